@@ -1,0 +1,40 @@
+# Two commands, each doing its own set-up:
+#   make train   the demo run: documents in, PPO steps of unmodified verl out
+#   make test    all tests; make fast leaves the end-to-end runs out
+.PHONY: train test fast lint setup demo clean
+.DEFAULT_GOAL := help
+
+PYTHON ?=
+RECIPE ?= vrag_rl_qwen2_5_vl_7b
+WORKSPACE ?= workspace
+BIN := .venv/bin
+export DOCAGENT_WORKSPACE := $(WORKSPACE)
+
+help:
+	@sed -n '1,3p' Makefile
+
+setup:
+	@PYTHON="$(PYTHON)" tools/setup.sh
+
+demo: setup
+	@tools/fetch_pdfs.sh $(WORKSPACE)/pdfs
+	@$(BIN)/docagent-rl demo --workspace $(WORKSPACE)
+
+train: demo
+	$(BIN)/python -m verl.trainer.main_ppo --config-name $(RECIPE) +profile=cpu $(ARGS)
+	@echo
+	@echo "Trajectories  $(WORKSPACE)/runs/$(RECIPE)/trajectories   ($(BIN)/docagent-rl view <file>)"
+	@echo "Metrics       $(WORKSPACE)/runs/$(RECIPE)/metrics"
+	@echo "Checkpoints   $(WORKSPACE)/runs/$(RECIPE)/checkpoints"
+
+test: setup
+	$(BIN)/python -m pytest -m "not e2e" && $(BIN)/python -m pytest -m e2e
+
+fast: setup
+	$(BIN)/python -m pytest -m "not e2e"
+
+lint: setup
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+clean:
+	rm -rf $(WORKSPACE)

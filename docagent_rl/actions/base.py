@@ -1,0 +1,139 @@
+"""The closed set of things an agent can do, and the interface of the grammars that read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+Span = tuple[int, int]
+"""Half-open character range `[start, end)` of the assistant turn's decoded text."""
+
+Box = tuple[float, float, float, float]
+"""`(x1, y1, x2, y2)` in the coordinate frame of the image the model was shown."""
+
+
+class StopCause(Enum):
+    """Why the sampling of an assistant turn ended."""
+
+    END_OF_TURN = "end_of_turn"
+    TRUNCATED = "truncated"
+    """The turn hit its token cap or the end of the context."""
+    CONTROL_TOKEN = "control_token"
+    """A chat-control or vision placeholder id was sampled; that id was dropped."""
+
+
+class InvalidReason(Enum):
+    """Why a turn holds no action that can be executed."""
+
+    NO_ACTION = "no_action"
+    UNCLOSED = "unclosed"
+    NESTED = "nested"
+    TRUNCATED = "truncated"
+    CONTROL_TOKEN = "control_token"
+    BAD_ARGUMENT = "bad_argument"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One parsed action.
+
+    Args:
+        block: span of the whole tagged block, tags included; `None` for an invalid turn without any block.
+        argument: span of the block's content; token-level rewards find their tokens through it.
+    """
+
+    block: Span | None
+    argument: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class Search(Action):
+    """Ask the retriever."""
+
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch(Action):
+    """Open pages by their 1-based numbers."""
+
+    pages: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Action):
+    """Choose among the candidates shown last, 1-based."""
+
+    choices: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Crop(Action):
+    """Zoom into boxes of the image shown last."""
+
+    boxes: tuple[Box, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Action):
+    """Have pages read for a goal, pages 1-based."""
+
+    pages: tuple[int, ...]
+    goal: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Action):
+    """End the episode with an answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finish(Action):
+    """End the episode without an answer of the policy's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invalid(Action):
+    """A turn that cannot be executed: a defined observation and a defined penalty, never an exception.
+
+    Args:
+        reason: machine-readable cause.
+        detail: one clause for the feedback turn; never holds a closed example of an action.
+    """
+
+    reason: InvalidReason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedTurn:
+    """What a grammar makes of one assistant turn.
+
+    Args:
+        action: the action to execute.
+        surplus: later closed actions of the same turn; they stay in the context, counted and not executed.
+        thoughts: spans of the closed thought blocks' contents.
+    """
+
+    action: Action
+    surplus: tuple[Action, ...] = ()
+    thoughts: tuple[Span, ...] = ()
+
+
+class Grammar(Protocol):
+    """Parses any text into an action."""
+
+    def parse(self, text: str, stop: StopCause = StopCause.END_OF_TURN) -> ParsedTurn:
+        """Parse one assistant turn.
+
+        Args:
+            text: decoded text of the sampled ids, special tokens removed.
+            stop: why sampling ended.
+
+        Returns:
+            The action and what came with it. Never raises, whatever the text.
+        """
+        ...

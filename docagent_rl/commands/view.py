@@ -1,0 +1,136 @@
+"""`docagent-rl view`: trajectories in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from docagent_rl.errors import UserError
+from docagent_rl.rollout.trajectory import Status, Trajectory, TurnRecord, read_trajectories
+
+_COLOURS = {"finished": "green", "unfinished": "yellow", "masked": "red"}
+
+
+def view_command(
+    file: Annotated[Path, typer.Argument(help="A trajectory file, <run>/trajectories/<step>.jsonl.")],
+    number: Annotated[
+        int | None, typer.Option("--number", "-n", help="Only the n-th trajectory, from 1.")
+    ] = None,
+    question: Annotated[str | None, typer.Option(help="Only sessions of this question id.")] = None,
+    status: Annotated[Status | None, typer.Option(help="Only sessions that ended so.")] = None,
+    limit: Annotated[int, typer.Option(help="Most trajectories to print.")] = 3,
+    table: Annotated[bool, typer.Option("--table", help="One line a trajectory instead.")] = False,
+) -> None:
+    """Print trajectories: what the policy wrote, what it was shown, what it was paid.
+
+    Example: docagent-rl view workspace/runs/vrag_rl_qwen2_5_vl_7b/trajectories/1.jsonl --table
+    """
+    chosen = select(read_trajectories(file), number=number, question=question, status=status)
+    console = Console()
+    if table:
+        console.print(overview(chosen))
+        return
+    if not chosen:
+        raise UserError(f"{file}: no trajectory matches")
+    for trajectory in islice(chosen, limit):
+        console.print(render(trajectory))
+    if len(chosen) > limit:
+        console.print(f"{len(chosen) - limit} more; --limit, --number or --table")
+
+
+def select(
+    trajectories: Iterable[Trajectory],
+    *,
+    number: int | None = None,
+    question: str | None = None,
+    status: Status | None = None,
+) -> list[Trajectory]:
+    """The trajectories that match every given criterion; `number` counts from 1 in the file."""
+    return [
+        t
+        for position, t in enumerate(trajectories, 1)
+        if (number is None or position == number)
+        and (question is None or t.record.get("question_id") == question)
+        and (status is None or t.status == status.value)
+    ]
+
+
+def overview(trajectories: Sequence[Trajectory]) -> Table:
+    """One row a trajectory."""
+    table = Table("#", "question", "session", "status", "turns", "tokens", "images", "reward")
+    for number, t in enumerate(trajectories, 1):
+        images = sum(len(_images(turn)) for turn in t.turns if not turn.dropped)
+        status = Text(t.status, style=_COLOURS.get(t.status, ""))
+        cells = (str(len(t.turns)), str(t.response_tokens), str(images), f"{t.reward:.3f}")
+        table.add_row(str(number), str(t.record.get("question_id")), str(t.session), status, *cells)
+    return table
+
+
+def render(trajectory: Trajectory) -> RenderableType:
+    """The whole session."""
+    record = trajectory.record
+    head = Table.grid(padding=(0, 2))
+    head.add_row("question", Text(str(record.get("question"))))
+    head.add_row("reference", Text(", ".join(map(str, record.get("answers") or ["(unanswerable)"]))))
+    head.add_row("evidence", Text(f"{record.get('doc_id')} pages {record.get('evidence_pages')}"))
+    ending = Text(f"{trajectory.status} ({trajectory.end})", style=_COLOURS.get(trajectory.status, ""))
+    head.add_row("ended", ending)
+    if trajectory.error:
+        head.add_row("error", Text(trajectory.error, style="red"))
+    head.add_row("reward", f"{trajectory.reward:.4f}")
+    head.add_row("tokens", f"{trajectory.prompt_tokens} prompt + {trajectory.response_tokens} response")
+    place = f"session {trajectory.session} · step {trajectory.step}"
+    title = f"{trajectory.system} · {record.get('question_id')} · {place}"
+    turns = [part for number, turn in enumerate(trajectory.turns, 1) for part in _turn(number, turn)]
+    return Group(Panel(head, title=Text(title), title_align="left"), *turns, Rule(style="dim"))
+
+
+def _turn(number: int, turn: TurnRecord) -> list[RenderableType]:
+    stop = "" if turn.stop == "end_of_turn" else f" · {turn.stop}"
+    title = f"turn {number} · {len(turn.token_ids)} tokens{stop} · reward {turn.reward:.4f}"
+    parts: list[RenderableType] = [
+        Panel(Text(turn.text), title=Text(title), title_align="left", border_style="blue")
+    ]
+    facts = {**turn.info, **{name: f"{value:.4f}" for name, value in turn.terms.items()}}
+    if facts:
+        parts.append(
+            Text("  " + " · ".join(f"{k}: {v}" for k, v in facts.items() if v is not None), style="dim")
+        )
+    for message in turn.observation:
+        body = Text("\n").join(_part(part) for part in message["parts"])
+        dropped = " (did not fit, dropped)" if turn.dropped else f" · {turn.observation_tokens} tokens"
+        style = "red" if turn.dropped else "green"
+        parts.append(
+            Panel(
+                body,
+                title=Text(message["role"] + dropped),
+                title_align="left",
+                border_style=style,
+                padding=(0, 3),
+            )
+        )
+    return parts
+
+
+def _part(part: dict[str, Any]) -> Text:
+    if "text" in part:
+        return Text(part["text"])
+    image = part["image"]
+    left, top, right, bottom = image["raster"]
+    width, height = image["size"]
+    return Text(
+        f"[image {image['page']} ({left}, {top})-({right}, {bottom}) shown at {width}x{height}]", "cyan"
+    )
+
+
+def _images(turn: TurnRecord) -> list[dict[str, Any]]:
+    return [p["image"] for m in turn.observation for p in m["parts"] if "image" in p]

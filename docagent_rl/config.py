@@ -1,0 +1,99 @@
+"""The section `docagent` of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from docagent_rl.errors import UserError
+from docagent_rl.rewards.judge import JudgeConfig
+
+
+class Section(BaseModel):
+    """A part of the configuration: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RetrieverKind(Enum):
+    """Which retriever the environments ask."""
+
+    BM25 = "bm25"
+
+
+class RetrieverConfig(Section):
+    """How pages are found."""
+
+    kind: RetrieverKind = RetrieverKind.BM25
+    index: Path
+    """Directory of the index."""
+    attempts: int = Field(3, ge=1)
+    """Tries a query before the session counts as failed."""
+    deadline_s: float = Field(30.0, gt=0)
+    """Seconds for all tries together."""
+
+
+class RolloutConfig(Section):
+    """How sessions are played."""
+
+    turn_tokens: int = Field(2048, ge=1)
+    """Most tokens sampled in one turn."""
+    min_turn_tokens: int = Field(16, ge=1)
+    """An observation is dropped when less than this would remain for the next turn."""
+    session_attempts: int = Field(2, ge=1)
+    """A session that fails for infrastructure reasons is started this often before it is masked."""
+    image_cache_mb: int = Field(2048, ge=1)
+    """Preprocessed images that each agent worker keeps, in MiB."""
+
+
+class DocAgentConfig(Section):
+    """Everything the plugin reads; `env` is validated by the system it belongs to."""
+
+    system: str
+    workspace: Path
+    run_dir: Path
+    """Trajectories, checkpoints and Hydra's record of the run."""
+    store: Path
+    """Document store (`docagent-rl ingest`)."""
+    retriever: RetrieverConfig
+    judge: JudgeConfig = Field(default_factory=JudgeConfig)
+    rollout: RolloutConfig = Field(default_factory=RolloutConfig)
+    env: dict[str, Any] = Field(default_factory=dict)
+    prompt: Path | None = None
+    """A prompt file of the user's own instead of the system's."""
+    auto_demo: bool = False
+    """Make the demo workspace when there is none (the CPU profile sets it)."""
+
+    @classmethod
+    def parse(cls, section: Mapping[str, Any] | None) -> DocAgentConfig:
+        """Validate a plain mapping.
+
+        Raises:
+            UserError: names every key that is unknown, missing or of a wrong type.
+        """
+        if section is None:
+            raise UserError(
+                "the configuration has no section `docagent`; start from a recipe (--config-name)"
+            )
+        try:
+            return cls.model_validate(dict(section))
+        except ValidationError as error:
+            raise UserError(explain(error, "docagent")) from error
+
+
+def explain(error: ValidationError, prefix: str) -> str:
+    """One line a problem, each naming the key as it is written in the recipe."""
+    lines = []
+    for problem in error.errors():
+        key = ".".join([prefix, *(str(p) for p in problem["loc"])])
+        if problem["type"] == "extra_forbidden":
+            lines.append(f"{key}: unknown key")
+        elif problem["type"] == "missing":
+            lines.append(f"{key}: missing")
+        else:
+            lines.append(f"{key}: {problem['msg']} (got {problem['input']!r})")
+    return "invalid configuration:\n  " + "\n  ".join(lines)

@@ -1,0 +1,19 @@
+"""The two ways a run can fail that are not bugs."""
+
+from __future__ import annotations
+
+
+class UserError(Exception):
+    """Bad input or configuration.
+
+    The message names the file, field or id at fault and says what to do. The command line prints it
+    without a traceback and exits with status 2; the trainer refuses to start.
+    """
+
+
+class InfrastructureError(Exception):
+    """A service failed (retriever, judge, rollout server) after its own retries and deadline.
+
+    It never becomes a reward: the session is retried and, failing again, masked out of the loss and of the
+    group statistics.
+    """

@@ -1,0 +1,47 @@
+"""Entry point of the group `verl.plugins`: `import verl` loads this module in every process.
+
+Everything is registered when the module of verl that looks it up has been imported, so that a process pays
+for what it uses only. verl logs a failing plugin at DEBUG and goes on without it; here a failure ends the
+process instead, whether it happens now or in a later registration.
+"""
+
+from __future__ import annotations
+
+import logging
+from types import ModuleType
+
+from docagent_rl.patches import ALL_PATCHES
+from docagent_rl.patching import install, on_import
+from docagent_rl.platforms import cpu
+
+logger = logging.getLogger(__name__)
+
+AGENT_LOOP = "docagent"
+TRAINER_MODES = ("docagent_sync", "docagent_colocate_async", "docagent_separate_async")
+
+
+def register() -> None:
+    """Register the platform, the patches, the agent loop and the trainer modes."""
+    cpu.register()
+    install(ALL_PATCHES)
+    on_import("verl.experimental.agent_loop", _register_agent_loop)
+    on_import("verl.trainer.ppo.v1", _register_trainer_modes)
+
+
+def _register_agent_loop(module: ModuleType) -> None:
+    from docagent_rl.rollout.loop import DocAgentLoop
+
+    module.register(AGENT_LOOP)(DocAgentLoop)
+
+
+def _register_trainer_modes(module: ModuleType) -> None:
+    from docagent_rl.trainer import modes  # noqa: F401  registers on import
+
+
+try:
+    register()
+except Exception as error:  # verl swallows every Exception of a plugin; SystemExit it lets through
+    logger.exception("docagent-rl could not be registered with verl")
+    raise SystemExit(
+        f"docagent-rl could not be registered with verl: {type(error).__name__}: {error}"
+    ) from error

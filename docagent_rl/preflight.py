@@ -1,0 +1,143 @@
+"""Checks a configuration before Ray starts: one clear error each, naming the offender."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from docagent_rl.config import DocAgentConfig
+from docagent_rl.data.parquet import validate_parquet
+from docagent_rl.documents import DocumentStore
+from docagent_rl.errors import UserError
+from docagent_rl.platforms.detect import is_cpu_platform
+from docagent_rl.rewards.judge import make_judge
+from docagent_rl.systems import get_system
+from docagent_rl.trainer.keys import unknown_keys
+
+
+class Preflight(Callback):
+    """Hydra callback of every recipe: refuses a run that cannot work.
+
+    Hydra turns exceptions of callbacks into warnings, so problems end the process by `SystemExit`.
+    """
+
+    def on_job_start(self, config: DictConfig, **_: Any) -> None:
+        """Run every check in the driver, before the trainer's main function."""
+        try:
+            check(config)
+        except UserError as error:
+            print(f"docagent-rl: {error}", file=sys.stderr)
+            raise SystemExit(2) from error
+
+
+def check(config: DictConfig) -> DocAgentConfig:
+    """Check a composed configuration.
+
+    Raises:
+        UserError: the first problem found: unknown keys, a missing store, index, data file or model, data
+            that do not fit the store, an impossible token budget, a judge that does not answer.
+    """
+    try:
+        plain = OmegaConf.to_container(config, resolve=False)
+        section = OmegaConf.to_container(config.docagent, resolve=True)
+        OmegaConf.to_container(config.trainer, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise UserError(f"configuration: {error}") from error
+    plain.pop("hydra", None)
+    problems = unknown_keys(plain)
+    if problems:
+        raise UserError("unknown configuration keys, which nothing would read:\n  " + "\n  ".join(problems))
+    parsed = DocAgentConfig.parse(section)
+    system = get_system(parsed.system)
+    env = system.parse_config(parsed.env)
+    _check_device(config)
+    _check_paths(config)
+    if parsed.auto_demo:
+        _make_demo(config, parsed)
+    for step in (_check_model, _check_data):
+        step(config, parsed)
+    check_budget(config, parsed, system.max_images(env), system.max_turns(env), env.display)
+    asyncio.run(make_judge(parsed.judge).check())
+    return parsed
+
+
+def _check_device(config: DictConfig) -> None:
+    if config.trainer.device == "cpu" and not is_cpu_platform():
+        raise UserError(
+            "trainer.device is cpu, but this machine has an accelerator: set VERL_PLATFORM=cpu as well"
+        )
+    if config.trainer.device != "cpu" and is_cpu_platform():
+        raise UserError(
+            f"trainer.device is {config.trainer.device}, but this machine has no accelerator: add +profile=cpu"
+        )
+
+
+def _check_paths(config: DictConfig) -> None:
+    """Relative paths mean the driver's folder; the workers of a running cluster have another."""
+    address = OmegaConf.select(config, "ray_kwargs.ray_init.address")
+    if address and not Path(config.docagent.workspace).is_absolute():
+        raise UserError(
+            f"docagent.workspace={config.docagent.workspace} is relative, but Ray connects to {address}: "
+            "give an absolute path that every node sees"
+        )
+
+
+def _make_demo(config: DictConfig, parsed: DocAgentConfig) -> None:
+    from docagent_rl.demo import prepare_demo
+
+    prepare_demo(parsed.workspace, progress=sys.stderr.isatty())
+
+
+def _check_model(config: DictConfig, parsed: DocAgentConfig) -> None:
+    """A model given as a path has to be there; names of a hub are left to the loader."""
+    path = str(config.actor_rollout_ref.model.path)
+    looks_local = path.startswith(("/", ".", "~", f"{parsed.workspace}/"))
+    if looks_local and not (Path(path).expanduser() / "config.json").is_file():
+        raise UserError(f"actor_rollout_ref.model.path={path}: no model there (config.json is missing)")
+
+
+def _check_data(config: DictConfig, parsed: DocAgentConfig) -> None:
+    from docagent_rl.rollout.workshop import open_retriever
+
+    store = DocumentStore(parsed.store)
+    open_retriever(parsed, store)
+    for name in ("train_files", "val_files"):
+        files = OmegaConf.to_container(config.data, resolve=True)[name]
+        for file in [files] if isinstance(files, str) else files:
+            if not Path(file).is_file():
+                raise UserError(
+                    f"data.{name}: {file} does not exist; `docagent-rl data convert` writes such files"
+                )
+            report = validate_parquet(Path(file), store=store)
+            report.raise_for_problems()
+
+
+def check_budget(
+    config: DictConfig, parsed: DocAgentConfig, max_images: int, max_turns: int, display: Any
+) -> None:
+    """Refuse a context that cannot hold what the system may show.
+
+    Raises:
+        UserError: `images × tokens an image + turns × least tokens a turn` exceeds the response region, or
+            the context of the rollout server is shorter than prompt and response together.
+    """
+    data, rollout = config.data, config.actor_rollout_ref.rollout
+    needed = max_images * display.max_tokens + max_turns * parsed.rollout.min_turn_tokens
+    if needed > data.max_response_length:
+        raise UserError(
+            f"impossible budget: {max_images} images of up to {display.max_tokens} tokens and {max_turns} turns of "
+            f"at least docagent.rollout.min_turn_tokens={parsed.rollout.min_turn_tokens} need {needed} tokens, "
+            f"data.max_response_length is {data.max_response_length}"
+        )
+    context = data.max_prompt_length + data.max_response_length
+    if rollout.max_model_len is not None and rollout.max_model_len < context:
+        raise UserError(
+            f"actor_rollout_ref.rollout.max_model_len={rollout.max_model_len} is shorter than "
+            f"data.max_prompt_length + data.max_response_length = {context}"
+        )

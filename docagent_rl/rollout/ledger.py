@@ -1,0 +1,236 @@
+"""The only place that builds token sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+NO_TURN = -1
+"""Turn index of tokens that were not sampled."""
+
+
+class Placed(Protocol):
+    """An image as the ledger sees it: what it costs."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Placeholder tokens, equal to the number of features the vision tower returns for the image."""
+        ...
+
+
+@dataclass(slots=True)
+class LedgerTurn:
+    """One atomic turn.
+
+    Args:
+        token_ids: the sampled ids, exactly as sampled; may be empty (the first id was a stop id).
+        log_probs: log-probability of each sampled id, or empty when the rollout reports none.
+        observation_ids: what followed, up to and including the header of the next assistant turn.
+        images: images of the observation, in the order of their placeholders.
+        rewards: reward of each sampled id.
+    """
+
+    token_ids: list[int]
+    log_probs: list[float]
+    observation_ids: list[int] = field(default_factory=list)
+    images: tuple[Placed, ...] = ()
+    rewards: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """A finished training row; the lists of the response region have equal lengths `t`.
+
+    Args:
+        prompt_ids: everything before the first sampled id.
+        response_ids: `(t,)`, all turns and observations; ends with the last sampled id.
+        response_mask: `(t,)`, 1 exactly on sampled ids.
+        log_probs: `(t,)`, 0 outside the mask; `None` when the rollout reported none.
+        turn_index: `(t,)`, 0-based turn of each sampled id, `NO_TURN` elsewhere.
+        rewards: `(t,)`, token-level rewards.
+        images: every image whose placeholders are in the row, in order.
+    """
+
+    prompt_ids: list[int]
+    response_ids: list[int]
+    response_mask: list[int]
+    log_probs: list[float] | None
+    turn_index: list[int]
+    rewards: list[float]
+    images: tuple[Placed, ...]
+
+
+class TurnLedger:
+    """Turns, images, masks, log-probs and rewards of one session.
+
+    What it guarantees, whatever is fed to it:
+
+    - ids come out as they went in: nothing is decoded and encoded again;
+    - the number of image placeholders equals the number of image features;
+    - the sequence never exceeds its limits, and an observation that does not fit leaves no trace;
+    - the mask is 1 exactly on sampled ids.
+
+    Args:
+        prompt_ids: tokens before the first sampled one, the header of the assistant turn included.
+        max_response: limit of the response region (all turns and all observations), in tokens.
+        image_token_id: the placeholder id; `None` for a text-only model.
+        images: images of the prompt.
+
+    Raises:
+        ValueError: the prompt's placeholders and images do not match.
+    """
+
+    def __init__(
+        self,
+        prompt_ids: Sequence[int],
+        *,
+        max_response: int,
+        image_token_id: int | None,
+        images: Sequence[Placed] = (),
+    ) -> None:
+        self._image_token_id = image_token_id
+        self._max_response = max_response
+        self._check_placeholders(prompt_ids, images, "prompt")
+        self._prompt_length = len(prompt_ids)
+        self._ids = list(prompt_ids)
+        self._images: list[Placed] = list(images)
+        self._turns: list[LedgerTurn] = []
+
+    @property
+    def token_ids(self) -> list[int]:
+        """A copy of the whole sequence: what the model sees next."""
+        return list(self._ids)
+
+    @property
+    def images(self) -> tuple[Placed, ...]:
+        """Every image of the sequence, in order."""
+        return tuple(self._images)
+
+    @property
+    def turns(self) -> tuple[LedgerTurn, ...]:
+        """The turns so far."""
+        return tuple(self._turns)
+
+    @property
+    def response_length(self) -> int:
+        """Tokens in the response region."""
+        return len(self._ids) - self._prompt_length
+
+    @property
+    def room(self) -> int:
+        """Tokens that still fit."""
+        return self._max_response - self.response_length
+
+    @property
+    def sampled(self) -> int:
+        """Sampled tokens in all turns."""
+        return sum(len(turn.token_ids) for turn in self._turns)
+
+    def add_turn(self, token_ids: Sequence[int], log_probs: Sequence[float] = ()) -> None:
+        """Append what the policy sampled.
+
+        Raises:
+            ValueError: more tokens than fit, log-probs of another length, or a sampled placeholder.
+        """
+        if len(token_ids) > self.room:
+            raise ValueError(f"a turn of {len(token_ids)} tokens exceeds the room of {self.room}")
+        if log_probs and len(log_probs) != len(token_ids):
+            raise ValueError(f"{len(log_probs)} log-probs for {len(token_ids)} sampled tokens")
+        if self._image_token_id is not None and self._image_token_id in token_ids:
+            raise ValueError("the policy sampled an image placeholder, which has no image behind it")
+        self._ids.extend(token_ids)
+        turn = LedgerTurn(list(token_ids), list(log_probs), rewards=[0.0] * len(token_ids))
+        self._turns.append(turn)
+
+    def add_observation(
+        self, token_ids: Sequence[int], images: Sequence[Placed] = (), *, reserve: int = 1
+    ) -> bool:
+        """Append the observation that follows the last turn, or refuse it whole.
+
+        Args:
+            token_ids: observation tokens up to and including the next assistant header.
+            images: its images.
+            reserve: tokens that have to remain for the next turn.
+
+        Returns:
+            False when it does not fit: neither text nor images were added.
+
+        Raises:
+            ValueError: there is no turn to follow, the turn has its observation already, or placeholders and
+                images do not match.
+        """
+        if not self._turns:
+            raise ValueError("an observation needs a turn before it")
+        last = self._turns[-1]
+        if last.observation_ids:
+            raise ValueError("the last turn has its observation already")
+        self._check_placeholders(token_ids, images, "observation")
+        if len(token_ids) + reserve > self.room:
+            return False
+        last.observation_ids = list(token_ids)
+        last.images = tuple(images)
+        self._ids.extend(token_ids)
+        self._images.extend(images)
+        return True
+
+    def pay(self, reward: float, *, tokens: Sequence[tuple[int, int, float]] = ()) -> None:
+        """Reward the last turn.
+
+        Args:
+            reward: lands on the turn's last sampled token. A turn without sampled tokens passes it on to the
+                nearest earlier sampled token; without any, it is lost together with the row, which has
+                nothing to train.
+            tokens: `(first, end, value)` ranges of the turn's tokens; a value is split evenly over its range.
+
+        Raises:
+            IndexError: a range lies outside the turn.
+        """
+        turn = next((t for t in reversed(self._turns) if t.token_ids), None)
+        if turn is not None:
+            turn.rewards[-1] += reward
+        for first, end, value in tokens:
+            own = self._turns[-1].rewards
+            if not 0 <= first < end <= len(own):
+                raise IndexError(f"token range [{first}, {end}) outside a turn of {len(own)} tokens")
+            for position in range(first, end):
+                own[position] += value / (end - first)
+
+    def row(self) -> LedgerRow:
+        """The training row. An observation after the last sampled turn is not part of it."""
+        turns = self._turns[: self._last_sampled() + 1]
+        ids: list[int] = []
+        mask: list[int] = []
+        log_probs: list[float] = []
+        index: list[int] = []
+        rewards: list[float] = []
+        tail = len(turns) - 1
+        has_log_probs = all(len(t.log_probs) == len(t.token_ids) for t in turns)
+        images = list(self._images[: len(self._images) - sum(len(t.images) for t in self._turns)])
+        for number, turn in enumerate(turns):
+            after = turn.observation_ids if number < tail else []
+            sampled, observed = len(turn.token_ids), len(after)
+            ids += turn.token_ids + after
+            mask += [1] * sampled + [0] * observed
+            log_probs += (turn.log_probs or [0.0] * sampled) + [0.0] * observed
+            index += [number] * sampled + [NO_TURN] * observed
+            rewards += turn.rewards + [0.0] * observed
+            images += turn.images if number < tail else ()
+        return LedgerRow(
+            prompt_ids=self._ids[: self._prompt_length],
+            response_ids=ids,
+            response_mask=mask,
+            log_probs=log_probs if has_log_probs and turns else None,
+            turn_index=index,
+            rewards=rewards,
+            images=tuple(images),
+        )
+
+    def _last_sampled(self) -> int:
+        return max((n for n, turn in enumerate(self._turns) if turn.token_ids), default=-1)
+
+    def _check_placeholders(self, token_ids: Sequence[int], images: Sequence[Placed], where: str) -> None:
+        found = 0 if self._image_token_id is None else list(token_ids).count(self._image_token_id)
+        expected = sum(image.num_tokens for image in images)
+        if found != expected:
+            raise ValueError(f"the {where} has {found} image placeholders for {expected} image features")

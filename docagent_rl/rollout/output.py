@@ -1,0 +1,102 @@
+"""What an agent loop hands to verl: one training row with its turns and token-level rewards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
+
+from docagent_rl.rollout.images import EncodedImage
+from docagent_rl.rollout.ledger import NO_TURN, LedgerRow, TurnLedger
+from docagent_rl.rollout.trajectory import Trajectory
+
+IMAGES = "docagent_images"
+TRAJECTORY = "docagent_trajectory"
+
+
+class RowImages:
+    """The images of a row, opaque to serialisers."""
+
+    __slots__ = ("images",)
+
+    def __init__(self, images: tuple[EncodedImage, ...]):
+        self.images = images
+
+
+class DocAgentLoopOutput(AgentLoopOutput):
+    """verl's loop output with per-token fields.
+
+    Args:
+        turn_index: `(t,)` turn of each response token, -1 where it was not sampled.
+        token_rewards: `(t,)` reward of each response token.
+    """
+
+    turn_index: list[int] = []
+    token_rewards: list[float] = []
+
+    def as_dict(self) -> dict[str, Any]:
+        """Fields as tensors of the response's length; `rm_scores` holds the token-level rewards."""
+        fields = super().as_dict()
+        fields["turn_index"] = torch.tensor(fields.pop("turn_index"), dtype=torch.int64)
+        fields["rm_scores"] = torch.tensor(fields.pop("token_rewards"), dtype=torch.float32)
+        return fields
+
+
+def training_row(
+    ledger: TurnLedger, trajectory: Trajectory, *, log_probs: bool, steps: tuple[int | None, int | None]
+) -> DocAgentLoopOutput:
+    """The row of a played session; a session without a single sampled token becomes a masked one.
+
+    Args:
+        ledger: the session's ledger.
+        trajectory: its record.
+        log_probs: the rollout is configured to report log-probs.
+        steps: first and last weight version the session was sampled with.
+    """
+    row = ledger.row()
+    if not row.response_ids:
+        raise ValueError("a row without sampled tokens cannot be trained; mask the session")
+    return _output(row, trajectory, sum(row.rewards), log_probs=log_probs, steps=steps)
+
+
+def masked_row(
+    prompt_ids: list[int], filler: int, trajectory: Trajectory, *, log_probs: bool, step: int
+) -> DocAgentLoopOutput:
+    """A row that carries nothing into the loss: one filler token outside the mask, reward 0."""
+    row = LedgerRow(prompt_ids, [filler], [0], [0.0], [NO_TURN], [0.0], ())
+    return _output(row, trajectory, 0.0, log_probs=log_probs, steps=(step, step))
+
+
+def _output(
+    row: LedgerRow,
+    trajectory: Trajectory,
+    reward: float,
+    *,
+    log_probs: bool,
+    steps: tuple[int | None, int | None],
+) -> DocAgentLoopOutput:
+    first, last = steps
+    seconds = [turn.seconds for turn in trajectory.turns]
+    # `_compute_metrics` of verl fails on missing weight versions
+    extra = {
+        "min_global_steps": first,
+        "max_global_steps": last,
+        "reward_extra_info": {TRAJECTORY: trajectory.to_json()},
+    }
+    return DocAgentLoopOutput(
+        prompt_ids=row.prompt_ids,
+        response_ids=row.response_ids,
+        response_mask=row.response_mask,
+        response_logprobs=(row.log_probs or [0.0] * len(row.response_ids)) if log_probs else None,
+        multi_modal_data={IMAGES: RowImages(row.images)},
+        turn_index=row.turn_index,
+        token_rewards=row.rewards,
+        reward_score=reward,
+        num_turns=len(trajectory.turns),
+        metrics=AgentLoopMetrics(
+            generate_sequences=sum(s.get("generate", 0.0) for s in seconds),
+            tool_calls=sum(s.get("step", 0.0) + s.get("encode", 0.0) for s in seconds),
+        ),
+        extra_fields=extra,
+    )

@@ -1,0 +1,59 @@
+"""Finds keys of a configuration that nobody reads."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+import importlib.util
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+OPEN = ("ray_kwargs.ray_init", "docagent", "hydra")
+"""Sections with rules of their own: `ray.init`, ours and Hydra's."""
+
+
+def reference() -> dict[str, Any]:
+    """Verl's own trainer configuration, every key of it."""
+    spec = importlib.util.find_spec("verl")
+    assert spec is not None and spec.origin is not None
+    path = Path(spec.origin).parent / "trainer" / "config" / "_generated_ppo_trainer.yaml"
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def unknown_keys(config: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> list[str]:
+    """Keys that neither verl's configuration nor the dataclass behind a section has.
+
+    Args:
+        config: the composed configuration as a plain mapping.
+        known: the configuration to compare with; verl's by default.
+
+    Returns:
+        One sentence a key, with the nearest known name.
+    """
+    return list(_walk(config, reference() if known is None else known, ""))
+
+
+def _walk(config: Mapping[str, Any], known: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    fields = _fields(known.get("_target_"))
+    for key, value in config.items():
+        path = f"{prefix}{key}"
+        if path in OPEN:
+            continue
+        if key not in known and key not in fields:
+            near = difflib.get_close_matches(str(key), [*known, *fields], n=1)
+            hint = f"; did you mean {prefix}{near[0]}?" if near else ""
+            yield f"{path}: unknown key{hint}"
+        elif isinstance(value, Mapping) and isinstance(known.get(key), Mapping) and known[key]:
+            yield from _walk(value, known[key], f"{path}.")
+
+
+def _fields(target: str | None) -> set[str]:
+    if not isinstance(target, str):
+        return set()
+    module, _, name = target.rpartition(".")
+    kind = getattr(importlib.import_module(module), name)
+    return {f.name for f in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()

@@ -1,0 +1,156 @@
+"""What the trainer modes of this package add to verl's."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+import transfer_queue as tq
+from omegaconf import DictConfig, OmegaConf
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+from verl.workers.utils.padding import response_to_nested
+
+from docagent_rl.config import DocAgentConfig
+from docagent_rl.rollout.output import TRAJECTORY
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.trainer.archive import attach_trainer_log_probs, write_metrics, write_trajectories
+from docagent_rl.trainer.summary import PREFIX, mask_reasons, summarise
+
+logger = logging.getLogger(__name__)
+
+
+class DocAgentTrainerMixin:
+    """Masks failed sessions out of the group statistics, writes trajectories and reports their numbers.
+
+    Mix in before one of verl's V1 trainers and set `verl_mode` to the name of that trainer: verl compares
+    the configured name in several branches (replay buffer, data loader, checkpoint).
+    """
+
+    verl_mode: ClassVar[str]
+
+    def __init__(self, config: DictConfig) -> None:
+        config.trainer.v1.trainer_mode = self.verl_mode
+        self.docagent = DocAgentConfig.parse(OmegaConf.to_container(config.docagent, resolve=True))
+        super().__init__(config)
+
+    @property
+    def run_dir(self) -> Path:
+        """Where the run's trajectories go."""
+        return self.docagent.run_dir
+
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        data = tq.kv_batch_get(
+            keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"]
+        )
+        kept = [k for k, mask in zip(batch.keys, data["response_mask"].unbind(), strict=True) if mask.any()]
+        if len(kept) == len(batch.keys):
+            return super()._compute_advantage(batch, metrics)
+        if not kept:
+            reasons = mask_reasons([t for _, t in _fetch(batch)])
+            raise RuntimeError(f"every session of step {self.global_steps} is masked: {reasons}")
+        computed = super()._compute_advantage(batch.select_keys(kept), metrics)
+        self._put_zeros(batch.select_keys([k for k in batch.keys if k not in set(kept)]))
+        return KVBatchMeta(
+            keys=batch.keys,
+            tags=batch.tags,
+            partition_id=batch.partition_id,
+            fields=computed.fields,
+            extra_info=batch.extra_info,
+        )
+
+    def _put_zeros(self, batch: KVBatchMeta) -> None:
+        """Give masked rows the fields that the estimator wrote for the others."""
+        data = tq.kv_batch_get(
+            keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"]
+        )
+        mask = data["response_mask"]
+        width = int(mask.offsets().diff().max())
+        zeros = response_to_nested(torch.zeros(len(batch), width), mask)
+        fields = {"advantages": zeros, "returns": zeros}
+        if self.config.algorithm.use_kl_in_reward:
+            fields["token_level_rewards"] = zeros
+        correction = self.config.algorithm.get("rollout_correction", None)
+        if correction is not None and correction.get("rollout_is", None) is not None:
+            fields["rollout_is_weights"] = zeros
+        tq.kv_batch_put(
+            keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(fields, batch_size=len(batch))
+        )
+
+    def _compute_metrics(
+        self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: Any, global_steps: int, epoch: int
+    ) -> None:
+        super()._compute_metrics(batch, metrics, timing_raw, global_steps=global_steps, epoch=epoch)
+        keys = [k for k, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
+        sessions = _fetch(batch.select_keys(keys))
+        trajectories = list({(t.uid, t.session): t for _, t in sessions}.values())
+        self._attach(batch.partition_id, sessions)
+        metrics.update(summarise(trajectories))
+        for reason, count in mask_reasons(trajectories).items():
+            logger.warning("step %d: %d session(s) masked, %s", global_steps, count, reason)
+        write_trajectories(self.run_dir, global_steps, trajectories)
+        write_metrics(self.run_dir, global_steps, metrics)
+
+    def _attach(self, partition_id: str, sessions: list[tuple[str, Trajectory]]) -> None:
+        """Add the trainer's log-probs to the sessions that consist of one row."""
+        rows = [(k, t) for k, t in sessions if not t.masked and k.endswith("_0")]
+        if not rows:
+            return
+        data = tq.kv_batch_get(
+            keys=[k for k, _ in rows],
+            partition_id=partition_id,
+            select_fields=["old_log_probs", "response_mask"],
+        )
+        columns = zip(rows, data["old_log_probs"].unbind(), data["response_mask"].unbind(), strict=True)
+        for (_, trajectory), log_probs, mask in columns:
+            attach_trainer_log_probs(trajectory, log_probs[mask.bool()].tolist())
+
+    def _val_metrics_update(
+        self,
+        data_sources: list[str],
+        sample_uids: list[str],
+        reward_extra_infos_dict: dict[str, list[Any]],
+        sample_turns: list[int],
+        expected_acc_counts: dict[tuple[str, str], int] | None = None,
+    ) -> dict[str, float]:
+        lines = reward_extra_infos_dict.pop(TRAJECTORY, [])
+        trajectories = [Trajectory.from_dict(json.loads(line)) for line in lines if line is not None]
+        if len(trajectories) == len(data_sources):
+            _add_columns(reward_extra_infos_dict, trajectories)
+        write_trajectories(self.run_dir, self.global_steps, trajectories, validation=True)
+        values = super()._val_metrics_update(
+            data_sources,
+            sample_uids,
+            reward_extra_infos_dict,
+            sample_turns,
+            expected_acc_counts=expected_acc_counts,
+        )
+        totals = {
+            name.replace(PREFIX, f"val-aux/{PREFIX}", 1): v for name, v in summarise(trajectories).items()
+        }
+        write_metrics(self.run_dir, self.global_steps, {**values, **totals}, validation=True)
+        return {**values, **totals}
+
+
+def _add_columns(infos: dict[str, list[Any]], trajectories: list[Trajectory]) -> None:
+    """Columns of the environment's numbers; masked sessions hold `None`, which verl leaves out."""
+    masked = [t.masked for t in trajectories]
+    infos["reward"] = [None if m else r for m, r in zip(masked, infos["reward"], strict=True)]
+    names = {name: None for t in trajectories for name in t.metrics}
+    for name in names:
+        infos[name] = [None if t.masked else t.metrics.get(name) for t in trajectories]
+
+
+def _fetch(batch: KVBatchMeta) -> list[tuple[str, Trajectory]]:
+    """The record of each row's session, by key; rows of other agent loops have none."""
+    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["extra_fields"])
+    found = []
+    for key, value in zip(batch.keys, list(data["extra_fields"]), strict=True):
+        fields = getattr(value, "data", value)
+        line = fields.get("reward_extra_info", {}).get(TRAJECTORY) if isinstance(fields, dict) else None
+        if line is not None:
+            found.append((key, Trajectory.from_dict(json.loads(line))))
+    return found

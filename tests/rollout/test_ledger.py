@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.rollout.ledger import NO_TURN, TurnLedger
+
+IMAGE = 9
+
+
+@dataclass(frozen=True)
+class Picture:
+    num_tokens: int
+
+
+def make(max_response=50, prompt=(1, 2, 3), **kwargs):
+    return TurnLedger(prompt, max_response=max_response, image_token_id=IMAGE, **kwargs)
+
+
+def test_worked_example():
+    ledger = make()
+    ledger.add_turn([4, 5], [-0.1, -0.2])
+    ledger.pay(0.5)
+    assert ledger.add_observation([6, IMAGE, IMAGE, 7], [Picture(2)])
+    ledger.add_turn([8], [-0.3])
+    ledger.pay(1.0)
+    row = ledger.row()
+    assert row.prompt_ids == [1, 2, 3]
+    assert row.response_ids == [4, 5, 6, IMAGE, IMAGE, 7, 8]
+    assert row.response_mask == [1, 1, 0, 0, 0, 0, 1]
+    assert row.log_probs == [-0.1, -0.2, 0.0, 0.0, 0.0, 0.0, -0.3]
+    assert row.turn_index == [0, 0, NO_TURN, NO_TURN, NO_TURN, NO_TURN, 1]
+    assert row.rewards == [0.0, 0.5, 0.0, 0.0, 0.0, 0.0, 1.0]
+    assert row.images == (Picture(2),)
+
+
+def test_an_observation_that_does_not_fit_leaves_no_trace():
+    ledger = make(max_response=6)
+    ledger.add_turn([4, 5])
+    before = ledger.token_ids
+    assert not ledger.add_observation([6, IMAGE, IMAGE, 7], [Picture(2)], reserve=1)
+    assert ledger.token_ids == before
+    assert ledger.images == ()
+    assert ledger.add_observation([6, IMAGE, IMAGE], [Picture(2)], reserve=1)
+    assert ledger.room == 1
+
+
+def test_a_trailing_observation_and_its_images_are_left_out_of_the_row():
+    ledger = make()
+    ledger.add_turn([4])
+    ledger.add_observation([IMAGE], [Picture(1)])
+    row = ledger.row()
+    assert row.response_ids == [4]
+    assert row.images == ()
+
+
+def test_prompt_images_stay():
+    ledger = make(prompt=(1, IMAGE, 2), images=[Picture(1)])
+    ledger.add_turn([4])
+    assert ledger.row().images == (Picture(1),)
+
+
+def test_reward_of_an_empty_turn_moves_to_the_nearest_earlier_sampled_token():
+    ledger = make()
+    ledger.add_turn([4, 5])
+    ledger.add_observation([6])
+    ledger.add_turn([])
+    ledger.pay(0.7)
+    row = ledger.row()
+    assert row.response_ids == [4, 5]
+    assert row.rewards == [0.0, 0.7]
+
+
+def test_token_rewards_are_split_over_their_range():
+    ledger = make()
+    ledger.add_turn([4, 5, 6])
+    ledger.pay(1.0, tokens=[(0, 2, -0.4)])
+    assert ledger.row().rewards == pytest.approx([-0.2, -0.2, 1.0])
+    with pytest.raises(IndexError, match="outside a turn of 3"):
+        ledger.pay(0.0, tokens=[(2, 4, 1.0)])
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (lambda ledger: ledger.add_turn([4] * 51), "exceeds the room"),
+        (lambda ledger: ledger.add_turn([4, 5], [0.0]), "1 log-probs for 2"),
+        (lambda ledger: ledger.add_turn([IMAGE]), "sampled an image placeholder"),
+        (lambda ledger: ledger.add_observation([4]), "needs a turn"),
+    ],
+)
+def test_misuse_is_refused(action, message):
+    with pytest.raises(ValueError, match=message):
+        action(make())
+
+
+def test_placeholders_and_features_must_match():
+    ledger = make()
+    ledger.add_turn([4])
+    with pytest.raises(ValueError, match="2 image placeholders for 3 image features"):
+        ledger.add_observation([IMAGE, IMAGE], [Picture(3)])
+
+
+turns = st.lists(
+    st.tuples(
+        st.lists(st.integers(10, 20), max_size=6),  # sampled ids
+        st.lists(st.integers(10, 20), min_size=1, max_size=5),  # observation text
+        st.lists(st.integers(1, 4), max_size=2),  # images by size
+        st.floats(-2, 2),
+    ),
+    max_size=7,
+)
+
+
+@given(turns=turns, limit=st.integers(1, 60), reserve=st.integers(1, 5))
+def test_invariants_hold_for_any_sequence_of_turns_and_limits(turns, limit, reserve):
+    ledger = make(max_response=limit)
+    paid = 0.0
+    for sampled, text, sizes, reward in turns:
+        sampled = sampled[: ledger.room]
+        ledger.add_turn(sampled, [-0.5] * len(sampled))
+        ledger.pay(reward)
+        if ledger.sampled:
+            paid += reward
+        pictures = [Picture(n) for n in sizes]
+        before = (ledger.token_ids, ledger.images)
+        ids = text + [IMAGE] * sum(sizes)
+        fits = ledger.add_observation(ids, pictures, reserve=reserve)
+        assert fits == (len(before[0]) - 3 + len(ids) + reserve <= limit)
+        if not fits:
+            assert (ledger.token_ids, ledger.images) == before
+            break
+    row = ledger.row()
+    everything = [i for turn in ledger.turns for i in turn.token_ids]
+    length = len(row.response_ids)
+    assert length <= limit
+    assert {len(row.response_mask), len(row.turn_index), len(row.rewards)} == {length}
+    assert [i for i, m in zip(row.response_ids, row.response_mask, strict=True) if m] == everything
+    assert row.response_ids.count(IMAGE) == sum(p.num_tokens for p in row.images)
+    assert all((k == NO_TURN) == (m == 0) for k, m in zip(row.turn_index, row.response_mask, strict=True))
+    assert sum(row.rewards) == pytest.approx(paid)
+    assert all(r == 0 for r, m in zip(row.rewards, row.response_mask, strict=True) if not m)
+    assert ledger.token_ids[: 3 + length] == [1, 2, 3, *row.response_ids]
+    if length:
+        assert row.response_mask[-1] == 1
+        assert row.log_probs is not None
+        assert len(row.log_probs) == length
