@@ -1,0 +1,30 @@
+"""Documents: ingested once, then read page by page from many processes.
+
+`ingest` fills a content-addressed store from PDFs or page images; `DocumentStore` reads it.
+"""
+
+from __future__ import annotations
+
+from docagent_rl.documents.document import Document, Page
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.manifest import OutlineEntry, Source
+from docagent_rl.documents.refs import Box, PageRef, PageRegion
+from docagent_rl.documents.report import IngestReport
+from docagent_rl.documents.settings import RendererKind, RenderSettings
+from docagent_rl.documents.store import DocumentStore, PageContent
+
+__all__ = [
+    "Box",
+    "Document",
+    "DocumentStore",
+    "IngestReport",
+    "OutlineEntry",
+    "Page",
+    "PageContent",
+    "PageRef",
+    "PageRegion",
+    "RenderSettings",
+    "RendererKind",
+    "Source",
+    "ingest",
+]

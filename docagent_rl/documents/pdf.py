@@ -1,0 +1,148 @@
+"""PDF files: opening, text layer, bookmarks."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pypdfium2
+import pypdfium2.raw as pdfium_c
+
+from docagent_rl.documents.failures import DocumentError
+from docagent_rl.documents.manifest import OutlineEntry
+
+POINTS_PER_INCH = 72
+_TAIL_BYTES = 1 << 16
+_MAX_OUTLINE_DEPTH = 32
+
+# PDFium puts U+0002 (older builds: U+FFFE) in place of a hyphen and line break inside a word.
+_LINE_END_HYPHEN = re.compile("[\x02\ufffe]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+
+_REASONS = {
+    pdfium_c.FPDF_ERR_PASSWORD: "encrypted: it asks for a password; decrypt it first",
+    pdfium_c.FPDF_ERR_SECURITY: "encrypted by a scheme that is not supported; decrypt it first",
+    pdfium_c.FPDF_ERR_FORMAT: "not a PDF, or damaged or truncated",
+}
+
+
+class OpenPdf:
+    """A PDF file being read; pages are 1-based. Not for use from several threads (PDFium is not safe)."""
+
+    def __init__(self, path: Path, pdf: pypdfium2.PdfDocument) -> None:
+        self.path = path
+        self._pdf = pdf
+
+    @property
+    def num_pages(self) -> int:
+        """Number of pages, at least 1."""
+        return len(self._pdf)
+
+    @contextmanager
+    def page(self, number: int) -> Iterator[pypdfium2.PdfPage]:
+        """PDFium's page `number`.
+
+        Raises:
+            DocumentError: The page cannot be read.
+        """
+        try:
+            page = self._pdf[number - 1]
+        except pypdfium2.PdfiumError as error:
+            raise DocumentError(f"page {number} cannot be read: the file is damaged or truncated") from error
+        try:
+            yield page
+        finally:
+            page.close()
+
+    def outline(self) -> tuple[OutlineEntry, ...]:
+        """The bookmarks in reading order."""
+        return tuple(self._bookmarks())
+
+    def _bookmarks(self) -> Iterator[OutlineEntry]:
+        for bookmark in self._pdf.get_toc(max_depth=_MAX_OUTLINE_DEPTH):
+            destination = bookmark.get_dest()
+            index = destination.get_index() if destination else None
+            page = index + 1 if index is not None and index < self.num_pages else None
+            yield OutlineEntry(_clean(_title(bookmark)).strip(), bookmark.level + 1, page)
+
+
+@contextmanager
+def open_pdf(path: Path) -> Iterator[OpenPdf]:
+    """Open a PDF; the file is read as needed, never as a whole.
+
+    Raises:
+        DocumentError: The file is empty, encrypted, damaged or truncated.
+    """
+    _check_complete(path)
+    try:
+        pdf = pypdfium2.PdfDocument(path)
+    except pypdfium2.PdfiumError as error:
+        raise DocumentError(_reason(path)) from error
+    try:
+        # form fields are drawn only when the form environment exists before the first page is opened
+        pdf.init_forms()
+        yield OpenPdf(path, pdf)
+    finally:
+        pdf.close()
+
+
+def raster_scale(page: pypdfium2.PdfPage, dpi: int, max_side: int) -> float:
+    """Pixels a point (1/72 inch), for `dpi` or for `max_side` pixels on the longer side if that is less."""
+    width, height = page.get_size()
+    if not (width > 0 and height > 0):
+        raise DocumentError(f"a page of {width} x {height} points cannot be rendered")
+    # PDFium rounds sides up: stay a little below the limit so that rounding ends on it
+    return min(dpi / POINTS_PER_INCH, (max_side - 1e-3) / max(width, height))
+
+
+def page_text(page: pypdfium2.PdfPage) -> str:
+    """The text layer inside the page box; words split by a hyphen at a line's end are joined."""
+    textpage = page.get_textpage()
+    try:
+        text = textpage.get_text_bounded()
+    finally:
+        textpage.close()
+    return _clean(text).strip()
+
+
+def _clean(text: str) -> str:
+    joined = _LINE_END_HYPHEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    # a lone surrogate cannot be written as UTF-8
+    return _CONTROL.sub(" ", joined).encode("utf-8", errors="ignore").decode("utf-8")
+
+
+def _title(bookmark: pypdfium2.PdfBookmark) -> str:
+    # `PdfBookmark.get_title` decodes strictly: one broken title would lose the whole document
+    size = pdfium_c.FPDFBookmark_GetTitle(bookmark, None, 0)
+    buffer = ctypes.create_string_buffer(max(size, 2))
+    pdfium_c.FPDFBookmark_GetTitle(bookmark, buffer, size)
+    return buffer.raw[: max(size - 2, 0)].decode("utf-16-le", errors="replace")
+
+
+def _reason(path: Path) -> str:
+    """Why PDFium did not open a file.
+
+    The code in the exception does not tell: for a file without pages it is left from an earlier file.
+    """
+    document = pdfium_c.FPDF_LoadDocument(os.fsencode(path) + b"\0", None)
+    if document:
+        pdfium_c.FPDF_CloseDocument(document)
+        return "it has no pages"
+    code = pdfium_c.FPDF_GetLastError()
+    return _REASONS.get(code, f"PDFium cannot open it (error {code})")
+
+
+def _check_complete(path: Path) -> None:
+    """Refuse files cut short, of which PDFium would rebuild the part that is left without a word."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size == 0:
+            raise DocumentError("empty file (0 bytes)")
+        file.seek(max(0, size - _TAIL_BYTES))
+        tail = file.read()
+    if b"startxref" not in tail and b"%%EOF" not in tail:
+        raise DocumentError("not a PDF, or damaged or truncated (it has no end-of-file marker)")

@@ -1,0 +1,86 @@
+"""What every retriever offers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from docagent_rl.documents import PageRef
+from docagent_rl.errors import UserError
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A page that a retriever found."""
+
+    ref: PageRef
+    score: float
+    """The higher, the better; comparable within the answer to one query only."""
+
+
+class Retriever(Protocol):
+    """Ranks pages for queries. Implementations may be called from several threads at once."""
+
+    def search(
+        self,
+        queries: Sequence[str],
+        *,
+        doc_id: str | None = None,
+        top_k: int,
+        exclude: Collection[PageRef] = (),
+    ) -> list[list[Hit]]:
+        """The best pages for each query.
+
+        Args:
+            queries: Any number of queries, answered in one batch.
+            doc_id: Search this document only; by default all documents.
+            top_k: Number of pages for a query at most.
+            exclude: Pages to leave out. Others take their place: a query gets `top_k` hits whenever that
+                many other pages match.
+
+        Returns:
+            One list for each query, best first; equal scores in the order of `PageRef`. An empty or blank
+            query has no hits.
+
+        Raises:
+            UserError: `doc_id` is unknown or `top_k` is less than 1.
+            InfrastructureError: A remote retriever does not answer.
+        """
+        ...
+
+
+def check_queries(queries: Sequence[str], top_k: int) -> None:
+    """Refuse arguments of `Retriever.search` that no retriever can serve.
+
+    Raises:
+        UserError: `top_k` is not a whole number from 1.
+        TypeError: `queries` is one string, or holds something else than strings.
+    """
+    if isinstance(top_k, bool) or not isinstance(top_k, int | np.integer) or top_k < 1:
+        raise UserError(f"top_k={top_k!r}: expected a whole number of pages, at least 1")
+    if isinstance(queries, str) or not all(isinstance(query, str) for query in queries):
+        raise TypeError("queries must be a sequence of strings")
+
+
+def top_rows(scores: np.ndarray, top_k: int) -> np.ndarray:
+    """The rows with the highest positive scores.
+
+    Args:
+        scores: One score a row, shape (n,).
+        top_k: Number of rows at most, from 1.
+
+    Returns:
+        Rows by descending score, equal scores by ascending row; shape (m,) with m <= top_k. Rows whose score
+        is not positive are never among them.
+    """
+    rows = np.flatnonzero(scores > 0)
+    if len(rows) > top_k:
+        found = scores[rows]
+        cut = np.partition(found, len(found) - top_k)[len(found) - top_k]
+        better = rows[found > cut]
+        # of the rows that tie at the cut, the first ones: partitioning alone would pick any
+        rows = np.sort(np.concatenate([better, rows[found == cut][: top_k - len(better)]]))
+    return rows[np.argsort(-scores[rows], kind="stable")]

@@ -1,0 +1,66 @@
+"""Words of pages and of queries."""
+
+from __future__ import annotations
+
+import importlib
+import unicodedata
+from collections.abc import Callable
+from enum import StrEnum
+
+import bm25s
+
+from docagent_rl.errors import UserError
+
+# Han, Hiragana and Katakana are written without spaces: each character is a token of its own there.
+_UNSPACED = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_TOKEN = rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+"
+_SOFT_HYPHEN = "\N{SOFT HYPHEN}"
+
+
+class Stemmer(StrEnum):
+    """What reduces words to their stems."""
+
+    NONE = "none"
+    ENGLISH = "english"
+    """The English Snowball stemmer of the package PyStemmer."""
+
+
+class Tokenizer:
+    """Lower-cased words and numbers, single characters included; nothing is stopped.
+
+    Text is normalised first (NFKC, so that ligatures and full-width forms of PDF text layers match what
+    people type). The same text gives the same tokens everywhere; no file and no network is read.
+
+    Raises:
+        UserError: The stemmer is not installed.
+    """
+
+    def __init__(self, stemmer: Stemmer = Stemmer.NONE) -> None:
+        self._stem = _stem_words(stemmer)
+
+    def __call__(self, text: str) -> list[str]:
+        """The tokens of `text` in reading order, repetitions included."""
+        plain = unicodedata.normalize("NFKC", text).replace(_SOFT_HYPHEN, "")
+        (words,) = bm25s.tokenize(
+            [plain],
+            lower=True,
+            token_pattern=_TOKEN,
+            stopwords=[],
+            return_ids=False,
+            show_progress=False,
+            allow_empty=True,  # no words, no tokens: otherwise bm25s gives the token ""
+        )
+        return self._stem(words)
+
+
+def _stem_words(stemmer: Stemmer) -> Callable[[list[str]], list[str]]:
+    if stemmer is Stemmer.NONE:
+        return list
+    try:
+        module = importlib.import_module("Stemmer")
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"the stemmer {stemmer.value!r} needs the package PyStemmer: pip install PyStemmer"
+        ) from error
+    # a Snowball object is not thread safe and costs little, so each call has its own
+    return lambda words: module.Stemmer(stemmer.value).stemWords(words)

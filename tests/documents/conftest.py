@@ -1,0 +1,61 @@
+"""Documents made on the spot; the fixtures return functions that write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from reportlab.lib.pdfencrypt import StandardEncryption
+from reportlab.pdfgen.canvas import Canvas
+
+
+def _write_pdf(
+    path: Path,
+    texts: Sequence[str],
+    *,
+    size: tuple[float, float] = (200, 100),
+    outline: Sequence[tuple[str, int, int]] = (),
+    user_password: str | None = None,
+    rotation: int = 0,
+) -> Path:
+    """A PDF with one text a page; `outline` holds (title, 0-based level, 1-based page)."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    encryption = None if user_password is None else StandardEncryption(user_password, ownerPassword="owner")
+    canvas = Canvas(str(path), pagesize=size, encrypt=encryption, invariant=True)
+    for number, text in enumerate(texts, start=1):
+        canvas.setPageRotation(rotation)
+        canvas.bookmarkPage(str(number))
+        for title, level, page in outline:
+            if page == number:
+                canvas.addOutlineEntry(title, str(number), level)
+        canvas.setFont("Helvetica", 10)
+        canvas.drawString(10, size[1] / 2, text)
+        canvas.showPage()
+    canvas.save()
+    return path
+
+
+def _write_image(path: Path, colour: str = "white", size: tuple[int, int] = (60, 40), **options) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, colour).save(path, **options)
+    return path
+
+
+@pytest.fixture
+def write_pdf() -> Callable[..., Path]:
+    return _write_pdf
+
+
+@pytest.fixture
+def write_image() -> Callable[..., Path]:
+    return _write_image
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Path:
+    """The folder that a test ingests."""
+    folder = tmp_path / "inbox"
+    folder.mkdir()
+    return folder

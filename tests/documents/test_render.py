@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from docagent_rl.documents import RendererKind, RenderSettings
+from docagent_rl.documents.failures import DocumentError
+from docagent_rl.documents.pdf import open_pdf
+from docagent_rl.documents.render import Pdf2ImageRenderer, PdfiumRenderer, make_renderer
+from docagent_rl.errors import UserError
+
+needs_poppler = pytest.mark.skipif(
+    shutil.which("pdftoppm") is None or shutil.which("pdfinfo") is None, reason="poppler is not installed"
+)
+
+
+def test_pdfium_draws_the_page(inbox, write_pdf):
+    path = write_pdf(inbox / "a.pdf", ["left", ""])
+    with open_pdf(path) as pdf:
+        renderer = PdfiumRenderer(RenderSettings(dpi=72))
+        drawn, blank = (np.asarray(renderer.render(pdf, number)) for number in (1, 2))
+    assert drawn.shape == blank.shape == (100, 200, 3)
+    assert blank.min() == 255
+    # the text starts at x=10 with its base line in the middle of the page
+    assert drawn[30:55, 8:60].min() < 100
+    assert drawn[:, 100:].min() == 255
+
+
+@pytest.mark.parametrize(
+    ("points", "dpi", "limit", "expected"),
+    [
+        ((612, 792), 144, 4096, (1224, 1584)),
+        ((612, 792), 72, 4096, (612, 792)),
+        ((100.2, 50), 72, 4096, (101, 50)),
+        ((7200, 3600), 144, 1000, (1000, 500)),
+        ((3000, 1), 72, 100, (100, 1)),
+    ],
+)
+def test_raster_sizes(inbox, write_pdf, points, dpi, limit, expected):
+    """Sides are points * dpi / 72, rounded up; the longer one is at most the limit."""
+    with open_pdf(write_pdf(inbox / "a.pdf", ["x"], size=points)) as pdf:
+        assert PdfiumRenderer(RenderSettings(dpi=dpi, max_side=limit)).render(pdf, 1).size == expected
+
+
+def test_a_page_that_is_not_there_is_named(inbox, write_pdf):
+    with open_pdf(write_pdf(inbox / "a.pdf", ["x"])) as pdf, pytest.raises(DocumentError, match="page 2"):
+        PdfiumRenderer(RenderSettings()).render(pdf, 2)
+
+
+def test_without_poppler_the_error_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="poppler-utils"):
+        make_renderer(RenderSettings(renderer=RendererKind.PDF2IMAGE))
+
+
+@needs_poppler
+@pytest.mark.parametrize("rotation", [0, 90])
+def test_both_renderers_agree(inbox, write_pdf, rotation):
+    path = write_pdf(inbox / "a.pdf", ["skipped", "the same page"], size=(200.4, 100.2), rotation=rotation)
+    settings = RenderSettings(dpi=100, max_side=250)
+    with open_pdf(path) as pdf:
+        pictures = [
+            np.asarray(renderer(settings).render(pdf, 2)).astype(float)
+            for renderer in (PdfiumRenderer, Pdf2ImageRenderer)
+        ]
+    assert np.abs(np.subtract(pictures[0].shape, pictures[1].shape)).max() <= 1
+    assert max(pictures[0].shape) == 250
+    assert max(pictures[1].shape) <= 250
+    ink = [np.argwhere(picture.mean(axis=2) < 128).mean(axis=0) for picture in pictures]
+    assert np.abs(ink[0] - ink[1]).max() < 2

@@ -1,0 +1,47 @@
+"""Stores of known texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from reportlab.pdfgen.canvas import Canvas
+
+from docagent_rl.documents import DocumentStore, RenderSettings, ingest
+
+PAGES = {
+    "animals": ["the cat sat on the mat", "a dog and a cat and a cat", "", "birds sing"],
+    "b.plants": ["trees grow", "the cat likes the catnip plant", "roses and tulips grow grow grow"],
+    "numbers": ["table 3 lists 42 items", "table 4 lists 7 items", "birds sing"],
+}
+
+
+def _make_store(folder: Path, documents: Mapping[str, Sequence[str]]) -> DocumentStore:
+    """A store with one text a page; long texts run off the page, which the text layer does not mind."""
+    inbox = folder / "inbox"
+    inbox.mkdir(parents=True)
+    for doc_id, texts in documents.items():
+        canvas = Canvas(str(inbox / f"{doc_id}.pdf"), pagesize=(400, 100), invariant=True)
+        for text in texts:
+            canvas.setFont("Helvetica", 8)
+            canvas.drawString(5, 50, text)
+            canvas.showPage()
+        canvas.save()
+    ingest(inbox, folder / "store", settings=RenderSettings(dpi=10), workers=1)
+    return DocumentStore(folder / "store")
+
+
+@pytest.fixture(scope="session")
+def make_store() -> Callable[[Path, Mapping[str, Sequence[str]]], DocumentStore]:
+    return _make_store
+
+
+@pytest.fixture(scope="session")
+def pages() -> dict[str, list[str]]:
+    return PAGES
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> DocumentStore:
+    return _make_store(tmp_path_factory.mktemp("corpus"), PAGES)

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docagent_rl.documents import DocumentStore, PageRef, RenderSettings, ingest
+from docagent_rl.errors import UserError
+from docagent_rl.retrieval import BM25Retriever, BM25Settings, Hit, Retriever
+
+
+@pytest.fixture(scope="module")
+def retriever(store) -> BM25Retriever:
+    return BM25Retriever.build(store)
+
+
+def slow_bm25(pages: dict[str, list[str]], query: str, k1: float, b: float) -> dict[PageRef, float]:
+    """Lucene's BM25 straight from its formula, in float64."""
+    split = re.compile(r"\w+").findall
+    rows = {PageRef(d, n): split(text) for d, texts in pages.items() for n, text in enumerate(texts, start=1)}
+    average = sum(map(len, rows.values())) / len(rows)
+    scores = dict.fromkeys(rows, 0.0)
+    for token in split(query):
+        df = sum(token in words for words in rows.values())
+        idf = math.log(1 + (len(rows) - df + 0.5) / (df + 0.5))
+        for ref, words in rows.items():
+            if not (tf := Counter(words)[token]):
+                continue
+            scores[ref] += idf * tf / (k1 * (1 - b + b * len(words) / average) + tf)
+    return scores
+
+
+def refs(hits: list[Hit]) -> list[str]:
+    return [str(hit.ref) for hit in hits]
+
+
+def test_a_score_by_hand(make_store, tmp_path):
+    """Three pages of 2, 4 and 3 tokens, avgdl 3; `cat` is on two pages: idf = ln(1 + 1.5 / 2.5)."""
+    store = make_store(tmp_path, {"a": ["cat dog", "cat cat bird fish", "no such thing"]})
+    (hits,) = BM25Retriever.build(store, settings=BM25Settings(k1=2.0, b=0.6)).search(["cat"], top_k=5)
+    idf = math.log(1.6)
+    first = idf * 2 / (2.0 * (0.4 + 0.6 * 4 / 3) + 2)
+    second = idf * 1 / (2.0 * (0.4 + 0.6 * 2 / 3) + 1)
+    assert refs(hits) == ["a#2", "a#1"]
+    assert [hit.score for hit in hits] == pytest.approx([first, second], rel=1e-6)
+
+
+@pytest.mark.parametrize("query", ["cat", "the cat", "cat cat grow", "table 3", "birds sing", "the the"])
+@pytest.mark.parametrize(("k1", "b"), [(1.5, 0.75), (0.9, 0.4), (0.0, 0.0), (3.0, 1.0)])
+def test_scores_are_those_of_the_formula(store, pages, query, k1, b):
+    expected = {r: s for r, s in slow_bm25(pages, query, k1, b).items() if s > 0}
+    (hits,) = BM25Retriever.build(store, settings=BM25Settings(k1=k1, b=b)).search([query], top_k=100)
+    assert {hit.ref for hit in hits} == set(expected)
+    assert [hit.score for hit in hits] == pytest.approx([expected[hit.ref] for hit in hits], rel=1e-5)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_a_search_in_one_document_has_the_same_scores(retriever):
+    (everywhere,) = retriever.search(["the cat grow"], top_k=100)
+    for doc_id in ("animals", "b.plants"):
+        (inside,) = retriever.search(["the cat grow"], doc_id=doc_id, top_k=100)
+        assert inside == [hit for hit in everywhere if hit.ref.doc_id == doc_id]
+        assert inside
+
+
+def test_equal_pages_come_in_page_order(retriever):
+    (hits,) = retriever.search(["birds"], top_k=5)
+    assert refs(hits) == ["animals#4", "numbers#3"]
+    assert hits[0].score == hits[1].score
+    assert refs(retriever.search(["birds"], top_k=1)[0]) == ["animals#4"]
+
+
+def test_excluded_pages_are_replaced(retriever):
+    (ranked,) = retriever.search(["the cat"], top_k=100)
+    assert len(ranked) == 3
+    (hits,) = retriever.search(["the cat"], top_k=2, exclude=[ranked[0].ref])
+    assert hits == ranked[1:]
+    (hits,) = retriever.search(["the cat"], top_k=2, exclude={hit.ref for hit in ranked})
+    assert hits == []
+
+
+def test_excluded_pages_that_are_not_indexed_are_no_error(retriever):
+    unknown = [PageRef("nowhere", 1), PageRef("animals", 99), PageRef("numbers", 4)]
+    assert retriever.search(["cat"], top_k=9, exclude=unknown) == retriever.search(["cat"], top_k=9)
+
+
+def test_only_pages_that_share_a_word_are_hits(retriever):
+    assert retriever.search(["zebra"], top_k=5) == [[]]
+    assert refs(retriever.search(["42 zebra"], doc_id="numbers", top_k=5)[0]) == ["numbers#1"]
+
+
+def test_a_batch_is_answered_in_order(retriever):
+    queries = ["cat", "", "grow", " \n", "…"]
+    answers = retriever.search(queries, top_k=3)
+    assert answers == [retriever.search([query], top_k=3)[0] for query in queries]
+    assert [bool(hits) for hits in answers] == [True, False, True, False, False]
+    assert retriever.search([], top_k=3) == []
+
+
+def test_bad_arguments(retriever):
+    with pytest.raises(UserError, match=r"'plants'.*'b\.plants'"):
+        retriever.search(["cat"], doc_id="plants", top_k=1)
+    with pytest.raises(UserError, match="top_k=0"):
+        retriever.search(["cat"], top_k=0)
+    with pytest.raises(UserError, match="k1"):
+        BM25Settings(k1=-1)
+    with pytest.raises(UserError, match="b="):
+        BM25Settings(b=float("nan"))
+
+
+def test_it_is_a_retriever(retriever):
+    def top(engine: Retriever) -> list[list[Hit]]:
+        return engine.search(["cat"], doc_id=None, top_k=1, exclude=())
+
+    (hits,) = top(retriever)
+    assert refs(hits) == ["animals#2"]
+    assert isinstance(hits[0].score, float)
+    assert type(hits[0].ref.page) is int
+
+
+WORDS = ["cat", "the", "grow", "birds", "table", "3", "zebra", "and", "items"]
+DOCS = [None, "animals", "b.plants", "numbers"]
+REFS = [PageRef(d, n) for d, k in (("animals", 4), ("b.plants", 3), ("numbers", 3)) for n in range(1, k + 1)]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join),
+    st.sampled_from(DOCS),
+    st.integers(1, 12),
+    st.sets(st.sampled_from(REFS)),
+)
+def test_any_search_is_the_best_of_what_is_left(retriever, pages, query, doc_id, top_k, exclude):
+    (hits,) = retriever.search([query], doc_id=doc_id, top_k=top_k, exclude=exclude)
+    scores = slow_bm25(pages, query, 1.5, 0.75)
+    left = {r for r, s in scores.items() if s > 0 and r not in exclude and doc_id in (None, r.doc_id)}
+    assert len(hits) == min(top_k, len(left))
+    assert {hit.ref for hit in hits} <= left
+    assert [(-hit.score, hit.ref) for hit in hits] == sorted((-hit.score, hit.ref) for hit in hits)
+    worst = min((hit.score for hit in hits), default=math.inf)
+    assert all(scores[ref] <= worst + 1e-5 for ref in left - {hit.ref for hit in hits})
+
+
+def test_saved_and_loaded_it_answers_the_same(retriever, store, tmp_path):
+    retriever.save(tmp_path / "index")
+    loaded = BM25Retriever.load(tmp_path / "index")
+    loaded.check(store)
+    assert loaded.settings == retriever.settings
+    assert loaded.num_pages == len(REFS)
+    for doc_id in DOCS:
+        assert loaded.search(WORDS, doc_id=doc_id, top_k=4) == retriever.search(WORDS, doc_id=doc_id, top_k=4)
+
+
+def test_the_same_store_gives_the_same_files(store, tmp_path):
+    for name in ("one", "two"):
+        BM25Retriever.build(store).save(tmp_path / name)
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+def test_saving_replaces_an_index_and_nothing_else(retriever, tmp_path):
+    retriever.save(tmp_path / "index")
+    retriever.save(tmp_path / "index")
+    assert BM25Retriever.load(tmp_path / "index").num_pages == len(REFS)
+    precious = tmp_path / "data" / "precious.txt"
+    precious.parent.mkdir()
+    precious.touch()
+    for target in (precious.parent, precious):
+        with pytest.raises(UserError, match="not an index"):
+            retriever.save(target)
+    assert precious.exists()
+
+
+def test_a_save_that_fails_leaves_the_old_index(retriever, store, tmp_path, monkeypatch):
+    retriever.save(tmp_path / "index")
+    other = BM25Retriever.build(store, settings=BM25Settings(k1=0.5))
+
+    def fail(*args, **options):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("docagent_rl.retrieval.bm25.atomic_write", fail)
+    with pytest.raises(OSError, match="disk full"):
+        other.save(tmp_path / "index")
+    assert [path.name for path in tmp_path.iterdir()] == ["index"]
+    assert BM25Retriever.load(tmp_path / "index").settings == retriever.settings
+
+
+def test_damage_is_one_clear_error(retriever, tmp_path):
+    with pytest.raises(UserError, match="docagent-rl index build"):
+        BM25Retriever.load(tmp_path)
+    retriever.save(tmp_path / "index")
+    for path in sorted((tmp_path / "index").iterdir()):
+        data = path.read_bytes()
+        path.write_bytes(data[: len(data) // 2])
+        with pytest.raises(UserError, match="rebuild"):
+            BM25Retriever.load(tmp_path / "index")
+        path.write_bytes(data)
+    BM25Retriever.load(tmp_path / "index")
+
+
+def test_pickled_arrays_are_refused(retriever, tmp_path):
+    retriever.save(tmp_path / "index")
+    np.save(tmp_path / "index" / "data.csc.index.npy", np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(UserError, match="allow_pickle"):
+        BM25Retriever.load(tmp_path / "index")
+
+
+def test_a_changed_store_is_noticed(make_store, tmp_path):
+    store = make_store(tmp_path, {"a": ["one"], "b": ["two"]})
+    retriever = BM25Retriever.build(store)
+    retriever.check(store)
+    # other rasters, same texts: the index still holds
+    ingest(tmp_path / "inbox", store.path, settings=RenderSettings(dpi=12), workers=1)
+    retriever.check(DocumentStore(store.path))
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "c.pdf").write_bytes((tmp_path / "inbox" / "a.pdf").read_bytes())
+    ingest(tmp_path / "more", store.path, settings=RenderSettings(dpi=12), workers=1)
+    with pytest.raises(UserError, match="rebuild it"):
+        retriever.check(DocumentStore(store.path))
+
+
+def test_a_store_without_text_is_refused(make_store, tmp_path):
+    with pytest.raises(UserError, match="text layer"):
+        BM25Retriever.build(make_store(tmp_path, {"a": ["", ""]}))
+
+
+def test_threads_may_search_at_once(retriever):
+    queries = [WORDS[n % len(WORDS)] for n in range(64)]
+    expected = [retriever.search([query], top_k=3) for query in queries]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda query: retriever.search([query], top_k=3), queries)) == expected
