@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +90,10 @@ def _check_paths(config: DictConfig) -> None:
 
 
 def _make_demo(config: DictConfig, parsed: DocAgentConfig) -> None:
-    from docagent_rl.demo import prepare_demo
+    from docagent_rl.demo import DemoPaths, prepare_demo
 
-    prepare_demo(parsed.workspace, progress=sys.stderr.isatty())
+    if DemoPaths(parsed.workspace).missing:
+        prepare_demo(parsed.workspace, progress=sys.stderr.isatty())
 
 
 def _check_model(config: DictConfig, parsed: DocAgentConfig) -> None:
@@ -115,7 +117,13 @@ def _check_data(config: DictConfig, parsed: DocAgentConfig) -> None:
                     f"data.{name}: {file} does not exist; `docagent-rl data convert` writes such files"
                 )
             report = validate_parquet(Path(file), store=store)
-            report.raise_for_problems()
+            if not report.ok:
+                raise UserError(_listed(report.problems))
+
+
+def _listed(problems: Sequence[str], most: int = 10) -> str:
+    more = len(problems) - most
+    return "\n  ".join([*problems[:most], *([f"and {more} more"] if more > 0 else [])])
 
 
 def check_budget(
@@ -128,11 +136,12 @@ def check_budget(
             the context of the rollout server is shorter than prompt and response together.
     """
     data, rollout = config.data, config.actor_rollout_ref.rollout
-    needed = max_images * display.max_tokens + max_turns * parsed.rollout.min_turn_tokens
+    tokens = display.max_tokens()
+    needed = max_images * tokens + max_turns * parsed.rollout.min_turn_tokens
     if needed > data.max_response_length:
         raise UserError(
-            f"impossible budget: {max_images} images of up to {display.max_tokens} tokens and {max_turns} turns of "
-            f"at least docagent.rollout.min_turn_tokens={parsed.rollout.min_turn_tokens} need {needed} tokens, "
+            f"impossible budget: {max_images} images of up to {tokens} tokens and {max_turns} "
+            f"turns of at least docagent.rollout.min_turn_tokens={parsed.rollout.min_turn_tokens} need {needed} tokens, "
             f"data.max_response_length is {data.max_response_length}"
         )
     context = data.max_prompt_length + data.max_response_length

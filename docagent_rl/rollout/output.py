@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from pydantic import Field
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
 
 from docagent_rl.rollout.images import EncodedImage
@@ -32,8 +33,8 @@ class DocAgentLoopOutput(AgentLoopOutput):
         token_rewards: `(t,)` reward of each response token.
     """
 
-    turn_index: list[int] = []
-    token_rewards: list[float] = []
+    turn_index: list[int] = Field(default_factory=list)
+    token_rewards: list[float] = Field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Fields as tensors of the response's length; `rm_scores` holds the token-level rewards."""

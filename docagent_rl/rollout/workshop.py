@@ -11,6 +11,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.base import DocEnv
 from docagent_rl.envs.delivery import render
 from docagent_rl.envs.services import EnvServices, RetrieverService
+from docagent_rl.prompts import PromptTemplate
 from docagent_rl.retrieval.base import Retriever
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.rewards.judge import make_judge
@@ -46,6 +47,8 @@ class Workshop:
     tokenizer: Any
     processor: Any | None
     system: System = field(init=False)
+    env_config: Any = field(init=False)
+    prompt: PromptTemplate = field(init=False)
     services: EnvServices = field(init=False)
     codec: ChatCodec = field(init=False)
     encoder: ImageEncoder | None = field(init=False)
@@ -54,6 +57,8 @@ class Workshop:
         config = self.config
         store = DocumentStore(config.store)
         self.system = get_system(config.system)
+        self.env_config = self.system.parse_config(config.env)
+        self.prompt = self.system.load_prompt(self.env_config, config.prompt)
         retriever = RetrieverService(
             open_retriever(config, store),
             attempts=config.retriever.attempts,
@@ -71,9 +76,7 @@ class Workshop:
 
     def environment(self, *, validate: bool) -> DocEnv:
         """A fresh environment for one session."""
-        return self.system.make_env(
-            self.config.env, self.services, prompt=self.config.prompt, validate=validate
-        )
+        return self.system.env(self.env_config, self.services, self.prompt, validate=validate)
 
 
 _workshops: dict[str, Workshop] = {}

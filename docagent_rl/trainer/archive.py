@@ -47,7 +47,8 @@ def attach_trainer_log_probs(trajectory: Trajectory, log_probs: Sequence[float])
     sampled = sum(len(turn.token_ids) for turn in trajectory.turns)
     if sampled != len(log_probs):
         raise ValueError(
-            f"session {trajectory.uid}_{trajectory.session} sampled {sampled} tokens, its row holds {len(log_probs)}"
+            f"session {trajectory.uid}_{trajectory.session} sampled {sampled} tokens, "
+            f"its row holds {len(log_probs)}"
         )
     position = 0
     for turn in trajectory.turns:

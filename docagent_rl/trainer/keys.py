@@ -19,7 +19,8 @@ OPEN = ("ray_kwargs.ray_init", "docagent", "hydra")
 def reference() -> dict[str, Any]:
     """Verl's own trainer configuration, every key of it."""
     spec = importlib.util.find_spec("verl")
-    assert spec is not None and spec.origin is not None
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("verl")
     path = Path(spec.origin).parent / "trainer" / "config" / "_generated_ppo_trainer.yaml"
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
