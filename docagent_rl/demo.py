@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from docagent_rl.data.outline_questions import outline_records
 from docagent_rl.data.parquet import write_parquet
@@ -111,7 +113,7 @@ def prepare_demo(
     questions = _questions(paths, store, sorted(real_ids), seed)
     for split, records in questions.items():
         write_parquet(records, paths.data(split))
-    _build_model(paths.model, questions[Split.TRAIN], seed)
+    _build_model(paths.model, questions[Split.TRAIN], seed, progress=progress)
     return DemoReport(
         paths,
         documents=len(store.doc_ids()),
@@ -153,7 +155,20 @@ def _as_validation(record: Record) -> Record:
     return Record.from_dict({**record.to_dict(), "split": Split.VAL.value})
 
 
-def _build_model(path: Path, records: Sequence[Record], seed: int) -> None:
-    from docagent_rl.testing.warm_start import build_warm_model
+def _build_model(path: Path, records: Sequence[Record], seed: int, *, progress: bool) -> None:
+    """A tiny model that has learnt the form of a VRAG-RL turn: random weights would only emit noise."""
+    from docagent_rl.systems import get_system
+    from docagent_rl.testing.tiny_qwen2_5_vl import build_tiny_qwen2_5_vl
+    from docagent_rl.testing.transcripts import vrag_rl_transcripts
+    from docagent_rl.testing.warm_up import WarmUp
 
-    build_warm_model(path, [(r.question, r.answers[0] if r.answers else "") for r in records], seed=seed)
+    prompt = get_system("vrag_rl").load_prompt({})
+    variables = {"turns": 5, "crop": True, "frame": "encoder", "pages": 1}
+
+    def opening(question: str) -> list[dict[str, Any]]:
+        parts = [role for role in ("system", "user") if role in prompt]
+        return [{"role": p, "content": prompt.render(p, question=question, **variables)} for p in parts]
+
+    questions = [(r.question, r.answers[0]) for r in records if r.answers]
+    transcripts = partial(vrag_rl_transcripts, opening, questions)
+    build_tiny_qwen2_5_vl(path, seed=seed, warm_up=WarmUp(transcripts, seed=seed), show_progress=progress)

@@ -1,0 +1,1 @@
+"""Questions about documents: canonical records, their files, and documents made for them."""
