@@ -5,21 +5,25 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from docagent_rl.actions.base import Grammar
-from docagent_rl.configs import parse_config
+from docagent_rl.config import explain
 from docagent_rl.envs.base import DocEnv
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.errors import UserError
+from docagent_rl.prompts import PromptSpec, PromptTemplate, load_prompt
 
 
-class EnvFactory(Protocol):
+class EnvMaker(Protocol):
     """Makes the environment of one session."""
 
-    def __call__(self, config: Any, services: EnvServices, *, validate: bool = False) -> DocEnv:
+    def __call__(
+        self, config: Any, services: EnvServices, prompt: PromptTemplate, *, validate: bool
+    ) -> DocEnv:
         """A fresh environment; `validate` is true in validation and evaluation."""
         ...
 
@@ -31,53 +35,86 @@ class System:
     Args:
         name: as in configuration files.
         summary: one line.
-        config_type: pydantic model of its configuration.
-        make_env: makes the environment of a session from a `config_type` and the services.
-        make_grammar: makes the grammar from a `config_type`.
-        check: loads whatever files a configuration names, so that mistakes show before anything starts;
-            raises `UserError`.
+        config_type: pydantic model of its configuration, the section `docagent.env`.
+        env: makes the environment of a session.
+        make_grammar: makes the grammar from a configuration.
+        prompt_spec: what a prompt file of the system must hold.
+        default_prompt: the package's prompt for a configuration.
+        max_turns: assistant turns of an episode at most.
+        max_images: images of an episode at most.
     """
 
     name: str
     summary: str
     config_type: type[BaseModel]
-    make_env: EnvFactory
+    env: EnvMaker
     make_grammar: Callable[[Any], Grammar]
-    check: Callable[[Any], None]
+    prompt_spec: PromptSpec
+    default_prompt: Callable[[Any], str]
+    max_turns: Callable[[Any], int]
+    max_images: Callable[[Any], int]
 
-    def configure(self, data: Mapping[str, Any], *, where: str = "docagent.env") -> BaseModel:
-        """Validate plain data as the system's configuration and check the files it names.
-
-        Args:
-            data: nested mappings and plain values.
-            where: the key that holds them, for messages.
+    def parse_config(self, data: Mapping[str, Any] | BaseModel) -> Any:
+        """Validate plain data as the system's configuration; a configuration is returned as it is.
 
         Raises:
-            UserError: a key is unknown or a value impossible, or a file is unusable.
+            UserError: a key is unknown or a value impossible; every problem with its key.
         """
-        config = parse_config(self.config_type, data, where=where)
-        self.check(config)
-        return config
+        if isinstance(data, self.config_type):
+            return data
+        try:
+            return self.config_type.model_validate(data)
+        except ValidationError as error:
+            raise UserError(explain(error, "docagent.env")) from error
+
+    def load_prompt(
+        self, config: Mapping[str, Any] | BaseModel, path: str | Path | None = None
+    ) -> PromptTemplate:
+        """The prompt of a configuration, or the user's own (`docagent.prompt`).
+
+        Raises:
+            UserError: the file is missing or unusable; the message names it and the part.
+        """
+        name = self.default_prompt(self.parse_config(config)) if path is None else str(path)
+        return load_prompt(name, self.prompt_spec)
+
+    def make_env(
+        self,
+        config: Mapping[str, Any] | BaseModel,
+        services: EnvServices,
+        *,
+        prompt: str | Path | None = None,
+        validate: bool = False,
+    ) -> DocEnv:
+        """A fresh environment for one session.
+
+        Args:
+            config: plain data, or what `parse_config` made of it.
+            services: shared by all sessions of a process.
+            prompt: a prompt file of the user's own.
+            validate: the session belongs to a validation or an evaluation.
+
+        Raises:
+            UserError: the configuration or the prompt is unusable.
+        """
+        parsed = self.parse_config(config)
+        return self.env(parsed, services, self.load_prompt(parsed, prompt), validate=validate)
 
 
 def _vrag_rl() -> System:
     from docagent_rl.envs.vrag_rl import VRAG_PROMPT, VragEnv, make_grammar
     from docagent_rl.envs.vrag_rl_config import VragConfig
-    from docagent_rl.prompts import load_prompt
-
-    def make_env(config: VragConfig, services: EnvServices, *, validate: bool = False) -> DocEnv:
-        return VragEnv(config, services, validate=validate)
-
-    def check(config: VragConfig) -> None:
-        load_prompt(config.prompt, VRAG_PROMPT)
 
     return System(
         name="vrag_rl",
         summary="search a corpus of page images, zoom into the last one, answer (arXiv 2505.22019)",
         config_type=VragConfig,
-        make_env=make_env,
+        env=VragEnv,
         make_grammar=make_grammar,
-        check=check,
+        prompt_spec=VRAG_PROMPT,
+        default_prompt=lambda config: config.prompt,
+        max_turns=lambda config: config.assistant_turns,
+        max_images=lambda config: config.max_images,
     )
 
 

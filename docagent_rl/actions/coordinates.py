@@ -1,0 +1,140 @@
+"""From the numbers a model writes to pixels of the raw page, and back."""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+
+from docagent_rl.actions.base import Box
+from docagent_rl.actions.display import Size, check_size
+
+Raster = tuple[int, int, int, int]
+"""`(left, top, right, bottom)` in raw page pixels."""
+
+
+class Frame(Enum):
+    """What a model coordinate is measured in; the full width and height of the image are the frame's size."""
+
+    ENCODER = "encoder"
+    """Pixels after the image processor's rounding (VRAG-RL, Eq. 2)."""
+    DISPLAYED = "displayed"
+    """Pixels of the image handed to the processor (the released VRAG-RL code)."""
+    NORM1000 = "norm1000"
+    """Thousandths of each side."""
+
+    def size(self, displayed: Size, encoder: Size) -> Size:
+        """`(W, H)`, the denominators of model coordinates on an image."""
+        return {Frame.ENCODER: encoder, Frame.DISPLAYED: displayed, Frame.NORM1000: (1000, 1000)}[self]
+
+
+class Rounding(Enum):
+    """How raw coordinates become a raster."""
+
+    OUTWARD = "outward"
+    """Floor left and top, ceil right and bottom."""
+    TRUNCATE = "truncate"
+    """Truncate all four."""
+
+
+class CropError(ValueError):
+    """A box covers nothing that can be cut out; the message is one clause for the model."""
+
+
+def box_to_raw(box: Box, view: Raster, frame: Size, pad: float = 0.0) -> Box:
+    """Map a box of the frame of a view to raw page pixels (VRAG-RL, Eq. 2, composed for crop views).
+
+    Args:
+        box: `(x1, y1, x2, y2)` in frame units.
+        view: what of the raw page the view shows.
+        frame: `(W, H)` of the frame.
+        pad: added on all four sides, in frame units.
+
+    Returns:
+        `(X1, Y1, X2, Y2)`, neither clamped nor rounded.
+    """
+    x1, y1, x2, y2 = box
+    left, top, right, bottom = view
+    # multiplied first: bounds of the view then map to its integer bounds exactly
+    return (
+        left + (right - left) * (x1 - pad) / frame[0],
+        top + (bottom - top) * (y1 - pad) / frame[1],
+        left + (right - left) * (x2 + pad) / frame[0],
+        top + (bottom - top) * (y2 + pad) / frame[1],
+    )
+
+
+def raw_to_box(box: Box, view: Raster, frame: Size) -> Box:
+    """The inverse of `box_to_raw` without padding: raw page pixels to the frame of a view."""
+    x1, y1, x2, y2 = box
+    left, top, right, bottom = view
+    return (
+        (x1 - left) * frame[0] / (right - left),
+        (y1 - top) * frame[1] / (bottom - top),
+        (x2 - left) * frame[0] / (right - left),
+        (y2 - top) * frame[1] / (bottom - top),
+    )
+
+
+def crop_raster(
+    box: Box, *, view: Raster, page: Size, frame: Size, rounding: Rounding, pad: float = 0.0
+) -> Raster:
+    """The rectangle of the raw page that a box of a view asks for.
+
+    Args:
+        box: `(x1, y1, x2, y2)` in frame units, finite.
+        view: what of the raw page the view shows.
+        page: size of the raw page.
+        frame: `(W, H)` of the frame.
+        rounding: how to reach whole pixels.
+        pad: added on all four sides, in frame units.
+
+    Returns:
+        The raster, clamped to the page, at least 1 px a side, side ratio at most 200.
+
+    Raises:
+        CropError: the box is empty, inverted or off the page.
+        DisplayError: the sides of what it covers differ too much.
+    """
+    raw = box_to_raw(box, view, frame, pad)
+    x1, x2 = (min(max(x, 0.0), float(page[0])) for x in raw[0::2])
+    y1, y2 = (min(max(y, 0.0), float(page[1])) for y in raw[1::2])
+    if not (x1 < x2 and y1 < y2):
+        raise CropError("the box is empty, inverted or outside the image")
+    if rounding is Rounding.OUTWARD:
+        raster = (math.floor(x1), math.floor(y1), math.ceil(x2), math.ceil(y2))
+    else:
+        raster = (int(x1), int(y1), int(x2), int(y2))
+    if raster[0] >= raster[2] or raster[1] >= raster[3]:
+        raise CropError("the box covers less than one pixel of the page")
+    check_size((raster[2] - raster[0], raster[3] - raster[1]))
+    return raster
+
+
+def raster_to_region(raster: Raster, page: Size) -> Box:
+    """A raster as fractions `[0, 1]` of the raw page."""
+    left, top, right, bottom = raster
+    return left / page[0], top / page[1], right / page[0], bottom / page[1]
+
+
+def region_to_norm1000(region: Box) -> Box:
+    """Fractions of a page in thousandths, not rounded."""
+    x1, y1, x2, y2 = region
+    return 1000 * x1, 1000 * y1, 1000 * x2, 1000 * y2
+
+
+def box_to_region(box: Box, view_region: Box, frame: Size) -> Box:
+    """A box of a view as fractions of the raw page, not clamped.
+
+    Args:
+        box: `(x1, y1, x2, y2)` in frame units.
+        view_region: what of the page the view shows, as fractions.
+        frame: `(W, H)` of the frame.
+    """
+    x1, y1, x2, y2 = box
+    a1, b1, a2, b2 = view_region
+    return (
+        a1 + (a2 - a1) * x1 / frame[0],
+        b1 + (b2 - b1) * y1 / frame[1],
+        a1 + (a2 - a1) * x2 / frame[0],
+        b1 + (b2 - b1) * y2 / frame[1],
+    )

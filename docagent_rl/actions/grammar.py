@@ -1,0 +1,76 @@
+"""The rules that all tag grammars share: which block of a turn is its action, and when there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from docagent_rl.actions.base import Action, Invalid, InvalidReason, ParsedTurn, Span, StopCause
+from docagent_rl.actions.tags import Block, Scan, TagScanner
+
+Reader = Callable[[str, Span, Span], Action]
+"""`(content, block span, content span) -> action`: reads the stripped content of a block, never raises."""
+
+_DETAIL = {
+    InvalidReason.NO_ACTION: "the turn holds no action",
+    InvalidReason.UNCLOSED: "an action tag was opened and not closed",
+    InvalidReason.NESTED: "the action holds another action tag",
+    InvalidReason.TRUNCATED: "the turn was cut off before an action was complete",
+    InvalidReason.CONTROL_TOKEN: "the turn holds a control token",
+}
+_THOUGHT_OPEN = "the thought was never closed, so nothing after it counts as an action"
+
+
+class TagGrammar:
+    """Executes the first closed block of a turn that is not inside a thought.
+
+    Rules, in this order:
+
+    1. A turn that ended at a control token is `CONTROL_TOKEN`, whatever its text.
+    2. Closed hidden blocks are blanked out, an unclosed one to the end of the turn.
+    3. The action is the first closed block in what remains; with another action tag inside it is `NESTED`.
+    4. Without a closed block: `TRUNCATED` when the turn hit its cap, else `UNCLOSED` when a tag was opened,
+       else `NO_ACTION`.
+    5. Later closed blocks are surplus: parsed, not to be executed.
+
+    Args:
+        readers: for every action tag the function that reads its content.
+        hidden: names of the tags that are never scanned for actions.
+    """
+
+    def __init__(self, readers: Mapping[str, Reader], hidden: Iterable[str] = ("think",)) -> None:
+        self._readers = dict(readers)
+        self._scanner = TagScanner(self._readers, hidden)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The names of the action tags."""
+        return tuple(self._readers)
+
+    def parse(self, text: str, stop: StopCause = StopCause.END_OF_TURN) -> ParsedTurn:
+        """Parse one assistant turn (see `Grammar`)."""
+        scan = self._scanner.scan(text)
+        actions = tuple(self._read(scan, block) for block in scan.blocks)
+        if stop is StopCause.CONTROL_TOKEN:
+            return ParsedTurn(_invalid(InvalidReason.CONTROL_TOKEN), actions, scan.hidden)
+        if actions:
+            return ParsedTurn(actions[0], actions[1:], scan.hidden)
+        return ParsedTurn(_missing(scan, stop), (), scan.hidden)
+
+    def _read(self, scan: Scan, block: Block) -> Action:
+        if block.nested:
+            return _invalid(InvalidReason.NESTED, block.outer, block.inner)
+        return self._readers[block.tag](scan.content(block), block.outer, block.inner)
+
+
+def _missing(scan: Scan, stop: StopCause) -> Invalid:
+    if stop is StopCause.TRUNCATED:
+        return _invalid(InvalidReason.TRUNCATED)
+    if scan.opened:
+        return _invalid(InvalidReason.UNCLOSED)
+    if scan.hidden_open:
+        return Invalid(None, None, InvalidReason.NO_ACTION, _THOUGHT_OPEN)
+    return _invalid(InvalidReason.NO_ACTION)
+
+
+def _invalid(reason: InvalidReason, outer: Span | None = None, inner: Span | None = None) -> Invalid:
+    return Invalid(outer, inner, reason, _DETAIL[reason])

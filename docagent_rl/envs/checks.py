@@ -1,0 +1,60 @@
+"""Checks that a question can be played."""
+
+from __future__ import annotations
+
+from docagent_rl.data.record import Record
+from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.errors import UserError
+from docagent_rl.rewards.rule_judge import NOT_ANSWERABLE
+
+
+def checked_gold(record: Record, store: DocumentStore, *, allow_empty: bool) -> frozenset[PageRef]:
+    """The gold pages of a question, all of them in the store.
+
+    Raises:
+        UserError: the document or a gold page is missing, or nothing is gold; the message names the question.
+    """
+    _require_document(record, record.doc_id, store)
+    gold = frozenset(PageRef(doc_id, page) for doc_id, page in record.gold_pages)
+    if not gold and not allow_empty:
+        raise UserError(
+            f"question {record.question_id!r} has no gold pages, so its retrieval cannot be rewarded: "
+            "drop it or set allow_empty_gold"
+        )
+    for ref in sorted(gold):
+        _require_document(record, ref.doc_id, store)
+        pages = store.document(ref.doc_id).num_pages
+        if ref.page > pages:
+            raise UserError(
+                f"question {record.question_id!r}: gold page {ref.page} of {ref.doc_id!r} does not exist, "
+                f"the document has {pages} pages"
+            )
+    return gold
+
+
+def references(record: Record) -> tuple[str, ...]:
+    """The right answers of a question, in the form that judges take.
+
+    Alternatives stay apart; the items of a list answer are joined by `"; "`; an unanswerable question has
+    one reference that says so.
+
+    Raises:
+        UserError: there is no reference answer; the message names the question.
+    """
+    if record.answerable is False:
+        return (NOT_ANSWERABLE,)
+    if not record.answers:
+        raise UserError(
+            f"question {record.question_id!r} has no reference answer and cannot be scored: drop it"
+        )
+    if record.answer_format.strip().casefold() == "list":
+        return ("; ".join(record.answers),)
+    return record.answers
+
+
+def _require_document(record: Record, doc_id: str, store: DocumentStore) -> None:
+    if doc_id not in store:
+        raise UserError(
+            f"question {record.question_id!r}: {store} has no document {doc_id!r}; "
+            "ingest it or drop the question"
+        )

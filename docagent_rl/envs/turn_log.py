@@ -1,0 +1,128 @@
+"""What happened in an episode, one record a turn, and the counts that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from docagent_rl.actions.base import (
+    Action,
+    Answer,
+    Crop,
+    Fetch,
+    Finish,
+    Invalid,
+    InvalidReason,
+    ParsedTurn,
+    Read,
+    Search,
+    Select,
+)
+
+
+@dataclass(slots=True)
+class TurnRecord:
+    """One assistant turn.
+
+    Args:
+        turn: its number, from 1.
+        parsed: what the grammar made of it.
+        executed: whether its action was carried out; a last turn is only read for an answer.
+        refused: why the environment could not execute an action that the grammar accepts.
+        effect: what the action led to, JSON-ready, with a key `kind`.
+        image_tokens: visual tokens of the images it led to.
+        dropped: its observation did not fit and was never shown.
+        seconds: time spent by stage.
+    """
+
+    turn: int
+    parsed: ParsedTurn
+    executed: bool = True
+    refused: Invalid | None = None
+    effect: Mapping[str, Any] = field(default_factory=dict)
+    image_tokens: int = 0
+    dropped: bool = False
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def invalid(self) -> Invalid | None:
+        """The fault of the turn, if it has one."""
+        action = self.parsed.action
+        return action if isinstance(action, Invalid) else self.refused
+
+    def ran(self, kind: type[Action]) -> bool:
+        """Whether an action of this kind was carried out."""
+        return self.executed and self.invalid is None and isinstance(self.parsed.action, kind)
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready dictionary for the trajectory."""
+        invalid = self.invalid
+        return {
+            "turn": self.turn,
+            "action": describe_action(self.parsed.action),
+            "valid": invalid is None,
+            "reason": invalid.reason.value if invalid else None,
+            "detail": invalid.detail if invalid else None,
+            "executed": self.executed and invalid is None,
+            "effect": dict(self.effect),
+            "surplus": [describe_action(action) for action in self.parsed.surplus],
+            "thoughts": [list(span) for span in self.parsed.thoughts],
+            "seconds": dict(self.seconds),
+        }
+
+
+@dataclass(slots=True)
+class TurnLog:
+    """The turns of an episode in order."""
+
+    records: list[TurnRecord] = field(default_factory=list)
+
+    def ran(self, kind: type[Action]) -> int:
+        """Number of turns whose action was of this kind and was carried out."""
+        return sum(record.ran(kind) for record in self.records)
+
+    def metrics(self) -> dict[str, float]:
+        """Counts and rates by name; the names do not depend on what happened."""
+        turns = len(self.records)
+        faults = [record.invalid.reason for record in self.records if record.invalid]
+        by_reason = {f"invalid/{reason.value}": float(faults.count(reason)) for reason in InvalidReason}
+        return {
+            "turns": float(turns),
+            "invalid_actions": float(len(faults)),
+            "invalid_action_rate": len(faults) / turns if turns else 0.0,
+            **by_reason,
+            "surplus_actions": float(sum(len(record.parsed.surplus) for record in self.records)),
+            "image_tokens": float(sum(record.image_tokens for record in self.records if not record.dropped)),
+        }
+
+
+def describe_action(action: Action) -> dict[str, Any]:
+    """An action as a JSON-ready dictionary: kind, spans and arguments."""
+    return {
+        "kind": type(action).__name__.lower(),
+        "block": list(action.block) if action.block else None,
+        "argument": list(action.argument) if action.argument else None,
+        **_arguments(action),
+    }
+
+
+def _arguments(action: Action) -> dict[str, Any]:
+    match action:
+        case Search(query=query):
+            return {"query": query}
+        case Fetch(pages=pages):
+            return {"pages": list(pages)}
+        case Select(choices=choices):
+            return {"choices": list(choices)}
+        case Crop(boxes=boxes):
+            return {"boxes": [list(box) for box in boxes]}
+        case Read(pages=pages, goal=goal):
+            return {"pages": list(pages), "goal": goal}
+        case Answer(text=text):
+            return {"text": text}
+        case Invalid(reason=reason):
+            return {"reason": reason.value}
+        case Finish():
+            return {}
+    raise TypeError(f"not an action: {action!r}")

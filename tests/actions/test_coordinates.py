@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from docagent_rl.actions.coordinates import (
+    CropError,
+    Frame,
+    Rounding,
+    box_to_raw,
+    box_to_region,
+    crop_raster,
+    raster_to_region,
+    raw_to_box,
+    region_to_norm1000,
+)
+from docagent_rl.actions.display import DisplayError
+
+PAGE = (1733, 1226)
+WHOLE = (0, 0, *PAGE)
+BOX = (318, 96, 602, 371)
+DISPLAYED, ENCODER, SNAPPED = (753, 532), (756, 532), (728, 532)
+
+
+@pytest.mark.parametrize(
+    ("frame", "pad", "rounding", "raw", "raster"),
+    [
+        (DISPLAYED, 0, Rounding.TRUNCATE, (731.86, 221.23, 1385.48, 854.97), (731, 221, 1385, 854)),
+        (DISPLAYED, 28, Rounding.TRUNCATE, (667.42, 156.71, 1449.92, 919.50), (667, 156, 1449, 919)),
+        (ENCODER, 0, Rounding.OUTWARD, (728.96, 221.23, 1379.98, 854.97), (728, 221, 1380, 855)),
+        (SNAPPED, 0, Rounding.OUTWARD, (756.997, 221.23, 1433.06, 854.97), (756, 221, 1434, 855)),
+    ],
+)
+def test_worked_example(frame, pad, rounding, raw, raster):
+    assert box_to_raw(BOX, WHOLE, frame, pad) == pytest.approx(raw, abs=6e-3)
+    assert crop_raster(BOX, view=WHOLE, page=PAGE, frame=frame, rounding=rounding, pad=pad) == raster
+
+
+def test_crop_of_a_crop():
+    first = (731, 221, 1385, 854)
+    assert raster_to_region(first, PAGE) == pytest.approx((0.4218, 0.1803, 0.7992, 0.6966), abs=5e-5)
+    second = crop_raster(
+        (40, 210, 330, 395), view=first, page=PAGE, frame=(643, 623), rounding=Rounding.TRUNCATE
+    )
+    assert second == (771, 434, 1066, 622)
+    # the defect that applies the box to the whole page instead
+    stale = crop_raster(
+        (40, 210, 330, 395), view=WHOLE, page=PAGE, frame=(643, 623), rounding=Rounding.TRUNCATE
+    )
+    assert stale == (107, 413, 889, 777)
+
+
+def test_frames():
+    assert Frame.ENCODER.size(DISPLAYED, ENCODER) == ENCODER
+    assert Frame.DISPLAYED.size(DISPLAYED, ENCODER) == DISPLAYED
+    assert Frame.NORM1000.size(DISPLAYED, ENCODER) == (1000, 1000)
+
+
+def test_norm1000():
+    view, page = (0, 0, 400, 200), (400, 200)
+    raster = crop_raster(
+        (250, 0, 750, 500), view=view, page=page, frame=(1000, 1000), rounding=Rounding.OUTWARD
+    )
+    assert raster == (100, 0, 300, 100)
+    assert region_to_norm1000(raster_to_region(raster, page)) == (250, 0, 750, 500)
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        (10, 10, 10, 20),
+        (10, 10, 20, 10),
+        (20, 10, 10, 20),
+        (10, 20, 20, 10),
+        (800, 10, 900, 20),
+        (0, 600, 9, 1e308),
+    ],
+)
+@pytest.mark.parametrize("rounding", Rounding)
+def test_boxes_that_cover_nothing(box, rounding):
+    with pytest.raises(CropError):
+        crop_raster(box, view=WHOLE, page=PAGE, frame=DISPLAYED, rounding=rounding)
+
+
+def test_less_than_a_pixel():
+    tiny = {"view": (0, 0, 100, 100), "page": (100, 100), "frame": (1000, 1000)}
+    with pytest.raises(CropError, match="less than one pixel"):
+        crop_raster((11, 11, 19, 19), **tiny, rounding=Rounding.TRUNCATE)
+    assert crop_raster((11, 11, 19, 19), **tiny, rounding=Rounding.OUTWARD) == (1, 1, 2, 2)
+
+
+def test_side_ratio():
+    with pytest.raises(DisplayError):
+        crop_raster((0, 100, 753, 101), view=WHOLE, page=PAGE, frame=DISPLAYED, rounding=Rounding.TRUNCATE)
+
+
+def test_enormous_numbers_are_clamped():
+    raster = crop_raster(
+        (0, 0, 1e308, 1e308), view=WHOLE, page=PAGE, frame=DISPLAYED, rounding=Rounding.OUTWARD
+    )
+    assert raster == WHOLE
+
+
+@st.composite
+def views(draw):
+    page = draw(st.tuples(st.integers(40, 4000), st.integers(40, 4000)))
+    left, top = draw(st.integers(0, page[0] - 20)), draw(st.integers(0, page[1] - 20))
+    right, bottom = draw(st.integers(left + 10, page[0])), draw(st.integers(top + 10, page[1]))
+    return page, (left, top, right, bottom)
+
+
+frames = st.tuples(st.integers(28, 1500), st.integers(28, 1500))
+
+
+@given(views(), frames, st.sampled_from(Rounding))
+def test_the_whole_view_maps_to_itself(view, frame, rounding):
+    """No off-by-one from floating point, in any frame."""
+    page, raster = view
+    assume(
+        max(raster[2] - raster[0], raster[3] - raster[1])
+        < 200 * min(raster[2] - raster[0], raster[3] - raster[1])
+    )
+    assert crop_raster((0, 0, *frame), view=raster, page=page, frame=frame, rounding=rounding) == raster
+
+
+@given(views(), frames, st.tuples(*[st.floats(0, 1)] * 4), st.sampled_from(Rounding), st.floats(0, 50))
+def test_crops_lie_on_the_page_and_cover_the_box(view, frame, corners, rounding, pad):
+    page, raster = view
+    x1, x2 = sorted((corners[0] * frame[0], corners[2] * frame[0]))
+    y1, y2 = sorted((corners[1] * frame[1], corners[3] * frame[1]))
+    try:
+        crop = crop_raster((x1, y1, x2, y2), view=raster, page=page, frame=frame, rounding=rounding, pad=pad)
+    except (CropError, DisplayError):
+        return
+    assert 0 <= crop[0] < crop[2] <= page[0]
+    assert 0 <= crop[1] < crop[3] <= page[1]
+    if pad == 0:
+        # inside the view, as a crop of a crop has to be
+        assert crop[0] >= raster[0]
+        assert crop[1] >= raster[1]
+        assert crop[2] <= raster[2]
+        assert crop[3] <= raster[3]
+    if rounding is Rounding.OUTWARD and pad == 0:
+        raw = box_to_raw((x1, y1, x2, y2), raster, frame)
+        assert crop[0] <= raw[0] + 1e-9
+        assert crop[2] >= raw[2] - 1e-9
+
+
+@given(views(), frames, st.tuples(*[st.floats(0, 2000)] * 4))
+def test_conversions_invert_each_other(view, frame, box):
+    page, raster = view
+    raw = box_to_raw(box, raster, frame)
+    assert raw_to_box(raw, raster, frame) == pytest.approx(box, abs=1e-6)
+    region = box_to_region(box, raster_to_region(raster, page), frame)
+    assert (region[0] * page[0], region[3] * page[1]) == pytest.approx((raw[0], raw[3]), abs=1e-6)

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.actions.tags import TagScanner
+
+TAGS = ("search", "bbox", "answer")
+PIECES = (
+    [f"<{slash}{tag}>" for tag in (*TAGS, "think", "other") for slash in ("", "/")]
+    + ["<", ">", "</", "<search", "search>", " ", "\n", "x", "é", "\U0001f600", "<think", "<<search>>"]
+)  # fmt: skip
+
+
+def slow_scan(text: str) -> tuple[str, list[tuple[str, str, bool]]]:
+    """Written from the rules alone, quadratic: one character at a time."""
+    visible = ""
+    rest = text
+    while "<think>" in rest:
+        before, _, after = rest.partition("<think>")
+        if "</think>" not in after:
+            visible, rest = visible + before + " " * (len(rest) - len(before)), ""
+            break
+        inner, _, tail = after.partition("</think>")
+        visible += before + " " * (len("<think></think>") + len(inner))
+        rest = tail
+    visible += rest
+    blocks, at = [], 0
+    while at < len(visible):
+        for tag in TAGS:
+            opening, closing = f"<{tag}>", f"</{tag}>"
+            end = visible.find(closing, at + len(opening))
+            if visible.startswith(opening, at) and end >= 0:
+                content = visible[at + len(opening) : end]
+                nested = any(f"<{s}{t}>" in content for t in TAGS for s in ("", "/"))
+                blocks.append((tag, content.strip(), nested))
+                at = end + len(closing) - 1
+                break
+        at += 1
+    return visible, blocks
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
+def test_equals_the_slow_version(text):
+    scan = TagScanner(TAGS).scan(text)
+    visible, blocks = slow_scan(text)
+    assert scan.visible == visible
+    assert [(b.tag, scan.content(b), b.nested) for b in scan.blocks] == blocks
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
+def test_spans_point_into_the_original_text(text):
+    scan = TagScanner(TAGS).scan(text)
+    assert len(scan.visible) == len(text)
+    for block in scan.blocks:
+        assert text[slice(*block.outer)].startswith(f"<{block.tag}>")
+        assert text[slice(*block.outer)].endswith(f"</{block.tag}>")
+        assert scan.visible[slice(*block.outer)] == (
+            f"<{block.tag}>{scan.visible[slice(*block.inner)]}</{block.tag}>"
+        )
+    for start, end in scan.hidden:
+        assert text[:start].endswith("<think>")
+        assert text[end:].startswith("</think>")
+
+
+def test_earliest_closed_block_wins():
+    scan = TagScanner(TAGS).scan("<bbox><search>a</search><answer>b</answer>")
+    assert [(b.tag, scan.content(b)) for b in scan.blocks] == [("search", "a"), ("answer", "b")]
+    assert scan.opened
+
+
+def test_tags_split_by_a_thought_are_no_tags():
+    scan = TagScanner(TAGS).scan("<sea<think>x</think>rch>a</search>")
+    assert scan.blocks == ()
+    assert not scan.opened
+
+
+def test_several_hidden_tags():
+    scan = TagScanner(("search",), hidden=("think", "information")).scan(
+        "<information><search>a</search></information><think><search>b</search></think><search>c</search>"
+    )
+    assert [scan.content(b) for b in scan.blocks] == ["c"]
+    assert len(scan.hidden) == 2
+
+
+def hard_texts(size: int) -> list[str]:
+    units = [
+        "<search>",
+        "</search>",
+        "<think>",
+        "</think>",
+        "<search><answer>",
+        "<think></think>",
+        "<",
+        "<sea",
+        "a",
+    ]
+    units += [
+        "<search>a</search>",
+        "<bbox>[</bbox>",
+        "<think><search>",
+        "</think></search>",
+        " ",
+        "<<",
+        "<search>[[",
+    ]
+    rng = random.Random(3)
+    mixed = "".join(rng.choice(PIECES) for _ in range(size // 5))
+    return [unit * (size // len(unit)) for unit in units] + [mixed]
+
+
+@pytest.mark.parametrize("text", hard_texts(1_000_000), ids=lambda text: text[:16].strip())
+def test_a_megabyte_is_read_in_linear_time(text):
+    scanner = TagScanner(TAGS)
+    began = time.process_time()
+    scanner.scan(text)
+    # a quadratic scan of this size takes hours
+    assert time.process_time() - began < 10

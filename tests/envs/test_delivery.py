@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from docagent_rl.actions.display import DisplayRule
+from docagent_rl.documents import PageRef
+from docagent_rl.envs.base import ImageRef
+from docagent_rl.envs.delivery import render
+from docagent_rl.envs.views import page_view
+from docagent_rl.errors import UserError
+
+
+@pytest.fixture
+def page(store):
+    return store.page(PageRef("K", 2))
+
+
+def ref_of(page, raster, size):
+    return ImageRef(page.ref, page.image_hash, raster, size)
+
+
+def test_a_page_at_its_display_size(store, page):
+    view = page_view(page, DisplayRule(), 1)
+    image = render(view.image, store)
+    assert image.mode == "RGB"
+    assert image.size == view.image.size
+    expected = page.image().resize(view.image.size, Image.Resampling.BICUBIC)
+    assert np.array_equal(np.asarray(image), np.asarray(expected))
+
+
+def test_equal_references_give_equal_pixels(store, page):
+    ref = ref_of(page, (10, 20, 310, 220), (301, 199))
+    assert render(ref, store).tobytes() == render(dataclasses.replace(ref), store).tobytes()
+
+
+def test_cut_from_the_raw_page_without_resampling(store, page):
+    ref = ref_of(page, (100, 50, 400, 250), (300, 200))
+    raw = np.asarray(page.image())
+    assert np.array_equal(np.asarray(render(ref, store)), raw[50:250, 100:400])
+
+
+def test_nothing_bleeds_in_from_outside_the_crop(store, page):
+    """The grey box of the page, cut inside its border, is flat at any size."""
+    width, height = page.size
+    left, right = int(0.60 * width), int(0.75 * width)
+    top, bottom = int(0.60 * height), int(0.75 * height)
+    pixels = np.asarray(render(ref_of(page, (left, top, right, bottom), (900, 700)), store))
+    assert pixels.std() < 2
+    assert abs(pixels.mean() - 0.2 * 255) < 4
+
+
+def test_another_picture_than_the_reference_means(store, page):
+    stale = dataclasses.replace(ref_of(page, (0, 0, *page.size), (100, 80)), page_hash="0" * 64)
+    with pytest.raises(UserError, match=r"K#2.*has changed"):
+        render(stale, store)
+
+
+def test_a_page_that_is_not_there(store, page):
+    with pytest.raises(UserError):
+        render(dataclasses.replace(ref_of(page, (0, 0, 9, 9), (9, 9)), page=PageRef("Z", 1)), store)
