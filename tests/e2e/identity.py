@@ -1,0 +1,44 @@
+"""Whether the rollout server and the trainer see the same sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from docagent_rl.rollout.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How the two log-probs of the sampled tokens compare."""
+
+    tokens: int
+    largest: float
+    correlation: float
+
+    @property
+    def holds(self) -> bool:
+        """Float32 noise and no more."""
+        return self.largest < 2e-3 and self.correlation > 0.999
+
+
+def agreement(trajectories: Iterable[Trajectory]) -> Agreement:
+    """Compare the log-probs token by token."""
+    turns = [turn for t in trajectories for turn in t.turns]
+    server = np.concatenate([np.asarray(turn.log_probs) for turn in turns])
+    trainer = np.concatenate([np.asarray(turn.trainer_log_probs) for turn in turns])
+    return Agreement(
+        tokens=server.size,
+        largest=float(np.abs(server - trainer).max()),
+        correlation=float(np.corrcoef(server, trainer)[0, 1]),
+    )
+
+
+def images(trajectory: Trajectory) -> list[tuple[int, int]]:
+    """Sizes of the images that entered the context, in order."""
+    parts = [
+        p for turn in trajectory.turns if not turn.dropped for m in turn.observation for p in m["parts"]
+    ]
+    return [tuple(p["image"]["size"]) for p in parts if "image" in p]

@@ -1,0 +1,21 @@
+"""An agent loop with a deliberate fault: image placeholders one position too early."""
+
+from __future__ import annotations
+
+from docagent_rl.rollout.loop import DocAgentLoop
+
+
+class MisplacedLoop(DocAgentLoop):
+    """Trains on rows whose first image run is moved before its `<|vision_start|>`."""
+
+    def _row(self, ledger, trajectory, kwargs):
+        output = super()._row(ledger, trajectory, kwargs)
+        image = self._workshop().codec.image_token_id
+        ids = output.response_ids
+        if image in ids:
+            first = ids.index(image)
+            last = first
+            while ids[last + 1] == image:
+                last += 1
+            ids[first - 1 : last + 1] = [*ids[first : last + 1], ids[first - 1]]
+        return output

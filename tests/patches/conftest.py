@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import Qwen2_5_VLConfig, Qwen2VLConfig
+
+from docagent_rl.platforms.detect import is_cpu_platform
+
+PROBE = Path(__file__).with_name("vllm_probe.py")
+PROBE_TIMEOUT_S = 300
+
+
+@pytest.fixture
+def cpu_only() -> None:
+    import verl  # noqa: F401  (detection asks verl's platforms)
+
+    if not is_cpu_platform():
+        pytest.skip("for the platform cpu")
+
+
+def text_config() -> dict:
+    return {
+        "vocab_size": 64,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 1,
+        "layer_types": ["full_attention"],
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "max_position_embeddings": 64,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]},
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+        "pad_token_id": 0,
+    }
+
+
+def special_tokens() -> dict:
+    return {
+        "image_token_id": 60,
+        "video_token_id": 61,
+        "vision_start_token_id": 62,
+        "vision_end_token_id": 63,
+    }
+
+
+@pytest.fixture
+def qwen2_5_vl_config() -> Qwen2_5_VLConfig:
+    vision = {
+        "depth": 2,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_heads": 2,
+        "out_hidden_size": 32,
+        "window_size": 56,
+        "fullatt_block_indexes": [1],
+    }
+    return Qwen2_5_VLConfig(text_config=text_config(), vision_config=vision, **special_tokens())
+
+
+@pytest.fixture
+def qwen2_vl_config() -> Qwen2VLConfig:
+    vision = {"depth": 2, "embed_dim": 32, "hidden_size": 32, "mlp_ratio": 2, "num_heads": 2}
+    return Qwen2VLConfig(text_config=text_config(), vision_config=vision, **special_tokens())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _vllm_probe(request, tmp_path_factory):
+    """Run the vLLM probe beside the other tests: it takes about half a minute of its own."""
+    wanted = any("vllm_report" in getattr(item, "fixturenames", ()) for item in request.session.items)
+    if not wanted:
+        yield None
+        return
+    folder = tmp_path_factory.mktemp("vllm")
+    environment = os.environ | {"OMP_NUM_THREADS": "2"}
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, str(PROBE), str(folder / "model")],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=environment,
+        )
+        yield process, folder / "log"
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="session")
+def vllm_report(_vllm_probe) -> dict:
+    pytest.importorskip("vllm")
+    process, log = _vllm_probe
+    output, _ = process.communicate(timeout=PROBE_TIMEOUT_S)
+    reports = [line.removeprefix("REPORT ") for line in output.splitlines() if line.startswith("REPORT ")]
+    assert reports, log.read_text()[-4000:]
+    return json.loads(reports[0])
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)

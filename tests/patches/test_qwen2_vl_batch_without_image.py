@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+import torch
+import verl.models.transformers.qwen2_vl as upstream
+from transformers import AutoModelForImageTextToText
+
+from docagent_rl.patches.qwen2_vl_batch_without_image import PATCH
+from docagent_rl.patching import install
+
+TEXT = torch.tensor([[5, 6, 7], [8, 9, 0]])
+IMAGE_TOKEN = 60
+
+
+@pytest.fixture(params=["qwen2_5_vl_config", "qwen2_vl_config"])
+def model(request):
+    """The inner model, on which verl's forward calls `_get_input_embeds`."""
+    install([PATCH])
+    return AutoModelForImageTextToText.from_config(request.getfixturevalue(request.param)).model
+
+
+def image(model) -> dict[str, torch.Tensor]:
+    vision = model.config.vision_config
+    size = vision.in_channels * vision.temporal_patch_size * vision.patch_size**2
+    return {"pixel_values": torch.rand(16, size), "image_grid_thw": torch.tensor([[1, 4, 4]])}
+
+
+def test_upstream_still_takes_the_mean_of_a_model_output(model):
+    with pytest.raises(AttributeError, match="mean"):
+        upstream._get_input_embeds.__wrapped__(model, TEXT)
+
+
+def test_embeddings_of_text_are_those_of_the_table(model):
+    mask = torch.ones_like(TEXT)
+    embeds, returned = upstream._get_input_embeds(model, TEXT, mask)
+    assert torch.equal(embeds, model.get_input_embeddings()(TEXT))
+    assert torch.equal(returned, mask)
+    assert upstream._get_input_embeds(model, TEXT)[1] is None
+
+
+def test_every_visual_parameter_takes_part_with_gradient_zero(model):
+    embeds, _ = upstream._get_input_embeds(model, TEXT)
+    embeds.sum().backward()
+    gradients = {name: parameter.grad for name, parameter in model.visual.named_parameters()}
+    assert [name for name, gradient in gradients.items() if gradient is None] == []
+    assert all(gradient.abs().max() == 0 for gradient in gradients.values())
+
+
+def test_images_go_the_way_of_upstream(model):
+    ids = torch.tensor([[5, *[IMAGE_TOKEN] * 4, 6]])
+    embeds, _ = upstream._get_input_embeds(model, ids, **image(model))
+    expected, _ = upstream._get_input_embeds.__wrapped__(model, ids, **image(model))
+    assert embeds.shape == expected.shape == (1, 6, 32)
+    assert torch.equal(embeds[0, 0], model.get_input_embeddings().weight[5])
+    assert not torch.equal(embeds[0, 1], model.get_input_embeddings().weight[IMAGE_TOKEN])
+
+
+def test_whole_forward_without_image(model):
+    output = upstream.qwen2_vl_base_forward(
+        model, TEXT, torch.ones_like(TEXT), position_ids=torch.arange(3).expand(3, 2, 3)
+    )
+    assert torch.isfinite(output.last_hidden_state).all()
+
+
+def test_qwen3_vl_does_not_have_the_defect():
+    import verl.models.transformers.qwen3_vl as qwen3
+    from transformers import Qwen3VLConfig
+
+    text = {
+        "vocab_size": 64,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 16,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]},
+    }
+    vision = {
+        "depth": 2,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_heads": 2,
+        "out_hidden_size": 32,
+        "num_position_embeddings": 16,
+        "deepstack_visual_indexes": [0],
+    }
+    config = Qwen3VLConfig(text_config=text, vision_config=vision, image_token_id=IMAGE_TOKEN)
+    model = AutoModelForImageTextToText.from_config(config).model
+    embeds = qwen3._get_input_embeds(model, TEXT)["inputs_embeds"]
+    assert torch.equal(embeds, model.get_input_embeddings()(TEXT))

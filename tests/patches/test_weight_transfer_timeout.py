@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+import time
+import uuid
+from collections.abc import Callable
+
+import pytest
+import torch
+import verl.workers.rollout.vllm_rollout.bucketed_weight_transfer as upstream
+
+from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.patches.weight_transfer_timeout import PATCH, TIMEOUT_VARIABLE, timeout_s
+from docagent_rl.patching import install
+
+WEIGHTS = [("a", torch.arange(6.0).reshape(2, 3)), ("b", torch.full((200_000,), 2.0)), ("c", torch.ones(1))]
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch):
+    install([PATCH])
+    monkeypatch.setenv(TIMEOUT_VARIABLE, "1")
+
+
+@pytest.fixture
+def handle(tmp_path) -> str:
+    return f"ipc://{tmp_path}/{uuid.uuid4().hex[:8]}.sock"
+
+
+def sender(handle: str) -> upstream.BucketedWeightSender:
+    return upstream.BucketedWeightSender(handle, bucket_size_mb=1, use_shm=True)
+
+
+def receiver(handle: str) -> upstream.BucketedWeightReceiver:
+    return upstream.BucketedWeightReceiver(handle, torch.device("cpu"), use_shm=True)
+
+
+def outcome(call: Callable[[], object], seconds: float = 20.0) -> str:
+    """Run `call` in a thread; return its error, `done`, or `hangs` where it has not ended in time."""
+    found = []
+
+    def run() -> None:
+        try:
+            call()
+        except Exception as error:
+            found.append(f"{type(error).__name__}: {error}")
+        else:
+            found.append("done")
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return found[0] if found else "hangs"
+
+
+def test_upstream_sender_still_waits_without_end(handle, monkeypatch):
+    for name in ("_init_socket", "async_send_weights"):
+        original = getattr(upstream.BucketedWeightSender, name).__wrapped__
+        monkeypatch.setattr(upstream.BucketedWeightSender, name, original)
+    lonely = sender(handle)
+    assert outcome(lambda: asyncio.run(lonely.async_send_weights(iter(WEIGHTS))), seconds=3.0) == "hangs"
+    receiver(handle).receive_weights(lambda weights, is_last: None)  # lets the thread end
+
+
+def test_upstream_receiver_still_waits_without_end(handle, monkeypatch):
+    for name in ("_init_socket", "receive_weights"):
+        original = getattr(upstream.BucketedWeightReceiver, name).__wrapped__
+        monkeypatch.setattr(upstream.BucketedWeightReceiver, name, original)
+    lonely = receiver(handle)
+    assert outcome(lambda: lonely.receive_weights(lambda weights, is_last: None), seconds=3.0) == "hangs"
+    asyncio.run(sender(handle).async_send_weights(iter(WEIGHTS)))
+
+
+def test_sender_without_receiver_ends_with_what_to_do(handle):
+    started = time.monotonic()
+    with pytest.raises(InfrastructureError, match=f"no message from the rollout worker.*{TIMEOUT_VARIABLE}"):
+        asyncio.run(sender(handle).async_send_weights(iter(WEIGHTS)))
+    assert time.monotonic() - started < 5
+
+
+def test_receiver_without_sender_ends_with_what_to_do(handle):
+    with pytest.raises(InfrastructureError, match="no message from the trainer"):
+        receiver(handle).receive_weights(lambda weights, is_last: None)
+
+
+def test_weights_arrive_unchanged_over_several_buckets(handle):
+    arrived, lasts = {}, []
+
+    def keep(weights, is_last):
+        arrived.update((name, tensor.clone()) for name, tensor in weights)
+        lasts.append(is_last)
+
+    weights = [*WEIGHTS, ("d", torch.rand(100_000))]
+    send = functools.partial(asyncio.run, sender(handle).async_send_weights(iter(weights)))
+    thread = threading.Thread(target=send)
+    thread.start()
+    receiver(handle).receive_weights(keep)
+    thread.join(10)
+    assert lasts == [False, True]
+    assert all(torch.equal(arrived[name], tensor) for name, tensor in weights)
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_error_in_a_bucket_reaches_the_sender_at_once_and_stays_itself(handle, monkeypatch):
+    monkeypatch.setenv(TIMEOUT_VARIABLE, "60")
+    errors = []
+    side = receiver(handle)
+
+    def refuse(weights, is_last):
+        raise KeyError("model.layers.9")
+
+    def receive():
+        try:
+            side.receive_weights(refuse)
+        except KeyError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=receive)
+    thread.start()
+    started = time.monotonic()
+    with pytest.raises(InfrastructureError, match=r"KeyError: 'model.layers.9'"):
+        asyncio.run(sender(handle).async_send_weights(iter(WEIGHTS)))
+    assert time.monotonic() - started < 10
+    thread.join(10)
+    assert len(errors) == 1
+    assert side.socket is None
+    assert side.shm is None
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "soon", "nan", "inf"])
+def test_senseless_timeout_is_refused(monkeypatch, text):
+    monkeypatch.setenv(TIMEOUT_VARIABLE, text)
+    with pytest.raises(UserError, match=TIMEOUT_VARIABLE):
+        timeout_s()
+
+
+def test_default_timeout_is_ten_minutes(monkeypatch):
+    monkeypatch.delenv(TIMEOUT_VARIABLE)
+    assert timeout_s() == 600.0

@@ -1,0 +1,143 @@
+"""Send new weights to a vLLM engine on CPU with verl's original code and with the patch; print JSON.
+
+Run as a script: `python vllm_probe.py FOLDER`. It needs a process of its own, since verl's worker extension
+asks the kernel to kill the process with its parent and vLLM pins threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+
+os.environ |= {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+}
+os.environ |= {
+    "TORCHDYNAMO_DISABLE": "1",
+    "HF_HUB_OFFLINE": "1",
+    "DOCAGENT_RL_WEIGHT_TRANSFER_TIMEOUT_S": "20",
+}
+
+import torch
+import verl  # noqa: F401  (loads the plugin)
+
+from docagent_rl.patches import ALL_PATCHES
+from docagent_rl.patching import install
+from docagent_rl.platforms import cpu
+
+PROMPT = [5, 9, 2, 7, 7, 1]
+EXTENSION = "verl.workers.rollout.vllm_rollout.utils.vLLMColocateWorkerExtension"
+
+
+def build_model(seed: int):
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    torch.manual_seed(seed)
+    config = Qwen2Config(
+        vocab_size=64,
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=128,
+        tie_word_embeddings=False,
+        initializer_range=0.2,
+        eos_token_id=0,
+        bos_token_id=0,
+    )
+    return Qwen2ForCausalLM(config).to(torch.float32).eval()
+
+
+def reference_logprobs(model) -> list[float]:
+    with torch.no_grad():
+        logits = model(torch.tensor([PROMPT])).logits[0, -1]
+    return torch.log_softmax(logits, -1).tolist()
+
+
+def engine_logprobs(engine) -> list[float]:
+    from vllm import SamplingParams
+
+    params = SamplingParams(max_tokens=1, temperature=1.0, logprobs=64, detokenize=False)
+    engine.reset_prefix_cache()
+    (output,) = engine.generate([{"prompt_token_ids": PROMPT}], params, use_tqdm=False)
+    found = output.outputs[0].logprobs[0]
+    return [found[token].logprob for token in range(64)]
+
+
+def send(engine, weights, receive) -> dict[str, str | None]:
+    """Send `weights` while the engine's worker runs `receive`; return the error of each side."""
+    from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import BucketedWeightSender
+
+    (handle,) = engine.collective_rpc("_get_zmq_handle")
+    errors: dict[str, str | None] = {"sender": None, "receiver": None}
+
+    def run() -> None:
+        sender = BucketedWeightSender(handle, bucket_size_mb=1, use_shm=True)
+        try:
+            asyncio.run(sender.async_send_weights(iter(weights)))
+        except Exception as error:
+            errors["sender"] = f"{type(error).__name__}: {error}"
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        receive()
+    except Exception as error:
+        errors["receiver"] = f"{type(error).__name__}: {error}"
+    thread.join()
+    return errors
+
+
+def main(folder: Path) -> dict:
+    from vllm import LLM
+
+    first, second = build_model(0), build_model(1)
+    first.save_pretrained(folder)
+    engine = LLM(
+        str(folder),
+        skip_tokenizer_init=True,
+        worker_extension_cls=EXTENSION,
+        enforce_eager=True,
+        dtype="float32",
+        max_model_len=64,
+        max_num_seqs=2,
+        max_logprobs=64,
+    )
+    from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
+
+    original = vLLMColocateWorkerExtension.update_weights_from_ipc.__wrapped__
+    state = list(second.state_dict().items())
+    before = engine_logprobs(engine)
+
+    def rpc(**options):
+        return lambda: engine.collective_rpc("update_weights_from_ipc", kwargs={"use_shm": True} | options)
+
+    report = {
+        "before": before,
+        "first": reference_logprobs(first),
+        "second": reference_logprobs(second),
+        "patched_errors": send(engine, state, rpc()),
+        "after": engine_logprobs(engine),
+        "lora_errors": send(engine, state, rpc(peft_config={"r": 8})),
+    }
+    report["again_errors"] = send(engine, list(first.state_dict().items()), rpc())
+    report["again"] = engine_logprobs(engine)
+    # last, as it may leave the model broken
+    report["original_errors"] = send(
+        engine, state, lambda: engine.collective_rpc(lambda worker: original(worker, use_shm=True))
+    )
+    return report
+
+
+if __name__ == "__main__":
+    os.environ["VERL_PLATFORM"] = "cpu"
+    cpu.register()
+    install(ALL_PATCHES)
+    print("REPORT " + json.dumps(main(Path(sys.argv[1]))))

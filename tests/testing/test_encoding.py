@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from transformers import AutoProcessor, Qwen2_5_VLProcessor
+
+from docagent_rl.errors import UserError
+from docagent_rl.testing.encoding import encode
+
+PAGE = Image.fromarray(np.full((140, 112, 3), 200, dtype=np.uint8))
+CONVERSATION = [
+    {"role": "user", "content": "Where is the north?"},
+    {"role": "assistant", "content": "<think>I search.</think><search>north</search>"},
+    {"role": "user", "content": [{"type": "image", "image": PAGE}]},
+    {"role": "assistant", "content": "<think>It is up.</think><answer>up</answer>"},
+]
+
+
+@pytest.fixture(scope="module")
+def processor(checkpoint: Path) -> Qwen2_5_VLProcessor:
+    return AutoProcessor.from_pretrained(checkpoint)
+
+
+def test_ids_are_those_of_the_processor(processor: Qwen2_5_VLProcessor) -> None:
+    example = encode(CONVERSATION, processor)
+    text = processor.apply_chat_template(CONVERSATION, tokenize=False)
+    batch = processor(text=[text], images=[PAGE], return_tensors="pt")
+    newline = processor.tokenizer.encode("\n")
+    # the template closes the last turn with a newline that nobody predicts
+    assert example.input_ids.tolist() + newline == batch["input_ids"][0].tolist()
+    assert example.is_image.tolist() + [0] == batch["mm_token_type_ids"][0].tolist()
+    assert torch.equal(example.pixel_values, batch["pixel_values"])
+    assert torch.equal(example.image_grid_thw, batch["image_grid_thw"])
+    assert example.is_image.sum() == 4 * 5
+
+
+def test_supervises_what_the_assistant_wrote(processor: Qwen2_5_VLProcessor) -> None:
+    example = encode(CONVERSATION, processor)
+    written = processor.tokenizer.decode(example.input_ids[example.supervised])
+    assert written == (
+        "<think>I search.</think><search>north</search><|im_end|>"
+        "<think>It is up.</think><answer>up</answer><|im_end|>"
+    )
+
+
+def test_shortened_keeps_the_end_of_the_opening(processor: Qwen2_5_VLProcessor) -> None:
+    example = encode(CONVERSATION, processor)
+    opening = int(example.supervised.nonzero()[0])
+    short = example.shortened(5)
+    assert short.input_ids.tolist() == example.input_ids[opening - 5 :].tolist()
+    assert short.supervised.sum() == example.supervised.sum()
+    assert example.shortened(opening).input_ids.tolist() == example.input_ids.tolist()
+
+
+def test_shortened_never_cuts_an_image(processor: Qwen2_5_VLProcessor) -> None:
+    shown_first = encode(CONVERSATION[2:], processor)
+    assert shown_first.shortened(3) is shown_first
+
+
+def test_text_only(processor: Qwen2_5_VLProcessor) -> None:
+    example = encode(CONVERSATION[:2], processor)
+    assert example.pixel_values is None
+    assert example.image_grid_thw is None
+    assert example.is_image.sum() == 0
+
+
+@pytest.mark.parametrize("conversation", [[], CONVERSATION[:1], CONVERSATION[:3]])
+def test_must_end_with_the_assistant(processor: Qwen2_5_VLProcessor, conversation: list) -> None:
+    with pytest.raises(UserError, match="must end with an assistant turn"):
+        encode(conversation, processor)
+
+
+def test_refuses_an_image_part_without_an_image(processor: Qwen2_5_VLProcessor) -> None:
+    conversation = [{"role": "user", "content": [{"type": "image", "image": "page.png"}]}, CONVERSATION[1]]
+    with pytest.raises(UserError, match="needs a PIL image"):
+        encode(conversation, processor)
