@@ -100,11 +100,9 @@ def _turn(number: int, turn: TurnRecord) -> list[RenderableType]:
     parts: list[RenderableType] = [
         Panel(Text(turn.text), title=Text(title), title_align="left", border_style="blue")
     ]
-    facts = {**turn.info, **{name: f"{value:.4f}" for name, value in turn.terms.items()}}
+    facts = [*_facts(turn.info), *(f"{name} {value:.4f}" for name, value in turn.terms.items())]
     if facts:
-        parts.append(
-            Text("  " + " · ".join(f"{k}: {v}" for k, v in facts.items() if v is not None), style="dim")
-        )
+        parts.append(Text("  " + " · ".join(facts), style="dim"))
     for message in turn.observation:
         body = Text("\n").join(_part(part) for part in message["parts"])
         dropped = " (did not fit, dropped)" if turn.dropped else f" · {turn.observation_tokens} tokens"
@@ -119,6 +117,20 @@ def _turn(number: int, turn: TurnRecord) -> list[RenderableType]:
             )
         )
     return parts
+
+
+def _facts(info: dict[str, Any]) -> list[str]:
+    """What the environment made of a turn, in a few words; the file holds all of it."""
+    action, effect = info.get("action") or {}, info.get("effect") or {}
+    facts = [str(action["kind"])] if "kind" in action else []
+    if info.get("valid") is False:
+        facts.append(f"invalid: {info.get('detail') or info.get('reason')}")
+    if effect.get("kind") not in (None, action.get("kind")):
+        facts.append(str(effect["kind"]).replace("_", " "))
+    for page in effect.get("pages", ()):
+        gold = ", gold" if page.get("gold") else ""
+        facts.append(f"{page['page']} (rank {page.get('rank')}, score {page.get('score', 0.0):.2f}{gold})")
+    return facts
 
 
 def _part(part: dict[str, Any]) -> Text:

@@ -2,47 +2,37 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from docagent_rl.actions.base import Span, StopCause
 from docagent_rl.data.record import Record
-from docagent_rl.documents import PageRef
+from docagent_rl.envs.images import Fill, ImageRef, ImageSheet, Label, Picture, Size, Tile
 
-Size = tuple[int, int]
-"""`(width, height)` in pixels."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImageRef:
-    """An image by content and recipe: cut `raster` out of the raw page, then resize to `size`.
-
-    Args:
-        page: the page.
-        page_hash: SHA-256 of the stored page raster.
-        raster: `(left, top, right, bottom)` in raw page pixels; the whole page for a page view.
-        size: size of the image that is shown.
-    """
-
-    page: PageRef
-    page_hash: str
-    raster: tuple[int, int, int, int]
-    size: Size
-
-    @property
-    def key(self) -> str:
-        """Content identity: two refs with the same key are the same pixels."""
-        recipe = json.dumps([self.page_hash, self.raster, self.size])
-        return hashlib.sha256(recipe.encode()).hexdigest()
-
-    def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready dictionary; the page is written as `doc#page`."""
-        return {**asdict(self), "page": str(self.page)}
+__all__ = [
+    "AssistantTurn",
+    "DocEnv",
+    "EndReason",
+    "Fill",
+    "ImagePart",
+    "ImageRef",
+    "ImageSheet",
+    "Label",
+    "Message",
+    "Observation",
+    "Part",
+    "Picture",
+    "RewardTerms",
+    "Role",
+    "Size",
+    "StepResult",
+    "TextPart",
+    "Tile",
+    "TokenTerm",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +46,7 @@ class TextPart:
 class ImagePart:
     """An image of a message."""
 
-    image: ImageRef
+    image: Picture
 
 
 Part = TextPart | ImagePart
@@ -83,9 +73,12 @@ class Observation:
     """What the policy sees before its next turn: at the start the prompt, later usually one user message."""
 
     messages: tuple[Message, ...]
+    fresh: bool = False
+    """Begin a new context with these messages instead of going on with the old one; every context becomes a
+    training row of its own, and all rows of an episode share its reward."""
 
     @property
-    def images(self) -> tuple[ImageRef, ...]:
+    def images(self) -> tuple[Picture, ...]:
         """The images, in the order of their placeholders."""
         return tuple(p.image for m in self.messages for p in m.parts if isinstance(p, ImagePart))
 
@@ -139,6 +132,17 @@ class EndReason(Enum):
     TURN_LIMIT = "turn_limit"
     CONTEXT_FULL = "context_full"
     """The next observation, or one more turn, did not fit."""
+    FINISHED = "finished"
+    """The policy ended its part; somebody else answers."""
+    INVALID = "invalid"
+    """A turn that the system does not forgive."""
+    IMAGE_LIMIT = "image_limit"
+    """The context holds as many images as it may."""
+
+    @property
+    def complete(self) -> bool:
+        """The policy ended the episode by itself, in order."""
+        return self in (EndReason.ANSWERED, EndReason.FINISHED)
 
 
 @dataclass(frozen=True, slots=True)

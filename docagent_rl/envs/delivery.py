@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from PIL import Image
+from functools import lru_cache
+
+from PIL import Image, ImageDraw, ImageFont
 
 from docagent_rl.documents import DocumentStore
-from docagent_rl.envs.base import ImageRef
+from docagent_rl.envs.images import ImageRef, ImageSheet, Label, Picture
 from docagent_rl.errors import UserError
 
 
-def render(ref: ImageRef, store: DocumentStore) -> Image.Image:
-    """Produce the pixels of an image reference: cut from the raw page, converted to RGB, resized once.
+def render(ref: Picture, store: DocumentStore) -> Image.Image:
+    """Produce the pixels of a picture: cut from the raw pages, converted to RGB, resized once.
 
     Equal references give equal pixels. Blocks while it reads and decodes: call it off the event loop.
 
@@ -24,6 +26,10 @@ def render(ref: ImageRef, store: DocumentStore) -> Image.Image:
     Raises:
         UserError: the store holds another picture of the page than when the reference was made, or none.
     """
+    return _sheet(ref, store) if isinstance(ref, ImageSheet) else _piece(ref, store)
+
+
+def _piece(ref: ImageRef, store: DocumentStore) -> Image.Image:
     page = store.page(ref.page)
     if page.image_hash != ref.page_hash:
         raise UserError(
@@ -34,3 +40,29 @@ def render(ref: ImageRef, store: DocumentStore) -> Image.Image:
         image = image.crop(ref.raster)
     image = image.convert("RGB")
     return image if image.size == ref.size else image.resize(ref.size, Image.Resampling.BICUBIC)
+
+
+def _sheet(sheet: ImageSheet, store: DocumentStore) -> Image.Image:
+    canvas = Image.new("RGB", sheet.canvas, sheet.background)
+    draw = ImageDraw.Draw(canvas)
+    for fill in sheet.fills:
+        left, top, right, bottom = fill.box
+        draw.rectangle((left, top, right - 1, bottom - 1), fill=fill.colour)
+    for tile in sheet.tiles:
+        canvas.paste(_piece(tile.image, store), tile.at)
+    for label in sheet.labels:
+        _write(draw, label)
+    return canvas if canvas.size == sheet.size else canvas.resize(sheet.size, Image.Resampling.BICUBIC)
+
+
+def _write(draw: ImageDraw.ImageDraw, label: Label) -> None:
+    left, top, right, bottom = label.box
+    draw.rectangle((left, top, right - 1, bottom - 1), fill=(255, 255, 255))
+    centre = ((left + right) / 2, (top + bottom) / 2)
+    draw.text(centre, label.text, fill=(0, 0, 0), font=_font(label.font_px), anchor="mm")
+
+
+@lru_cache(maxsize=8)
+def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    # Pillow's own scalable font: the same pixels on every machine
+    return ImageFont.load_default(size)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from docagent_rl.envs.base import ImageRef
+from docagent_rl.envs.images import Picture
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +30,7 @@ class EncodedImage:
 
     __slots__ = ("features", "num_tokens", "pixels", "ref")
 
-    def __init__(self, ref: ImageRef, pixels: Image, features: dict[str, torch.Tensor], num_tokens: int):
+    def __init__(self, ref: Picture, pixels: Image, features: dict[str, torch.Tensor], num_tokens: int):
         self.ref = ref
         self.pixels = pixels
         self.features = features
@@ -57,7 +57,7 @@ class ImageEncoder:
     def __init__(
         self,
         processor: Any,
-        render: Callable[[ImageRef], Image],
+        render: Callable[[Picture], Image],
         *,
         capacity: int = 2 << 30,
         executor: Executor | None = None,
@@ -71,7 +71,7 @@ class ImageEncoder:
         self._pending: dict[str, asyncio.Future[EncodedImage]] = {}
         self._preprocessed = 0
 
-    async def encode(self, refs: Sequence[ImageRef]) -> tuple[list[EncodedImage], int]:
+    async def encode(self, refs: Sequence[Picture]) -> tuple[list[EncodedImage], int]:
         """Encode images.
 
         Returns:
@@ -85,7 +85,7 @@ class ImageEncoder:
         fresh = self._preprocessed - before
         return list(await asyncio.gather(*requests)), fresh
 
-    def _request(self, ref: ImageRef) -> Awaitable[EncodedImage]:
+    def _request(self, ref: Picture) -> Awaitable[EncodedImage]:
         """The image's future; nothing is awaited here, so that requests in between find it pending."""
         key = ref.key
         loop = asyncio.get_running_loop()
@@ -101,7 +101,7 @@ class ImageEncoder:
         # one caller's cancellation must not take the image away from the others
         return asyncio.shield(self._pending[key])
 
-    def _compute(self, ref: ImageRef) -> EncodedImage:
+    def _compute(self, ref: Picture) -> EncodedImage:
         pixels = self._render(ref)
         features = dict(self._image_processor(images=[pixels], return_tensors="pt"))
         merged = self._image_processor.merge_size**2

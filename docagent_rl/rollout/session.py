@@ -34,7 +34,8 @@ class Sampled:
 
 
 Generate = Callable[[list[int], "list[Image]", int], Awaitable[Sampled]]
-"""`(token ids so far, images so far, most tokens to sample) -> Sampled`; stops at end-of-turn and control ids."""
+"""`(token ids so far, images so far, most tokens to sample) -> Sampled`; it stops at end-of-turn and control ids.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,7 @@ class Session:
     def _close(self, ledger: TurnLedger, end: EndReason) -> None:
         trajectory = self.trajectory
         trajectory.end = end.value
-        trajectory.status = (Status.FINISHED if end is EndReason.ANSWERED else Status.UNFINISHED).value
+        trajectory.status = (Status.FINISHED if end.complete else Status.UNFINISHED).value
         trajectory.reward = sum(sum(turn.rewards) for turn in ledger.turns)
         trajectory.metrics = self.env.metrics()
         trajectory.response_tokens = ledger.response_length

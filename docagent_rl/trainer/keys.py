@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-OPEN = ("ray_kwargs.ray_init", "docagent", "hydra")
-"""Sections with rules of their own: `ray.init`, ours and Hydra's."""
+OPEN = ("ray_kwargs.ray_init", "docagent", "hydra", "model_engine")
+"""Sections with rules of their own: `ray.init`, ours, Hydra's, and the name of the engine group."""
 
 
 def reference() -> dict[str, Any]:
