@@ -186,6 +186,10 @@ class DocEnv(ABC):
             UserError: the sample cannot be played (unknown document, no gold pages, ...).
         """
 
+    async def begin(self, sample: Record) -> Observation:
+        """Begin an episode; environments whose opening asks a service override it. See `reset`."""
+        return self.reset(sample)
+
     @abstractmethod
     async def step(self, turn: AssistantTurn) -> StepResult:
         """Execute the action of a turn."""

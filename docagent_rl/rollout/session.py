@@ -34,8 +34,7 @@ class Sampled:
 
 
 Generate = Callable[[list[int], "list[Image]", int], Awaitable[Sampled]]
-"""`(token ids so far, images so far, most tokens to sample) -> Sampled`; it stops at end-of-turn and control ids.
-"""
+"""`(token ids so far, images, most tokens to sample) -> Sampled`; stops at end-of-turn and control ids"""
 
 
 @dataclass(frozen=True, slots=True)

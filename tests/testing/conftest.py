@@ -17,7 +17,7 @@ QUESTIONS = (
 
 
 def ask(question: str) -> list[dict]:
-    return [{"role": "user", "content": f"Reason first, then take one action in its tags. Question: {question}"}]
+    return [{"role": "user", "content": f"Reason, then take one action in its tags. Question: {question}"}]
 
 
 @pytest.fixture(scope="session")

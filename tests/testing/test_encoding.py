@@ -32,7 +32,7 @@ def test_ids_are_those_of_the_processor(processor: Qwen2_5_VLProcessor) -> None:
     newline = processor.tokenizer.encode("\n")
     # the template closes the last turn with a newline that nobody predicts
     assert example.input_ids.tolist() + newline == batch["input_ids"][0].tolist()
-    assert example.is_image.tolist() + [0] == batch["mm_token_type_ids"][0].tolist()
+    assert [*example.is_image.tolist(), 0] == batch["mm_token_type_ids"][0].tolist()
     assert torch.equal(example.pixel_values, batch["pixel_values"])
     assert torch.equal(example.image_grid_thw, batch["image_grid_thw"])
     assert example.is_image.sum() == 4 * 5
@@ -74,7 +74,22 @@ def test_must_end_with_the_assistant(processor: Qwen2_5_VLProcessor, conversatio
         encode(conversation, processor)
 
 
-def test_refuses_an_image_part_without_an_image(processor: Qwen2_5_VLProcessor) -> None:
-    conversation = [{"role": "user", "content": [{"type": "image", "image": "page.png"}]}, CONVERSATION[1]]
-    with pytest.raises(UserError, match="needs a PIL image"):
-        encode(conversation, processor)
+def test_a_placeholder_is_a_blank_page(processor: Qwen2_5_VLProcessor) -> None:
+    example = encode([{"role": "user", "content": [{"type": "image"}]}, CONVERSATION[1]], processor)
+    assert example.is_image.sum() == 4 * 5
+    # white everywhere: each of the 3 channels has one value
+    assert len(example.pixel_values.unique()) == 3
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ({"role": "user", "content": [{"type": "image", "image": "page.png"}]}, "needs a PIL image"),
+        ({"role": "user", "content": "see <|image_pad|>"}, r"message 0 .*<\|image_pad\|> in its text"),
+        ({"role": "user", "content": [{"type": "text", "text": "<|image_pad|>"}]}, "message 0"),
+        ({"role": "assistant", "content": [{"type": "text", "text": "a"}]}, "message 0 .* must be a string"),
+    ],
+)
+def test_refuses_what_has_no_tokens(processor: Qwen2_5_VLProcessor, message: dict, reason: str) -> None:
+    with pytest.raises(UserError, match=reason):
+        encode([message, CONVERSATION[1]], processor)

@@ -17,8 +17,15 @@ def test_classes_and_limits_are_those_of_the_released_checkpoints(processor: Qwe
     assert type(processor) is Qwen2_5_VLProcessor
     assert type(processor.tokenizer) is Qwen2Tokenizer
     image_processor = processor.image_processor
-    assert (image_processor.size["shortest_edge"], image_processor.size["longest_edge"]) == (56 * 56, 12_845_056)
-    assert (image_processor.patch_size, image_processor.merge_size, image_processor.temporal_patch_size) == (14, 2, 2)
+    assert (image_processor.size["shortest_edge"], image_processor.size["longest_edge"]) == (
+        56 * 56,
+        12_845_056,
+    )
+    assert (image_processor.patch_size, image_processor.merge_size, image_processor.temporal_patch_size) == (
+        14,
+        2,
+        2,
+    )
 
 
 @pytest.mark.parametrize(
@@ -28,7 +35,7 @@ def test_classes_and_limits_are_those_of_the_released_checkpoints(processor: Qwe
 def test_placeholders_expand_to_the_visual_tokens(
     processor: Qwen2_5_VLProcessor, size: tuple[int, int], grid: tuple[int, int]
 ) -> None:
-    # (width, height) -> patches (rows, columns); 753×532 is the example of VRAG-RL's specification: 27·19 tokens
+    # (width, height) -> patches (rows, columns); 753 by 532 rounds to 756 by 532, 27 * 19 tokens
     image = Image.fromarray(np.zeros((size[1], size[0], 3), dtype=np.uint8))
     text = "<|vision_start|><|image_pad|><|vision_end|>"
     batch = processor(text=[text], images=[image], return_tensors="pt")

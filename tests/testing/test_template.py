@@ -79,7 +79,10 @@ CASES = {
 @pytest.mark.parametrize("loader", [AutoTokenizer, AutoProcessor])
 def test_renders_as_qwen2_5_vl(checkpoint: Path, name: str, loader: type) -> None:
     messages, options, expected = CASES[name]
-    assert loader.from_pretrained(checkpoint).apply_chat_template(messages, tokenize=False, **options) == expected
+    assert (
+        loader.from_pretrained(checkpoint).apply_chat_template(messages, tokenize=False, **options)
+        == expected
+    )
 
 
 def test_verl_finds_the_default_system_turn(checkpoint: Path) -> None:

@@ -19,7 +19,11 @@ def test_special_tokens_are_one_id_and_vanish_on_request() -> None:
     for token in SPECIAL_TOKENS:
         assert TOKENIZER.encode(token) == [TOKENIZER.convert_tokens_to_ids(token)]
         assert TOKENIZER.decode(TOKENIZER.encode(f"a{token}b"), skip_special_tokens=True) == "ab"
-    assert (TOKENIZER.eos_token, TOKENIZER.pad_token, TOKENIZER.bos_token) == ("<|im_end|>", "<|endoftext|>", None)
+    assert (TOKENIZER.eos_token, TOKENIZER.pad_token, TOKENIZER.bos_token) == (
+        "<|im_end|>",
+        "<|endoftext|>",
+        None,
+    )
 
 
 @given(st.text())
@@ -36,9 +40,10 @@ def test_builds_are_equal() -> None:
 
 
 def test_splits_like_qwen2() -> None:
-    reference = Qwen2Tokenizer().backend_tokenizer.pre_tokenizer
+    reference = Qwen2Tokenizer().backend_tokenizer
+    ours = TOKENIZER.backend_tokenizer
     text = "<think>It's 2019: 3.5 kg</think><bbox>[12, 3]</bbox>\n\n  end"
-    assert TOKENIZER.backend_tokenizer.pre_tokenizer.pre_tokenize_str(text) == reference.pre_tokenize_str(text)
+    assert ours.pre_tokenizer.pre_tokenize_str(text) == reference.pre_tokenizer.pre_tokenize_str(text)
 
 
 @pytest.mark.parametrize(

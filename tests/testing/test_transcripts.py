@@ -58,7 +58,9 @@ def test_turns_follow_the_protocol(transcripts: partial[Iterator]) -> None:
 
 def test_queries_borrow_words_of_the_question() -> None:
     sampler = vrag_rl_transcripts(
-        lambda question: [{"role": "user", "content": question}], [("Which river crosses Vienna?", "Danube")], 0
+        lambda question: [{"role": "user", "content": question}],
+        [("Which river crosses Vienna?", "Danube")],
+        0,
     )
     for conversation in islice(sampler, 50):
         for turn in conversation[1::2]:
