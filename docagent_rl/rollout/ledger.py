@@ -103,6 +103,11 @@ class TurnLedger:
         return list(self._ids)
 
     @property
+    def prompt_length(self) -> int:
+        """Tokens before the response region."""
+        return self._prompt_length
+
+    @property
     def images(self) -> tuple[Placed, ...]:
         """Every image of the sequence, in order."""
         return tuple(self._images)

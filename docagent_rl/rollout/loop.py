@@ -15,7 +15,7 @@ from docagent_rl.config import DocAgentConfig
 from docagent_rl.data.record import Record
 from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.rollout.ledger import TurnLedger
-from docagent_rl.rollout.output import DocAgentLoopOutput, masked_row, training_row
+from docagent_rl.rollout.output import DocAgentLoopOutput, masked_row, training_rows
 from docagent_rl.rollout.session import Limits, Sampled, Session
 from docagent_rl.rollout.trajectory import Status, Trajectory
 from docagent_rl.rollout.workshop import Workshop, workshop
@@ -50,8 +50,8 @@ class DocAgentLoop(AgentLoopBase):
         self.processor = processor
         self._versions: list[int] = []
 
-    async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> DocAgentLoopOutput:
-        """Play a session.
+    async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> list[DocAgentLoopOutput]:
+        """Play a session; its training rows.
 
         Args:
             sampling_params: sampling parameters of the rollout.
@@ -64,21 +64,21 @@ class DocAgentLoop(AgentLoopBase):
         for attempt in range(1, attempts + 1):
             trajectory = self._trajectory(shop, sample, attempt, kwargs)
             try:
-                ledger = await self._play(shop, sample, trajectory, sampling_params)
+                ledgers = await self._play(shop, sample, trajectory, sampling_params)
             except (InfrastructureError, ray.exceptions.RayError, OSError, TimeoutError) as error:
                 trajectory.end, trajectory.error = "infrastructure", f"{type(error).__name__}: {error}"
             except UserError as error:
                 trajectory.end, trajectory.error = "sample", str(error)
                 break
             else:
-                if ledger.sampled:
-                    return self._row(ledger, trajectory, kwargs)
+                if any(ledger.sampled for ledger in ledgers):
+                    return self._rows(ledgers, trajectory, kwargs)
                 trajectory.end, trajectory.error = "empty", "the policy sampled no token of its own"
                 break
             logger.warning(
                 "%s, attempt %d of %d: %s", sample.question_id, attempt, attempts, trajectory.error
             )
-        return self._mask(shop, trajectory, kwargs)
+        return [self._mask(shop, trajectory, kwargs)]
 
     def _workshop(self) -> Workshop:
         section = OmegaConf.to_container(self.config.docagent, resolve=True)
@@ -97,7 +97,7 @@ class DocAgentLoop(AgentLoopBase):
 
     async def _play(
         self, shop: Workshop, sample: Record, trajectory: Trajectory, sampling_params: dict[str, Any]
-    ) -> TurnLedger:
+    ) -> list[TurnLedger]:
         rollout = shop.config.rollout
         session = Session(
             env=shop.environment(validate=validating.get()),
@@ -134,10 +134,12 @@ class DocAgentLoop(AgentLoopBase):
 
         return generate
 
-    def _row(self, ledger: TurnLedger, trajectory: Trajectory, kwargs: dict[str, Any]) -> DocAgentLoopOutput:
+    def _rows(
+        self, ledgers: list[TurnLedger], trajectory: Trajectory, kwargs: dict[str, Any]
+    ) -> list[DocAgentLoopOutput]:
         versions = self._versions or [int(kwargs["global_steps"])]
-        return training_row(
-            ledger,
+        return training_rows(
+            ledgers,
             trajectory,
             log_probs=bool(self.rollout_config.calculate_log_probs),
             steps=(min(versions), max(versions)),

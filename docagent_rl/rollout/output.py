@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -44,21 +45,26 @@ class DocAgentLoopOutput(AgentLoopOutput):
         return fields
 
 
-def training_row(
-    ledger: TurnLedger, trajectory: Trajectory, *, log_probs: bool, steps: tuple[int | None, int | None]
-) -> DocAgentLoopOutput:
-    """The row of a played session; a session without a single sampled token becomes a masked one.
+def training_rows(
+    ledgers: Sequence[TurnLedger],
+    trajectory: Trajectory,
+    *,
+    log_probs: bool,
+    steps: tuple[int, int],
+) -> list[DocAgentLoopOutput]:
+    """The rows of a played session, one a context, without contexts in which nothing was sampled.
 
     Args:
-        ledger: the session's ledger.
-        trajectory: its record.
+        ledgers: the session's ledgers.
+        trajectory: its record; turns of rows that are left out are renumbered.
         log_probs: the rollout is configured to report log-probs.
         steps: first and last weight version the session was sampled with.
     """
-    row = ledger.row()
-    if not row.response_ids:
-        raise ValueError("a row without sampled tokens cannot be trained; mask the session")
-    return _output(row, trajectory, sum(row.rewards), log_probs=log_probs, steps=steps)
+    kept = [number for number, ledger in enumerate(ledgers) if ledger.sampled]
+    for turn in trajectory.turns:
+        turn.row = kept.index(turn.row) if turn.row in kept else -1
+    rows = [ledgers[number].row() for number in kept]
+    return [_output(row, trajectory, log_probs=log_probs, steps=steps) for row in rows]
 
 
 def masked_row(
@@ -66,16 +72,15 @@ def masked_row(
 ) -> DocAgentLoopOutput:
     """A row that carries nothing into the loss: one filler token outside the mask, reward 0."""
     row = LedgerRow(prompt_ids, [filler], [0], [0.0], [NO_TURN], [0.0], ())
-    return _output(row, trajectory, 0.0, log_probs=log_probs, steps=(step, step))
+    return _output(row, trajectory, log_probs=log_probs, steps=(step, step))
 
 
 def _output(
     row: LedgerRow,
     trajectory: Trajectory,
-    reward: float,
     *,
     log_probs: bool,
-    steps: tuple[int | None, int | None],
+    steps: tuple[int, int],
 ) -> DocAgentLoopOutput:
     first, last = steps
     seconds = [turn.seconds for turn in trajectory.turns]
@@ -93,7 +98,7 @@ def _output(
         multi_modal_data={IMAGES: RowImages(row.images)},
         turn_index=row.turn_index,
         token_rewards=row.rewards,
-        reward_score=reward,
+        reward_score=trajectory.reward,
         num_turns=len(trajectory.turns),
         metrics=AgentLoopMetrics(
             generate_sequences=sum(s.get("generate", 0.0) for s in seconds),

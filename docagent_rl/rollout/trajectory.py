@@ -43,6 +43,7 @@ class TurnRecord:
         dropped: the observation did not fit and was left out whole.
         seconds: wall time by phase (`generate`, `step`, `encode`).
         trainer_log_probs: log-probabilities of the sampled ids as the trainer computes them.
+        row: the training row of the session that the turn belongs to, from 0.
     """
 
     text: str
@@ -57,6 +58,7 @@ class TurnRecord:
     dropped: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
     trainer_log_probs: list[float] | None = None
+    row: int = 0
 
 
 @dataclass(slots=True)

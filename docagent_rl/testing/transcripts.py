@@ -51,6 +51,10 @@ THOUGHTS = {
 }
 
 
+COMMON_WORDS = ("page", "table", "section", "report", "total", "year", "figure", "list", "part", "main")
+"""Words that most documents hold: a model this small misspells borrowed words, and would find nothing."""
+
+
 def vrag_rl_transcripts(
     prompt: Prompt, questions: Sequence[tuple[str, str]], seed: int, *, feedback: str = FEEDBACK
 ) -> Iterator[Conversation]:
@@ -113,7 +117,8 @@ def _turn(move: Move, question: str, answer: str, rng: random.Random) -> str:
         f"<think>{rng.choice(THOUGHTS[move]).format(rng.choice((subject, rng.choice(OBJECTS))))}</think>"
     )
     if move is Move.SEARCH:
-        query = " ".join(rng.sample(words, min(len(words), rng.randint(2, 4))))
+        borrowed = rng.sample(words, min(len(words), rng.randint(1, 2)))
+        query = " ".join([*borrowed, *rng.sample(COMMON_WORDS, rng.randint(1, 2))])
         return f"{thought}<search>{query}</search>"
     if move is Move.BBOX:
         return f"{thought}<bbox>{_box(rng)}</bbox>"

@@ -34,23 +34,25 @@ def write_metrics(run_dir: Path, step: int, metrics: Metrics, *, validation: boo
     return atomic_write(path, json.dumps(numbers, indent=1) + "\n")
 
 
-def attach_trainer_log_probs(trajectory: Trajectory, log_probs: Sequence[float]) -> None:
-    """Split the trainer's log-probs of a row's sampled tokens over the turns.
+def attach_trainer_log_probs(trajectory: Trajectory, log_probs: Sequence[float], *, row: int = 0) -> None:
+    """Split the trainer's log-probs of a row's sampled tokens over its turns.
 
     Args:
         trajectory: the session's record.
+        row: which of the session's rows.
         log_probs: one value for each sampled token of the row, in order.
 
     Raises:
         ValueError: the numbers of tokens differ, so that row and record are not of the same session.
     """
-    sampled = sum(len(turn.token_ids) for turn in trajectory.turns)
+    turns = [turn for turn in trajectory.turns if turn.row == row]
+    sampled = sum(len(turn.token_ids) for turn in turns)
     if sampled != len(log_probs):
         raise ValueError(
             f"session {trajectory.uid}_{trajectory.session} sampled {sampled} tokens, "
             f"its row holds {len(log_probs)}"
         )
     position = 0
-    for turn in trajectory.turns:
+    for turn in turns:
         turn.trainer_log_probs = list(log_probs[position : position + len(turn.token_ids)])
         position += len(turn.token_ids)

@@ -95,8 +95,8 @@ class DocAgentTrainerMixin:
         write_metrics(self.run_dir, global_steps, metrics)
 
     def _attach(self, partition_id: str, sessions: list[tuple[str, Trajectory]]) -> None:
-        """Add the trainer's log-probs to the sessions that consist of one row."""
-        rows = [(k, t) for k, t in sessions if not t.masked and k.endswith("_0")]
+        """Add the trainer's log-probs to the turns of each row."""
+        rows = [(k, t) for k, t in sessions if not t.masked]
         if not rows:
             return
         data = tq.kv_batch_get(
@@ -105,8 +105,9 @@ class DocAgentTrainerMixin:
             select_fields=["old_log_probs", "response_mask"],
         )
         columns = zip(rows, data["old_log_probs"].unbind(), data["response_mask"].unbind(), strict=True)
-        for (_, trajectory), log_probs, mask in columns:
-            attach_trainer_log_probs(trajectory, log_probs[mask.bool()].tolist())
+        for (key, trajectory), log_probs, mask in columns:
+            row = int(key.rsplit("_", 1)[1])
+            attach_trainer_log_probs(trajectory, log_probs[mask.bool()].tolist(), row=row)
 
     def _val_metrics_update(
         self,
@@ -147,10 +148,14 @@ def _add_columns(infos: dict[str, list[Any]], trajectories: list[Trajectory]) ->
 def _fetch(batch: KVBatchMeta) -> list[tuple[str, Trajectory]]:
     """The record of each row's session, by key; rows of other agent loops have none."""
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["extra_fields"])
-    found = []
+    found, by_session = [], {}
     for key, value in zip(batch.keys, list(data["extra_fields"]), strict=True):
         fields = getattr(value, "data", value)
         line = fields.get("reward_extra_info", {}).get(TRAJECTORY) if isinstance(fields, dict) else None
         if line is not None:
-            found.append((key, Trajectory.from_dict(json.loads(line))))
+            # the rows of a session carry the same record: one object for all of them
+            session = key.rsplit("_", 1)[0]
+            if session not in by_session:
+                by_session[session] = Trajectory.from_dict(json.loads(line))
+            found.append((key, by_session[session]))
     return found

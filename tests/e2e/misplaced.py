@@ -8,8 +8,8 @@ from docagent_rl.rollout.loop import DocAgentLoop
 class MisplacedLoop(DocAgentLoop):
     """Trains on rows whose first image run is moved before its `<|vision_start|>`."""
 
-    def _row(self, ledger, trajectory, kwargs):
-        output = super()._row(ledger, trajectory, kwargs)
+    def _rows(self, ledgers, trajectory, kwargs):
+        (output,) = super()._rows(ledgers, trajectory, kwargs)
         image = self._workshop().codec.image_token_id
         ids = output.response_ids
         if image in ids:
@@ -18,4 +18,4 @@ class MisplacedLoop(DocAgentLoop):
             while ids[last + 1] == image:
                 last += 1
             ids[first - 1 : last + 1] = [*ids[first : last + 1], ids[first - 1]]
-        return output
+        return [output]

@@ -134,5 +134,3 @@ def test_files_hold_no_pixels(run):
         text = file.read_text()
         assert "base64" not in text
         assert "pixel_values" not in text
-
-

@@ -2,7 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from docagent_rl.envs.base import DocEnv
+from docagent_rl.envs.base import (
+    DocEnv,
+    EndReason,
+    Message,
+    Observation,
+    RewardTerms,
+    Role,
+    StepResult,
+    TextPart,
+    TokenTerm,
+)
 from docagent_rl.envs.delivery import render
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.envs.vrag_rl import VragEnv
@@ -31,7 +41,9 @@ class Script:
         self.images.append(images)
         self.caps.append(max_tokens)
         line = self.lines.pop(0)
-        sampled = line if isinstance(line, list) else self.codec.tokenizer.encode(line, add_special_tokens=False)
+        sampled = (
+            line if isinstance(line, list) else self.codec.tokenizer.encode(line, add_special_tokens=False)
+        )
         if self.close and not isinstance(line, list):
             sampled = [*sampled, self.codec.end_of_turn_id]
         return Sampled(sampled[:max_tokens], [-0.25] * len(sampled[:max_tokens]))
@@ -69,7 +81,7 @@ async def test_a_session_from_search_to_answer(stage):
     session = stage.session(
         [search(stage.sample.question), "<bbox>[10, 10, 120, 120]</bbox>", f"<answer>{answer}</answer>"]
     )
-    ledger = await session.play(stage.sample)
+    (ledger,) = await session.play(stage.sample)
     trajectory, row = session.trajectory, ledger.row()
     assert trajectory.status == Status.FINISHED.value
     assert trajectory.end == "answered"
@@ -85,7 +97,7 @@ async def test_a_session_from_search_to_answer(stage):
 
 async def test_what_the_server_sees_is_what_is_trained(stage):
     session = stage.session([search("report"), search("table"), "<answer>x</answer>"])
-    ledger = await session.play(stage.sample)
+    (ledger,) = await session.play(stage.sample)
     row, script = ledger.row(), session.generate
     whole = row.prompt_ids + row.response_ids
     for context in script.contexts:
@@ -104,7 +116,7 @@ async def test_a_page_opened_again_is_not_preprocessed_again(stage):
 
 async def test_without_any_image(stage):
     session = stage.session(["<answer>42</answer>"])
-    row = (await session.play(stage.sample)).row()
+    row = (await session.play(stage.sample))[0].row()
     assert row.images == ()
     assert stage.codec.image_token_id not in row.response_ids
     assert set(row.turn_index) == {0}
@@ -114,7 +126,7 @@ async def test_an_observation_that_does_not_fit_is_dropped_and_its_page_was_neve
     turn = len(stage.codec.tokenizer.encode(search("report"), add_special_tokens=False)) + 1
     limits = Limits(prompt=2000, response=turn + 10, turn=200, min_turn=4)
     session = stage.session([search("report")], limits=limits)
-    ledger = await session.play(stage.sample)
+    (ledger,) = await session.play(stage.sample)
     trajectory = session.trajectory
     assert trajectory.end == "context_full"
     assert trajectory.status == Status.UNFINISHED.value
@@ -144,12 +156,15 @@ async def test_a_sampled_control_id_is_dropped_and_the_turn_invalid(stage):
     start = stage.codec.tokenizer.convert_tokens_to_ids("<|im_start|>")
     ids = [*stage.codec.tokenizer.encode("<search>table</search>", add_special_tokens=False), start]
     session = stage.session([ids, "<answer>x</answer>"])
-    ledger = await session.play(stage.sample)
+    (ledger,) = await session.play(stage.sample)
     first = session.trajectory.turns[0]
     assert first.stop == "control_token"
     assert start not in first.token_ids
     assert session.trajectory.metrics["invalid_actions"] == 1
-    assert first.token_ids + [stage.codec.end_of_turn_id] == ledger.row().response_ids[: len(first.token_ids) + 1]
+    assert (
+        first.token_ids + [stage.codec.end_of_turn_id]
+        == ledger.row().response_ids[: len(first.token_ids) + 1]
+    )
 
 
 async def test_a_prompt_that_is_too_long_names_the_question(stage):
@@ -190,3 +205,68 @@ def test_split_stop():
     assert (ids, log_probs, stop.value) == ([5], [0.1], "control_token")
     assert split_stop(Sampled([5, 6]), 1, frozenset({2}))[2].value == "truncated"
     assert split_stop(Sampled([2]), 1, frozenset({2}))[0] == []
+
+
+class Steps(DocEnv):
+    """Every turn is answered by a new context; the words of a turn cost something."""
+
+    def __init__(self, turns):
+        self.turns, self.seen = turns, []
+
+    def reset(self, sample):
+        return Observation.user(TextPart("step 0"))
+
+    async def step(self, turn):
+        self.seen.append(turn.text)
+        start = turn.text.index("word")
+        terms = RewardTerms({"bonus": 1.0}, 1.0, (TokenTerm("penalty", (start, start + 4), -0.5),))
+        if len(self.seen) == self.turns:
+            return StepResult(None, end=EndReason.FINISHED, terms=terms)
+        message = Message(Role.USER, (TextPart(f"step {len(self.seen)}"),))
+        return StepResult(Observation((message,), fresh=True), terms=terms)
+
+    async def conclude(self, reason):
+        return RewardTerms()
+
+    def metrics(self):
+        return {}
+
+
+async def test_fresh_contexts_become_rows_of_their_own(stage):
+    session = stage.session(["a word here", "another word there", "the last word"])
+    session.env = Steps(3)
+    ledgers = await session.play(stage.sample)
+    rows = [ledger.row() for ledger in ledgers]
+    assert len(rows) == 3
+    assert all(set(row.response_mask) == {1} for row in rows)
+    assert [stage.codec.decode(row.response_ids) for row in rows] == session.env.seen
+    assert [turn.row for turn in session.trajectory.turns] == [0, 1, 2]
+    assert session.trajectory.status == Status.FINISHED.value
+    assert [row.prompt_ids for row in rows] == [
+        stage.codec.prompt_ids(Observation.user(TextPart(f"step {n}"))) for n in range(3)
+    ]
+
+
+async def test_token_terms_land_on_the_tokens_of_their_span(stage):
+    session = stage.session(["first a word and more"])
+    session.env = Steps(1)
+    (ledger,) = await session.play(stage.sample)
+    row = ledger.row()
+    hit = [n for n, r in enumerate(row.rewards[:-1]) if r]
+    assert "word" in stage.codec.decode([row.response_ids[n] for n in hit])
+    assert sum(row.rewards[:-1]) == pytest.approx(-0.5)
+    assert row.rewards[-1] == 1.0
+    assert session.trajectory.reward == pytest.approx(0.5)
+    assert session.trajectory.turns[0].terms == {"penalty": -0.5, "bonus": 1.0}
+
+
+async def test_a_fresh_context_that_is_too_long_ends_the_session(stage):
+    session = stage.session(["a word here"], limits=Limits(prompt=22, response=100, turn=20))
+    session.env = Steps(2)
+    session.env.reset = lambda sample: Observation((Message(Role.USER, (TextPart("s"),)),))
+    session.limits = Limits(
+        prompt=len(stage.codec.prompt_ids(session.env.reset(None))), response=100, turn=20
+    )
+    ledgers = await session.play(stage.sample)
+    assert len(ledgers) == 1
+    assert session.trajectory.end == "context_full"

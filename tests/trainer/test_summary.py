@@ -29,7 +29,8 @@ def test_means_and_ranges():
 
 
 def test_masked_sessions_are_counted_and_left_out():
-    masked = session({"reward/total": 9.0}, status=Status.MASKED.value, end="infrastructure", error="judge down")
+    fault = {"status": Status.MASKED.value, "end": "infrastructure", "error": "judge down"}
+    masked = session({"reward/total": 9.0}, **fault)
     metrics = summarise([session({"reward/total": 0.25}), masked, masked])
     assert metrics["docagent/reward/total"] == pytest.approx(0.25)
     assert metrics["docagent/masked_trajectories"] == 2
