@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.data.parquet import validate_parquet
+from docagent_rl.data.parquet import AGENT_NAME, validate_parquet
 from docagent_rl.documents import DocumentStore
 from docagent_rl.errors import UserError
 from docagent_rl.platforms.detect import is_cpu_platform
@@ -57,6 +58,7 @@ def check(config: DictConfig) -> DocAgentConfig:
     parsed = DocAgentConfig.parse(section)
     system = get_system(parsed.system)
     env = system.parse_config(parsed.env)
+    system.load_prompt(env, parsed.prompt)
     _check_device(config)
     _check_paths(config)
     if parsed.auto_demo:
@@ -75,7 +77,7 @@ def _check_device(config: DictConfig) -> None:
         )
     if config.trainer.device != "cpu" and is_cpu_platform():
         raise UserError(
-            f"trainer.device is {config.trainer.device}, but this machine has no accelerator: add +profile=cpu"
+            f"trainer.device is {config.trainer.device}, but there is no accelerator here: add +profile=cpu"
         )
 
 
@@ -119,6 +121,20 @@ def _check_data(config: DictConfig, parsed: DocAgentConfig) -> None:
             report = validate_parquet(Path(file), store=store)
             if not report.ok:
                 raise UserError(_listed(report.problems))
+            _check_agents(config, Path(file))
+
+
+def _check_agents(config: DictConfig, file: Path) -> None:
+    known = {AGENT_NAME}
+    extra = config.actor_rollout_ref.rollout.agent.agent_loop_config_path
+    if extra:
+        known |= {entry.name for entry in OmegaConf.load(extra)}
+    unknown = set(pq.read_table(file, columns=["agent_name"])["agent_name"].to_pylist()) - known
+    if unknown:
+        raise UserError(
+            f"{file}: agent_name {min(unknown)!r} is not among {', '.join(sorted(known))}; "
+            "loops of your own are listed in actor_rollout_ref.rollout.agent.agent_loop_config_path"
+        )
 
 
 def _listed(problems: Sequence[str], most: int = 10) -> str:
@@ -132,7 +148,7 @@ def check_budget(
     """Refuse a context that cannot hold what the system may show.
 
     Raises:
-        UserError: `images × tokens an image + turns × least tokens a turn` exceeds the response region, or
+        UserError: `images * tokens an image + turns * least tokens a turn` exceeds the response region, or
             the context of the rollout server is shorter than prompt and response together.
     """
     data, rollout = config.data, config.actor_rollout_ref.rollout
@@ -141,8 +157,8 @@ def check_budget(
     if needed > data.max_response_length:
         raise UserError(
             f"impossible budget: {max_images} images of up to {tokens} tokens and {max_turns} "
-            f"turns of at least docagent.rollout.min_turn_tokens={parsed.rollout.min_turn_tokens} need {needed} tokens, "
-            f"data.max_response_length is {data.max_response_length}"
+            f"turns of at least {parsed.rollout.min_turn_tokens} (docagent.rollout.min_turn_tokens) need {needed} "
+            f"tokens, data.max_response_length is {data.max_response_length}"
         )
     context = data.max_prompt_length + data.max_response_length
     if rollout.max_model_len is not None and rollout.max_model_len < context:

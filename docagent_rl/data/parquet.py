@@ -150,8 +150,8 @@ def _column_problems(row: dict[str, Any], record: Record) -> list[str]:
     problems = []
     if not row["prompt"] or not all(message and message["content"] for message in row["prompt"]):
         problems.append("column 'prompt' holds no message")
-    if row["agent_name"] != AGENT_NAME:
-        problems.append(f"column 'agent_name' is {row['agent_name']!r}, expected {AGENT_NAME!r}")
+    if not row["agent_name"]:
+        problems.append(f"column 'agent_name' is empty, expected {AGENT_NAME!r} or an agent loop of your own")
     for column, found, expected in [
         ("data_source", row["data_source"], record.dataset),
         ("extra_info.split", extra_info.get("split"), record.split.value),

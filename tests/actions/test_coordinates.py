@@ -13,6 +13,7 @@ from docagent_rl.actions.coordinates import (
     crop_raster,
     raster_to_region,
     raw_to_box,
+    raw_to_raster,
     region_to_norm1000,
 )
 from docagent_rl.actions.display import DisplayError
@@ -154,3 +155,14 @@ def test_conversions_invert_each_other(view, frame, box):
     assert raw_to_box(raw, raster, frame) == pytest.approx(box, abs=1e-6)
     region = box_to_region(box, raster_to_region(raster, page), frame)
     assert (region[0] * page[0], region[3] * page[1]) == pytest.approx((raw[0], raw[3]), abs=1e-6)
+
+
+def test_raw_boxes_are_clamped_to_any_bounds():
+    bounds = (10, 20, 30, 40)
+    assert raw_to_raster((-9, 25.5, 12.5, 1e308), bounds, Rounding.OUTWARD) == (10, 25, 13, 40)
+    assert raw_to_raster((-9, 25.5, 12.5, 1e308), bounds, Rounding.TRUNCATE) == (10, 25, 12, 40)
+    for box in ((0, 20, 10, 40), (30, 20, 99, 40), (12, 25, 11, 30)):
+        with pytest.raises(CropError):
+            raw_to_raster(box, bounds, Rounding.OUTWARD)
+    with pytest.raises(CropError, match="less than one pixel"):
+        raw_to_raster((12.1, 25, 12.9, 30), bounds, Rounding.TRUNCATE)

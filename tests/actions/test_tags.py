@@ -120,3 +120,26 @@ def test_a_megabyte_is_read_in_linear_time(text):
     scanner.scan(text)
     # a quadratic scan of this size takes hours
     assert time.process_time() - began < 10
+
+
+def test_notes_are_blanked_after_hidden_blocks_and_only_when_closed():
+    scanner = TagScanner(TAGS, notes=("note",))
+    scan = scanner.scan(
+        "<think><note>a</note></think><note><answer>b</answer></note><note> </note><answer>c</answer>"
+    )
+    assert [scan.content(block) for block in scan.blocks] == ["c"]
+    assert [scan.visible[slice(*span)].strip() for span in scan.notes] == [""]
+    assert len(scan.notes) == 1
+    unclosed = scanner.scan("<note>a<answer>b</answer>")
+    assert [unclosed.content(block) for block in unclosed.blocks] == ["b"]
+    assert unclosed.notes == ()
+    assert not unclosed.hidden_open
+
+
+@given(st.lists(st.sampled_from([*PIECES, "<note>", "</note>"]), max_size=40).map("".join))
+def test_without_notes_a_note_is_plain_text(text):
+    assert TagScanner(TAGS).scan(text).notes == ()
+    scan = TagScanner(TAGS, notes=("note",)).scan(text)
+    assert len(scan.visible) == len(text)
+    if "<note>" not in text:
+        assert scan.blocks == TagScanner(TAGS).scan(text).blocks

@@ -118,11 +118,11 @@ def test_missing_and_foreign_files(tmp_path: Path) -> None:
 
 def test_columns_must_agree_with_their_record(records: list[Record], tmp_path: Path) -> None:
     path = write_parquet(records, tmp_path / "train.parquet")
-    change(path, "agent_name", pa.array(["docagent", "tool_agent", "docagent"]))
+    change(path, "agent_name", pa.array(["docagent", "", "docagent"]))
     change(path, "data_source", pa.array(["synthetic", "synthetic", "dude"]))
     problems = validate_parquet(path).problems
     assert len(problems) == 2
-    assert "row 1 (question 'q2'): column 'agent_name' is 'tool_agent', expected 'docagent'" in problems[0]
+    assert "row 1 (question 'q2'): column 'agent_name' is empty, expected 'docagent'" in problems[0]
     assert "row 2 (question 'q3'): column 'data_source' is 'dude'" in problems[1]
 
 

@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +53,7 @@ class Run:
                 start_new_session=True,
             )
 
-    def finish(self, timeout: float = 420) -> str:
+    def finish(self, timeout: float = 900) -> str:
         """Run to the end; the log."""
         process = self.start()
         try:
@@ -63,7 +64,7 @@ class Run:
         assert code == 0, f"exit status {code}; the log ends with\n{text[-6000:]}"
         return text
 
-    def kill_when(self, condition: Callable[[], bool], timeout: float = 420) -> None:
+    def kill_when(self, condition: Callable[[], bool], timeout: float = 900) -> None:
         """Start, and kill everything with SIGKILL as soon as the condition holds."""
         process = self.start()
         deadline = time.monotonic() + timeout
@@ -82,6 +83,32 @@ def kill(process: subprocess.Popen) -> None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     time.sleep(1)
+
+
+class Background:
+    """Runs of the trainer side by side: each start is mostly one process after the other importing."""
+
+    def __init__(self):
+        self._pool = ThreadPoolExecutor()
+        self._futures: dict[str, Future[Run]] = {}
+
+    def start(self, name: str, play: Callable[[], Run]) -> None:
+        self._futures[name] = self._pool.submit(play)
+
+    def result(self, name: str) -> Run:
+        return self._futures[name].result()
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory, workspace) -> Iterator[Background]:
+    """All runs, started together."""
+    from tests.e2e import critic, grpo
+
+    background = Background()
+    with critic.judge(workspace) as url:
+        background.start("grpo", lambda: grpo.play(tmp_path_factory.mktemp("grpo"), workspace))
+        background.start("critic", lambda: critic.play(tmp_path_factory.mktemp("critic"), workspace, url))
+        yield background
 
 
 @pytest.fixture(scope="session")

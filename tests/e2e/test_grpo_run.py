@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from docagent_rl.rollout.trajectory import read_trajectories
-from tests.e2e.conftest import Run
+from tests.e2e.grpo import STEPS
 from tests.e2e.identity import agreement, images
 
-STEPS = 3
-AGENTS = "- name: misplaced\n  _target_: misplaced.MisplacedLoop\n"
 METRICS = [
     *(f"docagent/reward/{term}" for term in ("retrieval_ndcg", "outcome", "format", "total")),
     "docagent/turns",
@@ -27,32 +24,8 @@ METRICS = [
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory, workspace):
-    folder = tmp_path_factory.mktemp("grpo")
-    table = pq.read_table(workspace / "data" / "train.parquet")
-    # every fourth question is played by a loop that misplaces an image
-    names = ["misplaced" if row % 4 == 3 else "docagent" for row in range(len(table))]
-    column = table.column_names.index("agent_name")
-    pq.write_table(table.set_column(column, "agent_name", pa.array(names)), folder / "train.parquet")
-    (folder / "agents.yaml").write_text(AGENTS)
-    overrides = (
-        f"data.train_files={folder}/train.parquet",
-        "data.shuffle=false",
-        "data.val_max_samples=4",
-        f"actor_rollout_ref.rollout.agent.agent_loop_config_path={folder}/agents.yaml",
-        # micro-batches of one row, so that some hold no image
-        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1",
-        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1",
-        f"trainer.total_training_steps={STEPS}",
-        f"trainer.test_freq={STEPS}",
-    )
-    run = Run(folder, workspace, overrides)
-    latest = run.run_dir / "checkpoints" / "latest_checkpointed_iteration.txt"
-    run.kill_when(latest.is_file)
-    run.first_log = run.log.read_text(errors="replace")
-    run.log.unlink()
-    run.finish()
-    return run
+def run(runs):
+    return runs.result("grpo")
 
 
 def sessions(run, agent=None):
@@ -68,7 +41,7 @@ def sessions(run, agent=None):
 
 def test_it_resumes_from_the_last_checkpoint(run):
     log = run.log.read_text(errors="replace")
-    assert "Training from scratch" in run.first_log
+    assert "Training from scratch" in (run.folder / "first.txt").read_text(errors="replace")
     assert "Resuming from" in log
     assert (run.run_dir / "checkpoints" / f"global_step_{STEPS}").is_dir()
     assert not (run.run_dir / "checkpoints" / f"global_step_{STEPS + 1}").exists()

@@ -10,7 +10,7 @@ from itertools import islice
 import pytest
 
 from docagent_rl.errors import UserError
-from docagent_rl.testing.transcripts import MAX_ASSISTANT_TURNS, vrag_rl_transcripts
+from docagent_rl.testing.transcripts import COMMON_WORDS, MAX_ASSISTANT_TURNS, vrag_rl_transcripts
 from docagent_rl.testing.warm_up import digest
 
 TURN = re.compile(r"<think>[^<>]+</think><(search|bbox|answer)>([^<>]+)</\1>")
