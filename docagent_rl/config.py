@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from docagent_rl.envs.roles import RoleConfig, RoleName
 from docagent_rl.errors import UserError
 from docagent_rl.rewards.judge import JudgeConfig
 
@@ -37,6 +38,12 @@ class RetrieverConfig(Section):
     """Seconds for all tries together."""
 
 
+class Profile(Enum):
+    """A kind of machine that recipes are scaled to."""
+
+    CPU = "cpu"
+
+
 class RolloutConfig(Section):
     """How sessions are played."""
 
@@ -61,8 +68,13 @@ class DocAgentConfig(Section):
     """Document store (`docagent-rl ingest`)."""
     retriever: RetrieverConfig
     judge: JudgeConfig = Field(default_factory=JudgeConfig)
+    roles: dict[RoleName, RoleConfig] = Field(default_factory=dict)
+    """Models beside the policy (planner, reader, ...); the others are played by embedded rules."""
     rollout: RolloutConfig = Field(default_factory=RolloutConfig)
     env: dict[str, Any] = Field(default_factory=dict)
+    env_cpu: dict[str, Any] = Field(default_factory=dict)
+    """What the CPU profile changes in `env`: sizes, and nothing of the protocol."""
+    profile: Profile | None = None
     prompt: Path | None = None
     """A prompt file of the user's own instead of the system's."""
     auto_demo: bool = False
@@ -80,9 +92,21 @@ class DocAgentConfig(Section):
                 "the configuration has no section `docagent`; start from a recipe (--config-name)"
             )
         try:
-            return cls.model_validate(dict(section))
+            config = cls.model_validate(dict(section))
         except ValidationError as error:
             raise UserError(explain(error, "docagent")) from error
+        if config.profile is Profile.CPU:
+            return config.model_copy(update={"env": merged(config.env, config.env_cpu)})
+        return config
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`changes` over `base`, nested mappings key by key."""
+    result = dict(base)
+    for key, value in changes.items():
+        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+        result[key] = merged(result[key], value) if both else value
+    return result
 
 
 def explain(error: ValidationError, prefix: str) -> str:

@@ -20,6 +20,7 @@ from docagent_rl.errors import UserError
 from docagent_rl.platforms.detect import is_cpu_platform
 from docagent_rl.rewards.judge import make_judge
 from docagent_rl.systems import get_system
+from docagent_rl.trainer.estimators import known_estimators
 from docagent_rl.trainer.keys import unknown_keys
 
 
@@ -45,6 +46,26 @@ def check(config: DictConfig) -> DocAgentConfig:
         UserError: the first problem found: unknown keys, a missing store, index, data file or model, data
             that do not fit the store, an impossible token budget, a judge that does not answer.
     """
+    parsed = check_statically(config)
+    _check_device(config)
+    _check_paths(config)
+    if parsed.auto_demo:
+        _make_demo(config, parsed)
+    for step in (_check_model, _check_data):
+        step(config, parsed)
+    asyncio.run(make_judge(parsed.judge).check())
+    return parsed
+
+
+def check_statically(config: DictConfig) -> DocAgentConfig:
+    """Check what the configuration alone tells: keys, types, prompt, budgets, estimator.
+
+    Returns:
+        The section `docagent`.
+
+    Raises:
+        UserError: the first problem found.
+    """
     try:
         plain = OmegaConf.to_container(config, resolve=False)
         section = OmegaConf.to_container(config.docagent, resolve=True)
@@ -59,14 +80,10 @@ def check(config: DictConfig) -> DocAgentConfig:
     system = get_system(parsed.system)
     env = system.parse_config(parsed.env)
     system.load_prompt(env, parsed.prompt)
-    _check_device(config)
-    _check_paths(config)
-    if parsed.auto_demo:
-        _make_demo(config, parsed)
-    for step in (_check_model, _check_data):
-        step(config, parsed)
-    check_budget(config, parsed, system.max_images(env), system.max_turns(env), env.display)
-    asyncio.run(make_judge(parsed.judge).check())
+    check_budget(config, parsed, env.max_image_tokens, system.max_turns(env))
+    estimator, known = config.algorithm.adv_estimator, known_estimators()
+    if estimator not in known:
+        raise UserError(f"algorithm.adv_estimator={estimator} is not registered; known: {', '.join(known)}")
     return parsed
 
 
@@ -142,23 +159,27 @@ def _listed(problems: Sequence[str], most: int = 10) -> str:
     return "\n  ".join([*problems[:most], *([f"and {more} more"] if more > 0 else [])])
 
 
-def check_budget(
-    config: DictConfig, parsed: DocAgentConfig, max_images: int, max_turns: int, display: Any
-) -> None:
+def check_budget(config: DictConfig, parsed: DocAgentConfig, image_tokens: int, max_turns: int) -> None:
     """Refuse a context that cannot hold what the system may show.
 
+    Args:
+        config: the composed configuration.
+        parsed: its section `docagent`.
+        image_tokens: visual tokens of an episode at most.
+        max_turns: assistant turns of an episode at most.
+
     Raises:
-        UserError: `images * tokens an image + turns * least tokens a turn` exceeds the response region, or
-            the context of the rollout server is shorter than prompt and response together.
+        UserError: `image tokens + turns * least tokens a turn` exceeds the response region, or the context of
+            the rollout server is shorter than prompt and response together.
     """
     data, rollout = config.data, config.actor_rollout_ref.rollout
-    tokens = display.max_tokens()
-    needed = max_images * tokens + max_turns * parsed.rollout.min_turn_tokens
+    least = parsed.rollout.min_turn_tokens
+    needed = image_tokens + max_turns * least
     if needed > data.max_response_length:
         raise UserError(
-            f"impossible budget: {max_images} images of up to {tokens} tokens and {max_turns} "
-            f"turns of at least {parsed.rollout.min_turn_tokens} (docagent.rollout.min_turn_tokens) need {needed} "
-            f"tokens, data.max_response_length is {data.max_response_length}"
+            f"impossible budget: images of up to {image_tokens} tokens in all and {max_turns} turns of at "
+            f"least docagent.rollout.min_turn_tokens={least} need {needed} tokens, "
+            f"data.max_response_length is {data.max_response_length}"
         )
     context = data.max_prompt_length + data.max_response_length
     if rollout.max_model_len is not None and rollout.max_model_len < context:

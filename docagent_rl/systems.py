@@ -118,7 +118,17 @@ def _vrag_rl() -> System:
     )
 
 
-SYSTEMS: Mapping[str, Callable[[], System]] = {"vrag_rl": _vrag_rl}
+def _from_module(name: str) -> Callable[[], System]:
+    return lambda: importlib.import_module(f"docagent_rl.envs.{name}").system()
+
+
+SYSTEMS: Mapping[str, Callable[[], System]] = {
+    "alden": _from_module("alden"),
+    "doc_v_star": _from_module("doc_v_star"),
+    "mm_doc_r1": _from_module("mm_doc_r1"),
+    "unidoc_rl": _from_module("unidoc_rl"),
+    "vrag_rl": _vrag_rl,
+}
 """The published systems; each is imported when asked for."""
 
 

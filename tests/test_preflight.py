@@ -63,7 +63,7 @@ def test_a_good_configuration_passes(config, workspace):
         (["docagent.prompt=/nowhere.yaml"], "/nowhere.yaml"),
         (["data.train_files=/nowhere.parquet"], r"data\.train_files: /nowhere\.parquet does not exist"),
         (["actor_rollout_ref.model.path=/nowhere"], "model.path=/nowhere: no model there"),
-        (["data.max_response_length=150"], "impossible budget: 4 images"),
+        (["data.max_response_length=150"], "images of up to 256 tokens in all and 5 turns"),
         (["actor_rollout_ref.rollout.max_model_len=1000"], "max_model_len=1000 is shorter"),
         (["trainer.device=cuda"], r"no accelerator here: add \+profile=cpu"),
         (["+ray_kwargs.ray_init.address=auto", "docagent.workspace=here"], "workspace=here is relative"),

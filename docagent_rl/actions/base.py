@@ -63,7 +63,7 @@ class Fetch(Action):
 
 @dataclass(frozen=True, slots=True)
 class Select(Action):
-    """Choose among the candidates shown last, 1-based."""
+    """Choose among the candidates shown last, 1-based; no choice at all when a system forgives that."""
 
     choices: tuple[int, ...]
 
@@ -116,11 +116,13 @@ class ParsedTurn:
         action: the action to execute.
         surplus: later closed actions of the same turn; they stay in the context, counted and not executed.
         thoughts: spans of the closed thought blocks' contents.
+        notes: spans of the contents of closed notes that are not blank, for grammars that have notes.
     """
 
     action: Action
     surplus: tuple[Action, ...] = ()
     thoughts: tuple[Span, ...] = ()
+    notes: tuple[Span, ...] = ()
 
 
 class Grammar(Protocol):

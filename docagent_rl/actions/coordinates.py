@@ -95,9 +95,27 @@ def crop_raster(
         CropError: the box is empty, inverted or off the page.
         DisplayError: the sides of what it covers differ too much.
     """
-    raw = box_to_raw(box, view, frame, pad)
-    x1, x2 = (min(max(x, 0.0), float(page[0])) for x in raw[0::2])
-    y1, y2 = (min(max(y, 0.0), float(page[1])) for y in raw[1::2])
+    raster = raw_to_raster(box_to_raw(box, view, frame, pad), (0, 0, *page), rounding)
+    check_size((raster[2] - raster[0], raster[3] - raster[1]))
+    return raster
+
+
+def raw_to_raster(raw: Box, bounds: Raster, rounding: Rounding) -> Raster:
+    """Clamp raw page pixels to bounds, then round them.
+
+    Args:
+        raw: `(X1, Y1, X2, Y2)`, not NaN.
+        bounds: the page, or the part of it that can be seen.
+        rounding: how to reach whole pixels.
+
+    Returns:
+        A raster within the bounds, at least 1 px a side.
+
+    Raises:
+        CropError: the box is empty, inverted or outside the bounds.
+    """
+    x1, x2 = (min(max(x, float(bounds[0])), float(bounds[2])) for x in raw[0::2])
+    y1, y2 = (min(max(y, float(bounds[1])), float(bounds[3])) for y in raw[1::2])
     if not (x1 < x2 and y1 < y2):
         raise CropError("the box is empty, inverted or outside the image")
     if rounding is Rounding.OUTWARD:
@@ -106,7 +124,6 @@ def crop_raster(
         raster = (int(x1), int(y1), int(x2), int(y2))
     if raster[0] >= raster[2] or raster[1] >= raster[3]:
         raise CropError("the box covers less than one pixel of the page")
-    check_size((raster[2] - raster[0], raster[3] - raster[1]))
     return raster
 
 

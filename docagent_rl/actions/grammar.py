@@ -35,11 +35,17 @@ class TagGrammar:
     Args:
         readers: for every action tag the function that reads its content.
         hidden: names of the tags that are never scanned for actions.
+        notes: names of further such tags, whose blocks count only when closed.
     """
 
-    def __init__(self, readers: Mapping[str, Reader], hidden: Iterable[str] = ("think",)) -> None:
+    def __init__(
+        self,
+        readers: Mapping[str, Reader],
+        hidden: Iterable[str] = ("think",),
+        notes: Iterable[str] = (),
+    ) -> None:
         self._readers = dict(readers)
-        self._scanner = TagScanner(self._readers, hidden)
+        self._scanner = TagScanner(self._readers, hidden, notes)
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -51,10 +57,10 @@ class TagGrammar:
         scan = self._scanner.scan(text)
         actions = tuple(self._read(scan, block) for block in scan.blocks)
         if stop is StopCause.CONTROL_TOKEN:
-            return ParsedTurn(_invalid(InvalidReason.CONTROL_TOKEN), actions, scan.hidden)
+            return ParsedTurn(_invalid(InvalidReason.CONTROL_TOKEN), actions, scan.hidden, scan.notes)
         if actions:
-            return ParsedTurn(actions[0], actions[1:], scan.hidden)
-        return ParsedTurn(_missing(scan, stop), (), scan.hidden)
+            return ParsedTurn(actions[0], actions[1:], scan.hidden, scan.notes)
+        return ParsedTurn(_missing(scan, stop), (), scan.hidden, scan.notes)
 
     def _read(self, scan: Scan, block: Block) -> Action:
         if block.nested:

@@ -36,6 +36,7 @@ class Scan:
         hidden: spans of the contents of the closed hidden blocks, in order.
         hidden_open: a hidden block was opened and never closed; the rest of the text was overwritten.
         opened: some tag was opened, closed or not.
+        notes: spans of the contents of the closed notes that are not blank, in order.
     """
 
     visible: str
@@ -43,6 +44,7 @@ class Scan:
     hidden: tuple[Span, ...]
     hidden_open: bool
     opened: bool
+    notes: tuple[Span, ...] = ()
 
     def content(self, block: Block) -> str:
         """The visible content of a block, surrounding whitespace removed."""
@@ -60,13 +62,18 @@ class TagScanner:
     Args:
         tags: names of the tags to find.
         hidden: names of the tags whose blocks are blanked out first, one name after the other.
+        notes: names of the tags whose blocks are blanked out next. Unlike a hidden block, a note that is
+            never closed hides nothing.
     """
 
-    def __init__(self, tags: Iterable[str], hidden: Iterable[str] = ("think",)) -> None:
+    def __init__(
+        self, tags: Iterable[str], hidden: Iterable[str] = ("think",), notes: Iterable[str] = ()
+    ) -> None:
         names = "|".join(re.escape(tag) for tag in tags)
         # no repetition in the pattern, hence no backtracking
         self._tag = re.compile(f"<(/?)({names})>")
         self._hidden = tuple(hidden)
+        self._notes = tuple(notes)
 
     def scan(self, text: str) -> Scan:
         """Find the blocks of `text`; never raises."""
@@ -75,6 +82,11 @@ class TagScanner:
             visible, spans, is_open = _blank(visible, f"<{name}>", f"</{name}>")
             hidden += spans
             hidden_open |= is_open
+        notes: list[Span] = []
+        for name in self._notes:
+            before = visible
+            visible, spans, _ = _blank(before, f"<{name}>", f"</{name}>", to_end=False)
+            notes += [span for span in spans if before[slice(*span)].strip()]
         marks = list(self._tag.finditer(visible))
         return Scan(
             visible=visible,
@@ -82,18 +94,19 @@ class TagScanner:
             hidden=tuple(sorted(hidden)),
             hidden_open=hidden_open,
             opened=any(not mark[1] for mark in marks),
+            notes=tuple(sorted(notes)),
         )
 
 
-def _blank(text: str, opening: str, closing: str) -> tuple[str, list[Span], bool]:
-    """Overwrite `opening … closing` by spaces; an unclosed one reaches to the end."""
+def _blank(text: str, opening: str, closing: str, *, to_end: bool = True) -> tuple[str, list[Span], bool]:
+    """Overwrite `opening … closing` by spaces; an unclosed one reaches to the end or stays."""
     pieces, spans, at = [], [], 0
     while (start := text.find(opening, at)) >= 0:
         pieces.append(text[at:start])
         inner = start + len(opening)
         end = text.find(closing, inner)
         if end < 0:
-            pieces.append(" " * (len(text) - start))
+            pieces.append(" " * (len(text) - start) if to_end else text[start:])
             return "".join(pieces), spans, True
         spans.append((inner, end))
         at = end + len(closing)

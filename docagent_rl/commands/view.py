@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from docagent_rl.errors import UserError
+from docagent_rl.io import atomic_write
 from docagent_rl.rollout.trajectory import Status, Trajectory, TurnRecord, read_trajectories
 
 _COLOURS = {"finished": "green", "unfinished": "yellow", "masked": "red"}
@@ -29,22 +30,25 @@ def view_command(
     status: Annotated[Status | None, typer.Option(help="Only sessions that ended so.")] = None,
     limit: Annotated[int, typer.Option(help="Most trajectories to print.")] = 3,
     table: Annotated[bool, typer.Option("--table", help="One line a trajectory instead.")] = False,
+    svg: Annotated[Path | None, typer.Option(help="Write a picture of what is printed as well.")] = None,
 ) -> None:
     """Print trajectories: what the policy wrote, what it was shown, what it was paid.
 
     Example: docagent-rl view workspace/runs/vrag_rl_qwen2_5_vl_7b/trajectories/1.jsonl --table
     """
     chosen = select(read_trajectories(file), number=number, question=question, status=status)
-    console = Console()
-    if table:
-        console.print(overview(chosen))
-        return
     if not chosen:
         raise UserError(f"{file}: no trajectory matches")
-    for trajectory in islice(chosen, limit):
-        console.print(render(trajectory))
-    if len(chosen) > limit:
-        console.print(f"{len(chosen) - limit} more; --limit, --number or --table")
+    console = Console(record=svg is not None)
+    if table:
+        console.print(overview(chosen))
+    else:
+        for trajectory in islice(chosen, limit):
+            console.print(render(trajectory))
+        if len(chosen) > limit:
+            console.print(f"{len(chosen) - limit} more; --limit, --number or --table")
+    if svg is not None:
+        atomic_write(svg, console.export_svg(title="docagent-rl view"))
 
 
 def select(
@@ -137,11 +141,14 @@ def _part(part: dict[str, Any]) -> Text:
     if "text" in part:
         return Text(part["text"])
     image = part["image"]
-    left, top, right, bottom = image["raster"]
     width, height = image["size"]
-    return Text(
-        f"[image {image['page']} ({left}, {top})-({right}, {bottom}) shown at {width}x{height}]", "cyan"
-    )
+    if "tiles" in image:
+        pages = list(dict.fromkeys(tile["image"]["page"] for tile in image["tiles"]))
+        named = ", ".join(pages[:4]) + (f" and {len(pages) - 4} more" if len(pages) > 4 else "")
+        return Text(f"[sheet of {len(image['tiles'])} pieces of {named} shown at {width}x{height}]", "cyan")
+    left, top, right, bottom = image["raster"]
+    place = f"({left}, {top})-({right}, {bottom})"
+    return Text(f"[image {image['page']} {place} shown at {width}x{height}]", "cyan")
 
 
 def _images(turn: TurnRecord) -> list[dict[str, Any]]:

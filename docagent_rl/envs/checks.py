@@ -14,7 +14,7 @@ def checked_gold(record: Record, store: DocumentStore, *, allow_empty: bool) -> 
     Raises:
         UserError: the document or a gold page is missing, or nothing is gold; the message names the question.
     """
-    _require_document(record, record.doc_id, store)
+    require_document(record, record.doc_id, store)
     gold = frozenset(PageRef(doc_id, page) for doc_id, page in record.gold_pages)
     if not gold and not allow_empty:
         raise UserError(
@@ -22,7 +22,7 @@ def checked_gold(record: Record, store: DocumentStore, *, allow_empty: bool) -> 
             "drop it or set allow_empty_gold"
         )
     for ref in sorted(gold):
-        _require_document(record, ref.doc_id, store)
+        require_document(record, ref.doc_id, store)
         pages = store.document(ref.doc_id).num_pages
         if ref.page > pages:
             raise UserError(
@@ -52,7 +52,12 @@ def references(record: Record) -> tuple[str, ...]:
     return record.answers
 
 
-def _require_document(record: Record, doc_id: str, store: DocumentStore) -> None:
+def require_document(record: Record, doc_id: str, store: DocumentStore) -> None:
+    """See that a document of a question is in the store.
+
+    Raises:
+        UserError: it is not; the message names the question.
+    """
     if doc_id not in store:
         raise UserError(
             f"question {record.question_id!r}: {store} has no document {doc_id!r}; "

@@ -7,8 +7,10 @@ from functools import lru_cache
 from PIL import Image, ImageDraw, ImageFont
 
 from docagent_rl.documents import DocumentStore
-from docagent_rl.envs.images import ImageRef, ImageSheet, Label, Picture
+from docagent_rl.envs.images import ImageRef, ImageSheet, Label, Picture, Resample
 from docagent_rl.errors import UserError
+
+_FILTERS = {Resample.BICUBIC: Image.Resampling.BICUBIC, Resample.LANCZOS: Image.Resampling.LANCZOS}
 
 
 def render(ref: Picture, store: DocumentStore) -> Image.Image:
@@ -39,7 +41,7 @@ def _piece(ref: ImageRef, store: DocumentStore) -> Image.Image:
     if ref.raster != (0, 0, *image.size):
         image = image.crop(ref.raster)
     image = image.convert("RGB")
-    return image if image.size == ref.size else image.resize(ref.size, Image.Resampling.BICUBIC)
+    return image if image.size == ref.size else image.resize(ref.size, _FILTERS[ref.resample])
 
 
 def _sheet(sheet: ImageSheet, store: DocumentStore) -> Image.Image:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Any
 
 from docagent_rl.documents import PageRef
@@ -16,6 +17,14 @@ Colour = tuple[int, int, int]
 """Red, green, blue, 0 to 255."""
 
 
+class Resample(StrEnum):
+    """How pixels are resized."""
+
+    BICUBIC = "bicubic"
+    LANCZOS = "lanczos"
+    """Sharper at small scales: thumbnails."""
+
+
 @dataclass(frozen=True, slots=True)
 class ImageRef:
     """A page or a part of one: cut `raster` out of the raw page, then resize to `size`.
@@ -25,17 +34,19 @@ class ImageRef:
         page_hash: SHA-256 of the stored page raster.
         raster: `(left, top, right, bottom)` in raw page pixels; the whole page for a page view.
         size: size of the image that is shown.
+        resample: how it is resized.
     """
 
     page: PageRef
     page_hash: str
     raster: tuple[int, int, int, int]
     size: Size
+    resample: Resample = Resample.BICUBIC
 
     @property
     def key(self) -> str:
         """Content identity: two references with the same key are the same pixels."""
-        return _digest([self.page_hash, self.raster, self.size])
+        return _digest([self.page_hash, self.raster, self.size, self.resample.value])
 
     @property
     def pages(self) -> tuple[PageRef, ...]:
@@ -44,7 +55,7 @@ class ImageRef:
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready dictionary; the page is written as `doc#page`."""
-        return {**asdict(self), "page": str(self.page)}
+        return {**asdict(self), "page": str(self.page), "resample": self.resample.value}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.envs.roles import RoleModel
+from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
 from docagent_rl.retrieval import Hit, Retriever
 from docagent_rl.retrying import call_service
 from docagent_rl.rewards.judge import Judge
@@ -59,3 +61,9 @@ class EnvServices:
     store: DocumentStore
     retriever: RetrieverService
     judge: Judge
+    text_retriever: RetrieverService | None = None
+    """Searches page text for systems that list images and text apart; `None`: `retriever` serves both."""
+    roles: Mapping[str, RoleModel] = field(default_factory=dict)
+    """Models that play roles beside the policy, by `RoleName`; missing ones are played by embedded rules."""
+    count_tokens: TokenCounter = estimated_tokens
+    """Tokens of a text, for systems that keep texts within budgets: by default a cautious estimate."""

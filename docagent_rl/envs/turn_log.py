@@ -68,6 +68,7 @@ class TurnRecord:
             "effect": dict(self.effect),
             "surplus": [describe_action(action) for action in self.parsed.surplus],
             "thoughts": [list(span) for span in self.parsed.thoughts],
+            "notes": [list(span) for span in self.parsed.notes],
             "seconds": dict(self.seconds),
         }
 
@@ -100,11 +101,16 @@ class TurnLog:
 def describe_action(action: Action) -> dict[str, Any]:
     """An action as a JSON-ready dictionary: kind, spans and arguments."""
     return {
-        "kind": type(action).__name__.lower(),
+        "kind": _kind(action),
         "block": list(action.block) if action.block else None,
         "argument": list(action.argument) if action.argument else None,
         **_arguments(action),
     }
+
+
+def _kind(action: Action) -> str:
+    """The member of the closed set of actions, also for a system's own form of it."""
+    return next(kind for kind in type(action).__mro__ if Action in kind.__bases__).__name__.lower()
 
 
 def _arguments(action: Action) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 from docagent_rl.actions.base import Box
 from docagent_rl.actions.coordinates import Frame, Raster, Rounding, crop_raster, raster_to_region
@@ -12,6 +12,22 @@ from docagent_rl.actions.display import DisplayError, DisplayRule, Size
 from docagent_rl.documents import Page, PageRef, PageRegion
 from docagent_rl.envs.base import ImageRef
 from docagent_rl.errors import UserError
+
+
+class SizeRule(Protocol):
+    """How large images are shown: `DisplayRule`, or another rule with these methods."""
+
+    def shown(self, size: Size) -> Size:
+        """Size at which an image of `size` is handed to the processor; raises `DisplayError`."""
+        ...
+
+    def encoder(self, shown: Size) -> Size:
+        """Size of a shown image after the processor's rounding."""
+        ...
+
+    def tokens(self, shown: Size) -> int:
+        """Number of visual tokens of a shown image."""
+        ...
 
 
 class ViewKind(Enum):
@@ -58,7 +74,7 @@ class View:
         }
 
 
-def page_view(page: Page, rule: DisplayRule, turn: int) -> View:
+def page_view(page: Page, rule: SizeRule, turn: int) -> View:
     """The view of a whole page.
 
     Raises:
@@ -114,7 +130,7 @@ def _view(
     page_hash: str,
     page_size: Size,
     raster: Raster,
-    rule: DisplayRule,
+    rule: SizeRule,
     turn: int,
 ) -> View:
     size = rule.shown((raster[2] - raster[0], raster[3] - raster[1]))

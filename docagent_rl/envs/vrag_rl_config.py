@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from docagent_rl.actions.coordinates import Frame, Rounding
 from docagent_rl.actions.display import DisplayRule
+from docagent_rl.envs.variants import filled
 from docagent_rl.rewards.vrag_rl import VragReward
 
 
@@ -153,7 +154,7 @@ class VragConfig(_Section):
         variant = data.get("variant") or Variant.PAPER
         # an unknown variant is reported by its own field
         known = variant in list(Variant)
-        return _filled(VARIANT_DEFAULTS[Variant(variant) if known else Variant.PAPER], data)
+        return filled(VARIANT_DEFAULTS[Variant(variant) if known else Variant.PAPER], data)
 
     @classmethod
     def for_variant(cls, variant: Variant | str, **overrides: Any) -> Self:
@@ -175,14 +176,7 @@ class VragConfig(_Section):
         """Images of an episode at most: the last turn leads to none."""
         return (self.assistant_turns - 1) * self.search.pages_per_search
 
-
-def _filled(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """`given` over `defaults`, mappings merged key by key; keys that are `None` count as left out."""
-    merged = dict(defaults)
-    for key, value in given.items():
-        if isinstance(value, Mapping):
-            default = defaults.get(key)
-            merged[key] = _filled(default if isinstance(default, Mapping) else {}, value)
-        elif value is not None:
-            merged[key] = value
-    return merged
+    @property
+    def max_image_tokens(self) -> int:
+        """Visual tokens of an episode at most."""
+        return self.max_images * self.display.max_tokens()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 
 import bm25s
@@ -14,6 +15,7 @@ from docagent_rl.errors import UserError
 # Han, Hiragana and Katakana are written without spaces: each character is a token of its own there.
 _UNSPACED = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _TOKEN = rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+"
+_PATTERN = re.compile(_TOKEN)
 _SOFT_HYPHEN = "\N{SOFT HYPHEN}"
 
 
@@ -40,9 +42,8 @@ class Tokenizer:
 
     def __call__(self, text: str) -> list[str]:
         """The tokens of `text` in reading order, repetitions included."""
-        plain = unicodedata.normalize("NFKC", text).replace(_SOFT_HYPHEN, "")
         (words,) = bm25s.tokenize(
-            [plain],
+            [normalise(text)],
             lower=True,
             token_pattern=_TOKEN,
             stopwords=[],
@@ -51,6 +52,17 @@ class Tokenizer:
             allow_empty=True,  # no words, no tokens: otherwise bm25s gives the token ""
         )
         return self._stem(words)
+
+
+def normalise(text: str) -> str:
+    """The form of a text in which its tokens are found."""
+    return unicodedata.normalize("NFKC", text).replace(_SOFT_HYPHEN, "")
+
+
+def spans(normalised: str) -> Iterator[tuple[int, int, str]]:
+    """`(start, end, token)` of each token of a normalised text, lower-cased, not stemmed."""
+    for match in _PATTERN.finditer(normalised):
+        yield match.start(), match.end(), match[0].lower()
 
 
 def _stem_words(stemmer: Stemmer) -> Callable[[list[str]], list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from docagent_rl.errors import UserError
+from docagent_rl.api_keys import read_api_key
 from docagent_rl.prompts import load_prompt
 from docagent_rl.rewards.rule_judge import AnlsJudge, ExactMatchJudge, RecallJudge, RuleJudge
 
@@ -115,13 +114,14 @@ def make_judge(config: JudgeConfig) -> Judge:
 
 def _openai_judge(config: JudgeConfig) -> Judge:
     # a heavy import that the other kinds do without
-    from docagent_rl.rewards.judge_client import JUDGE_PROMPT, JudgeEndpoint, OpenAIJudge
+    from docagent_rl.chat_client import ChatEndpoint
+    from docagent_rl.rewards.judge_client import JUDGE_PROMPT, OpenAIJudge
     from docagent_rl.rewards.verdict_cache import VerdictCache
 
-    endpoint = JudgeEndpoint(
+    endpoint = ChatEndpoint(
         base_url=str(config.base_url),
         model=str(config.model),
-        api_key=_api_key(config.api_key_env),
+        api_key=read_api_key(config.api_key_env, "judge.api_key_env"),
         timeout_s=config.timeout_s,
         deadline_s=config.deadline_s,
         attempts=config.attempts,
@@ -131,12 +131,3 @@ def _openai_judge(config: JudgeConfig) -> Judge:
     )
     cache = VerdictCache(config.cache_dir) if config.cache_dir is not None else None
     return OpenAIJudge(endpoint, load_prompt(config.prompt, JUDGE_PROMPT), cache)
-
-
-def _api_key(variable: str | None) -> str:
-    if variable is None:
-        return "none"
-    key = os.environ.get(variable)
-    if not key:
-        raise UserError(f"judge.api_key_env: the environment variable {variable} is not set")
-    return key

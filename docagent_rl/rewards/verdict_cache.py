@@ -3,22 +3,8 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-from typing import Any
 
-import diskcache
-from diskcache.core import MODE_PICKLE
-
-from docagent_rl.errors import UserError
-
-
-class _JsonOnlyDisk(diskcache.JSONDisk):
-    """JSON values; a row that asks to be unpickled was not written by us."""
-
-    def fetch(self, mode: int, filename: str | None, value: Any, read: bool) -> Any:
-        if mode == MODE_PICKLE:
-            raise UserError(f"the judge cache {self._directory} holds pickled data: delete the folder")
-        return super().fetch(mode, filename, value, read)
+from docagent_rl.json_cache import JsonCache
 
 
 class VerdictCache:
@@ -34,19 +20,16 @@ class VerdictCache:
     """
 
     def __init__(self, folder: str | os.PathLike) -> None:
-        try:
-            self._cache = diskcache.Cache(os.fspath(folder), disk=_JsonOnlyDisk)
-        except (OSError, sqlite3.DatabaseError) as error:
-            raise UserError(f"the judge cache {os.fspath(folder)} cannot be opened: {error}") from error
+        self._cache = JsonCache(folder, "judge cache")
 
     def get(self, key: str) -> bool | None:
         """The verdict under `key`, or `None`."""
-        verdict = self._cache.get(key, retry=True)
+        verdict = self._cache.get(key)
         return verdict if isinstance(verdict, bool) else None
 
     def put(self, key: str, verdict: bool) -> None:
         """Keep a verdict."""
-        self._cache.set(key, verdict, retry=True)
+        self._cache.put(key, verdict)
 
     def close(self) -> None:
         """Close the calling thread's connection."""

@@ -10,6 +10,7 @@ from docagent_rl.config import DocAgentConfig, RetrieverKind
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.base import DocEnv
 from docagent_rl.envs.delivery import render
+from docagent_rl.envs.roles import make_roles
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.prompts import PromptTemplate
 from docagent_rl.retrieval.base import Retriever
@@ -64,7 +65,12 @@ class Workshop:
             attempts=config.retriever.attempts,
             deadline_s=config.retriever.deadline_s,
         )
-        self.services = EnvServices(store=store, retriever=retriever, judge=make_judge(config.judge))
+        self.services = EnvServices(
+            store=store,
+            retriever=retriever,
+            judge=make_judge(config.judge),
+            roles=make_roles(config.roles, store),
+        )
         self.codec = ChatCodec(self.tokenizer, self.processor)
         self.encoder = None
         if getattr(self.processor, "image_processor", None) is not None:

@@ -134,7 +134,9 @@ def test_malformed_turns_that_can_be_executed(text, query):
         assert (turn.action.query, turn.fault) == (query, FormFault.FRAME)
 
 
-@pytest.mark.parametrize("order", ["<fetch>3</fetch><search>a</search>", "<search>a</search><fetch>3</fetch>"])
+@pytest.mark.parametrize(
+    "order", ["<fetch>3</fetch><search>a</search>", "<search>a</search><fetch>3</fetch>"]
+)
 def test_a_search_goes_before_a_fetch(order):
     turn = VISUAL.parse(THOUGHT + order)
     assert isinstance(turn.action, Search)

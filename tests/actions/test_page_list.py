@@ -56,7 +56,7 @@ def test_any_text(text):
 
 
 def test_linear():
-    started = time.perf_counter()
+    started = time.process_time()
     for text in ("1," * 200_000, "[" * 400_000, " " * 400_000, "x" * 400_000, "-" * 400_000):
         read_page_list(text)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

@@ -163,8 +163,8 @@ def test_ten_thousand_adversarial_turns():
         turn = GRAMMAR.parse(text, rng.choice(list(StopCause)) if number % 3 == 0 else StopCause.END_OF_TURN)
         check(text, turn)
         kinds.add(turn.action.reason if isinstance(turn.action, Invalid) else type(turn.action))
-    # every branch was taken
-    assert kinds == {Search, Crop, Answer, *InvalidReason}
+    # every branch was taken; later actions of a turn are surplus here, not a fault
+    assert kinds == {Search, Crop, Answer, *(set(InvalidReason) - {InvalidReason.SEVERAL})}
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from docagent_rl.actions.display import DisplayRule
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import ImageRef
 from docagent_rl.envs.delivery import render
+from docagent_rl.envs.images import Resample
 from docagent_rl.envs.views import page_view
 from docagent_rl.errors import UserError
 
@@ -35,6 +36,16 @@ def test_a_page_at_its_display_size(store, page):
 def test_equal_references_give_equal_pixels(store, page):
     ref = ref_of(page, (10, 20, 310, 220), (301, 199))
     assert render(ref, store).tobytes() == render(dataclasses.replace(ref), store).tobytes()
+
+
+def test_resampling(store, page):
+    plain = ref_of(page, (0, 0, *page.size), (181, 128))
+    sharp = dataclasses.replace(plain, resample=Resample.LANCZOS)
+    assert plain.key != sharp.key
+    assert (plain.to_dict()["resample"], sharp.to_dict()["resample"]) == ("bicubic", "lanczos")
+    expected = page.image().resize((181, 128), Image.Resampling.LANCZOS)
+    assert render(sharp, store).tobytes() == expected.tobytes()
+    assert render(plain, store).tobytes() != expected.tobytes()
 
 
 def test_cut_from_the_raw_page_without_resampling(store, page):

@@ -69,9 +69,7 @@ def test_search_credit_properties(found, gold, seen, more):
 
 def answer(rule, score, *, refused, answerable, refusal_is_right=None):
     right = not answerable if refusal_is_right is None else refusal_is_right
-    return rule.turn(
-        rule.answer_terms(score, refused=refused, answerable=answerable, refusal_is_right=right)
-    )
+    return rule.turn(rule.answer_terms(score, refused=refused, answerable=answerable, refusal_is_right=right))
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from docagent_rl.rewards.alden_queries import Overlap, Query, read_query, repetition
 
-FIRST = "capital expenditure by region 2019".split()
-SECOND = "table of capital expenditure by region".split()
+FIRST = ["capital", "expenditure", "by", "region", "2019"]
+SECOND = ["table", "of", "capital", "expenditure", "by", "region"]
 RULES = st.sampled_from(Overlap)
 WORDS = st.lists(st.sampled_from("abcd"), max_size=8)
 

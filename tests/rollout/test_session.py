@@ -161,10 +161,9 @@ async def test_a_sampled_control_id_is_dropped_and_the_turn_invalid(stage):
     assert first.stop == "control_token"
     assert start not in first.token_ids
     assert session.trajectory.metrics["invalid_actions"] == 1
-    assert (
-        first.token_ids + [stage.codec.end_of_turn_id]
-        == ledger.row().response_ids[: len(first.token_ids) + 1]
-    )
+    assert [*first.token_ids, stage.codec.end_of_turn_id] == ledger.row().response_ids[
+        : len(first.token_ids) + 1
+    ]
 
 
 async def test_a_prompt_that_is_too_long_names_the_question(stage):

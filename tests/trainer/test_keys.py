@@ -8,11 +8,11 @@ def test_verl_knows_its_own_keys():
 
 
 def test_unknown_keys_are_named_with_the_nearest_known_one():
-    config = {"trainer": {"sav_freq": 1}, "dta": {}, "actor_rollout_ref": {"actor": {"kl_los_coef": 0.1}}}
+    config = {"trainer": {"sav_freq": 1}, "dta": {}, "actor_rollout_ref": {"ref": {"strateg": 1}}}
     assert unknown_keys(config) == [
         "trainer.sav_freq: unknown key; did you mean trainer.save_freq?",
         "dta: unknown key; did you mean data?",
-        "actor_rollout_ref.actor.kl_los_coef: unknown key; did you mean actor_rollout_ref.actor.kl_loss_coef?",
+        "actor_rollout_ref.ref.strateg: unknown key; did you mean actor_rollout_ref.ref.strategy?",
     ]
 
 

@@ -1,0 +1,99 @@
+"""The actions of UniDoc-RL (arXiv 2604.14967): search, select, magnify, answer; notes do nothing."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+from docagent_rl.actions.arguments import bad_argument, read_answer, read_search, strict_json
+from docagent_rl.actions.base import Action, Box, Crop, Select, Span
+from docagent_rl.actions.grammar import Reader, TagGrammar
+
+_BOXES_FORM = "the boxes must be a JSON list of boxes of four numbers each"
+_MAX_DIGITS = 9
+
+
+class UniDocGrammar(TagGrammar):
+    """Thoughts in `<think>`, notes in `<information>`; then one of `<search>query</search>`,
+    `<select>index</select>`, `<bbox>[[x1, y1, x2, y2], ...]</bbox>` and `<answer>text</answer>`.
+
+    A note is blanked out like a thought, but only when it is closed; `ParsedTurn.notes` holds those that say
+    something. Indices are written from 0; `Select.choices` holds them from 1.
+
+    Args:
+        select: whether candidates are chosen from at all; without it the tag means nothing.
+        crop: whether there is magnification at all; without it the tag means nothing.
+        select_fallback: an index that cannot be read is a `Select` without choices instead of invalid, as in
+            the released code, which then takes the first candidate.
+        max_boxes: boxes of one action at most.
+    """
+
+    def __init__(
+        self, *, select: bool = True, crop: bool = True, select_fallback: bool = False, max_boxes: int = 8
+    ) -> None:
+        readers: dict[str, Reader] = {"search": read_search}
+        if select:
+            readers["select"] = partial(read_index, fallback=select_fallback)
+        if crop:
+            readers["bbox"] = partial(read_boxes, most=max_boxes)
+        readers["answer"] = read_answer
+        super().__init__(readers, notes=("information",))
+
+
+def read_index(content: str, block: Span, argument: Span, *, fallback: bool = False) -> Action:
+    """One whole number from 0, in ASCII digits; signs and anything around it are refused.
+
+    Whether there is a candidate with that index is for the environment to say.
+
+    Args:
+        content: the stripped content.
+        block: span of the block.
+        argument: span of the content.
+        fallback: give a `Select` without choices for what cannot be read.
+    """
+    if content.isascii() and content.isdecimal():
+        digits = content.lstrip("0") or "0"
+        # int() refuses numbers of thousands of digits, and no set of candidates is that large
+        if len(digits) <= _MAX_DIGITS:
+            return Select(block, argument, (int(digits) + 1,))
+    if fallback:
+        return Select(block, argument, ())
+    return bad_argument("the index must be one of the numbers of the candidates", block, argument)
+
+
+def read_boxes(content: str, block: Span, argument: Span, *, most: int = 8) -> Action:
+    """A strict JSON list of boxes `[x1, y1, x2, y2]`; a single box needs no list around it.
+
+    Every box needs four finite numbers with `x1 < x2` and `y1 < y2`; one that is wrong spoils them all. Boxes
+    may reach beyond the image: the environment clamps them.
+
+    Args:
+        content: the stripped content.
+        block: span of the block.
+        argument: span of the content.
+        most: boxes at most.
+    """
+    try:
+        value = strict_json(content)
+    # deeply nested brackets exhaust the parser's stack
+    except (ValueError, RecursionError):
+        return bad_argument(_BOXES_FORM, block, argument)
+    if not isinstance(value, list) or not value:
+        return bad_argument(_BOXES_FORM, block, argument)
+    items = [value] if isinstance(value[0], float) else value
+    if len(items) > most:
+        return bad_argument(f"at most {most} boxes can be magnified at once", block, argument)
+    boxes = []
+    for item in items:
+        if not _four_numbers(item):
+            return bad_argument(_BOXES_FORM, block, argument)
+        box: Box = (item[0], item[1], item[2], item[3])
+        if not (all(map(math.isfinite, box)) and box[0] < box[2] and box[1] < box[3]):
+            return bad_argument("every box needs finite numbers with x1 < x2 and y1 < y2", block, argument)
+        boxes.append(box)
+    return Crop(block, argument, tuple(boxes))
+
+
+def _four_numbers(item: Any) -> bool:
+    return isinstance(item, list) and len(item) == 4 and all(isinstance(number, float) for number in item)

@@ -1,0 +1,159 @@
+"""A document at a glance: grids of labelled page thumbnails (Doc-V*, section 3.2 and appendix A).
+
+Only geometry; no pixel is touched here. The sheets are drawn by `docagent_rl.envs.delivery`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from docagent_rl.documents import Page
+from docagent_rl.envs.images import Colour, Fill, ImageRef, ImageSheet, Label, Resample, Size, Tile
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A sheet of equal cells, filled row by row; a cell is a header band over a square for a thumbnail.
+
+    Args:
+        rows: number of rows.
+        columns: number of columns.
+        cell: side of the square in pixels.
+        header: height of the band in pixels; 0 for sheets without labels.
+    """
+
+    rows: int
+    columns: int
+    cell: int
+    header: int
+
+    @property
+    def size(self) -> Size:
+        """Size of the sheet, `(cell · columns, (cell + header) · rows)`."""
+        return self.cell * self.columns, (self.cell + self.header) * self.rows
+
+    def place(self, index: int) -> tuple[int, int]:
+        """`(row, column)` of the index-th cell, all from 0."""
+        return divmod(index, self.columns)
+
+    def origin(self, index: int) -> tuple[int, int]:
+        """Top left pixel of the index-th cell."""
+        row, column = self.place(index)
+        return self.cell * column, (self.cell + self.header) * row
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewStyle:
+    """How the sheets of one document look.
+
+    Args:
+        cell: side of the square for a thumbnail, in pixels.
+        header: height of the band with the page number, in pixels.
+        font: size of the page number, in pixels.
+        pages_per_sheet: pages on a sheet at most.
+        padding: colour around a thumbnail, so that the edge of the page shows.
+    """
+
+    cell: int = 256
+    header: int = 24
+    font: int = 18
+    pages_per_sheet: int = 36
+    padding: Colour = (224, 224, 224)
+
+    def sheets(self, num_pages: int) -> int:
+        """Number of sheets of a document."""
+        return math.ceil(num_pages / self.pages_per_sheet)
+
+    def grid(self, num_pages: int) -> Grid:
+        """The grid of a sheet with this many pages."""
+        return Grid(*grid_shape(num_pages), self.cell, self.header)
+
+    def smaller(self, cell: int) -> OverviewStyle:
+        """The same with smaller cells, and as many more of them as the area of a sheet then has."""
+        pages = self.pages_per_sheet * self.cell**2 // cell**2
+        return OverviewStyle(cell, self.header, self.font, pages, self.padding)
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A sheet of the overview.
+
+    Args:
+        image: how to draw it.
+        pages: the page numbers on it, consecutive.
+    """
+
+    image: ImageSheet
+    pages: tuple[int, ...]
+
+
+def grid_shape(num_pages: int) -> tuple[int, int]:
+    """`(rows, columns)` of a sheet: `rows = ceil(sqrt(n))`, `columns = ceil(n / rows)`.
+
+    Raises:
+        ValueError: there are no pages.
+    """
+    if num_pages < 1:
+        raise ValueError(f"a sheet holds at least one page, not {num_pages}")
+    # in whole numbers: the root of a large square must not come out a little too large
+    rows = math.isqrt(num_pages - 1) + 1
+    return rows, -(-num_pages // rows)
+
+
+def thumbnail_size(page: Size, cell: int) -> Size:
+    """Size of a page inside a square: `f = min(cell / w, cell / h)`, sides rounded, at least 1 px."""
+    scale = min(cell / page[0], cell / page[1])
+    return max(1, round(page[0] * scale)), max(1, round(page[1] * scale))
+
+
+def choose_style(
+    style: OverviewStyle, num_pages: int, *, max_sheets: int, smaller_cells: Sequence[int]
+) -> OverviewStyle:
+    """The first style that needs no more than `max_sheets`: `style` itself, then the smaller cells in turn.
+
+    Where even the smallest cells need more sheets, there are more sheets: no page is ever left out.
+    """
+    styles = [style, *(style.smaller(cell) for cell in smaller_cells)]
+    return next((one for one in styles if one.sheets(num_pages) <= max_sheets), styles[-1])
+
+
+def overview(pages: Sequence[Page], style: OverviewStyle) -> Iterator[Sheet]:
+    """The sheets of a document, consecutive pages in consecutive groups.
+
+    Args:
+        pages: the pages in order; their own numbers are the labels.
+        style: how the sheets look.
+    """
+    for start in range(0, len(pages), style.pages_per_sheet):
+        group = pages[start : start + style.pages_per_sheet]
+        yield Sheet(_sheet(group, style), tuple(page.ref.page for page in group))
+
+
+def _sheet(pages: Sequence[Page], style: OverviewStyle) -> ImageSheet:
+    grid = style.grid(len(pages))
+    cells = [grid.origin(index) for index in range(len(pages))]
+    return ImageSheet(
+        canvas=grid.size,
+        size=grid.size,
+        tiles=tuple(_thumbnail(page, at, grid) for page, at in zip(pages, cells, strict=True)),
+        fills=tuple(Fill(_square(at, grid), style.padding) for at in cells),
+        labels=tuple(
+            Label(str(page.ref.page), (left, top, left + grid.cell, top + grid.header), style.font)
+            for page, (left, top) in zip(pages, cells, strict=True)
+            if grid.header
+        ),
+    )
+
+
+def _square(at: tuple[int, int], grid: Grid) -> tuple[int, int, int, int]:
+    left, top = at[0], at[1] + grid.header
+    return left, top, left + grid.cell, top + grid.cell
+
+
+def _thumbnail(page: Page, at: tuple[int, int], grid: Grid) -> Tile:
+    size = thumbnail_size(page.size, grid.cell)
+    left, top, *_ = _square(at, grid)
+    image = ImageRef(page.ref, page.image_hash, (0, 0, *page.size), size, Resample.LANCZOS)
+    return Tile(image, (left + (grid.cell - size[0]) // 2, top + (grid.cell - size[1]) // 2))

@@ -1,0 +1,71 @@
+"""Keeping texts within token budgets where no tokenizer is at hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+TokenCounter = Callable[[str], int]
+"""Number of tokens of a text."""
+
+_PIECE = re.compile(r"[A-Za-z]+|[^\sA-Za-z]")
+_LETTERS_A_TOKEN = 4
+_ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+
+
+def estimated_tokens(text: str) -> int:
+    """A cautious estimate of a text's tokens, meant to lie above what large tokenizers need.
+
+    Four letters of the Latin alphabet a token, as digits and punctuation are one each in many vocabularies,
+    and two tokens for every other character.
+    """
+    return sum(_tokens(match[0]) for match in _PIECE.finditer(text))
+
+
+def cut_to_tokens(text: str, limit: int, count: TokenCounter) -> str:
+    """The longest beginning of `text` that has at most `limit` tokens, with an ellipsis when it is cut.
+
+    Args:
+        text: any text.
+        limit: tokens, the ellipsis included.
+        count: of tokens; taken to grow with the text.
+    """
+    if count(text) <= limit:
+        return text
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count(text[:middle] + _ELLIPSIS) <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low].rstrip() + _ELLIPSIS if low else ""
+
+
+def cut_middle(text: str, limit: int, count: TokenCounter) -> str:
+    """Beginning and end of `text`, alike in length, that together have at most `limit` tokens."""
+    if count(text) <= limit:
+        return text
+    low, high = 0, len(text) // 2
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count(_ends(text, middle)) <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    return _ends(text, low) if low else ""
+
+
+def cut_to_chars(text: str, limit: int) -> str:
+    """The beginning of `text`, at most `limit` characters with the ellipsis that marks a cut."""
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + _ELLIPSIS
+
+
+def _ends(text: str, size: int) -> str:
+    return f"{text[:size]} {_ELLIPSIS} {text[len(text) - size :]}"
+
+
+def _tokens(piece: str) -> int:
+    if piece[0].isascii():
+        return -(-len(piece) // _LETTERS_A_TOKEN) if piece[0].isalpha() else 1
+    return 2

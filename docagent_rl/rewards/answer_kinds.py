@@ -1,0 +1,217 @@
+"""Answers that name something and must match exactly: dates, counts, phone numbers, e-mails and their like.
+
+Doc-V* scores such answers by exact match (appendix C, reward) and names four classes without defining them;
+the rules here do. Edit distance would pay for near misses: `14,350` is similar to `14,250` by 0.83.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection
+from enum import StrEnum
+
+FILE_EXTENSIONS = (
+    "pdf", "doc", "docx", "xls", "xlsx", "ppt", "pptx", "odt", "ods", "odp", "rtf", "txt", "md", "csv", "tsv",
+    "json", "xml", "yaml", "yml", "html", "htm", "tex", "jpg", "jpeg", "png", "gif", "tif", "tiff", "bmp",
+    "svg", "webp", "mp3", "mp4", "wav", "avi", "mov", "zip", "gz", "tar", "rar", "7z", "exe", "dll", "py",
+    "js", "java", "cpp", "sh", "bat", "sql", "log", "ini", "cfg",
+)  # fmt: skip
+
+
+class AnswerKind(StrEnum):
+    """What an answer is."""
+
+    EMAIL = "email"
+    URL = "url"
+    """A web address or the name of a file."""
+    DATE = "date"
+    """A date, a year, a range of years or a time of day."""
+    PHONE = "phone"
+    COUNT = "count"
+    """A whole number, in digits or in words up to twenty."""
+    NUMBER = "number"
+    """A decimal, a percentage or an amount of money."""
+    TEXT = "text"
+    """Anything else, scored by edit distance."""
+
+
+class IdentifierRule(StrEnum):
+    """Which kinds must match exactly."""
+
+    ALL = "all"
+    """All kinds but text."""
+    PAPER = "paper"
+    """The four that the paper names: dates, counts, phone numbers, e-mails."""
+
+    @property
+    def kinds(self) -> frozenset[AnswerKind]:
+        """The kinds that must match exactly."""
+        if self is IdentifierRule.PAPER:
+            return frozenset({AnswerKind.EMAIL, AnswerKind.DATE, AnswerKind.PHONE, AnswerKind.COUNT})
+        return frozenset(AnswerKind) - {AnswerKind.TEXT}
+
+
+_WORDS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen twenty"
+)
+_NUMBER_WORDS = {word: str(value) for value, word in enumerate(_WORDS.split())}
+_DASHES = re.compile("[\u2010-\u2015\u2212]")
+
+_EMAIL = re.compile(r"[^\s@]+@[^\s@]+\.[^\s@.]{2,}", re.ASCII)
+_ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*://|www\.)\S+", re.ASCII)
+_FILE = re.compile(r"[^\s/\\]\S*\.([a-z0-9]+)", re.ASCII)
+
+_YEAR = r"[12]\d{3}"
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+)
+_WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?\.?,?\s+)?"
+_DAY = r"(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
+_DATES = tuple(
+    re.compile(pattern, re.ASCII)
+    for pattern in (
+        # three groups with one separator; a year of four digits stands at either end or not at all
+        rf"(?:{_YEAR}|\d{{1,2}})(?P<sep>[/.-])\d{{1,2}}(?P=sep)(?:{_YEAR}|\d{{1,2}})",
+        # two groups: month and year, year and month, day and month
+        rf"(?:0?[1-9]|1[0-2])[/-]{_YEAR}|{_YEAR}[/-](?:0[1-9]|1[0-2])|\d{{1,2}}/\d{{1,2}}",
+        rf"{_WEEKDAY}{_MONTH}\s*{_DAY}(?:\s*,?\s*{_YEAR})?",
+        rf"{_WEEKDAY}{_DAY}(?:\s+of)?\s*{_MONTH}(?:\s*,?\s*{_YEAR})?",
+        rf"{_MONTH}\s*,?\s*(?:of\s+)?{_YEAR}",
+        rf"{_YEAR}(?:\s*(?:[-/]|to)\s*(?:{_YEAR}|\d{{2}}))?",
+        r"(?:[01]?\d|2[0-4]):[0-5]\d(?::[0-5]\d)?\s*(?:[ap]\.?\s?m\.?)?",
+    )
+)
+
+_PHONE = re.compile(r"[0-9 +().-]+")
+# what is a plain number is no phone number, however long; three and four digits around a point may be one
+_PLAIN_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_POINTED_PHONE = re.compile(r"[0-9]{3}\.[0-9]{4}")
+
+_GROUPED = r"\d{1,3}(?:,\d{3})+|\d{1,3}(?:'\d{3})+|\d{1,3}(?: \d{3})+|\d+"
+_COUNT = re.compile(rf"([+-]?) ?({_GROUPED})", re.ASCII)
+_CURRENCY = r"(?:(?:us|a|au|c|ca|hk|nz|s)?\$|[£€¥₹₩₽¢₺₫₱฿]|usd|eur|gbp|jpy|cny|inr|chf|cad|aud|rs\.?)"
+_NUMBER = re.compile(
+    rf"([+-]?) ?(?:{_CURRENCY} ?)?([+-]?) ?(({_GROUPED})?(?:\.([0-9]+))?) ?"
+    rf"(?:%|percent|per cent|pct|{_CURRENCY})?",
+    re.ASCII,
+)
+
+
+def fold(text: str) -> str:
+    """NFKC, trimmed, case folded, every run of blanks one space, every dash and minus sign a hyphen."""
+    # case folding may undo the normal form, so it is taken again
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return _DASHES.sub("-", " ".join(folded.split()))
+
+
+def kind_of(
+    text: str,
+    rule: IdentifierRule = IdentifierRule.ALL,
+    extensions: Collection[str] = FILE_EXTENSIONS,
+) -> AnswerKind:
+    """The kind of a gold answer: the first, in the order of `AnswerKind`, whose rule fits all of the text.
+
+    Args:
+        text: the answer.
+        rule: the kinds to tell apart; an answer of another kind is text.
+        extensions: endings, without the dot, that make a single word the name of a file.
+    """
+    folded = fold(text)
+    return next(
+        (kind for kind in AnswerKind if kind in rule.kinds and _fits(kind, folded, extensions)),
+        AnswerKind.TEXT,
+    )
+
+
+def norm_id(kind: AnswerKind, text: str) -> str:
+    """The form in which two answers of a kind are compared; both the gold answer and the prediction take it.
+
+    What does not look like the kind at all is only folded, so that it equals nothing by accident.
+    """
+    folded = fold(text)
+    match kind:
+        case AnswerKind.URL:
+            return folded.rstrip("/")
+        case AnswerKind.DATE:
+            return _norm_date(folded)
+        case AnswerKind.PHONE:
+            return _norm_phone(folded)
+        case AnswerKind.COUNT:
+            return _norm_count(folded)
+        case AnswerKind.NUMBER:
+            return _norm_number(folded)
+        case AnswerKind.EMAIL | AnswerKind.TEXT:
+            return folded
+
+
+def _fits(kind: AnswerKind, folded: str, extensions: Collection[str]) -> bool:
+    match kind:
+        case AnswerKind.EMAIL:
+            return bool(_EMAIL.fullmatch(folded))
+        case AnswerKind.URL:
+            name = _FILE.fullmatch(folded)
+            return bool(_ADDRESS.fullmatch(folded)) or bool(name and name[1] in extensions)
+        case AnswerKind.DATE:
+            return any(pattern.fullmatch(folded) for pattern in _DATES)
+        case AnswerKind.PHONE:
+            return _is_phone(folded)
+        case AnswerKind.COUNT:
+            return folded in _NUMBER_WORDS or bool(_COUNT.fullmatch(folded))
+        case AnswerKind.NUMBER:
+            return _number_parts(folded) is not None
+        case AnswerKind.TEXT:
+            return True
+
+
+def _is_phone(folded: str) -> bool:
+    if not _PHONE.fullmatch(folded) or "+" in folded[1:]:
+        return False
+    digits = sum(char.isdigit() for char in folded)
+    if not 7 <= digits <= 15 or digits == len(folded):
+        return False
+    return not _PLAIN_NUMBER.fullmatch(folded) or bool(_POINTED_PHONE.fullmatch(folded))
+
+
+def _norm_phone(folded: str) -> str:
+    if _PHONE.fullmatch(folded):
+        plus = "+" if folded.startswith("+") else ""
+        return plus + re.sub(r"[ ().-]", "", folded.removeprefix("+"))
+    # a count with blanks between its groups looks like a phone number, and must equal itself with commas
+    return _norm_count(folded)
+
+
+def _norm_date(folded: str) -> str:
+    # a bare number such as 1,500 is read as a year when it has no separator; it must equal itself with one
+    if _COUNT.fullmatch(folded):
+        return _norm_count(folded)
+    spaced = re.sub(r"[ ,]+", " ", folded).strip()
+    tight = re.sub(r" ?([-/.:]) ?", r"\1", spaced)
+    return re.sub(r" ?([ap])\.? ?m\.?$", r"\1m", tight) if ":" in tight else tight
+
+
+def _norm_count(folded: str) -> str:
+    if folded in _NUMBER_WORDS:
+        return _NUMBER_WORDS[folded]
+    found = _COUNT.fullmatch(folded)
+    return found[1].replace("+", "") + re.sub(r"[ ,']", "", found[2]) if found else folded
+
+
+def _number_parts(folded: str) -> tuple[str, str, str] | None:
+    """Sign, whole part and decimals of a number."""
+    found = _NUMBER.fullmatch(folded)
+    if not found or not found[3] or (found[1] and found[2]):
+        return None
+    sign = (found[1] + found[2]).replace("+", "")
+    return sign, re.sub(r"[ ,']", "", found[4] or ""), found[5] or ""
+
+
+def _norm_number(folded: str) -> str:
+    parts = _number_parts(folded)
+    if parts is None:
+        return folded
+    sign, whole, decimals = parts
+    decimals = decimals.rstrip("0")
+    return f"{sign}{whole}.{decimals}" if decimals else f"{sign}{whole}"

@@ -1,0 +1,93 @@
+"""The reward of Doc-V* (appendix C, reward): one scalar at the end of an episode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Hashable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class HitRule(StrEnum):
+    """Which listed evidence pages are hits."""
+
+    VISITED = "visited"
+    """Those that were shown at reading resolution; listing a page off its thumbnail then only costs."""
+    LISTED = "listed"
+    """All of them, as the paper prints it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocVStarReward:
+    """`R = answer · R_a + evidence · R_e + format · R_f`.
+
+    Args:
+        answer: weight of the answer term.
+        evidence: weight of the evidence term.
+        format: weight of the format term.
+
+    Raises:
+        ValueError: a weight is negative, all are 0, or they sum to more than 1.
+    """
+
+    answer: float = 0.6
+    evidence: float = 0.3
+    format: float = 0.1
+
+    def __post_init__(self) -> None:
+        weights = (self.answer, self.evidence, self.format)
+        if not all(weight >= 0 for weight in weights) or not 0 < math.fsum(weights) <= 1 + 1e-9:
+            raise ValueError(
+                f"the weights of answer, evidence and format must not be negative and sum to at most 1, "
+                f"found {weights}"
+            )
+
+    def total(self, *, answer: float, evidence: float, fmt: float) -> float:
+        """The reward of an episode, in `[0, 1]`.
+
+        Args:
+            answer: `R_a` in `[0, 1]`.
+            evidence: `R_e` in `[0, 1]`.
+            fmt: `R_f`, 0 or 1.
+        """
+        return self.answer * answer + self.evidence * evidence + self.format * fmt
+
+
+def evidence_score(
+    listed: Collection[Hashable],
+    gold: Collection[Hashable],
+    visited: Collection[Hashable] | None = None,
+    *,
+    beta2: float = 2.0,
+) -> float:
+    """R_e: the F-score of the pages an episode listed as relevant, weighted towards recall.
+
+    With precision `hits / |P|` and recall `hits / |P_gt|` the paper's `(1 + beta²) · p · r / (beta² · p + r)`
+    equals `(1 + beta²) · hits / (beta² · |P_gt| + |P|)`, which needs no small constant in a denominator.
+
+    Args:
+        listed: P, the union of the pages listed in all turns, of those that exist.
+        gold: P_gt, the evidence pages.
+        visited: pages shown at reading resolution; others are no hits, though they count in `|P|`. `None`
+            takes every listed page.
+        beta2: weight of recall, 2 in the paper.
+
+    Returns:
+        A value in `[0, 1]`; 1 when nothing is gold and nothing was listed, 0 when only one of them is empty.
+    """
+    wanted, found = set(gold), set(listed)
+    if not wanted or not found:
+        return float(wanted == found)
+    hits = len(wanted & found if visited is None else wanted & found & set(visited))
+    # rounding may lift a perfect score a hair above 1
+    return min(1.0, (1 + beta2) * hits / (beta2 * len(wanted) + len(found)))
+
+
+def format_score(*, obeyed: bool, answered: bool) -> float:
+    """R_f: 1 when every turn obeyed the grammar and an answer was given within the turns, else 0.
+
+    Args:
+        obeyed: no turn had a fault.
+        answered: the episode ended with an answer that is not blank.
+    """
+    return float(obeyed and answered)

@@ -1,0 +1,126 @@
+"""The answer term of Doc-V* (appendix C): edit distance for text, exact match for what names something."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from enum import Enum
+
+from docagent_rl.rewards.answer_kinds import (
+    FILE_EXTENSIONS,
+    AnswerKind,
+    IdentifierRule,
+    kind_of,
+    norm_id,
+)
+from docagent_rl.rewards.matching import best_matching
+from docagent_rl.rewards.text import anls
+
+ABSTENTIONS = (
+    "not answerable",
+    "unanswerable",
+    "not answerable from the document",
+    "n/a",
+    "none",
+    "unknown",
+)
+"""What counts as declining to answer; prompts ask for the first."""
+
+_ITEM_ENDS = re.compile(r"[;\r\n]+")
+
+
+class GoldForm(Enum):
+    """How the gold answers of a question are meant."""
+
+    VARIANTS = "variants"
+    """Each of them is right by itself."""
+    LIST = "list"
+    """All of them together are the answer."""
+    ABSTENTION = "abstention"
+    """The document does not answer the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """What is right.
+
+    Args:
+        form: how the texts are meant.
+        texts: gold texts; none for an abstention.
+    """
+
+    form: GoldForm
+    texts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRule:
+    """How answers are scored.
+
+    Args:
+        threshold: similarities of free text below it count as 0 (tau in the paper).
+        identifiers: which kinds of answers must match exactly.
+        extensions: endings that make a single word the name of a file.
+        abstentions: what counts as declining to answer.
+    """
+
+    threshold: float = 0.5
+    identifiers: IdentifierRule = IdentifierRule.ALL
+    extensions: tuple[str, ...] = FILE_EXTENSIONS
+    abstentions: tuple[str, ...] = ABSTENTIONS
+
+    def abstains(self, text: str) -> bool:
+        """Whether a text is one of `abstentions`, but for case, blanks and punctuation around it."""
+        return _bare(text) in {_bare(phrase) for phrase in self.abstentions}
+
+    def score(self, prediction: str | None, gold: Gold) -> float:
+        """R_a.
+
+        - Nothing answered, or blanks: 0.
+        - A prediction that abstains: 1 if the gold does too, else 0.
+        - Variants: the best score of a single text.
+        - A list: the prediction is split at semicolons and line breaks; the best one-to-one matching of the
+          items' scores, divided by the longer length. The paper does not speak of lists.
+
+        Args:
+            prediction: the text of the answer; `None` when there was none.
+            gold: what is right.
+
+        Returns:
+            A value in `[0, 1]`.
+        """
+        if prediction is None or not prediction.strip():
+            return 0.0
+        match gold.form:
+            case GoldForm.ABSTENTION:
+                return float(self.abstains(prediction))
+            case GoldForm.VARIANTS:
+                return max((self._score_text(prediction, text) for text in gold.texts), default=0.0)
+            case GoldForm.LIST:
+                return self._score_list(prediction, gold.texts)
+
+    def _score_text(self, prediction: str, gold: str) -> float:
+        if self.abstains(gold) or self.abstains(prediction):
+            return float(self.abstains(gold) and self.abstains(prediction))
+        kind = kind_of(gold, self.identifiers, self.extensions)
+        if kind is AnswerKind.TEXT:
+            return anls(_single_spaced(gold), _single_spaced(prediction), self.threshold)
+        return float(norm_id(kind, prediction) == norm_id(kind, gold))
+
+    def _score_list(self, prediction: str, golds: tuple[str, ...]) -> float:
+        items = [item.strip() for item in _ITEM_ENDS.split(prediction) if item.strip()]
+        if not items or not golds or self.abstains(prediction):
+            return 0.0
+        # equal items are scored once, however often a policy repeats them
+        scores = {item: [self._score_text(item, gold) for gold in golds] for item in items}
+        return best_matching([scores[item] for item in items]) / max(len(items), len(golds))
+
+
+def _bare(text: str) -> str:
+    folded = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    return folded.strip(" .,;:!?\"'()[]*")
+
+
+def _single_spaced(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.documents import OutlineEntry
+from docagent_rl.documents.contents import (
+    Caption,
+    Heading,
+    list_of_figures,
+    page_lines,
+    render_contents,
+    render_figures,
+    table_of_contents,
+)
+
+BOOKMARKS = [OutlineEntry(f"Part {n}", n % 5 + 1, n) for n in range(1, 6)]
+PLAIN = {n: f"Words of page {'abcde'[n - 1]}\nmore words" for n in range(1, 6)}
+
+
+def titles(outline, texts, **options):
+    return [(h.level, h.title, h.page) for h in table_of_contents(outline, texts, **options)]
+
+
+def test_bookmarks_come_first():
+    found = titles([*BOOKMARKS, OutlineEntry("lost", 1, None), OutlineEntry(" ", 1, 2)], PLAIN)
+    assert found == [(2, "Part 1", 1), (3, "Part 2", 2), (3, "Part 3", 3), (3, "Part 4", 4), (1, "Part 5", 5)]
+
+
+def test_bookmarks_outside_the_pages_do_not_count():
+    assert titles(BOOKMARKS, {4: PLAIN[4], 5: PLAIN[5]})[0] == (1, "Words of page d", 4)
+
+
+def test_markdown_headings():
+    texts = {1: "# The Report\ntext\n## 1 Aims", 2: "### Means\n#### Deep\n#no heading\n# 5", 3: "text"}
+    assert titles([], texts) == [(1, "The Report", 1), (2, "1 Aims", 1), (3, "Means", 2), (3, "Deep", 2)]
+
+
+def test_comments_of_programs_are_no_headings():
+    texts = dict.fromkeys(range(1, 41), "text") | {
+        7: "# Run this\n# And that\n# And more",
+        8: "# make\n# do\n# go",
+    }
+    assert all(title[0] != "Run this" for title in titles([], texts))
+
+
+def test_numbered_headings():
+    texts = {
+        1: "1 Introduction\n12 people came to the meeting\n2021 was a year\nWe saw 3 Foxes",
+        2: "2.1 Data and Methods\n2.1.3.4 Very Deep\n3. Results of it.\nChapter 4\nAppendix B: Tables",
+        3: "4 Contents line ........ 12\n5 Contents Line 13\nIV. no",
+    }
+    assert titles([], texts) == [
+        (1, "1 Introduction", 1),
+        (2, "2.1 Data and Methods", 2),
+        (3, "2.1.3.4 Very Deep", 2),
+        (1, "Chapter 4", 2),
+        (1, "Appendix B: Tables", 2),
+    ]
+
+
+def test_first_lines():
+    texts = {1: "12\nA title\nmore", 2: "", 3: "Another\nmore words", 4: "Last one"}
+    assert titles([], texts) == [(1, "A title", 1), (1, "Another", 3), (1, "Last one", 4)]
+
+
+def test_running_headers_are_dropped():
+    texts = {
+        n: f"Company report | page {n}\nBody of {'abcdefgh'[n - 1]}\nrepeated twice{n // 7 or ''}"
+        for n in range(1, 9)
+    }
+    assert all("Company" not in line for lines in page_lines(texts).values() for line in lines)
+    assert titles([], texts)[0] == (1, "Body of a", 1)
+
+
+def test_short_documents():
+    assert titles([], {1: "Only page"}) == [(1, "Only page", 1)]
+    assert titles([], {1: "", 2: "12 34"}) == []
+    assert titles([OutlineEntry("One", 1, 1)], {1: "First line"}) == [(1, "First line", 1)]
+
+
+def test_too_many_entries_lose_their_deepest_levels():
+    outline = [OutlineEntry(f"H{n}", 1 + n % 3, 1) for n in range(30)]
+    assert len(titles(outline, {1: "x"}, max_entries=30)) == 30
+    assert {level for level, _, _ in titles(outline, {1: "x"}, max_entries=20)} == {1, 2}
+    assert {level for level, _, _ in titles(outline, {1: "x"}, max_entries=19)} == {1}
+    assert [title for _, title, _ in titles(outline, {1: "x"}, max_entries=4)] == ["H0", "H3", "H6", "H9"]
+
+
+def test_titles_are_cut():
+    outline = [OutlineEntry(f"{n} " + "long " * 50, 1, 1) for n in range(3)]
+    assert all(len(title) <= 100 for _, title, _ in titles(outline, {1: "x"}))
+
+
+def test_figures():
+    texts = {
+        3: "FIGURE 2: Late\nsee Figure 1\nFigures show\nTable A.1 Values\nChart IV Rise\ntable of contents",
+        1: "Figure 1. First\nFig. 7 b\nExhibit 9\nTable 3 List entry ........ 44\nFigure 1. First",
+    }
+    assert list_of_figures(texts) == (
+        Caption("Figure 1. First", 1), Caption("Fig. 7 b", 1), Caption("Exhibit 9", 1),
+        Caption("FIGURE 2: Late", 3),
+        Caption("Table A.1 Values", 3), Caption("Chart IV Rise", 3),
+    )  # fmt: skip
+    assert (
+        len(list_of_figures({1: "\n".join(f"Table {'x' * n} {n}: t" for n in range(9))}, max_entries=2)) <= 2
+    )
+    assert len(list_of_figures({1: "Table 1 " + "x" * 500})[0].text) == 160
+
+
+def test_rendering():
+    entries = [Heading(1, "A", 1), Heading(3, "B", 2)]
+    assert render_contents(entries) == "A \u2026 p.1\n    B \u2026 p.2"
+    assert render_figures([Caption("Table 1", 4)]) == "Table 1 \u2026 p.4"
+    assert render_contents([]) == render_figures([]) == "none"
+
+
+lines = st.text(alphabet="aA1. #\n|FigureTable", max_size=80)
+
+
+@given(st.dictionaries(st.integers(1, 9), lines, max_size=6))
+def test_entries_lie_on_given_pages(texts):
+    for entry in table_of_contents([], texts):
+        assert entry.page in texts
+        assert 1 <= entry.level <= 3
+        assert 0 < len(entry.title) <= 100
+        assert "\n" not in entry.title
+    assert all(caption.page in texts for caption in list_of_figures(texts))
+
+
+@pytest.mark.parametrize(
+    "line", ["1 " + ". " * 200_000, "#" * 400_000, "Figure 1 " + "." * 400_000, "1.1" * 100_000]
+)
+def test_long_lines_take_linear_time(line):
+    began = time.perf_counter()
+    table_of_contents([], {1: line, 2: line})
+    list_of_figures({1: line})
+    assert time.perf_counter() - began < 5

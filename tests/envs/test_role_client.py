@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import threading
+
+import pytest
+from PIL import Image
+
+from docagent_rl.envs.base import ImagePart, ImageRef, Message, Role, TextPart
+from docagent_rl.envs.role_client import openai_role
+from docagent_rl.envs.roles import RoleConfig
+from docagent_rl.errors import InfrastructureError, UserError
+from tests.chat_server import ChatServer, serving
+
+
+@pytest.fixture
+async def server():
+    async with serving(ChatServer(script=["a plan"])) as running:
+        yield running
+
+
+@pytest.fixture
+def make_role(server, report_store):
+    def make(name="planner", **changes):
+        settings = {"base_url": server.url, "model": "m", "timeout_s": 5, "deadline_s": 10, "backoff_s": 0}
+        return openai_role(name, RoleConfig(backend="openai", **{**settings, **changes}), report_store)
+
+    return make
+
+
+def says(text):
+    return [Message(Role.USER, (TextPart(text),))]
+
+
+def shows(store, number, size=(84, 56)):
+    page = store.document("R").page(number)
+    image = ImageRef(page.ref, page.image_hash, (0, 0, *page.size), size)
+    return [Message(Role.USER, (TextPart(f"Page {number}:"), ImagePart(image)))]
+
+
+async def test_texts(server, make_role):
+    messages = [Message(Role.SYSTEM, (TextPart("Be brief."),)), *says("Plan \ud83d this.")]
+    assert await make_role(max_tokens=99, extra_body={"top_k": 1}).complete(messages) == "a plan"
+    (request,) = server.requests
+    assert request["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Plan ? this."},
+    ]
+    assert (request["temperature"], request["max_tokens"], request["top_k"]) == (0, 99, 1)
+
+
+async def test_images_are_delivered_as_jpeg_of_the_size_asked_for(server, make_role, report_store):
+    await make_role().complete(shows(report_store, 2))
+    text, picture = server.requests[0]["messages"][0]["content"]
+    assert text == {"type": "text", "text": "Page 2:"}
+    head, data = picture["image_url"]["url"].split(",")
+    assert head == "data:image/jpeg;base64"
+    image = Image.open(io.BytesIO(base64.b64decode(data)))
+    assert (image.size, image.format) == ((84, 56), "JPEG")
+
+
+async def test_a_group_asks_once(server, make_role):
+    server.slow_s = 0.05
+    role = make_role()
+    replies = await asyncio.gather(*(role.complete(says("Plan.")) for _ in range(6)))
+    assert replies == ["a plan"] * 6
+    assert await role.complete(says("Plan.")) == "a plan"
+    assert len(server.requests) == 1
+    await role.complete(says("Plan!"))
+    assert len(server.requests) == 2
+
+
+async def test_one_that_gives_up_leaves_the_reply_to_the_others(server, make_role):
+    server.slow_s = 0.1
+    role = make_role()
+    first, second = (asyncio.create_task(role.complete(says("Plan."))) for _ in range(2))
+    await asyncio.sleep(0.03)
+    first.cancel()
+    assert await second == "a plan"
+    assert len(server.requests) == 1
+
+
+async def test_workers_share_a_cache_and_its_first_reply(server, make_role, tmp_path):
+    server.script = ["first plan", "second plan"]
+    server.slow_s = 0.05
+    workers = [make_role(cache_dir=tmp_path) for _ in range(2)]
+    replies = await asyncio.gather(*(worker.complete(says("Plan.")) for worker in workers))
+    assert replies[0] == replies[1]
+    assert await make_role(cache_dir=tmp_path).complete(says("Plan.")) == replies[0]
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": "other"},
+        {"temperature": 0.5},
+        {"max_tokens": 5},
+        {"extra_body": {"a": 1}},
+        {"name": "reader"},
+    ],
+)
+async def test_the_key_holds_everything(server, make_role, tmp_path, changes):
+    await make_role(cache_dir=tmp_path).complete(says("Plan."))
+    await make_role(cache_dir=tmp_path, **changes).complete(says("Plan."))
+    assert len(server.requests) == 2
+
+
+async def test_other_pages_sizes_and_speakers_are_other_conversations(server, make_role, report_store):
+    role = make_role()
+    for messages in (
+        shows(report_store, 2), shows(report_store, 3), shows(report_store, 2, (56, 56)), says("Page 2:"),
+        [Message(Role.SYSTEM, (TextPart("Page 2:"),))], [Message(Role.USER, (TextPart("Page "),
+        TextPart("2:")))],
+    ):  # fmt: skip
+        await role.complete(messages)
+    assert len(server.requests) == 6
+
+
+@pytest.mark.parametrize(
+    ("script", "reply"),
+    [
+        (["<think>hm</think>\n a plan "], "a plan"),
+        (["", "later"], "later"),
+        (["<think>cut off", "later"], "later"),
+        (["<think>only</think> ", "later"], "later"),
+        ([503, "later"], "later"),
+    ],
+)
+async def test_what_counts_as_a_reply(server, make_role, script, reply):
+    server.script = script
+    assert await make_role().complete(says("Plan.")) == reply
+
+
+async def test_failures_are_raised_and_not_kept(server, make_role, tmp_path):
+    server.script = [500, 500, 500, "a plan"]
+    role = make_role(cache_dir=tmp_path)
+    with pytest.raises(InfrastructureError, match=r"planner 'm'.*after 3 attempts"):
+        await role.complete(says("Plan."))
+    assert await role.complete(says("Plan.")) == "a plan"
+
+
+async def test_a_page_that_changed(make_role, report_store):
+    page = report_store.document("R").page(1)
+    image = ImageRef(page.ref, "0" * 64, (0, 0, *page.size), (56, 56))
+    with pytest.raises(UserError, match="has changed"):
+        await make_role().complete([Message(Role.USER, (ImagePart(image),))])
+
+
+async def test_check(server, make_role):
+    role = make_role("reader")
+    await role.check()
+    await role.check()
+    assert len(server.requests) == 2
+    server.script = [401]
+    with pytest.raises(UserError, match=r"the reader does not answer: .*'m' at .*roles\.reader"):
+        await role.check()
+
+
+async def test_several_event_loops(server, make_role):
+    role = make_role()
+    assert await role.complete(says("a")) == "a plan"
+    replies: list[str] = []
+    thread = threading.Thread(target=lambda: replies.append(asyncio.run(role.complete(says("b")))))
+    thread.start()
+    while thread.is_alive():
+        await asyncio.sleep(0.01)
+    assert replies == ["a plan"]
+    await role.aclose()

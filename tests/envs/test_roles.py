@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from pydantic import ValidationError
+
+from docagent_rl.envs.roles import RoleBackend, RoleConfig, make_roles
+from docagent_rl.errors import UserError
+
+REMOTE = {"backend": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "m"}
+
+
+def test_embedded_roles_need_no_model(report_store):
+    assert RoleConfig().backend is RoleBackend.EMBEDDED
+    assert make_roles({"planner": RoleConfig(), "reader": RoleConfig()}, report_store) == {}
+
+
+def test_remote_roles(report_store, tmp_path):
+    configs = {"reader": RoleConfig(**REMOTE, cache_dir=tmp_path), "planner": RoleConfig()}
+    roles = make_roles(configs, report_store)
+    assert set(roles) == {"reader"}
+    assert (roles["reader"].name, roles["reader"].endpoint.temperature) == ("reader", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"backend": "openai"}, "base_url and model"),
+        ({"backend": "openai", "model": "m"}, "base_url and model"),
+        ({"backend": "vllm"}, "backend"),
+        ({"temprature": 0}, "Extra inputs"),
+        ({"temperature": -1}, "temperature"),
+        ({"attempts": 0}, "attempts"),
+        ({"deadline_s": 0}, "deadline_s"),
+    ],
+)
+def test_mistakes(changes, message):
+    with pytest.raises(ValidationError, match=message):
+        RoleConfig(**changes)
+
+
+def test_a_key_that_is_not_set(report_store, monkeypatch):
+    monkeypatch.delenv("READER_KEY", raising=False)
+    with pytest.raises(UserError, match=r"roles\.reader\.api_key_env.*READER_KEY"):
+        make_roles({"reader": RoleConfig(**REMOTE, api_key_env="READER_KEY")}, report_store)
+
+
+def test_a_cache_that_cannot_be_opened(report_store, tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UserError, match="reader cache"):
+        make_roles({"reader": RoleConfig(**REMOTE, cache_dir=tmp_path / "file")}, report_store)
+
+
+def test_embedded_roles_do_not_import_a_client():
+    code = "import sys, docagent_rl.envs.mm_doc_r1; sys.exit('openai' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

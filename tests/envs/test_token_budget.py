@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.envs.token_budget import cut_middle, cut_to_chars, cut_to_tokens, estimated_tokens
+
+texts = st.text(alphabet="ab1. \u6587\n", max_size=200)
+counts = st.sampled_from([estimated_tokens, len, lambda text: len(text.encode())])
+
+
+def test_the_estimate():
+    assert estimated_tokens("") == estimated_tokens(" \n") == 0
+    assert estimated_tokens("page") == 1
+    assert estimated_tokens("pages") == 2
+    assert estimated_tokens("in 2021, 3.5%") == 1 + 4 + 1 + 4
+    assert estimated_tokens("\u6392\u653e") == 4
+
+
+@given(texts, st.integers(0, 60), counts)
+def test_cutting_to_tokens(text, limit, count):
+    cut = cut_to_tokens(text, limit, count)
+    assert count(cut) <= limit
+    assert (cut == text) == (count(text) <= limit)
+    assert text.startswith(cut.rstrip("\u2026"))
+
+
+@given(texts, st.integers(2, 60))
+def test_nothing_is_cut_without_need(text, limit):
+    """Only white space may be lost besides what does not fit."""
+    cut = cut_to_tokens(text, limit, len)
+    if cut != text:
+        assert len(text[: limit - 1].rstrip()) + 1 == len(cut)
+
+
+@given(texts, st.integers(0, 80), counts)
+def test_cutting_the_middle(text, limit, count):
+    cut = cut_middle(text, limit, count)
+    assert count(cut) <= limit
+    if cut != text and cut:
+        head, tail = cut.split(" \u2026 ")[0], cut.rsplit(" \u2026 ", 1)[1]
+        assert text.startswith(head)
+        assert text.endswith(tail)
+        assert len(head) == len(tail)
+
+
+@given(texts, st.integers(1, 60))
+def test_cutting_to_characters(text, limit):
+    cut = cut_to_chars(text, limit)
+    assert len(cut) <= limit
+    assert cut == text or cut.endswith("\u2026")
+
+
+def test_long_texts_take_little_time():
+    began = time.perf_counter()
+    cut_to_tokens("word 12 " * 20_000, 500, estimated_tokens)
+    assert time.perf_counter() - began < 10

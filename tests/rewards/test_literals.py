@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import ast
+import contextlib
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.rewards.literals import MAX_CHARS, safe_literal
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("['a', \"b\"]", ["a", "b"]),
+        (" (1, 2.5, -3, +4) ", (1, 2.5, -3, 4)),
+        ("{'a': None, 1: True}", {"a": None, 1: True}),
+        ("{1, 2}", {1, 2}),
+        ("2020-2021", -1),
+        ("2 * 3 + 10 / 4 - 7 // 2 % 2 ** 2", 5.5),
+        ("[]", []),
+    ],
+)
+def test_literals(text, value):
+    assert safe_literal(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "list", "open('x')", "__import__('os').system('true')", "[x for x in (1,)]", "'a'.upper()",
+        "a[0]",
+        "lambda: 1", "1 if 1 else 2", "b'x'", "1j", "'a' * 3", "[1] + [2]", "9 ** 999", "1 / 0",
+        "(-8) ** 0.5",
+        "{[1]: 2}", "{**{}}", "{[]}", "['a'", "f'{1}'", "1 < 2", "not 1", "~1", "1 << 70", "\x00", "...",
+        "(" * 3000 + ")" * 3000, "1e999 + 1", "2 ** 64 ** 64",
+    ],
+)  # fmt: skip
+def test_anything_else_is_refused(text):
+    with pytest.raises(ValueError):
+        safe_literal(text)
+
+
+def test_long_texts_are_refused_at_once():
+    began = time.perf_counter()
+    with pytest.raises(ValueError, match="characters"):
+        safe_literal("[" + "1," * MAX_CHARS + "]")
+    assert time.perf_counter() - began < 1
+
+
+numbers = st.integers(-(10**9), 10**9) | st.floats(allow_nan=False, allow_infinity=False)
+values = st.recursive(
+    st.none() | st.booleans() | numbers | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(values)
+def test_agrees_with_python_on_literals(value):
+    text = repr(value)
+    assert safe_literal(text) == ast.literal_eval(text) == value
+
+
+@given(st.text(max_size=40))
+def test_never_raises_anything_but_value_errors(text):
+    with contextlib.suppress(ValueError):
+        safe_literal(text)

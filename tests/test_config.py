@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+
+from docagent_rl.config import DocAgentConfig, merged
+from docagent_rl.errors import UserError
+
+SECTION = {
+    "system": "vrag_rl",
+    "workspace": "w",
+    "run_dir": "w/runs/x",
+    "store": "w/store",
+    "retriever": {"index": "w/index"},
+    "env": {"display": {"min_pixels": 9, "snap": True}, "max_turns": 5},
+    "env_cpu": {"display": {"min_pixels": 4}},
+}
+
+
+def test_the_profile_changes_sizes_only_when_it_is_on():
+    assert DocAgentConfig.parse(SECTION).env == SECTION["env"]
+    small = DocAgentConfig.parse({**SECTION, "profile": "cpu"})
+    assert small.env == {"display": {"min_pixels": 4, "snap": True}, "max_turns": 5}
+
+
+def test_every_problem_is_named():
+    section = {**SECTION, "sytem": 1, "retriever": {"index": "i", "kind": "colpali"}}
+    del section["store"]
+    with pytest.raises(UserError) as error:
+        DocAgentConfig.parse(section)
+    text = str(error.value)
+    for piece in ("docagent.sytem: unknown key", "docagent.store: missing", "docagent.retriever.kind"):
+        assert piece in text
+
+
+def test_without_a_section():
+    with pytest.raises(UserError, match="no section `docagent`"):
+        DocAgentConfig.parse(None)
+
+
+def test_merged_leaves_its_arguments_alone():
+    base = {"a": {"b": 1}}
+    assert merged(base, {"a": {"c": 2}, "d": {}}) == {"a": {"b": 1, "c": 2}, "d": {}}
+    assert base == {"a": {"b": 1}}
