@@ -16,6 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.data.parquet import AGENT_NAME, validate_parquet
 from docagent_rl.documents import DocumentStore
+from docagent_rl.envs.roles import make_roles
 from docagent_rl.errors import UserError
 from docagent_rl.platforms.detect import is_cpu_platform
 from docagent_rl.rewards.judge import make_judge
@@ -53,8 +54,14 @@ def check(config: DictConfig) -> DocAgentConfig:
         _make_demo(config, parsed)
     for step in (_check_model, _check_data):
         step(config, parsed)
-    asyncio.run(make_judge(parsed.judge).check())
+    asyncio.run(_check_services(parsed))
     return parsed
+
+
+async def _check_services(parsed: DocAgentConfig) -> None:
+    """Ask the judge and every role that is served by somebody else for a sign of life."""
+    roles = make_roles(parsed.roles, DocumentStore(parsed.store))
+    await asyncio.gather(make_judge(parsed.judge).check(), *(role.check() for role in roles.values()))
 
 
 def check_statically(config: DictConfig) -> DocAgentConfig:

@@ -32,6 +32,8 @@ class InvalidReason(Enum):
     TRUNCATED = "truncated"
     CONTROL_TOKEN = "control_token"
     BAD_ARGUMENT = "bad_argument"
+    SEVERAL = "several"
+    """More than one action, where a system takes exactly one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ class DocVStarGrammar:
             return self._missing(scan, stop), set()
         wrapper = scan.blocks[0]
         if len(scan.blocks) > 1 or wrapper.nested:
-            return bad_argument("the turn holds more than one action block", None, None), set()
+            return _invalid(InvalidReason.SEVERAL, "the turn holds more than one action block"), set()
         start, end = wrapper.inner
         inside = self._actions.scan(scan.visible[start:end])
         if not inside.blocks:
@@ -138,7 +138,7 @@ class DocVStarGrammar:
         block = inside.blocks[0]
         rest = inside.visible[: block.outer[0]] + " " + inside.visible[block.outer[1] :]
         if len(inside.blocks) > 1 or _ANY_TAG.search(rest):
-            return bad_argument("the action block holds more than one tag", None, None), set()
+            return _invalid(InvalidReason.SEVERAL, "the action block holds more than one tag"), set()
         action, faults = _read(inside, block, offset=start)
         return action, faults | ({Fault.FRAME} if rest.strip() else set())
 

@@ -66,9 +66,13 @@ class PageBox(BaseModel):
         width, height = self.encoder(shown)
         return width * height // self.factor**2
 
-    def only_rounded(self, shown: Size) -> bool:
-        """Whether the processor keeps an image as it is but for the rounding to whole visual tokens."""
-        return self.encoder(shown) == tuple(round(side / self.factor) * self.factor for side in shown)
+    def keeps(self, shown: Size) -> bool:
+        """Whether the processor takes nothing from an image but the rounding to whole visual tokens.
+
+        Enlarging a very small one takes nothing either.
+        """
+        rounded = (round(side / self.factor) * self.factor for side in shown)
+        return all(after >= before for after, before in zip(self.encoder(shown), rounded, strict=True))
 
     def max_tokens(self, side_ratio: float = 2.0) -> int:
         """An upper bound on the visual tokens of a page whose sides differ at most by this factor."""

@@ -235,11 +235,10 @@ class DocVStarConfig(_Section):
         return self
 
     def _check_sheet(self, size: Size) -> None:
-        if not self.display.only_rounded(size):
+        if not self.display.keeps(size):
             raise ValueError(
-                f"the image processor would resize an overview sheet of {size[0]}x{size[1]} pixels, which "
-                "ruins its labels: change the cells of the overview, display.encoder_min_pixels or "
-                "display.encoder_max_pixels"
+                f"the image processor would reduce an overview sheet of {size[0]}x{size[1]} pixels, which "
+                "ruins its labels: change the cells of the overview or display.encoder_max_pixels"
             )
 
     @classmethod

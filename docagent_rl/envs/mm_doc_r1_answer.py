@@ -35,7 +35,8 @@ def answer_context(evidence: Evidence, config: AnswerConfig, count: TokenCounter
     Returns:
         The text; the empty string when there is nothing.
     """
-    notes = [f"{note.heading}\n{note.text}" for note in evidence.notes]
+    # without the sub-queries: they are the seeker's words, and a guess among them would pass for evidence
+    notes = [f"Notes on {note.page_list}:\n{note.text}" for note in evidence.notes]
     pages = _page_texts(evidence.pages, config)
     snippets = _snippets(evidence.snippets, config, count)
     room = config.max_tokens - sum(map(count, (*notes, *pages, *snippets)))

@@ -40,9 +40,14 @@ class ReaderNotes:
     text: str
 
     @property
+    def page_list(self) -> str:
+        """The pages as text."""
+        return ", ".join(f"p.{page}" for page in self.pages)
+
+    @property
     def heading(self) -> str:
         """Names the pages and the sub-query."""
-        return f"Notes on {', '.join(f'p.{page}' for page in self.pages)} for the query: {self.query}"
+        return f"Notes on {self.page_list} for the query: {self.query}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,10 +70,11 @@ def test_max_tokens_is_reached():
     assert BOX.max_tokens() == BOX.tokens((1024, 768)) == 999
 
 
-def test_only_rounded():
-    assert BOX.only_rounded((1536, 1680))
-    assert not BOX.only_rounded((20, 20))
-    assert not PageBox(encoder_max_pixels=2_000_000).only_rounded((1536, 1680))
+def test_what_the_processor_leaves_alone():
+    assert BOX.keeps((1536, 1680))
+    assert BOX.keeps((20, 20))
+    assert not PageBox(encoder_max_pixels=2_000_000).keeps((1536, 1680))
+    assert PageBox(encoder_max_pixels=1540 * 1680).keeps((1536, 1680))
 
 
 @pytest.mark.parametrize("size", [(0, 5), (5, 0), (9000, 20)])

@@ -61,7 +61,7 @@ def test_a_tiny_configuration_for_machines_without_an_accelerator():
             "header_px": 28,
             "font_px": 14,
             "pages_per_sheet": 16,
-            "smaller_cells_px": [],
+            "smaller_cells_px": [42, 28],
         },
         display={"long_side": 168, "short_side": 112},
     )

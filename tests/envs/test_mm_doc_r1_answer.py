@@ -16,7 +16,7 @@ def context(max_tokens=12_000, evidence=None, **changes):
 
 def test_the_layout():
     text = context(100_000)
-    marks = ["Notes on p.3 for the query: old?\nooo", "Notes on p.4, p.5", "Text of p.3:\nthree three",
+    marks = ["Notes on p.3:\nooo", "Notes on p.4, p.5", "Text of p.3:\nthree three",
     "Text of p.5:\nfive",
              "Found on p.8, not read: eight", "Found on p.9, not read: nine"]  # fmt: skip
     places = [text.index(mark) for mark in marks]
@@ -45,24 +45,29 @@ def test_what_does_not_fit_is_cut_in_order():
     """Snippets, then page texts from the last, then the oldest notes."""
     everything = context(4000, page_chars=600)
     assert "Found on p.9" in everything
-    no_snippets = context(1120, page_chars=600, snippet_share=1.0)
+    no_snippets = context(1075, page_chars=600, snippet_share=1.0)
     assert "Found" not in no_snippets
     assert "Text of p.5" in no_snippets
-    no_last_page = context(1100, page_chars=600, snippet_share=1.0)
+    no_last_page = context(1050, page_chars=600, snippet_share=1.0)
     assert "Text of p.5" not in no_last_page
     assert "Text of p.3" in no_last_page
     no_pages = context(600, page_chars=600)
     assert "Text" not in no_pages
-    assert "old?" in no_pages
+    assert "ooo" in no_pages
     newest = context(256)
-    assert "old?" not in newest
-    assert "new?" in newest
+    assert "ooo" not in newest
+    assert "www" in newest
 
 
 def test_the_last_notes_stay():
     text = context(256, Evidence([ReaderNotes((1,), "q", "n" * 1000)], PAGES, SNIPPETS))
     assert "n" * 1000 in text
     assert "Text" not in text
+
+
+def test_words_of_the_seeker_are_no_evidence():
+    guess = Evidence([ReaderNotes((3,), "the answer is 241", "a table")], {}, {})
+    assert context(evidence=guess) == "Notes on p.3:\na table"
 
 
 def test_ablations():

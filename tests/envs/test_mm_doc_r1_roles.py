@@ -121,7 +121,7 @@ async def test_answer_and_extraction(server, services, make_mm_env, report_quest
     await env.step(AssistantTurn(READ))
     result = await env.step(AssistantTurn("<FINISH>"))
     answer, extraction = prompts(server)
-    for part in ("Notes on p.4, p.2 for the query: How many?", "Text of p.4:", "Found on p.3, not read: "):
+    for part in ("Notes on p.4, p.2:\n", "Text of p.4:", "Found on p.3, not read: "):
         assert part in answer
     assert "It is 241, says page 2." in extraction
     assert result.info["outcome"] == {

@@ -16,7 +16,7 @@ def test_paper():
     assert (config.max_turns, config.assistant_turns, config.max_images) == (10, 10, 25)
     assert (config.coords.frame, config.coords.rounding) == (Frame.DISPLAYED, Rounding.OUTWARD)
     assert config.display.snap
-    assert config.max_image_tokens == 512
+    assert config.max_image_tokens == 25 * 512
     assert (config.display.min_pixels, config.display.max_pixels) == (200_704, 401_408)
     assert (config.search.top_k, config.search.candidates) == (10, 3)
     assert not config.selection.implicit
@@ -37,7 +37,7 @@ def test_released():
     assert (config.max_turns, config.assistant_turns, config.max_images) == (10, 11, 25)
     assert (config.coords.frame, config.coords.rounding) == (Frame.DISPLAYED, Rounding.TRUNCATE)
     assert not config.display.snap
-    assert config.max_image_tokens >= 513
+    assert config.max_image_tokens >= 25 * 513
     assert config.selection.implicit
     assert config.selection.fallback
     rule = config.rule()
@@ -54,7 +54,7 @@ def test_released():
 def test_the_worst_episode_fits_the_published_context():
     """41,024 tokens, of which 2,048 for the prompt; 11 turns of 1,024."""
     config = UniDocConfig.for_variant("released")
-    assert config.max_images * config.max_image_tokens + config.assistant_turns * 1024 < 38_976
+    assert config.max_image_tokens + config.assistant_turns * 1024 < 38_976
 
 
 @pytest.mark.parametrize(
