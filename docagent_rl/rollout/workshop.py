@@ -70,6 +70,7 @@ class Workshop:
             retriever=retriever,
             judge=make_judge(config.judge),
             roles=make_roles(config.roles, store),
+            count_tokens=lambda text: len(self.tokenizer.encode(text, add_special_tokens=False)),
         )
         self.codec = ChatCodec(self.tokenizer, self.processor)
         self.encoder = None
