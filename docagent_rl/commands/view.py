@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -48,7 +49,9 @@ def view_command(
         if len(chosen) > limit:
             console.print(f"{len(chosen) - limit} more; --limit, --number or --table")
     if svg is not None:
-        atomic_write(svg, console.export_svg(title="docagent-rl view"))
+        # rich's template loads its fonts from the web; a fallback font of the reader does as well
+        picture = re.sub(r"@font-face\s*\{[^}]*\}", "", console.export_svg(title="docagent-rl view"))
+        atomic_write(svg, picture)
 
 
 def select(

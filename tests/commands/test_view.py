@@ -50,7 +50,9 @@ def test_table_filters_and_picture(file, tmp_path):
     output = run(file, "--status", "masked", "--svg", tmp_path / "x.svg").output
     assert "judge down" in output
     assert "Which?" in output
-    assert "<svg" in (tmp_path / "x.svg").read_text()
+    picture = (tmp_path / "x.svg").read_text()
+    assert "<svg" in picture
+    assert "@font-face" not in picture
 
 
 def test_nothing_matches(file):
