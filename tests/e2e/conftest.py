@@ -25,6 +25,7 @@ class Run:
     folder: Path
     workspace: Path
     overrides: tuple[str, ...]
+    python_path: Path = HERE
 
     @property
     def run_dir(self) -> Path:
@@ -41,7 +42,7 @@ class Run:
             f"docagent.run_dir={self.run_dir}",
             *self.overrides,
         ]
-        environment = {**os.environ, "PYTHONPATH": str(HERE), "HYDRA_FULL_ERROR": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(self.python_path), "HYDRA_FULL_ERROR": "1"}
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.log.open("a") as log:
             return subprocess.Popen(
@@ -89,7 +90,8 @@ class Background:
     """Runs of the trainer side by side: each start is mostly one process after the other importing."""
 
     def __init__(self):
-        self._pool = ThreadPoolExecutor()
+        # three starts at a time do not finish sooner than two on two cores
+        self._pool = ThreadPoolExecutor(2)
         self._futures: dict[str, Future[Run]] = {}
 
     def start(self, name: str, play: Callable[[], Run]) -> None:
@@ -102,12 +104,13 @@ class Background:
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory, workspace) -> Iterator[Background]:
     """All runs, started together."""
-    from tests.e2e import critic, grpo
+    from tests.e2e import critic, custom, grpo
 
     background = Background()
     with critic.judge(workspace) as url:
         background.start("grpo", lambda: grpo.play(tmp_path_factory.mktemp("grpo"), workspace))
         background.start("critic", lambda: critic.play(tmp_path_factory.mktemp("critic"), workspace, url))
+        background.start("custom", lambda: custom.play(tmp_path_factory.mktemp("custom"), workspace))
         yield background
 
 

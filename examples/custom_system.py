@@ -1,0 +1,59 @@
+"""A system of your own: one search, one look, one answer, and a reward for short answers.
+
+PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name vrag_rl_qwen2_5_vl_7b +profile=cpu \
+    docagent.system=custom_system:SYSTEM '~docagent.env' '~docagent.env_cpu'
+"""
+
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from docagent_rl.actions import Answer
+from docagent_rl.actions.arguments import read_answer, read_search
+from docagent_rl.actions.display import DisplayRule
+from docagent_rl.actions.grammar import TagGrammar
+from docagent_rl.envs.base import DocEnv, EndReason, ImagePart, Observation, RewardTerms, StepResult, TextPart
+from docagent_rl.envs.views import page_view
+from docagent_rl.prompts import PromptSpec
+from docagent_rl.systems import System
+
+GRAMMAR = TagGrammar({"search": read_search, "answer": read_answer})
+
+
+class OneLookConfig(BaseModel, extra="forbid"):
+    max_image_tokens: int = 72
+    display: DisplayRule = DisplayRule(min_pixels=12544, max_pixels=50176)
+
+
+class OneLookEnv(DocEnv):
+    def __init__(self, config, services, prompt, *, validate=False):
+        self.config, self.services, self.prompt = config, services, prompt
+        self.turns, self.terms = 0, {"correct": 0.0, "short": 0.0}
+
+    def reset(self, sample):
+        self.sample, text = sample, self.prompt.render("user", question=sample.question)
+        return Observation.user(TextPart(text))
+
+    async def step(self, turn):
+        self.turns += 1
+        action, question = GRAMMAR.parse(turn.text).action, self.sample.question
+        if isinstance(action, Answer):
+            correct = await self.services.judge.judge(question, self.sample.answers, action.text)
+            self.terms = {"correct": correct, "short": 1 / (1 + len(action.text.split()))}
+        if isinstance(action, Answer) or self.turns == 2:
+            return StepResult(None, EndReason.ANSWERED, await self.conclude(EndReason.ANSWERED))
+        query, doc_id = getattr(action, "query", question), self.sample.doc_id
+        hits = await self.services.retriever.search(query, doc_id=doc_id, top_k=1)
+        page = self.services.store.document(doc_id).page(hits[0].ref.page if hits else 1)
+        return StepResult(Observation.user(ImagePart(page_view(page, self.config.display, self.turns).image)))
+
+    async def conclude(self, reason):
+        return RewardTerms(self.terms, 0.9 * self.terms["correct"] + 0.1 * self.terms["short"])
+
+    def metrics(self):
+        return {f"reward/{k}": v for k, v in self.terms.items()} | {"turns": float(self.turns)}
+
+
+SPEC = PromptSpec(frozenset({"user"}), variables=frozenset({"question"}))
+SYSTEM = System("one_look", "one look", OneLookConfig, OneLookEnv, lambda _: GRAMMAR, SPEC,
+                lambda _: str(Path(__file__).with_suffix(".yaml")), lambda _: 2, lambda _: 1)  # fmt: skip
