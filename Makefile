@@ -9,6 +9,10 @@ RECIPE ?= vrag_rl_qwen2_5_vl_7b
 WORKSPACE ?= workspace
 BIN := .venv/bin
 export DOCAGENT_WORKSPACE := $(WORKSPACE)
+# the demo and the tests run on the CPU, also where there is an accelerator
+ifneq ($(shell command -v nvidia-smi 2>/dev/null),)
+export VERL_PLATFORM := cpu
+endif
 
 help:
 	@sed -n '1,3p' Makefile

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Makes .venv with the pinned packages and this one in editable mode. Does nothing when all is in place.
+# PINS=gpu installs vLLM's GPU wheel instead; `make train` and `make test` run on the CPU everywhere.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,7 +18,8 @@ done
 [ -n "$python" ] || fail "Python 3.11 or 3.12 is missing; install it or run: make PYTHON=/path/to/python3.11"
 [ "$(uname -s)" = Linux ] || fail "vLLM needs Linux; this is $(uname -s)"
 
-if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then pins=requirements/gpu.txt; else pins=requirements/cpu.txt; fi
+pins=requirements/${PINS:-cpu}.txt
+[ -f "$pins" ] || fail "PINS=$PINS: there is no $pins; use cpu or gpu"
 
 stamp=.venv/.docagent-rl-set-up
 wanted=$(cat "$pins" pyproject.toml tools/setup.sh | sha256sum | cut -d' ' -f1)
