@@ -87,11 +87,10 @@ def kill(process: subprocess.Popen) -> None:
 
 
 class Background:
-    """Runs of the trainer side by side: each start is mostly one process after the other importing."""
+    """Runs of the trainer, one after the other: each holds some 10 GiB of memory."""
 
     def __init__(self):
-        # three starts at a time do not finish sooner than two on two cores
-        self._pool = ThreadPoolExecutor(2)
+        self._pool = ThreadPoolExecutor(1)
         self._futures: dict[str, Future[Run]] = {}
 
     def start(self, name: str, play: Callable[[], Run]) -> None:
@@ -103,7 +102,7 @@ class Background:
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory, workspace) -> Iterator[Background]:
-    """All runs, started together."""
+    """All runs, begun at the first test that needs one."""
     from tests.e2e import critic, custom, grpo
 
     background = Background()
