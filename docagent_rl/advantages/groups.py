@@ -1,0 +1,104 @@
+"""Statistics over groups of sessions (or over any cells numbered by integers)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import torch
+from torch import Tensor
+
+from docagent_rl.errors import UserError
+
+
+class Std(StrEnum):
+    """What centred rewards are divided by. Dividing weighs questions by 1 / spread; it is no baseline."""
+
+    NONE = "none"
+    BIASED = "biased"
+    """1/G under the root (Doc-V*)."""
+    UNBIASED = "unbiased"
+    """1/(G-1) under the root (verl, EasyR1, ALDEN's release)."""
+
+
+class Singleton(StrEnum):
+    """What a group with one member gets."""
+
+    ZERO = "zero"
+    RAW = "raw"
+    """Its reward, uncentred (verl)."""
+    ERROR = "error"
+
+
+def cell_count(cell: Tensor, num: int) -> Tensor:
+    """Members of each of `num` cells, (num,), from cell numbers (m,)."""
+    return torch.bincount(cell, minlength=num)
+
+
+def cell_mean(x: Tensor, cell: Tensor, num: int) -> Tensor:
+    """Mean of x (m,) in each cell, (num,); 0 in an empty one."""
+    total = torch.zeros(num, dtype=x.dtype, device=x.device).index_add(0, cell, x)
+    return total / cell_count(cell, num).clamp(min=1)
+
+
+def cell_std(x: Tensor, cell: Tensor, num: int, std: Std) -> Tensor:
+    """Standard deviation of x (m,) in each cell, (num,), in two passes; ones for `Std.NONE`."""
+    if std == Std.NONE:
+        return torch.ones(num, dtype=x.dtype, device=x.device)
+    variance = cell_mean((x - cell_mean(x, cell, num)[cell]).square(), cell, num)
+    if std == Std.UNBIASED:
+        count = cell_count(cell, num)
+        variance = variance * count / (count - 1).clamp(min=1)
+    return variance.sqrt()
+
+
+def equal_cells(x: Tensor, cell: Tensor, num: int, tol: float) -> Tensor:
+    """Cells (num,) whose members of x (m,) differ by less than `tol`, or not at all."""
+    high = torch.full((num,), -torch.inf, dtype=x.dtype, device=x.device)
+    high = high.scatter_reduce(0, cell, x, "amax")
+    low = torch.full_like(high, torch.inf).scatter_reduce(0, cell, x, "amin")
+    return (high - low < tol) | (high == low)
+
+
+def centre(x: Tensor, cell: Tensor, num: int, *, loo: bool, tol: float) -> Tensor:
+    """Subtract the cell's mean from x (m,), exactly 0 in cells of equal members and in cells of one.
+
+    Args:
+        x: (m,) floats.
+        cell: (m,) cell numbers below `num`.
+        num: number of cells.
+        loo: leave the member out of its own mean: a factor n / (n - 1).
+        tol: members that differ by less count as equal.
+
+    Returns:
+        (m,).
+    """
+    centred = x - cell_mean(x, cell, num)[cell]
+    if loo:
+        count = cell_count(cell, num)
+        centred = centred * (count / (count - 1).clamp(min=1))[cell]
+    return centred.masked_fill(equal_cells(x, cell, num, tol)[cell], 0.0)
+
+
+def check_singletons(count: Tensor, singleton: Singleton) -> None:
+    """Refuse groups of one under `Singleton.ERROR`; `count` (num,) holds the members of each group.
+
+    Raises:
+        UserError: a group has one member.
+    """
+    alone = int((count == 1).sum())
+    if alone and singleton == Singleton.ERROR:
+        raise UserError(
+            f"{alone} group(s) have one session that counts, so nothing to compare it with: sample more "
+            "sessions a question (rollout.n), or set singleton=zero."
+        )
+
+
+def group_metrics(x: Tensor, cell: Tensor, num: int, tol: float, prefix: str) -> dict[str, float]:
+    """Shares, among the groups with members, of groups of one and of groups of equal rewards x (m,)."""
+    count = cell_count(cell, num)
+    groups = max(int((count > 0).sum()), 1)
+    equal = equal_cells(x, cell, num, tol) & (count > 1)
+    return {
+        f"{prefix}/singleton_groups": int((count == 1).sum()) / groups,
+        f"{prefix}/equal_groups": int(equal.sum()) / groups,
+    }

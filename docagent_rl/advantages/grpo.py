@@ -1,0 +1,108 @@
+"""Group-relative advantages of whole sessions (GRPO)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from docagent_rl.advantages.compress import compress
+from docagent_rl.advantages.groups import (
+    Singleton,
+    Std,
+    cell_count,
+    cell_std,
+    centre,
+    check_singletons,
+    group_metrics,
+)
+from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
+from docagent_rl.advantages.sessions import RowWeight, session_table
+
+
+def outcome_advantages(
+    rewards: Tensor,
+    group: Tensor,
+    *,
+    std: Std = Std.UNBIASED,
+    loo: bool = False,
+    singleton: Singleton = Singleton.ZERO,
+    tol: float = 1e-6,
+    eps: float = 1e-6,
+) -> Tensor:
+    """`(R - mean) / (std + eps)` in each group, or `R - mean`.
+
+    Args:
+        rewards: (m,) total reward of each session.
+        group: (m,) group numbers from 0.
+        std: what to divide by.
+        loo: leave a session out of its own baseline: a factor G / (G - 1).
+        singleton: what a group of one gets.
+        tol: a group whose rewards differ by less gets exact zeros.
+        eps: added to the standard deviation.
+
+    Returns:
+        (m,) in float64.
+
+    Raises:
+        UserError: a group of one under `Singleton.ERROR`.
+
+    Source:
+        DeepSeekMath (arXiv 2402.03300), section 4.1.2; without std and with `loo`: RLOO (arXiv 2402.14740).
+    """
+    rewards, num = rewards.double(), int(group.max()) + 1 if len(group) else 0
+    count = cell_count(group, num)
+    check_singletons(count, singleton)
+    scores = centre(rewards, group, num, loo=loo, tol=tol)
+    if std != Std.NONE:
+        scores = scores / (cell_std(rewards, group, num, std)[group] + eps)
+    if singleton == Singleton.RAW:
+        scores = torch.where(count[group] == 1, rewards, scores)
+    return scores
+
+
+def grpo(
+    inputs: AdvantageInputs,
+    *,
+    std: Std = Std.UNBIASED,
+    loo: bool = False,
+    singleton: Singleton = Singleton.ZERO,
+    tol: float = 1e-6,
+    eps: float = 1e-6,
+    row_weight: RowWeight = RowWeight.NONE,
+) -> Advantages:
+    """GRPO over sessions: each counts once, however many rows it has, and gives its number to all tokens.
+
+    Sessions without sampled tokens are left out before the statistics. Doc-V* is `std=biased` with verl's
+    `seq-mean-token-sum`, MM-Doc-R1's baseline `std=none` with `seq-mean-token-mean`.
+
+    Args:
+        inputs: batch of (b, t).
+        std: see `outcome_advantages`, as are `loo`, `singleton`, `tol` and `eps`.
+        loo: leave-one-out baseline.
+        singleton: what a group of one gets.
+        tol: rewards that differ by less are equal.
+        eps: added to the standard deviation.
+        row_weight: weight of the rows of sessions of several rows.
+
+    Returns:
+        advantages (b, t); `returns` holds the total reward of the session.
+
+    Raises:
+        UserError: a group of one under `Singleton.ERROR`, or `turn_index` decreases along a row.
+
+    Source:
+        DeepSeekMath (arXiv 2402.03300), section 4.1.2.
+    """
+    tokens = compress(inputs)
+    table = session_table(inputs, tokens)
+    alive = table.alive
+    rewards, group = table.totals[alive], table.group[alive]
+    scores = torch.zeros_like(table.totals)
+    scores[alive] = outcome_advantages(
+        rewards, group, std=std, loo=loo, singleton=singleton, tol=tol, eps=eps
+    )
+    return Advantages(
+        tokens.scatter(table.spread(scores, tokens, row_weight)),
+        tokens.scatter(table.spread(table.totals, tokens)),
+        metrics=group_metrics(rewards, group, table.num_groups, tol, "grpo"),
+    )

@@ -1,0 +1,179 @@
+"""What every estimator is given, and what it returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+import torch
+from torch import Tensor
+
+from docagent_rl.errors import UserError
+
+
+@dataclass(frozen=True)
+class Discounts:
+    """Discounts and lambdas of the two levels (ALDEN, arXiv 2510.25668), each in [0, 1].
+
+    A token discount counts sampled tokens, so that 0.99 over a turn of 200 tokens is 0.13; a turn discount
+    applies once a turn whatever its length. ALDEN uses `gamma_turn=0.9` and 1 for the others.
+
+    Raises:
+        UserError: a value is outside of [0, 1].
+    """
+
+    gamma_token: float = 1.0
+    lam_token: float = 1.0
+    gamma_turn: float = 1.0
+    lam_turn: float = 1.0
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if not 0.0 <= value <= 1.0:
+                raise UserError(f"discounts.{each.name} is {value}: give a number from 0 to 1.")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AdvantageInputs:
+    """One global batch: `b` rows of `t` response positions, belonging to sessions, belonging to groups.
+
+    Values and rewards are read on sampled positions only; whatever stands elsewhere has no effect.
+
+    Attributes:
+        token_rewards: (b, t) floats; the reward of a turn stands on its last sampled token.
+        mask: (b, t), non-zero on the tokens the policy sampled.
+        turn_index: (b, t) integers, 0-based along the row, -1 on tokens that were not sampled. Never
+            decreases along a row; gaps are allowed (a turn without sampled tokens is dropped).
+        session: (b,) integer id of the row's session.
+        row: (b,) position of the row in its session; turns are chained from row to row in this order.
+        group: (b,) integer id of the row's group: the sessions of one question.
+        values: (b, t) value of the context before each token; None without a critic.
+        embeddings: (s, d), one vector a distinct session id, in ascending order of the ids; for SPO.
+        valid: (b,), zero on rows that do not count. A copy that was added for divisibility receives the
+            result of its original; a row without an original gets zeros. By default the first of the rows
+            with equal (session, row) counts.
+        discounts: see `Discounts`.
+
+    Raises:
+        UserError: a shape, a type, an id or a reward is wrong; the message names the field.
+    """
+
+    token_rewards: Tensor
+    mask: Tensor
+    turn_index: Tensor
+    session: Tensor
+    row: Tensor
+    group: Tensor
+    values: Tensor | None = None
+    embeddings: Tensor | None = None
+    valid: Tensor | None = None
+    discounts: Discounts = field(default_factory=Discounts)
+
+    def __post_init__(self) -> None:
+        _check_shapes(self)
+        object.__setattr__(self, "mask", self.mask != 0)
+        first = originals(self.session, self.row) == torch.arange(len(self.row), device=self.row.device)
+        object.__setattr__(self, "valid", first if self.valid is None else self.valid != 0)
+        _check_rows(self)
+        _check_tokens(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Advantages:
+    """The result of an estimator.
+
+    Attributes:
+        advantages: (b, t), exactly 0 on positions that were not sampled. At least float32.
+        returns: (b, t), critic targets (estimators without a critic: the return the token is credited
+            with), 0 on positions that were not sampled.
+        value_mask: (b, t) bool, the positions where `returns` is a target of the critic; None without one.
+        metrics: numbers to log.
+    """
+
+    advantages: Tensor
+    returns: Tensor
+    value_mask: Tensor | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+def originals(session: Tensor, row: Tensor, valid: Tensor | None = None) -> Tensor:
+    """The first counting row with the same (session, row) as each row, -1 where there is none.
+
+    Args:
+        session: (b,) integers.
+        row: (b,) integers.
+        valid: (b,) bool, which rows may be an original; all by default.
+
+    Returns:
+        (b,) row numbers.
+    """
+    size = len(row)
+    _, key = torch.unique(torch.stack([session.long(), row.long()]), dim=1, return_inverse=True)
+    key = key.reshape(-1)
+    numbers = torch.arange(size, device=row.device)
+    if valid is not None:
+        numbers = numbers.masked_fill(~valid, size)
+    first = torch.full((size,), size, device=row.device).scatter_reduce(0, key, numbers, "amin")[key]
+    return first.masked_fill(first == size, -1)
+
+
+def _check_shapes(inputs: AdvantageInputs) -> None:
+    shape = inputs.token_rewards.shape
+    if len(shape) != 2 or shape[0] == 0:
+        raise UserError(f"token_rewards has shape {tuple(shape)}: give (rows, positions), at least one row.")
+    expected = dict.fromkeys(("mask", "turn_index", "values"), shape)
+    expected |= dict.fromkeys(("session", "row", "group", "valid"), shape[:1])
+    for name, want in expected.items():
+        value = getattr(inputs, name)
+        if value is not None and value.shape != want:
+            raise UserError(f"{name} has shape {tuple(value.shape)} where {tuple(want)} is expected.")
+    for name in ("token_rewards", "values", "embeddings"):
+        value = getattr(inputs, name)
+        if value is not None and not value.is_floating_point():
+            raise UserError(f"{name} is {value.dtype}: give floating-point numbers.")
+    for name in ("turn_index", "session", "row", "group"):
+        dtype = getattr(inputs, name).dtype
+        if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
+            raise UserError(f"{name} is {dtype}: give integers.")
+    sessions = len(torch.unique(inputs.session))
+    if inputs.embeddings is not None and (inputs.embeddings.dim() != 2 or len(inputs.embeddings) != sessions):
+        got = tuple(inputs.embeddings.shape)
+        raise UserError(f"embeddings has shape {got}: give one vector for each of the {sessions} sessions.")
+
+
+def _check_rows(inputs: AdvantageInputs) -> None:
+    session, row, valid = inputs.session, inputs.row, inputs.valid
+    twice = valid & (originals(session, row, valid) != torch.arange(len(row), device=row.device))
+    if twice.any():
+        at = int(twice.nonzero()[0])
+        raise UserError(
+            f"row {int(row[at])} of session {int(session[at])} is given twice: set valid to 0 on the copy."
+        )
+    ids, index = torch.unique(session, return_inverse=True)
+    group = torch.zeros_like(ids).to(inputs.group.dtype).scatter(0, index, inputs.group)
+    mixed = group[index] != inputs.group
+    if mixed.any():
+        raise UserError(f"session {int(session[mixed][0])} belongs to more than one group.")
+
+
+def _check_tokens(inputs: AdvantageInputs) -> None:
+    active = inputs.mask & inputs.valid[:, None]
+    if (active & (inputs.turn_index < 0)).any():
+        at = int((active & (inputs.turn_index < 0)).any(1).nonzero()[0])
+        raise UserError(f"turn_index is negative on a sampled token of batch row {at}: number its turns.")
+    for name in ("token_rewards", "values"):
+        value = getattr(inputs, name)
+        if value is not None and not torch.isfinite(value[active]).all():
+            raise UserError(
+                f"{name} is not finite on a sampled token: mask the session or repair its source."
+            )
+    _, index = torch.unique(inputs.session, return_inverse=True)
+    alive = torch.zeros(len(index), device=index.device).index_add(0, index, active.any(1).float())[index] > 0
+    lost = (inputs.turn_index >= 0) & ~active & (inputs.token_rewards != 0) & (alive & inputs.valid)[:, None]
+    if lost.any():
+        at, position = (int(i) for i in lost.nonzero()[0])
+        turn = int(inputs.turn_index[at, position])
+        raise UserError(
+            f"token_rewards: batch row {at} rewards turn {turn} at position {position}, which the mask "
+            "leaves out: the reward would be lost. Put it on the last sampled token of the turn."
+        )

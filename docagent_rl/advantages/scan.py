@@ -1,0 +1,56 @@
+"""Reverse linear recurrences over packed segments."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def reverse_scan(terms: Tensor, factors: Tensor) -> Tensor:
+    """Solve `x[k] = terms[k] + factors[k] * x[k + 1]`, with x = 0 after the end, by doubling.
+
+    A factor of 0 ends a segment. The rule `(a1, d1) o (a2, d2) = (a1 a2, d1 + a1 d2)` takes
+    `log2(longest segment)` steps; with |factors| <= 1 it only adds and shrinks, where the textbook
+    `g^-t * cumsum(g^t d)` overflows.
+
+    Args:
+        terms: (..., n) floats.
+        factors: (..., n), each within [-1, 1].
+
+    Returns:
+        (..., n), like `terms`.
+
+    Source:
+        Associative scans (Blelloch 1990, section 1.4).
+    """
+    solution, factors, step = terms.clone(), factors.clone(), 1
+    while step < terms.shape[-1] and bool(factors.any()):
+        solution[..., :-step] += factors[..., :-step] * solution[..., step:]
+        product = factors[..., :-step] * factors[..., step:]
+        factors = torch.cat([product, torch.zeros_like(factors[..., :step])], dim=-1)
+        step *= 2
+    return solution
+
+
+def lambda_returns(rewards: Tensor, values: Tensor, linked: Tensor, gamma: float, lam: float) -> Tensor:
+    """`R[k] = r[k] + gamma * ((1 - lam) * V[k + 1] + lam * R[k + 1])`, the second term where k is linked.
+
+    Equal to generalised advantage estimation plus the value: `R - V` is its advantage and `R` the target
+    of the critic. Values cancel exactly at `lam = 1`.
+
+    Args:
+        rewards: (n,) floats of packed segments, one after the other.
+        values: (n,) value of the state before each step.
+        linked: (n,) bool, whether k + 1 continues the segment of k.
+        gamma: discount in [0, 1].
+        lam: lambda in [0, 1].
+
+    Returns:
+        (n,) returns.
+
+    Source:
+        Schulman et al. (arXiv 1506.02438), Eq. 16; as a lambda-return: Sutton and Barto (2018), Eq. 12.2.
+    """
+    following = torch.cat([values[1:], torch.zeros_like(values[:1])])
+    linked = linked.to(rewards.dtype)
+    return reverse_scan(rewards + gamma * (1 - lam) * linked * following, gamma * lam * linked)

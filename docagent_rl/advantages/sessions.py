@@ -1,0 +1,111 @@
+"""Tables of the sessions and of the turns of a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+from torch import Tensor
+
+from docagent_rl.advantages.compress import SampledTokens, linked
+from docagent_rl.advantages.inputs import AdvantageInputs
+
+
+class RowWeight(StrEnum):
+    """What the rows of a session of several rows weigh in the loss."""
+
+    NONE = "none"
+    """1 each: a session of many rows weighs more."""
+    INVERSE = "1/rows"
+    """1 / number of its rows with sampled tokens: every session weighs the same."""
+
+
+@dataclass(frozen=True, eq=False)
+class TurnTable:
+    """The N turns of a batch, each session's in order, over all its rows.
+
+    Attributes:
+        first: (N,) first token of the turn, as a number in `SampledTokens`.
+        last: (N,) last token of the turn.
+        session: (N,) number of the session.
+        ordinal: (N,) 0-based number of the turn in its session, without gaps.
+        rewards: (N,) float64, summed over the turn's tokens.
+    """
+
+    first: Tensor
+    last: Tensor
+    session: Tensor
+    ordinal: Tensor
+    rewards: Tensor
+
+    @property
+    def followed(self) -> Tensor:
+        """(N,) bool: the session goes on, maybe in its next row."""
+        return linked(self.session)
+
+
+@dataclass(frozen=True, eq=False)
+class SessionTable:
+    """The m sessions of a batch, in ascending order of their ids; each counts once in any statistic.
+
+    Attributes:
+        ids: (m,) session ids.
+        group: (m,) number of the group, from 0.
+        totals: (m,) float64, total reward over all rows.
+        rows: (m,) number of rows with sampled tokens. 0: the session is masked and left out of statistics.
+        turns: (m,) number of turns.
+    """
+
+    ids: Tensor
+    group: Tensor
+    totals: Tensor
+    rows: Tensor
+    turns: Tensor
+
+    @property
+    def alive(self) -> Tensor:
+        """(m,) bool: the session has sampled tokens."""
+        return self.rows > 0
+
+    @property
+    def num_groups(self) -> int:
+        """One more than the largest group number."""
+        return int(self.group.max()) + 1
+
+    def spread(self, scores: Tensor, tokens: SampledTokens, weight: RowWeight = RowWeight.NONE) -> Tensor:
+        """Give a number a session (m,) to all of its tokens, (n,)."""
+        if weight == RowWeight.INVERSE:
+            scores = scores / self.rows.clamp(min=1)
+        return scores[tokens.session]
+
+
+def turn_table(inputs: AdvantageInputs, tokens: SampledTokens) -> TurnTable:
+    """List the turns of the sampled tokens; a turn that scored 0 keeps its place."""
+    same = tokens.same_turn
+    last = (~same).nonzero().squeeze(1)
+    first = torch.cat([torch.zeros_like(last[:1]), last[:-1] + 1])
+    session = tokens.session[last]
+    number = torch.arange(len(last), device=last.device)
+    begins = torch.ones_like(session, dtype=torch.bool)
+    begins[1:] = session[1:] != session[:-1]
+    start = torch.cummax(number * begins, 0).values if len(last) else number
+    rewards = torch.zeros(len(last), dtype=torch.float64, device=last.device)
+    rewards = rewards.index_add(0, tokens.turn, tokens.gather(inputs.token_rewards))
+    return TurnTable(first=first, last=last, session=session, ordinal=number - start, rewards=rewards)
+
+
+def session_table(inputs: AdvantageInputs, tokens: SampledTokens) -> SessionTable:
+    """Sum up the sessions of a batch, whatever the number and the order of their rows."""
+    ids, index = torch.unique(inputs.session, return_inverse=True)
+    _, group = torch.unique(inputs.group, return_inverse=True)
+    active = (inputs.mask & inputs.valid[:, None]).any(1)
+    totals = torch.zeros(len(ids), dtype=torch.float64, device=ids.device)
+    session_of_turn = tokens.session[~tokens.same_turn]
+    return SessionTable(
+        ids=ids,
+        group=torch.zeros_like(index[: len(ids)]).scatter(0, index, group),
+        totals=totals.index_add(0, tokens.session, tokens.gather(inputs.token_rewards)),
+        rows=torch.bincount(index[active], minlength=len(ids)),
+        turns=torch.bincount(session_of_turn, minlength=len(ids)),
+    )

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from docagent_rl.advantages.groups import Std, cell_mean, cell_std, centre, equal_cells
+
+X = torch.tensor([1.0, 2.0, 6.0, 5.0]).double()
+CELL = torch.tensor([0, 0, 0, 2])
+
+
+def test_statistics_by_hand() -> None:
+    assert cell_mean(X, CELL, 3).tolist() == [3.0, 0.0, 5.0]
+    assert cell_std(X, CELL, 3, Std.BIASED).tolist() == pytest.approx([math.sqrt(14 / 3), 0, 0])
+    assert cell_std(X, CELL, 3, Std.UNBIASED).tolist() == pytest.approx([math.sqrt(7), 0, 0])
+    assert cell_std(X, CELL, 3, Std.NONE).tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize(("size", "ratio"), [(2, 1.414), (4, 1.155), (8, 1.069), (16, 1.033)])
+def test_unbiased_over_biased(size: int, ratio: float) -> None:
+    x, cell = torch.arange(size).double(), torch.zeros(size, dtype=torch.long)
+    found = cell_std(x, cell, 1, Std.UNBIASED) / cell_std(x, cell, 1, Std.BIASED)
+    assert float(found) == pytest.approx(ratio, abs=5e-4)
+
+
+def test_centre_and_leave_one_out() -> None:
+    assert centre(X, CELL, 3, loo=False, tol=1e-6).tolist() == [-2.0, -1.0, 3.0, 0.0]
+    assert centre(X, CELL, 3, loo=True, tol=1e-6).tolist() == pytest.approx([-3.0, -1.5, 4.5, 0.0])
+
+
+def test_equal_up_to_rounding() -> None:
+    x = torch.tensor([0.1 + 0.2, 0.3, 0.3, 0.5], dtype=torch.float64)
+    cell = torch.tensor([0, 0, 1, 1])
+    assert equal_cells(x, cell, 2, 1e-6).tolist() == [True, False]
+    assert equal_cells(x, cell, 2, 0.0).tolist() == [False, False]
+    assert centre(x, cell, 2, loo=False, tol=1e-6)[:2].tolist() == [0.0, 0.0]

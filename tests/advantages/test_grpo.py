@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.advantages.groups import Singleton, Std
+from docagent_rl.advantages.grpo import grpo, outcome_advantages
+from docagent_rl.advantages.sessions import RowWeight
+from docagent_rl.errors import UserError
+from tests.advantages import references
+from tests.advantages.batches import (
+    Shape,
+    batch,
+    build,
+    checked,
+    from_turn_rewards,
+    noise_off_tokens,
+    shapes,
+    take_rows,
+)
+
+E3 = torch.tensor([1.6, 0.4, 1.0, 0.0])
+stds = st.sampled_from(Std)
+
+
+@pytest.mark.parametrize(
+    ("std", "want"),
+    [
+        (Std.NONE, [0.85, -0.35, 0.25, -0.75]),
+        (Std.BIASED, [1.4021, -0.5774, 0.4124, -1.2372]),
+        (Std.UNBIASED, [1.2143, -0.5, 0.3571, -1.0714]),
+    ],
+)
+def test_e3(std: Std, want: list[float]) -> None:
+    found = outcome_advantages(E3, torch.zeros(4, dtype=torch.long), std=std)
+    assert found.tolist() == pytest.approx(want, abs=1e-4)
+
+
+def test_leave_one_out_by_hand() -> None:
+    found = outcome_advantages(E3, torch.zeros(4, dtype=torch.long), std=Std.NONE, loo=True)
+    assert float(found[0]) == pytest.approx(1.6 - (0.4 + 1.0 + 0.0) / 3, abs=1e-6)
+
+
+@checked
+@given(shapes(), stds, st.booleans())
+def test_equals_the_slow_version(shape: Shape, std: Std, loo: bool) -> None:
+    inputs = build(shape)
+    found = grpo(inputs, std=std, loo=loo)
+    torch.testing.assert_close(
+        found.advantages, references.grpo(inputs, std.value, loo), atol=1e-7, rtol=1e-6
+    )
+    assert torch.equal(grpo(noise_off_tokens(inputs), std=std, loo=loo).advantages, found.advantages)
+
+
+@checked
+@given(shapes(), stds)
+def test_order_of_rows_and_ids_do_not_matter(shape: Shape, std: Std) -> None:
+    inputs = build(shape)
+    found = grpo(inputs, std=std)
+    order = torch.randperm(len(inputs.row), generator=torch.Generator().manual_seed(shape.seed))
+    moved = take_rows(inputs, order, session=1000 - inputs.session[order], group=50 - inputs.group[order])
+    torch.testing.assert_close(grpo(moved, std=std).advantages, found.advantages[order])
+
+
+def test_equals_verl_on_one_row_sessions() -> None:
+    from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage
+
+    inputs = from_turn_rewards([[1.0, 0.5], [0.25], [2.0], [0.0, 0.5, 1.0], [3.0]], group=[0, 0, 0, 1, 1])
+    for by_std in (True, False):
+        want, _ = compute_grpo_outcome_advantage(
+            inputs.token_rewards, inputs.mask.double(), inputs.group.numpy(), norm_adv_by_std_in_grpo=by_std
+        )
+        found = grpo(inputs, std=Std.UNBIASED if by_std else Std.NONE)
+        torch.testing.assert_close(found.advantages, want, atol=1e-6, rtol=1e-5)
+
+
+def test_equal_rewards_give_exact_zeros() -> None:
+    inputs = from_turn_rewards([[0.1, 0.2], [0.3], [0.3]])
+    found = grpo(inputs)
+    assert not found.advantages.any()
+    assert found.metrics == {"grpo/singleton_groups": 0.0, "grpo/equal_groups": 1.0}
+    assert grpo(inputs, tol=0.0).advantages.any()
+
+
+def test_groups_of_one() -> None:
+    inputs = from_turn_rewards([[2.0], [1.0], [3.0]], group=[0, 1, 1])
+    assert float(grpo(inputs).advantages[0, 0]) == 0.0
+    assert grpo(inputs).metrics["grpo/singleton_groups"] == 0.5
+    raw = grpo(inputs, singleton=Singleton.RAW, std=Std.NONE).advantages[:, 0].tolist()
+    assert raw == [2.0, -1.0, 1.0]
+    with pytest.raises(UserError, match="1 group"):
+        grpo(inputs, singleton=Singleton.ERROR)
+
+
+def test_masked_sessions_and_copies_do_not_count() -> None:
+    inputs = batch(
+        turns=[[0, -1], [0, -1], [-1, -1], [0, -1], [0, -1]],
+        rewards=[[1.0, 0], [3.0, 0], [100.0, 0], [50.0, 0], [3.0, 0]],
+        session=[0, 1, 2, 3, 1],
+        valid=torch.tensor([1, 1, 1, 0, 0]),
+    )
+    found = grpo(inputs, std=Std.NONE).advantages
+    assert found.tolist() == [[-1.0, 0], [1.0, 0], [0, 0], [0, 0], [1.0, 0]]
+
+
+def test_a_session_counts_once_however_many_rows_it_has() -> None:
+    inputs = batch(
+        turns=[[0], [0], [0], [0]],
+        rewards=[[1.0], [1.0], [4.0], [0.0]],
+        session=[0, 0, 0, 1],
+        row=[0, 1, 2, 0],
+    )
+    found = grpo(inputs, std=Std.NONE)
+    assert found.advantages.squeeze(1).tolist() == [3.0, 3.0, 3.0, -3.0]
+    assert found.returns.squeeze(1).tolist() == [6.0, 6.0, 6.0, 0.0]
+    weighed = grpo(inputs, std=Std.NONE, row_weight=RowWeight.INVERSE)
+    assert weighed.advantages.squeeze(1).tolist() == [1.0, 1.0, 1.0, -3.0]
+
+
+def test_bfloat16_rewards() -> None:
+    inputs = from_turn_rewards([[1.0], [0.5], [0.25]])
+    half = replace(inputs, token_rewards=inputs.token_rewards.bfloat16())
+    found = grpo(half).advantages
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, grpo(inputs).advantages.float())
+
+
+def test_nothing_sampled() -> None:
+    assert grpo(batch(turns=[[-1]], rewards=[[1.0]])).advantages.tolist() == [[0.0]]

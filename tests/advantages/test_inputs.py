@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from docagent_rl.advantages.compress import compress
+from docagent_rl.advantages.inputs import AdvantageInputs, Discounts, originals
+from docagent_rl.errors import UserError
+from tests.advantages.batches import batch
+
+
+def small(**changes: object) -> AdvantageInputs:
+    inputs = batch(
+        turns=[[0, -1, 1], [0, 0, -1]],
+        rewards=[[0.0, 0, 1], [0, 2, 0]],
+        values=[[0.0, 0, 0], [0, 0, 0]],
+        session=[5, 6],
+        group=[1, 1],
+    )
+    return replace(inputs, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"token_rewards": torch.zeros(6)}, "token_rewards has shape"),
+        ({"token_rewards": torch.zeros(2, 3, dtype=torch.long)}, "token_rewards is torch.int64"),
+        ({"values": torch.zeros(2, 4)}, "values has shape"),
+        ({"mask": torch.ones(3, 3)}, "mask has shape"),
+        ({"session": torch.tensor([1])}, "session has shape"),
+        ({"group": torch.tensor([1.0, 2.0])}, "group is torch.float32"),
+        ({"embeddings": torch.zeros(3, 4)}, "2 sessions"),
+        ({"mask": torch.ones(2, 3)}, "turn_index is negative"),
+        ({"session": torch.tensor([5, 5]), "valid": torch.ones(2)}, "given twice"),
+        (
+            {"session": torch.tensor([5, 5]), "row": torch.tensor([0, 1]), "group": torch.tensor([1, 2])},
+            "group",
+        ),
+        ({"values": torch.full((2, 3), float("nan"))}, "values is not finite"),
+        ({"token_rewards": torch.full((2, 3), float("inf"))}, "token_rewards is not finite"),
+    ],
+)
+def test_bad_input_names_the_field(changes: dict, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        small(**changes)
+
+
+def test_a_reward_of_a_turn_without_sampled_tokens_is_an_error() -> None:
+    lost = torch.tensor([[1, 0, 0], [1, 1, 0]])
+    with pytest.raises(UserError, match="turn 1 at position 2"):
+        small(mask=lost)
+    # a session that is masked altogether is left out with its rewards
+    assert not small(mask=torch.tensor([[0, 0, 0], [1, 1, 0]])).mask[0].any()
+    # and a turn without tokens and without reward is dropped
+    quiet = small(mask=lost, token_rewards=torch.tensor([[1.0, 0, 0], [0, 2, 0]]))
+    assert compress(quiet).turn.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("name", ["gamma_token", "lam_token", "gamma_turn", "lam_turn"])
+@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
+def test_discounts_are_checked(name: str, value: float) -> None:
+    with pytest.raises(UserError, match=name):
+        Discounts(**{name: value})
+
+
+def test_the_first_of_equal_rows_counts_by_default() -> None:
+    inputs = small(session=torch.tensor([5, 5]), valid=None)
+    assert inputs.valid.tolist() == [True, False]
+
+
+def test_originals() -> None:
+    session, row = torch.tensor([1, 1, 2, 1, 2]), torch.tensor([0, 1, 0, 1, 1])
+    assert originals(session, row).tolist() == [0, 1, 2, 1, 4]
+    valid = torch.tensor([True, False, False, True, True])
+    assert originals(session, row, valid).tolist() == [0, 3, -1, 3, 4]

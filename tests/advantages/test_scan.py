@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.advantages.scan import lambda_returns, reverse_scan
+from tests.advantages import references
+from tests.advantages.batches import checked
+
+
+@checked
+@given(st.integers(0, 70), st.integers(0, 1000), st.sampled_from([0.0, 0.5, 1.0]))
+def test_scan_solves_the_recurrence(n: int, seed: int, cut: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    terms = torch.randn(3, n, generator=generator, dtype=torch.float64)
+    factors = 2 * torch.rand(3, n, generator=generator, dtype=torch.float64) - 1
+    factors = factors * (torch.rand(3, n, generator=generator) > cut)
+    before = terms.clone(), factors.clone()
+    found = reverse_scan(terms, factors)
+    for line in range(3):
+        x = 0.0
+        for k in reversed(range(n)):
+            x = float(terms[line, k]) + float(factors[line, k]) * x
+            assert abs(float(found[line, k]) - x) < 1e-10
+    assert torch.equal(terms, before[0])
+    assert torch.equal(factors, before[1])
+
+
+def test_small_factors_over_many_steps_do_not_overflow() -> None:
+    n, factor = 19_000, 0.99 * 0.95
+    found = reverse_scan(torch.ones(n, dtype=torch.float64), torch.full((n,), factor, dtype=torch.float64))
+    assert abs(float(found[0]) - 1 / (1 - factor)) < 1e-9
+    assert float(found[-1]) == 1.0
+
+
+def test_integers_stay_exact_at_factor_one() -> None:
+    terms = torch.randint(-5, 6, (19_000,), generator=torch.Generator().manual_seed(0)).double()
+    found = reverse_scan(terms, torch.ones_like(terms))
+    assert torch.equal(found, terms.flip(0).cumsum(0).flip(0))
+
+
+@checked
+@given(st.lists(st.integers(1, 9), max_size=5), st.floats(0, 1), st.floats(0, 1), st.integers(0, 1000))
+def test_lambda_returns_are_gae_plus_values(sizes: list[int], gamma: float, lam: float, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    n = sum(sizes)
+    rewards, values = torch.randn(2, n, generator=generator, dtype=torch.float64)
+    linked = torch.ones(n, dtype=torch.bool)
+    linked[torch.tensor(sizes, dtype=torch.long).cumsum(0) - 1] = False
+    found = lambda_returns(rewards, values, linked, gamma, lam)
+    at = 0
+    for size in sizes:
+        r, v = rewards[at : at + size].tolist(), values[at : at + size].tolist()
+        slow = torch.tensor(references.gae(r, v, gamma, lam), dtype=torch.float64) + values[at : at + size]
+        torch.testing.assert_close(found[at : at + size], slow)
+        at += size
+
+
+def test_values_cancel_exactly_at_lambda_one() -> None:
+    rewards, linked = torch.tensor([0.5, 0.25, 3.0]).double(), torch.tensor([True, True, False])
+    junk = torch.tensor([1e15, -3e14, 7e15]).double()
+    assert lambda_returns(rewards, junk, linked, 1.0, 1.0).tolist() == [3.75, 3.25, 3.0]

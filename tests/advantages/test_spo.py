@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.advantages.groups import Singleton, Std
+from docagent_rl.advantages.grpo import grpo, outcome_advantages
+from docagent_rl.advantages.similarity import Negatives, SelfWeight
+from docagent_rl.advantages.spo import SpoStd, similarity_advantages, spo
+from docagent_rl.errors import UserError
+from tests.advantages import references
+from tests.advantages.batches import (
+    Shape,
+    batch,
+    build,
+    checked,
+    from_turn_rewards,
+    noise_off_tokens,
+    shapes,
+    take_rows,
+)
+
+R = torch.tensor([1.6, 0.4, 1.0, 0.0])
+ONE_GROUP = torch.zeros(4, dtype=torch.long)
+COSINES = torch.tensor([[1, 0.9, 0.3, -0.2], [0.9, 1, 0.4, -0.1], [0.3, 0.4, 1, 0.5], [-0.2, -0.1, 0.5, 1]])
+E3 = torch.linalg.cholesky(COSINES.double())
+kinds = st.sampled_from([Negatives.CLAMP, Negatives.AFFINE, Negatives.SOFTMAX])
+
+
+@pytest.mark.parametrize(
+    ("options", "want"),
+    [
+        ({}, [0.5727, -0.5739, 0.2545, -0.3333]),
+        ({"self_weight": SelfWeight.LOO}, [1.05, -1.0154, 0.4667, -1.0]),
+        ({"std": SpoStd.WEIGHTED}, [1.0284, -1.0536, 0.4836, -0.7071]),
+        ({"negatives": Negatives.AFFINE}, [0.7233, -0.4452, 0.2516, -0.6038]),
+        ({"negatives": Negatives.SOFTMAX, "temperature": 0.2}, [0.45749, -0.45536, 0.08075, -0.08055]),
+        ({"negatives": Negatives.RAW}, [0.47, -0.6182, 0.2545, -0.1167]),
+    ],
+)
+def test_e3(options: dict, want: list[float]) -> None:
+    found = similarity_advantages(R, ONE_GROUP, E3, **options)
+    assert found.tolist() == pytest.approx(want, abs=1e-4)
+
+
+def test_e3_does_not_sum_to_zero() -> None:
+    inputs = from_turn_rewards([[1.6], [0.4], [1.0], [0.0]], embeddings=E3)
+    found = spo(inputs)
+    assert float(found.advantages.sum()) == pytest.approx(-0.08, abs=1e-4)
+    assert found.metrics["spo/net_push"] == pytest.approx(-0.02, abs=1e-4)
+    assert found.metrics["spo/unusable_embeddings"] == 0.0
+
+
+@checked
+@given(shapes(), kinds, st.sampled_from(SelfWeight), st.sampled_from(SpoStd))
+def test_equals_the_slow_version(
+    shape: Shape, negatives: Negatives, self_weight: SelfWeight, std: SpoStd
+) -> None:
+    inputs = build(shape)
+    options = {"negatives": negatives, "self_weight": self_weight, "temperature": 0.2}
+    found = spo(inputs, std=std, **options)
+    want = references.spo(inputs, negatives.value, self_weight == SelfWeight.LOO, std.value)
+    # cosines are float32, and a small spread magnifies their rounding
+    torch.testing.assert_close(found.advantages, want, atol=2e-3 if std != SpoStd.NONE else 1e-4, rtol=1e-3)
+    assert torch.equal(spo(noise_off_tokens(inputs), std=std, **options).advantages, found.advantages)
+
+
+@checked
+@given(shapes(), kinds)
+def test_order_of_rows_and_sessions_does_not_matter(shape: Shape, negatives: Negatives) -> None:
+    inputs = build(shape)
+    found = spo(inputs, negatives=negatives, temperature=0.2)
+    order = torch.randperm(len(inputs.row), generator=torch.Generator().manual_seed(shape.seed))
+    moved = take_rows(
+        inputs, order, session=1000 - inputs.session[order], embeddings=inputs.embeddings.flip(0)
+    )
+    moved_advantages = spo(moved, negatives=negatives, temperature=0.2).advantages
+    torch.testing.assert_close(moved_advantages, found.advantages[order], atol=1e-5, rtol=1e-5)
+
+
+@checked
+@given(shapes(), st.sampled_from(Negatives), st.sampled_from(SelfWeight))
+def test_equal_embeddings_are_grpo_with_a_mean(
+    shape: Shape, negatives: Negatives, self_weight: SelfWeight
+) -> None:
+    inputs = build(shape)
+    same = torch.tensor([0.3, -1.0, 2.0]).repeat(len(shape.sessions), 1)
+    found = spo(
+        replace(inputs, embeddings=same), negatives=negatives, self_weight=self_weight, temperature=0.5
+    )
+    want = grpo(inputs, std=Std.NONE, loo=self_weight == SelfWeight.LOO)
+    torch.testing.assert_close(found.advantages, want.advantages, atol=1e-5, rtol=1e-5)
+
+
+def test_group_std_of_equal_embeddings_is_grpo_with_biased_std() -> None:
+    want = outcome_advantages(R, ONE_GROUP, std=Std.BIASED)
+    for std in (SpoStd.GROUP, SpoStd.WEIGHTED):
+        found = similarity_advantages(R, ONE_GROUP, torch.ones(4, 2), std=std)
+        torch.testing.assert_close(found, want, atol=1e-5, rtol=1e-5)
+
+
+def test_two_sessions_alike_differ_by_their_rewards() -> None:
+    found = similarity_advantages(R, ONE_GROUP, torch.tensor([[1.0, 0], [1, 0], [1, 1], [0, 1]]))
+    assert float(found[0] - found[1]) == pytest.approx(1.2, abs=1e-6)
+
+
+def test_a_session_unlike_all_others_gets_nothing_unless_left_out() -> None:
+    vectors = torch.eye(4)
+    assert not similarity_advantages(R, ONE_GROUP, vectors).any()
+    assert not similarity_advantages(R, ONE_GROUP, vectors, std=SpoStd.WEIGHTED).any()
+    loo = similarity_advantages(R, ONE_GROUP, vectors, self_weight=SelfWeight.LOO)
+    torch.testing.assert_close(loo, outcome_advantages(R, ONE_GROUP, std=Std.NONE, loo=True))
+
+
+def test_weighted_std_stays_finite_where_the_others_agree() -> None:
+    rewards = torch.tensor([1.0, 0.0, 0.0, 0.0])
+    options = {"self_weight": SelfWeight.LOO, "std": SpoStd.WEIGHTED}
+    found = similarity_advantages(rewards, ONE_GROUP, torch.ones(4, 2), **options)
+    assert float(found[0]) == pytest.approx(1 / (3 / 16) ** 0.5, abs=1e-4)
+
+
+def test_equal_rewards_give_exact_zeros() -> None:
+    rewards = torch.tensor([0.3, 0.1 + 0.2, 0.3, 0.3], dtype=torch.float64)
+    for std in SpoStd:
+        assert not similarity_advantages(rewards, ONE_GROUP, E3, std=std).any()
+
+
+def test_groups_of_one() -> None:
+    inputs = from_turn_rewards([[2.0], [1.0], [3.0]], group=[0, 1, 1], embeddings=torch.ones(3, 2))
+    for self_weight in SelfWeight:
+        assert float(spo(inputs, self_weight=self_weight).advantages[0, 0]) == 0.0
+    assert float(spo(inputs, singleton=Singleton.RAW).advantages[0, 0]) == 2.0
+    with pytest.raises(UserError, match="1 group"):
+        spo(inputs, singleton=Singleton.ERROR)
+
+
+def test_masked_sessions_keep_their_place_among_the_embeddings() -> None:
+    vectors = torch.tensor([[1.0, 0], [5.0, 5.0], [1.0, 0], [1.0, 0]])
+    inputs = batch(turns=[[0], [-1], [0], [0]], rewards=[[1.0], [90.0], [3.0], [5.0]], embeddings=vectors)
+    assert spo(inputs).advantages.squeeze(1).tolist() == pytest.approx([-2.0, 0.0, 0.0, 2.0])
+
+
+def test_bad_requests() -> None:
+    with pytest.raises(UserError, match="embeddings is missing"):
+        spo(from_turn_rewards([[1.0]]))
+    with pytest.raises(UserError, match="std=weighted"):
+        similarity_advantages(R, ONE_GROUP, E3, std=SpoStd.WEIGHTED, negatives=Negatives.RAW)
+
+
+def test_nothing_sampled() -> None:
+    inputs = batch(turns=[[-1]], rewards=[[1.0]], embeddings=torch.ones(1, 2))
+    assert spo(inputs).advantages.tolist() == [[0.0]]
+
+
+def test_bfloat16_embeddings() -> None:
+    found = similarity_advantages(R.bfloat16(), ONE_GROUP, E3.bfloat16())
+    assert found.tolist() == pytest.approx([0.5727, -0.5739, 0.2545, -0.3333], abs=2e-2)

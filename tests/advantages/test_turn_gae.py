@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.advantages.inputs import AdvantageInputs, Discounts
+from docagent_rl.advantages.turn_gae import Anchor, turn_gae
+from docagent_rl.errors import UserError
+from tests.advantages import references
+from tests.advantages.batches import (
+    Shape,
+    batch,
+    build,
+    checked,
+    discounts,
+    noise_off_tokens,
+    shapes,
+    take_rows,
+)
+
+anchors = st.sampled_from(Anchor)
+
+
+def e2(**d: float) -> AdvantageInputs:
+    return batch(
+        turns=[[0, 0, -1, -1, 1, 1, 1, -1, 2, 2]],
+        values=[[1.2, 1.5, 9, 9, 1.0, 1.4, 1.6, 9, 2.0, 2.4]],
+        rewards=[[0, 0.5, 0, 0, 0, -0.06, 0.2, 0, 0, 3.0]],
+        discounts=Discounts(**({"gamma_turn": 0.9} | d)),
+    )
+
+
+def advantages(inputs: AdvantageInputs, **options: object) -> list[float]:
+    return turn_gae(inputs, **options).advantages[inputs.mask].tolist()
+
+
+@pytest.mark.parametrize("anchor", Anchor)
+def test_e2_lambda_one(anchor: Anchor) -> None:
+    want = [1.91, 1.61, 1.84, 1.44, 1.30, 1.00, 0.60]
+    assert advantages(e2(), anchor=anchor, whiten=False) == pytest.approx(want, abs=1e-4)
+    returns = turn_gae(e2(), anchor=anchor).returns[e2().mask].tolist()
+    assert returns == pytest.approx([3.11, 3.11, 2.84, 2.84, 2.90, 3.00, 3.00], abs=1e-4)
+    white = [1.1229, 0.4804, 0.9730, 0.1163, -0.1836, -0.8261, -1.6828]
+    assert advantages(e2(), anchor=anchor) == pytest.approx(white, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("anchor", "want"),
+    [
+        (Anchor.END, [1.2035, 0.9035, 1.57, 1.17, 1.03, 1.00, 0.60]),
+        (Anchor.START, [0.8525, 0.5525, 1.39, 0.99, 0.85, 1.00, 0.60]),
+    ],
+)
+def test_e2_lambda_half(anchor: Anchor, want: list[float]) -> None:
+    assert advantages(e2(lam_turn=0.5), anchor=anchor, whiten=False) == pytest.approx(want, abs=1e-4)
+
+
+def test_e2_token_discounts() -> None:
+    want = [0.9975, 0.9035, 1.1343, 0.9407, 1.0300, 0.7930, 0.6000]
+    inputs = e2(lam_turn=0.5, gamma_token=0.95, lam_token=0.9)
+    assert advantages(inputs, whiten=False) == pytest.approx(want, abs=1e-4)
+
+
+def test_e2_broadcast() -> None:
+    end = advantages(e2(), broadcast=True, i_know=True, whiten=False)
+    assert end == pytest.approx([1.61, 1.61, 1.30, 1.30, 1.30, 0.60, 0.60], abs=1e-4)
+    found = turn_gae(e2(), anchor=Anchor.START, broadcast=True, whiten=False)
+    start = found.advantages[e2().mask].tolist()
+    assert start == pytest.approx([1.91, 1.91, 1.90, 1.90, 1.90, 1.00, 1.00], abs=1e-4)
+    assert found.value_mask.nonzero()[:, 1].tolist() == [0, 4, 8]
+    assert found.returns[found.value_mask].tolist() == pytest.approx([3.11, 2.90, 3.00], abs=1e-4)
+
+
+def test_broadcast_with_the_end_anchor_is_refused() -> None:
+    with pytest.raises(UserError, match="anchor=start"):
+        turn_gae(e2(), broadcast=True)
+
+
+@checked
+@given(shapes(), discounts, anchors, st.booleans())
+def test_equals_the_slow_version(shape: Shape, d: Discounts, anchor: Anchor, broadcast: bool) -> None:
+    inputs = build(shape, d)
+    slow, returns = references.turn_gae(inputs, anchor.value, broadcast)
+    options = {"anchor": anchor, "broadcast": broadcast, "i_know": True}
+    found = turn_gae(inputs, **options, whiten=False)
+    torch.testing.assert_close(found.advantages, slow)
+    torch.testing.assert_close(found.returns, returns)
+    white = references.whitened(slow, inputs.mask)
+    torch.testing.assert_close(turn_gae(inputs, **options).advantages, white, atol=1e-6, rtol=1e-6)
+
+
+@checked
+@given(shapes(), discounts, anchors)
+def test_observations_and_order_of_rows_do_not_matter(shape: Shape, d: Discounts, anchor: Anchor) -> None:
+    inputs = build(shape, d)
+    found = turn_gae(inputs, anchor=anchor)
+    assert torch.equal(turn_gae(noise_off_tokens(inputs), anchor=anchor).advantages, found.advantages)
+    order = torch.randperm(len(inputs.row), generator=torch.Generator().manual_seed(shape.seed))
+    moved = turn_gae(take_rows(inputs, order), anchor=anchor)
+    torch.testing.assert_close(moved.advantages, found.advantages[order])
+    torch.testing.assert_close(moved.returns, found.returns[order])
+
+
+def test_a_turn_that_scores_nothing_keeps_its_place() -> None:
+    inputs = batch(
+        turns=[[0, -1, 1, 1, -1, 2]],
+        rewards=[[0.0, 0, 0, 0.0, 0, 4.0]],
+        values=[[0.0, 0, 0, 0, 0, 0]],
+        discounts=Discounts(gamma_turn=0.5),
+    )
+    assert turn_gae(inputs).returns.tolist() == [[1.0, 0, 2.0, 2.0, 0, 4.0]]
+
+
+def test_query_penalties_stay_in_their_turn() -> None:
+    plain = e2(lam_turn=0.5, lam_token=0.9)
+    harsher = plain.token_rewards.clone()
+    harsher[0, 5] = -5.0
+    found = turn_gae(replace(plain, token_rewards=harsher), whiten=False).advantages
+    before = turn_gae(plain, whiten=False).advantages
+    changed = (found != before).nonzero()[:, 1].tolist()
+    assert changed == [4, 5]
+
+
+def test_a_long_row() -> None:
+    generator = torch.Generator().manual_seed(0)
+    turn_index = torch.full((4, 19_000), -1)
+    for k in range(6):
+        turn_index[:, 3000 * k : 3000 * k + 180] = k
+    turn_index[3] = 0
+    inputs = AdvantageInputs(
+        token_rewards=torch.randn(4, 19_000, generator=generator),
+        values=torch.randn(4, 19_000, generator=generator),
+        mask=turn_index >= 0,
+        turn_index=turn_index,
+        session=torch.arange(4),
+        row=torch.zeros(4, dtype=torch.long),
+        group=torch.zeros(4, dtype=torch.long),
+        discounts=Discounts(0.99, 0.95, 0.9, 0.9),
+    )
+    found = turn_gae(inputs)
+    assert torch.isfinite(found.advantages).all()
+    assert float(found.advantages[inputs.mask].double().mean()) == pytest.approx(0.0, abs=1e-6)
+    # the last two tokens of the row that is one turn, by hand
+    r, v = inputs.token_rewards[3].double(), inputs.values[3].double()
+    last = float(r[-1])
+    before = float(r[-2]) + 0.99 * (0.05 * float(v[-1]) + 0.95 * last)
+    assert found.returns[3, -2:].tolist() == pytest.approx([before, last], abs=1e-5)

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.advantages.group_turns import IndexMean
+from docagent_rl.advantages.groups import Singleton, Std
+from docagent_rl.advantages.grpo import grpo
+from docagent_rl.advantages.turn_grpo import TurnBaseline, turn_grpo
+from docagent_rl.errors import UserError
+from tests.advantages import references
+from tests.advantages.batches import (
+    Shape,
+    batch,
+    build,
+    checked,
+    from_turn_rewards,
+    noise_off_tokens,
+    shapes,
+    take_rows,
+)
+
+E4 = from_turn_rewards([[0.6], [0.2, 1.0], [0.0, 0.4, 0.9], [0.6, 0.0], [0.9]])
+BIASED = [TurnBaseline.INDEX_SUFFIX, TurnBaseline.INDEX_BROADCAST, TurnBaseline.MYOPIC]
+baselines = st.sampled_from(TurnBaseline)
+
+
+def quietly(inputs: object, **options: object) -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return turn_grpo(inputs, **options).advantages
+
+
+@pytest.mark.parametrize(
+    ("options", "want"),
+    [
+        ({}, [-0.32, 0.28, 0.38, -0.32, -0.02]),
+        ({"baseline": TurnBaseline.FIXED_HORIZON}, [-0.32, 0.28, 0.38, -0.32, -0.02]),
+        ({"baseline": TurnBaseline.INDEX_SUFFIX}, [0.14, 0.2733, -0.5267, -0.3267, 0.44]),
+        (
+            {"baseline": TurnBaseline.INDEX_SUFFIX, "index_mean": IndexMean.PADDED},
+            [0.14, 0.46, 0.38, -0.14, 0.44],
+        ),
+        ({"baseline": TurnBaseline.MYOPIC}, [0.14, -0.26, -0.46, 0.14, 0.44]),
+    ],
+)
+def test_e4_first_turns(options: dict, want: list[float]) -> None:
+    assert quietly(E4, **options)[:, 0].tolist() == pytest.approx(want, abs=1e-4)
+
+
+def test_later_turns_by_hand() -> None:
+    second = quietly(E4)[:, 2].tolist()
+    # returns from turn 2 on: 1.0, 1.3, 0.0
+    assert second == pytest.approx([0, 1.0 - 2.3 / 3, 1.3 - 2.3 / 3, -2.3 / 3, 0])
+    assert float(quietly(E4)[2, 4]) == 0.0
+    fixed = quietly(E4, baseline=TurnBaseline.FIXED_HORIZON)
+    assert fixed[:, 2].tolist() == pytest.approx([0, 1.0 - 0.46, 1.3 - 0.46, -0.46, 0])
+
+
+def test_broadcast_gives_all_turns_the_suffix_of_the_first() -> None:
+    suffix = quietly(E4, baseline=TurnBaseline.INDEX_SUFFIX)
+    broadcast = quietly(E4, baseline=TurnBaseline.INDEX_BROADCAST)
+    torch.testing.assert_close(broadcast, suffix[:, :1] * E4.mask)
+
+
+@checked
+@given(shapes(), baselines, st.sampled_from(IndexMean), st.sampled_from(Std), st.booleans())
+def test_equals_the_slow_version(
+    shape: Shape, baseline: TurnBaseline, mean: IndexMean, std: Std, loo: bool
+) -> None:
+    inputs = build(shape)
+    options = {"baseline": baseline, "index_mean": mean, "std": std, "loo": loo}
+    found = quietly(inputs, **options)
+    want = references.turn_grpo(inputs, baseline.value, mean == IndexMean.PADDED, std.value, loo)
+    torch.testing.assert_close(found, want, atol=1e-7, rtol=1e-6)
+    assert torch.equal(quietly(noise_off_tokens(inputs), **options), found)
+
+
+@checked
+@given(shapes(), baselines)
+def test_order_of_rows_and_ids_do_not_matter(shape: Shape, baseline: TurnBaseline) -> None:
+    inputs = build(shape)
+    order = torch.randperm(len(inputs.row), generator=torch.Generator().manual_seed(shape.seed))
+    moved = take_rows(inputs, order, session=1000 - inputs.session[order])
+    found = quietly(inputs, baseline=baseline)
+    torch.testing.assert_close(quietly(moved, baseline=baseline), found[order])
+
+
+@checked
+@given(st.lists(st.lists(st.floats(-2, 2), min_size=1, max_size=4), min_size=2, max_size=6))
+def test_the_first_turn_of_fixed_horizon_is_grpo_on_the_total(sessions: list[list[float]]) -> None:
+    inputs = from_turn_rewards(sessions)
+    for baseline in (TurnBaseline.FIXED_HORIZON, TurnBaseline.RTG_CENTERED):
+        for loo in (False, True):
+            found = quietly(inputs, baseline=baseline, loo=loo)[:, 0]
+            want = grpo(inputs, std=Std.NONE, loo=loo).advantages[:, 0]
+            torch.testing.assert_close(found, want, atol=3e-6, rtol=1e-6)
+
+
+@checked
+@given(shapes(max_rows=1))
+def test_one_turn_everywhere_is_grpo(shape: Shape) -> None:
+    single = Shape([[row[:1] for row in rows] for rows in shape.sessions], shape.groups, shape.seed)
+    inputs = build(single)
+    want = grpo(inputs, std=Std.NONE).advantages
+    for baseline in TurnBaseline:
+        torch.testing.assert_close(quietly(inputs, baseline=baseline), want)
+
+
+@pytest.mark.parametrize("baseline", BIASED)
+def test_biased_forms_warn(baseline: TurnBaseline) -> None:
+    with pytest.warns(UserWarning, match="rtg_centered"):
+        turn_grpo(E4, baseline=baseline)
+
+
+@pytest.mark.parametrize("baseline", [TurnBaseline.RTG_CENTERED, TurnBaseline.FIXED_HORIZON])
+def test_the_others_do_not(baseline: TurnBaseline) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        turn_grpo(E4, baseline=baseline)
+
+
+def test_one_std_a_group() -> None:
+    spread = torch.tensor([0.6, 1.2, 1.3, 0.6, 0.9]).double().std(unbiased=False)
+    found = quietly(E4, std=Std.BIASED)
+    torch.testing.assert_close(found, quietly(E4) / (spread + 1e-6))
+    equal = from_turn_rewards([[1.0, 0.0], [0.0, 1.0]])
+    assert quietly(equal).any()
+    assert not quietly(equal, std=Std.BIASED).any()
+
+
+def test_turns_are_chained_across_rows() -> None:
+    inputs = batch(
+        turns=[[0, -1], [0, 1], [0, -1]],
+        rewards=[[4.0, 0], [1.0, 2.0], [0.0, 0]],
+        session=[0, 1, 0],
+        row=[0, 0, 1],
+    )
+    # returns-to-go: session 0 has (4, 0), session 1 has (3, 2)
+    assert quietly(inputs).tolist() == [[0.5, 0], [-0.5, 1.0], [-1.0, 0]]
+    assert turn_grpo(inputs).returns.tolist() == [[4.0, 0], [3.0, 2.0], [0.0, 0]]
+
+
+@pytest.mark.parametrize("baseline", TurnBaseline)
+def test_groups_of_one(baseline: TurnBaseline) -> None:
+    inputs = from_turn_rewards([[2.0, 1.0], [1.0], [3.0]], group=[0, 1, 1])
+    assert not quietly(inputs, baseline=baseline)[0].any()
+    raw = quietly(inputs, baseline=baseline, singleton=Singleton.RAW)
+    assert raw[0].tolist() == [3.0, 0, 1.0, 0]
+    with pytest.raises(UserError, match="1 group"):
+        quietly(inputs, baseline=baseline, singleton=Singleton.ERROR)
+
+
+@pytest.mark.parametrize("baseline", TurnBaseline)
+def test_nothing_sampled(baseline: TurnBaseline) -> None:
+    assert quietly(batch(turns=[[-1]], rewards=[[1.0]]), baseline=baseline).tolist() == [[0.0]]
