@@ -8,11 +8,10 @@ import typer
 from rich.console import Console
 
 from docagent_rl import __version__
-from docagent_rl.commands import data, index
+from docagent_rl.commands import data, index, recipes
 from docagent_rl.commands.demo import demo_command
 from docagent_rl.commands.doctor import doctor_command
 from docagent_rl.commands.ingest import ingest_command
-from docagent_rl.commands.recipes import recipes_command
 from docagent_rl.commands.view import view_command
 from docagent_rl.errors import InfrastructureError, UserError
 
@@ -25,7 +24,7 @@ app.command("ingest")(ingest_command)
 app.add_typer(index.app, name="index")
 app.add_typer(data.app, name="data")
 app.command("demo")(demo_command)
-app.command("recipes")(recipes_command)
+app.add_typer(recipes.app, name="recipes")
 app.command("view")(view_command)
 app.command("doctor")(doctor_command)
 

@@ -79,6 +79,8 @@ class DocAgentConfig(Section):
     """A prompt file of the user's own instead of the system's."""
     auto_demo: bool = False
     """Make the demo workspace when there is none (the CPU profile sets it)."""
+    tiny_model: str | None = None
+    """The system whose tiny model the CPU profile runs; by default `system`."""
 
     @classmethod
     def parse(cls, section: Mapping[str, Any] | None) -> DocAgentConfig:

@@ -1,21 +1,31 @@
-"""A workspace to try everything on: synthetic reports, real PDFs if there are any, and a tiny model."""
+"""A workspace to try everything on: synthetic reports, real PDFs if there are any, and tiny models."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from docagent_rl.data.outline_questions import outline_records
 from docagent_rl.data.parquet import write_parquet
 from docagent_rl.data.record import Record, Split, read_jsonl
 from docagent_rl.data.synth import SynthSettings, synthesize
 from docagent_rl.documents import DocumentStore, ingest
+from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.errors import UserError
 from docagent_rl.retrieval.bm25 import BM25Retriever
+from docagent_rl.rewards.rule_judge import RuleJudge
+from docagent_rl.systems import get_system
+
+if TYPE_CHECKING:
+    from docagent_rl.testing.encoding import Conversation
+    from docagent_rl.testing.scripts import Script, Stage
+
+DEFAULT_SYSTEM = "vrag_rl"
+"""Whose model is made when nobody says otherwise."""
 
 OUTLINE_QUESTIONS = 24
 """Questions drawn from the bookmarks of each real PDF."""
@@ -47,19 +57,17 @@ class DemoPaths:
         """The BM25 index."""
         return self.workspace / "index"
 
-    @property
-    def model(self) -> Path:
-        """The tiny model."""
-        return self.workspace / "models" / "tiny_qwen2_5_vl"
+    def model(self, system: str) -> Path:
+        """The tiny model that was warmed up on a system."""
+        return self.workspace / "models" / f"tiny_{system}"
 
     def data(self, split: Split) -> Path:
         """A parquet file of verl's shape."""
         return self.workspace / "data" / f"{split.value}.parquet"
 
-    @property
-    def missing(self) -> list[Path]:
-        """What a run needs and is not there."""
-        needed = [self.store, self.index, self.model / "config.json"]
+    def missing(self, system: str) -> list[Path]:
+        """What a run of a system needs and is not there."""
+        needed = [self.store, self.index, self.model(system) / "config.json"]
         needed += [self.data(split) for split in (Split.TRAIN, Split.VAL)]
         return [path for path in needed if not path.exists()]
 
@@ -80,27 +88,41 @@ class DemoReport:
 
 
 def prepare_demo(
-    workspace: Path, *, pdfs: Path | None = None, seed: int = 0, progress: bool = False
+    workspace: Path,
+    *,
+    pdfs: Path | None = None,
+    seed: int = 0,
+    progress: bool = False,
+    system: str = DEFAULT_SYSTEM,
+    env: Mapping[str, Any] | None = None,
+    warm_up: Mapping[str, Any] | None = None,
+    synthetic: SynthSettings | None = None,
 ) -> DemoReport:
     """Fill a workspace; what exists already is not made again.
 
     Questions come from the synthetic reports (answers, pages and boxes known by construction) and from the
-    bookmarks of real PDFs ("on which page does the section ... begin?").
+    bookmarks of real PDFs ("on which page does the section ... begin?"). The tiny model learns from scripted
+    episodes in the system's environment over these documents. A system without a scripted policy, such as
+    one of your own, gets a model that was warmed up on `DEFAULT_SYSTEM`.
 
     Args:
         workspace: the folder.
         pdfs: a folder of PDFs to ingest as well; `<workspace>/pdfs` by default, if it exists.
         seed: seed of documents, questions and the model.
         progress: show progress bars.
+        system: the system that the model is for; only its model is made.
+        env: configuration of the system's environment; `testing.scripts.sizes.SMALL` by default.
+        warm_up: settings of `WarmUp` to change.
+        synthetic: which reports to make; by default those of `SynthSettings` with `seed`.
 
     Raises:
-        UserError: a PDF cannot be read, or `pdfs` does not exist.
+        UserError: a PDF cannot be read, `pdfs` does not exist, or `env` is no configuration of the system.
     """
     paths = DemoPaths(workspace)
     real = pdfs or paths.pdfs
     if pdfs is not None and not pdfs.is_dir():
         raise UserError(f"{pdfs}: no such folder of PDFs")
-    synthesize(paths.synthetic, SynthSettings(seed=seed), progress=progress)
+    synthesize(paths.synthetic, synthetic or SynthSettings(seed=seed), progress=progress)
     ingest(paths.synthetic / "pdfs", paths.store, progress=progress)
     real_ids: set[str] = set()
     if real.is_dir() and any(real.glob("**/*.pdf")):
@@ -113,7 +135,8 @@ def prepare_demo(
     questions = _questions(paths, store, sorted(real_ids), seed)
     for split, records in questions.items():
         write_parquet(records, paths.data(split))
-    _build_model(paths.model, questions[Split.TRAIN], seed, progress=progress)
+    stage, script = _stage(paths, store, questions[Split.TRAIN], system, env)
+    _build_model(paths.model(system), stage, script, seed, warm_up or {}, progress=progress)
     return DemoReport(
         paths,
         documents=len(store.doc_ids()),
@@ -155,20 +178,51 @@ def _as_validation(record: Record) -> Record:
     return Record.from_dict({**record.to_dict(), "split": Split.VAL.value})
 
 
-def _build_model(path: Path, records: Sequence[Record], seed: int, *, progress: bool) -> None:
-    """A tiny model that has learnt the form of a VRAG-RL turn: random weights would only emit noise."""
-    from docagent_rl.systems import get_system
+def _stage(
+    paths: DemoPaths,
+    store: DocumentStore,
+    records: Sequence[Record],
+    name: str,
+    env: Mapping[str, Any] | None,
+) -> tuple[Stage, Script]:
+    """Where the scripted policy plays, and the policy."""
+    from docagent_rl.testing.scripts import SCRIPTS, Stage, make_script
+    from docagent_rl.testing.scripts.sizes import SMALL
+
+    if name not in SCRIPTS:
+        name, env = DEFAULT_SYSTEM, None
+    system = get_system(name)
+    config = system.parse_config(SMALL[name] if env is None else env)
+    services = EnvServices(store, RetrieverService(BM25Retriever.load(paths.index)), RuleJudge())
+    return Stage(system, config, services, records), make_script(name, config)
+
+
+def _build_model(
+    path: Path, stage: Stage, script: Script, seed: int, changes: Mapping[str, Any], *, progress: bool
+) -> None:
+    """A tiny model that has learnt the form of a turn: random weights would only emit noise."""
+    from docagent_rl.testing.scripts import scripted_conversations
     from docagent_rl.testing.tiny_qwen2_5_vl import build_tiny_qwen2_5_vl
-    from docagent_rl.testing.transcripts import vrag_rl_transcripts
     from docagent_rl.testing.warm_up import WarmUp
 
-    prompt = get_system("vrag_rl").load_prompt({})
+    if stage.system.name == DEFAULT_SYSTEM:
+        # episodes that are written down need no environment, and fewer steps make them stick
+        settings = WarmUp(_vrag_rl_transcripts(stage), **{"seed": seed, **changes})
+    else:
+        transcripts = partial(scripted_conversations, stage, script)
+        settings = WarmUp(transcripts, **{"seed": seed, **script.warm_up, **changes})
+    build_tiny_qwen2_5_vl(path, seed=seed, warm_up=settings, show_progress=progress)
+
+
+def _vrag_rl_transcripts(stage: Stage) -> Callable[[int], Iterator[Conversation]]:
+    from docagent_rl.testing.transcripts import vrag_rl_transcripts
+
+    prompt = stage.system.load_prompt({})
     variables = {"turns": 5, "crop": True, "frame": "encoder", "pages": 1}
 
     def opening(question: str) -> list[dict[str, Any]]:
         parts = [role for role in ("system", "user") if role in prompt]
         return [{"role": p, "content": prompt.render(p, question=question, **variables)} for p in parts]
 
-    questions = [(r.question, r.answers[0]) for r in records if r.answers]
-    transcripts = partial(vrag_rl_transcripts, opening, questions)
-    build_tiny_qwen2_5_vl(path, seed=seed, warm_up=WarmUp(transcripts, seed=seed), show_progress=progress)
+    questions = [(r.question, r.answers[0]) for r in stage.records if r.answers]
+    return partial(vrag_rl_transcripts, opening, questions)

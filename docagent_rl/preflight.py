@@ -25,6 +25,19 @@ from docagent_rl.trainer.estimators import known_estimators
 from docagent_rl.trainer.keys import unknown_keys
 
 
+class UnknownEstimatorError(UserError):
+    """`algorithm.adv_estimator` names nothing that is registered; everything else about the run is in order.
+
+    Args:
+        estimator: the name.
+        known: what is registered.
+    """
+
+    def __init__(self, estimator: str, known: Sequence[str]) -> None:
+        super().__init__(f"algorithm.adv_estimator={estimator} is not registered; known: {', '.join(known)}")
+        self.estimator = estimator
+
+
 class Preflight(Callback):
     """Hydra callback of every recipe: refuses a run that cannot work.
 
@@ -71,6 +84,7 @@ def check_statically(config: DictConfig) -> DocAgentConfig:
         The section `docagent`.
 
     Raises:
+        UnknownEstimatorError: the estimator is not registered, which is looked at last.
         UserError: the first problem found.
     """
     try:
@@ -90,7 +104,7 @@ def check_statically(config: DictConfig) -> DocAgentConfig:
     check_budget(config, parsed, env.max_image_tokens, system.max_turns(env))
     estimator, known = config.algorithm.adv_estimator, known_estimators()
     if estimator not in known:
-        raise UserError(f"algorithm.adv_estimator={estimator} is not registered; known: {', '.join(known)}")
+        raise UnknownEstimatorError(estimator, known)
     return parsed
 
 
@@ -118,8 +132,11 @@ def _check_paths(config: DictConfig) -> None:
 def _make_demo(config: DictConfig, parsed: DocAgentConfig) -> None:
     from docagent_rl.demo import DemoPaths, prepare_demo
 
-    if DemoPaths(parsed.workspace).missing:
-        prepare_demo(parsed.workspace, progress=sys.stderr.isatty())
+    name = parsed.tiny_model or parsed.system
+    # the section describes the environment of the run's own system only
+    env = parsed.env if name == parsed.system else None
+    if DemoPaths(parsed.workspace).missing(name):
+        prepare_demo(parsed.workspace, progress=sys.stderr.isatty(), system=name, env=env)
 
 
 def _check_model(config: DictConfig, parsed: DocAgentConfig) -> None:

@@ -23,7 +23,7 @@ def workspace(world, tmp_path_factory):
     (root / "index").symlink_to(world.root / "index")
     for split in ("train", "val"):
         write_parquet(world.records, root / "data" / f"{split}.parquet")
-    build_tiny_qwen2_5_vl(root / "models" / "tiny_qwen2_5_vl")
+    build_tiny_qwen2_5_vl(root / "models" / "tiny_vrag_rl")
     return root
 
 

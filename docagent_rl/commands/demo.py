@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,15 +17,34 @@ def demo_command(
     pdfs: Annotated[
         Path | None, typer.Option(help="PDFs to ingest beside the synthetic ones; default <workspace>/pdfs.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of documents, questions and model.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of documents, questions and models.")] = 0,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(help="Make the tiny model of this system; may be repeated, or `all`. Default: vrag_rl."),
+    ] = None,
 ) -> None:
-    """Make synthetic reports, ingest them and your PDFs, build index, data files and a tiny model.
+    """Make synthetic reports, ingest them and your PDFs, build index, data files and tiny models.
 
     What exists already is not made again.
 
-    Example: docagent-rl demo --workspace workspace --pdfs ~/reports
+    Example: docagent-rl demo --workspace workspace --pdfs ~/reports --system alden --system vrag_rl
     """
-    from docagent_rl.demo import prepare_demo
+    from docagent_rl.demo import DEFAULT_SYSTEM, prepare_demo
 
-    report = prepare_demo(workspace, pdfs=pdfs, seed=seed, progress=True)
+    for name in _systems(system or [DEFAULT_SYSTEM]):
+        report = prepare_demo(workspace, pdfs=pdfs, seed=seed, progress=True, system=name)
     Console().print(report.describe())
+
+
+def _systems(names: Sequence[str]) -> list[str]:
+    """The systems meant, each once.
+
+    Raises:
+        UserError: there is no such system.
+    """
+    from docagent_rl.systems import SYSTEMS, get_system
+
+    wanted = list(SYSTEMS) if "all" in names else list(dict.fromkeys(names))
+    for name in wanted:
+        get_system(name)
+    return wanted

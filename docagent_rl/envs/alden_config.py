@@ -129,9 +129,12 @@ class RewardConfig(Section):
     search: SearchCredit
     fetch: FetchCredit
     eta_fetch: float = Field(ge=0, allow_inf_nan=False)
+    """Penalty of a fetch that repeats a page, in the form it was shown in."""
     failed_fetch: float = Field(0.5, ge=0, allow_inf_nan=False)
     wrong_refusal: float = Field(ge=0, allow_inf_nan=False)
+    """Penalty of refusing a question that has an answer; 0 leaves it to the answer score."""
     missed_refusal: float = Field(ge=0, allow_inf_nan=False)
+    """Penalty of answering a question that has none; 0 leaves it to the answer score."""
     unanswerable: bool
     """Pay and charge calls for questions without an answer; their set of gold pages is empty."""
     dropped_call: DroppedCall
@@ -146,6 +149,7 @@ class QueryRepetitionConfig(Section):
     """The penalty on words of a query that repeat earlier queries (Eq. 4 and 5)."""
 
     enabled: bool
+    """Whether they are charged at all."""
     eta: float = Field(ge=0, allow_inf_nan=False)
     """Penalty of a whole query that was asked before."""
     overlap: Overlap
@@ -173,7 +177,7 @@ class AldenConfig(Section):
     ocr_tokens: int = Field(1024, ge=1)
     """Tokens of a page's text at most, as `page_text.cut_text` counts them."""
     cut_fetched_text: bool
-    """Whether that holds for fetched pages too."""
+    """Whether `ocr_tokens` holds for fetched pages too."""
     display: DisplayRule
     search: SearchConfig
     room: RoomConfig

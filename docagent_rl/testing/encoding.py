@@ -44,11 +44,12 @@ class Example:
     def shortened(self, context: int) -> Example:
         """Return the example with at most `context` tokens before the first supervised one.
 
-        Images are never cut: an example whose opening holds one is returned whole.
+        Images are never cut: what precedes the first image of an opening is, however long the opening.
         """
         start = max(0, int(self.supervised.nonzero()[0]) - context)
-        if self.is_image[:start].any():
-            return self
+        if self.is_image.any():
+            # the token that opens the image belongs to it
+            start = min(start, max(0, int(self.is_image.nonzero()[0]) - 1))
         return replace(
             self,
             input_ids=self.input_ids[start:],

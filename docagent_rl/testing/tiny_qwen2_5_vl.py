@@ -2,8 +2,8 @@
 
 Example:
     >>> build_tiny_qwen2_5_vl(Path("models/tiny"))  # random weights, under two seconds
-    >>> transcripts = partial(vrag_rl_transcripts, prompt, questions)
-    >>> build_tiny_qwen2_5_vl(Path("models/tiny"), warm_up=WarmUp(transcripts))  # acts in VRAG-RL's grammar
+    >>> transcripts = partial(scripted_conversations, stage, make_script("alden", config))
+    >>> build_tiny_qwen2_5_vl(Path("models/tiny"), warm_up=WarmUp(transcripts))  # acts in ALDEN's grammar
 """
 
 from __future__ import annotations

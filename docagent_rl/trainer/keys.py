@@ -7,6 +7,7 @@ import difflib
 import importlib
 import importlib.util
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ OPEN = ("ray_kwargs.ray_init", "docagent", "hydra", "model_engine")
 """Sections with rules of their own: `ray.init`, ours, Hydra's, and the name of the engine group."""
 
 
-def reference() -> dict[str, Any]:
-    """Verl's own trainer configuration, every key of it."""
+@cache
+def reference() -> Mapping[str, Any]:
+    """Verl's own trainer configuration, every key of it; the same object for every caller."""
     spec = importlib.util.find_spec("verl")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("verl")

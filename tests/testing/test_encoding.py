@@ -58,7 +58,13 @@ def test_shortened_keeps_the_end_of_the_opening(processor: Qwen2_5_VLProcessor) 
 
 def test_shortened_never_cuts_an_image(processor: Qwen2_5_VLProcessor) -> None:
     shown_first = encode(CONVERSATION[2:], processor)
-    assert shown_first.shortened(3) is shown_first
+    short = shown_first.shortened(3)
+    assert short.is_image.sum() == 4 * 5
+    assert len(short.input_ids) < len(shown_first.input_ids)
+    assert processor.tokenizer.decode(short.input_ids).startswith("<|vision_start|><|image_pad|>")
+    assert short.pixel_values is shown_first.pixel_values
+    everything = shown_first.shortened(len(shown_first.input_ids))
+    assert everything.input_ids.tolist() == shown_first.input_ids.tolist()
 
 
 def test_text_only(processor: Qwen2_5_VLProcessor) -> None:

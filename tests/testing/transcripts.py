@@ -1,8 +1,4 @@
-"""Scripted episodes in the grammar of VRAG-RL: what a warmed-up tiny model learns to imitate.
-
-They teach the form of a turn and nothing else. Queries borrow words from the question, answers are often the
-reference, boxes are arbitrary; a few turns are malformed, so that environments meet invalid actions too.
-"""
+"""Short conversations of a search agent with drawn pages, made without any environment: quick to train on."""
 
 from __future__ import annotations
 
@@ -15,8 +11,9 @@ import numpy as np
 from PIL import Image
 
 from docagent_rl.errors import UserError
-from docagent_rl.testing.corpus import OBJECTS, SUBJECTS
+from docagent_rl.testing.corpus import OBJECTS
 from docagent_rl.testing.encoding import Conversation
+from docagent_rl.testing.scripts.base import COMMON_WORDS, content_words
 
 Prompt = Callable[[str], list[dict[str, Any]]]
 """From a question to the messages before the first assistant turn."""
@@ -49,10 +46,6 @@ THOUGHTS = {
     Move.ANSWER: ("The {} shows the answer.", "I have enough evidence."),
     Move.MALFORMED: ("I see the {}.",),
 }
-
-
-COMMON_WORDS = ("page", "table", "section", "report", "total", "year", "figure", "list", "part", "main")
-"""Words that most documents hold: a model this small misspells borrowed words, and would find nothing."""
 
 
 def vrag_rl_transcripts(
@@ -111,7 +104,7 @@ def _episode(
 
 
 def _turn(move: Move, question: str, answer: str, rng: random.Random) -> str:
-    words = _content_words(question)
+    words = content_words(question)
     subject = rng.choice(words)
     thought = (
         f"<think>{rng.choice(THOUGHTS[move]).format(rng.choice((subject, rng.choice(OBJECTS))))}</think>"
@@ -148,9 +141,3 @@ def _box(rng: random.Random) -> list[int]:
     near = range(10, 50, 10)
     far = (*range(110, 200, 10), 210)
     return [rng.choice(near), rng.choice(near), rng.choice(far), rng.choice(far)]
-
-
-def _content_words(question: str) -> list[str]:
-    """Return the question's words of four letters or more, or common words when it has none."""
-    words = [word.strip(".,;:!?\"'()[]<>") for word in question.split()]
-    return [word for word in words if len(word) >= 4] or list(SUBJECTS[:8])

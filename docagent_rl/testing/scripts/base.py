@@ -1,0 +1,216 @@
+"""What all scripted policies share: what they know, what they may do, and how they fail."""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from docagent_rl.data.record import Record
+from docagent_rl.testing.corpus import OBJECTS, SUBJECTS
+
+MALFORMED_SHARE = 0.06
+"""Share of turns that are spoilt, so that environments meet invalid actions too."""
+
+RIGHT_ANSWERS = 0.5
+"""Share of answers that are the reference."""
+
+FREQUENT_ANSWERS = 3
+"""Wrong answers are among the so many most frequent ones, which a tiny model can learn to guess."""
+
+FAMILIAR = 3
+"""A word of so many questions, no name, is familiar: a tiny model spells it right, so searches find pages."""
+
+COMMON_WORDS = ("page", "table", "section", "report", "total", "year", "figure", "list", "part", "main")
+"""Words that most documents hold: a model this small misspells borrowed words, and would find nothing."""
+
+
+class Move(StrEnum):
+    """What a well-formed turn does."""
+
+    SEARCH = "search"
+    FETCH = "fetch"
+    SELECT = "select"
+    CROP = "crop"
+    READ = "read"
+    FINISH = "finish"
+    ANSWER = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Lore:
+    """What questions have in common.
+
+    Args:
+        words: content words that many of them hold.
+        answers: their most frequent answers, the most frequent first.
+    """
+
+    words: frozenset[str]
+    answers: tuple[str, ...]
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> Lore:
+        """Count words and answers."""
+        words: Counter[str] = Counter()
+        answers: Counter[str] = Counter()
+        for record in records:
+            words.update(set(content_words(record.question)))
+            answers[record.answers[0]] += 1
+        frequent = tuple(answer for answer, _ in answers.most_common(FREQUENT_ANSWERS))
+        return cls(
+            frozenset(word for word, count in words.items() if count >= FAMILIAR and word.islower()), frequent
+        )
+
+
+@dataclass(slots=True)
+class Scene:
+    """What a script knows when it writes a turn; unlike a policy it knows the references.
+
+    Args:
+        rng: source of all its choices.
+        record: the question.
+        num_pages: pages of its document.
+        turns: turns of an episode at most.
+        lore: what all questions have in common.
+        turn: the turn to write, from 1.
+        info: what the last turn led to (`StepResult.info`); empty before the first.
+    """
+
+    rng: random.Random
+    record: Record
+    num_pages: int
+    turns: int
+    lore: Lore
+    turn: int = 1
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def last(self) -> bool:
+        """No turn follows."""
+        return self.turn >= self.turns
+
+    @property
+    def effect(self) -> str:
+        """The kind of what the last turn led to; empty before the first."""
+        return str(self.info.get("effect", {}).get("kind", ""))
+
+    @property
+    def shown(self) -> list[int]:
+        """Numbers of the pages that the last turn brought up."""
+        pages = self.info.get("effect", {}).get("pages", ())
+        return [int(page["page"].rpartition("#")[2]) for page in pages]
+
+    @property
+    def gold(self) -> list[int]:
+        """Gold pages of the question's own document."""
+        return sorted(page for doc_id, page in self.record.gold_pages if doc_id == self.record.doc_id)
+
+    def chance(self, share: float) -> bool:
+        """True in a share of the cases."""
+        return self.rng.random() < share
+
+    @property
+    def words(self) -> list[str]:
+        """The familiar words of the question, or all of its content words when there are none."""
+        words = content_words(self.record.question)
+        return [word for word in words if word in self.lore.words] or words
+
+    def word(self) -> str:
+        """A word of the question, or of reports in general."""
+        return self.rng.choice((self.rng.choice(self.words), self.rng.choice(OBJECTS)))
+
+    def query(self) -> list[str]:
+        """One or two words of the question, and mostly one that most pages hold."""
+        words = self.words
+        borrowed = self.rng.sample(words, min(len(words), self.rng.randint(1, 2)))
+        return [*borrowed, *self.rng.sample(COMMON_WORDS, int(self.chance(0.7)))]
+
+    def page(self) -> int:
+        """A page number: a gold one, its neighbour, one near the beginning, or now and then none at all."""
+        kind = self.rng.random()
+        if self.gold and kind < 0.6:
+            near = self.rng.choice(self.gold) + (0 if kind < 0.4 else self.rng.choice((-1, 1)))
+            return min(max(near, 1), self.num_pages)
+        if kind < 0.95:
+            return self.rng.randint(1, min(self.num_pages, 9))
+        return self.num_pages + self.rng.randint(1, 9)
+
+    def pages(self, most: int) -> list[int]:
+        """One to `most` distinct page numbers, as in `page`."""
+        return list(dict.fromkeys(self.page() for _ in range(self.rng.randint(1, most))))
+
+    def answer(self) -> str:
+        """The reference, or a frequent answer."""
+        if self.record.answers and self.chance(RIGHT_ANSWERS):
+            return self.record.answers[0]
+        return self.rng.choice(self.lore.answers)
+
+    def guess(self) -> str:
+        """The same for judges that let an answer hold two candidates: it often does."""
+        if self.chance(0.5):
+            return self.answer()
+        return " or ".join(self.lore.answers[:2])
+
+    def corners(self) -> list[int]:
+        """A box in pixels whose corners have two and three digits and end in 0.
+
+        It stays a box when its digits are sampled one by one, and a 0 is the end of a number.
+        """
+        near, far = range(10, 50, 10), (*range(110, 200, 10), 210)
+        return [*self.rng.choices(near, k=2), *self.rng.choices(far, k=2)]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A written turn.
+
+    Args:
+        text: as a policy would sample it.
+        move: what it does; `None` when it was spoilt.
+    """
+
+    text: str
+    move: Move | None
+
+
+class Script(ABC):
+    """Writes the turns of one system."""
+
+    warm_up: ClassVar[Mapping[str, Any]] = {"pool": 128}
+    """Settings of `WarmUp` that differ from its defaults."""
+
+    @abstractmethod
+    def moves(self, scene: Scene) -> Mapping[Move, float]:
+        """What may come now, with weights."""
+
+    @abstractmethod
+    def write(self, move: Move, scene: Scene) -> str:
+        """A well-formed turn that does this."""
+
+    def line(self, scene: Scene) -> Line:
+        """The next turn; a small share is spoilt."""
+        moves = self.moves(scene)
+        move = scene.rng.choices(list(moves), list(moves.values()))[0]
+        text = self.write(move, scene)
+        if scene.chance(MALFORMED_SHARE):
+            return Line(spoilt(text, scene), None)
+        return Line(text, move)
+
+
+def spoilt(text: str, scene: Scene) -> str:
+    """A turn without its closing tag, or one that is plain talk."""
+    end = text.rfind("</")
+    if end > 0 and scene.chance(0.6):
+        return text[:end]
+    return f"I do not know the {scene.word()}."
+
+
+def content_words(question: str) -> list[str]:
+    """The question's words of four letters or more, or common words when it has none."""
+    words = [word.strip(".,;:!?\"'()[]<>{}") for word in question.split()]
+    return [word for word in words if len(word) >= 4 and word.isalpha()] or list(SUBJECTS[:8])

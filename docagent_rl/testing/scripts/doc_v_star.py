@@ -1,0 +1,76 @@
+"""A scripted policy for Doc-V*: thoughts in blocks, retrieval, fetching, answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from docagent_rl.actions.doc_v_star_thought import ThoughtBlock
+from docagent_rl.envs.doc_v_star_config import DocVStarConfig
+from docagent_rl.testing.scripts.base import Move, Scene, Script
+
+BODIES = {
+    ThoughtBlock.ANALYSIS: ("Look.", "See.", "Check."),
+    ThoughtBlock.PLAN: ("Search.", "Read."),
+    ThoughtBlock.SUMMARY: ("Found.", "Open."),
+}
+"""One word a block: five pairs of tags are long enough already."""
+
+
+class DocVStarScript(Script):
+    """Looks for pages at first and answers more and more.
+
+    Args:
+        config: of the system.
+    """
+
+    warm_up: ClassVar[Mapping[str, Any]] = {"pool": 96, "short_steps": 150, "full_steps": 25}
+
+    def __init__(self, config: DocVStarConfig) -> None:
+        self._retrieval = config.retrieval.enabled
+        self._fetch = config.fetch.enabled
+        self._analysis = config.thought.analysis
+        self._most = min(2, config.fetch.max_pages)
+
+    def moves(self, scene: Scene) -> Mapping[Move, float]:
+        """See `Script.moves`."""
+        if scene.last:
+            return {Move.ANSWER: 1.0}
+        look = {Move.SEARCH: 0.5 * self._retrieval, Move.FETCH: 0.4 * self._fetch}
+        if scene.turn == 1:
+            return {**look, Move.ANSWER: 0.08}
+        return {**look, Move.ANSWER: 0.7}
+
+    def write(self, move: Move, scene: Scene) -> str:
+        """See `Script.write`."""
+        thought = f"<think>{''.join(self._blocks(scene))}</think>"
+        return f"{thought}<action>{self._action(move, scene)}</action>"
+
+    def _blocks(self, scene: Scene) -> list[str]:
+        first = scene.turn == 1
+        due = [ThoughtBlock.PLAN if first else ThoughtBlock.RELEVANT_PAGES, ThoughtBlock.SUMMARY]
+        if first or self._analysis:
+            due.insert(0, ThoughtBlock.ANALYSIS)
+        return [f"<{block}>{self._body(block, scene)}</{block}>" for block in due]
+
+    def _body(self, block: ThoughtBlock, scene: Scene) -> str:
+        if block is ThoughtBlock.RELEVANT_PAGES:
+            return f"[{', '.join(map(str, self._relevant(scene)))}]"
+        return scene.rng.choice(BODIES[block])
+
+    def _relevant(self, scene: Scene) -> list[int]:
+        """The gold pages among those just shown, all of them, or none."""
+        if scene.chance(0.15):
+            return []
+        right = [page for page in scene.shown if page in scene.gold]
+        return right if right and scene.chance(0.5) else scene.shown
+
+    def _action(self, move: Move, scene: Scene) -> str:
+        match move:
+            case Move.SEARCH:
+                return f"<retrieval_page>{' '.join(scene.query())}</retrieval_page>"
+            case Move.FETCH:
+                return f"<fetch_page>[{', '.join(map(str, scene.pages(self._most)))}]</fetch_page>"
+            case Move.ANSWER:
+                return f"<answer>{scene.answer()}</answer>"
+        raise ValueError(f"Doc-V* has no {move}")

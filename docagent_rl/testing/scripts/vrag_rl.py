@@ -1,0 +1,45 @@
+"""A scripted policy for VRAG-RL: search, zoom, answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from docagent_rl.envs.vrag_rl_config import VragConfig
+from docagent_rl.testing.scripts.base import Move, Scene, Script
+
+THOUGHTS = {
+    Move.SEARCH: ("I need the {}.", "I will search for the {}."),
+    Move.CROP: ("I look closer at the {}.", "I zoom into the {}."),
+    Move.ANSWER: ("The {} shows the answer.", "I have enough evidence."),
+}
+
+
+class VragScript(Script):
+    """Searches first, then zooms or searches again, then answers.
+
+    Args:
+        config: of the system.
+    """
+
+    def __init__(self, config: VragConfig) -> None:
+        self._crop = config.grammar.crop
+
+    def moves(self, scene: Scene) -> Mapping[Move, float]:
+        """See `Script.moves`: nothing can be cropped before the first image."""
+        if scene.last:
+            return {Move.ANSWER: 1.0}
+        if scene.effect not in ("pages", "crop", "no_new_page"):
+            return {Move.SEARCH: 0.88, Move.ANSWER: 0.12}
+        return {Move.SEARCH: 0.26, Move.CROP: 0.36 * self._crop, Move.ANSWER: 0.38}
+
+    def write(self, move: Move, scene: Scene) -> str:
+        """See `Script.write`."""
+        thought = f"<think>{scene.rng.choice(THOUGHTS[move]).format(scene.word())}</think>"
+        match move:
+            case Move.SEARCH:
+                return f"{thought}<search>{' '.join(scene.query())}</search>"
+            case Move.CROP:
+                return f"{thought}<bbox>{scene.corners()}</bbox>"
+            case Move.ANSWER:
+                return f"{thought}<answer>{scene.guess()}</answer>"
+        raise ValueError(f"VRAG-RL has no {move}")

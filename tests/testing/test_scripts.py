@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from itertools import islice
+
+import pytest
+
+from docagent_rl.envs.base import EndReason
+from docagent_rl.envs.services import EnvServices, RetrieverService
+from docagent_rl.errors import UserError
+from docagent_rl.rewards.rule_judge import RuleJudge
+from docagent_rl.systems import SYSTEMS, get_system
+from docagent_rl.testing.encoding import encode
+from docagent_rl.testing.scripts import SCRIPTS, Move, Stage, make_script, play, scripted_conversations
+from docagent_rl.testing.scripts.sizes import SMALL
+from docagent_rl.testing.tokenizer import build_tokenizer
+from docagent_rl.testing.warm_up import digest
+
+EPISODES = 20
+TURN_TOKENS = 64
+
+MOVES = {
+    "alden": {Move.SEARCH, Move.FETCH, Move.ANSWER},
+    "doc_v_star": {Move.SEARCH, Move.FETCH, Move.ANSWER},
+    "mm_doc_r1": {Move.SEARCH, Move.READ, Move.FINISH},
+    "unidoc_rl": {Move.SEARCH, Move.SELECT, Move.CROP, Move.ANSWER},
+    "vrag_rl": {Move.SEARCH, Move.CROP, Move.ANSWER},
+}
+
+OTHER_CONFIGS = [
+    ("alden", {"variant": "released", "modality": "hybrid"}),
+    ("alden", {"fetch": False}),
+    ("doc_v_star", {"fetch": {"enabled": False}, "thought": {"analysis": False}}),
+    ("unidoc_rl", {"variant": "released", "grammar": {"crop": False}}),
+    ("unidoc_rl", {"grammar": {"select": False}}),
+    ("vrag_rl", {"variant": "released", "grammar": {"crop": False}}),
+]
+
+
+@pytest.fixture(scope="module")
+def stage_of(world):
+    services = EnvServices(world.store, RetrieverService(world.retriever), RuleJudge())
+
+    def make(name, **changes):
+        system = get_system(name)
+        return Stage(system, system.parse_config({**SMALL[name], **changes}), services, world.records)
+
+    return make
+
+
+def played(stage, seed=0, episodes=EPISODES):
+    script, rng = make_script(stage.system.name, stage.config), random.Random(seed)
+
+    async def run():
+        return [await play(stage, script, rng.choice(stage.playable), rng) for _ in range(episodes)]
+
+    return asyncio.run(run())
+
+
+@pytest.fixture(scope="module")
+def episodes_of(stage_of):
+    known = {}
+
+    def of(name):
+        if name not in known:
+            known[name] = played(stage_of(name))
+        return known[name]
+
+    return of
+
+
+def test_every_system_has_a_script():
+    assert set(SCRIPTS) == set(SYSTEMS) == set(SMALL)
+    with pytest.raises(UserError, match="no scripted policy for system 'mine:SYSTEM'"):
+        make_script("mine:SYSTEM", None)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_turns_do_what_they_were_written_to_do(name, episodes_of):
+    moves = Counter()
+    for episode in episodes_of(name):
+        assert episode.results[-1].done
+        for line, result in zip(episode.lines, episode.results, strict=True):
+            moves[line.move] += 1
+            assert result.info["action"]["kind"] == (line.move or "invalid")
+            # pages that do not exist are the only fault of a well-formed turn
+            if line.move not in (None, Move.READ):
+                assert set(result.info.get("faults", ())) <= {"fetch_pages", "relevant_pages"}
+                assert result.info.get("fault") is None
+    assert set(moves) == {*MOVES[name], None}
+    assert 0.01 < moves[None] / moves.total() < 0.2
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_episodes_end_in_several_ways_and_pay_differently(name, episodes_of):
+    episodes = episodes_of(name)
+    ends = {episode.results[-1].end for episode in episodes}
+    assert ends & {EndReason.ANSWERED, EndReason.FINISHED}
+    assert len({episode.metrics["reward/total"] for episode in episodes}) >= 3
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_conversations_are_fit_for_a_warm_up(name, episodes_of, processor):
+    """Every one ends with a turn; MM-Doc-R1 has one for each step, the others one for each episode."""
+    for episode in episodes_of(name)[:5]:
+        written = [
+            message["content"]
+            for conversation in episode.conversations
+            for message in conversation
+            if message["role"] == "assistant"
+        ]
+        assert written == [line.text for line in episode.lines]
+        assert len(episode.conversations) == (len(written) if name == "mm_doc_r1" else 1)
+        for conversation in episode.conversations:
+            assert encode(conversation, processor).supervised.any()
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_turns_are_short(name, episodes_of):
+    turns = [line.text for episode in episodes_of(name) for line in episode.lines]
+    tokenizer = build_tokenizer(turns)
+    assert max(len(tokenizer.encode(text)) for text in turns) < TURN_TOKENS
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_seed_decides_everything(name, stage_of):
+    stage = stage_of(name)
+    script = make_script(name, stage.config)
+    first, again, other = (digest(islice(scripted_conversations(stage, script, n), 6)) for n in (0, 0, 1))
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize(("name", "changes"), OTHER_CONFIGS)
+def test_scripts_follow_the_configuration(name, changes, stage_of):
+    if changes.get("grammar") == {"select": False}:
+        changes = {**changes, "search": {"scope": "document", "candidates": 1}}
+    for episode in played(stage_of(name, **changes), episodes=8):
+        for line, result in zip(episode.lines, episode.results, strict=True):
+            assert result.info["action"]["kind"] == (line.move or "invalid")
+
+
+def test_needs_questions(stage_of):
+    stage = stage_of("vrag_rl")
+    empty = Stage(stage.system, stage.config, stage.services, [])
+    with pytest.raises(UserError, match="at least one question"):
+        next(scripted_conversations(empty, make_script("vrag_rl", stage.config), 0))
