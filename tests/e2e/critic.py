@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections.abc import Iterator
@@ -14,9 +13,9 @@ from docagent_rl.data.parquet import read_parquet
 from tests.e2e.conftest import Run
 
 
-def refuses(question: str) -> bool:
-    """Whether the judge breaks down on a question: about one in four."""
-    return hashlib.sha256(question.encode()).digest()[0] % 4 == 0
+def refused(workspace: Path) -> set[str]:
+    """The questions on which the judge breaks down: every fourth that is trained on, in order."""
+    return {r.question for r in read_parquet(workspace / "data" / "train.parquet")[::4]}
 
 
 class Judge(BaseHTTPRequestHandler):
@@ -25,7 +24,7 @@ class Judge(BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         prompt = body["messages"][-1]["content"]
-        if any(refuses(q) and q in prompt for q in self.server.questions):
+        if any(question in prompt for question in self.server.refused):
             self.send_error(500)
             return
         message = {"role": "assistant", "content": "<judge>true</judge>"}
@@ -46,8 +45,7 @@ class Judge(BaseHTTPRequestHandler):
 def judge(workspace: Path) -> Iterator[str]:
     """Serve the judge on loopback; its base URL."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Judge)
-    files = [workspace / "data" / f"{split}.parquet" for split in ("train", "val")]
-    server.questions = [r.question for file in files for r in read_parquet(file)]
+    server.refused = refused(workspace)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}/v1"
@@ -61,6 +59,7 @@ def play(folder: Path, workspace: Path, url: str) -> Run:
         "algorithm.adv_estimator=gae",
         "critic.enable=true",
         "critic.optim.lr=1e-3",
+        "data.shuffle=false",
         "docagent.judge.kind=openai",
         f"docagent.judge.base_url={url}",
         "docagent.judge.model=judge",
