@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from docagent_rl.testing.tiny_qwen2_5_vl import build_tiny_qwen2_5_vl
-from tests.testing.transcripts import vrag_rl_transcripts
+from docagent_rl.testing.transcripts import vrag_rl_transcripts
 
 QUESTIONS = (
     ("What was the total revenue of the north region in 2019?", "42 million"),

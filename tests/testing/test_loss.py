@@ -11,7 +11,7 @@ from docagent_rl.testing.loss import batch_loss, shared_prefix
 from docagent_rl.testing.model import build_model, tiny_config
 from docagent_rl.testing.processor import build_processor
 from docagent_rl.testing.tokenizer import build_tokenizer
-from tests.testing.transcripts import vrag_rl_transcripts
+from docagent_rl.testing.transcripts import vrag_rl_transcripts
 
 PROCESSOR = build_processor(build_tokenizer())
 INSTRUCTIONS = "Search for pages, look closer at a part of the last image, or answer the question. " * 8
