@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from docagent_rl.advantages.embedder import EmbedderConfig
 from docagent_rl.envs.roles import RoleConfig, RoleName
 from docagent_rl.errors import UserError
 from docagent_rl.rewards.judge import JudgeConfig
@@ -57,6 +58,41 @@ class RolloutConfig(Section):
     """Preprocessed images that each agent worker keeps, in MiB."""
 
 
+class TextSource(Enum):
+    """What stands for a session when sessions are compared by their texts."""
+
+    ACTIONS = "actions"
+    """What the policy wrote."""
+    ACTIONS_REFS = "actions+refs"
+    """And the numbers of the pages that each turn brought up."""
+    FULL = "full"
+    """And the text of what was shown; an image is named by its page."""
+    ENVIRONMENT = "environment"
+    """The system's own form, if it has one (MM-Doc-R1); else `actions`."""
+
+
+class TextConfig(Section):
+    """The text of a session. System prompt and question are left out: a group shares them, and they would
+    make all its sessions alike.
+    """
+
+    source: TextSource = TextSource.ACTIONS
+    include_answer: bool = True
+    """Whether the last turn counts; without it, equal answers do not make sessions alike."""
+
+
+class AdvantageConfig(Section):
+    """What an estimator needs beside the section `algorithm`, whose gamma and lam are those over tokens."""
+
+    gamma_turn: float = Field(1.0, ge=0, le=1)
+    """Discount a turn."""
+    lam_turn: float = Field(1.0, ge=0, le=1)
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Keyword options of the estimator's function."""
+    text: TextConfig = Field(default_factory=TextConfig)
+    embedder: EmbedderConfig = Field(default_factory=EmbedderConfig)
+
+
 class DocAgentConfig(Section):
     """Everything the plugin reads; `env` is validated by the system it belongs to."""
 
@@ -71,6 +107,9 @@ class DocAgentConfig(Section):
     roles: dict[RoleName, RoleConfig] = Field(default_factory=dict)
     """Models beside the policy (planner, reader, ...); the others are played by embedded rules."""
     rollout: RolloutConfig = Field(default_factory=RolloutConfig)
+    modules: tuple[str, ...] = ()
+    """Python modules of your own, imported in every process: they may register estimators, losses, loops."""
+    advantage: AdvantageConfig = Field(default_factory=AdvantageConfig)
     env: dict[str, Any] = Field(default_factory=dict)
     env_cpu: dict[str, Any] = Field(default_factory=dict)
     """What the CPU profile changes in `env`: sizes, and nothing of the protocol."""

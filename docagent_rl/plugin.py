@@ -7,7 +7,9 @@ process instead, whether it happens now or in a later registration.
 
 from __future__ import annotations
 
+import importlib
 import logging
+import os
 from types import ModuleType
 
 from docagent_rl.patches import ALL_PATCHES
@@ -17,14 +19,18 @@ from docagent_rl.platforms import cpu
 logger = logging.getLogger(__name__)
 
 AGENT_LOOP = "docagent"
+MODULES_VARIABLE = "DOCAGENT_MODULES"
+"""Environment variable with modules of users, separated by commas (`docagent.modules` sets it)."""
+
 TRAINER_MODES = ("docagent_sync", "docagent_colocate_async", "docagent_separate_async")
 
 
 def register() -> None:
-    """Register the platform, the patches, the agent loop and the trainer modes."""
+    """Register the platform, the patches, the agent loop, the estimators and the trainer modes."""
     cpu.register()
     install(ALL_PATCHES)
     on_import("verl.experimental.agent_loop.agent_loop", _register_agent_loop)
+    on_import("verl.trainer.ppo.core_algos", _register_estimators)
     on_import("verl.trainer.ppo.v1", _register_trainer_modes)
 
 
@@ -32,6 +38,14 @@ def _register_agent_loop(module: ModuleType) -> None:
     from docagent_rl.rollout.loop import DocAgentLoop
 
     module.register(AGENT_LOOP)(DocAgentLoop)
+
+
+def _register_estimators(_: ModuleType) -> None:
+    from docagent_rl.trainer.estimators import install_estimators
+
+    for name in filter(None, os.environ.get(MODULES_VARIABLE, "").split(",")):
+        importlib.import_module(name)
+    install_estimators()
 
 
 def _register_trainer_modes(module: ModuleType) -> None:

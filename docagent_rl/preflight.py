@@ -10,18 +10,21 @@ from typing import Any
 
 import pyarrow.parquet as pq
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from docagent_rl.advantages import Need
+from docagent_rl.advantages.embedder import WHEEL, model_path
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.data.parquet import AGENT_NAME, validate_parquet
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.roles import make_roles
 from docagent_rl.errors import UserError
 from docagent_rl.platforms.detect import is_cpu_platform
+from docagent_rl.plugin import MODULES_VARIABLE, TRAINER_MODES
 from docagent_rl.rewards.judge import make_judge
 from docagent_rl.systems import get_system
-from docagent_rl.trainer.estimators import known_estimators
+from docagent_rl.trainer.estimators import known_estimators, load_modules, our_estimator
 from docagent_rl.trainer.keys import unknown_keys
 
 
@@ -48,6 +51,7 @@ class Preflight(Callback):
         """Run every check in the driver, before the trainer's main function."""
         try:
             check(config)
+            pass_on_modules(config)
         except UserError as error:
             print(f"docagent-rl: {error}", file=sys.stderr)
             raise SystemExit(2) from error
@@ -102,10 +106,44 @@ def check_statically(config: DictConfig) -> DocAgentConfig:
     env = system.parse_config(parsed.env)
     system.load_prompt(env, parsed.prompt)
     check_budget(config, parsed, env.max_image_tokens, system.max_turns(env))
-    estimator, known = config.algorithm.adv_estimator, known_estimators()
+    load_modules(parsed.modules)
+    estimator, known = str(config.algorithm.adv_estimator), known_estimators()
     if estimator not in known:
         raise UnknownEstimatorError(estimator, known)
+    _check_estimator(config, parsed)
     return parsed
+
+
+def _check_estimator(config: DictConfig, parsed: DocAgentConfig) -> None:
+    """An estimator of ours: trainer mode, options, critic, embedder."""
+    estimator = our_estimator(config.algorithm.adv_estimator)
+    settings = parsed.advantage
+    if estimator is None:
+        if settings.options:
+            raise UserError(
+                f"docagent.advantage.options: algorithm.adv_estimator={config.algorithm.adv_estimator} is an "
+                "estimator of verl and does not read them"
+            )
+        return
+    mode = str(config.trainer.v1.trainer_mode)
+    if mode not in TRAINER_MODES:
+        raise UserError(
+            f"algorithm.adv_estimator={estimator.name} needs a trainer mode of this package, not "
+            f"trainer.v1.trainer_mode={mode}; there are {', '.join(TRAINER_MODES)}"
+        )
+    estimator.parse(settings.options)
+    if Need.VALUES in estimator.needs and not config.critic.enable:
+        raise UserError(f"algorithm.adv_estimator={estimator.name} reads a critic: set critic.enable=true")
+    if Need.EMBEDDINGS in estimator.needs and settings.embedder.model.startswith(WHEEL):
+        model_path(settings.embedder)
+
+
+def pass_on_modules(config: DictConfig) -> None:
+    """Tell every process of the run, on all nodes, to import the user's modules too (see `plugin`)."""
+    modules = ",".join(config.docagent.get("modules") or ())
+    if modules:
+        with open_dict(config):
+            OmegaConf.update(config, f"ray_kwargs.ray_init.runtime_env.env_vars.{MODULES_VARIABLE}", modules)
 
 
 def _check_device(config: DictConfig) -> None:

@@ -1,5 +1,19 @@
 """Advantage estimators of multi-turn agents: pure functions from `AdvantageInputs` to `Advantages`.
 
 Tokens of all rows are packed into one flat list in session order (`compress`), every recurrence is one
-segmented scan (`scan`), group statistics are sums over integer cells (`groups`).
+segmented scan (`scan`), group statistics are sums over integer cells (`groups`). `register` makes a function
+of your own known by a name; `builtin` names those of this package.
 """
+
+from docagent_rl.advantages.inputs import AdvantageInputs, Advantages, Discounts
+from docagent_rl.advantages.registry import Estimator, Need, register, registered_estimators
+
+__all__ = [
+    "AdvantageInputs",
+    "Advantages",
+    "Discounts",
+    "Estimator",
+    "Need",
+    "register",
+    "registered_estimators",
+]

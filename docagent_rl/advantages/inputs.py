@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 import torch
@@ -49,6 +50,9 @@ class AdvantageInputs:
         group: (b,) integer id of the row's group: the sessions of one question.
         values: (b, t) value of the context before each token; None without a critic.
         embeddings: (s, d), one vector a distinct session id, in ascending order of the ids; for SPO.
+        texts: the text of each session, in the same order.
+        terms: by the name of each reward term, (b, t): its value before the system's weights, on the tokens
+            where the reward of its turn stands.
         valid: (b,), zero on rows that do not count. A copy that was added for divisibility receives the
             result of its original; a row without an original gets zeros. By default the first of the rows
             with equal (session, row) counts.
@@ -66,6 +70,8 @@ class AdvantageInputs:
     group: Tensor
     values: Tensor | None = None
     embeddings: Tensor | None = None
+    texts: Sequence[str] | None = None
+    terms: Mapping[str, Tensor] | None = None
     valid: Tensor | None = None
     discounts: Discounts = field(default_factory=Discounts)
 
@@ -139,6 +145,10 @@ def _check_shapes(inputs: AdvantageInputs) -> None:
     if inputs.embeddings is not None and (inputs.embeddings.dim() != 2 or len(inputs.embeddings) != sessions):
         got = tuple(inputs.embeddings.shape)
         raise UserError(f"embeddings has shape {got}: give one vector for each of the {sessions} sessions.")
+    if inputs.texts is not None and len(inputs.texts) != sessions:
+        raise UserError(
+            f"texts holds {len(inputs.texts)} entries: give one for each of the {sessions} sessions."
+        )
 
 
 def _check_rows(inputs: AdvantageInputs) -> None:

@@ -207,3 +207,7 @@ class DocEnv(ABC):
 
         The names are the same for every episode of a system, so that they can be averaged.
         """
+
+    def trajectory_text(self) -> str | None:
+        """The text by which episodes of one question are compared; None: the system has no form of its own."""
+        return None

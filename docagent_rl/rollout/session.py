@@ -178,6 +178,7 @@ class Session:
             tokens = token_range(self.codec.decode, record.token_ids, term.span)
             if tokens is not None:
                 placed.append((*tokens, term.value))
+                record.token_terms.append((term.name, *tokens, term.value))
                 record.terms[term.name] = record.terms.get(term.name, 0.0) + term.value
         self._ledger.pay(terms.reward, tokens=placed)
         record.reward += terms.reward + sum(value for *_, value in placed)
@@ -189,6 +190,7 @@ class Session:
         trajectory.status = (Status.FINISHED if end.complete else Status.UNFINISHED).value
         trajectory.reward = sum(sum(t.rewards) for ledger in self.ledgers for t in ledger.turns)
         trajectory.metrics = self.env.metrics()
+        trajectory.text = self.env.trajectory_text()
         trajectory.response_tokens = sum(ledger.response_length for ledger in self.ledgers)
 
 

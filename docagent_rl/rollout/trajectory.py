@@ -44,6 +44,7 @@ class TurnRecord:
         seconds: wall time by phase (`generate`, `step`, `encode`).
         trainer_log_probs: log-probabilities of the sampled ids as the trainer computes them.
         row: the training row of the session that the turn belongs to, from 0.
+        token_terms: `(name, first, end, value)` of terms on tokens inside the turn; the value is split evenly.
     """
 
     text: str
@@ -59,6 +60,7 @@ class TurnRecord:
     seconds: dict[str, float] = field(default_factory=dict)
     trainer_log_probs: list[float] | None = None
     row: int = 0
+    token_terms: list[tuple[str, int, int, float]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -83,6 +85,7 @@ class Trajectory:
         reward: sum of all rewards.
         metrics: the environment's numbers by name.
         image_preprocessings: images that this session had to preprocess.
+        text: the environment's own text of the session, if it has such a form.
     """
 
     uid: str
@@ -102,6 +105,7 @@ class Trajectory:
     reward: float = 0.0
     metrics: dict[str, float] = field(default_factory=dict)
     image_preprocessings: int = 0
+    text: str | None = None
     version: int = VERSION
 
     @property

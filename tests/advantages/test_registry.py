@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from docagent_rl.advantages import AdvantageInputs, Advantages, Need, builtin, register, registered_estimators
+from docagent_rl.advantages.groups import Std
+from docagent_rl.advantages.registry import _ESTIMATORS
+from docagent_rl.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def _forget():
+    before = dict(_ESTIMATORS)
+    yield
+    _ESTIMATORS.clear()
+    _ESTIMATORS.update(before)
+
+
+def batch() -> AdvantageInputs:
+    return AdvantageInputs(
+        token_rewards=torch.tensor([[0.0, 1.0], [0.0, 3.0]]),
+        mask=torch.ones(2, 2),
+        turn_index=torch.zeros(2, 2, dtype=torch.int64),
+        session=torch.tensor([0, 1]),
+        row=torch.tensor([0, 0]),
+        group=torch.tensor([0, 0]),
+    )
+
+
+def test_builtin_names():
+    known = registered_estimators()
+    assert builtin is not None
+    assert {"turn_gae", "token_gae", "spo", "session_grpo", "turn_grpo"} <= set(known)
+    assert known["turn_gae"].needs == {Need.VALUES}
+    assert known["spo"].needs == {Need.EMBEDDINGS}
+
+
+def test_options_come_as_the_function_takes_them():
+    estimator = registered_estimators()["session_grpo"]
+    assert estimator.parse({"std": "biased", "loo": True, "eps": 1}) == {
+        "std": Std.BIASED,
+        "loo": True,
+        "eps": 1.0,
+    }
+    result = estimator.compute(batch(), {"std": "none"})
+    assert result.advantages.tolist() == [[-1.0, -1.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sdt": "none"}, r"options\.sdt.*has no such option; known are std, loo"),
+        ({"std": "half"}, r"options\.std='half'"),
+        ({"eps": "small"}, r"options\.eps='small'"),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(UserError, match=message):
+        registered_estimators()["session_grpo"].parse(options)
+
+
+def test_own_estimator():
+    @register("halves")
+    def halves(inputs: AdvantageInputs, *, factor: float) -> Advantages:
+        totals = inputs.token_rewards.sum(1, keepdim=True) * inputs.mask
+        return Advantages(totals * factor, totals)
+
+    estimator = registered_estimators()["halves"]
+    assert estimator.compute(batch(), {"factor": "0.5"}).advantages.tolist() == [[0.5, 0.5], [1.5, 1.5]]
+    with pytest.raises(UserError, match=r"needs docagent\.advantage\.options\.factor"):
+        estimator.parse({})
+
+
+def test_a_name_belongs_to_one_function():
+    with pytest.raises(UserError, match=r"'spo' is registered already, by docagent_rl\.advantages\.spo\.spo"):
+        register("spo")(lambda inputs: None)
+
+
+def test_results_are_checked():
+    @register("narrow")
+    def narrow(inputs: AdvantageInputs) -> Advantages:
+        return Advantages(inputs.token_rewards[:, :1], inputs.token_rewards)
+
+    @register("wild")
+    def wild(inputs: AdvantageInputs) -> Advantages:
+        return Advantages(inputs.token_rewards / 0, inputs.token_rewards)
+
+    with pytest.raises(UserError, match=r"narrow: advantages has shape \(2, 1\) where \(2, 2\)"):
+        registered_estimators()["narrow"].compute(batch(), {})
+    with pytest.raises(UserError, match="wild: advantages is not finite"):
+        registered_estimators()["wild"].compute(batch(), {})
