@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from docagent_rl.advantages.embedder import EmbedderConfig
 from docagent_rl.envs.roles import RoleConfig, RoleName
 from docagent_rl.errors import UserError
+from docagent_rl.losses.config import KlConfig
 from docagent_rl.rewards.judge import JudgeConfig
 
 
@@ -110,6 +111,7 @@ class DocAgentConfig(Section):
     modules: tuple[str, ...] = ()
     """Python modules of your own, imported in every process: they may register estimators, losses, loops."""
     advantage: AdvantageConfig = Field(default_factory=AdvantageConfig)
+    kl: KlConfig = Field(default_factory=KlConfig)
     env: dict[str, Any] = Field(default_factory=dict)
     env_cpu: dict[str, Any] = Field(default_factory=dict)
     """What the CPU profile changes in `env`: sizes, and nothing of the protocol."""

@@ -41,11 +41,9 @@ def _register_agent_loop(module: ModuleType) -> None:
 
 
 def _register_estimators(_: ModuleType) -> None:
-    from docagent_rl.trainer.estimators import install_estimators
-
     for name in filter(None, os.environ.get(MODULES_VARIABLE, "").split(",")):
         importlib.import_module(name)
-    install_estimators()
+    from docagent_rl.trainer import estimators  # noqa: F401  installs them on import
 
 
 def _register_trainer_modes(module: ModuleType) -> None:

@@ -20,6 +20,7 @@ from docagent_rl.data.parquet import AGENT_NAME, validate_parquet
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.roles import make_roles
 from docagent_rl.errors import UserError
+from docagent_rl.losses.checks import check_kl
 from docagent_rl.platforms.detect import is_cpu_platform
 from docagent_rl.plugin import MODULES_VARIABLE, TRAINER_MODES
 from docagent_rl.rewards.judge import make_judge
@@ -111,6 +112,7 @@ def check_statically(config: DictConfig) -> DocAgentConfig:
     if estimator not in known:
         raise UnknownEstimatorError(estimator, known)
     _check_estimator(config, parsed)
+    check_kl(parsed.kl, config)
     return parsed
 
 

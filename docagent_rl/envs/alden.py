@@ -28,7 +28,7 @@ from docagent_rl.envs.base import (
 )
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.prompts import PromptSpec, PromptTemplate, load_prompt
-from docagent_rl.rewards.alden import TERMS, DroppedCall
+from docagent_rl.rewards.alden import DroppedCall
 from docagent_rl.rewards.alden_answer import REFUSAL, AnswerMetric, AnswerRule, is_numeric, is_refusal
 from docagent_rl.rewards.alden_queries import Query, read_query, repetition
 
@@ -55,7 +55,7 @@ class AldenEnv(DocEnv):
     A turn is one thought and one action. A search shows the best pages with their numbers, with two
     modalities the best images and then the best texts; a fetch shows one page; both come as a user message
     inside `<result>`. An answer ends the episode, and so does a turn in which nothing can be executed. Every
-    turn is paid when it is made; its terms are `rewards.alden.TERMS`, and repeated words of a query are
+    turn is paid when it is made; its terms are `AldenConfig.terms`, and repeated words of a query are
     charged on their own characters besides.
 
     Args:
@@ -126,7 +126,7 @@ class AldenEnv(DocEnv):
         episode = self._running()
         if not episode.terms:
             episode.end = reason
-            return RewardTerms(_all_terms({}))
+            return RewardTerms(self._named({}))
         before = episode.terms[-1]
         values = self._taken_back(episode, before.values)
         episode.terms.pop()
@@ -145,7 +145,7 @@ class AldenEnv(DocEnv):
         are 0 where `has_gold` is 0; `unanswerable`, `refused`; `answer_char_f1`, `answer_word_f1`,
         `answer_anls`, whichever of them is paid for.
         """
-        return self._require().metrics()
+        return self._require().metrics(self._config.terms)
 
     async def _search(
         self, episode: AldenEpisode, record: AldenRecord, action: Search, query: Query
@@ -236,9 +236,12 @@ class AldenEnv(DocEnv):
     def _pay(self, values: Mapping[str, float], tokens: tuple[TokenTerm, ...] = ()) -> RewardTerms:
         reward = self._reward.turn(values)
         total = reward + sum(term.value for term in tokens)
-        terms = RewardTerms(_all_terms({**values, "total": total}), reward=reward, tokens=tokens)
+        terms = RewardTerms(self._named({**values, "total": total}), reward=reward, tokens=tokens)
         self._require().terms.append(terms)
         return terms
+
+    def _named(self, values: Mapping[str, float]) -> dict[str, float]:
+        return {name: float(values.get(name, 0.0)) for name in self._config.terms}
 
     def _observation(self, record: AldenRecord, lines: Sequence[Line]) -> Observation:
         last_call = record.turn == self._config.max_turns - 1
@@ -304,10 +307,6 @@ def system() -> System:
         max_turns=lambda config: config.assistant_turns,
         max_images=lambda config: config.max_images,
     )
-
-
-def _all_terms(values: Mapping[str, float]) -> dict[str, float]:
-    return {name: float(values.get(name, 0.0)) for name in TERMS}
 
 
 def _info(record: AldenRecord) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from docagent_rl.actions.alden import FetchSyntax, Modality
 from docagent_rl.actions.display import DisplayRule
 from docagent_rl.config import Section
 from docagent_rl.envs.variants import filled
-from docagent_rl.rewards.alden import AldenReward, DroppedCall, FetchCredit, SearchCredit
+from docagent_rl.rewards.alden import TERMS, AldenReward, DroppedCall, FetchCredit, SearchCredit
 from docagent_rl.rewards.alden_answer import AnswerMetric, AnswerRule, ListScoring
 from docagent_rl.rewards.alden_queries import Overlap
 
@@ -137,6 +137,8 @@ class RewardConfig(Section):
     """Penalty of answering a question that has none; 0 leaves it to the answer score."""
     unanswerable: bool
     """Pay and charge calls for questions without an answer; their set of gold pages is empty."""
+    calls: bool = True
+    """Pay and charge calls at all; without it, format and answer are what remains (outcome reward only)."""
     dropped_call: DroppedCall
     """What a call is paid whose pages did not fit, so that it ended the episode."""
 
@@ -214,6 +216,19 @@ class AldenConfig(Section):
     def hybrid(self) -> bool:
         """Whether there is text beside the images."""
         return self.modality is Modality.HYBRID
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The reward terms that this configuration has; one that could only be 0 is none."""
+        absent = {
+            "fetch": not self.fetch,
+            "fetch_repetition": not self.fetch,
+            "fetch_failed": not self.fetch,
+            "wrong_refusal": not self.reward.wrong_refusal,
+            "missed_refusal": not self.reward.missed_refusal,
+            "query_repetition": not self.query_repetition.enabled,
+        }
+        return tuple(name for name in TERMS if not absent.get(name, False))
 
     @property
     def prompt(self) -> str:

@@ -13,7 +13,7 @@ from docagent_rl.envs.base import EndReason, RewardTerms
 from docagent_rl.envs.checks import checked_gold, references
 from docagent_rl.envs.turn_log import TurnLog, TurnRecord
 from docagent_rl.errors import UserError
-from docagent_rl.rewards.alden import TERMS, Navigation, navigation
+from docagent_rl.rewards.alden import Navigation, navigation
 from docagent_rl.rewards.alden_answer import AnswerMetric, as_refusal, is_refusal
 
 PageKey = tuple[int, PageForm]
@@ -87,8 +87,12 @@ class AldenEpisode:
         del self.shown[shown:], self.seen[seen:]
         self.log.records[-1].dropped = True
 
-    def metrics(self) -> dict[str, float]:
-        """Numbers of the episode by name (see `AldenEnv.metrics`)."""
+    def metrics(self, terms: Iterable[str]) -> dict[str, float]:
+        """Numbers of the episode by name (see `AldenEnv.metrics`).
+
+        Args:
+            terms: the reward terms that there are.
+        """
         log, records = self.log.metrics(), self.log.records
         effects = [record.effect for record in records]
         calls = self.log.ran(Search) + self.log.ran(Fetch)
@@ -99,7 +103,7 @@ class AldenEpisode:
         score = navigation(pages, self.gold) or Navigation(0.0, 0.0, 0.0)
         answer = effects[-1] if effects and effects[-1].get("kind") == "answer" else {}
         return {
-            **{f"reward/{name}": sum(t.values.get(name, 0.0) for t in self.terms) + 0.0 for name in TERMS},
+            **{f"reward/{name}": sum(t.values.get(name, 0.0) for t in self.terms) + 0.0 for name in terms},
             **log,
             "invalid_actions": invalid,
             "invalid_action_rate": invalid / log["turns"] if records else 0.0,

@@ -209,5 +209,5 @@ class DocEnv(ABC):
         """
 
     def trajectory_text(self) -> str | None:
-        """The text by which episodes of one question are compared; None: the system has no form of its own."""
+        """The text by which episodes of a question are compared; None: the system has no form of its own."""
         return None

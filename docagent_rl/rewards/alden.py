@@ -62,6 +62,7 @@ class AldenReward:
         wrong_refusal: penalty of refusing a question that has an answer; 0 leaves it to the answer score.
         missed_refusal: penalty of answering one that has none; 0 leaves it to the answer score.
         unanswerable: whether calls are paid and charged for questions without an answer.
+        calls: whether calls are paid and charged at all; without, format and answer are what remains.
     """
 
     alpha: float
@@ -72,16 +73,17 @@ class AldenReward:
     wrong_refusal: float
     missed_refusal: float
     unanswerable: bool
+    calls: bool = True
 
     @property
     def weights(self) -> Mapping[str, float]:
         """The weight of each term in the turn reward; the query term is paid by tokens instead."""
         return {
             "format": 1.0,
-            "search": 1.0,
-            "fetch": 1.0,
-            "fetch_repetition": -self.eta_fetch,
-            "fetch_failed": -self.failed_fetch,
+            "search": 1.0 * self.calls,
+            "fetch": 1.0 * self.calls,
+            "fetch_repetition": -self.eta_fetch * self.calls,
+            "fetch_failed": -self.failed_fetch * self.calls,
             "answer": self.alpha,
             "wrong_refusal": -self.wrong_refusal,
             "missed_refusal": -self.missed_refusal,

@@ -89,3 +89,7 @@ def _bridge(name: str) -> Callable[..., tuple[Tensor, Tensor]]:
 
     bridge.docagent = True
     return bridge
+
+
+# by an import, so that it also happens when this module is what imports verl's registry first
+install_estimators()

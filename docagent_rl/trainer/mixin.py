@@ -24,6 +24,7 @@ from docagent_rl.trainer.estimators import computing, install_estimators, load_m
 from docagent_rl.trainer.inputs import RowKeys, advantage_inputs
 from docagent_rl.trainer.summary import PREFIX, mask_reasons, summarise
 from docagent_rl.trainer.texts import session_text
+from docagent_rl.trainer.workers import install_workers
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,10 @@ class DocAgentTrainerMixin:
             # loads its model while the workers start
             self._embedder = SessionEmbedder(self.docagent.advantage.embedder)
         super().__init__(config)
+
+    def _init_resource_pool_mgr(self) -> None:
+        super()._init_resource_pool_mgr()
+        install_workers(self.role_worker_mapping, self.docagent.kl)
 
     @property
     def run_dir(self) -> Path:

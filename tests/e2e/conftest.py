@@ -10,12 +10,18 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from threading import Lock
 
 import pytest
 
+from docagent_rl.testing.warm import WarmPython
+
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
 HERE = Path(__file__).parent
+AT_A_TIME = 2
+MAKING = Lock()
 
 
 @dataclass
@@ -25,7 +31,10 @@ class Run:
     folder: Path
     workspace: Path
     overrides: tuple[str, ...]
+    python: Path
+    """The interpreter; a warm one saves its imports."""
     python_path: Path = HERE
+    recipe: str = RECIPE
 
     @property
     def run_dir(self) -> Path:
@@ -37,7 +46,7 @@ class Run:
 
     def start(self) -> subprocess.Popen:
         command = [
-            *(sys.executable, "-m", "verl.trainer.main_ppo", "--config-name", RECIPE, "+profile=cpu"),
+            *(self.python, "-m", "verl.trainer.main_ppo", "--config-name", self.recipe, "+profile=cpu"),
             f"docagent.workspace={self.workspace}",
             f"docagent.run_dir={self.run_dir}",
             *self.overrides,
@@ -87,10 +96,10 @@ def kill(process: subprocess.Popen) -> None:
 
 
 class Background:
-    """Runs of the trainer, one after the other: each holds some 10 GiB of memory."""
+    """Runs of the trainer, a few at a time: each holds some gigabytes of memory."""
 
-    def __init__(self):
-        self._pool = ThreadPoolExecutor(1)
+    def __init__(self, at_a_time: int):
+        self._pool = ThreadPoolExecutor(at_a_time)
         self._futures: dict[str, Future[Run]] = {}
 
     def start(self, name: str, play: Callable[[], Run]) -> None:
@@ -99,24 +108,55 @@ class Background:
     def result(self, name: str) -> Run:
         return self._futures[name].result()
 
+    def stop(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def wanted(session: pytest.Session) -> set[str]:
+    """The modules of this folder that tests were chosen from."""
+    return {Path(item.path).stem for item in session.items if Path(item.path).parent == HERE}
+
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory, workspace) -> Iterator[Background]:
-    """All runs, begun at the first test that needs one."""
-    from tests.e2e import critic, custom, grpo
+def warm_python() -> Iterator[Path]:
+    """An interpreter with the imports of a run done."""
+    with WarmPython() as warm:
+        yield warm.executable
 
-    background = Background()
+
+@pytest.fixture(scope="session")
+def runs(request, tmp_path_factory, workspace, warm_python) -> Iterator[Background]:
+    """The runs of all chosen tests, begun at the first test that needs one."""
+    from tests.e2e import critic, custom, grpo, recipes
+
+    modules, background = wanted(request.session), Background(AT_A_TIME)
+    folder = tmp_path_factory.mktemp
+    python = warm_python
     with critic.judge(workspace) as url:
-        background.start("grpo", lambda: grpo.play(tmp_path_factory.mktemp("grpo"), workspace))
-        background.start("critic", lambda: critic.play(tmp_path_factory.mktemp("critic"), workspace, url))
-        background.start("custom", lambda: custom.play(tmp_path_factory.mktemp("custom"), workspace))
+        if "test_grpo_run" in modules:
+            background.start("grpo", lambda: grpo.play(folder("grpo"), workspace, python))
+        if "test_critic_run" in modules:
+            background.start("critic", lambda: critic.play(folder("critic"), workspace, python, url))
+        if "test_custom_run" in modules:
+            for name in custom.EXAMPLES:
+                background.start(name, partial(custom.play, name, folder(name), workspace, python))
+        if "test_recipe_runs" in modules:
+            for name in recipes.chosen(request.session):
+                background.start(name, partial(recipes.play, name, folder(name), workspace, python))
         yield background
+        background.stop()
 
 
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory) -> Path:
-    """A demo workspace without the real PDFs."""
+    """A demo workspace without the real PDFs; models of other systems are added when they are needed."""
     path = tmp_path_factory.mktemp("e2e") / "workspace"
-    program = "import sys; from docagent_rl.cli import main; main()"
-    subprocess.run([sys.executable, "-c", program, "demo", "--workspace", str(path)], check=True)
+    add_model(path, "vrag_rl")
     return path
+
+
+def add_model(workspace: Path, system: str) -> None:
+    """Make a workspace, or add a system's tiny model to it."""
+    command = [sys.executable, "-c", "from docagent_rl.cli import main; main()"]
+    with MAKING:
+        subprocess.run([*command, "demo", "--workspace", str(workspace), "--system", system], check=True)

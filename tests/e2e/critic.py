@@ -53,7 +53,7 @@ def judge(workspace: Path) -> Iterator[str]:
         server.shutdown()
 
 
-def play(folder: Path, workspace: Path, url: str) -> Run:
+def play(folder: Path, workspace: Path, python: Path, url: str) -> Run:
     """Two steps."""
     overrides = (
         "algorithm.adv_estimator=gae",
@@ -70,6 +70,6 @@ def play(folder: Path, workspace: Path, url: str) -> Run:
         "trainer.test_freq=-1",
         "trainer.save_freq=-1",
     )
-    run = Run(folder, workspace, overrides)
+    run = Run(folder, workspace, overrides, python)
     run.finish()
     return run

@@ -1,4 +1,4 @@
-"""The example of a system of one's own, through the real trainer."""
+"""The examples of a system and of an estimator of one's own, through the real trainer."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ from pathlib import Path
 
 from tests.e2e.conftest import Run
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+FOLDER = Path(__file__).parents[2] / "examples"
+
+EXAMPLES = {
+    "custom_system": ("docagent.system=custom_system:SYSTEM", "~docagent.env", "~docagent.env_cpu"),
+    "custom_estimator": (
+        "docagent.modules=[custom_estimator]",
+        "algorithm.adv_estimator=median_baseline",
+        "+docagent.advantage.options.decay=0.8",
+    ),
+}
+"""What their docstrings add to the command line."""
+
+SHORT = (
+    "trainer.total_training_steps=2",
+    "trainer.val_before_train=false",
+    "trainer.test_freq=-1",
+    "trainer.save_freq=-1",
+)
 
 
-def play(folder: Path, workspace: Path) -> Run:
-    """Two steps, as the example's docstring says."""
-    overrides = (
-        "docagent.system=custom_system:SYSTEM",
-        "~docagent.env",
-        "~docagent.env_cpu",
-        "trainer.total_training_steps=2",
-        "trainer.val_before_train=false",
-        "trainer.test_freq=-1",
-        "trainer.save_freq=-1",
-    )
-    run = Run(folder, workspace, overrides, python_path=EXAMPLES)
+def play(name: str, folder: Path, workspace: Path, python: Path) -> Run:
+    """Two steps."""
+    run = Run(folder, workspace, (*EXAMPLES[name], *SHORT), python, python_path=FOLDER)
     run.finish()
     return run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +14,8 @@ STEPS = 3
 AGENTS = "- name: misplaced\n  _target_: misplaced.MisplacedLoop\n"
 
 
-def play(folder: Path, workspace: Path) -> Run:
-    """Kill, resume, finish."""
+def play(folder: Path, workspace: Path, python: Path) -> Run:
+    """Kill, resume, finish; the second start is that of a user, every import included."""
     table = pq.read_table(workspace / "data" / "train.parquet")
     # every fourth question is played by a loop that misplaces an image
     names = ["misplaced" if row % 4 == 3 else "docagent" for row in range(len(table))]
@@ -32,9 +33,10 @@ def play(folder: Path, workspace: Path) -> Run:
         f"trainer.total_training_steps={STEPS}",
         f"trainer.test_freq={STEPS}",
     )
-    run = Run(folder, workspace, overrides)
+    run = Run(folder, workspace, overrides, python)
     latest = run.run_dir / "checkpoints" / "latest_checkpointed_iteration.txt"
     run.kill_when(latest.is_file)
     run.log.rename(folder / "first.txt")
+    run.python = Path(sys.executable)
     run.finish()
     return run

@@ -1,16 +1,49 @@
 from __future__ import annotations
 
 import json
+import shlex
+
+import pytest
 
 from docagent_rl.rollout.trajectory import read_trajectories
+from tests.e2e.custom import EXAMPLES, FOLDER
 
 
-def test_the_example_trains(runs):
-    run = runs.result("custom")
+def metrics(run, step):
+    return json.loads((run.run_dir / "metrics" / f"{step}.json").read_text())
+
+
+def sessions(run, step):
+    return list(read_trajectories(run.run_dir / "trajectories" / f"{step}.jsonl"))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_docstring_gives_this_command(name):
+    docstring = (FOLDER / f"{name}.py").read_text().split('"""')[1]
+    words = shlex.split(docstring[docstring.index("PYTHONPATH=") :])
+    assert words[0] == "PYTHONPATH=examples"
+    assert set(EXAMPLES[name]) <= set(words)
+
+
+def test_the_system_trains(runs):
+    run = runs.result("custom_system")
     for step in (1, 2):
-        metrics = json.loads((run.run_dir / "metrics" / f"{step}.json").read_text())
-        assert {"docagent/reward/correct", "docagent/reward/short", "docagent/turns"} <= metrics.keys()
-        assert metrics["docagent/masked_trajectories"] == 0
-        sessions = list(read_trajectories(run.run_dir / "trajectories" / f"{step}.jsonl"))
-        assert {t.system for t in sessions} == {"one_look"}
-        assert len({t.metrics["reward/short"] for t in sessions}) > 1
+        numbers = metrics(run, step)
+        assert {"docagent/reward/correct", "docagent/reward/short", "docagent/turns"} <= numbers.keys()
+        assert numbers["docagent/masked_trajectories"] == 0
+        played = sessions(run, step)
+        assert {t.system for t in played} == {"one_look"}
+        assert len({t.metrics["reward/short"] for t in played}) > 1
+
+
+def test_the_estimator_trains(runs):
+    run = runs.result("custom_estimator")
+    for step in (1, 2):
+        numbers = metrics(run, step)
+        rewards = {}
+        for session in sessions(run, step):
+            rewards.setdefault(session.uid, []).append(session.reward)
+        medians = [sorted(group)[(len(group) - 1) // 2] for group in rewards.values()]
+        # groups have four sessions of one row each, so that rows and groups have the same mean
+        assert numbers["median_baseline/mean"] == pytest.approx(sum(medians) / len(medians), abs=1e-6)
+        assert numbers["critic/advantages/max"] > numbers["critic/advantages/min"]

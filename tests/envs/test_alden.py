@@ -10,10 +10,10 @@ from docagent_rl.envs.base import AssistantTurn, EndReason, ImagePart, Role
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval import Hit
-from docagent_rl.rewards.alden import TERMS
 from tests.envs.alden_play import THOUGHT, answer, fetch, lines, search
 
 GAMMA = 0.9
+NOTHING = dict.fromkeys(AldenConfig.for_variant("paper").terms, 0.0)
 ONE_GOLD = {"extra": {}, "evidence_pages": (3,)}
 UNANSWERABLE = {"answers": (), "answerable": False, "extra": {}, "evidence_pages": ()}
 
@@ -156,7 +156,7 @@ async def test_an_answer_at_once(make, sample, play, judge):
     episode = await play(make(), sample(), [answer("the Blue")])
     assert episode.results[0].end is EndReason.ANSWERED
     assert episode.rewards == [5.0]
-    assert dict(episode.terms.values) == {**dict.fromkeys(TERMS, 0.0), "answer": 1.0, "total": 5.0}
+    assert dict(episode.terms.values) == {**NOTHING, "answer": 1.0, "total": 5.0}
     assert judge.asked == []
     metrics = episode.metrics
     assert (metrics["finished"], metrics["turns"], metrics["retrieval_precision"]) == (1, 1, 0)

@@ -7,7 +7,7 @@ from docagent_rl.actions.alden import FetchSyntax, Modality
 from docagent_rl.envs.alden import make_grammar, system
 from docagent_rl.envs.alden_config import VARIANT_DEFAULTS, AldenConfig, OnFull, Variant
 from docagent_rl.errors import UserError
-from docagent_rl.rewards.alden import FetchCredit, SearchCredit
+from docagent_rl.rewards.alden import TERMS, FetchCredit, SearchCredit
 from docagent_rl.rewards.alden_answer import AnswerMetric
 from docagent_rl.rewards.alden_queries import Overlap
 
@@ -109,3 +109,19 @@ def test_the_system():
     assert alden.load_prompt(config).source.endswith("alden_hybrid.yaml")
     with pytest.raises(UserError, match=r"docagent\.env\.reward\.eta"):
         alden.parse_config({"reward": {"eta": 1}})
+
+
+def test_terms_that_can_only_be_zero_are_none():
+    paper, released = AldenConfig.for_variant("paper"), AldenConfig.for_variant("released")
+    assert set(TERMS) - set(paper.terms) == {"wrong_refusal", "missed_refusal"}
+    assert set(TERMS) - set(released.terms) == {"query_repetition"}
+    without = AldenConfig.for_variant("paper", fetch=False, query_repetition={"enabled": False})
+    assert set(without.terms) == {"format", "search", "answer", "total"}
+
+
+def test_outcome_alone():
+    rule = AldenConfig.for_variant("paper", reward={"calls": False}).reward.rule()
+    calls = {"search": 1.0, "fetch": 0.5, "fetch_repetition": 1.0, "fetch_failed": 1.0}
+    assert rule.turn(calls) == 0
+    assert rule.turn({"answer": 0.5}) == 2.5
+    assert rule.turn({**calls, "format": -1.0}) == -1

@@ -10,7 +10,6 @@ from docagent_rl.envs import alden
 from docagent_rl.envs.alden import AldenEnv
 from docagent_rl.envs.alden_config import AldenConfig
 from docagent_rl.envs.base import EndReason
-from docagent_rl.rewards.alden import TERMS
 from docagent_rl.rewards.alden_answer import REFUSAL
 from tests.envs.alden_play import answer, fetch, lines, search
 
@@ -203,7 +202,7 @@ async def test_a_result_that_was_dropped(make, sample, play, variant, turn, paid
     episode = await play(make(variant), sample(), [search("pagek4"), turn], drop_last=True)
     assert episode.rewards[1] == pytest.approx(paid)
     assert episode.rewards[1] + episode.terms.reward == pytest.approx(settled)
-    expected = {**dict.fromkeys(TERMS, 0.0), **values, "total": settled}
+    expected = {**dict.fromkeys(AldenConfig.for_variant(variant).terms, 0.0), **values, "total": settled}
     assert dict(episode.terms.values) == expected
     metrics = episode.metrics
     assert (metrics["context_full"], metrics["pages_seen"], metrics["retrieval_recall"]) == (1, 1, 0)

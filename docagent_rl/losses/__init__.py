@@ -1,0 +1,1 @@
+"""Losses beside verl's: the divergence from the reference on observation tokens."""

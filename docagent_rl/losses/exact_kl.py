@@ -1,0 +1,226 @@
+"""KL(policy || reference) over the whole vocabulary, from hidden states and output heads, tile by tile.
+
+With logits p, q of the policy and the reference, log-normalisers P, Q, and probabilities pi = softmax(p):
+
+    KL = sum_v pi_v (p_v - q_v) - P + Q          dKL/dp_v = pi_v (p_v - q_v - P + Q - KL)
+
+Neither needs more than one tile of logits at a time: the forward pass accumulates the sums with a running
+maximum (online log-sum-exp), the backward pass computes the tiles again. Saved between the two are the inputs
+and three numbers a position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+TOKEN_CHUNK = 1024
+VOCABULARY_CHUNK = 8192
+
+
+@dataclass(frozen=True)
+class Head:
+    """An output head: logits = hidden @ weight.T + bias.
+
+    Attributes:
+        weight: (v, d).
+        bias: (v,) or None.
+    """
+
+    weight: Tensor
+    bias: Tensor | None = None
+
+
+def exact_kl(
+    hidden: Tensor,
+    head: Head,
+    ref_hidden: Tensor,
+    ref_head: Head,
+    *,
+    temperature: float | Tensor = 1.0,
+    vocabulary: int | None = None,
+    token_chunk: int = TOKEN_CHUNK,
+    vocabulary_chunk: int = VOCABULARY_CHUNK,
+) -> Tensor:
+    """Divergence of the policy from the reference at each position (ALDEN, arXiv 2510.25668, KL_obs).
+
+    Sums are accumulated in float32 (float64 for float64 inputs) whatever the inputs' type. Memory beyond the
+    inputs and their gradients is a few tiles of `token_chunk * vocabulary_chunk` floats.
+
+    Args:
+        hidden: (n, d) final hidden states of the policy; receives a gradient.
+        head: the policy's output head; its tensors receive gradients where they require them.
+        ref_hidden: (n, e) final hidden states of the reference; no gradient.
+        ref_head: the reference's head, with as many vocabulary entries; no gradient.
+        temperature: of both distributions, a number or (n,).
+        vocabulary: entries that count, from the first; all by default. Rows that pad a vocabulary beyond the
+            tokenizer are cut from both distributions this way.
+        token_chunk: positions a tile.
+        vocabulary_chunk: vocabulary entries a tile.
+
+    Returns:
+        (n,) nats in float32 (float64).
+
+    Raises:
+        ValueError: shapes do not fit together, or a chunk is not positive.
+    """
+    size = head.weight.shape[0] if vocabulary is None else vocabulary
+    _check(hidden, head, ref_hidden, ref_head, size, token_chunk, vocabulary_chunk)
+    kind = torch.float64 if hidden.dtype == torch.float64 else torch.float32
+    inverse = torch.as_tensor(temperature, dtype=kind, device=hidden.device).reciprocal()
+    inverse = inverse.expand(hidden.shape[0]).contiguous()
+    tiles = _Tiles(hidden.shape[0], size, token_chunk, vocabulary_chunk, kind)
+    ref = Head(ref_head.weight.detach(), None if ref_head.bias is None else ref_head.bias.detach())
+    return _ExactKl.apply(hidden, head.weight, head.bias, ref_hidden.detach(), ref, inverse, tiles)
+
+
+@dataclass(frozen=True)
+class _Tiles:
+    """How (n, size) logits are cut, and the type they are computed in."""
+
+    n: int
+    size: int
+    tokens: int
+    entries: int
+    dtype: torch.dtype
+
+    def rows(self) -> list[slice]:
+        return [slice(i, min(i + self.tokens, self.n)) for i in range(0, self.n, self.tokens)]
+
+    def columns(self) -> list[slice]:
+        return [slice(i, min(i + self.entries, self.size)) for i in range(0, self.size, self.entries)]
+
+
+class _ExactKl(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        ref_hidden: Tensor,
+        ref: Head,
+        inverse: Tensor,
+        tiles: _Tiles,
+    ) -> Tensor:
+        with torch.autocast(hidden.device.type, enabled=False):
+            sums = [
+                _accumulate(hidden[rows], Head(weight, bias), ref_hidden[rows], ref, inverse[rows], tiles)
+                for rows in tiles.rows()
+            ]
+        empty = inverse.new_empty(3, 0)
+        kl, log_z, ref_log_z = torch.cat([empty, *sums], dim=1)
+        ctx.save_for_backward(hidden, weight, bias, ref_hidden, inverse, kl + log_z - ref_log_z, log_z)
+        ctx.ref, ctx.tiles = ref, tiles
+        return kl
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, weight, bias, ref_hidden, inverse, mean, log_z = ctx.saved_tensors
+        ref, tiles = ctx.ref, ctx.tiles
+        needs_hidden, needs_weight, needs_bias = ctx.needs_input_grad[:3]
+        # float32 over all tiles; the head's is as large as the head and summed a block of rows at a time
+        grad_hidden = torch.zeros(hidden.shape, dtype=tiles.dtype, device=hidden.device)
+        grad_weight = torch.zeros_like(weight) if needs_weight else None
+        grad_bias = torch.zeros_like(bias) if needs_bias else None
+        scale = grad.to(tiles.dtype) * inverse
+        for columns in tiles.columns():
+            block, ref_block = (
+                _block(weight, bias, columns, tiles),
+                _block(ref.weight, ref.bias, columns, tiles),
+            )
+            block_grad = torch.zeros(block.weight.shape, dtype=tiles.dtype, device=hidden.device)
+            for rows in tiles.rows():
+                states = _operand(hidden[rows], tiles)
+                logits = _logits(states, block, inverse[rows], tiles)
+                tile = _logits(_operand(ref_hidden[rows], tiles), ref_block, inverse[rows], tiles)
+                # pi_v (p_v - q_v - mean): `mean` is KL + P - Q, the mean of p - q under pi
+                tile.neg_().add_(logits).sub_(mean[rows, None])
+                tile.mul_(logits.sub_(log_z[rows, None]).exp_()).mul_(scale[rows, None])
+                del logits
+                if needs_bias:
+                    grad_bias[columns] += tile.sum(0).to(grad_bias.dtype)
+                tile = tile.to(block.weight.dtype)
+                if needs_hidden:
+                    _add_product(grad_hidden[rows], tile, block.weight)
+                if needs_weight:
+                    _add_product(block_grad, tile.t(), states)
+            if needs_weight:
+                grad_weight[columns] = block_grad.to(weight.dtype)
+        result = grad_hidden.to(hidden.dtype) if needs_hidden else None
+        return result, grad_weight, grad_bias, None, None, None, None
+
+
+def _accumulate(
+    hidden: Tensor, head: Head, ref_hidden: Tensor, ref: Head, inverse: Tensor, tiles: _Tiles
+) -> Tensor:
+    """One pass over the vocabulary; (3, n): divergence, log-normaliser of the policy and of the reference."""
+    hidden, ref_hidden = _operand(hidden, tiles), _operand(ref_hidden, tiles)
+    low = inverse.new_full(inverse.shape, -torch.inf)
+    top, ref_top = low, low
+    total, ref_total, weighted = (torch.zeros_like(inverse) for _ in range(3))
+    for columns in tiles.columns():
+        p = _logits(hidden, _block(head.weight, head.bias, columns, tiles), inverse, tiles)
+        q = _logits(ref_hidden, _block(ref.weight, ref.bias, columns, tiles), inverse, tiles)
+        new_top, new_ref_top = torch.maximum(top, p.amax(1)), torch.maximum(ref_top, q.amax(1))
+        shrink = (top - new_top).exp_()
+        ratio = p - q
+        ratio.mul_(p.sub_(new_top[:, None]).exp_())
+        weighted = weighted * shrink + ratio.sum(1)
+        total = total * shrink + p.sum(1)
+        ref_total = ref_total * (ref_top - new_ref_top).exp_() + q.sub_(new_ref_top[:, None]).exp_().sum(1)
+        top, ref_top = new_top, new_ref_top
+    log_z, ref_log_z = top + total.log(), ref_top + ref_total.log()
+    return torch.stack([weighted / total - log_z + ref_log_z, log_z, ref_log_z])
+
+
+def _logits(hidden: Tensor, head: Head, inverse: Tensor, tiles: _Tiles) -> Tensor:
+    """(rows, entries) of a block of the head, divided by the temperature."""
+    logits = _product(hidden, head.weight.t(), tiles.dtype)
+    if head.bias is not None:
+        logits += head.bias
+    return logits.mul_(inverse[:, None])
+
+
+def _block(weight: Tensor, bias: Tensor | None, columns: slice, tiles: _Tiles) -> Head:
+    return Head(_operand(weight[columns], tiles), None if bias is None else bias[columns].to(tiles.dtype))
+
+
+def _operand(matrix: Tensor, tiles: _Tiles) -> Tensor:
+    """Half precision stays as it is where the device multiplies it into float32."""
+    half = matrix.dtype in (torch.bfloat16, torch.float16)
+    return matrix if matrix.is_cuda and half else matrix.to(tiles.dtype)
+
+
+def _product(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
+    if a.dtype != b.dtype:
+        a, b = a.to(dtype), b.to(dtype)
+    return a @ b if a.dtype == dtype else torch.mm(a, b, out_dtype=dtype)
+
+
+def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+    if a.dtype == b.dtype == total.dtype:
+        total.addmm_(a, b)
+    else:
+        total.add_(_product(a, b, total.dtype))
+
+
+def _check(
+    hidden: Tensor, head: Head, ref_hidden: Tensor, ref_head: Head, size: int, tokens: int, entries: int
+) -> None:
+    for states, weight, name in ((hidden, head.weight, "policy"), (ref_hidden, ref_head.weight, "reference")):
+        if states.ndim != 2 or weight.ndim != 2 or states.shape[1] != weight.shape[1]:
+            raise ValueError(
+                f"{name}: hidden states {tuple(states.shape)} do not fit a head of {tuple(weight.shape)}"
+            )
+        if not 1 <= size <= weight.shape[0]:
+            raise ValueError(f"{name}: {size} vocabulary entries of a head that has {weight.shape[0]}")
+    if hidden.shape[0] != ref_hidden.shape[0]:
+        raise ValueError(f"{hidden.shape[0]} positions of the policy, {ref_hidden.shape[0]} of the reference")
+    if tokens < 1 or entries < 1:
+        raise ValueError(f"chunks must be positive: {tokens} tokens, {entries} entries")

@@ -1,0 +1,108 @@
+"""Which positions of a batch count, and where the hidden state that predicts a token is.
+
+A row is a prompt followed by a response; (b, t) tensors cover the response and are padded on the right.
+`log_probs[r, j]` belongs to response token j and is read from the hidden state before it, which is that of
+the prompt's last token for j = 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from docagent_rl.losses.config import KlPlace, KlScope
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The tokens of a batch.
+
+    Attributes:
+        responses: (b, t) token ids.
+        sampled: (b, t) booleans, true on tokens that the policy sampled.
+        prompt_lengths: (b,) tokens before the response.
+        response_lengths: (b,) tokens of the response.
+    """
+
+    responses: Tensor
+    sampled: Tensor
+    prompt_lengths: Tensor
+    response_lengths: Tensor
+
+    @property
+    def real(self) -> Tensor:
+        """(b, t) booleans, false on padding."""
+        columns = torch.arange(self.responses.shape[1], device=self.responses.device)
+        return columns < self.response_lengths[:, None]
+
+    def to(self, device: torch.device) -> Rows:
+        """The same on another device."""
+        return Rows(**{field.name: getattr(self, field.name).to(device) for field in fields(self)})
+
+
+@dataclass(frozen=True)
+class ObservationRule:
+    """Picks the predictions that the observation term is about.
+
+    Attributes:
+        scope: all observation tokens, or image placeholders alone.
+        at: whether a token stands for the distribution before or after it.
+        image_token_id: id of the placeholder; None for a model without images.
+    """
+
+    scope: KlScope
+    at: KlPlace
+    image_token_id: int | None
+
+    def observations(self, rows: Rows) -> Tensor:
+        """(b, t) booleans: response tokens whose predictions count, as an index into `log_probs`.
+
+        Rows without a sampled token do not count: they are masked out of the loss, or pad the batch. With
+        `KlPlace.STATE` the mask moves one token on; states that predict nothing, or a sampled token, which
+        is in verl's term, drop out.
+        """
+        mask = _observed(rows)
+        if self.scope is KlScope.IMAGE:
+            mask &= rows.responses == self.image_token_id
+        return _moved(mask, rows) if self.at is KlPlace.STATE else mask
+
+    def images(self, rows: Rows) -> Tensor:
+        """(b, t) booleans: the part of `observations` that image placeholders stand for."""
+        if self.image_token_id is None:
+            return torch.zeros_like(rows.sampled)
+        mask = _observed(rows) & (rows.responses == self.image_token_id)
+        return _moved(mask, rows) if self.at is KlPlace.STATE else mask
+
+
+def _observed(rows: Rows) -> Tensor:
+    return rows.real & ~rows.sampled & rows.sampled.any(dim=1, keepdim=True)
+
+
+def _moved(mask: Tensor, rows: Rows) -> Tensor:
+    shifted = torch.zeros_like(mask)
+    shifted[:, 1:] = mask[:, :-1]
+    return shifted & rows.real & ~rows.sampled
+
+
+def predicting_states(hidden: Tensor, mask: Tensor, rows: Rows, *, packed: bool) -> Tensor:
+    """Hidden states that the marked tokens are predicted from, in row-major order; differentiable.
+
+    Args:
+        hidden: (1, l, d) with all rows one after the other (and perhaps padding at the end) if `packed`, else
+            (b, l, d) padded on the right.
+        mask: (b, t) booleans over response tokens.
+        rows: the rows that `hidden` was computed from.
+        packed: the layout of `hidden`.
+
+    Returns:
+        (n, d), n the number of marked tokens.
+    """
+    row, column = mask.nonzero(as_tuple=True)
+    position = rows.prompt_lengths[row] + column - 1
+    if not packed:
+        return hidden[row, position]
+    lengths = rows.prompt_lengths + rows.response_lengths
+    starts = lengths.cumsum(0) - lengths
+    return hidden[0, starts[row] + position]
