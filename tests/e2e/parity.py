@@ -79,14 +79,7 @@ def main() -> None:
     tags = [{} for _ in keys]
     tq.kv_batch_put(keys=keys, fields=list_of_dict_to_tensordict(fields), tags=tags, partition_id="train")
     batch = KVBatchMeta(partition_id="train", keys=keys, tags=tags)
-    pairs = {
-        name: trainer_base.get_trainer_cls(name) for name in ("sync", "colocate_async", "separate_async")
-    }
-    ours = {
-        "sync": DocAgentSync,
-        "colocate_async": DocAgentColocateAsync,
-        "separate_async": DocAgentSeparateAsync,
-    }
+    ours = {kind.verl_mode: kind for kind in (DocAgentSync, DocAgentColocateAsync, DocAgentSeparateAsync)}
     report = {}
     for estimator in ESTIMATORS:
         config.algorithm.adv_estimator = estimator

@@ -1,0 +1,51 @@
+"""Clocks the methods that our trainer mode overrides; a run loads it as a user's module."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
+from docagent_rl.trainer.mixin import DocAgentTrainerMixin
+
+METHODS = ("_compute_advantage", "_compute_metrics")
+_inside: list[float] = []
+_spent = [0.0]
+
+
+def _clocked(method: Callable[..., Any], *, outer: bool) -> Callable[..., Any]:
+    @wraps(method)
+    def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if outer:
+            _inside.append(0.0)
+        start = time.perf_counter()
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            seconds = time.perf_counter() - start
+            if outer:
+                _spent[0] += seconds - _inside.pop()
+            elif _inside:
+                _inside[-1] += seconds
+
+    return timed
+
+
+def _install() -> None:
+    for name in METHODS:
+        setattr(PPOTrainer, name, _clocked(getattr(PPOTrainer, name), outer=False))
+        setattr(DocAgentTrainerMixin, name, _clocked(getattr(DocAgentTrainerMixin, name), outer=True))
+    measured = DocAgentTrainerMixin._compute_metrics
+
+    def reporting(self: Any, batch: Any, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        measured(self, batch, metrics, *args, **kwargs)
+        metrics["docagent/overhead_s"] = _spent[0]
+        _spent[0] = 0.0
+
+    DocAgentTrainerMixin._compute_metrics = reporting
+
+
+_install()

@@ -1,0 +1,84 @@
+"""What our trainer mode costs on a stock GRPO run: seconds a step beside verl's own mode, and where they go.
+
+python -m benchmarks.trainer_mode --steps 12
+
+Both modes run the recipe `vrag_rl_qwen2_5_vl_7b` under the CPU profile with verl's own `grpo`, the same agent
+loop and the same model. Sampling is left out: it waits in pauses of two seconds, and none of it is the
+mode's. What the mode adds is measured twice: as the difference between the two runs, which the machine's
+noise blurs, and by the clock of the methods that it overrides, less that of verl's methods inside of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from benchmarks.common import show
+from docagent_rl.demo import prepare_demo
+from docagent_rl.testing.warm import WarmPython
+
+PHASES = ("old_log_prob", "ref", "adv", "update_actor")
+OWN = "docagent/overhead_s"
+
+
+def main() -> None:
+    """Run both modes and compare."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--steps", type=int, default=12, help="steps a run; the first two are left out")
+    parser.add_argument("--workspace", type=Path, help="a demo workspace; made anew by default")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, WarmPython() as warm:
+        workspace = chosen.workspace or Path(folder) / "workspace"
+        prepare_demo(workspace)
+        runs = {
+            mode: run(warm.executable, mode, workspace, Path(folder) / mode, chosen.steps)
+            for mode in ("sync", "docagent_sync")
+        }
+    rows = []
+    for name, parts in [*((phase, (phase,)) for phase in PHASES), ("all of these", PHASES)]:
+        theirs, ours = (median(seconds(step, parts) for step in run) for run in runs.values())
+        rows.append([name, f"{theirs:.3f}", f"{ours:.3f}", f"{ours / theirs - 1:+.1%}"])
+    show("Seconds a step", ["phase", "sync", "docagent_sync", "difference"], rows)
+    own = median(step[OWN] for step in runs["docagent_sync"])
+    step = median(step["timing_s/step"] for step in runs["docagent_sync"])
+    print(f"the mode's own methods: {own * 1000:.1f} ms a step of {step:.2f} s, {own / step:.2%}")
+
+
+def seconds(step: dict[str, float], phases: Sequence[str]) -> float:
+    """The time that a step spent in some phases."""
+    return sum(step[f"timing_s/{phase}"] for phase in phases)
+
+
+def run(python: Path, mode: str, workspace: Path, folder: Path, steps: int) -> list[dict[str, float]]:
+    """Metrics of all steps but the first two, as the console logger prints them."""
+    command = [
+        *(python, "-m", "verl.trainer.main_ppo", "--config-name", "vrag_rl_qwen2_5_vl_7b", "+profile=cpu"),
+        f"trainer.v1.trainer_mode={mode}",
+        "docagent.modules=[benchmarks.mode_clock]",
+        f"docagent.workspace={workspace.resolve()}",
+        f"docagent.run_dir={folder}",
+        f"trainer.total_training_steps={steps}",
+        "trainer.val_before_train=false",
+        "trainer.test_freq=-1",
+        "trainer.save_freq=-1",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"the run in mode {mode} failed:\n{(done.stdout + done.stderr)[-3000:]}")
+    lines = [line for line in done.stdout.splitlines() if re.search(r"\bstep:\d+ - ", line)]
+    found = [dict(re.findall(r"([\w/@.-]+):(-?[\d.]+(?:e[+-]?\d+)?)(?: - |$)", line)) for line in lines]
+    numbers = [{name: float(value) for name, value in step.items()} for step in found]
+    if len(numbers) != steps:
+        raise SystemExit(f"the run in mode {mode} logged {len(numbers)} of {steps} steps")
+    return numbers[2:]
+
+
+if __name__ == "__main__":
+    main()
