@@ -61,6 +61,8 @@ def test_recipes_of_one_system_differ_from_their_baseline_in_the_estimator_alone
         spo, grpo = composed(f"mm_doc_r1_qwen3_{size}"), composed(f"mm_doc_r1_qwen3_{size}_grpo")
         assert (spo.algorithm.adv_estimator, grpo.algorithm.adv_estimator) == ("spo", "grpo")
         spo.algorithm.adv_estimator = "grpo"
+        # what the estimator alone reads
+        spo.docagent.advantage = grpo.docagent.advantage
         spo.trainer.experiment_name = grpo.trainer.experiment_name
         assert spo == grpo
 
