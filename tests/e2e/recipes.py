@@ -11,6 +11,10 @@ from tests.e2e.conftest import Run, add_model
 from tests.e2e.custom import SHORT
 
 RECIPES = tuple(recipe_names())
+
+MANY = ("data.train_batch_size=12",)
+"""48 sessions a step instead of 16: some reward terms are rare, and each is to vary in any two steps."""
+
 SYSTEMS = ("alden", "doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl")
 
 
@@ -26,8 +30,8 @@ def chosen(session: pytest.Session) -> list[str]:
 
 
 def play(recipe: str, folder: Path, workspace: Path, python: Path) -> Run:
-    """Two steps of the recipe."""
+    """Two steps of the recipe, on more questions than the profile takes."""
     add_model(workspace, system_of(recipe))
-    run = Run(folder, workspace, SHORT, python, recipe=recipe)
+    run = Run(folder, workspace, (*SHORT, *MANY), python, recipe=recipe)
     run.finish()
     return run

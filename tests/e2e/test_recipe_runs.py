@@ -80,4 +80,4 @@ def test_policy_and_critic_are_updated(metrics, recipe):
     if config.docagent.kl.observation.coef > 0:
         assert any(name.startswith("actor/") and "observation" in name for name in metrics[1])
     if config.algorithm.adv_estimator == "spo":
-        assert all(step["docagent/embedded_texts"] == 16 for step in metrics)
+        assert all(step["docagent/embedded_texts"] == 48 for step in metrics)
