@@ -9,9 +9,11 @@ from rich.console import Console
 
 from docagent_rl import __version__
 from docagent_rl.commands import data, index, recipes
+from docagent_rl.commands.bias_card import bias_card_command
 from docagent_rl.commands.demo import demo_command
 from docagent_rl.commands.doctor import doctor_command
 from docagent_rl.commands.ingest import ingest_command
+from docagent_rl.commands.learn import learn_command
 from docagent_rl.commands.view import view_command
 from docagent_rl.errors import InfrastructureError, UserError
 
@@ -26,7 +28,9 @@ app.add_typer(data.app, name="data")
 app.command("demo")(demo_command)
 app.add_typer(recipes.app, name="recipes")
 app.command("view")(view_command)
+app.command("bias-card")(bias_card_command)
 app.command("doctor")(doctor_command)
+app.command("learn")(learn_command)
 
 
 def _version(show: bool) -> None:

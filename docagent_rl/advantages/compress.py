@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -33,6 +34,11 @@ class SampledTokens:
     width: int
     dtype: torch.dtype
 
+    @cached_property
+    def _at(self) -> Tensor:
+        """(n,) place in the batch written as one line; one index is several times as fast as two."""
+        return self.rows * self.width + self.positions
+
     @property
     def same_row(self) -> Tensor:
         """(n,) bool: the next token stands in the same row."""
@@ -45,16 +51,17 @@ class SampledTokens:
 
     def gather(self, dense: Tensor) -> Tensor:
         """Read (b, t) at the sampled tokens: (n,) in float64."""
-        return dense[self.rows, self.positions].detach().double()
+        return dense.detach().reshape(-1).index_select(0, self._at).double()
 
     def scatter(self, flat: Tensor) -> Tensor:
         """Write (n,) to the rows, (b, t) with 0 elsewhere; copies of a row get the same as the row."""
         dtype = torch.bool if flat.dtype == torch.bool else self.dtype
         dense = torch.zeros(len(self.original), self.width, dtype=dtype, device=flat.device)
-        dense[self.rows, self.positions] = flat.to(dtype)
+        dense.view(-1).scatter_(0, self._at, flat.to(dtype))
         copies = self.original != torch.arange(len(self.original), device=flat.device)
-        filled = dense[self.original[copies].clamp(min=0)] * (self.original[copies] >= 0)[:, None]
-        dense[copies] = filled
+        if copies.any():
+            filled = dense[self.original[copies].clamp(min=0)] * (self.original[copies] >= 0)[:, None]
+            dense[copies] = filled
         return dense
 
 
@@ -70,15 +77,18 @@ def compress(inputs: AdvantageInputs) -> SampledTokens:
     Raises:
         UserError: `turn_index` decreases along a row.
     """
-    active = inputs.mask & inputs.valid[:, None]
+    all_count = bool(inputs.valid.all())
+    active = inputs.mask if all_count else inputs.mask & inputs.valid[:, None]
     rows, positions = active.nonzero(as_tuple=True)
     _, session = torch.unique(inputs.session, return_inverse=True)
     order = torch.argsort(inputs.row, stable=True)
     order = order[torch.argsort(session[order], stable=True)]
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(len(order), device=order.device)
-    by_session = torch.argsort(rank[rows], stable=True)
-    rows, positions = rows[by_session], positions[by_session]
+    numbers = torch.arange(len(order), device=order.device)
+    if not torch.equal(order, numbers):
+        rank = torch.empty_like(order)
+        rank[order] = numbers
+        by_session = torch.argsort(rank[rows], stable=True)
+        rows, positions = rows[by_session], positions[by_session]
     index = inputs.turn_index[rows, positions]
     back = (rows[1:] == rows[:-1]) & (index[1:] < index[:-1])
     if back.any():
@@ -93,7 +103,7 @@ def compress(inputs: AdvantageInputs) -> SampledTokens:
         positions=positions,
         session=session[rows],
         turn=torch.cumsum(starts, 0) - 1,
-        original=originals(inputs.session, inputs.row, inputs.valid),
+        original=numbers if all_count else originals(inputs.session, inputs.row, inputs.valid),
         width=active.shape[1],
         dtype=torch.promote_types(inputs.token_rewards.dtype, torch.float32),
     )

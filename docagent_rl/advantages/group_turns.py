@@ -81,7 +81,7 @@ def return_advantages(
         return centre(to_go, turns.cell, len(turns.size) * turns.horizon, loo=loo, tol=tol)
     scores = to_go - turns.padded_mean(to_go)[turns.group, turns.ordinal]
     if loo:
-        scores = scores * (turns.size / (turns.size - 1).clamp(min=1))[turns.group]
+        scores = scores * (turns.size.double() / (turns.size - 1).clamp(min=1))[turns.group]
     return scores
 
 
@@ -118,9 +118,9 @@ def index_advantages(
         # two passes: those that are there, and (size - reached) zeros
         reached = cell_count(turns.cell, num).view_as(average)
         variance = turns.padded_mean(scores.square())
-        variance += (1 - reached / turns.size.clamp(min=1)[:, None]) * average.square()
+        variance += (1 - reached.double() / turns.size.clamp(min=1)[:, None]) * average.square()
         if std == Std.UNBIASED:
-            variance *= (turns.size / (turns.size - 1).clamp(min=1))[:, None]
+            variance *= (turns.size.double() / (turns.size - 1).clamp(min=1))[:, None]
         spread = variance.sqrt()[turns.group, turns.ordinal]
         scores = (scores / (spread + eps)).masked_fill(spread < tol, 0.0)
-    return scores * (size / (size - 1).clamp(min=1)) if loo else scores
+    return scores * (size.double() / (size - 1).clamp(min=1)) if loo else scores

@@ -75,7 +75,7 @@ def centre(x: Tensor, cell: Tensor, num: int, *, loo: bool, tol: float) -> Tenso
     centred = x - cell_mean(x, cell, num)[cell]
     if loo:
         count = cell_count(cell, num)
-        centred = centred * (count / (count - 1).clamp(min=1))[cell]
+        centred = centred * (count.to(x.dtype) / (count - 1).clamp(min=1))[cell]
     return centred.masked_fill(equal_cells(x, cell, num, tol)[cell], 0.0)
 
 

@@ -77,7 +77,7 @@ class AdvantageInputs:
 
     def __post_init__(self) -> None:
         _check_shapes(self)
-        object.__setattr__(self, "mask", self.mask != 0)
+        object.__setattr__(self, "mask", self.mask.bool())
         first = originals(self.session, self.row) == torch.arange(len(self.row), device=self.row.device)
         object.__setattr__(self, "valid", first if self.valid is None else self.valid != 0)
         _check_rows(self)
@@ -114,12 +114,15 @@ def originals(session: Tensor, row: Tensor, valid: Tensor | None = None) -> Tens
         (b,) row numbers.
     """
     size = len(row)
-    _, key = torch.unique(torch.stack([session.long(), row.long()]), dim=1, return_inverse=True)
-    key = key.reshape(-1)
+    # numbered one by one: `unique` of pairs compares columns one at a time
+    _, key = torch.unique(session, return_inverse=True)
+    places, place = torch.unique(row, return_inverse=True)
+    key = key * len(places) + place
     numbers = torch.arange(size, device=row.device)
     if valid is not None:
         numbers = numbers.masked_fill(~valid, size)
-    first = torch.full((size,), size, device=row.device).scatter_reduce(0, key, numbers, "amin")[key]
+    first = torch.full((int(key.max()) + 1,), size, device=row.device)
+    first = first.scatter_reduce(0, key, numbers, "amin")[key]
     return first.masked_fill(first == size, -1)
 
 
@@ -167,9 +170,11 @@ def _check_rows(inputs: AdvantageInputs) -> None:
 
 
 def _check_tokens(inputs: AdvantageInputs) -> None:
-    active = inputs.mask & inputs.valid[:, None]
-    if (active & (inputs.turn_index < 0)).any():
-        at = int((active & (inputs.turn_index < 0)).any(1).nonzero()[0])
+    counts = inputs.mask & inputs.valid[:, None] if not inputs.valid.all() else inputs.mask
+    active = counts.nonzero(as_tuple=True)
+    negative = inputs.turn_index[active] < 0
+    if negative.any():
+        at = int(active[0][negative][0])
         raise UserError(f"turn_index is negative on a sampled token of batch row {at}: number its turns.")
     for name in ("token_rewards", "values"):
         value = getattr(inputs, name)
@@ -178,10 +183,13 @@ def _check_tokens(inputs: AdvantageInputs) -> None:
                 f"{name} is not finite on a sampled token: mask the session or repair its source."
             )
     _, index = torch.unique(inputs.session, return_inverse=True)
-    alive = torch.zeros(len(index), device=index.device).index_add(0, index, active.any(1).float())[index] > 0
-    lost = (inputs.turn_index >= 0) & ~active & (inputs.token_rewards != 0) & (alive & inputs.valid)[:, None]
+    alive = torch.zeros(len(index), dtype=torch.bool, device=index.device)
+    alive = alive.index_fill(0, index[active[0]], True)[index] & inputs.valid
+    # few tokens have a reward, so that looking at those alone is cheap
+    rewarded = inputs.token_rewards.nonzero(as_tuple=True)
+    lost = ~counts[rewarded] & (inputs.turn_index[rewarded] >= 0) & alive[rewarded[0]]
     if lost.any():
-        at, position = (int(i) for i in lost.nonzero()[0])
+        at, position = (int(i[lost][0]) for i in rewarded)
         turn = int(inputs.turn_index[at, position])
         raise UserError(
             f"token_rewards: batch row {at} rewards turn {turn} at position {position}, which the mask "

@@ -5,13 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+_BLOCK = 64
+"""Steps done one after the other, each for all blocks at once."""
+
 
 def reverse_scan(terms: Tensor, factors: Tensor) -> Tensor:
-    """Solve `x[k] = terms[k] + factors[k] * x[k + 1]`, with x = 0 after the end, by doubling.
+    """Solve `x[k] = terms[k] + factors[k] * x[k + 1]`, with x = 0 after the end, in O(n) operations.
 
-    A factor of 0 ends a segment. The rule `(a1, d1) o (a2, d2) = (a1 a2, d1 + a1 d2)` takes
-    `log2(longest segment)` steps; with |factors| <= 1 it only adds and shrinks, where the textbook
-    `g^-t * cumsum(g^t d)` overflows.
+    A factor of 0 ends a segment. Blocks of 64 are solved side by side as if nothing followed them; what
+    follows enters a block through the product of its factors, and is itself such a recurrence over the
+    blocks. With |factors| <= 1 this only adds and shrinks, where the textbook `g^-t * cumsum(g^t d)`
+    overflows.
 
     Args:
         terms: (..., n) floats.
@@ -21,8 +25,28 @@ def reverse_scan(terms: Tensor, factors: Tensor) -> Tensor:
         (..., n), like `terms`.
 
     Source:
-        Associative scans (Blelloch 1990, section 1.4).
+        Associative scans (Blelloch 1990, section 1.4): `(a1, d1) o (a2, d2) = (a1 a2, d1 + a1 d2)`.
     """
+    if terms.shape[-1] <= 4 * _BLOCK:
+        return _double(terms, factors)
+    solution, product = _steps_of_blocks(terms), _steps_of_blocks(factors)
+    for k in range(_BLOCK - 2, -1, -1):
+        torch.addcmul(solution[k], product[k], solution[k + 1], out=solution[k])
+        torch.mul(product[k], product[k + 1], out=product[k])
+    follows = reverse_scan(solution[0], product[0]).roll(-1, -1)
+    follows[..., -1] = 0
+    solution.addcmul_(product, follows)
+    return solution.movedim(0, -1).flatten(-2)[..., : terms.shape[-1]]
+
+
+def _steps_of_blocks(x: Tensor) -> Tensor:
+    """(..., n) as (block, ..., blocks), zeros after the end."""
+    padded = torch.nn.functional.pad(x, (0, -x.shape[-1] % _BLOCK))
+    return padded.unflatten(-1, (-1, _BLOCK)).movedim(-1, 0).clone(memory_format=torch.contiguous_format)
+
+
+def _double(terms: Tensor, factors: Tensor) -> Tensor:
+    """The same in `log2(longest segment)` steps over everything: for few terms."""
     solution, factors, step = terms.clone(), factors.clone(), 1
     while step < terms.shape[-1] and bool(factors.any()):
         solution[..., :-step] += factors[..., :-step] * solution[..., step:]

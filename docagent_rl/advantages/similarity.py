@@ -45,14 +45,16 @@ def cosines(embeddings: Tensor) -> tuple[Tensor, Tensor]:
     Source:
         MM-Doc-R1, Eq. 4 (the similarity of trajectory embeddings).
     """
-    vectors = embeddings.float()
-    usable = torch.isfinite(vectors).all(-1)
-    vectors = vectors.masked_fill(~usable[..., None], 0.0)
-    usable &= (vectors != 0).any(-1)
-    # the largest entry first, so that the squares of very large or small vectors stay finite
-    vectors = vectors / vectors.abs().amax(-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
-    vectors = torch.nn.functional.normalize(vectors, dim=-1)
-    similar = (vectors @ vectors.transpose(1, 2)).clamp(-1.0, 1.0)
+    # the largest entry first, so that the squares of very large or small vectors stay finite; it is not
+    # finite where any entry is not
+    largest = embeddings.detach().float().abs().amax(-1, keepdim=True)
+    usable = torch.isfinite(largest) & (largest > 0)
+    largest = largest.masked_fill(~usable, 1.0).clamp(min=torch.finfo(torch.float32).tiny)
+    vectors = (embeddings.float() / largest).masked_fill_(~usable, 0.0)
+    products = vectors @ vectors.transpose(1, 2)
+    norms = products.diagonal(dim1=-2, dim2=-1).sqrt()
+    similar = products / (norms[:, :, None] * norms[:, None, :]).masked_fill_(~(usable & usable.mT), 1.0)
+    similar, usable = similar.clamp_(-1.0, 1.0), usable.squeeze(-1)
     diagonal = torch.eye(similar.shape[-1], dtype=torch.bool, device=similar.device)
     return similar.masked_fill(diagonal, 1.0), usable
 
@@ -108,6 +110,6 @@ def baseline_weights(
             "spo: similarities of a session sum to less than 0.001, so raw weights explode. "
             "Use negatives=clamp, affine or softmax."
         )
-    uniform = allowed / allowed.sum(-1, keepdim=True).clamp(min=1)
+    uniform = allowed.double() / allowed.sum(-1, keepdim=True).clamp(min=1)
     comparable = comparable & (total > 0)
     return torch.where(comparable, weights / total.masked_fill(~comparable, 1.0), uniform)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +24,24 @@ def test_scan_solves_the_recurrence(n: int, seed: int, cut: float) -> None:
         for k in reversed(range(n)):
             x = float(terms[line, k]) + float(factors[line, k]) * x
             assert abs(float(found[line, k]) - x) < 1e-10
+    assert torch.equal(terms, before[0])
+    assert torch.equal(factors, before[1])
+
+
+@pytest.mark.parametrize("n", [256, 257, 320, 16_384, 16_385, 19_000])
+def test_blocks_solve_the_recurrence(n: int) -> None:
+    generator = torch.Generator().manual_seed(n)
+    terms = torch.randn(2, 3, n, generator=generator, dtype=torch.float64)
+    factors = 2 * torch.rand(2, 3, n, generator=generator, dtype=torch.float64) - 1
+    factors[0] = factors[0].sign() * (torch.rand(3, n, generator=generator) > 0.003)
+    before = terms.clone(), factors.clone()
+    found = reverse_scan(terms, factors)
+    x = torch.zeros(2, 3, dtype=torch.float64)
+    slow = torch.empty_like(terms)
+    for k in reversed(range(n)):
+        x = terms[..., k] + factors[..., k] * x
+        slow[..., k] = x
+    torch.testing.assert_close(found, slow, atol=1e-9, rtol=1e-9)
     assert torch.equal(terms, before[0])
     assert torch.equal(factors, before[1])
 

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+import torch
+import typer
+
+from benchmarks import spo, turn_gae
+from benchmarks.common import best_times, machine
+from docagent_rl.advantages.inputs import Discounts
+from docagent_rl.advantages.spo import similarity_advantages
+from docagent_rl.advantages.token_gae import token_gae
+
+
+def test_rows_are_as_described() -> None:
+    batch = turn_gae.trajectories(20, 500, 4, 24, seed=1)
+    assert batch["mask"].shape == (20, 500)
+    assert batch["mask"].dtype == torch.int64
+    for turn in range(4):
+        lengths = (batch["turn_index"] == turn).sum(1)
+        assert bool(((lengths >= 20) & (lengths <= 28)).all())
+    assert (batch["token_rewards"] > 0).sum() == 80
+    assert bool((batch["mask"][batch["token_rewards"] > 0] == 1).all())
+    ends = torch.cat([batch["mask"], torch.zeros(20, 1, dtype=torch.int64)], 1).diff() == -1
+    assert bool((ends[batch["token_rewards"][:, :500] > 0]).all())
+    with pytest.raises(typer.BadParameter, match="do not fit"):
+        turn_gae.trajectories(1, 100, 4, 24, seed=1)
+
+
+def test_both_compute_the_same_gae() -> None:
+    batch = turn_gae.trajectories(16, 400, 4, 24, seed=2)
+    for found, want in zip(
+        turn_gae.ours(batch, token_gae, Discounts()), turn_gae.verl_gae(batch), strict=True
+    ):
+        torch.testing.assert_close(found, want, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [4, 7])
+def test_both_compute_the_same_spo(size: int) -> None:
+    batch = spo.sessions(30, size, 16, seed=3)
+    torch.testing.assert_close(similarity_advantages(*batch), spo.loop(*batch), atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("cpu", [False, True])
+def test_times_are_those_of_the_best_round(cpu: bool) -> None:
+    rounds = []
+
+    def work() -> int:
+        rounds.append(None)
+        until = time.process_time() + (0.02 if len(rounds) == 2 else 0.06)
+        while time.process_time() < until:
+            pass
+        return len(rounds)
+
+    seconds, results = best_times({"work": work}, repeats=3, cpu=cpu)
+    assert results == {"work": 3}
+    assert seconds["work"] >= 0.019
+    assert not cpu or seconds["work"] < 0.05
+
+
+def test_the_tables(capsys: pytest.CaptureFixture) -> None:
+    turn_gae.main(count=4, tokens=300, turns=3, sampled=12, repeats=1)
+    spo.main(count=16, sizes=[4], widths=[8], repeats=1)
+    printed = capsys.readouterr().out
+    assert printed.count(machine()) == 2
+    assert "4 trajectories of 300 tokens" in printed
+    assert "16 trajectories" in printed
+    assert "groups of 4" in printed
