@@ -19,7 +19,8 @@ def check_kl(kl: KlConfig, run: DictConfig) -> None:
     """Check the section `docagent.kl` against the rest of the composed configuration.
 
     Raises:
-        UserError: no reference model runs, or the exact divergence meets an engine that cannot serve it.
+        UserError: no reference model runs, verl distils, or the exact divergence meets an engine that cannot
+            serve it.
     """
     if not kl.enabled:
         return
@@ -29,6 +30,11 @@ def check_kl(kl: KlConfig, run: DictConfig) -> None:
             f"{TERM}.coef is {kl.observation.coef}, but no reference model runs: "
             f"set {ACTOR}.use_kl_loss=true "
             f"(and {ACTOR}.kl_loss_coef=0 where sampled tokens are to have no KL of their own)"
+        )
+    if OmegaConf.select(run, "distillation.enabled", default=False):
+        raise UserError(
+            f"{TERM}.coef is {kl.observation.coef}, but distillation.enabled is true: "
+            "its loss need not compute the log-probs that the term reads; switch one of the two off"
         )
     if kl.observation.type is KlType.EXACT:
         problems = list(_exact_problems(run))
@@ -50,5 +56,3 @@ def _exact_problems(run: DictConfig) -> Iterator[str]:
     mode = OmegaConf.select(run, "trainer.v1.trainer_mode")
     if "separate" in str(mode):
         yield f"trainer.v1.trainer_mode is {mode}: actor and reference must live in the same worker"
-    if OmegaConf.select(run, "distillation.enabled", default=False):
-        yield "distillation.enabled is true"

@@ -11,28 +11,16 @@ and three numbers a position.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from docagent_rl.losses.tiles import Head, Tiles
+
 TOKEN_CHUNK = 1024
 VOCABULARY_CHUNK = 8192
-
-
-@dataclass(frozen=True)
-class Head:
-    """An output head: logits = hidden @ weight.T + bias.
-
-    Attributes:
-        weight: (v, d).
-        bias: (v,) or None.
-    """
-
-    weight: Tensor
-    bias: Tensor | None = None
 
 
 def exact_kl(
@@ -73,26 +61,9 @@ def exact_kl(
     kind = torch.float64 if hidden.dtype == torch.float64 else torch.float32
     inverse = torch.as_tensor(temperature, dtype=kind, device=hidden.device).reciprocal()
     inverse = inverse.expand(hidden.shape[0]).contiguous()
-    tiles = _Tiles(hidden.shape[0], size, token_chunk, vocabulary_chunk, kind)
+    tiles = Tiles(hidden.shape[0], size, token_chunk, vocabulary_chunk, kind)
     ref = Head(ref_head.weight.detach(), None if ref_head.bias is None else ref_head.bias.detach())
     return _ExactKl.apply(hidden, head.weight, head.bias, ref_hidden.detach(), ref, inverse, tiles)
-
-
-@dataclass(frozen=True)
-class _Tiles:
-    """How (n, size) logits are cut, and the type they are computed in."""
-
-    n: int
-    size: int
-    tokens: int
-    entries: int
-    dtype: torch.dtype
-
-    def rows(self) -> list[slice]:
-        return [slice(i, min(i + self.tokens, self.n)) for i in range(0, self.n, self.tokens)]
-
-    def columns(self) -> list[slice]:
-        return [slice(i, min(i + self.entries, self.size)) for i in range(0, self.size, self.entries)]
 
 
 class _ExactKl(torch.autograd.Function):
@@ -105,7 +76,7 @@ class _ExactKl(torch.autograd.Function):
         ref_hidden: Tensor,
         ref: Head,
         inverse: Tensor,
-        tiles: _Tiles,
+        tiles: Tiles,
     ) -> Tensor:
         with torch.autocast(hidden.device.type, enabled=False):
             sums = [
@@ -129,27 +100,25 @@ class _ExactKl(torch.autograd.Function):
         grad_weight = torch.zeros_like(weight) if needs_weight else None
         grad_bias = torch.zeros_like(bias) if needs_bias else None
         scale = grad.to(tiles.dtype) * inverse
+        head = Head(weight, bias)
         for columns in tiles.columns():
-            block, ref_block = (
-                _block(weight, bias, columns, tiles),
-                _block(ref.weight, ref.bias, columns, tiles),
-            )
+            block, ref_block = tiles.block(head, columns), tiles.block(ref, columns)
             block_grad = torch.zeros(block.weight.shape, dtype=tiles.dtype, device=hidden.device)
             for rows in tiles.rows():
-                states = _operand(hidden[rows], tiles)
-                logits = _logits(states, block, inverse[rows], tiles)
-                tile = _logits(_operand(ref_hidden[rows], tiles), ref_block, inverse[rows], tiles)
+                states = tiles.operand(hidden[rows])
+                p = tiles.logits(states, block, inverse[rows])
+                tile = tiles.logits(tiles.operand(ref_hidden[rows]), ref_block, inverse[rows])
                 # pi_v (p_v - q_v - mean): `mean` is KL + P - Q, the mean of p - q under pi
-                tile.neg_().add_(logits).sub_(mean[rows, None])
-                tile.mul_(logits.sub_(log_z[rows, None]).exp_()).mul_(scale[rows, None])
-                del logits
+                tile.neg_().add_(p).sub_(mean[rows, None])
+                tile.mul_(p.sub_(log_z[rows, None]).exp_()).mul_(scale[rows, None])
+                del p
                 if needs_bias:
                     grad_bias[columns] += tile.sum(0).to(grad_bias.dtype)
                 tile = tile.to(block.weight.dtype)
                 if needs_hidden:
-                    _add_product(grad_hidden[rows], tile, block.weight)
+                    tiles.add_product(grad_hidden[rows], tile, block.weight)
                 if needs_weight:
-                    _add_product(block_grad, tile.t(), states)
+                    tiles.add_product(block_grad, tile.t(), states)
             if needs_weight:
                 grad_weight[columns] = block_grad.to(weight.dtype)
         result = grad_hidden.to(hidden.dtype) if needs_hidden else None
@@ -157,16 +126,16 @@ class _ExactKl(torch.autograd.Function):
 
 
 def _accumulate(
-    hidden: Tensor, head: Head, ref_hidden: Tensor, ref: Head, inverse: Tensor, tiles: _Tiles
+    hidden: Tensor, head: Head, ref_hidden: Tensor, ref: Head, inverse: Tensor, tiles: Tiles
 ) -> Tensor:
     """One pass over the vocabulary; (3, n): divergence, log-normaliser of the policy and of the reference."""
-    hidden, ref_hidden = _operand(hidden, tiles), _operand(ref_hidden, tiles)
+    hidden, ref_hidden = tiles.operand(hidden), tiles.operand(ref_hidden)
     low = inverse.new_full(inverse.shape, -torch.inf)
     top, ref_top = low, low
     total, ref_total, weighted = (torch.zeros_like(inverse) for _ in range(3))
     for columns in tiles.columns():
-        p = _logits(hidden, _block(head.weight, head.bias, columns, tiles), inverse, tiles)
-        q = _logits(ref_hidden, _block(ref.weight, ref.bias, columns, tiles), inverse, tiles)
+        p = tiles.logits(hidden, tiles.block(head, columns), inverse)
+        q = tiles.logits(ref_hidden, tiles.block(ref, columns), inverse)
         new_top, new_ref_top = torch.maximum(top, p.amax(1)), torch.maximum(ref_top, q.amax(1))
         shrink = (top - new_top).exp_()
         ratio = p - q
@@ -177,37 +146,6 @@ def _accumulate(
         top, ref_top = new_top, new_ref_top
     log_z, ref_log_z = top + total.log(), ref_top + ref_total.log()
     return torch.stack([weighted / total - log_z + ref_log_z, log_z, ref_log_z])
-
-
-def _logits(hidden: Tensor, head: Head, inverse: Tensor, tiles: _Tiles) -> Tensor:
-    """(rows, entries) of a block of the head, divided by the temperature."""
-    logits = _product(hidden, head.weight.t(), tiles.dtype)
-    if head.bias is not None:
-        logits += head.bias
-    return logits.mul_(inverse[:, None])
-
-
-def _block(weight: Tensor, bias: Tensor | None, columns: slice, tiles: _Tiles) -> Head:
-    return Head(_operand(weight[columns], tiles), None if bias is None else bias[columns].to(tiles.dtype))
-
-
-def _operand(matrix: Tensor, tiles: _Tiles) -> Tensor:
-    """Half precision stays as it is where the device multiplies it into float32."""
-    half = matrix.dtype in (torch.bfloat16, torch.float16)
-    return matrix if matrix.is_cuda and half else matrix.to(tiles.dtype)
-
-
-def _product(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
-    if a.dtype != b.dtype:
-        a, b = a.to(dtype), b.to(dtype)
-    return a @ b if a.dtype == dtype else torch.mm(a, b, out_dtype=dtype)
-
-
-def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
-    if a.dtype == b.dtype == total.dtype:
-        total.addmm_(a, b)
-    else:
-        total.add_(_product(a, b, total.dtype))
 
 
 def _check(

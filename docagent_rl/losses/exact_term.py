@@ -20,11 +20,12 @@ from verl.utils import tensordict_utils as tu
 
 from docagent_rl.losses.config import ObservationKl
 from docagent_rl.losses.drift import hidden_drift
-from docagent_rl.losses.exact_kl import Head, exact_kl
+from docagent_rl.losses.exact_kl import exact_kl
 from docagent_rl.losses.heads import gathered_head
 from docagent_rl.losses.hidden_tap import HiddenTap
 from docagent_rl.losses.positions import Rows, predicting_states
 from docagent_rl.losses.reference import USE_REMOVE_PADDING, ReferenceStates, row_keys
+from docagent_rl.losses.tiles import Head
 from docagent_rl.losses.visual_kl import ExactValues
 
 

@@ -7,7 +7,7 @@ from torch import nn
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 
-from docagent_rl.losses.exact_kl import Head
+from docagent_rl.losses.tiles import Head
 
 
 def gathered_head(model: nn.Module) -> Head:

@@ -109,9 +109,10 @@ class ObservationKlLoss:
         """The loss of a micro-batch and its metrics, in verl's layout.
 
         Metrics: `kl_observation` is what `coef` multiplies. The others are means over tokens of the mini-
-        batch: `kl_generated` (k3, sampled tokens), `kl_visual` (the term's estimator, image placeholders),
-        and over observation tokens `kl_clamped` (share of positions where k3 has no gradient),
-        `visual_drift_l2` and `visual_drift_cosine` (hidden states against the reference's; exact only).
+        batch: `kl_generated` (k3) over sampled ones, `kl_visual` (the term's estimator) over image
+        placeholders, and over observation tokens `kl_clamped` (share of positions where k3 has no gradient)
+        and, for the exact term alone, `observation_drift_l2` and `observation_drift_cosine` (hidden states
+        against those of the reference).
         """
         # verl's part first: see `losses.heads.gathered_head`
         loss, metrics = self._base(model_output=model_output, data=data, dp_group=dp_group)
@@ -119,15 +120,31 @@ class ObservationKlLoss:
         log_probs = no_padding_2_padding(model_output["log_probs"], data)
         ref_log_probs = pad(data["ref_log_prob"])
         mask = self._rule.observations(rows)
-        numbers = {}
         if self._exact is None:
-            kl = sampled_kl(log_probs, ref_log_probs, self._config.type)
+            kl, drift = sampled_kl(log_probs, ref_log_probs, self._config.type), {}
         else:
             values = self._exact(data, rows, mask)
             kl = _scatter(values.kl, mask)
-            numbers["visual_drift_l2"] = _scatter(values.distance, mask), mask, totals.observation_tokens
-            numbers["visual_drift_cosine"] = _scatter(values.cosine, mask), mask, totals.observation_tokens
-        term = agg_loss(
+            drift = {"l2": _scatter(values.distance, mask), "cosine": _scatter(values.cosine, mask)}
+        term = self._aggregate(kl, mask, totals, workers)
+
+        log_probs, tokens = log_probs.detach(), totals.observation_tokens
+        generated = sampled_kl(log_probs, ref_log_probs, KlType.K3)
+        cut = clamped(log_probs, ref_log_probs)
+        images = mask & self._rule.images(rows)
+        metrics |= {
+            "kl_observation": Metric(AggregationType.SUM, term),
+            "kl_generated": _mean(generated, rows.sampled, data["batch_num_tokens"], workers),
+            "kl_visual": _mean(kl.detach(), images, totals.observation_images, workers),
+            "kl_clamped": _mean(cut, mask, tokens, workers),
+        }
+        for name, values in drift.items():
+            metrics[f"observation_drift_{name}"] = _mean(values, mask, tokens, workers)
+        return loss + self._config.coef * term, metrics
+
+    def _aggregate(self, kl: Tensor, mask: Tensor, totals: Totals, workers: int) -> Tensor:
+        """This micro-batch's part of the mean over observation tokens, scaled as verl scales its losses."""
+        return agg_loss(
             loss_mat=kl,
             loss_mask=mask,
             loss_agg_mode=self._aggregation,
@@ -136,14 +153,6 @@ class ObservationKlLoss:
             global_batch_size=max(totals.observation_rows, 1),
             loss_scale_factor=self._scale_factor,
         )
-        generated = sampled_kl(log_probs.detach(), ref_log_probs, KlType.K3)
-        numbers["kl_generated"] = generated, rows.sampled, data["batch_num_tokens"]
-        numbers["kl_visual"] = kl.detach(), mask & self._rule.images(rows), totals.observation_images
-        cut = clamped(log_probs.detach(), ref_log_probs).to(kl.dtype)
-        numbers["kl_clamped"] = cut, mask, totals.observation_tokens
-        metrics |= {name: _mean(*each, workers) for name, each in numbers.items()}
-        metrics["kl_observation"] = Metric(AggregationType.SUM, term)
-        return loss + self._config.coef * term, metrics
 
 
 def _scatter(values: Tensor, mask: Tensor) -> Tensor:

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+from pydantic import ValidationError
+
+from docagent_rl.errors import UserError
+from docagent_rl.losses.checks import check_kl
+from docagent_rl.losses.config import KlConfig, KlPlace, KlScope, KlType
+from docagent_rl.trainer.keys import reference
+
+ON = {"observation": {"coef": 0.01}}
+EXACT = {"observation": {"coef": 0.01, "type": "exact"}}
+FSDP2 = ("actor_rollout_ref.actor.use_kl_loss=true", "actor_rollout_ref.actor.strategy=fsdp2")
+
+
+def run(*changes: str) -> DictConfig:
+    """verl's own configuration with a few keys changed."""
+    config = OmegaConf.create(dict(reference()))
+    config.merge_with_dotlist(list(changes))
+    return config
+
+
+def kl(section: dict) -> KlConfig:
+    return KlConfig.model_validate(section)
+
+
+def test_off_by_default():
+    assert not KlConfig().enabled
+    check_kl(KlConfig(), run())
+
+
+def test_defaults_are_the_papers():
+    observation = kl(ON).observation
+    assert (observation.scope, observation.at, observation.type) == (KlScope.ALL, KlPlace.LABEL, KlType.K3)
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"generated": {"coef": 0.001}},
+        {"observation": {"coef": -1}},
+        {"observation": {"coef": "inf"}},
+        {"observation": {"type": "low_var_kl"}},
+        {"observation": {"token_chunk": 0}},
+    ],
+)
+def test_refused(section):
+    with pytest.raises(ValidationError):
+        kl(section)
+
+
+def test_a_reference_model_must_run():
+    with pytest.raises(UserError, match=r"actor\.use_kl_loss=true"):
+        check_kl(kl(ON), run())
+    check_kl(kl(ON), run("actor_rollout_ref.actor.use_kl_loss=true"))
+    check_kl(kl(ON), run("algorithm.use_kl_in_reward=true"))
+
+
+def test_not_with_distillation():
+    with pytest.raises(UserError, match="distillation"):
+        check_kl(kl(ON), run(*FSDP2, "distillation.enabled=true"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("actor_rollout_ref.actor.strategy=fsdp", r"actor\.strategy is fsdp"),
+        ("actor_rollout_ref.ref.strategy=megatron", r"ref\.strategy is megatron"),
+        ("actor_rollout_ref.actor.ulysses_sequence_parallel_size=2", r"ref\.ulysses_sequence_parallel_size"),
+        ("actor_rollout_ref.ref.fsdp_config.ulysses_sequence_parallel_size=2", "whole rows"),
+        ("actor_rollout_ref.model.lora_rank=8", "LoRA"),
+        ("actor_rollout_ref.model.lora.rank=8", "LoRA"),
+        ("actor_rollout_ref.model.lora_adapter_path=adapters", "LoRA"),
+        ("trainer.v1.trainer_mode=docagent_separate_async", "the same worker"),
+    ],
+)
+def test_exact_needs_an_engine_that_serves_it(change, message):
+    check_kl(kl(EXACT), run(*FSDP2))
+    check_kl(kl(ON), run(*FSDP2, change))
+    with pytest.raises(UserError, match=message):
+        check_kl(kl(EXACT), run(*FSDP2, change))

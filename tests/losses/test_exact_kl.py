@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from docagent_rl.losses.exact_kl import exact_kl
+from docagent_rl.losses.tiles import Head
+
+
+@dataclass
+class Pair:
+    hidden: Tensor
+    head: Head
+    ref_hidden: Tensor
+    ref_head: Head
+
+    def kl(self, **options) -> Tensor:
+        return exact_kl(self.hidden, self.head, self.ref_hidden, self.ref_head, **options)
+
+
+def draw(seed: int, n: int = 5, v: int = 13, d: int = 4, scale: float = 1.0, dtype=torch.float64) -> Pair:
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape: int) -> Tensor:
+        return (scale * torch.randn(*shape, generator=generator, dtype=torch.float64)).to(dtype)
+
+    heads = [Head(normal(v, d).requires_grad_(), normal(v).requires_grad_()) for _ in range(2)]
+    return Pair(normal(n, d).requires_grad_(), heads[0], normal(n, d).requires_grad_(), heads[1])
+
+
+def naive(pair: Pair, temperature: float | Tensor = 1.0, vocabulary: int | None = None) -> Tensor:
+    def log_softmax(hidden: Tensor, head: Head) -> Tensor:
+        logits = hidden @ head.weight.T if head.bias is None else hidden @ head.weight.T + head.bias
+        t = torch.as_tensor(temperature, dtype=logits.dtype).reshape(-1, 1)
+        return (logits / t)[:, :vocabulary].log_softmax(1)
+
+    p, q = log_softmax(pair.hidden, pair.head), log_softmax(pair.ref_hidden, pair.ref_head).detach()
+    return (p.exp() * (p - q)).sum(1)
+
+
+def gradients(value: Tensor, pair: Pair) -> tuple[Tensor, ...]:
+    return torch.autograd.grad(
+        (value * torch.arange(1, len(value) + 1)).sum(), (pair.hidden, pair.head.weight, pair.head.bias)
+    )
+
+
+def test_hand_computed():
+    own = torch.tensor([0.6, 0.25, 0.149, 0.001], dtype=torch.float64)
+    ref = torch.tensor([0.2, 0.7, 0.099, 0.001], dtype=torch.float64)
+    # a log-prob of the last token sees nothing of it: 0.001 on both sides
+    kl = exact_kl(own.log()[None], Head(torch.eye(4).double()), ref.log()[None], Head(torch.eye(4).double()))
+    assert kl.item() == pytest.approx(0.4627, abs=5e-5)
+
+
+def test_gradcheck():
+    pair = draw(0)
+
+    def value(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        head = Head(weight, bias)
+        return exact_kl(
+            hidden,
+            head,
+            pair.ref_hidden,
+            pair.ref_head,
+            temperature=0.7,
+            vocabulary=11,
+            token_chunk=2,
+            vocabulary_chunk=3,
+        )
+
+    assert torch.autograd.gradcheck(value, (pair.hidden, pair.head.weight, pair.head.bias))
+
+
+@pytest.mark.parametrize("vocabulary", [None, 11])
+@pytest.mark.parametrize("temperature", [1.0, 0.6, torch.tensor([0.5, 1.0, 2.0, 0.9, 1.1])])
+def test_equal_to_naive(temperature, vocabulary):
+    pair = draw(1)
+    value = pair.kl(temperature=temperature, vocabulary=vocabulary, token_chunk=2, vocabulary_chunk=4)
+    expected = naive(pair, temperature, vocabulary)
+    torch.testing.assert_close(value, expected)
+    ours = gradients(value, pair)
+    for own, theirs in zip(ours, gradients(expected, pair), strict=True):
+        torch.testing.assert_close(own, theirs)
+    if vocabulary:
+        assert not ours[1][vocabulary:].any()
+
+
+def test_without_bias_and_with_a_reference_of_another_width():
+    pair, other = draw(2), draw(3, d=7)
+    pair = Pair(pair.hidden, Head(pair.head.weight), other.ref_hidden, Head(other.ref_head.weight))
+    torch.testing.assert_close(pair.kl(vocabulary_chunk=5), naive(pair))
+
+
+@given(
+    st.integers(0, 2**31),
+    st.integers(1, 7),
+    st.integers(1, 20),
+    st.integers(1, 9),
+    st.integers(1, 25),
+    st.floats(0, 30),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_chunks_give_the_same(seed, n, v, token_chunk, vocabulary_chunk, scale):
+    pair = draw(seed, n, v, scale=scale)
+    whole, cut = pair.kl(), pair.kl(token_chunk=token_chunk, vocabulary_chunk=vocabulary_chunk)
+    assert (whole >= -1e-9).all()
+    torch.testing.assert_close(cut, whole)
+    torch.testing.assert_close(cut, naive(pair), rtol=1e-6, atol=1e-7)
+    for ours, theirs in zip(gradients(cut, pair), gradients(whole, pair), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@given(st.integers(0, 2**31), st.floats(-1e3, 1e3), st.floats(-1e3, 1e3))
+@settings(max_examples=30, deadline=None)
+def test_a_shift_of_all_logits_changes_nothing(seed, shift, ref_shift):
+    pair = draw(seed)
+    shifted = Pair(
+        pair.hidden,
+        Head(pair.head.weight, pair.head.bias + shift),
+        pair.ref_hidden,
+        Head(pair.ref_head.weight, pair.ref_head.bias + ref_shift),
+    )
+    torch.testing.assert_close(shifted.kl(vocabulary_chunk=4), pair.kl(), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_zero_with_zero_gradient_where_both_are_equal(dtype):
+    pair = draw(4, scale=4, dtype=dtype)
+    value = exact_kl(pair.hidden, pair.head, pair.hidden, pair.head, token_chunk=2, vocabulary_chunk=3)
+    assert value.tolist() == [0.0] * 5
+    assert all(not gradient.any() for gradient in gradients(value, pair))
+
+
+def test_half_precision_is_accumulated_in_float32():
+    pair = draw(5, n=6, v=4000, d=64, scale=0.4, dtype=torch.bfloat16)
+    value = pair.kl(token_chunk=4, vocabulary_chunk=512)
+    exact = Pair(*(_double(part) for part in (pair.hidden, pair.head, pair.ref_hidden, pair.ref_head)))
+    expected = naive(exact)
+    assert value.dtype == torch.float32
+    torch.testing.assert_close(value.double(), expected, rtol=1e-4, atol=1e-5)
+    for ours, theirs in zip(gradients(value, pair), gradients(expected, exact), strict=True):
+        assert ours.dtype == torch.bfloat16
+        torch.testing.assert_close(ours.double(), theirs, rtol=2e-2, atol=2e-2 * theirs.abs().max().item())
+
+
+def _double(part: Tensor | Head) -> Tensor | Head:
+    if isinstance(part, Head):
+        return Head(_double(part.weight), _double(part.bias))
+    return part.detach().double().requires_grad_()
+
+
+def test_autocast_does_not_lower_the_precision():
+    pair = draw(6, dtype=torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value = pair.kl(vocabulary_chunk=4)
+    torch.testing.assert_close(value, naive(pair))
+
+
+def test_no_gradient_for_the_reference_nor_for_a_frozen_head():
+    pair = draw(7)
+    frozen = Head(pair.head.weight.detach(), pair.head.bias.detach())
+    exact_kl(pair.hidden, frozen, pair.ref_hidden, pair.ref_head).sum().backward()
+    assert pair.hidden.grad is not None
+    assert pair.ref_hidden.grad is None
+    assert pair.ref_head.weight.grad is None
+    head_alone = exact_kl(pair.hidden.detach(), pair.head, pair.ref_hidden, pair.ref_head)
+    torch.testing.assert_close(gradients_of_head(head_alone, pair), gradients_of_head(naive(pair), pair))
+
+
+def gradients_of_head(value: Tensor, pair: Pair) -> Tensor:
+    return torch.autograd.grad(value.sum(), pair.head.weight)[0]
+
+
+def test_no_positions():
+    pair = draw(8, n=0)
+    value = pair.kl()
+    assert value.shape == (0,)
+    value.sum().backward()
+    assert pair.hidden.grad.shape == (0, 4)
+    assert not pair.head.weight.grad.any()
+
+
+class Largest(TorchDispatchMode):
+    """The most elements that any operation's result has, per number of dimensions."""
+
+    numel = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor):
+            self.numel = max(self.numel, result.untyped_storage().nbytes() // result.element_size())
+        return result
+
+
+def test_never_holds_more_than_a_tile():
+    n, v, d = 60, 500, 2
+    pair = draw(9, n, v, d)
+    with Largest() as ours:
+        pair.kl(token_chunk=10, vocabulary_chunk=50).sum().backward()
+    with Largest() as theirs:
+        naive(pair).sum().backward()
+    # the head and its gradient are the largest: 500 * 2
+    assert ours.numel == v * d
+    assert theirs.numel == n * v
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"head": Head(torch.zeros(13, 5))}, "policy: hidden states"),
+        ({"ref_hidden": torch.zeros(5, 3)}, "reference: hidden states"),
+        ({"ref_hidden": torch.zeros(4, 4)}, "5 positions of the policy, 4 of the reference"),
+        ({"ref_head": Head(torch.zeros(12, 4))}, "13 vocabulary entries of a head that has 12"),
+        ({"vocabulary": 14}, "14 vocabulary entries"),
+        ({"token_chunk": 0}, "chunks must be positive"),
+    ],
+)
+def test_shapes_must_fit(change, message):
+    pair = draw(10)
+    parts = {
+        "hidden": pair.hidden,
+        "head": pair.head,
+        "ref_hidden": pair.ref_hidden,
+        "ref_head": pair.ref_head,
+    }
+    with pytest.raises(ValueError, match=message):
+        exact_kl(**(parts | change))
