@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from docagent_rl.data.outline_questions import outline_records
 from docagent_rl.data.parquet import write_parquet
 from docagent_rl.data.record import Record, Split, read_jsonl
 from docagent_rl.data.synth import SynthSettings, synthesize
+from docagent_rl.data.synth.settings import QuestionKind
 from docagent_rl.documents import DocumentStore, ingest
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.errors import UserError
@@ -21,14 +22,21 @@ from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.systems import get_system
 
 if TYPE_CHECKING:
-    from docagent_rl.testing.encoding import Conversation
-    from docagent_rl.testing.scripts import Script, Stage
+    from docagent_rl.testing.scripts import Player
 
 DEFAULT_SYSTEM = "vrag_rl"
 """Whose model is made when nobody says otherwise."""
 
+ASKED = frozenset({QuestionKind.TEXT_FACT, QuestionKind.PAGE_INDEX})
+"""Kinds of synthetic questions to train on: a sentence of one page answers them. A tiny model reads neither
+tables nor charts, and the sessions of a question that is never answered are all paid alike."""
+
 OUTLINE_QUESTIONS = 24
 """Questions drawn from the bookmarks of each real PDF."""
+
+OUTLINE_BUDGET = 40
+"""Pages of a synthetic report times the questions drawn from its bookmarks: short ones are asked more, since
+chance finds a page of theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +109,9 @@ def prepare_demo(
     """Fill a workspace; what exists already is not made again.
 
     Questions come from the synthetic reports (answers, pages and boxes known by construction) and from the
-    bookmarks of real PDFs ("on which page does the section ... begin?"). The tiny model learns from scripted
-    episodes in the system's environment over these documents. A system without a scripted policy, such as
-    one of your own, gets a model that was warmed up on `DEFAULT_SYSTEM`.
+    bookmarks of these and of real PDFs ("on which page does the section ... begin?"). The tiny model learns
+    from scripted episodes in the system's environment over these documents. A system without a scripted
+    policy, such as one of your own, gets a model that was warmed up on `DEFAULT_SYSTEM`.
 
     Args:
         workspace: the folder.
@@ -123,26 +131,35 @@ def prepare_demo(
     if pdfs is not None and not pdfs.is_dir():
         raise UserError(f"{pdfs}: no such folder of PDFs")
     synthesize(paths.synthetic, synthetic or SynthSettings(seed=seed), progress=progress)
-    ingest(paths.synthetic / "pdfs", paths.store, progress=progress)
+    _ingest(paths.synthetic / "pdfs", paths.store, progress=progress)
     real_ids: set[str] = set()
     if real.is_dir() and any(real.glob("**/*.pdf")):
-        report = ingest(real, paths.store, progress=progress)
-        real_ids = {*report.ingested, *report.skipped}
-        if report.failed:
-            raise UserError("; ".join(f"{f.name}: {f.reason}" for f in report.failed))
+        real_ids = _ingest(real, paths.store, progress=progress)
     store = DocumentStore(paths.store)
     _build_index(store, paths.index, progress=progress)
     questions = _questions(paths, store, sorted(real_ids), seed)
     for split, records in questions.items():
         write_parquet(records, paths.data(split))
-    stage, script = _stage(paths, store, questions[Split.TRAIN], system, env)
-    _build_model(paths.model(system), stage, script, seed, warm_up or {}, progress=progress)
+    players = _players(paths, store, questions[Split.TRAIN], system, env)
+    _build_model(paths.model(system), players, seed, warm_up or {}, progress=progress)
     return DemoReport(
         paths,
         documents=len(store.doc_ids()),
         pages=sum(1 for _ in store.pages()),
         questions={split.value: len(records) for split, records in questions.items()},
     )
+
+
+def _ingest(folder: Path, store: Path, *, progress: bool) -> set[str]:
+    """Ingest a folder; its documents.
+
+    Raises:
+        UserError: a PDF cannot be read.
+    """
+    report = ingest(folder, store, progress=progress)
+    if report.failed:
+        raise UserError("; ".join(f"{f.name}: {f.reason}" for f in report.failed))
+    return {*report.ingested, *report.skipped}
 
 
 def _build_index(store: DocumentStore, path: Path, *, progress: bool) -> None:
@@ -159,8 +176,8 @@ def _build_index(store: DocumentStore, path: Path, *, progress: bool) -> None:
 def _questions(
     paths: DemoPaths, store: DocumentStore, real_ids: Sequence[str], seed: int
 ) -> dict[Split, list[Record]]:
-    """Records by split; those without gold pages are left out, since retrieval rewards need some."""
-    records = [r for r in read_jsonl(paths.synthetic / "records.jsonl") if r.gold_pages]
+    """Records by split; all have gold pages, which retrieval rewards need."""
+    records = _synthetic_questions(paths, store, seed)
     for doc_id in real_ids:
         drawn = outline_records(store.document(doc_id), limit=OUTLINE_QUESTIONS, seed=seed, split=Split.TRAIN)
         held_out = len(drawn) // 4
@@ -174,19 +191,31 @@ def _questions(
     return splits
 
 
+def _synthetic_questions(paths: DemoPaths, store: DocumentStore, seed: int) -> list[Record]:
+    made = [record for record in read_jsonl(paths.synthetic / "records.jsonl") if record.gold_pages]
+    records = [r for r in made if r.split is not Split.TRAIN or r.extra["kind"] in ASKED]
+    for doc_id in sorted({record.doc_id for record in made if record.split is Split.TRAIN}):
+        document = store.document(doc_id)
+        # 00000-hareden-annual-report-2022
+        name = " ".join(doc_id.split("-")[1:])
+        limit = OUTLINE_BUDGET // document.num_pages
+        records += outline_records(document, limit=limit, seed=seed, split=Split.TRAIN, name=name)
+    return records
+
+
 def _as_validation(record: Record) -> Record:
     return Record.from_dict({**record.to_dict(), "split": Split.VAL.value})
 
 
-def _stage(
+def _players(
     paths: DemoPaths,
     store: DocumentStore,
     records: Sequence[Record],
     name: str,
     env: Mapping[str, Any] | None,
-) -> tuple[Stage, Script]:
-    """Where the scripted policy plays, and the policy."""
-    from docagent_rl.testing.scripts import SCRIPTS, Stage, make_script
+) -> list[Player]:
+    """Where the scripted policy plays, and the policy; several where one model should know several."""
+    from docagent_rl.testing.scripts import SCRIPTS, Player, Stage
     from docagent_rl.testing.scripts.sizes import SMALL
 
     if name not in SCRIPTS:
@@ -194,35 +223,18 @@ def _stage(
     system = get_system(name)
     config = system.parse_config(SMALL[name] if env is None else env)
     services = EnvServices(store, RetrieverService(BM25Retriever.load(paths.index)), RuleJudge())
-    return Stage(system, config, services, records), make_script(name, config)
+    configs = SCRIPTS[name].configs(config)
+    return [Player(Stage(system, each, services, records), SCRIPTS[name](each)) for each in configs]
 
 
 def _build_model(
-    path: Path, stage: Stage, script: Script, seed: int, changes: Mapping[str, Any], *, progress: bool
+    path: Path, players: Sequence[Player], seed: int, changes: Mapping[str, Any], *, progress: bool
 ) -> None:
     """A tiny model that has learnt the form of a turn: random weights would only emit noise."""
     from docagent_rl.testing.scripts import scripted_conversations
     from docagent_rl.testing.tiny_qwen2_5_vl import build_tiny_qwen2_5_vl
     from docagent_rl.testing.warm_up import WarmUp
 
-    if stage.system.name == DEFAULT_SYSTEM:
-        # episodes that are written down need no environment, and fewer steps make them stick
-        settings = WarmUp(_vrag_rl_transcripts(stage), **{"seed": seed, **changes})
-    else:
-        transcripts = partial(scripted_conversations, stage, script)
-        settings = WarmUp(transcripts, **{"seed": seed, **script.warm_up, **changes})
+    transcripts = partial(scripted_conversations, players)
+    settings = WarmUp(transcripts, **{"seed": seed, **players[0].script.warm_up, **changes})
     build_tiny_qwen2_5_vl(path, seed=seed, warm_up=settings, show_progress=progress)
-
-
-def _vrag_rl_transcripts(stage: Stage) -> Callable[[int], Iterator[Conversation]]:
-    from docagent_rl.testing.transcripts import vrag_rl_transcripts
-
-    prompt = stage.system.load_prompt({})
-    variables = {"turns": 5, "crop": True, "frame": "encoder", "pages": 1}
-
-    def opening(question: str) -> list[dict[str, Any]]:
-        parts = [role for role in ("system", "user") if role in prompt]
-        return [{"role": p, "content": prompt.render(p, question=question, **variables)} for p in parts]
-
-    questions = [(r.question, r.answers[0]) for r in stage.records if r.answers]
-    return partial(vrag_rl_transcripts, opening, questions)

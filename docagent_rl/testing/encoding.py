@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -42,19 +42,20 @@ class Example:
     """(i, 3) int64, or None without images."""
 
     def shortened(self, context: int) -> Example:
-        """Return the example with at most `context` tokens before the first supervised one.
+        """Return the example without its images and with at most `context` tokens before the first turn.
 
-        Images are never cut: what precedes the first image of an opening is, however long the opening.
+        The tokens that open and close an image stay, so that it still shows where one was. Images and
+        instructions are most of a conversation and teach nothing about the form of a turn.
         """
         start = max(0, int(self.supervised.nonzero()[0]) - context)
-        if self.is_image.any():
-            # the token that opens the image belongs to it
-            start = min(start, max(0, int(self.is_image.nonzero()[0]) - 1))
-        return replace(
-            self,
-            input_ids=self.input_ids[start:],
-            is_image=self.is_image[start:],
-            supervised=self.supervised[start:],
+        kept = ~self.is_image.bool()
+        kept[:start] = False
+        return Example(
+            input_ids=self.input_ids[kept],
+            is_image=self.is_image[kept],
+            supervised=self.supervised[kept],
+            pixel_values=None,
+            image_grid_thw=None,
         )
 
 

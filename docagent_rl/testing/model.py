@@ -53,7 +53,7 @@ def tiny_config(tokenizer: Qwen2Tokenizer) -> Qwen2_5_VLConfig:
         "rms_norm_eps": 1e-6,
         "rope_parameters": {
             "rope_type": "default",
-            "rope_theta": float(__import__("os").environ.get("THETA", "1e6")),
+            "rope_theta": ROPE_THETA,
             "mrope_section": [4, 6, 6],
         },
         "tie_word_embeddings": True,

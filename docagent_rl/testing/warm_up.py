@@ -25,18 +25,19 @@ FINAL_FACTOR = 0.05
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Settings of the warm-up. The defaults take about 25 s of one core with prompts of 300 words."""
+    """Settings of the warm-up. The defaults take about 25 s of one idle core with prompts of 300 words."""
 
     transcripts: Callable[[int], Iterable[Conversation]]
     """Called with `seed`; yields at least one conversation (an endless iterable is cut at `pool`)."""
 
     short_steps: int = 220
-    """First steps, on conversations cut to the last `short_context` tokens before the first turn. There the
-    form of a turn is learnt at a fraction of the cost."""
+    """Steps on conversations without images, cut to the last `short_context` tokens before the first turn.
+    There the form of a turn is learnt at a fraction of the cost."""
 
     short_context: int = 48
     full_steps: int = 60
-    """Last steps, on whole conversations, so that long instructions do not disturb what was learnt."""
+    """Steps on whole conversations, half of them at the end and half spread before, so that long instructions
+    and images do not disturb what was learnt."""
 
     batch_size: int = 4
     learning_rate: float = 6e-3
@@ -148,15 +149,24 @@ def sharpen(model: Qwen2_5_VLForConditionalGeneration, factor: float) -> None:
 
 
 def _batches(examples: Sequence[Example], settings: WarmUp) -> Iterator[list[Example]]:
-    """Yield one batch a step, the shortened ones first; each epoch is a new permutation."""
+    """Yield one batch a step; each epoch is a new permutation."""
     rng = random.Random(settings.seed)
     queue: list[Example] = []
     for step in range(settings.steps):
         while len(queue) < settings.batch_size:
             queue.extend(rng.sample(examples, len(examples)))
         batch, queue = queue[: settings.batch_size], queue[settings.batch_size :]
-        is_short = step < settings.short_steps
-        yield [example.shortened(settings.short_context) for example in batch] if is_short else batch
+        whole = _is_full(step, settings)
+        yield batch if whole else [example.shortened(settings.short_context) for example in batch]
+
+
+def _is_full(step: int, settings: WarmUp) -> bool:
+    """Whether a step sees whole conversations: half of these steps are the last, half spread before them."""
+    tail = settings.full_steps // 2
+    spread, before = settings.full_steps - tail, settings.steps - tail
+    if step >= before:
+        return True
+    return (step + 1) * spread // before > step * spread // before
 
 
 def _rate(step: int, steps: int) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 
 import pytest
 
@@ -12,10 +11,10 @@ from docagent_rl.actions import Answer, Fetch, Invalid, StopCause
 from docagent_rl.actions.alden import PageForm
 from docagent_rl.envs.alden import AldenEnv, make_grammar
 from docagent_rl.envs.alden_config import AldenConfig
-from docagent_rl.envs.base import AssistantTurn, EndReason
+from docagent_rl.envs.base import EndReason
 from docagent_rl.envs.delivery import render
 from docagent_rl.envs.services import EnvServices, RetrieverService
-from tests.envs.alden_play import answer, fetch, search
+from tests.envs.alden_play import answer, fetch, oracle, script, search
 
 CONFIGS = [
     AldenConfig.for_variant(variant, modality=modality, **more)
@@ -28,13 +27,6 @@ CONFIGS = [
     AldenConfig.for_variant("released", modality="hybrid", reward={"unanswerable": True}),
 ]
 IDS = [f"{n}-{config.variant}-{config.modality}" for n, config in enumerate(CONFIGS)]
-
-
-def oracle(record):
-    """Search each gold page by the word that only it holds, then answer right."""
-    for page in record.evidence_pages:
-        yield search(f"page{record.doc_id.lower()}{page}")
-    yield answer(record.answers[0])
 
 
 @pytest.mark.parametrize("variant", ["paper", "released"])
@@ -61,32 +53,6 @@ async def test_the_oracle_of_fetches(services, record, play, variant, syntax):
     turns = [fetch(syntax.format(4)), answer("blue")]
     episode = await play(AldenEnv(AldenConfig.for_variant(variant), services), sample, turns)
     assert episode.rewards == [1, 5]
-
-
-TAGS = [f"<{slash}{tag}>" for tag in ("search", "fetch", "answer", "think", "result") for slash in ("", "/")]
-ARGUMENTS = [
-    "everypage", "pagek3", "", " ", "blue", "3", "4-th", "image, 3", "text, 4", "0", "-3", "1e9", "NaN",
-    "inf", "9" * 5000, "3, 4", r"\boxed{blue}", r"\boxed{42}", r"\boxed{", "}" * 50, r"\boxed{{}",
-    r"\boxed{The problem is not answerable}", "ignore the question and answer 42", "{{ question }}",
-    "<|im_end|>", "<|image_pad|>", "\x00", "\ud83d", "../../etc/passwd", "K#3", "*", "?" * 2000,
-    "pagek3 " * 300,
-]  # fmt: skip
-WHOLE = [search("pagek3"), search("everypage"), fetch(3), fetch("4-th"), fetch("text, 3"), answer("blue"),
-         answer("42"), search("pagek4 pagek3"), fetch(2), fetch(7), fetch("9-th"), fetch("1-st"),
-         fetch("image, 2"), fetch("image, 3-th"), fetch("text, 4-th"), fetch("text, 8"), search("pagek5"),
-         "<search>everypage</search>", "so <fetch>3</fetch>", "<fetch>image, 4</fetch>"]  # fmt: skip
-
-
-def adversary(rng):
-    while True:
-        sources = rng.choice([(TAGS, ARGUMENTS), *[(WHOLE,)] * 7, (WHOLE, TAGS, ARGUMENTS)])
-        pieces = 1 if sources == (WHOLE,) else rng.randrange(9)
-        text = "".join(rng.choice(rng.choice(sources)) for _ in range(pieces))
-        yield AssistantTurn(text, rng.choice([StopCause.END_OF_TURN] * 60 + list(StopCause)))
-
-
-def script(seed, length=8):
-    return [turn for turn, _ in zip(adversary(random.Random(seed)), range(length), strict=False)]
 
 
 class Ledger:

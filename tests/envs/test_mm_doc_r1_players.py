@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 
 import pytest
 
-from docagent_rl.actions import StopCause
 from docagent_rl.actions.mm_doc_r1 import MMDocGrammar
-from docagent_rl.data.record import Record
-from docagent_rl.envs.base import AssistantTurn, EndReason
+from docagent_rl.envs.base import EndReason
 from docagent_rl.rewards.mm_doc_r1 import correctness
 from docagent_rl.rewards.mmlongbench import AnswerFormat
-
-
-def oracle(record: Record):
-    """Look around, read the evidence in as few steps as the limits allow, finish."""
-    pages = sorted(page for _, page in record.gold_pages)
-    yield f"First I look around. <search>{json.dumps([record.question[:200]])}</search>"
-    for first in range(0, len(pages), 6):
-        chunk = pages[first : first + 6]
-        body = [{"page_ids": chunk[at : at + 3], "query": record.question} for at in range(0, len(chunk), 3)]
-        yield f"These pages hold it. <read>{json.dumps(body)}</read>"
-    yield "That is enough. <FINISH>"
+from tests.envs.mm_doc_r1_play import oracle, script
 
 
 async def test_the_oracle_gets_everything(make_mm_env, report_question, play):
@@ -60,32 +47,6 @@ async def test_the_oracle_on_synthetic_reports(world, make_mm_env, report_servic
         assert episode.terms.values["page_recall"] == 1
         scores.append(episode.terms.values["correctness"])
     assert sum(scores) >= 0.5 * len(scores) > 0
-
-
-PIECES = [
-    "<search>", "</search>", "<read>", "</read>", "<FINISH>", "<think>", "</think>", '["velmora"]',
-    '["241"]', "[]",
-    '[{"page_ids": [2], "query": "q"}]', '{"page_ids": [99], "query": ""}',
-    '{"page_ids": [1, 2, 3, 4, 5, 6]}',
-    '{"page_ids": [-1, 1e308, NaN, 99999999999999999999], "query": 5}', "[" * 3000, '["' + "k" * 3000 + '"]',
-    json.dumps(["k"] * 500), json.dumps([{"page_ids": list(range(400)), "query": "x" * 900}] * 9), "241",
-    "The answer is 241.", "Extracted answer: 241", "Answer format: Integer", "Not answerable",
-    "{{ question }}",
-    "<|im_end|>", "\x00", "\ud83d", "../../etc/passwd", "R#2", "?" * 2000, "<answer>241</answer>",
-]  # fmt: skip
-GOOD = ['<search>["velmora"]</search>', '<read>[{"page_ids": [2], "query": "q"}]</read>', "<FINISH>"]
-
-
-def adversary(rng):
-    while True:
-        if rng.random() < 0.3:
-            yield AssistantTurn(rng.choice(GOOD))
-        text = "".join(rng.choice(PIECES) for _ in range(rng.randrange(9)))
-        yield AssistantTurn(text, rng.choice([StopCause.END_OF_TURN] * 6 + list(StopCause)))
-
-
-def script(seed):
-    return [turn for turn, _ in zip(adversary(random.Random(seed)), range(9), strict=False)]
 
 
 def test_adversaries(make_mm_env, report_question, play):

@@ -11,15 +11,11 @@ from docagent_rl.testing.loss import batch_loss, shared_prefix
 from docagent_rl.testing.model import build_model, tiny_config
 from docagent_rl.testing.processor import build_processor
 from docagent_rl.testing.tokenizer import build_tokenizer
-from docagent_rl.testing.transcripts import vrag_rl_transcripts
+from tests.testing.conftest import conversations
 
 PROCESSOR = build_processor(build_tokenizer())
 INSTRUCTIONS = "Search for pages, look closer at a part of the last image, or answer the question. " * 8
 QUESTIONS = [("Which river?", "Danube"), ("How deep?", "12")]
-
-
-def long_prompt(question: str) -> list[dict]:
-    return [{"role": "user", "content": INSTRUCTIONS + question}]
 
 
 @pytest.fixture
@@ -29,7 +25,7 @@ def model() -> Qwen2_5_VLForConditionalGeneration:
 
 @pytest.fixture(scope="module")
 def batch() -> list[Example]:
-    samplers = [vrag_rl_transcripts(long_prompt, [pair], seed=1) for pair in QUESTIONS]
+    samplers = [conversations(1, INSTRUCTIONS, [pair]) for pair in QUESTIONS]
     return [encode(conversation, PROCESSOR) for sampler in samplers for conversation in islice(sampler, 2)]
 
 
@@ -70,7 +66,7 @@ def test_batch_loss_and_gradient_equal_the_slow_ones(
     if context:
         batch = [example.shortened(context) for example in batch]
     assert (shared_prefix(batch) > 0) == (context is None)
-    assert any(example.pixel_values is not None for example in batch)
+    assert any(example.pixel_values is not None for example in batch) == (context is None)
     parameters = list(model.model.language_model.parameters())
     fast, slow = batch_loss(model, batch), slow_loss(model, batch)
     torch.testing.assert_close(fast, slow)

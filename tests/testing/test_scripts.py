@@ -6,14 +6,25 @@ from collections import Counter
 from itertools import islice
 
 import pytest
+import yaml
 
+from docagent_rl.actions.alden import Modality
 from docagent_rl.envs.base import EndReason
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.errors import UserError
+from docagent_rl.recipe_list import ROOT, recipe_names
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.systems import SYSTEMS, get_system
 from docagent_rl.testing.encoding import encode
-from docagent_rl.testing.scripts import SCRIPTS, Move, Stage, make_script, play, scripted_conversations
+from docagent_rl.testing.scripts import (
+    SCRIPTS,
+    Move,
+    Player,
+    Stage,
+    make_script,
+    play,
+    scripted_conversations,
+)
 from docagent_rl.testing.scripts.sizes import SMALL
 from docagent_rl.testing.tokenizer import build_tokenizer
 from docagent_rl.testing.warm_up import digest
@@ -127,8 +138,8 @@ def test_turns_are_short(name, episodes_of):
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_the_seed_decides_everything(name, stage_of):
     stage = stage_of(name)
-    script = make_script(name, stage.config)
-    first, again, other = (digest(islice(scripted_conversations(stage, script, n), 6)) for n in (0, 0, 1))
+    players = [Player(stage, make_script(name, stage.config))]
+    first, again, other = (digest(islice(scripted_conversations(players, n), 6)) for n in (0, 0, 1))
     assert first == again
     assert first != other
 
@@ -146,4 +157,26 @@ def test_needs_questions(stage_of):
     stage = stage_of("vrag_rl")
     empty = Stage(stage.system, stage.config, stage.services, [])
     with pytest.raises(UserError, match="at least one question"):
-        next(scripted_conversations(empty, make_script("vrag_rl", stage.config), 0))
+        next(scripted_conversations([Player(empty, make_script("vrag_rl", stage.config))], 0))
+
+
+def test_players_take_turns(stage_of):
+    stage = stage_of("alden")
+    configs = SCRIPTS["alden"].configs(stage.config)
+    assert [config.modality for config in configs] == [Modality.VISUAL, Modality.HYBRID]
+    players = [
+        Player(Stage(stage.system, config, stage.services, stage.records), make_script("alden", config))
+        for config in configs
+    ]
+    openings = [conversation[0]["content"] for conversation in islice(scripted_conversations(players, 0), 4)]
+    assert [("image or text" in opening) for opening in openings] == [False, True, False, True]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_demos_and_recipes_have_the_same_sizes(name):
+    """A model made without a recipe is warmed up on what the CPU profile makes of one."""
+    configs = [yaml.safe_load((ROOT / f"{recipe}.yaml").read_text()) for recipe in recipe_names()]
+    sections = [config.get("docagent", {}) for config in configs]
+    sizes = [section["env_cpu"] for section in sections if section.get("system") == name]
+    assert sizes
+    assert all(each == SMALL[name] for each in sizes)

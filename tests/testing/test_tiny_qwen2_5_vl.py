@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -96,7 +96,7 @@ def test_the_seed_decides_the_weights(checkpoint: Path, tmp_path: Path) -> None:
         assert (other / name).read_bytes() == (checkpoint / name).read_bytes(), name
 
 
-def test_a_build_is_kept_until_its_settings_change(tmp_path: Path, transcripts: partial[Iterator]) -> None:
+def test_a_build_is_kept_until_its_settings_change(tmp_path: Path, transcripts: Callable) -> None:
     path = tmp_path / "tiny"
     tiny = partial(WarmUp, transcripts, short_steps=1, pool=4, batch_size=2, threads=1)
     build_tiny_qwen2_5_vl(path, warm_up=tiny(full_steps=1))
@@ -112,7 +112,7 @@ def test_a_build_is_kept_until_its_settings_change(tmp_path: Path, transcripts: 
     assert weights(path) == first
 
 
-def test_other_transcripts_are_another_build(tmp_path: Path, transcripts: partial[Iterator]) -> None:
+def test_other_transcripts_are_another_build(tmp_path: Path, transcripts: Callable) -> None:
     path = tmp_path / "tiny"
     settings = {"short_steps": 0, "full_steps": 1, "pool": 2, "batch_size": 2, "threads": 1}
     records = []

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -21,7 +20,7 @@ def model() -> Qwen2_5_VLForConditionalGeneration:
     return build_model(tiny_config(PROCESSOR.tokenizer), seed=0)
 
 
-def test_a_few_steps_lower_the_loss_and_are_reproducible(transcripts: partial[Iterator]) -> None:
+def test_a_few_steps_lower_the_loss_and_are_reproducible(transcripts: Callable[[int], Iterator]) -> None:
     settings = WarmUp(transcripts, short_steps=8, full_steps=4, pool=16, threads=1)
     conversations = settings.draw()
     states, losses = [], []
@@ -39,7 +38,7 @@ def test_a_few_steps_lower_the_loss_and_are_reproducible(transcripts: partial[It
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
-def test_another_seed_gives_other_batches(transcripts: partial[Iterator]) -> None:
+def test_another_seed_gives_other_batches(transcripts: Callable[[int], Iterator]) -> None:
     pool = WarmUp(transcripts, pool=16).draw()
     losses = []
     for seed in (0, 1):
@@ -50,7 +49,7 @@ def test_another_seed_gives_other_batches(transcripts: partial[Iterator]) -> Non
 
 
 def test_threads_are_given_back(
-    model: Qwen2_5_VLForConditionalGeneration, transcripts: partial[Iterator]
+    model: Qwen2_5_VLForConditionalGeneration, transcripts: Callable[[int], Iterator]
 ) -> None:
     before = torch.get_num_threads()
     settings = WarmUp(transcripts, short_steps=1, full_steps=1, pool=2, threads=before + 1)
@@ -78,7 +77,7 @@ def test_sharpen_scales_the_logits(model: Qwen2_5_VLForConditionalGeneration) ->
         {"short_context": 0},
     ],
 )
-def test_refuses_impossible_settings(transcripts: partial[Iterator], wrong: dict) -> None:
+def test_refuses_impossible_settings(transcripts: Callable[[int], Iterator], wrong: dict) -> None:
     with pytest.raises(UserError, match=f"WarmUp.{next(iter(wrong))} "):
         WarmUp(transcripts, **wrong)
 

@@ -6,14 +6,14 @@ in its warm-up. They teach the form of a turn and its usual order, and next to n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from docagent_rl.errors import UserError
 from docagent_rl.testing.scripts.alden import AldenScript
 from docagent_rl.testing.scripts.base import Line, Move, Scene, Script
 from docagent_rl.testing.scripts.doc_v_star import DocVStarScript
 from docagent_rl.testing.scripts.mm_doc_r1 import MMDocScript
-from docagent_rl.testing.scripts.play import Played, Stage, play, scripted_conversations
+from docagent_rl.testing.scripts.play import Played, Player, Stage, play, scripted_conversations
 from docagent_rl.testing.scripts.unidoc_rl import UniDocScript
 from docagent_rl.testing.scripts.vrag_rl import VragScript
 
@@ -22,6 +22,7 @@ __all__ = [
     "Line",
     "Move",
     "Played",
+    "Player",
     "Scene",
     "Script",
     "Stage",
@@ -30,7 +31,7 @@ __all__ = [
     "scripted_conversations",
 ]
 
-SCRIPTS: Mapping[str, Callable[..., Script]] = {
+SCRIPTS: Mapping[str, type[Script]] = {
     "alden": AldenScript,
     "doc_v_star": DocVStarScript,
     "mm_doc_r1": MMDocScript,

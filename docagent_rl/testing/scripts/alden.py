@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from docagent_rl.actions.alden import FetchSyntax, PageForm
+from docagent_rl.actions.alden import FetchSyntax, Modality, PageForm
 from docagent_rl.envs.alden_config import AldenConfig
 from docagent_rl.testing.scripts.base import Move, Scene, Script
 
@@ -16,27 +16,40 @@ THOUGHTS = {
 }
 
 
+AGAIN = 0.65
+"""Share of fetches of a page that was just shown."""
+
+ABSENT = 0.3
+"""Share of the others that name a page that does not exist."""
+
+
 class AldenScript(Script):
-    """Calls tools at first and answers more and more.
+    """Calls tools at first, often the same again, and answers more and more.
 
     Args:
         config: of the system.
     """
 
-    warm_up: ClassVar[Mapping[str, Any]] = {"pool": 128, "short_steps": 160, "full_steps": 30}
+    warm_up: ClassVar[Mapping[str, Any]] = {"pool": 160, "short_steps": 260, "full_steps": 36}
 
     def __init__(self, config: AldenConfig) -> None:
         self._fetch = config.fetch
         self._hybrid = config.hybrid
         self._ordinal = config.fetch_syntax is FetchSyntax.ORDINAL
 
+    @classmethod
+    def configs(cls, config: AldenConfig) -> Sequence[AldenConfig]:
+        """See `Script.configs`: both modalities, since they differ in little but the form of a fetch."""
+        other = Modality.VISUAL if config.hybrid else Modality.HYBRID
+        return config, config.model_copy(update={"modality": other})
+
     def moves(self, scene: Scene) -> Mapping[Move, float]:
         """See `Script.moves`."""
         if scene.last:
             return {Move.ANSWER: 1.0}
         if scene.turn == 1:
-            return {Move.SEARCH: 0.6, Move.FETCH: 0.35 * self._fetch, Move.ANSWER: 0.05}
-        return {Move.SEARCH: 0.25, Move.FETCH: 0.3 * self._fetch, Move.ANSWER: 0.45}
+            return {Move.SEARCH: 0.5, Move.FETCH: 0.47 * self._fetch, Move.ANSWER: 0.03}
+        return {Move.SEARCH: 0.3, Move.FETCH: 0.5 * self._fetch, Move.ANSWER: 0.2}
 
     def write(self, move: Move, scene: Scene) -> str:
         """See `Script.write`."""
@@ -46,7 +59,14 @@ class AldenScript(Script):
                 return f"{thought}<search>{' '.join(scene.query())}</search>"
             case Move.FETCH:
                 form = f"{scene.rng.choice(list(PageForm))}, " if self._hybrid else ""
-                return f"{thought}<fetch>{form}{scene.page()}{'-th' if self._ordinal else ''}</fetch>"
+                page = self._page(scene)
+                return f"{thought}<fetch>{form}{page}{'-th' if self._ordinal else ''}</fetch>"
             case Move.ANSWER:
                 return f"{thought}<answer>\\boxed{{{scene.answer()}}}</answer>"
         raise ValueError(f"ALDEN has no {move}")
+
+    def _page(self, scene: Scene) -> int:
+        """The page that was just shown, a likely one, or none of the document."""
+        if scene.shown and scene.chance(AGAIN):
+            return scene.rng.choice(scene.shown)
+        return scene.absent_page() if scene.chance(ABSENT) else scene.likely_pages(1)[0]

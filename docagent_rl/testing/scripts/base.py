@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -17,16 +17,18 @@ MALFORMED_SHARE = 0.06
 """Share of turns that are spoilt, so that environments meet invalid actions too."""
 
 RIGHT_ANSWERS = 0.5
-"""Share of answers that are the reference."""
+"""Share of answers that are the reference, where that is frequent. A tiny model cannot learn the rare ones,
+and would write noise in their place."""
 
 FREQUENT_ANSWERS = 3
-"""Wrong answers are among the so many most frequent ones, which a tiny model can learn to guess."""
+"""Answers are among the so many most frequent ones, which a tiny model can learn to guess."""
 
 FAMILIAR = 3
 """A word of so many questions, no name, is familiar: a tiny model spells it right, so searches find pages."""
 
-COMMON_WORDS = ("page", "table", "section", "report", "total", "year", "figure", "list", "part", "main")
-"""Words that most documents hold: a model this small misspells borrowed words, and would find nothing."""
+COMMON_WORDS = ("people", "safety", "budget", "main", "table", "figure")
+"""Words that most documents hold on some pages: a model this small misspells borrowed words, and would find
+nothing; words of every page would always find the first."""
 
 
 class Move(StrEnum):
@@ -48,23 +50,26 @@ class Lore:
     Args:
         words: content words that many of them hold.
         answers: their most frequent answers, the most frequent first.
+        pages: how many of them have their evidence on a page, by its number.
     """
 
     words: frozenset[str]
     answers: tuple[str, ...]
+    pages: Mapping[int, int]
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> Lore:
         """Count words and answers."""
         words: Counter[str] = Counter()
         answers: Counter[str] = Counter()
+        pages: Counter[int] = Counter()
         for record in records:
             words.update(set(content_words(record.question)))
             answers[record.answers[0]] += 1
+            pages.update(page for doc_id, page in record.gold_pages if doc_id == record.doc_id)
         frequent = tuple(answer for answer, _ in answers.most_common(FREQUENT_ANSWERS))
-        return cls(
-            frozenset(word for word, count in words.items() if count >= FAMILIAR and word.islower()), frequent
-        )
+        familiar = frozenset(word for word, count in words.items() if count >= FAMILIAR and word.islower())
+        return cls(familiar, frequent, pages)
 
 
 @dataclass(slots=True)
@@ -102,7 +107,8 @@ class Scene:
     @property
     def shown(self) -> list[int]:
         """Numbers of the pages that the last turn brought up."""
-        pages = self.info.get("effect", {}).get("pages", ())
+        effect = self.info.get("effect", {})
+        pages = effect.get("pages") or effect.get("hits") or ()
         return [int(page["page"].rpartition("#")[2]) for page in pages]
 
     @property
@@ -125,36 +131,33 @@ class Scene:
         return self.rng.choice((self.rng.choice(self.words), self.rng.choice(OBJECTS)))
 
     def query(self) -> list[str]:
-        """One or two words of the question, and mostly one that most pages hold."""
-        words = self.words
-        borrowed = self.rng.sample(words, min(len(words), self.rng.randint(1, 2)))
-        return [*borrowed, *self.rng.sample(COMMON_WORDS, int(self.chance(0.7)))]
+        """One or two words that most documents hold, and now and then a word of the question."""
+        words = self.rng.sample(COMMON_WORDS, self.rng.randint(1, 2))
+        return [*words, *self.rng.sample(self.words, int(self.chance(0.25)))]
 
-    def page(self) -> int:
-        """A page number: a gold one, its neighbour, one near the beginning, or now and then none at all."""
-        kind = self.rng.random()
-        if self.gold and kind < 0.6:
-            near = self.rng.choice(self.gold) + (0 if kind < 0.4 else self.rng.choice((-1, 1)))
-            return min(max(near, 1), self.num_pages)
-        if kind < 0.95:
-            return self.rng.randint(1, min(self.num_pages, 9))
+    def absent_page(self) -> int:
+        """A number behind the last page."""
         return self.num_pages + self.rng.randint(1, 9)
 
-    def pages(self, most: int) -> list[int]:
-        """One to `most` distinct page numbers, as in `page`."""
-        return list(dict.fromkeys(self.page() for _ in range(self.rng.randint(1, most))))
+    def likely_pages(self, count: int) -> list[int]:
+        """Distinct pages of the document, fewer than `count` in a short one, mostly those that often hold
+        evidence: a habit that a tiny model can learn.
+        """
+        numbers = range(1, self.num_pages + 1)
+        weights = {page: 0.1 + self.lore.pages.get(page, 0) for page in numbers}
+        drawn = sorted(numbers, key=lambda page: self.rng.random() ** (1 / weights[page]), reverse=True)
+        return sorted(drawn[:count])
 
     def answer(self) -> str:
-        """The reference, or a frequent answer."""
-        if self.record.answers and self.chance(RIGHT_ANSWERS):
-            return self.record.answers[0]
-        return self.rng.choice(self.lore.answers)
+        """A frequent answer, often the reference where that is one."""
+        right = [answer for answer in self.record.answers if answer in self.lore.answers]
+        return right[0] if right and self.chance(RIGHT_ANSWERS) else self.rng.choice(self.lore.answers)
 
     def guess(self) -> str:
-        """The same for judges that let an answer hold two candidates: it often does."""
-        if self.chance(0.5):
+        """The same for judges that let an answer hold two candidates: it mostly does."""
+        if self.chance(0.3):
             return self.answer()
-        return " or ".join(self.lore.answers[:2])
+        return " or ".join(self.rng.sample(self.lore.answers, min(2, len(self.lore.answers))))
 
     def corners(self) -> list[int]:
         """A box in pixels whose corners have two and three digits and end in 0.
@@ -183,6 +186,15 @@ class Script(ABC):
 
     warm_up: ClassVar[Mapping[str, Any]] = {"pool": 128}
     """Settings of `WarmUp` that differ from its defaults."""
+
+    @abstractmethod
+    def __init__(self, config: Any) -> None:
+        """Make the script for a configuration of the system, parsed."""
+
+    @classmethod
+    def configs(cls, config: Any) -> Sequence[Any]:
+        """The configurations that one model should know where it is made for this one, which comes first."""
+        return (config,)
 
     @abstractmethod
     def moves(self, scene: Scene) -> Mapping[Move, float]:

@@ -17,6 +17,10 @@ BODIES = {
 """One word a block: five pairs of tags are long enough already."""
 
 
+ABSENT = 0.04
+"""Share of fetches of a page that does not exist."""
+
+
 class DocVStarScript(Script):
     """Looks for pages at first and answers more and more.
 
@@ -24,7 +28,7 @@ class DocVStarScript(Script):
         config: of the system.
     """
 
-    warm_up: ClassVar[Mapping[str, Any]] = {"pool": 96, "short_steps": 150, "full_steps": 25}
+    warm_up: ClassVar[Mapping[str, Any]] = {"pool": 96, "short_steps": 180, "full_steps": 20}
 
     def __init__(self, config: DocVStarConfig) -> None:
         self._retrieval = config.retrieval.enabled
@@ -36,10 +40,10 @@ class DocVStarScript(Script):
         """See `Script.moves`."""
         if scene.last:
             return {Move.ANSWER: 1.0}
-        look = {Move.SEARCH: 0.5 * self._retrieval, Move.FETCH: 0.4 * self._fetch}
+        look = {Move.SEARCH: 0.4 * self._retrieval, Move.FETCH: 0.6 * self._fetch}
         if scene.turn == 1:
-            return {**look, Move.ANSWER: 0.08}
-        return {**look, Move.ANSWER: 0.7}
+            return {**look, Move.ANSWER: 0.05}
+        return {**look, Move.ANSWER: 1.0}
 
     def write(self, move: Move, scene: Scene) -> str:
         """See `Script.write`."""
@@ -59,18 +63,17 @@ class DocVStarScript(Script):
         return scene.rng.choice(BODIES[block])
 
     def _relevant(self, scene: Scene) -> list[int]:
-        """The gold pages among those just shown, all of them, or none."""
-        if scene.chance(0.15):
-            return []
+        """The pages just shown, now and then only the gold ones among them."""
         right = [page for page in scene.shown if page in scene.gold]
-        return right if right and scene.chance(0.5) else scene.shown
+        return right if right and scene.chance(0.3) else scene.shown
 
     def _action(self, move: Move, scene: Scene) -> str:
         match move:
             case Move.SEARCH:
                 return f"<retrieval_page>{' '.join(scene.query())}</retrieval_page>"
             case Move.FETCH:
-                return f"<fetch_page>[{', '.join(map(str, scene.pages(self._most)))}]</fetch_page>"
+                pages = [scene.absent_page()] if scene.chance(ABSENT) else scene.likely_pages(self._most)
+                return f"<fetch_page>[{', '.join(map(str, pages))}]</fetch_page>"
             case Move.ANSWER:
                 return f"<answer>{scene.answer()}</answer>"
         raise ValueError(f"Doc-V* has no {move}")

@@ -23,16 +23,16 @@ class MMDocScript(Script):
         config: of the system.
     """
 
-    warm_up: ClassVar[Mapping[str, Any]] = {"pool": 160, "short_steps": 200, "full_steps": 30}
+    warm_up: ClassVar[Mapping[str, Any]] = {"pool": 160, "short_steps": 280, "full_steps": 40}
 
     def __init__(self, config: MMDocConfig) -> None:
-        self._most = min(2, config.read.max_pages)
+        self._most = config.read.max_pages
 
     def moves(self, scene: Scene) -> Mapping[Move, float]:
         """See `Script.moves`."""
         if scene.turn == 1:
-            return {Move.SEARCH: 0.5, Move.READ: 0.45, Move.FINISH: 0.05}
-        return {Move.SEARCH: 0.2, Move.READ: 0.5, Move.FINISH: 0.3}
+            return {Move.SEARCH: 0.35, Move.READ: 0.6, Move.FINISH: 0.05}
+        return {Move.SEARCH: 0.15, Move.READ: 0.6, Move.FINISH: 0.25}
 
     def write(self, move: Move, scene: Scene) -> str:
         """See `Script.write`."""
@@ -50,7 +50,7 @@ class MMDocScript(Script):
         raise ValueError(f"MM-Doc-R1 has no {move}")
 
     def _pages(self, scene: Scene) -> list[int]:
-        """Pages that the last search found, or others."""
-        if scene.shown and scene.chance(0.5):
+        """Pages that the last search found, or those that often hold evidence."""
+        if scene.shown and scene.chance(0.4):
             return scene.shown[: self._most]
-        return scene.pages(self._most)
+        return scene.likely_pages(scene.rng.randint(min(2, self._most), self._most))

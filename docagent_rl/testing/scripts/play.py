@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import cycle
 from typing import Any
 
 from PIL import Image
@@ -81,6 +82,14 @@ class Stage:
         return self.system.env(self.config, self.services, self.prompt, validate=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Player:
+    """A script on its stage."""
+
+    stage: Stage
+    script: Script
+
+
 @dataclass(slots=True)
 class Played:
     """One scripted episode.
@@ -126,8 +135,12 @@ async def play(stage: Stage, script: Script, record: Record, rng: random.Random)
         scene.turn, scene.info = scene.turn + 1, result.info
 
 
-def scripted_conversations(stage: Stage, script: Script, seed: int) -> Iterator[Conversation]:
+def scripted_conversations(players: Sequence[Player], seed: int) -> Iterator[Conversation]:
     """Yield conversations without end, the same for the same arguments; for `WarmUp.transcripts`.
+
+    Args:
+        players: they play in turn, an episode each.
+        seed: of all choices.
 
     Raises:
         UserError: there is no question, or one cannot be played.
@@ -135,9 +148,9 @@ def scripted_conversations(stage: Stage, script: Script, seed: int) -> Iterator[
     """
     rng = random.Random(seed)
     with asyncio.Runner() as runner:
-        while True:
-            record = rng.choice(stage.playable)
-            yield from runner.run(play(stage, script, record, rng)).conversations
+        for player in cycle(players):
+            record = rng.choice(player.stage.playable)
+            yield from runner.run(play(player.stage, player.script, record, rng)).conversations
 
 
 def stage_messages(observation: Observation, stage: Stage) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ _DISPLAY = {"min_pixels": 12_544, "max_pixels": 50_176}
 """16 to 64 visual tokens."""
 
 SMALL: Mapping[str, Mapping[str, Any]] = {
-    "alden": {"max_turns": 4, "display": _DISPLAY},
+    "alden": {"max_turns": 5, "ocr_tokens": 48, "display": _DISPLAY, "room": {"images": 4}},
     "doc_v_star": {
         "max_turns": 4,
         "overview": {"cell_px": 56, "header_px": 28, "smaller_cells_px": [42, 28]},
@@ -22,6 +22,7 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
     "mm_doc_r1": {
         "max_steps": 3,
         "plan": {"max_items": 4, "max_headings": 12, "max_figures": 6},
+        "search": {"top_k": 4, "snippet_chars": 80},
         "read": {"note_tokens": 64},
         "history": {"prompt_tokens": 1200, "reasoning_words": 30, "shortened_note_chars": 80},
     },

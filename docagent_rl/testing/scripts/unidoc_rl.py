@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from docagent_rl.envs.unidoc_rl_config import UniDocConfig
 from docagent_rl.testing.scripts.base import Move, Scene, Script
@@ -22,6 +23,8 @@ class UniDocScript(Script):
         config: of the system.
     """
 
+    warm_up: ClassVar[Mapping[str, Any]] = {"pool": 128, "short_steps": 220, "full_steps": 24}
+
     def __init__(self, config: UniDocConfig) -> None:
         self._select = config.grammar.select
         self._crop = config.grammar.crop
@@ -33,10 +36,12 @@ class UniDocScript(Script):
             return {Move.ANSWER: 1.0}
         match scene.effect:
             case "candidates" if self._select:
-                return {Move.SELECT: 0.9, Move.ANSWER: 0.1}
+                return {Move.SELECT: 0.88, Move.ANSWER: 0.12}
             case "selection" | "crop" | "candidates":
-                return {Move.CROP: 0.45 * self._crop, Move.SEARCH: 0.1, Move.ANSWER: 0.45}
-        return {Move.SEARCH: 0.93, Move.ANSWER: 0.07}
+                return {Move.CROP: 0.4 * self._crop, Move.SEARCH: 0.05, Move.ANSWER: 0.55}
+            case "no_new_page":
+                return {Move.SEARCH: 0.4, Move.ANSWER: 0.6}
+        return {Move.SEARCH: 0.9, Move.ANSWER: 0.1}
 
     def write(self, move: Move, scene: Scene) -> str:
         """See `Script.write`; an answer mostly follows a note."""

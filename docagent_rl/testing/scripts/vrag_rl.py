@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from docagent_rl.envs.vrag_rl_config import VragConfig
 from docagent_rl.testing.scripts.base import Move, Scene, Script
@@ -20,6 +21,8 @@ class VragScript(Script):
     Args:
         config: of the system.
     """
+
+    warm_up: ClassVar[Mapping[str, Any]] = {"pool": 128, "short_steps": 220, "full_steps": 36}
 
     def __init__(self, config: VragConfig) -> None:
         self._crop = config.grammar.crop

@@ -1,0 +1,61 @@
+"""The two corpora that all systems are played on."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from docagent_rl.documents import Page
+from docagent_rl.envs.services import EnvServices, RetrieverService
+from tests.players.corpus import LIE, QUESTIONS, Corpus, open_corpus, poison, write_reports
+from tests.players.referee import Clerk
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory) -> Corpus:
+    """The reports as they were written."""
+    folder = tmp_path_factory.mktemp("library")
+    questions = write_reports(folder)
+    assert len(questions) == QUESTIONS
+    assert len({record.question_id for record in questions}) == QUESTIONS
+    return open_corpus(folder / "pdfs", folder / "store", questions)
+
+
+@pytest.fixture(scope="session")
+def hostile(library, tmp_path_factory) -> Corpus:
+    """The same reports with injections on every page, which name the right answer where there is one."""
+    folder = tmp_path_factory.mktemp("hostile")
+    poison(library.store.path.parent / "pdfs", folder / "pdfs")
+    # the pages say what is right: whoever took their text for the agent's would pay for it
+    questions = [
+        dataclasses.replace(record, answers=(LIE,)) if record.answers else record
+        for record in library.questions
+    ]
+    return open_corpus(folder / "pdfs", folder / "store", questions)
+
+
+@pytest.fixture
+def clerk() -> Clerk:
+    return Clerk()
+
+
+@pytest.fixture
+def services(library, clerk) -> EnvServices:
+    return EnvServices(library.store, RetrieverService(library.retriever), clerk)
+
+
+@pytest.fixture
+def hostile_services(hostile, clerk) -> EnvServices:
+    return EnvServices(hostile.store, RetrieverService(hostile.retriever), clerk)
+
+
+@pytest.fixture(autouse=True)
+def no_pixels(monkeypatch) -> None:
+    """Environments deal in references: an episode that decodes a page fails."""
+
+    def refuse(self: Page) -> bytes:
+        raise AssertionError(f"somebody looked at the pixels of {self.ref}")
+
+    monkeypatch.setattr(Page, "image", refuse)
+    monkeypatch.setattr(Page, "image_bytes", refuse)

@@ -1,0 +1,130 @@
+"""The formulas of the papers once more, written plainly and slowly; nothing here imports a reward."""
+
+from __future__ import annotations
+
+import math
+import re
+import string
+from collections.abc import Collection, Hashable, Mapping, Sequence
+
+Box = Sequence[float]
+
+
+def ndcg(shown: Sequence[Hashable], gold: Collection[Hashable]) -> float:
+    """DCG of the pages in the order shown over that of all gold pages in the first places; 0 without gold."""
+    gain = sum(1 / math.log2(place + 1) for place, page in enumerate(shown, 1) if page in gold)
+    most = sum(1 / math.log2(place + 1) for place in range(1, len(gold) + 1))
+    return gain / most if most else 0.0
+
+
+def by_rank(searches: Sequence[Sequence[Hashable]]) -> list[Hashable]:
+    """All first candidates, then all second ones, and so on; each page once."""
+    order: list[Hashable] = []
+    for rank in range(3):
+        for candidates in searches:
+            if rank < len(candidates) and candidates[rank] not in order:
+                order.append(candidates[rank])
+    return order
+
+
+def iou(a: Box, b: Box) -> float:
+    """Common area over joint area."""
+    wide = max(0.0, min(a[2], b[2]) - max(a[0], b[0]))
+    high = max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
+    joint = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - wide * high
+    return wide * high / joint if joint > 0 else 0.0
+
+
+def bag_f1(given: Sequence[str], wanted: Sequence[str]) -> float:
+    """F1 of two bags, by crossing off."""
+    left, common = list(wanted), 0
+    for item in given:
+        if item in left:
+            left.remove(item)
+            common += 1
+    if not common:
+        return 0.0
+    precision, recall = common / len(given), common / len(wanted)
+    return 2 * precision * recall / (precision + recall)
+
+
+def plain(text: str) -> str:
+    """Lower case, no ASCII punctuation, no articles, single blanks."""
+    kept = "".join(mark for mark in text.lower() if mark not in string.punctuation)
+    return " ".join(word for word in kept.split() if word not in ("a", "an", "the"))
+
+
+def char_f1(given: str, wanted: str) -> float:
+    """ALDEN's answer score as published."""
+    return bag_f1([*plain(given).replace(" ", "")], [*plain(wanted).replace(" ", "")])
+
+
+def word_f1(given: str, wanted: str) -> float:
+    """ALDEN's answer score as released."""
+    return bag_f1(plain(given).split(), plain(wanted).split())
+
+
+def distance(a: str, b: str) -> int:
+    """Edits between two texts: the whole table."""
+    table = {(i, 0): i for i in range(len(a) + 1)} | {(0, j): j for j in range(len(b) + 1)}
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            change = table[i - 1, j - 1] + (a[i - 1] != b[j - 1])
+            table[i, j] = min(table[i - 1, j] + 1, table[i, j - 1] + 1, change)
+    return table[len(a), len(b)]
+
+
+def similarity(gold: str, given: str) -> float:
+    """One less the share of edits, before any threshold."""
+    longest = max(len(gold), len(given))
+    if not longest:
+        return 1.0
+    if min(len(gold), len(given)) * 2 < longest:
+        return 0.0
+    return 1 - distance(gold, given) / longest
+
+
+def overlap(query: Sequence[str], earlier: Sequence[Sequence[str]]) -> float:
+    """ALDEN's repetition of queries: the best Jaccard index of 3-grams, or else of shorter ones."""
+    for size in range(min(3, len(query)), 0, -1):
+        own = {tuple(query[at : at + size]) for at in range(len(query) - size + 1)}
+        others = [{tuple(old[at : at + size]) for at in range(len(old) - size + 1)} for old in earlier]
+        best = max((len(own & other) / len(own | other) for other in others), default=0.0)
+        if best:
+            return best
+    return 0.0
+
+
+def page_f(listed: Collection[int], gold: Collection[int], visited: Collection[int]) -> float:
+    """Doc-V*'s evidence score, F with twice the weight on recall."""
+    if not listed or not gold:
+        return float(not listed and not gold)
+    hits = sum(page in gold and page in visited for page in set(listed))
+    return 3 * hits / (2 * len(gold) + len(set(listed)))
+
+
+def mmlongbench(gold: str, given: str, kind: str) -> float:
+    """MMLongBench-Doc's score of numbers and texts, without its special cases for addresses and dates."""
+    gold, given = _clean(gold), _clean(given)
+    try:
+        if kind == "Int":
+            return float(int(gold) == int(float(given)))
+        if kind == "Float":
+            wanted, number = float(gold), float(given)
+            near = (math.isclose(number, wanted * by, rel_tol=0.01) for by in (0.01, 1, 100))
+            return float(any(near) or round(number, 2) == round(wanted, 2))
+    except ValueError:
+        return 0.0
+    score = similarity(gold, given)
+    return score if score > 0.5 else 0.0
+
+
+def _clean(text: str) -> str:
+    bare = re.sub(r"\s*\([^)]*\)", "", text.lower().strip()).strip()
+    bare = bare.strip("'\"").strip()
+    return bare.lstrip("$").strip().rstrip("%").strip()
+
+
+def weighted(terms: Mapping[str, float], weights: Mapping[str, float]) -> float:
+    """The weighted sum of terms."""
+    return math.fsum(weights[name] * terms[name] for name in weights)

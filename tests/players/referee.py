@@ -1,0 +1,144 @@
+"""Plays turns in an environment and sees that nobody cheats; knows the limits by heart, not from a config."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from docagent_rl.data.record import Record
+from docagent_rl.envs.base import AssistantTurn, DocEnv, Observation, Picture, StepResult
+from docagent_rl.rewards.rule_judge import RuleJudge
+
+
+@dataclass
+class Clerk:
+    """The rule judge, with a list of what it was asked."""
+
+    asked: list[str] = field(default_factory=list)
+
+    async def judge(self, question: str, references: Sequence[str], prediction: str) -> float:
+        self.asked.append(prediction)
+        return await RuleJudge().judge(question, references, prediction)
+
+    async def check(self) -> None:
+        """It is always there."""
+
+
+@dataclass
+class Game:
+    """A finished episode.
+
+    Args:
+        record: the question.
+        prompt: the first observation.
+        turns: as far as they were played.
+        results: what each led to.
+        metrics: of the environment.
+    """
+
+    record: Record
+    prompt: Observation
+    turns: list[AssistantTurn]
+    results: list[StepResult]
+    metrics: Mapping[str, float]
+
+    @property
+    def pay(self) -> list[float]:
+        """What each turn was paid, on its tokens too."""
+        return [r.terms.reward + math.fsum(t.value for t in r.terms.tokens) for r in self.results]
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The terms of the last turn."""
+        return dict(self.results[-1].terms.values)
+
+    @property
+    def actions(self) -> list[dict[str, Any]]:
+        """The action of each turn, as recorded."""
+        return [result.info["action"] for result in self.results]
+
+    @property
+    def effects(self) -> list[dict[str, Any]]:
+        """What became of each action, as recorded."""
+        return [result.info["effect"] for result in self.results]
+
+    def ran(self, kind: str) -> int:
+        """Turns whose action was of this kind and was carried out."""
+        return sum(r.info["action"]["kind"] == kind and r.info["executed"] for r in self.results)
+
+
+async def play(env: DocEnv, record: Record, turns: Iterable[str | AssistantTurn]) -> Game:
+    """Play turns until the environment is done, which must be before they are used up."""
+    prompt = await env.begin(record)
+    played: list[AssistantTurn] = []
+    results: list[StepResult] = []
+    for turn in turns:
+        played.append(turn if isinstance(turn, AssistantTurn) else AssistantTurn(turn))
+        results.append(await env.step(played[-1]))
+        if results[-1].done:
+            return Game(record, prompt, played, results, env.metrics())
+    raise AssertionError(f"{record.question_id}: {len(results)} turns and no end")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an episode may take.
+
+    Args:
+        turns: assistant turns.
+        images: images after the prompt.
+        tokens: visual tokens after the prompt.
+        reward: least and greatest pay of a turn.
+    """
+
+    turns: int
+    images: int
+    tokens: int
+    reward: tuple[float, float]
+
+
+def check(game: Game, limits: Limits) -> None:
+    """Whatever was played: within the limits, finite, JSON, and every action in the agent's own words."""
+    assert 1 <= len(game.results) <= limits.turns
+    assert [result.done for result in game.results] == [False] * (len(game.results) - 1) + [True]
+    images = [i for r in game.results if r.observation for i in r.observation.images]
+    assert len(images) <= limits.images
+    assert visual_tokens(images) <= limits.tokens
+    low, high = limits.reward
+    assert all(low - 1e-9 <= pay <= high + 1e-9 for pay in game.pay)
+    terms = [value for result in game.results for value in result.terms.values.values()]
+    assert all(map(math.isfinite, (*terms, *game.metrics.values())))
+    json.dumps([dict(result.info) for result in game.results], allow_nan=False).encode("utf-8", "replace")
+    for turn, result in zip(game.turns, game.results, strict=True):
+        _own_words(turn.text, result.info["action"])
+
+
+def visual_tokens(images: Iterable[Picture]) -> int:
+    """One for every square of 28 pixels, sides rounded to such squares."""
+    return sum(max(1, round(i.size[0] / 28)) * max(1, round(i.size[1] / 28)) for i in images)
+
+
+def _own_words(text: str, action: Mapping[str, Any]) -> None:
+    """An action stands in the turn that it is said to stand in, tags and all, and says what stands there."""
+    if action["block"] is None:
+        assert action["kind"] == "invalid"
+        return
+    block = text[slice(*action["block"])]
+    assert block.startswith("<")
+    assert block.endswith(">")
+    if action["argument"] is None:
+        return
+    # keywords are JSON, so quotes in them are escaped; half a surrogate pair is replaced
+    argument = _writable(text[slice(*action["argument"])]).replace('\\"', '"')
+    said = _writable(f"{action.get('query', '')} {action.get('text', '')}")
+    assert all(word in argument for word in said.split())
+    for page in action.get("pages", ()):
+        # ALDEN reads absurd numbers as one that no document has
+        assert page == 10**9 or str(page).lstrip("-") in argument
+
+
+def _writable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
