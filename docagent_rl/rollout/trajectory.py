@@ -44,7 +44,7 @@ class TurnRecord:
         seconds: wall time by phase (`generate`, `step`, `encode`).
         trainer_log_probs: log-probabilities of the sampled ids as the trainer computes them.
         row: the training row of the session that the turn belongs to, from 0.
-        token_terms: `(name, first, end, value)` of terms on tokens inside the turn; the value is split evenly.
+        token_terms: `(name, first, end, value)` of terms on tokens inside the turn; a value is split evenly.
     """
 
     text: str

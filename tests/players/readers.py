@@ -57,10 +57,10 @@ def doc_v_star_answer(turn: AssistantTurn) -> str | None:
     if turn.stop is StopCause.CONTROL_TOKEN:
         return None
     text = _without(turn.text, "think", to_end=True)
-    found = re.search(r"<action>(.*?)</action>", text, re.DOTALL)
-    if found is None:
+    found = re.findall(r"<action>(.*?)</action>", text, re.DOTALL)
+    if len(found) != 1:
         return None
-    inside = re.fullmatch(r"[^<]*<answer>(.*?)</answer>(.*)", found[1].strip(), re.DOTALL)
+    inside = re.fullmatch(r"[^<]*<answer>(.*?)</answer>(.*)", found[0].strip(), re.DOTALL)
     return inside[1].strip() if inside else None
 
 

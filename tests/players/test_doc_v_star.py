@@ -136,6 +136,7 @@ def judged(game, corpus, text):
         assert all(1 <= page <= pages for page in result.info["relevant_pages"])
         assert all(str(page) in said.text for page in result.info["relevant_pages"])
         listed |= set(result.info["relevant_pages"])
+        assert said.text.count("</action><think>") == 0 or not result.info["valid"]
     formed = all(doc_v_star_form(t, pages, first=n == 0) for n, t in enumerate(game.turns))
     return {
         "answer": answer_score(text, game.record) if text else 0.0,

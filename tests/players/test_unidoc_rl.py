@@ -117,6 +117,7 @@ def retold(game, variant, store):
                 view = None
             case "selection":
                 pages = table.searches[-1][0]
+                assert _page(effect["page"]) == pages[_index(turn, result, variant, len(pages))]
                 table.searches[-1] = (pages, _page(effect["page"]), [])
                 view = _page(effect["page"])
             case "crop" if view:
@@ -133,6 +134,14 @@ def retold(game, variant, store):
 def _page(name):
     doc_id, _, page = name.rpartition("#")
     return doc_id, int(page)
+
+
+def _index(turn, result, variant, count):
+    """The index that a turn says; only as released, one that is none stands for the first candidate."""
+    said = turn.text[slice(*result.info["action"]["argument"])].strip()
+    good = said.isascii() and said.isdecimal() and len(said) < 9 and int(said) < count
+    assert good or variant == "released"
+    return int(said) if good else 0
 
 
 def _drawn(turn, result, size):
