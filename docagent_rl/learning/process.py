@@ -37,16 +37,18 @@ class Trainer:
         module: what `python -m` runs, with its own options.
         arguments: Hydra overrides and options.
         folder: where it runs; `log.txt` holds what it says.
+        python: the interpreter; by default this one.
     """
 
     module: Sequence[str]
     arguments: Sequence[str]
     folder: Path
+    python: Path | None = None
 
     @property
     def command(self) -> list[str]:
         """The command line."""
-        return [sys.executable, "-m", *self.module, *self.arguments]
+        return [str(self.python or sys.executable), "-m", *self.module, *self.arguments]
 
     @property
     def log(self) -> Path:

@@ -17,6 +17,8 @@ from docagent_rl.learning.task import Part
 from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
 
 ANSWERED_RIGHT = "reward/outcome"
+STEP_REWARD = "docagent/reward/total"
+STEP_SECONDS = "timing_s/step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class RunResult:
         arm: what it was paid.
         seed: of everything random.
         steps: its length.
-        seconds: wall-clock time, start included.
+        seconds: wall-clock time of the steps, start and validation not counted.
         before: held-out questions, warm start.
         after: the same after training.
         blank_before: the held-out questions on white paper, warm start.
@@ -104,25 +106,31 @@ class RunResult:
 _SCORES = ("before", "after", "blank_before", "blank_after")
 
 
-def read_run(run_dir: Path, key: RunKey, *, steps: int, seconds: float) -> RunResult:
+def is_complete(run_dir: Path, steps: int) -> bool:
+    """Whether a run has been measured at its end."""
+    return _validation(run_dir, steps).is_file()
+
+
+def read_run(run_dir: Path, key: RunKey, *, steps: int) -> RunResult:
     """Read the result off the files of a run.
 
     Raises:
         UserError: trajectories or metrics of a step are missing.
     """
-    first = _by_part(read_trajectories(run_dir / "trajectories" / "val-0.jsonl"))
-    last = _by_part(read_trajectories(run_dir / "trajectories" / f"val-{steps}.jsonl"))
+    first = _by_part(read_trajectories(_validation(run_dir, 0)))
+    last = _by_part(read_trajectories(_validation(run_dir, steps)))
+    numbers = [_metrics(run_dir, step) for step in range(1, steps + 1)]
     return RunResult(
         estimator=key.estimator,
         arm=key.arm,
         seed=key.seed,
         steps=steps,
-        seconds=seconds,
+        seconds=sum(each[STEP_SECONDS] for each in numbers),
         before=first[Part.HELD_OUT],
         after=last[Part.HELD_OUT],
         blank_before=first[Part.BLANK],
         blank_after=last[Part.BLANK],
-        curve=tuple(_step_reward(run_dir, step) for step in range(1, steps + 1)),
+        curve=tuple(each[STEP_REWARD] for each in numbers),
     )
 
 
@@ -163,12 +171,17 @@ def _measure(sessions: Sequence[Trajectory]) -> Scores:
     )
 
 
-def _step_reward(run_dir: Path, step: int) -> float:
+def _validation(run_dir: Path, step: int) -> Path:
+    return run_dir / "trajectories" / f"val-{step}.jsonl"
+
+
+def _metrics(run_dir: Path, step: int) -> dict[str, float]:
     path = run_dir / "metrics" / f"{step}.json"
     try:
-        return float(json.loads(path.read_text(encoding="utf-8"))["docagent/reward/total"])
+        numbers = json.loads(path.read_text(encoding="utf-8"))
+        return {name: float(numbers[name]) for name in (STEP_REWARD, STEP_SECONDS)}
     except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"{path}: no reward of the step: {error}") from error
+        raise UserError(f"{path}: no reward or time of the step: {error}") from error
 
 
 def _scores(data: dict[str, Any]) -> Scores:
