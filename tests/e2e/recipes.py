@@ -12,15 +12,21 @@ from tests.e2e.custom import SHORT
 
 RECIPES = tuple(recipe_names())
 
-MANY = ("data.train_batch_size=12",)
-"""48 sessions a step instead of 16: some reward terms are rare, and each is to vary in any two steps."""
-
+QUESTIONS = {"alden": 12, "doc_v_star": 12}
+"""Questions a step, each played by four sessions; the profile takes 4. Some reward terms are rare, and every
+one is to vary in any two steps."""
+OTHER_QUESTIONS = 8
 SYSTEMS = ("alden", "doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl")
 
 
 def system_of(recipe: str) -> str:
     """The system that a recipe trains."""
     return next(system for system in SYSTEMS if recipe.startswith(system))
+
+
+def questions(recipe: str) -> int:
+    """Questions a step."""
+    return QUESTIONS.get(system_of(recipe), OTHER_QUESTIONS)
 
 
 def chosen(session: pytest.Session) -> list[str]:
@@ -32,6 +38,8 @@ def chosen(session: pytest.Session) -> list[str]:
 def play(recipe: str, folder: Path, workspace: Path, python: Path) -> Run:
     """Two steps of the recipe, on more questions than the profile takes."""
     add_model(workspace, system_of(recipe))
-    run = Run(folder, workspace, (*SHORT, *MANY), python, recipe=recipe)
+    run = Run(
+        folder, workspace, (*SHORT, f"data.train_batch_size={questions(recipe)}"), python, recipe=recipe
+    )
     run.finish()
     return run

@@ -9,7 +9,7 @@ import pytest
 
 from docagent_rl.recipe_check import composed
 from docagent_rl.rollout.trajectory import read_trajectories
-from tests.e2e.recipes import RECIPES, system_of
+from tests.e2e.recipes import RECIPES, questions, system_of
 
 STEPS = (1, 2)
 
@@ -80,4 +80,4 @@ def test_policy_and_critic_are_updated(metrics, recipe):
     if config.docagent.kl.observation.coef > 0:
         assert any(name.startswith("actor/") and "observation" in name for name in metrics[1])
     if config.algorithm.adv_estimator == "spo":
-        assert all(step["docagent/embedded_texts"] == 48 for step in metrics)
+        assert all(step["docagent/embedded_texts"] == 4 * questions(recipe) for step in metrics)
