@@ -9,6 +9,7 @@ from rich.console import Console
 
 from docagent_rl import __version__
 from docagent_rl.commands import data, index, recipes
+from docagent_rl.commands.anchoring import anchoring_command
 from docagent_rl.commands.bias_card import bias_card_command
 from docagent_rl.commands.demo import demo_command
 from docagent_rl.commands.doctor import doctor_command
@@ -31,6 +32,7 @@ app.command("view")(view_command)
 app.command("bias-card")(bias_card_command)
 app.command("doctor")(doctor_command)
 app.command("learn")(learn_command)
+app.command("anchoring")(anchoring_command)
 
 
 def _version(show: bool) -> None:

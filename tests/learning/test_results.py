@@ -7,7 +7,7 @@ import pytest
 from docagent_rl.errors import UserError
 from docagent_rl.learning.choices import Arm, Estimator
 from docagent_rl.learning.plan import RunKey
-from docagent_rl.learning.results import RunResult, Scores, read_results, read_run, write_results
+from docagent_rl.learning.results import RunResult, Scores, is_complete, read_results, read_run, write_results
 from docagent_rl.learning.summary import summarise
 from docagent_rl.rollout.trajectory import Status, Trajectory
 from docagent_rl.trainer.archive import write_metrics, write_trajectories
@@ -36,12 +36,12 @@ def run_dir(tmp_path):
         sessions += [session("blank", n, False) for n in range(6)]
         write_trajectories(tmp_path, step, sessions, validation=True)
     for step, reward in ((1, 0.3), (2, 0.4)):
-        write_metrics(tmp_path, step, {"docagent/reward/total": reward})
+        write_metrics(tmp_path, step, {"docagent/reward/total": reward, "timing_s/step": 4.5})
     return tmp_path
 
 
 def test_a_run_is_read_off_its_files(run_dir):
-    result = read_run(run_dir, KEY, steps=2, seconds=9.0)
+    result = read_run(run_dir, KEY, steps=2)
     assert result.before.right == (1, 1, 0, 0, 0, 0)
     assert result.after.right == (1, 1, 1, 1, 1, 0)
     assert result.before.mean == pytest.approx((2 * 1.0 + 4 * 0.2) / 6)
@@ -49,10 +49,16 @@ def test_a_run_is_read_off_its_files(run_dir):
     assert result.blank_after.accuracy == 0
     assert result.gain == pytest.approx(3 * 0.8 / 6)
     assert result.curve == (0.3, 0.4)
+    assert result.seconds == 9.0
+
+
+def test_a_run_is_complete_once_it_was_measured_at_its_end(run_dir):
+    assert is_complete(run_dir, 2)
+    assert not is_complete(run_dir, 3)
 
 
 def test_results_survive_the_file(run_dir, tmp_path):
-    result = read_run(run_dir, KEY, steps=2, seconds=9.0)
+    result = read_run(run_dir, KEY, steps=2)
     assert read_results(write_results([result, result], tmp_path / "results.json")) == [result, result]
     (tmp_path / "one.json").write_text(result.to_json())
     assert read_results(tmp_path / "one.json") == [result]
@@ -60,10 +66,10 @@ def test_results_survive_the_file(run_dir, tmp_path):
 
 def test_files_that_are_missing_or_wrong_are_named(run_dir, tmp_path):
     with pytest.raises(UserError, match=r"val-3\.jsonl"):
-        read_run(run_dir, KEY, steps=3, seconds=1.0)
+        read_run(run_dir, KEY, steps=3)
     (run_dir / "metrics" / "2.json").unlink()
     with pytest.raises(UserError, match=r"2\.json: no reward"):
-        read_run(run_dir, KEY, steps=2, seconds=1.0)
+        read_run(run_dir, KEY, steps=2)
     (tmp_path / "bad.json").write_text(json.dumps([{"estimator": "grpo"}]))
     with pytest.raises(UserError, match="not the result of a run"):
         read_results(tmp_path / "bad.json")
@@ -74,7 +80,7 @@ def test_held_out_sessions_that_were_masked_are_no_result(run_dir):
     broken.status = Status.MASKED.value
     write_trajectories(run_dir, 2, [broken, session("blank", 0, False)], validation=True)
     with pytest.raises(UserError, match="1 held-out sessions were masked, held_out-0"):
-        read_run(run_dir, KEY, steps=2, seconds=1.0)
+        read_run(run_dir, KEY, steps=2)
 
 
 def made(estimator, arm, seed, before, after, questions=100):
