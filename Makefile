@@ -8,6 +8,8 @@ PYTHON ?=
 RECIPE ?= vrag_rl_qwen2_5_vl_7b
 WORKSPACE ?= workspace
 BIN := .venv/bin
+# two processes, a file of tests in one of them
+FAST := -n 2 --dist loadfile
 export DOCAGENT_WORKSPACE := $(WORKSPACE)
 # the demo and the tests run on the CPU, also where there is an accelerator
 ifneq ($(shell command -v nvidia-smi 2>/dev/null),)
@@ -32,10 +34,10 @@ train: demo
 	@echo "Checkpoints   $(WORKSPACE)/runs/$(RECIPE)/checkpoints"
 
 test: setup
-	$(BIN)/python -m pytest -m "not e2e" && $(BIN)/python -m pytest -m e2e
+	$(BIN)/python -m pytest -m "not e2e" $(FAST) && $(BIN)/python -m pytest -m e2e
 
 fast: setup
-	$(BIN)/python -m pytest -m "not e2e"
+	$(BIN)/python -m pytest -m "not e2e" $(FAST)
 
 lint: setup
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
