@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,11 +20,13 @@ from docagent_rl.config import DocAgentConfig
 from docagent_rl.rollout.output import TRAJECTORY
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.trainer.archive import attach_trainer_log_probs, write_metrics, write_trajectories
+from docagent_rl.trainer.critic import VALUE_MASK, install_critic
 from docagent_rl.trainer.embedding import SessionEmbedder
 from docagent_rl.trainer.estimators import computing, install_estimators, load_modules, our_estimator
 from docagent_rl.trainer.inputs import RowKeys, advantage_inputs
 from docagent_rl.trainer.summary import PREFIX, mask_reasons, summarise
 from docagent_rl.trainer.texts import session_text
+from docagent_rl.trainer.turn_report import turn_report
 from docagent_rl.trainer.workers import install_workers
 
 logger = logging.getLogger(__name__)
@@ -54,6 +57,8 @@ class DocAgentTrainerMixin:
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
         install_workers(self.role_worker_mapping, self.docagent.kl)
+        if self._estimator is not None:
+            install_critic(self.role_worker_mapping)
 
     @property
     def run_dir(self) -> Path:
@@ -71,7 +76,7 @@ class DocAgentTrainerMixin:
             reasons = mask_reasons([t for _, t in _fetch(batch)])
             raise RuntimeError(f"every session of step {self.global_steps} is masked: {reasons}")
         computed = self._estimate(batch.select_keys(kept), metrics)
-        self._put_zeros(batch.select_keys([k for k in batch.keys if k not in set(kept)]))
+        self._put_zeros(batch.select_keys([k for k in batch.keys if k not in set(kept)]), computed.fields)
         return KVBatchMeta(
             keys=batch.keys,
             tags=batch.tags,
@@ -85,13 +90,29 @@ class DocAgentTrainerMixin:
         if self._estimator is None:
             return super()._compute_advantage(batch, metrics)
 
+        targets = None
+
         def compute(token_rewards: torch.Tensor, mask: torch.Tensor) -> Advantages:
+            nonlocal targets
             result = self._advantages(self._estimator, batch, token_rewards, mask, metrics)
             metrics.update(result.metrics)
+            if self.use_critic and result.value_mask is not None:
+                targets = result.value_mask & mask.bool()
             return result
 
         with computing(compute):
-            return super()._compute_advantage(batch, metrics)
+            computed = super()._compute_advantage(batch, metrics)
+        return computed if targets is None else self._put_targets(computed, targets)
+
+    def _put_targets(self, batch: KVBatchMeta, targets: torch.Tensor) -> KVBatchMeta:
+        """Tell the critic which tokens have a target, (b, t)."""
+        data = tq.kv_batch_get(
+            keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"]
+        )
+        mask = data["response_mask"]
+        nested = response_to_nested(targets.to(mask.dtype), mask)
+        fields = TensorDict({VALUE_MASK: nested}, batch_size=len(batch))
+        return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
 
     def _advantages(
         self,
@@ -126,7 +147,7 @@ class DocAgentTrainerMixin:
         )
         return estimator.compute(inputs, settings.options)
 
-    def _put_zeros(self, batch: KVBatchMeta) -> None:
+    def _put_zeros(self, batch: KVBatchMeta, written: Sequence[str]) -> None:
         """Give masked rows the fields that the estimator wrote for the others."""
         data = tq.kv_batch_get(
             keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"]
@@ -135,6 +156,8 @@ class DocAgentTrainerMixin:
         width = int(mask.offsets().diff().max())
         zeros = response_to_nested(torch.zeros(len(batch), width), mask)
         fields = {"advantages": zeros, "returns": zeros}
+        if VALUE_MASK in written:
+            fields[VALUE_MASK] = mask  # zeros already
         if self.config.algorithm.use_kl_in_reward:
             fields["token_level_rewards"] = zeros
         correction = self.config.algorithm.get("rollout_correction", None)
@@ -151,27 +174,28 @@ class DocAgentTrainerMixin:
         keys = [k for k, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
         sessions = _fetch(batch.select_keys(keys))
         trajectories = list({(t.uid, t.session): t for _, t in sessions}.values())
-        self._attach(batch.partition_id, sessions)
+        metrics.update(self._read_rows(batch.partition_id, sessions))
         metrics.update(summarise(trajectories))
         for reason, count in mask_reasons(trajectories).items():
             logger.warning("step %d: %d session(s) masked, %s", global_steps, count, reason)
         write_trajectories(self.run_dir, global_steps, trajectories)
         write_metrics(self.run_dir, global_steps, metrics)
 
-    def _attach(self, partition_id: str, sessions: list[tuple[str, Trajectory]]) -> None:
-        """Add the trainer's log-probs to the turns of each row."""
+    def _read_rows(self, partition_id: str, sessions: list[tuple[str, Trajectory]]) -> dict[str, float]:
+        """Add the trainer's log-probs to the turns of each row that counts, and report the turns' numbers."""
         rows = [(k, t) for k, t in sessions if not t.masked]
         if not rows:
-            return
-        data = tq.kv_batch_get(
-            keys=[k for k, _ in rows],
-            partition_id=partition_id,
-            select_fields=["old_log_probs", "response_mask"],
-        )
+            return {}
+        fields = ["old_log_probs", "response_mask", "turn_index", "rm_scores", "advantages", "returns"]
+        if self.use_critic:
+            fields.append("values")
+        keys, trajectories = [k for k, _ in rows], [t for _, t in rows]
+        data = tq.kv_batch_get(keys=keys, partition_id=partition_id, select_fields=fields)
         columns = zip(rows, data["old_log_probs"].unbind(), data["response_mask"].unbind(), strict=True)
         for (key, trajectory), log_probs, mask in columns:
             row = int(key.rsplit("_", 1)[1])
             attach_trainer_log_probs(trajectory, log_probs[mask.bool()].tolist(), row=row)
+        return turn_report(keys, trajectories, data)
 
     def _val_metrics_update(
         self,

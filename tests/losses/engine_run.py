@@ -106,7 +106,7 @@ def batch(seed: int = 0) -> TensorDict:
     return TensorDict({key: nested(value) for key, value in columns.items()}, batch_size=len(rows))
 
 
-def worker(kind: type, path: Path, *, frozen: bool):
+def worker(kind: type, path: Path, *, frozen: bool, model_type: str = "language_model"):
     precision = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
     engine = FSDPEngineConfig(
         strategy="fsdp2",
@@ -118,7 +118,7 @@ def worker(kind: type, path: Path, *, frozen: bool):
     engine.use_dynamic_bsz = False
     engine.micro_batch_size_per_gpu = engine.infer_micro_batch_size_per_gpu = 2
     config = TrainingWorkerConfig(
-        model_type="language_model",
+        model_type=model_type,
         model_config=HFModelConfig(
             path=str(path),
             load_tokenizer=False,
