@@ -43,15 +43,18 @@ def learn_command(
     from docagent_rl.learning.demonstration import demonstrate
     from docagent_rl.learning.plan import LearnSettings
     from docagent_rl.learning.summary import summarise
+    from docagent_rl.testing.warm import WarmPython
 
-    results = demonstrate(
-        out,
-        estimators=estimator or [Estimator.GRPO],
-        seeds=seeds or [0],
-        arms=arm or list(Arm),
-        settings=LearnSettings(steps=steps),
-        progress=True,
-    )
+    with WarmPython() as warm:  # every run starts a dozen processes with the same imports
+        results = demonstrate(
+            out,
+            estimators=estimator or [Estimator.GRPO],
+            seeds=seeds or [0],
+            arms=arm or list(Arm),
+            settings=LearnSettings(steps=steps),
+            progress=True,
+            python=warm.executable,
+        )
     Console().print(_table(summarise(results)))
     typer.echo(f"{out / 'results.json'}, {out / 'learning.svg'}")
 

@@ -63,6 +63,7 @@ def demonstrate(
                     settings,
                     seed,
                     on_wait=lambda at=checkpoints, to=reached: to(max(checkpoint_steps(at), default=0)),
+                    python=python,
                 )
             for estimator in estimators:
                 for arm in arms:

@@ -48,7 +48,12 @@ class Checkpoint:
 
 
 def make_warm_start(
-    paths: LearnPaths, settings: LearnSettings, seed: int, *, on_wait: Callable[[], None] = lambda: None
+    paths: LearnPaths,
+    settings: LearnSettings,
+    seed: int,
+    *,
+    on_wait: Callable[[], None] = lambda: None,
+    python: Path | None = None,
 ) -> Path:
     """Make the model that reinforcement learning starts from; one that is there is left alone.
 
@@ -57,6 +62,7 @@ def make_warm_start(
         settings: how long to train, and when to stop.
         seed: of the initial weights.
         on_wait: called again and again while training.
+        python: interpreter of the trainer; by default this one.
 
     Returns:
         A folder with a model, and `RECORD`.
@@ -78,7 +84,7 @@ def make_warm_start(
     checkpoints = folder / "checkpoints"
     shutil.rmtree(checkpoints, ignore_errors=True)
     overrides = sft_overrides(rows, model, checkpoints, paths.task.store, settings)
-    Trainer(SFT_MODULE, overrides, folder).run(on_wait)
+    Trainer(SFT_MODULE, overrides, folder, python).run(on_wait)
     records = read_parquet(paths.task.data(Part.DEV))
     chosen, measured = choose(
         checkpoint_steps(checkpoints),

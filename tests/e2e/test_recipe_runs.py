@@ -78,6 +78,17 @@ def test_policy_and_critic_are_updated(metrics, recipe):
     if config.critic.enable:
         assert all(step["critic/vf_loss"] > 0 for step in metrics)
     if config.docagent.kl.observation.coef > 0:
-        assert any(name.startswith("actor/") and "observation" in name for name in metrics[1])
+        names = ("actor/kl_generated", "actor/kl_observation", "actor/kl_visual", "actor/entropy")
+        assert all(np.isfinite(step[name]) for step in metrics for name in names)
     if config.algorithm.adv_estimator == "spo":
         assert all(step["docagent/embedded_texts"] == 4 * questions(recipe) for step in metrics)
+
+
+def test_turns_are_reported(metrics, sessions, recipe):
+    critic = composed(recipe, ["+profile=cpu"]).critic.enable
+    names = ["sessions", "reward", "advantage", *(["value", "target"] if critic else [])]
+    for step in metrics:
+        assert all(np.isfinite(step[f"turns/{name}/{k}"]) for name in names for k in (1, 2))
+        assert ("turns/value/1" in step) == critic
+    longest = max(len(session.turns) for session in sessions)
+    assert {f"turns/sessions/{longest}"} & (metrics[0].keys() | metrics[1].keys())

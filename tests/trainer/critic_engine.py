@@ -1,7 +1,6 @@
-# ruff: noqa: E402  (the environment decides what verl finds at import)
 """Updates a tiny critic in verl's FSDP2 engine, with targets on all sampled tokens and on some of them.
 
-Usage: critic_engine.py FOLDER. Prints a line of JSON.
+Usage: critic_engine.py FOLDER, with the environment of a single worker. Prints a line of JSON.
 """
 
 from __future__ import annotations
@@ -10,8 +9,6 @@ import json
 import sys
 from functools import partial
 from pathlib import Path
-
-from tests.losses.engine_run import batch, checkpoint, nested, worker  # first: it sets the environment
 
 import torch
 from tensordict import TensorDict
@@ -24,6 +21,7 @@ from verl.workers.utils.losses import value_loss
 
 from docagent_rl.losses.batch import response_part
 from docagent_rl.trainer.critic import VALUE_MASK, CriticWorker
+from tests.losses.engine_run import batch, checkpoint, nested, worker  # first: it sets the environment
 
 CLIP = 0.5
 

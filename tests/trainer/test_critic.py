@@ -18,10 +18,12 @@ from docagent_rl.trainer.critic import CriticWorker, install_critic
 def report(tmp_path_factory) -> dict:
     """Updates in verl's engine, with a learning rate of 0."""
     folder = tmp_path_factory.mktemp("critic")
-    shared = {"DIST_INIT_METHOD": f"file://{folder}/meeting", "MASTER_PORT": "0", "OMP_NUM_THREADS": "1"}
+    worker = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+    worker |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "DIST_INIT_METHOD": f"file://{folder}/meeting"}
+    worker |= {"VERL_PLATFORM": "cpu", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "tests.trainer.critic_engine", str(folder)],
-        env={**os.environ, **shared},
+        env={**os.environ, **worker},
         capture_output=True,
         text=True,
     )
