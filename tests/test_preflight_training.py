@@ -11,8 +11,9 @@ import pytest
 from omegaconf import OmegaConf
 
 from docagent_rl.errors import UserError
+from docagent_rl.patches.weight_transfer_address import RUN_VARIABLE
 from docagent_rl.plugin import MODULES_VARIABLE
-from docagent_rl.preflight import UnknownEstimatorError, check_statically, pass_on_modules
+from docagent_rl.preflight import UnknownEstimatorError, check_statically, pass_on_environment
 from docagent_rl.recipe_check import composed
 
 ALDEN, SPO, GRPO = "alden_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b", "vrag_rl_qwen2_5_vl_7b"
@@ -63,13 +64,21 @@ def test_unknown_estimators_list_the_known_ones():
 
 def test_modules_reach_every_process():
     config = composed(GRPO, ["+profile=cpu", "docagent.modules=[json, csv]"])
-    pass_on_modules(config)
+    pass_on_environment(config)
     variables = OmegaConf.to_container(config.ray_kwargs.ray_init.runtime_env.env_vars)
     assert variables[MODULES_VARIABLE] == "json,csv"
     assert variables["OMP_NUM_THREADS"] == "1"
-    untouched = composed(GRPO)
-    pass_on_modules(untouched)
-    assert untouched.ray_kwargs.ray_init == composed(GRPO).ray_kwargs.ray_init
+
+
+def test_every_run_has_an_id():
+    ids = set()
+    for _ in range(2):
+        config = composed(GRPO)
+        pass_on_environment(config)
+        (name,) = config.ray_kwargs.ray_init.runtime_env.env_vars
+        assert name == RUN_VARIABLE
+        ids.add(config.ray_kwargs.ray_init.runtime_env.env_vars[name])
+    assert len(ids) == 2
 
 
 def test_a_process_that_is_told_so_loads_them(tmp_path):

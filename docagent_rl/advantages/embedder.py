@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,6 +79,64 @@ class Embedder:
         # decoding and encoding again can add a few tokens at the seam
         head, tail = self._room // 2 - 2, self._room - self._room // 2 - 2
         return f"{tokenizer.decode(ids[:head])} {tokenizer.decode(ids[-tail:])}"
+
+
+class FunctionEmbedder:
+    """Vectors that a user's function supplies.
+
+    Args:
+        config: with `function`.
+
+    Raises:
+        UserError: there is no such function.
+    """
+
+    def __init__(self, config: EmbedderConfig):
+        self._name, self._function = config.function, supplied(config.function)
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        """Vectors of texts, in order.
+
+        Raises:
+            UserError: the function returns something else than one finite vector a text.
+        """
+        vectors = np.asarray(self._function(list(texts)), dtype=np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
+            raise UserError(
+                f"docagent.advantage.embedder.function={self._name} returned shape {vectors.shape} "
+                f"for {len(texts)} texts: return one vector of finite numbers for each"
+            )
+        return Embedded(vectors, 0)
+
+
+def embedder_class(config: EmbedderConfig) -> type[Embedder] | type[FunctionEmbedder]:
+    """What embeds under this configuration."""
+    return Embedder if config.function is None else FunctionEmbedder
+
+
+def check_embedder(config: EmbedderConfig) -> None:
+    """Look for what can be found without loading or fetching a model.
+
+    Raises:
+        UserError: it is not there.
+    """
+    if config.function is not None:
+        supplied(config.function)
+    elif config.model.startswith(WHEEL):
+        model_path(config)
+
+
+def supplied(name: str) -> Callable[[list[str]], np.ndarray]:
+    """The function `package.module:function`.
+
+    Raises:
+        UserError: there is none.
+    """
+    module, _, function = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"docagent.advantage.embedder.function={name} cannot be imported: {error}") from error
 
 
 def model_path(config: EmbedderConfig) -> str:

@@ -8,18 +8,18 @@ from typing import Any
 import ray
 import torch
 
-from docagent_rl.advantages.embedder import Embedder, EmbedderConfig
+from docagent_rl.advantages.embedder import EmbedderConfig, embedder_class
 
 
 class SessionEmbedder:
     """A Ray actor that holds the embedder; it is started at once and asked once a step.
 
     Args:
-        config: which model, and how many GPUs its actor books.
+        config: which model or function, and how many GPUs its actor books.
     """
 
     def __init__(self, config: EmbedderConfig):
-        actor = ray.remote(num_cpus=1, num_gpus=config.num_gpus)(Embedder)
+        actor = ray.remote(num_cpus=1, num_gpus=config.num_gpus)(embedder_class(config))
         self._actor = actor.remote(config)
 
     def __call__(self, texts: Sequence[str], metrics: dict[str, Any]) -> torch.Tensor:

@@ -3,7 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from docagent_rl.advantages.embedder import Embedder, EmbedderConfig, model_path
+from docagent_rl.advantages.embedder import (
+    Embedder,
+    EmbedderConfig,
+    FunctionEmbedder,
+    check_embedder,
+    embedder_class,
+    model_path,
+)
 from docagent_rl.errors import UserError
 
 
@@ -53,3 +60,26 @@ def test_missing_package_and_model(tmp_path):
         model_path(EmbedderConfig(model="wheel:no_such_package"))
     with pytest.raises(UserError, match=r"docagent\.advantage\.embedder\.model="):
         Embedder(EmbedderConfig(model=str(tmp_path), device="cpu"))
+
+
+def lengths(texts: list[str]) -> list[list[float]]:
+    return [[len(text), 1] for text in texts]
+
+
+def lost(texts: list[str]) -> list[list[float]]:
+    return lengths(texts)[1:]
+
+
+def test_vectors_may_be_supplied():
+    config = EmbedderConfig(function=f"{__name__}:lengths")
+    check_embedder(config)
+    assert embedder_class(config) is FunctionEmbedder
+    assert FunctionEmbedder(config).embed(["ab", ""]).vectors.tolist() == [[2, 1], [0, 1]]
+    with pytest.raises(UserError, match=r"shape \(1, 2\) for 2 texts"):
+        FunctionEmbedder(EmbedderConfig(function=f"{__name__}:lost")).embed(["a", "b"])
+
+
+@pytest.mark.parametrize("name", ["no_such_package:f", "json:no_such_function"])
+def test_a_function_that_is_not_there(name):
+    with pytest.raises(UserError, match=f"embedder.function={name} cannot be imported"):
+        check_embedder(EmbedderConfig(function=name))
