@@ -8,8 +8,8 @@ from collections.abc import Callable
 TokenCounter = Callable[[str], int]
 """Number of tokens of a text."""
 
-_PIECE = re.compile(r"[A-Za-z]+|[^\sA-Za-z]")
-_LETTERS_A_TOKEN = 4
+_PIECE = re.compile(r"[A-Za-z]{1,4}|[^\sA-Za-z]")
+_FOREIGN = re.compile(r"[^\s\x00-\x7f]")
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
@@ -19,7 +19,7 @@ def estimated_tokens(text: str) -> int:
     Four letters of the Latin alphabet a token, as digits and punctuation are one each in many vocabularies,
     and two tokens for every other character.
     """
-    return sum(_tokens(match[0]) for match in _PIECE.finditer(text))
+    return len(_PIECE.findall(text)) + len(_FOREIGN.findall(text))
 
 
 def cut_to_tokens(text: str, limit: int, count: TokenCounter) -> str:
@@ -63,9 +63,3 @@ def cut_to_chars(text: str, limit: int) -> str:
 
 def _ends(text: str, size: int) -> str:
     return f"{text[:size]} {_ELLIPSIS} {text[len(text) - size :]}"
-
-
-def _tokens(piece: str) -> int:
-    if piece[0].isascii():
-        return -(-len(piece) // _LETTERS_A_TOKEN) if piece[0].isalpha() else 1
-    return 2

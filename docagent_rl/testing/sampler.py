@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_number: ContextVar[int] = ContextVar("session_number")
+"""Of the session that asks: whoever comes first, the same draws go to the same session."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
@@ -28,6 +32,7 @@ class Sampling:
 
 @dataclass(slots=True)
 class _Request:
+    number: int
     ids: list[int]
     images: list[Image]
     most: int
@@ -68,7 +73,7 @@ class BatchSampler:
     async def generate(self, ids: list[int], images: list[Image], most: int) -> Sampled:
         """Sample one turn (see `docagent_rl.rollout.session.Generate`); only for sessions of `together`."""
         reply: asyncio.Future[Sampled] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Request(list(ids), list(images), most, reply))
+        self._waiting.append(_Request(_number.get(), list(ids), list(images), most, reply))
         await self._serve()
         return await reply
 
@@ -76,9 +81,10 @@ class BatchSampler:
         """Play sessions at the same time; their results in order."""
         started = list(sessions)
         self._playing += len(started)
-        return list(await asyncio.gather(*map(self._play, started)))
+        return list(await asyncio.gather(*(self._play(n, one) for n, one in enumerate(started))))
 
-    async def _play(self, session: Awaitable[T]) -> T:
+    async def _play(self, number: int, session: Awaitable[T]) -> T:
+        _number.set(number)
         try:
             return await session
         finally:
@@ -90,7 +96,7 @@ class BatchSampler:
         if not self._waiting or len(self._waiting) < self._playing:
             return
         # of like length, so that little is padded
-        requests = sorted(self._waiting, key=lambda request: len(request.ids))
+        requests = sorted(self._waiting, key=lambda request: (len(request.ids), request.number))
         self._waiting = []
         for start in range(0, len(requests), self._batch_size):
             batch = requests[start : start + self._batch_size]

@@ -19,6 +19,23 @@ def test_the_estimate():
     assert estimated_tokens("\u6392\u653e") == 4
 
 
+def slow(text: str) -> int:
+    """The same, letter by letter."""
+    total = letters = 0
+    for character in text:
+        latin = character.isascii() and character.isalpha()
+        total += latin and letters % 4 == 0
+        letters = letters + 1 if latin else 0
+        if not latin and not character.isspace():
+            total += 1 if character.isascii() else 2
+    return total
+
+
+@given(st.text(max_size=100) | texts)
+def test_the_estimate_equals_counting_letter_by_letter(text):
+    assert estimated_tokens(text) == slow(text)
+
+
 @given(texts, st.integers(0, 60), counts)
 def test_cutting_to_tokens(text, limit, count):
     cut = cut_to_tokens(text, limit, count)

@@ -95,6 +95,19 @@ def test_the_seed_decides_what_is_drawn(policy):
     assert draw(0) != draw(1)
 
 
+def test_it_does_not_matter_who_comes_first(policy):
+    def draw(waits):
+        sampler = sampler_of(policy, batch_size=2)
+
+        async def session(wait):
+            await asyncio.sleep(wait)
+            return (await sampler.generate([9, 8, 7], [], 12)).token_ids
+
+        return asyncio.run(sampler.together([session(wait) for wait in waits]))
+
+    assert draw([0, 0.1, 0.2]) == draw([0.2, 0, 0.1])
+
+
 @pytest.fixture(scope="module")
 def trial(policy, world):
     config = DocAgentConfig(
