@@ -18,6 +18,12 @@ EXAMPLES = {
 }
 """What their docstrings add to the command line."""
 
+MODE = {
+    "custom_system": "docagent_sync",
+    "custom_estimator": "docagent_colocate_async",
+}
+"""Each in another trainer mode; separate_async needs accelerators for its weight transfer."""
+
 SHORT = (
     "trainer.total_training_steps=2",
     "trainer.val_before_train=false",
@@ -28,6 +34,7 @@ SHORT = (
 
 def play(name: str, folder: Path, workspace: Path, python: Path) -> Run:
     """Two steps."""
-    run = Run(folder, workspace, (*EXAMPLES[name], *SHORT), python, python_path=FOLDER)
+    overrides = (*EXAMPLES[name], *SHORT, f"trainer.v1.trainer_mode={MODE[name]}")
+    run = Run(folder, workspace, overrides, python, python_path=FOLDER)
     run.finish()
     return run
