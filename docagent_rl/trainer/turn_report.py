@@ -24,11 +24,13 @@ def turn_report(
             `values` where there is a critic.
     """
     padded = {name: data[name].to_padded_tensor(padding=0.0) for name in ("advantages", "returns")}
+    mask = data["response_mask"].to_padded_tensor(padding=0)
     inputs = advantage_inputs(
         keys=keys,
         trajectories=trajectories,
-        token_rewards=data["rm_scores"].to_padded_tensor(padding=0.0),
-        mask=data["response_mask"].to_padded_tensor(padding=0),
+        # a rejection of single tokens may have masked a token with a reward
+        token_rewards=data["rm_scores"].to_padded_tensor(padding=0.0) * (mask != 0),
+        mask=mask,
         turn_index=data["turn_index"].to_padded_tensor(padding=-1),
         values=data["values"].to_padded_tensor(padding=0.0) if "values" in data.keys() else None,  # noqa: SIM118
         discounts=Discounts(),
