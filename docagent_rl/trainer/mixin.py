@@ -27,6 +27,7 @@ from docagent_rl.trainer.inputs import RowKeys, advantage_inputs
 from docagent_rl.trainer.summary import PREFIX, mask_reasons, summarise
 from docagent_rl.trainer.texts import session_text
 from docagent_rl.trainer.turn_report import turn_report
+from docagent_rl.trainer.watch import watch_while_waiting
 from docagent_rl.trainer.workers import install_workers
 
 logger = logging.getLogger(__name__)
@@ -59,6 +60,11 @@ class DocAgentTrainerMixin:
         install_workers(self.role_worker_mapping, self.docagent.kl)
         if self._estimator is not None:
             install_critic(self.role_worker_mapping)
+
+    def _build_replay_buffer(self) -> Any:
+        buffer = super()._build_replay_buffer()
+        watch_while_waiting(buffer, lambda: self.agent_loop_manager.agent_loop_workers)
+        return buffer
 
     @property
     def run_dir(self) -> Path:
