@@ -24,6 +24,7 @@ from docagent_rl.trainer.critic import VALUE_MASK, install_critic
 from docagent_rl.trainer.embedding import SessionEmbedder
 from docagent_rl.trainer.estimators import computing, install_estimators, load_modules, our_estimator
 from docagent_rl.trainer.inputs import RowKeys, advantage_inputs
+from docagent_rl.trainer.records import add_columns, fetch_sessions
 from docagent_rl.trainer.summary import PREFIX, mask_reasons, summarise
 from docagent_rl.trainer.texts import session_text
 from docagent_rl.trainer.turn_report import turn_report
@@ -79,7 +80,7 @@ class DocAgentTrainerMixin:
         if len(kept) == len(batch.keys):
             return self._estimate(batch, metrics)
         if not kept:
-            reasons = mask_reasons([t for _, t in _fetch(batch)])
+            reasons = mask_reasons([t for _, t in fetch_sessions(batch)])
             raise RuntimeError(f"every session of step {self.global_steps} is masked: {reasons}")
         computed = self._estimate(batch.select_keys(kept), metrics)
         self._put_zeros(batch.select_keys([k for k in batch.keys if k not in set(kept)]), computed.fields)
@@ -131,7 +132,7 @@ class DocAgentTrainerMixin:
         settings = self.docagent.advantage
         fields = ["turn_index", "values"] if self.use_critic else ["turn_index"]
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
-        rows = _fetch(batch)
+        rows = fetch_sessions(batch)
         if len(rows) != len(batch.keys):
             raise RuntimeError(
                 f"algorithm.adv_estimator={estimator.name} needs sessions of the agent loop docagent; "
@@ -178,7 +179,7 @@ class DocAgentTrainerMixin:
     ) -> None:
         super()._compute_metrics(batch, metrics, timing_raw, global_steps=global_steps, epoch=epoch)
         keys = [k for k, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
-        sessions = _fetch(batch.select_keys(keys))
+        sessions = fetch_sessions(batch.select_keys(keys))
         trajectories = list({(t.uid, t.session): t for _, t in sessions}.values())
         metrics.update(self._read_rows(batch.partition_id, sessions))
         metrics.update(summarise(trajectories))
@@ -214,7 +215,7 @@ class DocAgentTrainerMixin:
         lines = reward_extra_infos_dict.pop(TRAJECTORY, [])
         trajectories = [Trajectory.from_dict(json.loads(line)) for line in lines if line is not None]
         if len(trajectories) == len(data_sources):
-            _add_columns(reward_extra_infos_dict, trajectories)
+            add_columns(reward_extra_infos_dict, trajectories)
         write_trajectories(self.run_dir, self.global_steps, trajectories, validation=True)
         values = super()._val_metrics_update(
             data_sources,
@@ -228,28 +229,3 @@ class DocAgentTrainerMixin:
         }
         write_metrics(self.run_dir, self.global_steps, {**values, **totals}, validation=True)
         return {**values, **totals}
-
-
-def _add_columns(infos: dict[str, list[Any]], trajectories: list[Trajectory]) -> None:
-    """Columns of the environment's numbers; masked sessions hold `None`, which verl leaves out."""
-    masked = [t.masked for t in trajectories]
-    infos["reward"] = [None if m else r for m, r in zip(masked, infos["reward"], strict=True)]
-    names = {name: None for t in trajectories for name in t.metrics}
-    for name in names:
-        infos[name] = [None if t.masked else t.metrics.get(name) for t in trajectories]
-
-
-def _fetch(batch: KVBatchMeta) -> list[tuple[str, Trajectory]]:
-    """The record of each row's session, by key; rows of other agent loops have none."""
-    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["extra_fields"])
-    found, by_session = [], {}
-    for key, value in zip(batch.keys, list(data["extra_fields"]), strict=True):
-        fields = getattr(value, "data", value)
-        line = fields.get("reward_extra_info", {}).get(TRAJECTORY) if isinstance(fields, dict) else None
-        if line is not None:
-            # the rows of a session carry the same record: one object for all of them
-            session = key.rsplit("_", 1)[0]
-            if session not in by_session:
-                by_session[session] = Trajectory.from_dict(json.loads(line))
-            found.append((key, by_session[session]))
-    return found
