@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import pytest
 
@@ -100,12 +101,12 @@ class Background:
 
     def __init__(self, at_a_time: int):
         self._pool = ThreadPoolExecutor(at_a_time)
-        self._futures: dict[str, Future[Run]] = {}
+        self._futures: dict[str, Future[Any]] = {}
 
-    def start(self, name: str, play: Callable[[], Run]) -> None:
+    def start(self, name: str, play: Callable[[], Any]) -> None:
         self._futures[name] = self._pool.submit(play)
 
-    def result(self, name: str) -> Run:
+    def result(self, name: str) -> Any:
         return self._futures[name].result()
 
     def stop(self) -> None:
@@ -127,7 +128,7 @@ def warm_python() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def runs(request, tmp_path_factory, workspace, warm_python) -> Iterator[Background]:
     """The runs of all chosen tests, begun at the first test that needs one."""
-    from tests.e2e import critic, custom, grpo, recipes
+    from tests.e2e import critic, custom, grpo, learning, recipes
 
     modules, background = wanted(request.session), Background(AT_A_TIME)
     folder = tmp_path_factory.mktemp
@@ -135,6 +136,8 @@ def runs(request, tmp_path_factory, workspace, warm_python) -> Iterator[Backgrou
     with critic.judge(workspace) as url:
         if "test_grpo_run" in modules:
             background.start("grpo", lambda: grpo.play(folder("grpo"), workspace, python))
+        if "test_learning_run" in modules:
+            background.start("learning", lambda: learning.play(folder("learning"), python))
         if "test_critic_run" in modules:
             background.start("critic", lambda: critic.play(folder("critic"), workspace, python, url))
         if "test_custom_run" in modules:
