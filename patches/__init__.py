@@ -7,6 +7,7 @@ longer needs it. `docagent-rl doctor` shows which are active in which process.
 from __future__ import annotations
 
 from docagent_rl.patches import (
+    equal_length_position_ids,
     fsdp2_unpinned_offload,
     gloo_process_group,
     qwen2_vl_batch_without_image,
@@ -27,4 +28,5 @@ ALL_PATCHES: tuple[Patch, ...] = (
     weight_transfer_address.PATCH,
     qwen2_vl_batch_without_image.PATCH,
     value_model_attention.PATCH,
+    equal_length_position_ids.PATCH,
 )

@@ -1,0 +1,52 @@
+"""Rows of one length keep their position ids.
+
+Upstream: verl 0.9.1, `verl/utils/tensordict_utils.py`, `maybe_fix_3d_position_ids`. The position ids of a row
+of a vision-language model are (4, length). Where all rows of a worker are equally long (all cut at the
+longest response, or a single row), the nested tensor that comes out of TransferQueue has its rows one above
+the other, (4 rows, length), and not side by side, (4, total length): torch cannot tell which dimension is the
+ragged one and takes the first. The function declares the last one ragged without a look, and the batch then
+fails with "The size of tensor a (4) must match the size of tensor b".
+
+Here such a tensor is put together anew before it is declared so.
+
+Unneeded once verl takes care of rows of one length.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from tensordict import TensorDict
+
+from docagent_rl.patching import Patch, replace
+
+FIELD = "position_ids"
+RAGGED = 2
+
+
+def _apply(module: ModuleType) -> None:
+    fix = module.maybe_fix_3d_position_ids
+
+    def maybe_fix_3d_position_ids(data: TensorDict) -> None:
+        nested = data.get(FIELD, None)
+        if nested is not None and nested.is_nested and nested.dim() == 3:
+            values, offsets = nested._values, nested.offsets()
+            rows, total = len(offsets) - 1, int(offsets[-1])
+            # else the values are (4, total length)
+            if values.shape[0] == total != values.shape[1] and total % rows == 0:
+                split = list(values.reshape(rows, total // rows, -1).unbind())
+                data[FIELD] = module.nested_tensor_from_tensor_list(split, ragged_idx=RAGGED)
+        fix(data)
+
+    replace(module, "maybe_fix_3d_position_ids", maybe_fix_3d_position_ids)
+
+
+PATCH = Patch(
+    name="equal_length_position_ids",
+    package="verl",
+    versions="==0.9.1",
+    reference="verl/utils/tensordict_utils.py, maybe_fix_3d_position_ids",
+    reason="a batch of a vision-language model whose rows are equally long ends the run",
+    target_module="verl.utils.tensordict_utils",
+    apply=_apply,
+)
