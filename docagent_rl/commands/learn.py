@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,7 +25,7 @@ def learn_command(
     seeds: Annotated[list[int] | None, typer.Option(help="Seed; may be repeated. Default: 0.")] = None,
     arm: Annotated[
         list[Arm] | None,
-        typer.Option(help="Train on the rewards, or on shuffled ones as a control. Default: both."),
+        typer.Option(help="Train on the rewards, or on shuffled ones as a control. Default: reward."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for everything; done runs in it are kept.")] = Path(
         "learning"
@@ -40,20 +41,24 @@ def learn_command(
 
     Example: docagent-rl learn --estimator grpo --seeds 0 --seeds 1 --seeds 2 --out learning
     """
-    from docagent_rl.learning.demonstration import demonstrate
+    from docagent_rl.learning.demonstration import all_done, demonstrate
     from docagent_rl.learning.plan import LearnSettings
     from docagent_rl.learning.summary import summarise
     from docagent_rl.testing.warm import WarmPython
 
-    with WarmPython() as warm:  # every run starts a dozen processes with the same imports
+    chosen = {
+        "estimators": estimator or [Estimator.GRPO],
+        "seeds": seeds or [0],
+        "arms": arm or [Arm.REWARD],
+    }
+    # every run starts a dozen processes with the same imports
+    with nullcontext() if all_done(out, **chosen) else WarmPython() as warm:
         results = demonstrate(
             out,
-            estimators=estimator or [Estimator.GRPO],
-            seeds=seeds or [0],
-            arms=arm or list(Arm),
+            **chosen,
             settings=LearnSettings(steps=steps),
             progress=True,
-            python=warm.executable,
+            python=warm.executable if warm else None,
         )
     Console().print(_table(summarise(results)))
     typer.echo(f"{out / 'results.json'}, {out / 'learning.svg'}")

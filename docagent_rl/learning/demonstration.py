@@ -19,6 +19,9 @@ from docagent_rl.learning.results import RunResult, is_complete, read_results, r
 from docagent_rl.learning.task import make_task
 from docagent_rl.learning.warm_start import checkpoint_steps, make_warm_start
 
+RESULT = "result.json"
+"""What a run leaves in its folder."""
+
 
 def demonstrate(
     root: Path,
@@ -72,6 +75,15 @@ def demonstrate(
     return publish(paths)
 
 
+def all_done(
+    root: Path, *, estimators: Sequence[Estimator], seeds: Sequence[int], arms: Sequence[Arm]
+) -> bool:
+    """Whether a demonstration has nothing left to run."""
+    paths = LearnPaths(root.resolve())
+    keys = (RunKey(e, arm, seed) for e in estimators for arm in arms for seed in seeds)
+    return all((paths.run(key) / RESULT).is_file() for key in keys)
+
+
 def run(
     key: RunKey,
     paths: LearnPaths,
@@ -85,7 +97,7 @@ def run(
         InfrastructureError: the trainer failed.
     """
     folder = paths.run(key)
-    file = folder / "result.json"
+    file = folder / RESULT
     if file.is_file():
         return read_results(file)[0]
     arguments = ["--config-name", RECIPE, *rl_overrides(key, paths, settings)]
@@ -106,7 +118,7 @@ def publish(paths: LearnPaths) -> list[RunResult]:
     """Gather the results of all runs of a folder into one file, and draw them."""
     from docagent_rl.learning.plot import draw
 
-    results = [read_results(file)[0] for file in sorted(paths.root.glob("seed-*/*/result.json"))]
+    results = [read_results(file)[0] for file in sorted(paths.root.glob(f"seed-*/*/{RESULT}"))]
     if results:
         write_results(results, paths.results)
         draw(results, paths.plot)

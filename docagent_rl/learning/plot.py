@@ -95,8 +95,8 @@ def _bars(axes: Axes, results: Sequence[RunResult]) -> None:
             )
         labels.append(_label(estimator, arm).replace(", ", "\n"))
     axes.set_xticks(range(len(labels)), labels, fontsize=7)
-    axes.set(ylabel="held-out reward, greedy", ylim=(0, 1.02))
-    axes.legend(frameon=False, fontsize=7)
+    axes.set(ylabel="held-out reward, greedy", ylim=(0, 1.15))
+    axes.legend(frameon=False, fontsize=7, ncols=3, loc="upper center")
 
 
 def _error(interval: Interval) -> list[list[float]] | None:
