@@ -85,7 +85,7 @@ def test_policy_and_critic_are_updated(metrics, recipe):
 
 
 def test_turns_are_reported(metrics, sessions, recipe):
-    critic = composed(recipe, ["+profile=cpu"]).critic.enable
+    critic = bool(composed(recipe, ["+profile=cpu"]).critic.enable)
     names = ["sessions", "reward", "advantage", *(["value", "target"] if critic else [])]
     for step in metrics:
         assert all(np.isfinite(step[f"turns/{name}/{k}"]) for name in names for k in (1, 2))
