@@ -12,7 +12,7 @@ from typing import Any
 
 import ray
 from ray.actor import ActorHandle
-from ray.exceptions import RayActorError
+from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from docagent_rl.errors import InfrastructureError
 
@@ -47,7 +47,9 @@ class WorkerWatch:
     def _heard(self, number: int, answer: ray.ObjectRef) -> None:
         try:
             ray.get(answer)
-        except RayActorError as error:
+        except ActorUnavailableError:
+            return  # out of reach for now, for example for the network's sake: asked again at the next look
+        except ActorDiedError as error:
             raise InfrastructureError(
                 f"agent loop worker {number} of {len(self._actors)} died, and its sessions with it: {error} "
                 "If it was out of memory, lower data.train_batch_size or "
