@@ -1,10 +1,13 @@
-"""The closed set of things an agent can do, and the interface of the grammars that read them."""
+"""What an agent can do, and the interface of the grammars that read it.
+
+A system adds an action as a subclass of `Action`, or of one of those here that it is a form of.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
 Span = tuple[int, int]
 """Half-open character range `[start, end)` of the assistant turn's decoded text."""
@@ -47,6 +50,21 @@ class Action:
 
     block: Span | None
     argument: Span | None
+
+    @property
+    def kind(self) -> str:
+        """Name by which it is recorded: a form of an action goes by the action's."""
+        return self._general().__name__.lower()
+
+    def arguments(self) -> dict[str, Any]:
+        """What it was given, by name, ready for JSON; a form of an action adds nothing."""
+        names = [field.name for field in fields(self._general()) if field.name not in ("block", "argument")]
+        return {name: _listed(getattr(self, name)) for name in names}
+
+    @classmethod
+    def _general(cls) -> type[Action]:
+        known = (kind for kind in cls.__mro__ if issubclass(kind, Action))
+        return next((kind for kind in known if Action in kind.__bases__), cls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +127,10 @@ class Invalid(Action):
     reason: InvalidReason
     detail: str
 
+    def arguments(self) -> dict[str, Any]:
+        """The reason; the detail is recorded beside the action."""
+        return {"reason": self.reason.value}
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedTurn:
@@ -141,3 +163,7 @@ class Grammar(Protocol):
             The action and what came with it. Never raises, whatever the text.
         """
         ...
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(item) for item in value] if isinstance(value, tuple) else value

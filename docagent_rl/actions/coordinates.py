@@ -6,7 +6,7 @@ import math
 from enum import Enum
 
 from docagent_rl.actions.base import Box
-from docagent_rl.actions.display import Size, check_size
+from docagent_rl.documents.display import Size, check_size
 
 Raster = tuple[int, int, int, int]
 """`(left, top, right, bottom)` in raw page pixels."""
@@ -60,18 +60,6 @@ def box_to_raw(box: Box, view: Raster, frame: Size, pad: float = 0.0) -> Box:
         top + (bottom - top) * (y1 - pad) / frame[1],
         left + (right - left) * (x2 + pad) / frame[0],
         top + (bottom - top) * (y2 + pad) / frame[1],
-    )
-
-
-def raw_to_box(box: Box, view: Raster, frame: Size) -> Box:
-    """The inverse of `box_to_raw` without padding: raw page pixels to the frame of a view."""
-    x1, y1, x2, y2 = box
-    left, top, right, bottom = view
-    return (
-        (x1 - left) * frame[0] / (right - left),
-        (y1 - top) * frame[1] / (bottom - top),
-        (x2 - left) * frame[0] / (right - left),
-        (y2 - top) * frame[1] / (bottom - top),
     )
 
 
@@ -131,12 +119,6 @@ def raster_to_region(raster: Raster, page: Size) -> Box:
     """A raster as fractions `[0, 1]` of the raw page."""
     left, top, right, bottom = raster
     return left / page[0], top / page[1], right / page[0], bottom / page[1]
-
-
-def region_to_norm1000(region: Box) -> Box:
-    """Fractions of a page in thousandths, not rounded."""
-    x1, y1, x2, y2 = region
-    return 1000 * x1, 1000 * y1, 1000 * x2, 1000 * y2
 
 
 def box_to_region(box: Box, view_region: Box, frame: Size) -> Box:

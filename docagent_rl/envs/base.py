@@ -1,21 +1,25 @@
-"""What an environment shows, takes and pays; nothing here knows of tokens or of verl."""
+"""What an environment shows, takes and rewards; nothing here knows of tokens or of verl."""
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
-from docagent_rl.actions.base import Span, StopCause
-from docagent_rl.data.record import Record
+from docagent_rl.actions.base import Action, Span, StopCause
 from docagent_rl.envs.images import Fill, ImageRef, ImageSheet, Label, Picture, Size, Tile
+from docagent_rl.envs.messages import ImagePart, Message, Observation, Part, Role, TextPart
+from docagent_rl.envs.turn_log import TurnLog
+from docagent_rl.records.record import Record
 
 __all__ = [
     "AssistantTurn",
     "DocEnv",
     "EndReason",
+    "EpisodeState",
     "Fill",
     "ImagePart",
     "ImageRef",
@@ -32,60 +36,8 @@ __all__ = [
     "TextPart",
     "Tile",
     "TokenTerm",
+    "UnknownActionError",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class TextPart:
-    """Text of a message."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ImagePart:
-    """An image of a message."""
-
-    image: Picture
-
-
-Part = TextPart | ImagePart
-
-
-class Role(Enum):
-    """Who speaks."""
-
-    SYSTEM = "system"
-    USER = "user"
-    TOOL = "tool"
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One chat message that the policy did not write."""
-
-    role: Role
-    parts: tuple[Part, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What the policy sees before its next turn: at the start the prompt, later usually one user message."""
-
-    messages: tuple[Message, ...]
-    fresh: bool = False
-    """Begin a new context with these messages instead of going on with the old one; every context becomes a
-    training row of its own, and all rows of an episode share its reward."""
-
-    @property
-    def images(self) -> tuple[Picture, ...]:
-        """The images, in the order of their placeholders."""
-        return tuple(p.image for m in self.messages for p in m.parts if isinstance(p, ImagePart))
-
-    @classmethod
-    def user(cls, *parts: Part) -> Observation:
-        """One user message."""
-        return cls((Message(Role.USER, parts),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +55,24 @@ class AssistantTurn:
 
 @dataclass(frozen=True, slots=True)
 class TokenTerm:
-    """A reward for the tokens that carry the characters `span` of a turn; the value is split evenly."""
+    """A term on the tokens that carry the characters `span` of a turn; it is split evenly over them.
+
+    Args:
+        name: of the term.
+        span: half-open range of characters of the turn.
+        value: before the system's weights, as in `RewardTerms.values`.
+        weight: what the value is multiplied with in the reward; negative for a penalty.
+    """
 
     name: str
     span: Span
     value: float
+    weight: float = 1.0
+
+    @property
+    def reward(self) -> float:
+        """The value after its weight."""
+        return self.weight * self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +82,7 @@ class RewardTerms:
     Args:
         values: every term by name, unweighted; all of them reach the logs.
         reward: the turn's reward after the system's weights; it lands on the turn's last sampled token.
-        tokens: terms that land on tokens inside the turn, already weighted.
+        tokens: terms that land on tokens inside the turn; they come on top of `reward`.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -171,24 +136,118 @@ class StepResult:
         return self.end is not None
 
 
-class DocEnv(ABC):
+@dataclass(slots=True)
+class EpisodeState:
+    """The state of one episode; systems add what they need.
+
+    Args:
+        sample: the question.
+        log: its turns.
+        end: why it ended; `None` while it goes on.
+    """
+
+    sample: Record
+    log: TurnLog = field(default_factory=TurnLog, kw_only=True)
+    end: EndReason | None = field(default=None, kw_only=True)
+
+
+EpisodeT = TypeVar("EpisodeT", bound=EpisodeState)
+
+
+class UnknownActionError(TypeError):
+    """A grammar accepts an action that the environment does not carry out: a bug of the system.
+
+    Args:
+        system: its name.
+        action: what the grammar made of the turn.
+    """
+
+    def __init__(self, system: str, action: Action) -> None:
+        super().__init__(f"{system} has no action {type(action).__name__}")
+
+
+class DocEnv(ABC, Generic[EpisodeT]):
     """One episode of one system. Make a new environment for every session; nothing is shared between them.
+
+    A system writes `show_prompt`, `step`, `conclude` and `metrics`, and `open_episode` where it keeps more
+    than `EpisodeState`.
 
     Raises (all methods that touch services):
         InfrastructureError: a retriever or a judge failed after its own retries and deadline.
     """
 
-    @abstractmethod
-    def reset(self, sample: Record) -> Observation:
-        """Begin an episode.
+    _episode: EpisodeT | None = None
+
+    async def reset(self, sample: Record) -> Observation:
+        """Begin an episode: open it, prepare it, show its prompt.
 
         Raises:
             UserError: the sample cannot be played (unknown document, no gold pages, ...).
         """
+        # the first look at a document reads its manifest or its pages
+        episode = await asyncio.to_thread(self.open_episode, sample)
+        await self.prepare(episode)
+        return await asyncio.to_thread(self.begin, episode)
 
-    async def begin(self, sample: Record) -> Observation:
-        """Begin an episode; environments whose opening asks a service override it. See `reset`."""
-        return self.reset(sample)
+    def opening(self, sample: Record) -> Observation:
+        """A prompt as long as that of `reset` can be, for checks before a run; no service is asked.
+
+        Raises:
+            UserError: the sample cannot be played.
+        """
+        return self.begin(self.open_episode(sample))
+
+    def begin(self, episode: EpisodeT) -> Observation:
+        """Go on with an episode that was opened; its prompt."""
+        self._episode = episode
+        return self.show_prompt(episode)
+
+    def open_episode(self, sample: Record) -> EpisodeT:
+        """The state before the first turn; no service is asked.
+
+        Raises:
+            UserError: the sample cannot be played.
+        """
+        # systems whose state is another one say how it begins
+        return cast("EpisodeT", EpisodeState(sample))
+
+    async def prepare(self, episode: EpisodeT) -> None:
+        """Ask services for what the prompt needs; an environment that does overrides `opening`, too."""
+
+    @abstractmethod
+    def show_prompt(self, episode: EpisodeT) -> Observation:
+        """The prompt of an episode that is about to begin; `episode` and `running` are set.
+
+        Raises:
+            UserError: it cannot be shown.
+        """
+
+    @property
+    def episode(self) -> EpisodeT:
+        """The episode that was begun last.
+
+        Raises:
+            RuntimeError: none was.
+        """
+        if self._episode is None:
+            raise RuntimeError("call reset() first")
+        return self._episode
+
+    @property
+    def running(self) -> EpisodeT:
+        """The episode, which goes on.
+
+        Raises:
+            RuntimeError: it has ended, or none was begun.
+        """
+        episode = self.episode
+        if episode.end is not None:
+            raise RuntimeError(f"the episode has ended ({episode.end.value})")
+        return episode
+
+    def adapted(self) -> str | None:
+        """What was changed to make the prompt fit, in a few words; `None`: nothing."""
+        return None
 
     @abstractmethod
     async def step(self, turn: AssistantTurn) -> StepResult:
@@ -205,8 +264,17 @@ class DocEnv(ABC):
     def metrics(self) -> dict[str, float]:
         """Numbers of the whole episode by name (reward terms by their names, counters, rates).
 
-        The names are the same for every episode of a system, so that they can be averaged.
+        The names are the same for every episode of a system, so that they can be averaged. A number that
+        means nothing for an episode, such as a recall where nothing is gold, is left out and averaged over
+        the episodes that have it (`measures.measured`).
         """
+
+    def outcome(self) -> Mapping[str, Any] | None:
+        """What somebody else made of an episode that has ended, JSON-ready; `None`: the policy answers.
+
+        It is recorded as `outcome` of the last turn.
+        """
+        return None
 
     def trajectory_text(self) -> str | None:
         """The text by which episodes of a question are compared; None: the system has no form of its own."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from docagent_rl.data.record import Record
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.errors import UserError
-from docagent_rl.rewards.rule_judge import NOT_ANSWERABLE
+from docagent_rl.records.record import Record
+from docagent_rl.rewards.text import NOT_ANSWERABLE
 
 
 def checked_gold(record: Record, store: DocumentStore, *, allow_empty: bool) -> frozenset[PageRef]:
@@ -47,7 +47,8 @@ def references(record: Record) -> tuple[str, ...]:
         raise UserError(
             f"question {record.question_id!r} has no reference answer and cannot be scored: drop it"
         )
-    if record.answer_format.strip().casefold() == "list":
+    # DUDE has list/extractive and list/abstractive
+    if record.answer_format.strip().casefold().partition("/")[0] == "list":
         return ("; ".join(record.answers),)
     return record.answers
 

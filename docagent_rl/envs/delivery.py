@@ -37,10 +37,19 @@ def _piece(ref: ImageRef, store: DocumentStore) -> Image.Image:
         raise UserError(
             f"page {ref.page} of {store} has changed since the reference was made: use the store it came from"
         )
-    image = page.image()
-    if ref.raster != (0, 0, *image.size):
-        image = image.crop(ref.raster)
-    image = image.convert("RGB")
+    if ref.raster != (0, 0, *page.size):
+        return _resized(page.image().crop(ref.raster), ref)
+    # whole pages are shown again and again, thumbnails in every session
+    if ref.size == page.size or store.shown is None:
+        return _resized(page.image(), ref)
+    image = store.shown.get(ref.key, ref.size)
+    if image is None:
+        image = _resized(page.image(), ref)
+        store.shown.put(ref.key, image)
+    return image
+
+
+def _resized(image: Image.Image, ref: ImageRef) -> Image.Image:
     return image if image.size == ref.size else image.resize(ref.size, _FILTERS[ref.resample])
 
 

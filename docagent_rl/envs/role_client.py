@@ -14,18 +14,17 @@ from typing import Any
 
 import cachetools
 
-from docagent_rl.api_keys import read_api_key
-from docagent_rl.chat_client import ChatClient, ChatEndpoint, ReplyError, encodable
 from docagent_rl.documents import DocumentStore
+from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
+from docagent_rl.endpoints.chat_reply import said
+from docagent_rl.endpoints.json_cache import JsonCache
 from docagent_rl.envs.base import ImagePart, Message, Part, Picture, TextPart
 from docagent_rl.envs.delivery import render
 from docagent_rl.envs.roles import RoleConfig
 from docagent_rl.errors import InfrastructureError, UserError
-from docagent_rl.json_cache import JsonCache
 
 _REMEMBERED = 4096
 _JPEG_QUALITY = 90
-_THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
 
 Encoder = Callable[[Picture], str]
 """`picture -> data URL`; may block."""
@@ -37,18 +36,8 @@ def openai_role(name: str, config: RoleConfig, store: DocumentStore) -> OpenAIRo
     Raises:
         UserError: the key's environment variable is not set or the cache cannot be opened.
     """
-    endpoint = ChatEndpoint(
-        base_url=str(config.base_url),
-        model=str(config.model),
-        api_key=read_api_key(config.api_key_env, f"roles.{name}.api_key_env"),
-        timeout_s=config.timeout_s,
-        deadline_s=config.deadline_s,
-        attempts=config.attempts,
-        backoff_s=config.backoff_s,
-        concurrency=config.concurrency,
-        max_tokens=config.max_tokens,
-        temperature=config.temperature,
-        extra_body=config.extra_body,
+    endpoint = ChatEndpoint.of(
+        config, f"roles.{name}", temperature=config.temperature, extra_body=config.extra_body
     )
     cache = JsonCache(config.cache_dir, f"{name} cache") if config.cache_dir is not None else None
     return OpenAIRole(name, endpoint, lambda picture: data_url(picture, store), cache)
@@ -102,7 +91,7 @@ class OpenAIRole:
             UserError: there is no reply; the message names the endpoint and the model.
         """
         try:
-            await self._client.ask([{"role": "user", "content": "Reply with the word ready."}], _reply)
+            await self._client.check([{"role": "user", "content": "Reply with the word ready."}], said)
         except InfrastructureError as error:
             raise UserError(
                 f"the {self.name} does not answer: {error}. Check base_url, model and api_key_env of "
@@ -116,7 +105,7 @@ class OpenAIRole:
     async def _fetch(self, key: str, messages: Sequence[Message]) -> str:
         reply = await asyncio.to_thread(self._cache.get, key) if self._cache else None
         if not isinstance(reply, str):
-            reply = await self._client.ask([await self._encoded(message) for message in messages], _reply)
+            reply = await self._client.ask([await self._encoded(message) for message in messages], said)
             if self._cache:
                 reply = await asyncio.to_thread(self._cache.put_first, key, reply)
         with self._lock:
@@ -126,14 +115,14 @@ class OpenAIRole:
     async def _encoded(self, message: Message) -> dict[str, Any]:
         if not any(isinstance(part, ImagePart) for part in message.parts):
             text = "".join(part.text for part in message.parts if isinstance(part, TextPart))
-            return {"role": message.role.value, "content": encodable(text)}
+            return {"role": message.role.value, "content": text}
         content = await asyncio.to_thread(lambda: [self._part(part) for part in message.parts])
         return {"role": message.role.value, "content": content}
 
     def _part(self, part: Part) -> dict[str, Any]:
         if isinstance(part, ImagePart):
             return {"type": "image_url", "image_url": {"url": self._encode(part.image)}}
-        return {"type": "text", "text": encodable(part.text)}
+        return {"type": "text", "text": part.text}
 
     def _key(self, messages: Sequence[Message]) -> str:
         endpoint = self.endpoint
@@ -155,16 +144,3 @@ def data_url(picture: Picture, store: DocumentStore) -> str:
 
 def _identity(part: Part) -> list[str]:
     return ["image", part.image.key] if isinstance(part, ImagePart) else ["text", part.text]
-
-
-def _reply(text: str | None) -> str:
-    """The text of a reply, thoughts of a reasoning model left out.
-
-    Raises:
-        ReplyError: nothing is left.
-    """
-    _, _, said = (text or "").rpartition(_THINK_CLOSE)
-    said = encodable(said).strip()
-    if not said or said.startswith(_THINK_OPEN):
-        raise ReplyError("a reply without text; a model that thinks may need more max_tokens")
-    return said

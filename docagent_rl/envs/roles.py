@@ -7,21 +7,23 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from docagent_rl.documents import DocumentStore
+from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.envs.base import Message
+from docagent_rl.errors import UserError
 
 
 class RoleName(StrEnum):
     """The roles of MM-Doc-R1 besides the trained seeker."""
 
     PLANNER = "planner"
-    """Writes a plan before the hunt."""
+    """Writes a plan before the search."""
     READER = "reader"
     """A vision-language model that reads page images."""
     ANSWER = "answer"
-    """Writes the answer after the hunt."""
+    """Writes the answer after the search."""
     EXTRACTOR = "extractor"
     """Shortens the answer to what can be scored."""
 
@@ -33,39 +35,36 @@ class RoleBackend(StrEnum):
     """A rule of the environment, offline and deterministic."""
     OPENAI = "openai"
     """A model behind an OpenAI-compatible endpoint."""
+    POLICY = "policy"
+    """The policy that is trained, with the weights of the moment; the answer agent alone."""
 
 
-class RoleConfig(BaseModel):
-    """Configuration of one role. All keys but `backend` belong to `openai`."""
+class RoleConfig(Endpoint):
+    """Configuration of one role. All keys but `backend` belong to `openai`; `policy` reads `temperature` and
+    `max_tokens` as well.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    Without a backend the role belongs to the endpoint that `base_url` names; without that nobody has chosen,
+    and a rule plays it where preflight lets it (`service_checks`).
+    """
 
-    backend: RoleBackend = RoleBackend.EMBEDDED
-    base_url: str | None = None
-    model: str | None = None
-    api_key_env: str | None = None
-    """Name of the environment variable that holds the key; `null` for servers that ask for none."""
+    backend: RoleBackend | None = None
     temperature: float = Field(0.0, ge=0, allow_inf_nan=False)
     """Replies are cached by content at any temperature, so that a group shares its plan and its notes."""
-    max_tokens: int = Field(512, ge=1)
-    """Length of a reply."""
-    timeout_s: float = Field(60.0, gt=0)
-    """Seconds for one request."""
-    attempts: int = Field(3, ge=1)
-    backoff_s: float = Field(1.0, ge=0)
-    """Seconds before the second attempt; doubles."""
-    deadline_s: float = Field(300.0, gt=0)
-    """Seconds for one reply, waiting and all attempts included."""
-    concurrency: int = Field(16, ge=1)
-    """Requests in flight at most, for every worker."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of every request, e.g. `{chat_template_kwargs: {enable_thinking: false}}`."""
     cache_dir: Path | None = None
     """Folder in which replies are kept; with `null` a worker remembers its own, and workers do not share."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _by_endpoint(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and data.get("backend") is None and data.get("base_url"):
+            return {**data, "backend": RoleBackend.OPENAI}
+        return data
+
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.backend is RoleBackend.OPENAI and not (self.base_url and self.model):
+        if self.backend is RoleBackend.OPENAI and not self.named:
             raise ValueError("a role with backend openai needs base_url and model")
         return self
 
@@ -94,16 +93,24 @@ class RoleModel(Protocol):
         ...
 
 
-def make_roles(configs: Mapping[str, RoleConfig], store: DocumentStore) -> dict[str, RoleModel]:
-    """Build the models that play roles; roles with the embedded backend are left out.
+def make_roles(configs: Mapping[RoleName, RoleConfig], store: DocumentStore) -> dict[str, RoleModel]:
+    """Build the models that play roles; roles with the embedded backend, or the policy's, are left out.
 
     Args:
         configs: by role (`RoleName`).
         store: where page images come from.
 
     Raises:
-        UserError: a key's environment variable is not set or a cache cannot be opened.
+        UserError: a key's environment variable is not set, a cache cannot be opened, or the policy is to play
+            a role other than the answer agent.
     """
+    played = [name for name, config in configs.items() if config.backend is RoleBackend.POLICY]
+    refused = sorted(set(played) - {RoleName.ANSWER})
+    if refused:
+        raise UserError(
+            f"roles.{refused[0]}.backend is policy: the policy can be the answer agent alone (a plan is "
+            "shared by a group, the reader needs eyes, the extractor grades)"
+        )
     remote = {name: config for name, config in configs.items() if config.backend is RoleBackend.OPENAI}
     if not remote:
         return {}

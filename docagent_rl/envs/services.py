@@ -3,15 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+import contextvars
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.endpoints.retrying import Places, call_service
+from docagent_rl.envs.answers import Answers
 from docagent_rl.envs.roles import RoleModel
+from docagent_rl.envs.search_log import SearchNote, note_search
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
+from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval import Hit, Retriever
-from docagent_rl.retrying import call_service
+from docagent_rl.retrieval.base import AsyncRetriever, QueryRefusedError
+from docagent_rl.retrieval.failures import NotTakenError
 from docagent_rl.rewards.judge import Judge
+from docagent_rl.surrogates import encodable, lone_surrogate
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+_LONGEST_WAIT_S = 4.0
+"""Of the backoff: a service that is there again is asked soon."""
+AT_A_TIME = min(32, (os.cpu_count() or 1) + 4)
+"""Searches in threads, for every event loop."""
+NO_SECOND_RANKING = (
+    "the hybrid of ALDEN lists page images and page texts by two rankings, and there is one retriever: give "
+    "docagent.text_retriever an index of its own, or set docagent.env.search.text_ranking=shared to show "
+    "what docagent.retriever finds as images and once more as texts"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,39 +44,127 @@ class RetrieverService:
     """Asks a retriever without holding up the event loop.
 
     Args:
-        retriever: the retriever; its calls run in threads.
+        retriever: the retriever; one that is asynchronous is awaited, every call of another runs in a thread
+            of its own.
         attempts: calls for one search at most. Failures of the system (`OSError`, so connections and
-            timeouts too) are tried again; a retriever's own `InfrastructureError` is final.
-        deadline_s: seconds for one search. A call that hangs for longer is given up, but its thread cannot be
-            stopped: retrievers that talk to servers need timeouts of their own.
+            timeouts too) are tried again; a retriever's own `InfrastructureError` is final. Searches that a
+            service did not take (`NotTakenError`) do not count: only the deadline ends those.
+        deadline_s: seconds for one search, from the moment that it begins: waiting for its turn is no part of
+            it. A call that hangs for longer is given up, but its thread cannot be stopped: retrievers that
+            talk to servers need timeouts of their own.
         backoff_s: seconds before the second attempt; doubles.
+        concurrency: searches at a time, for every event loop.
+        name: in the numbers of a run.
+        cached: answers that are kept, for retrievers that are far away or ask a model; searches that are
+            alike and run at the same time are one then.
     """
 
     retriever: Retriever
     attempts: int = 3
     deadline_s: float = 60.0
     backoff_s: float = 0.5
+    concurrency: int = AT_A_TIME
+    name: str = "retriever"
+    cached: int = 0
+    _places: Places = field(init=False, repr=False, compare=False)
+    _answers: Answers[tuple[Hit, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_places", Places(self.concurrency))
+        object.__setattr__(self, "_answers", Answers(self.cached))
 
     async def search(
         self, query: str, *, doc_id: str | None, top_k: int, exclude: Collection[PageRef] = ()
     ) -> list[Hit]:
         """The best pages for one query (see `Retriever.search`).
 
+        A query that a service refuses has no hits: whoever wrote it is at fault. The search is noted
+        (`search_log`).
+
         Raises:
-            InfrastructureError: the retriever failed after its attempts, or the deadline passed.
+            InfrastructureError: the retriever failed after its attempts, the deadline passed, or it names
+                documents that no store can have.
             UserError: the retriever refuses its arguments.
         """
-        hits = await call_service(
-            lambda: asyncio.to_thread(
-                self.retriever.search, [query], doc_id=doc_id, top_k=top_k, exclude=exclude
-            ),
+        began, left_out = time.perf_counter(), frozenset(exclude)
+        # tokenizers and JSON take no halves of characters
+        search = _Search(self.retriever, encodable(query), doc_id, top_k, left_out)
+        refused = None
+        try:
+            hits, known = await self._answers.get(
+                (search.query, doc_id, top_k, left_out), lambda: self._ask(search)
+            )
+        except QueryRefusedError as error:
+            hits, known, refused = (), False, str(error)
+            logger.info("%s: a query of %d characters was refused: %s", self.name, len(query), error)
+        note_search(
+            SearchNote(
+                self.name, query, doc_id, top_k, left_out, hits,
+                time.perf_counter() - began, 0 if known else search.tries, refused,
+            )
+        )  # fmt: skip
+        return list(hits)
+
+    async def _ask(self, search: _Search) -> tuple[Hit, ...]:
+        (hits,) = await call_service(
+            search.once,
             what="retriever",
             attempts=self.attempts,
             deadline_s=self.deadline_s,
             backoff_s=self.backoff_s,
             retry_on=(OSError,),
+            places=self._places,
+            uncounted=(NotTakenError,),
+            longest_wait_s=_LONGEST_WAIT_S,
         )
-        return hits[0]
+        for hit in hits:
+            if half := lone_surrogate(hit.ref.doc_id):
+                raise InfrastructureError(
+                    f"the retriever found a page of {hit.ref.doc_id!r}, whose name holds half a character "
+                    f"({half}, a lone surrogate): no store has such a document"
+                )
+        return tuple(hits)
+
+
+@dataclass(slots=True)
+class _Search:
+    """One search, of which tries are counted."""
+
+    retriever: Retriever
+    query: str
+    doc_id: str | None
+    top_k: int
+    exclude: frozenset[PageRef]
+    tries: int = 0
+
+    async def once(self) -> list[list[Hit]]:
+        self.tries += 1
+        arguments: dict[str, Any] = {"doc_id": self.doc_id, "top_k": self.top_k, "exclude": self.exclude}
+        if isinstance(self.retriever, AsyncRetriever):
+            return await self.retriever.asearch([self.query], **arguments)
+        return await _in_thread(lambda: self.retriever.search([self.query], **arguments))
+
+
+async def _in_thread(function: Callable[[], T]) -> T:
+    """What a function returns or raises, in a thread of its own.
+
+    The threads of `asyncio.to_thread` are shared: calls that hang would use them up, and a call would queue
+    for one while its deadline runs.
+    """
+    done: Future[T] = Future()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        if not done.set_running_or_notify_cancel():
+            return
+        try:
+            done.set_result(context.run(function))
+        # whatever it is, it is the caller's to handle
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="docagent-search", daemon=True).start()
+    return await asyncio.wrap_future(done)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +175,20 @@ class EnvServices:
     retriever: RetrieverService
     judge: Judge
     text_retriever: RetrieverService | None = None
-    """Searches page text for systems that list images and text apart; `None`: `retriever` serves both."""
+    """Ranks page texts for systems that list images and texts apart; see `second`."""
     roles: Mapping[str, RoleModel] = field(default_factory=dict)
     """Models that play roles beside the policy, by `RoleName`; missing ones are played by embedded rules."""
     count_tokens: TokenCounter = estimated_tokens
     """Tokens of a text, for systems that keep texts within budgets: by default a cautious estimate."""
+    prompt_tokens: int | None = None
+    """Tokens of a prompt at most, for systems that can make theirs fit; `None`: no limit is known."""
+
+    def second(self) -> RetrieverService:
+        """The retriever of page texts.
+
+        Raises:
+            UserError: there is none.
+        """
+        if self.text_retriever is None:
+            raise UserError(NO_SECOND_RANKING)
+        return self.text_retriever

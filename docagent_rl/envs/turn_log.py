@@ -1,28 +1,19 @@
-"""What happened in an episode, one record a turn, and the counts that follow from it."""
+"""What happened in an episode, turn by turn, and the counts that follow from it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from docagent_rl.actions.base import (
-    Action,
-    Answer,
-    Crop,
-    Fetch,
-    Finish,
-    Invalid,
-    InvalidReason,
-    ParsedTurn,
-    Read,
-    Search,
-    Select,
-)
+from docagent_rl.actions.base import Action, Invalid, InvalidReason, ParsedTurn
+
+ParsedT = TypeVar("ParsedT", bound=ParsedTurn)
+"""What the grammar of a system makes of a turn."""
 
 
 @dataclass(slots=True)
-class TurnRecord:
+class LoggedTurn(Generic[ParsedT]):
     """One assistant turn.
 
     Args:
@@ -37,7 +28,7 @@ class TurnRecord:
     """
 
     turn: int
-    parsed: ParsedTurn
+    parsed: ParsedT
     executed: bool = True
     refused: Invalid | None = None
     effect: Mapping[str, Any] = field(default_factory=dict)
@@ -77,58 +68,32 @@ class TurnRecord:
 class TurnLog:
     """The turns of an episode in order."""
 
-    records: list[TurnRecord] = field(default_factory=list)
+    turns: list[LoggedTurn] = field(default_factory=list)
 
     def ran(self, kind: type[Action]) -> int:
         """Number of turns whose action was of this kind and was carried out."""
-        return sum(record.ran(kind) for record in self.records)
+        return sum(logged.ran(kind) for logged in self.turns)
 
     def metrics(self) -> dict[str, float]:
         """Counts and rates by name; the names do not depend on what happened."""
-        turns = len(self.records)
-        faults = [record.invalid.reason for record in self.records if record.invalid]
+        turns = len(self.turns)
+        faults = [logged.invalid.reason for logged in self.turns if logged.invalid]
         by_reason = {f"invalid/{reason.value}": float(faults.count(reason)) for reason in InvalidReason}
         return {
             "turns": float(turns),
             "invalid_actions": float(len(faults)),
             "invalid_action_rate": len(faults) / turns if turns else 0.0,
             **by_reason,
-            "surplus_actions": float(sum(len(record.parsed.surplus) for record in self.records)),
-            "image_tokens": float(sum(record.image_tokens for record in self.records if not record.dropped)),
+            "surplus_actions": float(sum(len(logged.parsed.surplus) for logged in self.turns)),
+            "image_tokens": float(sum(logged.image_tokens for logged in self.turns if not logged.dropped)),
         }
 
 
 def describe_action(action: Action) -> dict[str, Any]:
     """An action as a JSON-ready dictionary: kind, spans and arguments."""
     return {
-        "kind": _kind(action),
+        "kind": action.kind,
         "block": list(action.block) if action.block else None,
         "argument": list(action.argument) if action.argument else None,
-        **_arguments(action),
+        **action.arguments(),
     }
-
-
-def _kind(action: Action) -> str:
-    """The member of the closed set of actions, also for a system's own form of it."""
-    return next(kind for kind in type(action).__mro__ if Action in kind.__bases__).__name__.lower()
-
-
-def _arguments(action: Action) -> dict[str, Any]:
-    match action:
-        case Search(query=query):
-            return {"query": query}
-        case Fetch(pages=pages):
-            return {"pages": list(pages)}
-        case Select(choices=choices):
-            return {"choices": list(choices)}
-        case Crop(boxes=boxes):
-            return {"boxes": [list(box) for box in boxes]}
-        case Read(pages=pages, goal=goal):
-            return {"pages": list(pages), "goal": goal}
-        case Answer(text=text):
-            return {"text": text}
-        case Invalid(reason=reason):
-            return {"reason": reason.value}
-        case Finish():
-            return {}
-    raise TypeError(f"not an action: {action!r}")

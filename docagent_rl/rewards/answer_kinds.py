@@ -1,7 +1,7 @@
 """Answers that name something and must match exactly: dates, counts, phone numbers, e-mails and their like.
 
 Doc-V* scores such answers by exact match (appendix C, reward) and names four classes without defining them;
-the rules here do. Edit distance would pay for near misses: `14,350` is similar to `14,250` by 0.83.
+the rules here do. Edit distance would reward near misses: `14,350` is similar to `14,250` by 0.83.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _WORDS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
     "seventeen eighteen nineteen twenty"
 )
-_NUMBER_WORDS = {word: str(value) for value, word in enumerate(_WORDS.split())}
+_NUMBER_WORDS: dict[str, str] = {word: str(value) for value, word in enumerate(_WORDS.split())}
 _DASHES = re.compile("[\u2010-\u2015\u2212]")
 
 _EMAIL = re.compile(r"[^\s@]+@[^\s@]+\.[^\s@.]{2,}", re.ASCII)

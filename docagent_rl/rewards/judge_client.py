@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
-from docagent_rl.chat_client import ChatClient, ChatEndpoint, ReplyError, encodable
+from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
+from docagent_rl.endpoints.chat_reply import THINK_OPEN, ReplyError, without_thoughts
 from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.prompts import PromptSpec, PromptTemplate
 from docagent_rl.rewards.verdict_cache import VerdictCache
+from docagent_rl.untrusted import defused_values
 
 JUDGE_PROMPT = PromptSpec(
     required=frozenset({"user"}),
@@ -19,27 +22,52 @@ JUDGE_PROMPT = PromptSpec(
 )
 
 _OPEN, _CLOSE = "<judge>", "</judge>"
+_ANY_TAG = re.compile(r"<\s{0,9}(/?)\s{0,9}judge\b[^<>]{0,80}>", re.IGNORECASE)
 
 
 class VerdictError(ReplyError):
     """A reply without a readable verdict."""
 
 
-def parse_verdict(reply: str | None) -> bool:
+def parse_verdict(reply: str, *, echoes: bool = False) -> bool:
     """The verdict of a judge: the content of its last `<judge>` tag, which must be `true` or `false`.
 
-    Surrounding whitespace and case do not matter; "not true" is no verdict.
+    Surrounding whitespace and case do not matter; "not true" is no verdict. Thoughts hold none.
+
+    Args:
+        reply: of the judge.
+        echoes: what was judged spells a verdict itself, so a tag may be a quotation. Then all tags must
+            agree, and the last must end the reply.
 
     Raises:
-        VerdictError: there is no such tag, or it holds anything else.
+        VerdictError: there is no such tag, it holds anything else, or it may be a quotation.
+        ReplyError: thoughts that do not end.
     """
-    text = reply or ""
-    end = text.rfind(_CLOSE)
-    start = text.rfind(_OPEN, 0, max(end, 0))
-    word = text[start + len(_OPEN) : end].strip().casefold() if start >= 0 else ""
-    if word not in ("true", "false"):
+    said = without_thoughts(reply)
+    # an end of thoughts that never began may be a quotation too
+    whole = reply if echoes and not reply.lstrip().startswith(THINK_OPEN) else said
+    *pieces, rest = whole.split(_CLOSE)
+    words = [piece.rpartition(_OPEN)[2].strip().casefold() for piece in pieces if _OPEN in piece]
+    if not words or _OPEN not in pieces[-1] or words[-1] not in ("true", "false"):
         raise VerdictError(f"no verdict True or False in the last {_OPEN} tag of the reply")
-    return word == "true"
+    if echoes and (len(set(words)) > 1 or rest.strip()):
+        raise VerdictError(f"{_OPEN} tags that may be quotations of the answer")
+    return words[-1] == "true"
+
+
+def verdict_messages(
+    prompt: PromptTemplate, question: str, references: Sequence[str], prediction: str
+) -> list[dict[str, str]]:
+    """What a judge is sent about an answer, see `Judge.judge`."""
+    texts = {"question": question, "references": list(references), "prediction": prediction}
+    values = defused_values({name: _untagged(value) for name, value in texts.items()})
+    roles = [role for role in ("system", "user") if role in prompt]
+    return [{"role": role, "content": prompt.render(role, **values)} for role in roles]
+
+
+def spells_verdict(question: str, references: Sequence[str], prediction: str) -> bool:
+    """Whether what is judged spells a verdict itself, see `parse_verdict`."""
+    return any(_ANY_TAG.search(text) for text in (question, *references, prediction))
 
 
 class OpenAIJudge:
@@ -63,12 +91,14 @@ class OpenAIJudge:
 
     async def judge(self, question: str, references: Sequence[str], prediction: str) -> float:
         """See `Judge`."""
+        messages = self._messages(question, references, prediction)
+        echoes = spells_verdict(question, references, prediction)
         if self._cache is None:
-            return float(await self._ask(question, references, prediction))
-        key = self._key(question, references, prediction)
+            return float(await self._ask(messages, echoes))
+        key = self._key(messages)
         verdict = await asyncio.to_thread(self._cache.get, key)
         if verdict is None:
-            verdict = await self._ask(question, references, prediction)
+            verdict = await self._ask(messages, echoes)
             await asyncio.to_thread(self._cache.put, key, verdict)
         return float(verdict)
 
@@ -79,7 +109,7 @@ class OpenAIJudge:
             UserError: it does not; the message names the endpoint and the model.
         """
         try:
-            await self._ask("What is two plus two?", ["4"], "4")
+            await self._client.check(self._messages("What is two plus two?", ["4"], "4"), parse_verdict)
         except InfrastructureError as error:
             raise UserError(
                 f"the judge does not answer: {error}. Check base_url, model and api_key_env of the judge"
@@ -89,14 +119,19 @@ class OpenAIJudge:
         """Close the connections of the running event loop."""
         await self._client.aclose()
 
-    async def _ask(self, question: str, references: Sequence[str], prediction: str) -> bool:
-        return await self._client.ask(self._messages(question, references, prediction), parse_verdict)
+    async def _ask(self, messages: Sequence[Mapping[str, str]], echoes: bool = False) -> bool:
+        return await self._client.ask(messages, lambda reply: parse_verdict(reply, echoes=echoes))
 
     def _messages(self, question: str, references: Sequence[str], prediction: str) -> list[dict[str, str]]:
-        values = {"question": question, "references": list(references), "prediction": prediction}
-        roles = [role for role in ("system", "user") if role in self._prompt]
-        return [{"role": role, "content": encodable(self._prompt.render(role, **values))} for role in roles]
+        return verdict_messages(self._prompt, question, references, prediction)
 
-    def _key(self, question: str, references: Sequence[str], prediction: str) -> str:
-        parts = [self.endpoint.model, self._prompt.digest, question, list(references), prediction]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    def _key(self, messages: Sequence[Mapping[str, str]]) -> str:
+        # what is sent, not what it was made of: a verdict belongs to the words that were judged
+        return hashlib.sha256(json.dumps([self.endpoint.model, *messages]).encode()).hexdigest()
+
+
+def _untagged(value: str | list[str]) -> str | list[str]:
+    """Verdict tags in square brackets, which the parser does not take when a judge quotes them."""
+    if isinstance(value, str):
+        return _ANY_TAG.sub(r"[\1judge]", value)
+    return [_ANY_TAG.sub(r"[\1judge]", text) for text in value]

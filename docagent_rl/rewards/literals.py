@@ -28,7 +28,7 @@ def safe_literal(text: str) -> Any:
 
     Stands in for the `eval()` of official scorers: strings, numbers, booleans, `None`, lists, tuples, sets
     and dictionaries, unary plus and minus, and `+ - * / // % **` between numbers. Nothing is called or looked
-    up.
+    up. As with `eval()`, blanks and tabs may stand before the expression, and no indented line.
 
     Raises:
         ValueError: anything else, text of more than `MAX_CHARS` characters, or arithmetic that fails or runs
@@ -37,7 +37,7 @@ def safe_literal(text: str) -> Any:
     if len(text) > MAX_CHARS:
         raise ValueError(f"a literal of {len(text)} characters is not read")
     try:
-        return _value(ast.parse(text.strip(), mode="eval").body)
+        return _value(ast.parse(text.lstrip(" \t"), mode="eval").body)
     # deep nesting exhausts the parser; sets refuse unhashable items; numbers overflow or divide by zero
     except (SyntaxError, RecursionError, MemoryError, TypeError, ArithmeticError) as error:
         raise ValueError(f"not a literal: {type(error).__name__}") from error
@@ -82,4 +82,7 @@ def _arithmetic(op: ast.operator, left: int | float, right: int | float) -> int 
     value = _OPERATORS[type(op)](left, right)
     if not isinstance(value, int | float):
         raise ValueError("the result is no real number")
+    # numbers of more digits than Python writes down; floats have their infinity
+    if isinstance(value, int) and abs(value) > _MAX_NUMBER:
+        raise ValueError("the result is too large")
     return value

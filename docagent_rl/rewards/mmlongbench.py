@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from enum import StrEnum
 
 from docagent_rl.rewards.literals import safe_literal
 from docagent_rl.rewards.text import edit_distance
 
-NOT_ANSWERABLE = "Not answerable"
-"""Gold and prediction of a question that its document does not answer."""
 FAIL_TO_ANSWER = "Fail to answer"
 """What an extractor writes when the answer only says that the material could not be read."""
 
 _ANSWER, _FORMAT = "Extracted answer:", "Answer format:"
-_MAX_DIGITS = 400
+_LABEL = re.compile(rf"({_ANSWER[:-1]}|{_FORMAT[:-1]})\s*:", re.IGNORECASE)
 _EXACT = re.compile(
     r"\d+|\d+[-\s]\d+|\d{4}[-\s]\d{2}[-\s]\d{2}|\d{4}[-\s]\d{2}"
-    r"|[a-z0-9._%+-]+@[a-z0-9.-]+\.[a-z]{2,}",
-    re.IGNORECASE,
+    r"|[a-zA-Z0-9._%+-]+@[a-zA-Z0-9.-]+\.[a-zA-Z]{2,}"
 )
 
 
@@ -50,21 +46,6 @@ _FORMATS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """A scored question.
-
-    Args:
-        gold: the right answer; `NOT_ANSWERABLE` exactly when there is none.
-        prediction: the extracted answer.
-        score: in `[0, 1]`.
-    """
-
-    gold: str
-    prediction: str
-    score: float
-
-
 def extracted_answer(reply: str) -> str | None:
     """The short answer in an extractor's reply; `None` when it does not hold to the form.
 
@@ -74,6 +55,11 @@ def extracted_answer(reply: str) -> str | None:
     before = reply.split(_FORMAT, 1)[0]
     pieces = before.split(_ANSWER, 2)
     return pieces[1].strip() if len(pieces) > 1 else None
+
+
+def unlabelled(text: str) -> str:
+    """Text for an extractor, without the labels of its reply, which it might quote."""
+    return _LABEL.sub(r"\1 -", text)
 
 
 def score(gold: str | Sequence[str], prediction: str, answer_format: AnswerFormat) -> float:
@@ -93,30 +79,9 @@ def score(gold: str | Sequence[str], prediction: str, answer_format: AnswerForma
         case AnswerFormat.INT:
             return _int_score(_text(gold), prediction)
         case AnswerFormat.FLOAT:
-            return _float_score(_text(gold), prediction)
+            return number_score(clean(_text(gold)), clean(prediction))
         case AnswerFormat.STR | AnswerFormat.NONE:
-            return _text_score(clean(_text(gold)), clean(prediction))
-
-
-def accuracy_f1(results: Iterable[Scored]) -> tuple[float, float]:
-    """Generalised accuracy and F1 over a benchmark.
-
-    Accuracy is the mean score. With S the sum of the scores of answerable questions, recall is S over their
-    number and precision is S over the number of all predictions that are not exactly `NOT_ANSWERABLE`.
-
-    Returns:
-        `(accuracy, F1)`, both in `[0, 1]`; 0 where a denominator is.
-    """
-    rows = list(results)
-    if not rows:
-        return 0.0, 0.0
-    answerable = [row.score for row in rows if row.gold != NOT_ANSWERABLE]
-    answered = sum(row.prediction != NOT_ANSWERABLE for row in rows)
-    gained = math.fsum(answerable)
-    recall = gained / len(answerable) if answerable else 0.0
-    precision = gained / answered if answered else 0.0
-    both = recall + precision
-    return math.fsum(row.score for row in rows) / len(rows), 2 * recall * precision / both if both else 0.0
+            return text_score(clean(_text(gold)), clean(prediction))
 
 
 def clean(text: object) -> str:
@@ -124,10 +89,15 @@ def clean(text: object) -> str:
 
     The official code also strips units such as miles, but throws the result away; so do we.
     """
-    plain = _without_parentheses(str(text).lower().strip())
+    return unwrapped(str(text).lower().strip()).rstrip("%").strip()
+
+
+def unwrapped(text: str) -> str:
+    """Text without groups in parentheses, one pair of outer quotes and leading `$`."""
+    plain = _without_parentheses(text)
     plain = plain[1:] if plain[:1] in ("'", '"') else plain
     plain = plain[:-1] if plain[-1:] in ("'", '"') else plain
-    return plain.strip().lstrip("$").strip().rstrip("%").strip()
+    return plain.strip().lstrip("$").strip()
 
 
 def anls(gold: str, prediction: str) -> float:
@@ -154,23 +124,34 @@ def is_exact(gold: str) -> bool:
     )
 
 
-def _text_score(gold: str, prediction: str) -> float:
+def text_score(gold: str, prediction: str) -> float:
+    """Equality or `anls` of two cleaned texts, as the gold answer asks (`is_exact`)."""
     return float(gold == prediction) if is_exact(gold) else anls(gold, prediction)
+
+
+def number_score(gold: str, prediction: str) -> float:
+    """Whether two cleaned texts are the same number, within 1 % or after rounding, percentages included."""
+    try:
+        wanted, given = float(gold), float(prediction)
+    except ValueError:
+        return 0.0
+    return float(any(_close(given, candidate) for candidate in (wanted / 100, wanted, wanted * 100)))
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is read as a number; `nan` and `inf` are."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _int_score(gold: str, prediction: str) -> float:
     try:
-        return float(_integer(gold) == int(_float(prediction)))
+        return float(int(gold) == int(float(prediction)))
     except (ValueError, OverflowError):
-        return 0.0
-
-
-def _float_score(gold: str, prediction: str) -> float:
-    try:
-        wanted, given = _float(clean(gold)), _float(clean(prediction))
-    except ValueError:
-        return 0.0
-    return float(any(_close(given, candidate) for candidate in (wanted / 100, wanted, wanted * 100)))
+        return float(not gold)
 
 
 def _close(given: float, wanted: float) -> bool:
@@ -192,7 +173,7 @@ def _list_score(gold: str | Sequence[str], prediction: str) -> float:
         return 0.0
     if not wanted or len(wanted) != len(given):
         return 0.0
-    if _is_float(wanted[0]) or is_exact(wanted[0]):
+    if is_number(wanted[0]) or is_exact(wanted[0]):
         return float("-".join(wanted) == "-".join(given))
     return min(anls(a, b) for a, b in zip(wanted, given, strict=True))
 
@@ -204,30 +185,10 @@ def _items(value: str | Sequence[str]) -> list[str]:
         ValueError: text that begins like a list and is none.
     """
     if isinstance(value, str):
-        value = safe_literal(value) if value.startswith("[") else [value]
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        value = [str(value)]
+        parsed = safe_literal(value) if value.startswith("[") else value
+        # `[1], [2]` is a tuple, which the official scorer takes for one item
+        value = parsed if isinstance(parsed, list) else [parsed]
     return sorted(clean(item) for item in value)
-
-
-def _integer(text: str) -> int:
-    if len(text) > _MAX_DIGITS:
-        raise ValueError("too long for a number")
-    return int(text)
-
-
-def _float(text: str) -> float:
-    if len(text) > _MAX_DIGITS:
-        raise ValueError("too long for a number")
-    return float(text)
-
-
-def _is_float(text: str) -> bool:
-    try:
-        _float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _text(gold: str | Sequence[str]) -> str:

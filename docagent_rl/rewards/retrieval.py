@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 
 
 def ndcg(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> float:
@@ -23,16 +24,43 @@ def ndcg(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> float:
     wanted = set(gold)
     if not wanted:
         return 0.0
-    gains = [_discount(rank) for rank, page in enumerate(dict.fromkeys(shown), start=1) if page in wanted]
-    ideal = [_discount(rank) for rank in range(1, len(wanted) + 1)]
-    return math.fsum(gains) / math.fsum(ideal)
+    ranks = [rank for rank, page in enumerate(dict.fromkeys(shown), start=1) if page in wanted]
+    return gain(ranks) / gain(range(1, len(wanted) + 1))
 
 
-def recall(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> float:
-    """Share of the gold pages that were shown, in `[0, 1]`; 0 when nothing is gold."""
+def gain(ranks: Iterable[int]) -> float:
+    """Discounted cumulative gain of relevant items at ranks from 1: the sum of `1 / log2(rank + 1)`."""
+    return math.fsum(1.0 / math.log2(rank + 1) for rank in ranks)
+
+
+def recall(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> float | None:
+    """Share of the gold pages that were shown, in `[0, 1]`.
+
+    Returns:
+        `None` when nothing is gold: such questions are left out of averages.
+    """
     wanted = set(gold)
-    return len(wanted.intersection(shown)) / len(wanted) if wanted else 0.0
+    return len(wanted.intersection(shown)) / len(wanted) if wanted else None
 
 
-def _discount(rank: int) -> float:
-    return 1.0 / math.log2(rank + 1)
+@dataclass(frozen=True, slots=True)
+class Navigation:
+    """How well the pages of an episode cover the evidence (ALDEN, appendix E), each in `[0, 1]`."""
+
+    recall: float
+    precision: float
+    f1: float
+
+
+def navigation(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> Navigation | None:
+    """Recall, precision and F1 of the pages of one episode (ALDEN, Eq. 9 to 11), for averages over episodes.
+
+    Returns:
+        All 0 when no page was shown; `None` when nothing is gold: such questions are left out of averages.
+    """
+    pages, wanted = set(shown), set(gold)
+    if not wanted:
+        return None
+    common = len(pages & wanted)
+    precision = common / len(pages) if pages else 0.0
+    return Navigation(common / len(wanted), precision, 2 * common / (len(pages) + len(wanted)))

@@ -1,39 +1,29 @@
-"""Judges that compare texts by rule; none of them can fail or be unreachable."""
+"""Judges that compare texts by rule; none of them can fail or be unreachable.
+
+`RuleJudge` is for laptops, tests and cheap ablations: no model, no service, the same verdict every time. It
+is not for numbers that go into a paper. `docs/rule_judge.md` has its accuracy by kind of answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from docagent_rl.rewards.text import anls, is_number, squad_normalise, token_recall, tokens
+from docagent_rl.rewards.answer_kinds import AnswerKind, kind_of, norm_id
+from docagent_rl.rewards.rule.atoms import Atom, read
+from docagent_rl.rewards.rule.claims import claims_only
+from docagent_rl.rewards.rule.likeness import acronyms, content, forms, same_sentence, spans, turned
+from docagent_rl.rewards.rule.polarity import polarity, reference_polarity
+from docagent_rl.rewards.rule.question import Question, read_question
+from docagent_rl.rewards.rule.refusals import declines, is_refusal, refers_to_refusing
+from docagent_rl.rewards.rule.spelling import fold, result_of
+from docagent_rl.rewards.text import anls, squad_normalise, token_recall
 
-NOT_ANSWERABLE = "Not answerable"
-"""The reference of a question that its document does not answer."""
-
-_REFUSALS = tuple(
-    tuple(tokens(phrase))
-    for phrase in (
-        "not answerable",
-        "unanswerable",
-        "cannot be answered",
-        "cant be answered",
-        "cannot be determined",
-        "cant be determined",
-        "cannot answer",
-        "not enough information",
-        "insufficient information",
-        "no answer",
-        "not mentioned",
-        "not stated",
-        "not specified",
-        "not provided",
-        "the document does not say",
-    )
-)
-_OPPOSITES = (("yes", "no"), ("true", "false"))
-_NEGATIONS = frozenset(
-    {"not", "no", "never", "neither", "nor", "without", "isnt", "arent", "wasnt", "werent"}
-)
+MAX_CHARS = 2000
+"""Longer answers are right only when they are the reference."""
+_LONGEST_REFERENCE = 200
+"""Atoms; longer references must be repeated literally, which bounds the time of a judgement."""
 
 
 class _AlwaysThere:
@@ -49,51 +39,59 @@ class _AlwaysThere:
 class RuleJudge(_AlwaysThere):
     """A judge without a model, for laptops, tests and questions with short answers.
 
-    Both sides are normalised by `docagent_rl.rewards.text.tokens`. An answer is right when, for one of the
-    references, one of these holds:
+    Texts are read as words, amounts with their units, dates and marks (`docagent_rl.rewards.rule`). An answer
+    is right when, for one of the references, one of these holds:
 
-    - its tokens equal the reference's;
-    - it holds the reference's tokens in a row, not directly behind a negation, and has at most `extra_tokens`
-      tokens more than the reference: extra correct information is allowed, a dump of candidates is not. For a
-      reference that is one number the answer may hold at most `max_numbers` distinct numbers; for yes, no,
-      true and false the first such word of the answer counts;
-    - the reference is a list joined by `"; "` and every item is held in that sense, in any order;
-    - the reference is a refusal such as "not answerable" and so is the answer, which then holds a phrase such
-      as "cannot be determined".
+    - it is the reference, but for case, accents, blanks and markup;
+    - it says the reference (the same words, the same amount in any unit, the same date, its initials) and
+      claims nothing beside it: no other name beside a name, no other number beside a number, no alternatives,
+      no denial. Words of the question, page numbers, years behind a preposition and the like may stand there;
+    - the reference is a list joined by `"; "` and the answer says every item and no other;
+    - the reference is yes, no, true or false, and so is the answer;
+    - the reference is a refusal such as "not answerable", and the answer declines and guesses nothing.
+
+    A unit may be left out, or added, where the question names it. Where a rule cannot tell, the answer is
+    wrong: a policy that is trained on these verdicts looks for whatever is rewarded by mistake.
 
     Args:
-        extra_tokens: tokens an answer may have beyond the reference.
-        max_numbers: distinct numbers an answer to a numeric reference may have.
+        extra_atoms: words and numbers that an answer may have beyond the reference.
     """
 
-    extra_tokens: int = 16
-    max_numbers: int = 2
+    extra_atoms: int = 40
 
     async def judge(self, question: str, references: Sequence[str], prediction: str) -> float:
         """See `Judge`; never fails."""
-        answer = tokens(prediction)
-        return float(any(self._accepts(reference, prediction, answer) for reference in references))
+        # an answer as long as a turn takes half a second
+        return await asyncio.to_thread(self._judge, question, references, prediction)
 
-    def _accepts(self, reference: str, prediction: str, answer: list[str]) -> bool:
-        wanted = tokens(reference)
-        if not wanted:
-            return reference.strip() == prediction.strip() != ""
-        if answer == wanted:
+    def _judge(self, question: str, references: Sequence[str], prediction: str) -> float:
+        answer = Answer.read(prediction)
+        asked = read_question(question)
+        return float(any(self._accepts(reference, answer, asked) for reference in references))
+
+    def _accepts(self, reference: str, answer: Answer, question: Question) -> bool:
+        wanted = Answer.read(reference)
+        if not wanted.bare or not answer.bare:
+            return reference.strip() == answer.text.strip() != ""
+        if wanted.equals(answer):
             return True
-        if _is_refusal(wanted, 0):
-            return _is_refusal(answer, self.extra_tokens)
-        items = [item for item in map(tokens, reference.split(";")) if item]
-        return len(answer) <= len(wanted) + self.extra_tokens and all(self._holds(answer, i) for i in items)
-
-    def _holds(self, answer: list[str], item: list[str]) -> bool:
-        if not any(at == 0 or answer[at - 1] not in _NEGATIONS for at in _positions(answer, item)):
+        if not wanted.atoms or not answer.atoms or len(wanted.atoms) > _LONGEST_REFERENCE:
             return False
-        if len(item) > 1:
+        if is_refusal(reference):
+            return declines(answer.folded, question)
+        if refers_to_refusing(answer.folded) or len(answer.atoms) > len(wanted.atoms) + self.extra_atoms:
+            return False
+        affirmed = reference_polarity(wanted.atoms)
+        if affirmed is not None:
+            return polarity(answer.atoms, question) is affirmed
+        items = [read(fold(item)) for item in reference.split(";")]
+        items = [item for item in items if content(item)]
+        if len(items) > 1:
+            return _holds_all(items, answer.atoms, question)
+        if _holds(wanted, answer, question):
             return True
-        if is_number(item[0]):
-            return len({token for token in answer if is_number(token)}) <= self.max_numbers
-        pair = next((pair for pair in _OPPOSITES if item[0] in pair), ())
-        return not pair or next(token for token in answer if token in pair) == item[0]
+        items = _between_commas(wanted.atoms)
+        return len(items) > 1 and _holds_all(items, answer.atoms, question)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +124,73 @@ class RecallJudge(_AlwaysThere):
         return max((token_recall(reference, prediction) for reference in references), default=0.0)
 
 
-def _is_refusal(answer: list[str], extra_tokens: int) -> bool:
-    return any(
-        len(answer) <= len(phrase) + extra_tokens and bool(_positions(answer, phrase)) for phrase in _REFUSALS
-    )
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A text, read."""
+
+    text: str
+    folded: str
+    bare: str
+    atoms: list[Atom]
+
+    @classmethod
+    def read(cls, text: str) -> Answer:
+        """Fold a text and read its atoms; of one that is too long only the spelling is compared."""
+        if len(text) > MAX_CHARS:
+            return cls(text, text, " ".join(text.casefold().split()), [])
+        folded = result_of(fold(text))
+        atoms = read(folded)
+        return cls(text, folded, " ".join(folded.casefold().split()), atoms)
+
+    def equals(self, other: Answer) -> bool:
+        """Whether two texts are the same but for case, as long as case does not change a unit: mW and MW."""
+        if self.bare != other.bare:
+            return False
+        pairs = zip(self.atoms, other.atoms, strict=False)
+        return all(one.quantity is None or one.quantity == two.quantity for one, two in pairs)
 
 
-def _positions(haystack: list[str], needle: Sequence[str]) -> list[int]:
-    size = len(needle)
-    return [at for at in range(len(haystack) - size + 1) if haystack[at : at + size] == list(needle)]
+def _holds(wanted: Answer, answer: Answer, question: Question) -> bool:
+    if _same_phone(wanted.text, answer.text):
+        return True
+    if same_sentence(wanted.atoms, answer.atoms, question):
+        return True
+    forms_ = forms(wanted.atoms, question)
+    places = [list(spans(form, answer.atoms, question)) for form in forms_]
+    places.append(list(turned(wanted.atoms, answer.atoms, question)))
+    short = list(acronyms(wanted.atoms, answer.atoms))
+    for found in (*places, short):
+        if found and claims_only(answer.atoms, _hits([*found, *short]), question):
+            return True
+    return False
+
+
+def _holds_all(items: Sequence[Sequence[Atom]], said: Sequence[Atom], question: Question) -> bool:
+    hits: set[int] = set()
+    for item in sorted(items, key=len, reverse=True):
+        found = [place for form in forms(item, question) for place in spans(form, said, question)]
+        free = [place for place in found if hits.isdisjoint(range(*place))]
+        if not free:
+            return False
+        hits |= _hits(free)
+    return claims_only(said, frozenset(hits), question, several=True)
+
+
+def _between_commas(atoms: Sequence[Atom]) -> list[list[Atom]]:
+    items: list[list[Atom]] = [[]]
+    for atom in atoms:
+        if atom.text == ",":
+            items.append([])
+        else:
+            items[-1].append(atom)
+    return [item for item in items if content(item)]
+
+
+def _hits(places: Iterable[tuple[int, int]]) -> frozenset[int]:
+    return frozenset(at for place in places for at in range(*place))
+
+
+def _same_phone(reference: str, prediction: str) -> bool:
+    if kind_of(reference) is not AnswerKind.PHONE:
+        return False
+    return norm_id(AnswerKind.PHONE, reference) == norm_id(AnswerKind.PHONE, prediction.strip(" ."))

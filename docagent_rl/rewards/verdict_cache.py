@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from docagent_rl.json_cache import JsonCache
+from docagent_rl.endpoints.json_cache import JsonCache
 
 
 class VerdictCache:

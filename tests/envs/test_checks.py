@@ -36,6 +36,7 @@ def test_empty_gold_when_allowed(store, record):
     [
         ({"answers": ("blue", "azure")}, ("blue", "azure")),
         ({"answers": ("a", "b"), "answer_format": "List"}, ("a; b",)),
+        ({"answers": ("a", "b"), "answer_format": "list/extractive"}, ("a; b",)),
         ({"answers": (), "answerable": False}, ("Not answerable",)),
     ],
 )

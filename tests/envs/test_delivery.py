@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from docagent_rl.actions.display import DisplayRule
-from docagent_rl.documents import PageRef
+from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents.display import DisplayRule
+from docagent_rl.documents.shown import ShownRasters
 from docagent_rl.envs.base import ImageRef
 from docagent_rl.envs.delivery import render
 from docagent_rl.envs.images import Resample
 from docagent_rl.envs.views import page_view
 from docagent_rl.errors import UserError
+from docagent_rl.systems.doc_v_star.overview import OverviewStyle, overview
 
 
 @pytest.fixture
@@ -73,3 +75,54 @@ def test_another_picture_than_the_reference_means(store, page):
 def test_a_page_that_is_not_there(store, page):
     with pytest.raises(UserError):
         render(dataclasses.replace(ref_of(page, (0, 0, 9, 9), (9, 9)), page=PageRef("Z", 1)), store)
+
+
+@pytest.fixture
+def keeping(store, tmp_path):
+    folder = tmp_path / "shown"
+    return DocumentStore(store.path, shown=ShownRasters([folder], capacity=1 << 30)), folder
+
+
+def kept_in(folder):
+    return sorted(path.stem for path in folder.rglob("*.rgb"))
+
+
+def test_whole_pages_are_drawn_once_for_all_and_are_the_same_pixels(store, page, keeping, monkeypatch):
+    keeper, folder = keeping
+    refs = [
+        page_view(page, DisplayRule(), 1).image,
+        dataclasses.replace(ref_of(page, (0, 0, *page.size), (181, 128)), resample=Resample.LANCZOS),
+    ]
+    plain = [render(ref, store).tobytes() for ref in refs]
+    assert [render(ref, keeper).tobytes() for ref in refs] == plain
+    assert kept_in(folder) == sorted(ref.key for ref in refs)
+    monkeypatch.setattr(DocumentStore, "decode", lambda *_: pytest.fail("drawn again"))
+    other = DocumentStore(store.path, shown=ShownRasters([folder], capacity=1 << 30))
+    assert [render(ref, other).tobytes() for ref in refs] == plain
+
+
+def test_crops_and_pages_as_they_are_stored_are_not_kept(page, keeping):
+    keeper, folder = keeping
+    render(ref_of(page, (0, 0, *page.size), page.size), keeper)
+    render(ref_of(page, (0, 0, 100, 100), (50, 50)), keeper)
+    assert kept_in(folder) == []
+
+
+def test_a_page_that_changed_is_never_shown_from_before(page, keeping):
+    keeper, _ = keeping
+    ref = ref_of(page, (0, 0, *page.size), (181, 128))
+    render(ref, keeper)
+    with pytest.raises(UserError, match="has changed"):
+        render(dataclasses.replace(ref, page_hash="0" * 64), keeper)
+
+
+def test_an_overview_is_the_same_from_kept_thumbnails(store, keeping, monkeypatch):
+    keeper, folder = keeping
+    document = store.document("K")
+    pages = [document.page(number) for number in range(1, document.num_pages + 1)]
+    sheets = [sheet.image for sheet in overview(pages, OverviewStyle(cell=64))]
+    plain = [render(sheet, store).tobytes() for sheet in sheets]
+    assert [render(sheet, keeper).tobytes() for sheet in sheets] == plain
+    assert len(kept_in(folder)) == len({page.image_hash for page in pages})
+    monkeypatch.setattr(DocumentStore, "decode", lambda *_: pytest.fail("drawn again"))
+    assert [render(sheet, keeper).tobytes() for sheet in sheets] == plain

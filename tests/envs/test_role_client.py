@@ -12,7 +12,8 @@ from docagent_rl.envs.base import ImagePart, ImageRef, Message, Role, TextPart
 from docagent_rl.envs.role_client import openai_role
 from docagent_rl.envs.roles import RoleConfig
 from docagent_rl.errors import InfrastructureError, UserError
-from tests.chat_server import ChatServer, serving
+from tests.chat_server import ChatServer, completion, serving
+from tests.test_untrusted import TOKENS
 
 
 @pytest.fixture
@@ -126,6 +127,7 @@ async def test_other_pages_sizes_and_speakers_are_other_conversations(server, ma
         (["", "later"], "later"),
         (["<think>cut off", "later"], "later"),
         (["<think>only</think> ", "later"], "later"),
+        ([completion("half", "abort"), "later"], "later"),
         ([503, "later"], "later"),
     ],
 )
@@ -159,6 +161,15 @@ async def test_check(server, make_role):
         await role.check()
 
 
+async def test_a_silent_role_is_not_waited_for(server, make_role):
+    server.slow_s = 3
+    role = make_role("reader", deadline_s=300, timeout_s=60, check_s=0.2)
+    with pytest.raises(UserError, match=r"no result within 0\.2 s \(check_s"):
+        await role.check()
+    server.slow_s = 0
+    await make_role("reader", deadline_s=300, timeout_s=60, check_s=60).check()
+
+
 async def test_several_event_loops(server, make_role):
     role = make_role()
     assert await role.complete(says("a")) == "a plan"
@@ -169,3 +180,22 @@ async def test_several_event_loops(server, make_role):
         await asyncio.sleep(0.01)
     assert replies == ["a plan"]
     await role.aclose()
+
+
+@pytest.mark.parametrize("token", TOKENS)
+async def test_no_two_texts_of_a_message_spell_a_special_token(server, make_role, report_store, token):
+    (picture,) = (part for part in shows(report_store, 1)[0].parts if isinstance(part, ImagePart))
+    cuts = range(len(token) + 1)
+    halves = [(TextPart(f"a{token[:cut]}"), TextPart(f"{token[cut:]}b")) for cut in cuts]
+    told = [Message(Role.USER, parts) for parts in halves]
+    beside = [Message(Role.USER, (picture, *parts)) for parts in halves]
+    around = [Message(Role.USER, (one, picture, other)) for one, other in halves]
+    await make_role().complete([*told, *beside, *around])
+    messages = server.requests[0]["messages"]
+    assert len(messages) == 3 * len(cuts)
+    for message in messages:
+        content = message["content"]
+        texts = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+        assert token not in texts
+        assert texts.replace("\u200b", "") == f"a{token}b"
+    assert [part["type"] for part in messages[-1]["content"]] == ["text", "image_url", "text"]

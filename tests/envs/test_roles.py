@@ -13,7 +13,9 @@ REMOTE = {"backend": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "m"
 
 
 def test_embedded_roles_need_no_model(report_store):
-    assert RoleConfig().backend is RoleBackend.EMBEDDED
+    assert RoleConfig().backend is None
+    assert RoleConfig(base_url="http://127.0.0.1:1/v1", model="m").backend is RoleBackend.OPENAI
+    assert RoleConfig(model="m").backend is None
     assert make_roles({"planner": RoleConfig(), "reader": RoleConfig()}, report_store) == {}
 
 
@@ -54,5 +56,12 @@ def test_a_cache_that_cannot_be_opened(report_store, tmp_path):
 
 
 def test_embedded_roles_do_not_import_a_client():
-    code = "import sys, docagent_rl.envs.mm_doc_r1; sys.exit('openai' in sys.modules)"
+    code = "import sys, docagent_rl.systems.mm_doc_r1.env; sys.exit('openai' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_policy_plays_the_answer_agent_alone(report_store):
+    policy = RoleConfig(backend="policy")
+    assert make_roles({"answer": policy}, report_store) == {}
+    with pytest.raises(UserError, match=r"roles\.planner\.backend is policy"):
+        make_roles({"answer": policy, "planner": policy}, report_store)

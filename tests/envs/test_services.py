@@ -3,12 +3,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.services import RetrieverService
 from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.retrieval import Hit
 
 
 class Flaky:
@@ -32,6 +34,16 @@ class Flaky:
 def search(retriever, **settings):
     service = RetrieverService(retriever, **{"backoff_s": 0.0, **settings})
     return asyncio.run(service.search("pagek3", doc_id=None, top_k=2))
+
+
+def test_a_page_whose_name_cannot_be_written_is_a_fault_of_the_retriever(retriever):
+    class Broken:
+        def search(self, queries, **options):
+            return [[Hit(PageRef("K\ud83d", 1), 1.0)]]
+
+    with pytest.raises(InfrastructureError, match=r"'K\\ud83d'.*half a character") as caught:
+        search(Broken())
+    str(caught.value).encode("utf-8")
 
 
 def test_searches_in_a_thread(retriever):
@@ -65,6 +77,54 @@ def test_a_hanging_retriever_costs_the_deadline(retriever):
         return time.perf_counter() - began
 
     assert asyncio.run(timed()) < 0.8
+
+
+class Slow:
+    """A retriever that takes its time, and counts the searches that run together."""
+
+    def __init__(self, inner, seconds):
+        self.inner, self.seconds, self.running, self.most, self.lock = inner, seconds, 0, 0, threading.Lock()
+
+    def search(self, queries, **options):
+        with self.lock:
+            self.running += 1
+            self.most = max(self.most, self.running)
+        time.sleep(self.seconds)
+        with self.lock:
+            self.running -= 1
+        return self.inner.search(queries, **options)
+
+
+def many(service, number):
+    async def run():
+        searches = (service.search("pagek3", doc_id=None, top_k=2) for _ in range(number))
+        return await asyncio.gather(*searches, return_exceptions=True)
+
+    return asyncio.run(run())
+
+
+def test_waiting_for_a_turn_is_no_failure(retriever):
+    slow = Slow(retriever, 0.1)
+    service = RetrieverService(slow, deadline_s=2.0, concurrency=2, backoff_s=0)
+    assert [[hit.ref for hit in hits] for hits in many(service, 60)] == [[PageRef("K", 3)]] * 60
+    assert slow.most == 2
+
+
+def test_more_searches_than_threads_of_the_event_loop(retriever):
+    async def run():
+        # as many as a machine with one core has
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        service = RetrieverService(Slow(retriever, 0.2), deadline_s=1.5, backoff_s=0)
+        searches = (service.search("pagek3", doc_id=None, top_k=2) for _ in range(30))
+        return await asyncio.gather(*searches, return_exceptions=True)
+
+    assert [[hit.ref for hit in hits] for hits in asyncio.run(run())] == [[PageRef("K", 3)]] * 30
+
+
+def test_searches_that_hang_do_not_hold_up_the_next(retriever):
+    service = RetrieverService(Flaky(retriever, *[2.0] * 4), deadline_s=0.2, concurrency=2, backoff_s=0)
+    results = many(service, 6)
+    assert [type(result) for result in results] == [InfrastructureError] * 4 + [list] * 2
 
 
 @pytest.mark.parametrize("failure", [InfrastructureError("down"), UserError("bad"), ZeroDivisionError("bug")])

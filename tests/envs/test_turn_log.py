@@ -15,7 +15,7 @@ from docagent_rl.actions import (
     Select,
 )
 from docagent_rl.actions.arguments import bad_argument
-from docagent_rl.envs.turn_log import TurnLog, TurnRecord, describe_action
+from docagent_rl.envs.turn_log import LoggedTurn, TurnLog, describe_action
 
 SPANS = ((0, 9), (2, 7))
 ACTIONS = [
@@ -44,11 +44,11 @@ def test_counts():
     crop = ACTIONS[3]
     log = TurnLog(
         [
-            TurnRecord(1, ParsedTurn(ACTIONS[0], surplus=(crop, crop)), image_tokens=5),
-            TurnRecord(2, ParsedTurn(crop), refused=bad_argument("off", *SPANS)),
-            TurnRecord(3, ParsedTurn(ACTIONS[7])),
-            TurnRecord(4, ParsedTurn(ACTIONS[0]), image_tokens=7, dropped=True),
-            TurnRecord(5, ParsedTurn(ACTIONS[0]), executed=False),
+            LoggedTurn(1, ParsedTurn(ACTIONS[0], surplus=(crop, crop)), image_tokens=5),
+            LoggedTurn(2, ParsedTurn(crop), refused=bad_argument("off", *SPANS)),
+            LoggedTurn(3, ParsedTurn(ACTIONS[7])),
+            LoggedTurn(4, ParsedTurn(ACTIONS[0]), image_tokens=7, dropped=True),
+            LoggedTurn(5, ParsedTurn(ACTIONS[0]), executed=False),
         ]
     )
     metrics = log.metrics()

@@ -4,8 +4,9 @@ import pytest
 from pydantic import ValidationError
 
 from docagent_rl.errors import UserError
-from docagent_rl.rewards.judge import JudgeConfig, JudgeKind, make_judge
+from docagent_rl.rewards.judge import JudgeConfig, JudgeKind
 from docagent_rl.rewards.judge_client import OpenAIJudge
+from docagent_rl.rewards.judges import make_judge
 from docagent_rl.rewards.rule_judge import AnlsJudge, ExactMatchJudge, RecallJudge, RuleJudge
 
 ENDPOINT = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
@@ -25,7 +26,8 @@ def test_rules(kind, judge):
 
 
 def test_the_default_needs_nothing():
-    assert JudgeConfig().kind is JudgeKind.RULE
+    assert JudgeConfig().kind is None
+    assert make_judge(JudgeConfig()) == make_judge(JudgeConfig(kind=JudgeKind.RULE))
 
 
 def test_endpoint_settings_arrive():

@@ -56,3 +56,11 @@ def test_large_tables_are_quick():
     total = best_matching(table)
     assert time.process_time() - started < 3
     assert total <= table.max(axis=1).sum()
+
+
+def test_a_thousand_items_are_quick():
+    table = np.random.default_rng(1).random((1000, 1000))
+    started = time.process_time()
+    total = best_matching(table)
+    assert time.process_time() - started < 3
+    assert total > 990

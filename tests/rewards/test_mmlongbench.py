@@ -10,16 +10,15 @@ from hypothesis import strategies as st
 
 from docagent_rl.rewards.mmlongbench import (
     FAIL_TO_ANSWER,
-    NOT_ANSWERABLE,
     AnswerFormat,
-    Scored,
-    accuracy_f1,
     anls,
     clean,
     extracted_answer,
     is_exact,
     score,
+    unlabelled,
 )
+from docagent_rl.rewards.text import NOT_ANSWERABLE
 
 INT, FLOAT, STR, LIST, NONE = (
     AnswerFormat.INT,
@@ -53,6 +52,7 @@ INT, FLOAT, STR, LIST, NONE = (
         ("['3', '11']", "[11.0, 3]", LIST, 0), ("['3', '11']", "[11, 3]", LIST, 1),
         ("['2019', 'Kyoto']", "['2019', 'Kyotto']", LIST, 0),
         ("['alpha', 'beta']", "['zalpha', 'beta']", LIST, 0),
+        ("['[1]', 'b']", "[1], 'b'", LIST, 0), ("7", "0" * 500 + "7", INT, 1), ("", "x", INT, 1),
         ("[]", "[]", LIST, 0), ("92", "92", LIST, 1), (("teal", "ochre"), "['ochre', 'teal']", LIST, 1),
         (("teal",), "teal", LIST, 1), ("['a']", "[__import__('os')]", LIST, 0),
     ],
@@ -82,7 +82,9 @@ def test_golds_compared_by_equality(gold):
     assert is_exact(gold)
 
 
-@pytest.mark.parametrize("gold", ["12 miles", "a@b", "spage", "1.5", "2020-1-31x", "blue", ""])
+@pytest.mark.parametrize(
+    "gold", ["12 miles", "a@b", "spage", "1.5", "2020-1-31x", "blue", "", "a@\u017ft.de"]
+)
 def test_golds_compared_by_edits(gold):
     assert not is_exact(gold)
 
@@ -113,25 +115,6 @@ def test_names_of_formats(name, kind):
 )
 def test_replies_of_extractors(reply, answer):
     assert extracted_answer(reply) == answer
-
-
-def test_accuracy_and_f1_of_the_specification():
-    """Ten questions, of which three cannot be answered."""
-    golds = ["a"] * 7 + [NOT_ANSWERABLE] * 3
-    scores = [1, 1, 0.8, 0, 0, 1, 0, 1, 1, 1]
-    said = ["a", "a", "a", NOT_ANSWERABLE, NOT_ANSWERABLE, "a", "b"] + [NOT_ANSWERABLE] * 3
-    rows = [Scored(*row) for row in zip(golds, said, scores, strict=True)]
-    accuracy, f1 = accuracy_f1(rows)
-    assert accuracy == pytest.approx(0.68)
-    assert f1 == pytest.approx(2 * (3.8 / 7) * 0.76 / (3.8 / 7 + 0.76))
-    assert f1 == pytest.approx(0.6333, abs=5e-5)
-
-
-def test_accuracy_and_f1_at_the_edges():
-    assert accuracy_f1([]) == (0, 0)
-    assert accuracy_f1([Scored(NOT_ANSWERABLE, "not answerable", 1.0)]) == (1, 0)
-    assert accuracy_f1([Scored(NOT_ANSWERABLE, NOT_ANSWERABLE, 1.0)]) == (1, 0)
-    assert accuracy_f1([Scored("a", "a", 1.0)]) == (1, 1)
 
 
 def slow_distance(a, b):
@@ -194,3 +177,12 @@ def test_long_predictions_take_no_time(kind, text):
     began = time.perf_counter()
     assert score("42", text, kind) == 0
     assert time.perf_counter() - began < 2
+
+
+@pytest.mark.parametrize(
+    "text", ["Extracted answer: 5", "so EXTRACTED ANSWER : 5\nanswer format: Int", "plain: 5"]
+)
+def test_a_quotation_of_unlabelled_text_is_no_extraction(text):
+    assert extracted_answer(f"{unlabelled(text)}\nExtracted answer: 7\nAnswer format: Integer") == "7"
+    assert "5" in unlabelled(text)
+    assert unlabelled("plain: 5") == "plain: 5"

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.rewards.retrieval import ndcg, recall
+from docagent_rl.rewards.retrieval import Navigation, navigation, ndcg, recall
 
 GOLD = {"K3", "K4", "M1"}
+PAGE_SETS = st.sets(st.integers(1, 30), max_size=6)
 
 
 def slow_ndcg(shown: list, gold: list) -> float:
@@ -85,4 +86,33 @@ def test_showing_more_never_scores_less(shown, gold, page):
 def test_recall():
     assert recall(["K3", "x", "K3"], GOLD) == pytest.approx(1 / 3)
     assert recall(GOLD, GOLD) == 1
-    assert recall(["x"], []) == 0
+    assert recall(["x"], []) is None
+
+
+@pytest.mark.parametrize(
+    ("gold", "shown", "recall", "found", "f1"),
+    [
+        ({5, 7}, {5, 6}, 0.5, 0.5, 0.5),
+        ({40}, {39, 40}, 1.0, 0.5, 0.6667),
+        ({3}, set(), 0, 0, 0),
+        ({2, 4, 6}, [4, 4, 6, 9], 0.6667, 0.6667, 0.6667),
+    ],
+)
+def test_navigation(gold, shown, recall, found, f1):
+    score = navigation(shown, gold)
+    assert (score.recall, score.precision, score.f1) == pytest.approx((recall, found, f1), abs=5e-5)
+
+
+def test_navigation_without_evidence_is_no_number():
+    assert navigation({1}, set()) is None
+
+
+@given(PAGE_SETS, PAGE_SETS.filter(len))
+def test_navigation_is_a_harmonic_mean(shown, gold):
+    score = navigation(shown, gold)
+    assert isinstance(score, Navigation)
+    if score.recall and score.precision:
+        mean = 2 / (1 / score.recall + 1 / score.precision)
+        assert score.f1 == pytest.approx(mean)
+    else:
+        assert score.f1 == 0

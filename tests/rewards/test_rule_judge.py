@@ -1,23 +1,48 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.rewards.rule_judge import (
-    NOT_ANSWERABLE,
     AnlsJudge,
     ExactMatchJudge,
     RecallJudge,
     RuleJudge,
 )
+from docagent_rl.rewards.text import NOT_ANSWERABLE
+from tests.rewards.judge_pairs import Part, Trap, accuracy, read_pairs, table, wrong
+
+# words that the judge treats in a way of their own
+ALPHABET = [
+    "not", "no", "yes", "or", "and", "but", "either", "Paris", "the", "a", "A", "12", "3.5", "kg", "$5", "%",
+    "to", "from", "between", "page", ",", ".", ";", ":", "-", "/", "(", ")", "\n", "n/a", "unknown", "March",
+    "2020", "Q3", "WHO", "'s", "one", "hundred", "first", "=", "v1.2", "IV", "chapter", "Dr", "Inc", "a.m.",
+    "10:30", "3/4", "km/h", "than", "over",
+]  # fmt: skip
+CANDIDATES = [
+    "Paris", "London", "Rome", "Lisbon", "Porto", "Jane Roe", "John Doe", "Red Fox", "Appendix B",
+    "Vitamin C", "marketing", "sales", "finance", "solar power", "wind power", "AB-1234",
+    "CD-9876", "Brenoka", "Tolvani",
+]  # fmt: skip
+SPELLINGS = [
+    ["kg", "kilograms", "kilogram"], ["km", "kilometres", "kilometers"], ["GB", "gigabytes"],
+    ["hours", "hrs", "h"], ["%", "percent", "per cent"], ["km/h", "kilometers per hour", "kmh"],
+    ["USD", "dollars", "US dollars"], ["EUR", "euros"], ["m\u00b2", "square meters", "m^2", "sq m"],
+    ["\u00b0C", "degrees Celsius"], ["V", "volts"],
+]  # fmt: skip
+HOSTILE_PIECES = [
+    "1,111", ",111", "one hundred and ", "1 to ", "jan 1 ", "km/", "not ", "A ", "(", "**", "$1", "\\boxed{",
+    "www.", "a@", "e\u0301", "\ud800", "from 1 ", "n", " ", "-", "Paris, ",
+]  # fmt: skip
 
 
-def judged(references, prediction, judge=None):
+def judged(references, prediction, judge=None, question="?"):
     references = [references] if isinstance(references, str) else references
-    return asyncio.run((judge or RuleJudge()).judge("?", references, prediction))
+    return asyncio.run((judge or RuleJudge()).judge(question, references, prediction))
 
 
 RIGHT = [
@@ -78,18 +103,240 @@ def test_wrong(references, prediction):
     assert judged(references, prediction) == 0.0
 
 
-def test_the_cap_on_extra_tokens():
-    exactly = "x " * 16 + "Lisbon"
-    assert judged("Lisbon", exactly) == 1.0
-    assert judged("Lisbon", "x " + exactly) == 0.0
-    assert judged("Lisbon", exactly, RuleJudge(extra_tokens=3)) == 0.0
+HOSTILE = [
+    ("Paris", "in Paris in London in Rome", ""),
+    ("Paris", "Paris is London is Rome", ""),
+    ("Paris", "paris is london is rome", ""),
+    ("Paris", "the paris the london the rome", ""),
+    ("Paris", "It is Paris. It is London.", ""),
+    ("Paris", "The city of Paris, the city of London", ""),
+    ("Paris", "Paris then London", ""),
+    ("Paris", "London (Paris)", ""),
+    ("Paris", "Paris (London)", ""),
+    ("marketing", "the sales or the marketing", ""),
+    ("marketing", "sales is marketing is finance", ""),
+    ("marketing", "it is sales, it is marketing, it is finance", ""),
+    ("marketing", "marketing, the sales, the finance", ""),
+    ("12", "12 as well as 13", ""),
+    ("12", "12 with 13", ""),
+    ("12", "at 11 at 12 at 13", ""),
+    ("12", "it is 11, it is 12", ""),
+    ("12", "12 (13)", ""),
+    ("12", "12...13", ""),
+    ("12", "11 12", ""),
+    ("12", "page 12 of 14 on table 15", "How many?"),
+    ("yes", "yes if no", ""),
+    ("yes", "yes. but no", ""),
+    ("yes", "No, I mean yes", ""),
+    ("Paris", "Paris London", ""),
+    ("Paris", "ParisLondon", ""),
+    ("Paris", "It could be Paris, it could be London", ""),
+    ("Paris", "Paris, France, London, England", ""),
+    ("12 kg", "12 kg or 12 g", ""),
+    ("12 kg", "12 kg, 12 g", ""),
+    ("12", "12 million", ""),
+    ("12", "12k", ""),
+    ("12", "12 dozen", ""),
+    ("12", "12th", "How many?"),
+    ("Paris", "Not exactly Paris", ""),
+    ("Paris", "far from Paris", ""),
+    ("Paris", "hardly Paris", ""),
+    ("Paris", "Paris isn't right", ""),
+    ("Paris", "It was Paris until 1999, now London", ""),
+    ("Paris", "The previous capital was Paris", "What is the capital?"),
+    ("Paris", "Paris was ruled out", ""),
+    ("Paris", "everywhere besides Paris", ""),
+    ("Paris", "a city that is Paris's rival", ""),
+    ("Paris", "Paris\tLondon\tRome", ""),
+    ("Paris", "Paris -> London", ""),
+    ("Paris", "Paris~London", ""),
+    ("Paris", "Paris•London•Rome", ""),
+    ("Paris", "Paris; paris london", ""),
+    ("2019", "2019 2020", ""),
+    ("2019", "in 2019 in 2020", ""),
+    ("2019", "in 2018, in 2019", ""),
+    ("2019", "2019-2020", ""),
+    ("A", "option A option B", ""),
+    ("A", "A, or B", ""),
+    ("A", "A is right, B is right", ""),
+    ("A", "the A the B the C", ""),
+    ("A", "a b c d", ""),
+    ("A", "a, b, c, d", ""),
+    ("B", "a b c d", ""),
+    ("B", "it is a. it is b. it is c.", ""),
+    ("red; blue", "red; blue; green", ""),
+    ("red; blue", "red and blue and green", ""),
+    ("red; blue", "the red the blue the green", ""),
+    ("red; blue", "the colours are red, blue, green, yellow", "Which colours?"),
+    ("N/A", "not answerable or Paris", ""),
+    ("Not answerable", "I don't know: Paris", ""),
+    ("Not answerable", "Unknown - Paris", ""),
+    ("Not answerable", "not answerable\nParis", ""),
+    ("Not answerable", "Paris is the answer and it is not answerable", ""),
+    ("Not answerable", "it is 12, not mentioned elsewhere", ""),
+    ("Not answerable", "not answerable, it is the finance department", ""),
+    ("Not answerable", "it is the finance department, not mentioned", ""),
+    ("Q1", "Q1 Q2 Q3 Q4", "In which quarter?"),
+    ("Q1", "Q1, Q2", "In which quarter?"),
+    ("Q1", "first or second quarter", "In which quarter?"),
+    ("4,312", "4,312 and 4,313", "How many hours?"),
+    ("London", "London or Paris", "Which is larger, London or Paris?"),
+    ("London", "London Paris", "Which is larger, London or Paris?"),
+    ("London", "Paris London", "Which is larger, London or Paris?"),
+    ("London", "London, Paris", "Which is larger, London or Paris?"),
+    ("London", "London and Paris", "Which is larger: London or Paris?"),
+    ("Jane Roe", "Jane Roe met John Doe", ""),
+    ("Jane Roe", "Jane Roe's brother", ""),
+    ("Jane Roe", "brother of Jane Roe", ""),
+    ("5%", "5% 6% 7%", ""),
+    ("3 April 2021", "3 April 2021 or 2022", ""),
+    ("Lisbon", "Lisbon lisbon Porto", ""),
+    ("Brenoka", "Brenoka Tolvani Merrix", ""),
+    ("45%", "0.45%", ""),
+    ("10 MB", "10 Mb", ""),
+    ("5 m", "5 M", ""),
+    ("5", "5 m", "How many kg?"),
+    ("3", "three thousand", ""),
+    ("1000", "1 k or 1 m", ""),
+    ("12", "twelve thirteen", ""),
+    ("12", "twelve or so, maybe thirteen", ""),
+    ("the board", "the board and the council", "Who?"),
+    ("the board", "the board the council", "Who?"),
+    ("the board", "council, board", "Who?"),
+    ("the board", "the board, the council, the staff", "Who?"),
+    ("London", "It is one of Paris is marketing is London", ""),
+]
+"""Found by trying to be paid without knowing; the pairs that the judge is measured on stand elsewhere."""
 
 
-@given(st.text(max_size=80), st.text(max_size=80))
-def test_any_text(reference, prediction):
-    assert judged(reference, prediction) in (0.0, 1.0)
+@pytest.mark.parametrize(("reference", "prediction", "question"), HOSTILE)
+def test_tricks_are_not_paid(reference, prediction, question):
+    assert judged(reference, prediction, question=question) == 0.0
+
+
+PAIRS = read_pairs()
+
+
+@pytest.mark.parametrize("part", list(Part))
+def test_accuracy_on_the_labelled_pairs(part):
+    pairs = [pair for pair in PAIRS if pair.part is part]
+    assert len(PAIRS) >= 300
+    assert accuracy(pairs) >= 0.95, "\n".join([table(pairs), *map(str, wrong(pairs))])
+
+
+@pytest.mark.parametrize("trap", list(Trap))
+def test_no_trap_is_paid(trap):
+    pairs = [pair for pair in PAIRS if pair.trap is trap]
+    assert len(pairs) >= 40
+    assert [str(pair) for pair in wrong(pairs)] == []
+
+
+def test_labels_hold_no_contradiction():
+    assert all(not (pair.right and pair.trap) for pair in PAIRS)
+    assert len({(pair.gold, pair.said, pair.question) for pair in PAIRS}) == len(PAIRS)
+    assert 0.4 < sum(pair.right for pair in PAIRS) / len(PAIRS) < 0.6
+
+
+def test_the_cap_on_extra_words():
+    said = "According to the report, " + "it is said that " * 10 + "it is Lisbon"
+    assert judged("Lisbon", said, RuleJudge(extra_atoms=60)) == 1.0
+    assert judged("Lisbon", said) == 0.0
+
+
+@given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=80))
+@settings(deadline=None)
+def test_any_text(reference, prediction, question):
+    assert judged(reference, prediction, question=question) in (0.0, 1.0)
+    if reference.strip():
+        assert judged(reference, reference, question=question) == 1.0
+
+
+@given(st.lists(st.sampled_from(ALPHABET), max_size=40), st.lists(st.sampled_from(ALPHABET), max_size=12))
+@settings(deadline=None)
+def test_any_text_of_telling_words(said, reference):
+    said, reference = " ".join(said), " ".join(reference)
+    assert judged(reference, said) in (0.0, 1.0)
     if reference.strip():
         assert judged(reference, reference) == 1.0
+
+
+@given(
+    st.lists(st.sampled_from(CANDIDATES), min_size=2, max_size=8, unique_by=str.casefold),
+    st.sampled_from(
+        [", ", "; ", "\n", " ", " / ", " or ", " and ", " | ", ". ", "\n- ", ", or ", " & ", "? ", " is "]
+    ),
+    st.sampled_from(["", "The answer is ", "It is either ", "It is one of "]),
+    st.sampled_from([str, str.lower, str.upper]),
+    st.data(),
+)
+@settings(deadline=None)
+def test_a_list_of_candidates_never_wins(candidates, joint, opening, spell, data):
+    gold = data.draw(st.sampled_from(candidates))
+    # "paris is london" in small letters is a sentence about Paris (docs/rule_judge.md)
+    assume(joint != " is " or spell is not str.lower)
+    assert judged(gold, spell(opening + joint.join(candidates))) == 0.0
+
+
+@given(
+    st.lists(st.integers(1, 999), min_size=2, max_size=8, unique=True),
+    st.sampled_from([", ", "; ", "\n", " ", " / ", " or ", " and ", " | ", ". ", " - "]),
+    st.sampled_from(["", "The answer is ", "between "]),
+    st.sampled_from(["", "%", " kg", " years"]),
+    st.data(),
+)
+@settings(deadline=None)
+def test_a_list_of_numbers_never_wins(numbers, joint, opening, unit, data):
+    gold = data.draw(st.sampled_from(numbers))
+    assert judged(f"{gold}{unit}", opening + joint.join(f"{number}{unit}" for number in numbers)) == 0.0
+
+
+@given(st.integers(-(10**9), 10**9), st.integers(0, 3))
+@settings(deadline=None)
+def test_the_form_of_a_number_does_not_matter(number, zeros):
+    forms = [
+        f"{number}",
+        f"{number:,}",
+        f"{number:,}".replace(",", " "),
+        f"{number}." + "0" * zeros if zeros else f"{number}.",
+    ]
+    for form in forms:
+        assert judged(f"{number:,}", form) == 1.0
+        assert judged(form, f"The answer is {number}.") == 1.0
+        assert judged(form, f"{number + 1:,}") == 0.0
+
+
+@given(st.integers(1, 9999), st.sampled_from(SPELLINGS), st.data())
+@settings(deadline=None)
+def test_spellings_of_a_unit_are_the_same_both_ways(number, spellings, data):
+    one, other = data.draw(st.sampled_from(spellings)), data.draw(st.sampled_from(spellings))
+    assert judged(f"{number} {one}", f"{number} {other}") == 1.0
+    assert judged(f"{number} {other}", f"{number} {one}") == 1.0
+
+
+@given(st.integers(2, 9999), st.permutations([spellings[0] for spellings in SPELLINGS]))
+@settings(deadline=None)
+def test_another_unit_is_another_amount(number, units):
+    assert judged(f"{number} {units[0]}", f"{number} {units[1]}") == 0.0
+
+
+@given(
+    st.sampled_from(CANDIDATES),
+    st.sampled_from(["not {}", "anything but {}", "It isn't {}.", "{} is wrong", "{}? No.", "never {}"]),
+)
+@settings(deadline=None)
+def test_a_denial_never_wins(name, denial):
+    assert judged(name, denial.format(name)) == 0.0
+
+
+@pytest.mark.parametrize("piece", HOSTILE_PIECES)
+@pytest.mark.parametrize("length", [1990, 300_000])
+def test_a_long_answer_takes_bounded_time(piece, length):
+    said = piece * (length // len(piece))
+    judged("5 kg", "5000 g")
+    began = time.process_time()
+    for reference in ("Paris", "5 kg", NOT_ANSWERABLE, "yes", "one; two", "WHO", said[:1900]):
+        judged(reference, said + "x", question=said[:3000] + "?")
+    assert time.process_time() - began < 10
 
 
 def test_exact_match():

@@ -1,0 +1,222 @@
+"""What all scripted policies share: what they know, what they may do, and how they fail."""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from docagent_rl.envs.words import OBJECTS, SUBJECTS
+from docagent_rl.records.record import Record
+
+MALFORMED_SHARE = 0.06
+"""Share of turns that are spoilt, so that environments meet invalid actions too."""
+
+RIGHT_ANSWERS = 0.5
+"""Share of answers that are the reference, where that is frequent. A tiny model cannot learn the rare ones,
+and would write noise in their place."""
+
+FREQUENT_ANSWERS = 3
+"""Answers are among the so many most frequent ones, which a tiny model can learn to guess."""
+
+FAMILIAR = 3
+"""A word of so many questions, no name, is familiar: a tiny model spells it right, so searches find pages."""
+
+COMMON_WORDS = ("people", "safety", "budget", "main", "table", "figure")
+"""Words that most documents hold on some pages: a model this small misspells borrowed words, and would find
+nothing; words of every page would always find the first."""
+
+
+class Move(StrEnum):
+    """What a well-formed turn does."""
+
+    SEARCH = "search"
+    FETCH = "fetch"
+    SELECT = "select"
+    CROP = "crop"
+    READ = "read"
+    FINISH = "finish"
+    ANSWER = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionStatistics:
+    """What questions have in common.
+
+    Args:
+        words: content words that many of them hold.
+        answers: their most frequent answers, the most frequent first.
+        pages: how many of them have their evidence on a page, by its number.
+    """
+
+    words: frozenset[str]
+    answers: tuple[str, ...]
+    pages: Mapping[int, int]
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> QuestionStatistics:
+        """Count words and answers."""
+        words: Counter[str] = Counter()
+        answers: Counter[str] = Counter()
+        pages: Counter[int] = Counter()
+        for record in records:
+            words.update(set(content_words(record.question)))
+            answers[record.answers[0]] += 1
+            pages.update(page for doc_id, page in record.gold_pages if doc_id == record.doc_id)
+        frequent = tuple(answer for answer, _ in answers.most_common(FREQUENT_ANSWERS))
+        familiar = frozenset(word for word, count in words.items() if count >= FAMILIAR and word.islower())
+        return cls(familiar, frequent, pages)
+
+
+@dataclass(slots=True)
+class ScriptContext:
+    """What a script knows when it writes a turn; unlike a policy it knows the references.
+
+    Args:
+        rng: source of all its choices.
+        record: the question.
+        num_pages: pages of its document.
+        turns: turns of an episode at most.
+        statistics: what all questions have in common.
+        turn: the turn to write, from 1.
+        info: what the last turn led to (`StepResult.info`); empty before the first.
+    """
+
+    rng: random.Random
+    record: Record
+    num_pages: int
+    turns: int
+    statistics: QuestionStatistics
+    turn: int = 1
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def last(self) -> bool:
+        """No turn follows."""
+        return self.turn >= self.turns
+
+    @property
+    def effect(self) -> str:
+        """The kind of what the last turn led to; empty before the first."""
+        return str(self.info.get("effect", {}).get("kind", ""))
+
+    @property
+    def shown(self) -> list[int]:
+        """Numbers of the pages that the last turn brought up."""
+        effect = self.info.get("effect", {})
+        pages = effect.get("pages") or effect.get("hits") or ()
+        return [int(page["page"].rpartition("#")[2]) for page in pages]
+
+    @property
+    def gold(self) -> list[int]:
+        """Gold pages of the question's own document."""
+        return sorted(page for doc_id, page in self.record.gold_pages if doc_id == self.record.doc_id)
+
+    def chance(self, share: float) -> bool:
+        """True in a share of the cases."""
+        return self.rng.random() < share
+
+    @property
+    def words(self) -> list[str]:
+        """The familiar words of the question, or all of its content words when there are none."""
+        words = content_words(self.record.question)
+        return [word for word in words if word in self.statistics.words] or words
+
+    def word(self) -> str:
+        """A word of the question, or of reports in general."""
+        return self.rng.choice((self.rng.choice(self.words), self.rng.choice(OBJECTS)))
+
+    def query(self) -> list[str]:
+        """One or two words that most documents hold, and now and then a word of the question."""
+        words = self.rng.sample(COMMON_WORDS, self.rng.randint(1, 2))
+        return [*words, *self.rng.sample(self.words, int(self.chance(0.25)))]
+
+    def absent_page(self) -> int:
+        """A number behind the last page."""
+        return self.num_pages + self.rng.randint(1, 9)
+
+    def likely_pages(self, count: int) -> list[int]:
+        """Distinct pages of the document, fewer than `count` in a short one, mostly those that often hold
+        evidence: a habit that a tiny model can learn.
+        """
+        numbers = range(1, self.num_pages + 1)
+        weights = {page: 0.1 + self.statistics.pages.get(page, 0) for page in numbers}
+        drawn = sorted(numbers, key=lambda page: self.rng.random() ** (1 / weights[page]), reverse=True)
+        return sorted(drawn[:count])
+
+    def answer(self) -> str:
+        """A frequent answer, often the reference where that is one."""
+        right = [answer for answer in self.record.answers if answer in self.statistics.answers]
+        return right[0] if right and self.chance(RIGHT_ANSWERS) else self.rng.choice(self.statistics.answers)
+
+    def corners(self) -> list[int]:
+        """A box in pixels whose corners have two and three digits and end in 0.
+
+        It stays a box when its digits are sampled one by one, and a 0 is the end of a number.
+        """
+        near, far = range(10, 50, 10), (*range(110, 200, 10), 210)
+        return [*self.rng.choices(near, k=2), *self.rng.choices(far, k=2)]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A written turn.
+
+    Args:
+        text: as a policy would sample it.
+        move: what it does; `None` when it was spoilt.
+    """
+
+    text: str
+    move: Move | None
+
+
+class Script(ABC):
+    """Writes the turns of one system."""
+
+    warm_up: ClassVar[Mapping[str, Any]] = {"pool": 128}
+    """Settings of `WarmUp` that differ from its defaults."""
+
+    @abstractmethod
+    def __init__(self, config: Any) -> None:
+        """Make the script for a configuration of the system, parsed."""
+
+    @classmethod
+    def configs(cls, config: Any) -> Sequence[Any]:
+        """The configurations that one model should know where it is made for this one, which comes first."""
+        return (config,)
+
+    @abstractmethod
+    def moves(self, context: ScriptContext) -> Mapping[Move, float]:
+        """What may come now, with weights."""
+
+    @abstractmethod
+    def write(self, move: Move, context: ScriptContext) -> str:
+        """A well-formed turn that does this."""
+
+    def line(self, context: ScriptContext) -> Line:
+        """The next turn; a small share is spoilt."""
+        moves = self.moves(context)
+        move = context.rng.choices(list(moves), list(moves.values()))[0]
+        text = self.write(move, context)
+        if context.chance(MALFORMED_SHARE):
+            return Line(spoilt(text, context), None)
+        return Line(text, move)
+
+
+def spoilt(text: str, context: ScriptContext) -> str:
+    """A turn without its closing tag, or one that is plain talk."""
+    end = text.rfind("</")
+    if end > 0 and context.chance(0.6):
+        return text[:end]
+    return f"I do not know the {context.word()}."
+
+
+def content_words(question: str) -> list[str]:
+    """The question's words of four letters or more, or common words when it has none."""
+    words = [word.strip(".,;:!?\"'()[]<>{}") for word in question.split()]
+    return [word for word in words if len(word) >= 4 and word.isalpha()] or list(SUBJECTS[:8])

@@ -1,1 +1,0 @@
-"""The learning demonstration: a tiny agent that has to look at pages, before and after training."""

@@ -1,0 +1,1 @@
+"""Scripts that play the systems: right, with detours, or by chance."""

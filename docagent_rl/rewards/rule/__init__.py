@@ -1,0 +1,1 @@
+"""What the rule judge reads answers with: spelling, quantities, dates, phrases, claims."""

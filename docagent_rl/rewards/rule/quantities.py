@@ -1,0 +1,220 @@
+"""Numbers in text: digits, words, scales, units, ranges."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from docagent_rl.rewards.rule.units import Unit, UnitKind, same_amount, unit_at, unit_of
+
+_MAX_DIGITS = 40
+_CURRENCY = (
+    r"(?:(?:us|au?|ca?|hk|nz|s|r)?\$|[\u20ac\u00a3\u00a5\u20b9\u20a9\u20bd\u20ba\u20ab\u0e3f]"
+    r"|(?:usd|eur|gbp|jpy|cny|rmb|inr|chf|cad|aud|hkd|nzd|sgd|krw|sek|nok|dkk|brl|zar|mxn|rs\.?)(?![^\W\d]))"
+)
+_DIGITS = (
+    r"(?:(?P<european>[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+)"
+    r"|(?P<grouped>[0-9]{1,3}(?:,[0-9]{2,3})*,[0-9]{3}(?:\.[0-9]+)?|[0-9]{1,3}(?:[' ][0-9]{3})+(?:\.[0-9]+)?)"
+    r"|(?P<comma>[0-9]+,[0-9]{1,2})"
+    r"|(?P<plain>[0-9]+(?:\.[0-9]+)?|\.[0-9]+))(?![0-9]|[.,][0-9])"
+)
+_NUMBER = re.compile(
+    rf"(?P<sign>[-+](?=[0-9.]|{_CURRENCY}))?(?P<currency>{_CURRENCY} ?)?(?P<inner>[-+](?=[0-9.]))?{_DIGITS}"
+    r"(?P<power> ?[x\u00d7*] ?10\^?(?P<exponent>-?[0-9]{1,2})(?![0-9])|e(?P<e>[+-]?[0-9]{1,2})(?![\w.]))?",
+    re.IGNORECASE,
+)
+_FRACTION = re.compile(
+    r"(?:(?P<whole>[0-9]{1,4}) )?(?P<top>[0-9]{1,4})/(?P<bottom>[1-9][0-9]{0,3})(?![\w/]|[.,][0-9])"
+)
+_LOSS = re.compile(rf"\((?P<inner>{_CURRENCY} ?[0-9][0-9.,]*)\)", re.IGNORECASE)
+
+_ONES = (
+    "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen"
+    "|seventeen|eighteen|nineteen"
+)
+_TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
+_POWERS = "hundred|thousand|million|billion|trillion"
+_CARDINAL = rf"(?:{_ONES}|{_TENS}|{_POWERS})(?!\w)"
+_WORDS = re.compile(
+    rf"(?:a (?={_POWERS}))?{_CARDINAL}(?:(?:[- ]| and ){_CARDINAL}){{0,20}}",
+    re.IGNORECASE,
+)
+_ORDINALS = (
+    "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|thirteenth|fourteenth"
+    "|fifteenth|sixteenth|seventeenth|eighteenth|nineteenth|twentieth|thirtieth|fortieth|fiftieth"
+)
+_ORDINAL = re.compile(
+    rf"(?P<digits>[0-9]{{1,4}})(?:st|nd|rd|th)(?!\w)|(?P<words>(?:(?:{_TENS})-)?(?:{_ORDINALS}))(?!\w)",
+    re.IGNORECASE,
+)
+_SHARES = {
+    "half": Decimal("0.5"), "a half": Decimal("0.5"), "one half": Decimal("0.5"),
+    "a quarter": Decimal("0.25"),
+    "one quarter": Decimal("0.25"), "three quarters": Decimal("0.75"),
+    "a dozen": Decimal(12), "one dozen": Decimal(12),
+}  # fmt: skip
+_NAMED = re.compile(
+    rf"(?:{'|'.join(sorted(_SHARES, key=len, reverse=True))})(?= of\b| *[^\w\s]| *\Z)", re.IGNORECASE
+)
+_DOZEN = re.compile(r"(?:a|one) dozen(?!\w)", re.IGNORECASE)
+_DOZENS = re.compile(r" dozen(?!\w)", re.IGNORECASE)
+_SCALES = {
+    "hundred": 2, "thousand": 3, "k": 3, "lakh": 5, "million": 6, "mn": 6, "mio": 6, "mm": 6, "m": 6,
+    "crore": 7, "billion": 9, "bn": 9, "b": 9, "trillion": 12, "tn": 12, "t": 12,
+}  # fmt: skip
+_SCALE = re.compile(
+    r"(?P<gap>[ -]?)(?P<word>hundred|thousand|lakh|million|mn|mio|crore|billion|bn|trillion|tn|mm|[kmbt])s?"
+    r"(?![\w/^])",
+    re.IGNORECASE,
+)
+_TO = re.compile(r" ?- ?| (?:to|until|till|through|and) ", re.IGNORECASE)
+_FROM = re.compile(r"(?P<opening>from|between) (?:the )?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """An amount, or a range of amounts.
+
+    Args:
+        value: the amount, scaled: 3.5 million is 3500000.
+        unit: what of; `None` for a mere number.
+        high: the upper end of a range.
+        digits: as printed, which tells section 3.2 from section 3.20.
+    """
+
+    value: Decimal
+    unit: Unit | None = None
+    high: Decimal | None = None
+    digits: str = ""
+
+    @property
+    def is_year(self) -> bool:
+        """Whether it may be a year."""
+        return self.unit is None and self.high is None and len(self.digits) == 4 and 1000 <= self.value < 2200
+
+    def equals(self, other: Quantity) -> bool:
+        """Whether two amounts, both with a unit or both without, are the same."""
+        if (self.high is None) != (other.high is None) or (self.unit is None) != (other.unit is None):
+            return False
+        if self.unit is None or other.unit is None:
+            return self.value == other.value and self.high == other.high
+        if not same_amount(self.value, self.unit, other.value, other.unit):
+            return False
+        return self.high is None or same_amount(self.high, self.unit, other.high or Decimal(0), other.unit)
+
+
+def quantity_at(text: str, at: int) -> tuple[Quantity, int] | None:
+    """The amount or range that begins at a place, and where it ends."""
+    opening = _FROM.match(text, at)
+    if opening:
+        lone = _amount_at(text, opening.end())
+        ranged = lone and _range(lone, text, spoken=True)
+        return ranged if ranged and ranged[0].high is not None else None
+    amount = _amount_at(text, at)
+    return _range(amount, text, spoken=False) if amount else None
+
+
+def ordinal_at(text: str, at: int) -> tuple[int, int] | None:
+    """The ordinal that begins at a place, and where it ends."""
+    found = _ORDINAL.match(text, at)
+    if not found:
+        return None
+    if found["digits"]:
+        return int(found["digits"]), found.end()
+    from number_parser import parse_ordinal
+
+    number = parse_ordinal(found["words"].casefold(), language="en")
+    return None if number is None else (number, found.end())
+
+
+def _range(low: tuple[Quantity, int], text: str, *, spoken: bool) -> tuple[Quantity, int]:
+    """Extend an amount to a range when another follows; "and" only joins what "between" opened."""
+    quantity, end = low
+    joint = _TO.match(text, end)
+    if not joint or (joint[0].strip().lower() == "and" and not spoken) or quantity.high is not None:
+        return low
+    upper = _amount_at(text, joint.end())
+    if not upper or text[joint.end()] in "+-":
+        return low
+    high, high_end = upper
+    units = {quantity.unit, high.unit} - {None}
+    if len(units) > 1 or (quantity.unit and not high.unit):
+        return low
+    return replace(quantity, unit=next(iter(units), None), high=high.value, digits=""), high_end
+
+
+def _amount_at(text: str, at: int) -> tuple[Quantity, int] | None:
+    if loss := _LOSS.match(text, at):
+        inner = _amount_at(loss["inner"], 0)
+        return (replace(inner[0], value=-inner[0].value), loss.end()) if inner else None
+    if fraction := _FRACTION.match(text, at):
+        value = Decimal(fraction["top"]) / Decimal(fraction["bottom"]) + Decimal(fraction["whole"] or 0)
+        return _with_unit(Quantity(value, digits=fraction[0]), text, fraction.end())
+    if found := _NUMBER.match(text, at):
+        return _written(found, text)
+    return _worded(text, at)
+
+
+def _written(found: re.Match[str], text: str) -> tuple[Quantity, int] | None:
+    digits = _canonical(found)
+    if len(digits) > _MAX_DIGITS:
+        return None
+    value = Decimal(digits)
+    exponent = found["exponent"] or found["e"]
+    if exponent:
+        value = value.scaleb(int(exponent))
+    if "-" in ((found["sign"] or "") + (found["inner"] or "")):
+        value = -value
+    unit = unit_of(found["currency"].strip()) if found["currency"] else None
+    return _with_unit(Quantity(value, unit, digits=digits), text, found.end())
+
+
+def _canonical(found: re.Match[str]) -> str:
+    if found["european"]:
+        return found["european"].replace(".", "").replace(",", ".")
+    if found["grouped"]:
+        return re.sub("[,' ]", "", found["grouped"])
+    return (found["comma"] or found["plain"]).replace(",", ".")
+
+
+def _worded(text: str, at: int) -> tuple[Quantity, int] | None:
+    if named := _NAMED.match(text, at) or _DOZEN.match(text, at):
+        return Quantity(_SHARES[named[0].casefold()]), named.end()
+    found = _WORDS.match(text, at)
+    if not found:
+        return None
+    from number_parser import parse_number
+
+    words = found[0].casefold().removeprefix("a ")
+    number = parse_number(words, language="en")
+    if number is None:
+        return None
+    return _with_unit(Quantity(Decimal(number), digits=str(number)), text, found.end())
+
+
+def _with_unit(quantity: Quantity, text: str, end: int) -> tuple[Quantity, int]:
+    quantity, end = _scaled(quantity, text, end)
+    found = unit_at(text, end)
+    if not found:
+        return quantity, end
+    unit, after, factor = found
+    if quantity.unit is not None and (unit.kind is not UnitKind.MONEY or unit != quantity.unit):
+        # what follows $5 is no unit of it, unless it says the currency again
+        return quantity, end
+    return replace(quantity, unit=unit, value=quantity.value * factor), after
+
+
+def _scaled(quantity: Quantity, text: str, end: int) -> tuple[Quantity, int]:
+    """Read million and its like; single letters only where they cannot be metres, tonnes or bytes."""
+    if dozen := _DOZENS.match(text, end):
+        return replace(quantity, value=quantity.value * 12, digits=""), dozen.end()
+    found = _SCALE.match(text, end)
+    if not found:
+        return quantity, end
+    word, money = found["word"], quantity.unit is not None
+    if len(word) == 1 or word.lower() == "mm":
+        glued = not found["gap"]
+        if not money and not (glued and word in "kKMB"):
+            return quantity, end
+    return replace(quantity, value=quantity.value.scaleb(_SCALES[word.lower()]), digits=""), found.end()

@@ -1,0 +1,102 @@
+"""What a question says about its answer."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+
+from docagent_rl.rewards.rule.atoms import Atom, AtomKind, read
+from docagent_rl.rewards.rule.phrases import (
+    ARTICLES,
+    FUNCTION,
+    NEGATORS,
+    NUMBER_QUESTIONS,
+    PERCENT_WORDS,
+    PREPOSITIONS,
+)
+from docagent_rl.rewards.rule.spelling import fold
+from docagent_rl.rewards.rule.units import PERCENT, Unit, unit_of
+
+_MAX_CHARS = 2000
+_ASKED = re.compile(r"\b(?:which|what) (\w+)(?: (\w+))?", re.IGNORECASE)
+_POLAR = re.compile(
+    r"\s*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|must)\b", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a question says about its answer.
+
+    Args:
+        stems: of its words; answers may repeat them.
+        nouns: of its words in lower case; answers may leave them out.
+        names: of its words that begin with a capital.
+        asked: words right behind "which" and "what".
+        values: numbers in it.
+        units: units that it names.
+        is_choice: whether it offers alternatives.
+        is_polar: whether it is answered by yes or no.
+        negators: words in it that negate.
+        counts: whether it asks how many.
+    """
+
+    stems: frozenset[str] = frozenset()
+    nouns: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    asked: frozenset[str] = frozenset()
+    values: frozenset[Decimal] = frozenset()
+    units: frozenset[Unit] = frozenset()
+    is_choice: bool = False
+    is_polar: bool = False
+    negators: frozenset[str] = frozenset()
+    counts: bool = False
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a question at all."""
+        return bool(self.stems)
+
+    def repeats(self, atom: Atom) -> bool:
+        """Whether an atom only says what the question said."""
+        if atom.quantity:
+            return atom.quantity.value in self.values
+        if atom.kind is AtomKind.ORDINAL or atom.kind is not AtomKind.WORD:
+            return atom.text in self.stems
+        return atom.text in self.stems and not (self.is_choice and atom.text in self.names)
+
+
+@functools.lru_cache(maxsize=256)
+def read_question(text: str) -> Question:
+    """Read a question; one without words says nothing."""
+    folded = fold(text[:_MAX_CHARS])
+    atoms = read(folded)
+    words = [atom for atom in atoms if atom.kind is AtomKind.WORD]
+    stems = frozenset(atom.text for atom in atoms if atom.kind is not AtomKind.MARK) - ARTICLES
+    if not words:
+        return Question()
+    common = {atom.text for atom in words if not atom.is_capital}
+    quantities = [atom.quantity for atom in atoms if atom.quantity]
+    units = {unit for atom in words if len(atom.raw) > 1 and (unit := unit_of(atom.raw))}
+    units |= {quantity.unit for quantity in quantities if quantity.unit}
+    if PERCENT_WORDS & stems or "%" in folded:
+        units.add(PERCENT)
+    low = folded.casefold()
+    return Question(
+        stems=stems,
+        nouns=frozenset(common) - FUNCTION - PREPOSITIONS - ARTICLES,
+        names=frozenset(atom.text for atom in words if atom.is_capital),
+        asked=frozenset(
+            word.text
+            for found in _ASKED.finditer(folded)
+            for word in read(" ".join(filter(None, found.groups())))
+        ),
+        values=frozenset(quantity.value for quantity in quantities),
+        units=frozenset(units),
+        is_choice="or" in stems,
+        is_polar=bool(_POLAR.match(low)),
+        negators=NEGATORS & stems,
+        counts=any(phrase in low for phrase in NUMBER_QUESTIONS[:1]),
+    )

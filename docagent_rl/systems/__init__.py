@@ -1,0 +1,45 @@
+"""The systems that can be trained, by name; each has a folder of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from docagent_rl.envs.system import System
+from docagent_rl.errors import UserError
+from docagent_rl.user_code import import_module
+
+SYSTEMS: Mapping[str, str] = {
+    name: f"{__name__}.{name}.system:SYSTEM"
+    for name in ("alden", "doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl")
+}
+"""The published systems; each is imported when asked for."""
+
+
+def get_system(name: str) -> System:
+    """A system by name, or by `package.module:ATTRIBUTE` for one of your own (a `System` instance).
+
+    Raises:
+        UserError: there is no such system.
+    """
+    if ":" in name:
+        return _imported(name)
+    try:
+        path = SYSTEMS[name]
+    except KeyError:
+        raise UserError(
+            f"there is no system {name!r}; known are {', '.join(sorted(SYSTEMS))}, "
+            "or name your own as package.module:ATTRIBUTE"
+        ) from None
+    return _imported(path)
+
+
+def _imported(path: str) -> System:
+    module, _, attribute = path.partition(":")
+    try:
+        system = getattr(import_module(module, f"system {path!r}"), attribute)
+    except AttributeError as error:
+        raise UserError(f"system {path!r} cannot be imported: {error}") from error
+    if not isinstance(system, System):
+        expected = f"{System.__module__}.{System.__qualname__}"
+        raise UserError(f"system {path!r} is a {type(system).__name__}, expected {expected}")
+    return system

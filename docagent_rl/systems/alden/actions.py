@@ -1,0 +1,235 @@
+"""The actions of ALDEN (arXiv 2510.25668): search, fetch a page by its number, answer."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+
+from docagent_rl.actions.arguments import bad_argument, read_search
+from docagent_rl.actions.base import (
+    Action,
+    Answer,
+    Fetch,
+    Invalid,
+    InvalidReason,
+    ParsedTurn,
+    Span,
+    StopCause,
+)
+from docagent_rl.actions.tags import TagScanner
+from docagent_rl.systems.alden.boxed import last_boxed
+
+NO_SUCH_PAGE = 10**9
+"""What a page number of ten or more digits is read as: no document is that long."""
+
+_FETCH = re.compile(r"(?:(image|text)\s*,\s*)?([1-9][0-9]*)(-(?:th|st|nd|rd))?")
+
+
+class Modality(StrEnum):
+    """What the agent is shown."""
+
+    VISUAL = "visual"
+    """Page images."""
+    HYBRID = "hybrid"
+    """Page images, and their text from an index of its own."""
+
+
+class PageForm(StrEnum):
+    """How a page is shown."""
+
+    IMAGE = "image"
+    TEXT = "text"
+
+
+class FetchSyntax(StrEnum):
+    """How a page number is written."""
+
+    PLAIN = "plain"
+    """`<fetch>5</fetch>`."""
+    ORDINAL = "ordinal"
+    """`<fetch>5-th</fetch>`, the released visual syntax; `-st`, `-nd` and `-rd` are as good."""
+
+
+class FormFault(Enum):
+    """What is wrong with a turn whose action is executed all the same."""
+
+    FRAME = "frame"
+    """The turn is not one thought followed by one action and nothing else."""
+    ARGUMENT = "argument"
+    """The fetch names no page; executing it shows a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class AldenTurn(ParsedTurn):
+    """A parsed turn.
+
+    Args:
+        fault: why the turn is invalid although it can be executed; `None` for a valid turn, and for an action
+            that is itself `Invalid`.
+        form: what a fetch asks for.
+    """
+
+    fault: FormFault | None = None
+    form: PageForm = PageForm.IMAGE
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """An opening tag and the one that closes it."""
+
+    tag: str
+    outer: Span
+    inner: Span
+
+
+class AldenGrammar:
+    r"""`<think>…</think>`, then one action, and nothing else.
+
+    The actions are `<search>query</search>`, `<fetch>N</fetch>` (with two modalities
+    `<fetch>image, N</fetch>` or `<fetch>text, N</fetch>`) and `<answer>… \boxed{x} …</answer>`, whose answer
+    is `x`.
+
+    A turn of another shape is invalid. What it holds is still executed when it can be: the last search, or
+    without one the last fetch, whose tags hold no other tag; an answer beside it is ignored, an answer alone
+    is `Invalid`. A fetch without a readable page number is executed too, as a `Fetch` without pages. A turn
+    that was cut off or ended at a control token is `Invalid` whatever it holds.
+
+    Args:
+        modality: whether a fetch has to name a modality.
+        fetch_syntax: how page numbers are written.
+        fetch: whether there is a fetch at all; `False` is the ablation without it.
+        lenient: accept any turn that begins with a thought and ends with its action, as the released regular
+            expressions do, also with two actions or with tags inside the thought.
+    """
+
+    def __init__(
+        self,
+        *,
+        modality: Modality = Modality.VISUAL,
+        fetch_syntax: FetchSyntax = FetchSyntax.PLAIN,
+        fetch: bool = True,
+        lenient: bool = False,
+    ) -> None:
+        self._modality = modality
+        self._syntax = fetch_syntax
+        self._lenient = lenient
+        self._tags = ("search", "fetch", "answer") if fetch else ("search", "answer")
+        self._mark = re.compile(f"<(/?)({'|'.join(('think', *self._tags))})>")
+        self._scanner = TagScanner(self._tags)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The names of the action tags."""
+        return self._tags
+
+    def parse(self, text: str, stop: StopCause = StopCause.END_OF_TURN) -> AldenTurn:
+        """Parse one assistant turn (see `Grammar`)."""
+        scan = self._scanner.scan(text)
+        if stop is not StopCause.END_OF_TURN:
+            return AldenTurn(_stopped(stop), thoughts=scan.hidden)
+        marks = list(self._mark.finditer(text))
+        pairs = _pairs(marks, across=self._lenient)
+        chosen = self._chosen(text, pairs)
+        if chosen is None:
+            return AldenTurn(_missing(marks), thoughts=scan.hidden)
+        # whatever lies in a thought is blank in the scanner's eyes
+        others = (pair for pair in pairs if pair is not chosen and scan.visible[pair.outer[0]] == "<")
+        surplus = tuple(self._read(text, pair)[0] for pair in others)
+        action, form = self._read(text, chosen)
+        fault = _fault(action, framed=self._framed(text, marks, chosen))
+        if isinstance(action, Answer) and fault:
+            detail = "the turn is not one thought followed by one answer"
+            action, fault = bad_argument(detail, chosen.outer, chosen.inner), None
+        return AldenTurn(action, surplus, scan.hidden, fault=fault, form=form)
+
+    def _chosen(self, text: str, pairs: list[_Pair]) -> _Pair | None:
+        """The pair that is executed: a search before a fetch before an answer, the last of its kind."""
+        for tag in self._tags:
+            of_kind = [pair for pair in pairs if pair.tag == tag]
+            if of_kind and (tag != "search" or text[slice(*of_kind[-1].inner)].strip()):
+                return of_kind[-1]
+        # a blank query is chosen when there is nothing better, so that the turn can be told what is wrong
+        return next((pair for pair in reversed(pairs) if pair.tag == "search"), None)
+
+    def _framed(self, text: str, marks: list[re.Match[str]], chosen: _Pair) -> bool:
+        ends = text.rstrip().endswith(f"</{chosen.tag}>") and text.lstrip().startswith("<think>")
+        if not ends:
+            return False
+        if self._lenient:
+            return any(
+                first[0] == "</think>"
+                and second[0] == f"<{chosen.tag}>"
+                and _blank_between(text, first, second)
+                for first, second in itertools.pairwise(marks)
+            )
+        shape = ["<think>", "</think>", f"<{chosen.tag}>", f"</{chosen.tag}>"]
+        return [mark[0] for mark in marks] == shape and _blank_between(text, marks[1], marks[2])
+
+    def _read(self, text: str, pair: _Pair) -> tuple[Action, PageForm]:
+        content = text[slice(*pair.inner)].strip()
+        if pair.tag == "fetch":
+            return self._read_fetch(content, pair)
+        if pair.tag == "search":
+            return read_search(content, pair.outer, pair.inner), PageForm.IMAGE
+        return _read_answer(text, pair), PageForm.IMAGE
+
+    def _read_fetch(self, content: str, pair: _Pair) -> tuple[Fetch, PageForm]:
+        match = _FETCH.fullmatch(content)
+        hybrid, ordinal = self._modality is Modality.HYBRID, self._syntax is FetchSyntax.ORDINAL
+        if match is None or bool(match[1]) is not hybrid or bool(match[3]) is not ordinal:
+            return Fetch(pair.outer, pair.inner, ()), PageForm.IMAGE
+        page = int(match[2]) if len(match[2]) < 10 else NO_SUCH_PAGE
+        return Fetch(pair.outer, pair.inner, (page,)), PageForm(match[1] or PageForm.IMAGE)
+
+
+def _read_answer(text: str, pair: _Pair) -> Answer | Invalid:
+    start, end = pair.inner
+    box = last_boxed(text[start:end])
+    if box is None:
+        return bad_argument("the answer holds no closed box", pair.outer, pair.inner)
+    return Answer(pair.outer, pair.inner, text[start + box[0] : start + box[1]])
+
+
+def _pairs(marks: list[re.Match[str]], *, across: bool) -> list[_Pair]:
+    """The action tags that are closed by the very next tag; with `across`, by the next of their name."""
+    pairs: list[_Pair] = []
+    opened: dict[str, re.Match[str]] = {}
+    for mark in marks:
+        slash, tag = mark.groups()
+        if not across and (not slash or tag not in opened):
+            opened.clear()
+        if not slash:
+            opened[tag] = mark
+        elif tag != "think" and (first := opened.pop(tag, None)) is not None:
+            pairs.append(_Pair(tag, (first.start(), mark.end()), (first.end(), mark.start())))
+    return pairs
+
+
+def _blank_between(text: str, first: re.Match[str], second: re.Match[str]) -> bool:
+    return not text[first.end() : second.start()].strip()
+
+
+def _stopped(stop: StopCause) -> Invalid:
+    if stop is StopCause.TRUNCATED:
+        return Invalid(None, None, InvalidReason.TRUNCATED, "the turn was cut off")
+    return Invalid(None, None, InvalidReason.CONTROL_TOKEN, "the turn holds a control token")
+
+
+def _missing(marks: list[re.Match[str]]) -> Invalid:
+    opened = {mark[2] for mark in marks if not mark[1]} - {"think"}
+    if not opened:
+        return Invalid(None, None, InvalidReason.NO_ACTION, "the turn holds no action")
+    closed = {mark[2] for mark in marks if mark[1]}
+    if opened & closed:
+        return Invalid(None, None, InvalidReason.NESTED, "the action holds another tag")
+    return Invalid(None, None, InvalidReason.UNCLOSED, "an action tag was opened and not closed")
+
+
+def _fault(action: Action, *, framed: bool) -> FormFault | None:
+    if isinstance(action, Invalid):
+        return None
+    if isinstance(action, Fetch) and not action.pages:
+        return FormFault.ARGUMENT
+    return None if framed else FormFault.FRAME

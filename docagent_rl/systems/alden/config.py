@@ -1,0 +1,251 @@
+"""Configuration of ALDEN: what the paper says, what the released code does, and what may be changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from docagent_rl.documents.display import DisplayRule
+from docagent_rl.section import Section, VariantSection
+from docagent_rl.systems.alden.actions import FetchSyntax, Modality
+from docagent_rl.systems.alden.answer_reward import AnswerMetric, AnswerRule, ListScoring
+from docagent_rl.systems.alden.queries import Overlap
+from docagent_rl.systems.alden.rewards import TERMS, AldenReward, DroppedCall, FetchCredit, SearchCredit
+
+
+class Variant(StrEnum):
+    """Which ALDEN."""
+
+    PAPER = "paper"
+    """As published, arXiv 2510.25668."""
+    RELEASED = "released"
+    """As the released code was meant to work."""
+
+
+class RepeatPage(StrEnum):
+    """What a page leads to that was shown before, in the same form."""
+
+    RESEND = "resend"
+    """It is shown again in full."""
+    REMINDER = "reminder"
+    """One line says so."""
+
+
+class OnFull(StrEnum):
+    """What an image leads to for which there is no room."""
+
+    NOTICE = "notice"
+    """One line says so, and the agent goes on."""
+    END = "end"
+    """The episode ends."""
+
+
+VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
+    Variant.PAPER: {
+        "fetch_syntax": FetchSyntax.PLAIN,
+        "display": {"min_pixels": 261_070, "max_pixels": 2_508_800, "snap": True},
+        "search": {"top_k": 1, "pages_per_search": 1},
+        "image_budget": {"on_full": OnFull.NOTICE},
+        "cut_fetched_text": True,
+        "remember_malformed": True,
+        "answer_metric": AnswerMetric.CHAR_F1,
+        "numeric_metric": AnswerMetric.CHAR_F1,
+        "polar_exact": False,
+        "reward": {
+            "search": SearchCredit.PRECISION,
+            "fetch": FetchCredit.PROXIMITY,
+            "eta_fetch": 0.5,
+            "wrong_refusal": 0.0,
+            "missed_refusal": 0.0,
+            "unanswerable": True,
+            "dropped_call": DroppedCall.FAILED,
+        },
+        "query_repetition": {"enabled": True, "eta": 1.0, "overlap": Overlap.JACCARD},
+    },
+    Variant.RELEASED: {
+        "fetch_syntax": FetchSyntax.ORDINAL,
+        "display": {"min_pixels": 261_070, "max_pixels": 862_400, "snap": False},
+        "search": {"top_k": 5, "pages_per_search": 3},
+        "image_budget": {"on_full": OnFull.END},
+        "cut_fetched_text": False,
+        "remember_malformed": False,
+        "answer_metric": AnswerMetric.WORD_F1,
+        "numeric_metric": AnswerMetric.WORD_F1,
+        "polar_exact": True,
+        "reward": {
+            "search": SearchCredit.NEW_GOLD,
+            "fetch": FetchCredit.GOLD_OR_NEAR,
+            "eta_fetch": 1.0,
+            "wrong_refusal": 5.0,
+            "missed_refusal": 2.0,
+            "unanswerable": False,
+            "dropped_call": DroppedCall.FORMAT,
+        },
+        "query_repetition": {"enabled": False, "eta": 0.3, "overlap": Overlap.CONTAINMENT},
+    },
+}
+"""What a key is when a configuration leaves it out or gives `null`."""
+
+
+class TextRanking(StrEnum):
+    """Which ranking fills the list of page texts, with two modalities."""
+
+    OWN = "own"
+    """That of `docagent.text_retriever`, as in the paper."""
+    SHARED = "shared"
+    """That of `docagent.retriever`: what it finds is shown as an image and once more as text."""
+
+
+class SearchConfig(Section):
+    """How pages are found, always in the question's own document."""
+
+    top_k: int = Field(ge=1)
+    """Pages a retriever ranks for a query."""
+    pages_per_search: int = Field(ge=1)
+    """Pages a search shows at most, of each form (K)."""
+    text_ranking: TextRanking = TextRanking.OWN
+    """Of the hybrid: where its texts come from."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.pages_per_search > self.top_k:
+            raise ValueError(f"pages_per_search is {self.pages_per_search}, more than top_k={self.top_k}")
+        return self
+
+
+class ImageBudget(Section):
+    """How much an episode may show."""
+
+    images: int = Field(15, ge=0)
+    """Images at most."""
+    image_tokens: int | None = Field(None, ge=0)
+    """Visual tokens at most; `null` for as many as `images` may have. Text counts for the rollout only."""
+    on_full: OnFull
+
+
+class RewardConfig(Section):
+    """Turn rewards (see `AldenReward`). A failed fetch costs 0.5 as released; the paper is silent."""
+
+    alpha: float = Field(5.0, ge=0, allow_inf_nan=False)
+    search: SearchCredit
+    fetch: FetchCredit
+    eta_fetch: float = Field(ge=0, allow_inf_nan=False)
+    """Penalty of a fetch that repeats a page, in the form it was shown in."""
+    failed_fetch: float = Field(0.5, ge=0, allow_inf_nan=False)
+    wrong_refusal: float = Field(ge=0, allow_inf_nan=False)
+    """Penalty of refusing a question that has an answer; 0 leaves it to the answer score."""
+    missed_refusal: float = Field(ge=0, allow_inf_nan=False)
+    """Penalty of answering a question that has none; 0 leaves it to the answer score."""
+    unanswerable: bool
+    """Reward and charge calls for questions without an answer; their set of gold pages is empty."""
+    calls: bool = True
+    """Reward and charge calls at all; without it, format and answer remain (outcome reward only)."""
+    dropped_call: DroppedCall
+    """The reward of a call whose pages did not fit, so that it ended the episode."""
+
+    def rule(self) -> AldenReward:
+        """The reward function."""
+        return AldenReward(**self.model_dump(exclude={"dropped_call"}))
+
+
+class QueryRepetitionConfig(Section):
+    """The penalty on words of a query that repeat earlier queries (Eq. 4 and 5)."""
+
+    enabled: bool
+    """Whether they are charged at all."""
+    eta: float = Field(ge=0, allow_inf_nan=False)
+    """Penalty of a whole query that was asked before."""
+    overlap: Overlap
+    n: int = Field(3, ge=1)
+    """Words of the longest n-grams compared. The paper gives no number."""
+
+
+class AldenConfig(VariantSection):
+    """Configuration of `AldenEnv`. Keys that are left out or `null` take the value of the variant."""
+
+    variants = VARIANT_DEFAULTS
+    variant: Variant = Variant.PAPER
+    modality: Modality = Modality.VISUAL
+    max_turns: int = Field(6, ge=1)
+    """Assistant turns, of which the last can only be an answer (T)."""
+    fetch: bool = True
+    """Whether there is a fetch; `false` is the ablation without it, in grammar and prompt."""
+    fetch_syntax: FetchSyntax
+    released_lenient_regex: bool = False
+    """Take any turn for valid that begins with a thought and ends with its action."""
+    fetch_label: bool = False
+    """Write the page number before a fetched page as well."""
+    repeat_page: RepeatPage = RepeatPage.RESEND
+    final_turn_notice: bool = False
+    """Ask for the answer in the observation before the last turn."""
+    ocr_tokens: int = Field(1024, ge=1)
+    """Tokens of a page's text at most, as `page_text.cut_text` counts them."""
+    cut_fetched_text: bool
+    """Whether `ocr_tokens` holds for fetched pages too."""
+    display: DisplayRule
+    search: SearchConfig
+    image_budget: ImageBudget
+    remember_malformed: bool
+    """Whether what a malformed turn was shown counts as seen for later rewards."""
+    answer_metric: AnswerMetric
+    numeric_metric: AnswerMetric
+    """For references that hold a digit. `char_f1`, which the paper has throughout, takes `42` for `24`."""
+    polar_exact: bool
+    """Yes, no and noanswer have to match exactly."""
+    list_scoring: ListScoring = ListScoring.JOINED
+    reward: RewardConfig
+    query_repetition: QueryRepetitionConfig
+    allow_empty_gold: bool = False
+    """Play answerable questions without gold pages, whose calls then earn nothing. Unanswerable questions
+    have none and are always played."""
+
+    @property
+    def two_rankings(self) -> bool:
+        """Images and texts are ranked by two retrievers."""
+        return self.hybrid and self.search.text_ranking is TextRanking.OWN
+
+    @property
+    def hybrid(self) -> bool:
+        """Whether there is text beside the images."""
+        return self.modality is Modality.HYBRID
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The reward terms that this configuration has; one that could only be 0 is none."""
+        absent = {
+            "fetch": not self.fetch,
+            "fetch_repetition": not self.fetch,
+            "fetch_failed": not self.fetch,
+            "wrong_refusal": not self.reward.wrong_refusal,
+            "missed_refusal": not self.reward.missed_refusal,
+            "query_repetition": not self.query_repetition.enabled,
+        }
+        return tuple(name for name in TERMS if not absent.get(name, False))
+
+    @property
+    def prompt(self) -> str:
+        """The package's prompt for the modality."""
+        return f"alden_{self.modality.value}"
+
+    @property
+    def assistant_turns(self) -> int:
+        """Assistant turns of an episode at most."""
+        return self.max_turns
+
+    @property
+    def max_images(self) -> int:
+        """Images of an episode at most: the last turn leads to none."""
+        return min(self.image_budget.images, (self.max_turns - 1) * self.search.pages_per_search)
+
+    @property
+    def max_image_tokens(self) -> int:
+        """Visual tokens of an episode at most."""
+        most = self.max_images * self.display.max_tokens()
+        return most if self.image_budget.image_tokens is None else min(most, self.image_budget.image_tokens)
+
+    def answer_rule(self) -> AnswerRule:
+        """How answers are scored."""
+        return AnswerRule(self.answer_metric, self.numeric_metric, self.list_scoring, self.polar_exact)

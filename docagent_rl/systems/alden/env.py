@@ -1,0 +1,314 @@
+"""The environment of ALDEN (arXiv 2510.25668): search a long document, fetch pages by number, answer."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from docagent_rl.actions.base import Answer, Fetch, Invalid, Search
+from docagent_rl.envs.base import (
+    AssistantTurn,
+    DocEnv,
+    EndReason,
+    Message,
+    Observation,
+    RewardTerms,
+    Role,
+    StepResult,
+    TextPart,
+    TokenTerm,
+    UnknownActionError,
+)
+from docagent_rl.envs.services import EnvServices
+from docagent_rl.prompts import PromptSpec, PromptTemplate, load_prompt
+from docagent_rl.records.record import Record
+from docagent_rl.systems.alden.actions import AldenGrammar, FetchSyntax
+from docagent_rl.systems.alden.answer_reward import REFUSAL, AnswerMetric, AnswerRule, is_numeric, is_refusal
+from docagent_rl.systems.alden.config import AldenConfig, OnFull
+from docagent_rl.systems.alden.episode import AldenEpisode, AldenLoggedTurn, is_repeat, open_episode
+from docagent_rl.systems.alden.queries import Query, read_query, repetition
+from docagent_rl.systems.alden.result import Line, Result, ResultBuilder, parts
+from docagent_rl.systems.alden.rewards import DroppedCall
+
+logger = logging.getLogger(__name__)
+
+ALDEN_PROMPT = PromptSpec(
+    required=frozenset(
+        {"system", "user", "page_label", "image_list", "text_list", "reminder", "final_turn"}
+        | {"no_page", "no_text", "no_room", "no_such_page", "malformed_fetch"}
+    ),
+    variables=frozenset(
+        {"question", "num_pages", "turns", "fetch", "ordinal", "pages_per_search", "refusal", "page"}
+    ),
+    shown=frozenset({"question"}),
+)
+_MALFORMED = {"format": -1.0}
+
+
+class AldenEnv(DocEnv[AldenEpisode]):
+    """One episode of ALDEN, in one document that the agent never sees as a whole.
+
+    A turn is one thought and one action. A search shows the best pages with their numbers, with two
+    modalities the best images and then the best texts; a fetch shows one page; both come as a user message
+    inside `<result>`. An answer ends the episode, and so does a turn in which nothing can be executed. Every
+    turn is rewarded when it is made; its terms are `AldenConfig.terms`, and repeated words of a query are
+    charged on their own characters besides.
+
+    Args:
+        config: what to play.
+        services: documents and retrievers; the judge is not asked.
+        prompt: parts as in `ALDEN_PROMPT`; by default the package's for the modality.
+        validate: play for validation, which also plays questions without gold pages.
+
+    Raises:
+        UserError: images and texts are to be ranked apart, and there is one retriever.
+    """
+
+    def __init__(
+        self,
+        config: AldenConfig,
+        services: EnvServices,
+        prompt: PromptTemplate | None = None,
+        *,
+        validate: bool = False,
+    ) -> None:
+        self._config = config
+        # a benchmark may name no evidence; its answers are judged all the same
+        self._without_gold = config.allow_empty_gold or validate
+        self._store = services.store
+        self._prompt = prompt or load_prompt(config.prompt, ALDEN_PROMPT)
+        self._grammar = make_grammar(config)
+        if config.two_rankings:
+            services.second()  # better here than at the first search
+        self._builder = ResultBuilder(config, services, self._text)
+        self._reward = config.reward.rule()
+        self._answer_rule = config.answer_rule()
+
+    def open_episode(self, sample: Record) -> AldenEpisode:
+        """The state before the first turn (see `DocEnv.open_episode`)."""
+        return open_episode(sample, self._store, allow_empty_gold=self._without_gold)
+
+    def show_prompt(self, episode: AldenEpisode) -> Observation:
+        """The prompt, without a page (see `DocEnv.show_prompt`)."""
+        roles = (Role.SYSTEM, Role.USER)
+        return Observation(tuple(Message(role, (TextPart(self._text(role.value)),)) for role in roles))
+
+    async def step(self, turn: AssistantTurn) -> StepResult:
+        """Execute the action of a turn (see `DocEnv.step`)."""
+        episode = self.running
+        parsed = self._grammar.parse(turn.text, turn.stop)
+        logged = AldenLoggedTurn(turn=len(episode.log.turns) + 1, parsed=parsed)
+        episode.open_turn(logged)
+        if isinstance(parsed.action, Invalid):
+            logged.effect = {"kind": "invalid"}
+            return self._ended(EndReason.INVALID, _MALFORMED)
+        if isinstance(parsed.action, Answer):
+            return self._answer(episode, logged, parsed.action)
+        if logged.turn >= self._config.max_turns:
+            logged.executed, logged.effect = False, {"kind": "not_executed"}
+            return self._ended(EndReason.TURN_LIMIT, _MALFORMED)
+        began = time.perf_counter()
+        match parsed.action:
+            case Search() as action:
+                query = read_query(turn.text, action.argument or (0, 0))
+                result, values, tokens = await self._search(episode, logged, action, query)
+            case Fetch() as action:
+                result, values, tokens = await self._fetch(episode, logged, action)
+            case action:
+                raise UnknownActionError("ALDEN", action)
+        logged.seconds["call"] = time.perf_counter() - began
+        values, tokens = self._admitted(episode, logged, values, tokens)
+        self._note(episode, logged, result)
+        if result.full and self._config.image_budget.on_full is OnFull.END:
+            return self._ended(EndReason.IMAGE_LIMIT, self._taken_back(episode, values), tokens)
+        return StepResult(
+            self._observation(logged, result.lines), terms=self._rewarded(values, tokens), info=_info(logged)
+        )
+
+    async def conclude(self, reason: EndReason) -> RewardTerms:
+        """Settle an episode that the rollout had to end (see `DocEnv.conclude`).
+
+        What the last call earned is taken back (`reward.dropped_call`), except what its query was charged on
+        its own characters. The values returned replace those of the last turn; the reward is the difference.
+        """
+        episode = self.running
+        if not episode.terms:
+            episode.end = reason
+            return RewardTerms(self._named({}))
+        before = episode.terms[-1]
+        values = self._taken_back(episode, before.values)
+        episode.terms.pop()
+        terms = self._rewarded(values, before.tokens)
+        episode.end = reason
+        return RewardTerms(terms.values, reward=terms.reward - before.reward)
+
+    def metrics(self) -> dict[str, float]:
+        """Numbers of the episode by name.
+
+        Besides those of `TurnLog.metrics`, where a malformed turn counts as invalid even when its call was
+        executed: `reward/*`, the sum of each term over the turns; `finished` (ended with an answer),
+        `context_full`, `malformed_calls`, `searches`, `fetches`, `failed_fetches`, `repeated_calls` and
+        `repeated_call_rate` (calls that showed nothing but what was shown before, and their share);
+        `pages_seen` (#UP), `has_gold`; `retrieval_recall`, `retrieval_precision`, `retrieval_f1` of questions
+        that have gold pages; `unanswerable`, `refused`, and of unanswerable questions `refusal_accuracy`;
+        `answer_char_f1`, `answer_word_f1`, `answer_anls`, whichever of them is rewarded.
+        """
+        return self.episode.metrics(self._config.terms)
+
+    async def _search(
+        self, episode: AldenEpisode, logged: AldenLoggedTurn, action: Search, query: Query
+    ) -> tuple[Result, dict[str, float], tuple[TokenTerm, ...]]:
+        result = await self._builder.searched(episode, action.query)
+        kind = "pages" if result.keys else "no_room" if result.full else "no_page"
+        logged.effect = {"kind": kind, "pages": result.described}
+        values = {"search": self._reward.search_credit(result.pages, episode.gold, episode.seen_pages)}
+        rule = self._config.query_repetition
+        tokens: tuple[TokenTerm, ...] = ()
+        if rule.enabled:
+            repeated = repetition(query.words, episode.queries, rule.overlap, rule.n)
+            values["query_repetition"] = repeated.overlap
+            charges = [share * repeated.overlap for share in repeated.shares]
+            tokens = tuple(
+                TokenTerm("query_repetition", span, value, -rule.eta)
+                for span, value in zip(query.spans, charges, strict=True)
+                if value
+            )
+        if self._remembered(logged):
+            episode.queries.append(query.words)
+        return result, values, tokens
+
+    async def _fetch(
+        self, episode: AldenEpisode, logged: AldenLoggedTurn, action: Fetch
+    ) -> tuple[Result, dict[str, float], tuple[TokenTerm, ...]]:
+        form = logged.parsed.form
+        if not action.pages or action.pages[0] > episode.num_pages:
+            kind = "no_such_page" if action.pages else "malformed_fetch"
+            logged.effect = {"kind": kind}
+            return Result([self._text(kind)]), {"fetch_failed": 1.0}, ()
+        (page,) = action.pages
+        result = await self._builder.fetched(episode, page, form)
+        logged.effect = {"kind": "no_room" if result.full else "page", "pages": result.described}
+        if result.full:
+            return result, {"fetch_failed": 1.0}, ()
+        values = {
+            "fetch": self._reward.fetch_credit(page, episode.gold),
+            "fetch_repetition": float((page, form) in episode.seen),
+        }
+        return result, values, ()
+
+    def _answer(self, episode: AldenEpisode, logged: AldenLoggedTurn, action: Answer) -> StepResult:
+        score = self._answer_rule.score(action.text, episode.references)
+        if self._config.numeric_metric is AnswerMetric.CHAR_F1 and any(map(is_numeric, episode.references)):
+            _warn_of_characters()
+        refused = is_refusal(action.text)
+        likeness = {m.value: AnswerRule(m, m).score(action.text, episode.references) for m in AnswerMetric}
+        logged.effect = {"kind": "answer", "score": score, "refused": refused, **likeness}
+        values = self._reward.answer_terms(
+            score,
+            refused=refused,
+            answerable=episode.answerable,
+            refusal_is_right=any(map(is_refusal, episode.references)),
+        )
+        return self._ended(EndReason.ANSWERED, values)
+
+    def _remembered(self, logged: AldenLoggedTurn) -> bool:
+        return logged.parsed.fault is None or self._config.remember_malformed
+
+    def _note(self, episode: AldenEpisode, logged: AldenLoggedTurn, result: Result) -> None:
+        """Keep what a call showed; rewards of this turn are settled already."""
+        logged.image_tokens = result.tokens
+        logged.effect = {**logged.effect, "repeated": is_repeat(result.keys, episode.shown)}
+        episode.show(result.keys, remember=self._remembered(logged))
+
+    def _admitted(
+        self,
+        episode: AldenEpisode,
+        logged: AldenLoggedTurn,
+        values: Mapping[str, float],
+        tokens: tuple[TokenTerm, ...],
+    ) -> tuple[Mapping[str, float], tuple[TokenTerm, ...]]:
+        """The terms of a call that count: none but the format of a malformed turn (section 4.2, `f + u`)."""
+        if logged.parsed.fault is not None:
+            return _MALFORMED, ()
+        return (values, tokens) if self._charged(episode) else ({}, ())
+
+    def _charged(self, episode: AldenEpisode) -> bool:
+        return self._config.reward.unanswerable or episode.answerable
+
+    def _taken_back(self, episode: AldenEpisode, values: Mapping[str, float]) -> dict[str, float]:
+        """Unshow what the last call showed; the terms that remain of it."""
+        episode.take_back()
+        kept = {"query_repetition": values.get("query_repetition", 0.0)}
+        if values.get("format", 0.0) < 0 or self._config.reward.dropped_call is DroppedCall.FORMAT:
+            return {**kept, **_MALFORMED}
+        fetched = isinstance(episode.log.turns[-1].parsed.action, Fetch)
+        return {**kept, "fetch_failed": float(fetched and self._charged(episode))}
+
+    def _rewarded(self, values: Mapping[str, float], tokens: tuple[TokenTerm, ...] = ()) -> RewardTerms:
+        reward = self._reward.turn(values)
+        total = reward + sum(term.reward for term in tokens)
+        terms = RewardTerms(self._named({**values, "total": total}), reward=reward, tokens=tokens)
+        self.episode.terms.append(terms)
+        return terms
+
+    def _named(self, values: Mapping[str, float]) -> dict[str, float]:
+        return {name: float(values.get(name, 0.0)) for name in self._config.terms}
+
+    def _observation(self, logged: AldenLoggedTurn, lines: Sequence[Line]) -> Observation:
+        last_call = logged.turn == self._config.max_turns - 1
+        notice = [self._text("final_turn")] if self._config.final_turn_notice and last_call else []
+        return Observation.user(*parts(["<result>", *lines, "</result>", *notice]))
+
+    def _ended(
+        self, reason: EndReason, values: Mapping[str, float], tokens: tuple[TokenTerm, ...] = ()
+    ) -> StepResult:
+        episode = self.running
+        terms = self._rewarded(values, tokens)
+        episode.end = reason
+        return StepResult(
+            None, end=reason, terms=terms, info=_info(cast("AldenLoggedTurn", episode.log.turns[-1]))
+        )
+
+    def _text(self, part: str, **variables: Any) -> str:
+        episode, config = self.episode, self._config
+        return self._prompt.render(
+            part,
+            question=episode.sample.question,
+            num_pages=episode.num_pages,
+            turns=config.max_turns,
+            fetch=config.fetch,
+            ordinal=config.fetch_syntax is FetchSyntax.ORDINAL,
+            pages_per_search=config.search.pages_per_search,
+            refusal=REFUSAL,
+            **variables,
+        )
+
+
+def make_grammar(config: AldenConfig) -> AldenGrammar:
+    """The grammar that a configuration describes."""
+    return AldenGrammar(
+        modality=config.modality,
+        fetch_syntax=config.fetch_syntax,
+        fetch=config.fetch,
+        lenient=config.released_lenient_regex,
+    )
+
+
+def _info(logged: AldenLoggedTurn) -> dict[str, Any]:
+    """What is recorded of a turn; a malformed one is not valid, although its call was executed."""
+    info, fault = logged.to_dict(), logged.parsed.fault
+    if isinstance(logged.parsed.action, Fetch):
+        info["action"]["form"] = logged.parsed.form.value
+    return {**info, "valid": info["valid"] and fault is None, "fault": fault.value if fault else None}
+
+
+@functools.cache
+def _warn_of_characters() -> None:
+    """Said once a process."""
+    logger.warning(
+        "answers that hold numbers are scored by characters, which takes 42 for 24 "
+        "(docagent.env.numeric_metric=char_f1, as in the paper); word_f1 and anls tell them apart"
+    )

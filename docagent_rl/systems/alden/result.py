@@ -1,0 +1,199 @@
+"""What ALDEN's calls show: pages found and laid out as the lines of a result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from docagent_rl.documents import PageRef
+from docagent_rl.envs.base import ImagePart, Part, TextPart
+from docagent_rl.envs.services import EnvServices
+from docagent_rl.envs.views import View, page_view
+from docagent_rl.retrieval import Hit
+from docagent_rl.systems.alden.actions import PageForm
+from docagent_rl.systems.alden.config import AldenConfig, RepeatPage
+from docagent_rl.systems.alden.episode import AldenEpisode, PageKey
+from docagent_rl.systems.alden.page_text import cut_text
+
+Line = str | ImagePart
+"""A line of a result: text, or an image."""
+
+
+class Say(Protocol):
+    """Renders a part of the prompt file."""
+
+    def __call__(self, part: str, **variables: Any) -> str:
+        """The text of a part."""
+        ...
+
+
+@dataclass(slots=True)
+class Result:
+    """What one call shows.
+
+    Args:
+        lines: in order.
+        keys: the pages among them, also those of which a line only reminds.
+        described: the same for the trajectory, JSON-ready.
+        tokens: visual tokens.
+        full: an image found no room.
+    """
+
+    lines: list[Line] = field(default_factory=list)
+    keys: list[PageKey] = field(default_factory=list)
+    described: list[dict[str, Any]] = field(default_factory=list)
+    tokens: int = 0
+    full: bool = False
+
+    @property
+    def pages(self) -> set[int]:
+        """The pages, in either form."""
+        return {page for page, _ in self.keys}
+
+
+@dataclass(frozen=True, slots=True)
+class ResultBuilder:
+    """Finds pages and puts them into results. Files are read in threads.
+
+    Args:
+        config: what to show, and how much of it.
+        services: documents and retrievers.
+        say: renders the texts around pages.
+    """
+
+    config: AldenConfig
+    services: EnvServices
+    say: Say
+
+    async def find(self, doc_id: str, query: str) -> tuple[list[Hit], list[Hit]]:
+        """The best image pages and, with two modalities, the best text pages of a document.
+
+        Raises:
+            InfrastructureError: a retriever failed.
+        """
+        search, services = self.config.search, self.services
+        texts: list[Hit] = []
+        if self.config.two_rankings:
+            images, texts = await asyncio.gather(
+                *(
+                    retriever.search(query, doc_id=doc_id, top_k=search.top_k)
+                    for retriever in (services.retriever, services.second())
+                )
+            )
+        else:
+            images = await services.retriever.search(query, doc_id=doc_id, top_k=search.top_k)
+            texts = images if self.config.hybrid else []
+        return images[: search.pages_per_search], texts[: search.pages_per_search]
+
+    async def searched(self, episode: AldenEpisode, query: str) -> Result:
+        """Search and show what was found."""
+        images, texts = await self.find(episode.sample.doc_id, query)
+        result = Result()
+        if images and self.config.hybrid:
+            result.lines.append(self.say("image_list"))
+        await self._add_images(result, episode, images, label=True)
+        if texts:
+            result.lines.append(self.say("text_list"))
+            await self._add_texts(result, episode, texts, label=True, cut=True)
+        if not result.lines:
+            result.lines.append(self.say("no_page"))
+        return result
+
+    async def fetched(self, episode: AldenEpisode, page: int, form: PageForm) -> Result:
+        """Show one page, which exists."""
+        hits, label = [Hit(PageRef(episode.sample.doc_id, page), 0.0)], self.config.fetch_label
+        result = Result()
+        if form is PageForm.IMAGE:
+            await self._add_images(result, episode, hits, label=label)
+        else:
+            await self._add_texts(result, episode, hits, label=label, cut=self.config.cut_fetched_text)
+        return result
+
+    async def _add_images(
+        self, result: Result, episode: AldenEpisode, hits: Sequence[Hit], *, label: bool
+    ) -> None:
+        budget = self.config.image_budget
+        views = await asyncio.to_thread(self._views, hits, len(episode.log.turns))
+        for rank, (hit, view) in enumerate(zip(hits, views, strict=True), start=1):
+            if self._reminded(result, episode, (hit.ref.page, PageForm.IMAGE)):
+                continue
+            tokens = episode.image_tokens + view.tokens
+            if episode.images >= budget.images or (
+                budget.image_tokens is not None and tokens > budget.image_tokens
+            ):
+                result.full = True
+                result.lines.append(self.say("no_room"))
+                return
+            episode.images, episode.image_tokens = episode.images + 1, tokens
+            result.tokens += view.tokens
+            self._add(result, episode, hit, PageForm.IMAGE, rank, label=label, line=ImagePart(view.image))
+            result.described[-1] |= view.to_dict()
+
+    async def _add_texts(
+        self, result: Result, episode: AldenEpisode, hits: Sequence[Hit], *, label: bool, cut: bool
+    ) -> None:
+        texts = await asyncio.to_thread(self._read, hits, cut=cut)
+        for rank, (hit, text) in enumerate(zip(hits, texts, strict=True), start=1):
+            if not self._reminded(result, episode, (hit.ref.page, PageForm.TEXT)):
+                line = text or self.say("no_text")
+                self._add(result, episode, hit, PageForm.TEXT, rank, label=label, line=line)
+                result.described[-1]["characters"] = len(text)
+
+    def _add(
+        self,
+        result: Result,
+        episode: AldenEpisode,
+        hit: Hit,
+        form: PageForm,
+        rank: int,
+        *,
+        label: bool,
+        line: Line,
+    ) -> None:
+        page = hit.ref.page
+        result.keys.append((page, form))
+        result.lines += [self.say("page_label", page=page)] if label else []
+        result.lines.append(line)
+        result.described.append(
+            {
+                "page": str(hit.ref),
+                "form": form.value,
+                "rank": rank,
+                "score": float(hit.score),
+                "gold": page in episode.gold,
+            }
+        )
+
+    def _reminded(self, result: Result, episode: AldenEpisode, key: PageKey) -> bool:
+        if self.config.repeat_page is RepeatPage.RESEND or key not in episode.shown:
+            return False
+        result.keys.append(key)
+        result.lines.append(self.say("reminder", page=key[0]))
+        return True
+
+    def _views(self, hits: Sequence[Hit], turn: int) -> list[View]:
+        return [page_view(self.services.store.page(hit.ref), self.config.display, turn) for hit in hits]
+
+    def _read(self, hits: Sequence[Hit], *, cut: bool) -> list[str]:
+        texts = [self.services.store.page(hit.ref).text().strip() for hit in hits]
+        # a page must not close the result that it stands in
+        texts = [text.replace("</result>", "< /result>") for text in texts]
+        return [cut_text(text, self.config.ocr_tokens) if cut else text for text in texts]
+
+
+def parts(lines: Iterable[Line]) -> tuple[Part, ...]:
+    """Lines as parts of a message: texts joined by line breaks, images between them."""
+    found: list[Part] = []
+    for line in lines:
+        last = found[-1] if found else None
+        if isinstance(line, ImagePart):
+            if isinstance(last, TextPart):
+                found[-1] = TextPart(last.text + "\n")
+            found.append(line)
+        elif isinstance(last, TextPart):
+            found[-1] = TextPart(f"{last.text}\n{line}")
+        else:
+            found.append(TextPart(f"\n{line}" if last else line))
+    return tuple(found)

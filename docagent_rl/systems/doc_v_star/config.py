@@ -1,0 +1,279 @@
+"""Configuration of Doc-V*: what the paper says, where it is silent, and what may be changed.
+
+No code was released, so there is one variant. Keys outside `VARIANT_DEFAULTS` are choices of this package
+where the paper is silent or contradicts itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from docagent_rl.envs.images import Colour, Size
+from docagent_rl.rewards.answer_kinds import FILE_EXTENSIONS, IdentifierRule
+from docagent_rl.section import Section, VariantSection
+from docagent_rl.systems.doc_v_star.answer_reward import ABSTENTIONS, AnswerRule
+from docagent_rl.systems.doc_v_star.overview import OverviewStyle, choose_style
+from docagent_rl.systems.doc_v_star.overview_fit import OverviewFit, OverviewPlan, plans
+from docagent_rl.systems.doc_v_star.page_box import PageBox
+from docagent_rl.systems.doc_v_star.rewards import DocVStarReward, HitRule
+
+
+class Variant(StrEnum):
+    """Which Doc-V*."""
+
+    PAPER = "paper"
+    """As published."""
+
+
+VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
+    Variant.PAPER: {
+        "max_turns": 8,
+        "overview": {"cell_px": 256},
+        "display": {"long_side": 1024, "short_side": 768},
+        "retrieval": {"pages_divisor": 10, "max_pages": 4},
+        "answer": {"threshold": 0.5},
+        "reward": {"answer": 0.6, "evidence": 0.3, "format": 0.1, "beta2": 2.0},
+    },
+}
+"""What a key is when a configuration leaves it out or gives `null`."""
+
+
+class OverviewConfig(Section):
+    """The thumbnails that an episode begins with."""
+
+    enabled: bool = True
+    """`false` is the ablation without them, in prompt and first observation."""
+    cell_px: int = Field(ge=1)
+    """Side of the square for a thumbnail."""
+    header_px: int = Field(24, ge=0)
+    """Height of the band with the page number over a thumbnail; 0 prints none. 24 and 256 make ten rows of
+    visual tokens."""
+    font_px: int = Field(18, ge=1)
+    """Size of the page number."""
+    pages_per_sheet: int = Field(36, ge=1)
+    """Pages of one image at most."""
+    padding: Colour = (224, 224, 224)
+    """Colour around a thumbnail, red, green and blue from 0 to 255."""
+    max_sheets: int = Field(13, ge=1)
+    """Images beyond which cells shrink; 13 hold 468 pages."""
+    smaller_cells_px: tuple[Annotated[int, Field(ge=1)], ...] = (192, 128)
+    """Cells for longer documents, tried in turn; a sheet of the same area then holds more of them. Beyond the
+    last there are more sheets."""
+    fit: OverviewFit = OverviewFit.SAMPLE
+    """What becomes of an overview that does not fit the prompt (`docagent.rollout.prompt_tokens`)."""
+    fit_cells_px: tuple[Annotated[int, Field(ge=1)], ...] = (228, 200, 172, 144, 116, 88)
+    """Cells for it, tried in turn; those that are not smaller than its own are passed over. With the header
+    each of these makes whole rows of visual tokens; the smallest shows 500 pages in 8,192 tokens."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        sides = (self.cell_px, *self.smaller_cells_px)
+        if any(after >= before for before, after in itertools.pairwise(sides)):
+            raise ValueError(
+                f"smaller_cells_px must fall, starting below cell_px={self.cell_px}, found {sides[1:]}"
+            )
+        if any(after >= before for before, after in itertools.pairwise(self.fit_cells_px)):
+            raise ValueError(f"fit_cells_px must fall, found {self.fit_cells_px}")
+        if not all(0 <= part <= 255 for part in self.padding):
+            raise ValueError(f"padding is red, green and blue from 0 to 255, found {self.padding}")
+        if self.header_px and self.font_px > self.header_px:
+            raise ValueError(f"font_px={self.font_px} does not fit into header_px={self.header_px}")
+        return self
+
+    @property
+    def styles(self) -> tuple[OverviewStyle, ...]:
+        """All looks a sheet may have, the largest cells first."""
+        smaller = {*self.smaller_cells_px, *(cell for cell in self.fit_cells_px if cell < self.cell_px)}
+        return (self._full, *(self._full.smaller(cell) for cell in sorted(smaller, reverse=True)))
+
+    @property
+    def _full(self) -> OverviewStyle:
+        return OverviewStyle(self.cell_px, self.header_px, self.font_px, self.pages_per_sheet, self.padding)
+
+    def style(self, num_pages: int) -> OverviewStyle:
+        """The look of the sheets of a document, whatever the prompt holds."""
+        return choose_style(
+            self._full, num_pages, max_sheets=self.max_sheets, smaller_cells=self.smaller_cells_px
+        )
+
+    def plans(self, num_pages: int) -> Iterator[OverviewPlan]:
+        """What may be shown of a document, best first: the first that fits the prompt is shown."""
+        return plans(num_pages, self.style(num_pages), self.fit_cells_px, self.fit)
+
+
+class RetrievalConfig(Section):
+    """Retrieving pages by a query."""
+
+    enabled: bool = True
+    """`false` is the ablation without it, in grammar and prompt."""
+    pages: int | None = Field(None, ge=1)
+    """New pages a retrieval shows, whatever the document; `null` adapts to its length."""
+    pages_divisor: int = Field(ge=1)
+    """Otherwise one page for every so many pages of the document, rounded up,"""
+    max_pages: int = Field(ge=1)
+    """but no more than this."""
+    query_chars: int = Field(512, ge=1)
+    """Longer queries are cut."""
+
+    def k(self, num_pages: int) -> int:
+        """New pages a retrieval shows at most: `min(ceil(N / 10), 4)` (section 4.1)."""
+        return self.pages or min(-(-num_pages // self.pages_divisor), self.max_pages)
+
+    @property
+    def most(self) -> int:
+        """The same for any document."""
+        return self.pages or self.max_pages
+
+
+class FetchConfig(Section):
+    """Fetching pages by their numbers."""
+
+    enabled: bool = True
+    """`false` is the ablation without it, in grammar and prompt."""
+    max_pages: int = Field(4, ge=1)
+    """Pages of one call; those beyond are not served, which is no fault. The paper has no limit."""
+
+
+class ThoughtConfig(Section):
+    """What thoughts are made of."""
+
+    analysis: bool = True
+    """Whether the thoughts of later turns begin with an analysis; `false` is the ablation without it."""
+
+
+class MemoryConfig(Section):
+    """The summaries that are repeated to the policy."""
+
+    enabled: bool = True
+    """`false` is the ablation without them."""
+    summary_chars: int = Field(1500, ge=2)
+    """A longer summary is cut where it is repeated, and only there."""
+
+
+class AnswerConfig(Section):
+    """How answers are scored."""
+
+    threshold: float = Field(ge=0, le=1)
+    """Similarities of free text below it count as 0."""
+    identifier_rule: IdentifierRule = IdentifierRule.ALL
+    """Which answers must match exactly."""
+    file_extensions: tuple[str, ...] = FILE_EXTENSIONS
+    """Endings, without the dot, that make a single word the name of a file."""
+    abstentions: tuple[Annotated[str, Field(pattern=r"\w")], ...] = Field(ABSTENTIONS, min_length=1)
+    """What counts as declining to answer; the prompt asks for the first."""
+
+    def rule(self) -> AnswerRule:
+        """The scoring function."""
+        extensions = tuple(extension.casefold().lstrip(".") for extension in self.file_extensions)
+        return AnswerRule(self.threshold, self.identifier_rule, extensions, self.abstentions)
+
+
+class RewardConfig(Section):
+    """Weights of the reward; they sum to 1 at most."""
+
+    answer: float
+    evidence: float
+    format: float
+    beta2: float = Field(gt=0, allow_inf_nan=False)
+    """Weight of recall in the evidence term."""
+    hits: HitRule = HitRule.VISITED
+    """Which listed evidence pages count."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self.rule()
+        return self
+
+    def rule(self) -> DocVStarReward:
+        """The reward function."""
+        return DocVStarReward(answer=self.answer, evidence=self.evidence, format=self.format)
+
+
+class DocVStarConfig(VariantSection):
+    """Configuration of `DocVStarEnv`. Keys that are left out or `null` take the value of the variant."""
+
+    variants = VARIANT_DEFAULTS
+    variant: Variant = Variant.PAPER
+    max_turns: int = Field(ge=1)
+    """Assistant turns, the answer included (T)."""
+    final_turn_notice: bool = True
+    """Say in the observation before the last turn that it must answer."""
+    use_window: bool = True
+    """Where a record names the window of pages it was written from (`extra.window`), take that for the
+    document; page numbers stay those of the whole one."""
+    overview: OverviewConfig
+    display: PageBox
+    """How pages are shown at reading resolution."""
+    retrieval: RetrievalConfig
+    fetch: FetchConfig = FetchConfig()
+    thought: ThoughtConfig = ThoughtConfig()
+    memory: MemoryConfig = MemoryConfig()
+    answer: AnswerConfig
+    reward: RewardConfig
+    context_tokens: int | None = Field(None, ge=1)
+    """Tokens of prompt and response together, as far as the environment can count: images exactly, by the
+    rule of `display`; texts by a cautious estimate. Pages that would leave less than `reserve_tokens` are
+    withheld. `null` counts nothing; what does not fit is then dropped by the rollout, which ends the
+    episode."""
+    reserve_tokens: int = Field(2048, ge=0)
+    """Tokens that pages must leave."""
+    allow_unknown_evidence: bool = False
+    """Train on answerable questions without evidence pages, whose evidence term is then 0 for all episodes
+    alike. Validation always plays them and reports them as `evidence_known` 0."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not (self.retrieval.enabled or self.fetch.enabled):
+            raise ValueError("retrieval and fetch are both off, so no page could ever be read")
+        if self.context_tokens is not None and self.context_tokens <= self.reserve_tokens:
+            raise ValueError(f"context_tokens={self.context_tokens} leaves nothing beside reserve_tokens")
+        for style in self.overview.styles if self.overview.enabled else ():
+            for pages in range(1, style.pages_per_sheet + 1):
+                self._check_sheet(style.grid(pages).size)
+        return self
+
+    def _check_sheet(self, size: Size) -> None:
+        if not self.display.keeps(size):
+            raise ValueError(
+                f"the image processor would reduce an overview sheet of {size[0]}x{size[1]} pixels, which "
+                "ruins its labels: change the cells of the overview or display.encoder_max_pixels"
+            )
+
+    @property
+    def prompt(self) -> str:
+        """The package's prompt for the variant."""
+        return f"doc_v_star_{self.variant.value}"
+
+    @property
+    def assistant_turns(self) -> int:
+        """Assistant turns of an episode at most."""
+        return self.max_turns
+
+    @property
+    def pages_per_turn(self) -> int:
+        """Pages that one action shows at most."""
+        retrieved = self.retrieval.most if self.retrieval.enabled else 0
+        return max(retrieved, self.fetch.max_pages if self.fetch.enabled else 0)
+
+    @property
+    def max_images(self) -> int:
+        """Images after the prompt of an episode at most: the last turn leads to none."""
+        return (self.max_turns - 1) * self.pages_per_turn
+
+    @property
+    def max_image_tokens(self) -> int:
+        """Visual tokens after the prompt of an episode at most."""
+        return self.max_images * self.display.max_tokens()
+
+    def overview_tokens(self, num_pages: int) -> int:
+        """Visual tokens in the prompt of a document, as far as the prompt holds them."""
+        return self.plan_tokens(next(self.overview.plans(num_pages))) if self.overview.enabled else 0
+
+    def plan_tokens(self, plan: OverviewPlan) -> int:
+        """Visual tokens of an overview."""
+        return sum(self.display.tokens(size) for size in plan.sizes)

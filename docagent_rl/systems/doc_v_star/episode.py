@@ -1,0 +1,198 @@
+"""The state of an episode of Doc-V*, and the numbers that follow from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+
+from docagent_rl.actions.base import Fetch, Search
+from docagent_rl.documents import DocumentStore, Page
+from docagent_rl.envs.base import EndReason, EpisodeState, RewardTerms
+from docagent_rl.envs.checks import checked_gold
+from docagent_rl.envs.measures import measured
+from docagent_rl.errors import UserError
+from docagent_rl.records.record import Record
+from docagent_rl.rewards.retrieval import navigation, recall
+from docagent_rl.systems.doc_v_star.answer_reward import Gold, GoldForm
+from docagent_rl.systems.doc_v_star.config import DocVStarConfig
+from docagent_rl.systems.doc_v_star.overview_fit import OverviewPlan
+from docagent_rl.systems.doc_v_star.thought import Fault
+
+TERMS = ("answer", "evidence", "format", "total")
+
+
+@dataclass(slots=True)
+class Episode(EpisodeState):
+    """The state of one episode. Pages go by the numbers that the policy sees.
+
+    Args:
+        pages: the pages of its document, or of the window of it that it was written from.
+        gold: what is right.
+        evidence: evidence pages among `pages`; `None` when nobody wrote them down, or not for these pages.
+        outside: evidence pages that are not among `pages`.
+        last_turn: the turn that must answer.
+    """
+
+    pages: tuple[Page, ...]
+    gold: Gold
+    evidence: frozenset[int] | None
+    outside: int
+    last_turn: int
+    visited: dict[int, int] = field(default_factory=dict)
+    """Pages shown at reading resolution, in order, with the turn after which they were shown."""
+    settled: int = 0
+    """Length of `visited` before the last turn: what is left when its observation is dropped."""
+    relevant: dict[int, None] = field(default_factory=dict)
+    """The pages listed as relevant in any turn, in order."""
+    summaries: list[tuple[int, str]] = field(default_factory=list)
+    """The working memory: summaries with their turns."""
+    faults: Counter[Fault] = field(default_factory=Counter)
+    """Turns with each kind of fault."""
+    withheld: int = 0
+    """Pages withheld for want of context."""
+    cut_short: bool = False
+    """The turns left were cut for want of context."""
+    tokens: int = 0
+    """Tokens of the context so far, as far as they can be counted."""
+    overview: OverviewPlan | None = None
+    """What the overview shows; `None` without one."""
+    answered: bool = False
+    """There is an answer that is not blank."""
+    terms: RewardTerms = field(default_factory=RewardTerms)
+
+    @property
+    def first_page(self) -> int:
+        """Number of the first page."""
+        return self.pages[0].ref.page
+
+    @property
+    def last_page(self) -> int:
+        """Number of the last page."""
+        return self.pages[-1].ref.page
+
+    def has(self, page: int) -> bool:
+        """Whether there is such a page."""
+        return self.first_page <= page <= self.last_page
+
+    def page(self, number: int) -> Page:
+        """A page by its number."""
+        return self.pages[number - self.first_page]
+
+    def forget_last(self) -> None:
+        """Take back what the last observation showed."""
+        for page in list(self.visited)[self.settled :]:
+            del self.visited[page]
+
+    def metrics(self) -> dict[str, float]:
+        """Numbers of the episode by name (see `DocVStarEnv.metrics`)."""
+        return {
+            **{f"reward/{name}": float(self.terms.values.get(name, 0.0)) for name in TERMS},
+            **self.log.metrics(),
+            **{f"fault/{fault.value}": float(self.faults[fault]) for fault in Fault},
+            "format_ok": float(not self.faults),
+            "finished": float(self.end is EndReason.ANSWERED),
+            "no_answer": float(not self.answered),
+            "context_full": float(self.end is EndReason.CONTEXT_FULL),
+            "budget_cut": float(self.withheld > 0),
+            "pages_withheld": float(self.withheld),
+            "num_pages": float(len(self.pages)),
+            "pages_seen": float(len(self.visited)),
+            "evidence_known": float(self.evidence is not None),
+            "evidence_dropped": float(self.outside),
+            "pages_listed": float(len(self.relevant)),
+            **measured({"retrieval_recall": recall(self.visited, self.evidence or ())}),
+            **_covered("page", self.relevant, self.evidence or frozenset()),
+            **self._overview(),
+            **self._per_action("retrieval", Search),
+            **self._per_action("fetch", Fetch),
+        }
+
+    def _overview(self) -> dict[str, float]:
+        plan = self.overview
+        return {
+            "overview/sheets": float(plan.sheets if plan else 0),
+            "overview/cell_px": float(plan.style.cell if plan else 0),
+            "overview/pages": float(plan.shown if plan else 0),
+            "overview/adapted": float(plan is not None and plan.adapted),
+        }
+
+    def _per_action(self, name: str, kind: type[Search | Fetch]) -> dict[str, float]:
+        turns = {logged.turn for logged in self.log.turns if logged.ran(kind)}
+        brought = {page for page, turn in self.visited.items() if turn in turns}
+        evidence = self.evidence or frozenset()
+        return {
+            f"{name}/calls": float(len(turns)),
+            f"{name}/used": float(bool(turns)),
+            f"{name}/pages": float(len(brought)),
+            f"{name}/evidence_pages": float(len(brought & evidence)),
+            **(_covered(f"{name}/page", brought, evidence) if turns else {}),
+        }
+
+
+def open_episode(sample: Record, store: DocumentStore, config: DocVStarConfig, *, validate: bool) -> Episode:
+    """Check a question and make its episode.
+
+    Raises:
+        UserError: it cannot be played; the message names it.
+    """
+    gold_pages = checked_gold(sample, store, allow_empty=True)
+    if other := sorted({ref.doc_id for ref in gold_pages} - {sample.doc_id}):
+        raise UserError(
+            f"question {sample.question_id!r} has evidence in {other[0]!r} too, but this system reads one "
+            f"document, {sample.doc_id!r}: drop the question"
+        )
+    document = store.document(sample.doc_id)
+    first, last = _window(sample, document.num_pages) if config.use_window else (1, document.num_pages)
+    # no play can show, list or be rewarded for a page outside of the window
+    evidence = frozenset(ref.page for ref in gold_pages if first <= ref.page <= last)
+    known = bool(evidence) or sample.answerable is False
+    if not (known or validate or config.allow_unknown_evidence):
+        where = f" in its window, pages {first} to {last}" if gold_pages else ""
+        raise UserError(
+            f"question {sample.question_id!r} is answerable and has no evidence pages{where}, so they cannot "
+            "be rewarded: drop it or set allow_unknown_evidence"
+        )
+    return Episode(
+        sample=sample,
+        pages=tuple(document.page(number) for number in range(first, last + 1)),
+        gold=gold_of(sample),
+        evidence=evidence if known else None,
+        outside=len(gold_pages) - len(evidence),
+        last_turn=config.assistant_turns,
+    )
+
+
+def gold_of(sample: Record) -> Gold:
+    """What is right for a question: an abstention, the items of a list, or variants.
+
+    Raises:
+        UserError: the answer is unknown; the message names the question.
+    """
+    is_list = sample.answer_format.strip().casefold().partition("/")[0] == "list"
+    if sample.answerable is False or (is_list and sample.answerable and not sample.answers):
+        return Gold(GoldForm.ABSTENTION)
+    if not sample.answers:
+        raise UserError(
+            f"question {sample.question_id!r} has no reference answer and cannot be scored: drop it"
+        )
+    return Gold(GoldForm.LIST if is_list else GoldForm.VARIANTS, sample.answers)
+
+
+def _covered(name: str, pages: Iterable[int], evidence: frozenset[int]) -> dict[str, float]:
+    """Recall, precision and F1 of some pages (plain, beta = 1); nothing where nothing is evidence."""
+    score = navigation(set(pages), evidence)
+    return {f"{name}_{each}": value for each, value in asdict(score).items()} if score else {}
+
+
+def _window(sample: Record, num_pages: int) -> tuple[int, int]:
+    window = sample.extra.get("window")
+    if window is None:
+        return 1, num_pages
+    whole = isinstance(window, list | tuple) and len(window) == 2 and all(type(end) is int for end in window)
+    if not whole or not 1 <= window[0] <= window[1] <= num_pages:
+        raise UserError(
+            f"question {sample.question_id!r}: extra.window must be the first and the last of the pages "
+            f"1 to {num_pages}, found {window!r}"
+        )
+    return window[0], window[1]

@@ -1,0 +1,282 @@
+"""The actions of MM-Doc-R1's seeker: search by keywords, read pages, finish."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from docagent_rl.actions.arguments import bad_argument
+from docagent_rl.actions.base import (
+    Action,
+    Finish,
+    Invalid,
+    InvalidReason,
+    ParsedTurn,
+    Read,
+    Search,
+    Span,
+    StopCause,
+)
+from docagent_rl.actions.tags import Block, Scan, TagScanner
+from docagent_rl.envs.base import UnknownActionError
+from docagent_rl.surrogates import encodable
+
+_THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
+_FINISH = re.compile(r"<finish\s*/?>", re.IGNORECASE)
+_QUOTES = str.maketrans("\u201c\u201d\u201e\u201f\u2033\u2018\u2019\u201a\u201b", '"""""' + "''''")
+_TRAILING_COMMA = re.compile(r",\s*(?=[\]}])")
+_MAX_DIGITS = 9
+_SHOWN_CHARS = 20
+
+_SEARCH_FORM = "the search needs a JSON array of keywords, each a string"
+_READ_FORM = 'the read needs a JSON array of objects with "page_ids" and "query"'
+_DETAIL = {
+    InvalidReason.NO_ACTION: "the step holds no action",
+    InvalidReason.UNCLOSED: "an action tag was opened and not closed",
+    InvalidReason.TRUNCATED: "the step was cut off at its length limit",
+    InvalidReason.CONTROL_TOKEN: "the step holds a control token",
+    InvalidReason.NESTED: "the action holds another action tag",
+}
+_THOUGHT_OPEN = "the thought was never closed, so nothing in it counts as an action"
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordSearch(Search):
+    """A search; `query` is the keywords joined by spaces, one query.
+
+    Args:
+        keywords: as executed, in order.
+        remarks: what was cut or left out, for the result.
+    """
+
+    keywords: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEntry:
+    """One request of a read action.
+
+    Args:
+        pages: the whole numbers asked for, in order, each once; whether such pages exist is not asked here.
+        query: the sub-query, white space collapsed; may be blank.
+        strays: ids that can be no page of any document, as they were written.
+    """
+
+    pages: tuple[int, ...]
+    query: str
+    strays: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEntries(Read):
+    """A read action; `pages` and `goal` are those of all entries, in order.
+
+    Args:
+        entries: the requests, equal ones merged.
+    """
+
+    entries: tuple[ReadEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _NoPage:
+    """A number that is no page of any document: absurdly long, or not finite."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class MMDocGrammar:
+    """One action a step: `<search>["keyword", ...]</search>`,
+    `<read>[{"page_ids": [4, 5], "query": "..."}]</read>` or `<FINISH>`.
+
+    Everything up to the last `</think>` is a thought; a thought that is still open behind it makes the step
+    invalid. In the rest the first complete action is executed and later ones are surplus. A step that was cut
+    off at its limit is invalid, unless it ends with its action: generation that stops at a closing tag looks
+    just like that. Bodies are JSON, with one repair (typographic quotes, trailing commas), never evaluated.
+
+    Args:
+        max_keywords: keywords of a search; later ones are cut with a remark.
+        max_keyword_chars: characters of a keyword; what follows is cut with a remark.
+    """
+
+    def __init__(self, *, max_keywords: int = 8, max_keyword_chars: int = 200) -> None:
+        self._max_keywords = max_keywords
+        self._max_keyword_chars = max_keyword_chars
+        self._scanner = TagScanner(("search", "read"), hidden=())
+
+    def parse(self, text: str, stop: StopCause = StopCause.END_OF_TURN) -> ParsedTurn:
+        """Parse one step (see `Grammar`)."""
+        start = thought_end(text)
+        thoughts = _thoughts(text, start)
+        if text.find(_THINK_OPEN, start) >= 0:
+            invalid = Invalid(None, None, InvalidReason.NO_ACTION, _THOUGHT_OPEN)
+            return ParsedTurn(_fault(stop) or invalid, (), thoughts)
+        scan = self._scanner.scan(" " * start + text[start:])
+        actions = tuple(self._actions(scan))
+        fault = _fault(stop)
+        if fault and not (stop is StopCause.TRUNCATED and actions and _ends_with(scan, actions[0])):
+            return ParsedTurn(fault, actions, thoughts)
+        if actions:
+            return ParsedTurn(actions[0], actions[1:], thoughts)
+        return ParsedTurn(
+            _invalid(InvalidReason.UNCLOSED if scan.opened else InvalidReason.NO_ACTION), (), thoughts
+        )
+
+    def _actions(self, scan: Scan) -> Iterator[Action]:
+        """The complete actions in order; a finish inside a block is part of its content."""
+        starts = [block.outer[0] for block in scan.blocks]
+        found: list[tuple[int, Block | Finish]] = [(block.outer[0], block) for block in scan.blocks]
+        for mark in _FINISH.finditer(scan.visible):
+            before = bisect_right(starts, mark.start()) - 1
+            if before < 0 or scan.blocks[before].outer[1] <= mark.start():
+                found.append((mark.start(), Finish(mark.span(), None)))
+        for _, item in sorted(found, key=lambda pair: pair[0]):
+            yield item if isinstance(item, Finish) else self._read_block(scan, item)
+
+    def _read_block(self, scan: Scan, block: Block) -> Action:
+        content = scan.content(block)
+        action = (
+            self._search(content, block)
+            if block.tag == "search"
+            else _read(content, block.outer, block.inner)
+        )
+        if isinstance(action, Invalid) and block.nested:
+            return _invalid(InvalidReason.NESTED, block.outer, block.inner)
+        return action
+
+    def _search(self, content: str, block: Block) -> Action:
+        value = _json(content)
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            return bad_argument(_SEARCH_FORM, block.outer, block.inner)
+        keywords = [word for word in map(_line, value) if word]
+        if not keywords:
+            return bad_argument("the search holds no keyword", block.outer, block.inner)
+        remarks = []
+        if len(keywords) > self._max_keywords:
+            remarks.append(f"Only the first {self._max_keywords} keywords were used.")
+            keywords = keywords[: self._max_keywords]
+        limit = self._max_keyword_chars
+        if any(len(word) > limit for word in keywords):
+            remarks.append(f"Keywords were cut to {limit} characters.")
+            keywords = [word[:limit].rstrip() for word in keywords]
+        query = " ".join(keywords)
+        return KeywordSearch(block.outer, block.inner, query, tuple(keywords), tuple(remarks))
+
+
+def thought_end(text: str) -> int:
+    """Where the last thought of a step ends; 0 when there is none."""
+    at = text.rfind(_THINK_CLOSE)
+    return at + len(_THINK_CLOSE) if at >= 0 else 0
+
+
+def canonical(action: Action) -> str:
+    """An action as a seeker should have written it; the empty string for an invalid one.
+
+    Raises:
+        UnknownActionError: the seeker has no such action.
+    """
+    match action:
+        case KeywordSearch(keywords=keywords):
+            return f"<search>{json.dumps(list(keywords), ensure_ascii=False)}</search>"
+        case ReadEntries(entries=entries):
+            body = [{"page_ids": list(entry.pages), "query": entry.query} for entry in entries]
+            return f"<read>{json.dumps(body, ensure_ascii=False)}</read>"
+        case Finish():
+            return "<FINISH>"
+        case Invalid():
+            return ""
+    raise UnknownActionError("MM-Doc-R1", action)
+
+
+def _read(content: str, outer: Span, inner: Span) -> Action:
+    value = _json(content)
+    items = [value] if isinstance(value, dict) else value
+    if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
+        return bad_argument(_READ_FORM, outer, inner)
+    entries = tuple(dict.fromkeys(_entry(item) for item in items))
+    pages = tuple(dict.fromkeys(page for entry in entries for page in entry.pages))
+    goal = "; ".join(entry.query for entry in entries if entry.query)
+    return ReadEntries(outer, inner, pages, goal, entries)
+
+
+def _entry(item: dict[str, Any]) -> ReadEntry:
+    given, query = item.get("page_ids"), item.get("query")
+    ids = given if isinstance(given, list) else [] if given is None else [given]
+    numbers = [(_page(value), value) for value in ids]
+    pages = dict.fromkeys(page for page, _ in numbers if page is not None)
+    strays = dict.fromkeys(_shown(value) for page, value in numbers if page is None)
+    return ReadEntry(tuple(pages), _line(query) if isinstance(query, str) else "", tuple(strays))
+
+
+def _page(value: Any) -> int | None:
+    """A page number: a whole number or its digits; booleans, fractions and ranges are none."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    digits = value.strip() if isinstance(value, str) else ""
+    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS else None
+
+
+def _shown(value: Any) -> str:
+    """An id as it was written, or what it is."""
+    match value:
+        case list():
+            return "a list"
+        case dict():
+            return "an object"
+        case None | bool():
+            return json.dumps(value)
+    return _line(str(value))[:_SHOWN_CHARS]
+
+
+def _json(content: str) -> Any:
+    """The value of a body; `None` when it is no JSON even after the repair."""
+    for text in (content, _TRAILING_COMMA.sub("", content.translate(_QUOTES))):
+        try:
+            return json.loads(text, parse_int=_whole, parse_constant=_NoPage)
+        # deeply nested brackets exhaust the parser's stack
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+def _whole(digits: str) -> int | _NoPage:
+    return int(digits) if len(digits) <= _MAX_DIGITS else _NoPage(digits)
+
+
+def _line(text: str) -> str:
+    """One line that can be written as UTF-8."""
+    return " ".join(encodable(text).split())
+
+
+def _thoughts(text: str, end: int) -> tuple[Span, ...]:
+    """The thought before `end`: a template may have opened it already."""
+    if not end:
+        return ()
+    start = text.find(_THINK_OPEN, 0, end)
+    return ((start + len(_THINK_OPEN) if start >= 0 else 0, end - len(_THINK_CLOSE)),)
+
+
+def _ends_with(scan: Scan, action: Action) -> bool:
+    return action.block is not None and action.block[1] == len(scan.visible.rstrip())
+
+
+def _fault(stop: StopCause) -> Invalid | None:
+    match stop:
+        case StopCause.CONTROL_TOKEN:
+            return _invalid(InvalidReason.CONTROL_TOKEN)
+        case StopCause.TRUNCATED:
+            return _invalid(InvalidReason.TRUNCATED)
+        case StopCause.END_OF_TURN:
+            return None
+
+
+def _invalid(reason: InvalidReason, outer: Span | None = None, inner: Span | None = None) -> Invalid:
+    return Invalid(outer, inner, reason, _DETAIL[reason])

@@ -1,0 +1,203 @@
+"""Configuration of MM-Doc-R1: what the paper says, and what was chosen where it is silent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from docagent_rl.documents.display import DisplayRule
+from docagent_rl.section import Section, VariantSection
+from docagent_rl.systems.mm_doc_r1.rewards import EmptyEvidence, MMDocReward, PageTerm
+from docagent_rl.systems.mm_doc_r1.snippets import MIN_CHARS
+
+READER_PIXELS = 2048 * 28 * 28
+"""At most 2,048 visual tokens a page."""
+
+
+class Variant(StrEnum):
+    """Which MM-Doc-R1; no code was released."""
+
+    PAPER = "paper"
+    """As published."""
+
+
+class SearchEngine(StrEnum):
+    """What answers a search."""
+
+    DOCUMENT_BM25 = "document_bm25"
+    """BM25 with the word statistics of the question's own document (the paper)."""
+    RETRIEVER = "retriever"
+    """The run's retriever, restricted to the document."""
+
+
+VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
+    Variant.PAPER: {
+        "max_steps": 4,
+        "search": {"top_k": 10},
+        "read": {"max_pages": 3},
+        "plan": {"max_items": 10},
+        "reward": {"pages": 1.0, "correctness": 1.0},
+    },
+}
+"""What the paper states; a key that is left out or `null` takes this value."""
+
+
+class PlanConfig(Section):
+    """What the planner sees and writes."""
+
+    toc: bool = True
+    """Show it the table of contents; `false` is the ablation without, where it reads `none`."""
+    figures: bool = True
+    """Show it the list of figures."""
+    max_items: int = Field(ge=1)
+    """Numbered items of a plan; what follows is cut."""
+    max_tokens: int = Field(1024, ge=16)
+    """Tokens of a plan; what follows is cut."""
+    max_headings: int = Field(200, ge=1)
+    """Above it the deepest level is left out, then the next; a last line says how many entries are."""
+    max_title_chars: int = Field(100, ge=MIN_CHARS)
+    max_figures: int = Field(200, ge=1)
+    """The first ones; a last line says how many are left out."""
+    max_caption_chars: int = Field(160, ge=MIN_CHARS)
+
+
+class SearchConfig(Section):
+    """How pages are found."""
+
+    engine: SearchEngine = SearchEngine.DOCUMENT_BM25
+    top_k: int = Field(ge=1)
+    """Pages a search returns at most."""
+    max_keywords: int = Field(8, ge=1)
+    max_keyword_chars: int = Field(200, ge=1)
+    snippet_chars: int = Field(240, ge=MIN_CHARS)
+    k1: float = Field(1.5, ge=0, allow_inf_nan=False)
+    """Of `document_bm25`."""
+    b: float = Field(0.75, ge=0, le=1)
+    """Of `document_bm25`."""
+
+
+class ReadConfig(Section):
+    """How pages are read."""
+
+    max_pages: int = Field(ge=1)
+    """Pages of one entry; surplus ones are dropped with a remark. The paper tells its seeker 3."""
+    max_entries: int = Field(2, ge=1)
+    """Entries of one step; surplus ones are dropped with a remark."""
+    note_tokens: int = Field(512, ge=16)
+    """Tokens of the reader's notes on one entry; what follows is cut."""
+
+
+class HistoryConfig(Section):
+    """What the seeker is shown of its past steps."""
+
+    prompt_tokens: int = Field(8192, ge=64)
+    """Tokens of the seeker's prompt, never more than `docagent.rollout.prompt_tokens`. Above it the history
+    is shortened: the oldest search results to page ids, then the oldest notes, then the oldest reasoning;
+    never the question, the plan or the last step. A plan that does not fit beside the question is cut to half
+    of what that leaves, so that there is room for steps."""
+    reasoning_words: int = Field(150, ge=1)
+    shortened_note_chars: int = Field(400, ge=MIN_CHARS)
+
+
+class AnswerConfig(Section):
+    """What the answer agent is shown."""
+
+    max_tokens: int = Field(12_000, ge=256)
+    page_text: bool = True
+    """Show it the text layer of the pages that were read; `false` is the ablation without page OCR."""
+    page_chars: int = Field(2000, ge=MIN_CHARS)
+    """Characters of each such text."""
+    snippets: bool = True
+    """Show it snippets of pages that were found and not read."""
+    snippet_chars: int = Field(120, ge=MIN_CHARS)
+    snippet_share: float = Field(0.1, ge=0, le=1)
+    """Share of `max_tokens` that all snippets together may take."""
+
+
+class RewardConfig(Section):
+    """The reward, `pages * page term + correctness * correctness` (section 3.2.3)."""
+
+    pages: float = Field(ge=0, allow_inf_nan=False)
+    """Weight of the page term; 0 rewards answers only."""
+    correctness: float = Field(ge=0, allow_inf_nan=False)
+    """Weight of the correctness; 0 rewards reading only."""
+    page_term: PageTerm = PageTerm.RECALL
+    empty_evidence: EmptyEvidence = EmptyEvidence.ONE
+    """The page term of questions without evidence pages, such as unanswerable ones."""
+
+    def rule(self) -> MMDocReward:
+        """The reward function."""
+        return MMDocReward(self.pages, self.correctness, self.page_term, self.empty_evidence)
+
+
+class TrajectoryTextConfig(Section):
+    """The text of an episode that estimators embed (SPO, Eq. 4)."""
+
+    result_chars: int = Field(300, ge=MIN_CHARS)
+    short_result_chars: int = Field(100, ge=MIN_CHARS)
+    """Used instead when the text exceeds `max_tokens`; what still exceeds it loses its middle."""
+    max_tokens: int = Field(8192, ge=16)
+
+
+class RolePrompts(Section):
+    """Prompts of the roles: names of the package's prompts, or paths of `.yaml` files."""
+
+    planner: str = "mm_doc_r1_planner"
+    reader: str = "mm_doc_r1_reader"
+    answer: str = "mm_doc_r1_answer"
+    extractor: str = "mm_doc_r1_extractor"
+
+
+class MMDocConfig(VariantSection):
+    """Configuration of `MMDocEnv`. Keys that are left out or `null` take the value of the variant."""
+
+    variants = VARIANT_DEFAULTS
+    variant: Variant = Variant.PAPER
+    max_steps: int = Field(ge=1)
+    """Responses of the seeker, the finishing one included; the action of the last is executed."""
+    max_invalid_in_a_row: int = Field(2, ge=1)
+    """So many invalid steps in a row end the episode."""
+    window: bool = True
+    """Play on the pages of the record's window (`extra.window`, first and last page) where it has one."""
+    plan: PlanConfig
+    search: SearchConfig
+    read: ReadConfig
+    history: HistoryConfig = HistoryConfig()
+    answer: AnswerConfig = AnswerConfig()
+    reward: RewardConfig
+    trajectory_text: TrajectoryTextConfig = TrajectoryTextConfig()
+    display: DisplayRule = DisplayRule(min_pixels=56 * 56, max_pixels=READER_PIXELS)
+    """How page images are handed to the reader; the seeker sees none."""
+    prompts: RolePrompts = RolePrompts()
+
+    @classmethod
+    def fill(cls, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        """See `VariantSection.fill`; one bound of the display rule may be left out."""
+        result = super().fill(defaults, given)
+        display = result.get("display")
+        if isinstance(display, Mapping):
+            result["display"] = {"min_pixels": 56 * 56, "max_pixels": READER_PIXELS, **display}
+        return result
+
+    @property
+    def prompt(self) -> str:
+        """The package's prompt for the seeker."""
+        return "mm_doc_r1_seeker"
+
+    @property
+    def assistant_turns(self) -> int:
+        """Steps of an episode at most; each is a context of its own."""
+        return self.max_steps
+
+    @property
+    def max_images(self) -> int:
+        """Images of a context: none, the seeker reads text."""
+        return 0
+
+    @property
+    def max_image_tokens(self) -> int:
+        """Visual tokens of a context: none."""
+        return 0

@@ -1,0 +1,178 @@
+"""What MM-Doc-R1 asks of its planner, reader, answer agent and extractor, remote or embedded."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from docagent_rl.documents import DocumentStore
+from docagent_rl.envs.base import ImagePart, Message, Part, Role, TextPart
+from docagent_rl.envs.roles import RoleModel, RoleName
+from docagent_rl.envs.token_budget import TokenCounter, cut_to_tokens
+from docagent_rl.envs.views import page_view
+from docagent_rl.prompts import PromptSpec, PromptTemplate, load_prompt
+from docagent_rl.rewards.mmlongbench import unlabelled
+from docagent_rl.systems.mm_doc_r1.answer import Evidence, answer_context
+from docagent_rl.systems.mm_doc_r1.config import MMDocConfig, RolePrompts
+from docagent_rl.systems.mm_doc_r1.rule_roles import answer_from, extract_answer, plan_search, read_pages
+from docagent_rl.systems.mm_doc_r1.world import DocumentWorld
+from docagent_rl.untrusted import defused_values
+
+_SPECS: Mapping[RoleName, frozenset[str]] = {
+    RoleName.PLANNER: frozenset({"question", "toc", "figures", "max_items", "max_pages", "pages"}),
+    RoleName.READER: frozenset({"question", "query", "pages"}),
+    RoleName.ANSWER: frozenset({"question", "context"}),
+    RoleName.EXTRACTOR: frozenset({"question", "answer"}),
+}
+_ITEM = re.compile(r"\s*(?:\(\d+\)|\d+[.):]|step\s+\d+)", re.IGNORECASE)
+
+
+def role_prompt_spec(role: RoleName) -> PromptSpec:
+    """What the prompt file of a role must hold."""
+    return PromptSpec(frozenset({"user"}), frozenset({"system"}), _SPECS[role])
+
+
+class RolePlayers:
+    """The roles around a seeker. A role without a model is played by its embedded rule.
+
+    Args:
+        models: by role.
+        config: prompts and limits.
+        store: where page images come from.
+        count: of tokens.
+
+    Raises:
+        UserError: the prompt of a role is unusable.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, RoleModel],
+        config: MMDocConfig,
+        store: DocumentStore,
+        count: TokenCounter,
+    ) -> None:
+        self._models = models
+        self._config = config
+        self._store = store
+        self._count = count
+        self._prompts = _load_prompts(config.prompts)
+
+    def embedded(self, role: RoleName) -> bool:
+        """Whether a rule plays the role."""
+        return role not in self._models
+
+    def longest_plan(self) -> str:
+        """As many tokens as a plan may have."""
+        return _longest(self._config.plan.max_tokens, self._count)
+
+    async def plan(self, question: str, world: DocumentWorld) -> str:
+        """A numbered plan, at most `plan.max_items` items; equal for all episodes of a question.
+
+        Raises:
+            InfrastructureError: the planner gave none.
+        """
+        if self.embedded(RoleName.PLANNER):
+            return self._fitted(plan_search(question, world.headings))
+        config = self._config
+        reply = await self._ask(
+            RoleName.PLANNER,
+            question=question,
+            toc=world.toc,
+            figures=world.figures,
+            max_items=config.plan.max_items,
+            max_pages=config.read.max_pages,
+            pages=list(world.texts),
+        )
+        return await asyncio.to_thread(self._fitted, reply)
+
+    async def read(self, question: str, query: str, pages: Sequence[int], world: DocumentWorld) -> str:
+        """Notes on pages, at most `read.note_tokens` tokens; equal for equal requests.
+
+        Args:
+            question: the question.
+            query: the sub-query.
+            pages: of the document.
+            world: the document.
+
+        Raises:
+            InfrastructureError: the reader gave none.
+            UserError: a page cannot be shown.
+        """
+        # sorted: notes do not depend on the order in which pages are asked for
+        pages = sorted(pages)
+        if self.embedded(RoleName.READER):
+            notes = read_pages((page, world.texts[page]) for page in pages)
+        else:
+            images = await asyncio.to_thread(self._images, pages, world)
+            notes = await self._ask(
+                RoleName.READER, images, question=question, query=query, pages=list(pages)
+            )
+        return await asyncio.to_thread(cut_to_tokens, notes, self._config.read.note_tokens, self._count)
+
+    async def answer(self, question: str, evidence: Evidence) -> str:
+        """A free-form answer from what was brought home.
+
+        Raises:
+            InfrastructureError: the answer agent gave none.
+        """
+        if self.embedded(RoleName.ANSWER):
+            pages = evidence.pages.values() if self._config.answer.page_text else ()
+            return answer_from(question, [*(note.text for note in evidence.notes), *pages])
+        context = await asyncio.to_thread(answer_context, evidence, self._config.answer, self._count)
+        return await self._ask(RoleName.ANSWER, question=question, context=context)
+
+    async def extract(self, question: str, answer: str) -> str:
+        """What an extractor makes of a free-form answer, to be read by `mmlongbench.extracted_answer`.
+
+        Raises:
+            InfrastructureError: the extractor gave nothing.
+        """
+        if self.embedded(RoleName.EXTRACTOR):
+            return extract_answer(question, answer)
+        return await self._ask(RoleName.EXTRACTOR, question=unlabelled(question), answer=unlabelled(answer))
+
+    def _fitted(self, plan: str) -> str:
+        return cut_to_tokens(
+            cut_items(plan, self._config.plan.max_items), self._config.plan.max_tokens, self._count
+        )
+
+    def _images(self, pages: Sequence[int], world: DocumentWorld) -> list[Part]:
+        parts: list[Part] = []
+        for number in pages:
+            image = page_view(world.document.page(number), self._config.display, turn=0).image
+            parts += [TextPart(f"Page {number}:"), ImagePart(image)]
+        return parts
+
+    async def _ask(self, role: RoleName, images: Sequence[Part] = (), **variables: Any) -> str:
+        prompt = self._prompts[role]
+        variables = defused_values(variables)
+        messages = []
+        if "system" in prompt:
+            messages.append(Message(Role.SYSTEM, (TextPart(prompt.render("system", **variables)),)))
+        messages.append(Message(Role.USER, (TextPart(prompt.render("user", **variables)), *images)))
+        return await self._models[role].complete(messages)
+
+
+@functools.lru_cache(maxsize=8)
+def _longest(tokens: int, count: TokenCounter) -> str:
+    return cut_to_tokens("1 " * (tokens + 1), tokens, count)
+
+
+def cut_items(plan: str, most: int) -> str:
+    """The first `most` numbered items of a plan, with what stands before them; other texts stay whole."""
+    kept: list[str] = []
+    items = 0
+    for line in plan.strip().splitlines():
+        items += _ITEM.match(line) is not None
+        if items > most:
+            break
+        kept.append(line)
+    return "\n".join(kept).rstrip()
+
+
+def _load_prompts(names: RolePrompts) -> dict[RoleName, PromptTemplate]:
+    return {role: load_prompt(getattr(names, role.value), role_prompt_spec(role)) for role in RoleName}

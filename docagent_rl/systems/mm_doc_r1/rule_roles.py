@@ -1,0 +1,164 @@
+"""Rules that stand in for the models of MM-Doc-R1's roles: offline, deterministic, and never given the gold.
+
+They are meant for laptops, tests and first runs, where they make easy questions answerable and unanswerable
+ones refusable; numbers of the paper need models.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from docagent_rl.documents.contents import Heading
+from docagent_rl.retrieval.tokens import normalise, spans
+from docagent_rl.rewards.mmlongbench import FAIL_TO_ANSWER
+from docagent_rl.rewards.text import NOT_ANSWERABLE
+
+INSUFFICIENT = "The available information is not enough to answer the question."
+
+_STOP_WORDS = """
+    a an and are as at be been being but by can could did do does for from had has have how i if in into is it
+    its made many may me might more most much must my no not of off on or our shall she he should so than that
+    the their them then there these they this those to under up was we were what when where which while who
+    whom whose why will with would you your according following document page pages please answer list number
+    value name
+"""
+_STOP = frozenset(_STOP_WORDS.split())
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_NUMBER = re.compile(r"[-\u2212]?\$?\d[\d,]*(?:\.\d+)?\s?%?")
+_ABSTAINS = re.compile(
+    r"not (?:answerable|enough|sufficient|mentioned|stated|provided|specified|available)"
+    r"|cannot (?:be )?answer|cannot be determined|can't answer|insufficient|unanswerable"
+    r"|lack of relevant data|no information",
+    re.IGNORECASE,
+)
+_UNREADABLE = re.compile(
+    r"(?:cannot|can't|unable to|could not) (?:be )?(?:read|open|see|view|access)", re.IGNORECASE
+)
+_MAX_SENTENCE = 600
+_STEM = 5
+_SHORT_WORDS = 6
+_PLANNED_SECTIONS = 3
+_PLANNED_WORDS = 6
+
+
+def content_words(text: str) -> list[str]:
+    """The words of a text that carry meaning, lower case, in order, each once."""
+    words = (token for _, _, token in spans(normalise(text)))
+    return list(dict.fromkeys(word for word in words if word not in _STOP))
+
+
+def plan_search(question: str, contents: Sequence[Heading]) -> str:
+    """A plan from the words of the question and the headings that share most of them.
+
+    Args:
+        question: the question.
+        contents: the table of contents.
+    """
+    words = content_words(question)
+    wanted = frozenset(words)
+    overlaps = [(len(wanted.intersection(content_words(entry.title))), entry) for entry in contents]
+    best = sorted((pair for pair in overlaps if pair[0]), key=lambda pair: -pair[0])[:_PLANNED_SECTIONS]
+    named = ", ".join(words[:_PLANNED_WORDS]) or question.strip()
+    steps = [f"Search for: {named}."]
+    steps += [f'Read page {entry.page}, where "{entry.title}" begins.' for _, entry in best]
+    steps.append("Read the pages that the search finds, and finish when they answer the question.")
+    return "\n".join(f"({number}) {step}" for number, step in enumerate(steps, start=1))
+
+
+def read_pages(pages: Iterable[tuple[int, str]]) -> str:
+    """What the pages say: their text layers, each headed by its page.
+
+    Args:
+        pages: `(page, text)`.
+    """
+    return "\n".join(f"Page {page}: {text.strip() or 'no text.'}" for page, text in pages)
+
+
+def answer_from(question: str, texts: Iterable[str]) -> str:
+    """The sentence or line that is most like the question by the words they share.
+
+    A refusal when none shares half of the question's words, or when a name of the question occurs nowhere.
+    Words of more than five letters are compared by their first five. Of equal candidates the first wins,
+    sentences before lines.
+
+    Args:
+        question: the question.
+        texts: what was read, in order.
+    """
+    candidates = _candidates(texts)
+    stems = [_stems(candidate) for candidate in candidates]
+    wanted = _stems(question)
+    if not _stems(" ".join(_names(question))) <= frozenset().union(*stems):
+        return INSUFFICIENT
+    best, most = INSUFFICIENT, 0.0
+    for candidate, held in zip(candidates, stems, strict=True):
+        shared = len(wanted & held)
+        likeness = shared / (len(wanted) + len(held)) if 2 * shared >= len(wanted) > 0 else 0.0
+        if likeness > most:
+            best, most = candidate, likeness
+    return best
+
+
+def extract_answer(question: str, answer: str) -> str:
+    """The short answer and its type in the two-line form of an extractor.
+
+    A refusal and an unreadable document have labels of their own; a short answer is taken whole; of a longer
+    one the first number that the question does not hold, else what is left without the question's words.
+    """
+    text = " ".join(answer.split())
+    if not text or _ABSTAINS.search(text):
+        return _form(NOT_ANSWERABLE, "String")
+    if _UNREADABLE.search(text):
+        return _form(FAIL_TO_ANSWER, "String")
+    if len(text.split()) <= _SHORT_WORDS:
+        return _form(text.rstrip("."), _kind(text.rstrip(".")))
+    asked = {match[0].strip() for match in _NUMBER.finditer(question)}
+    numbers = [match[0].strip() for match in _NUMBER.finditer(text)]
+    number = next((number for number in numbers if number not in asked), None)
+    short = number.replace(",", "") if number else _remainder(question, text) or text
+    return _form(short, _kind(short))
+
+
+def _candidates(texts: Iterable[str]) -> list[str]:
+    pages = list(texts)
+    sentences = [piece for text in pages for piece in _SENTENCE_END.split(" ".join(text.split()))]
+    lines = [" ".join(line.split()) for text in pages for line in text.splitlines()]
+    return [piece[:_MAX_SENTENCE] for piece in (*sentences, *lines) if piece]
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(word[:_STEM] for word in content_words(text))
+
+
+def _names(question: str) -> list[str]:
+    """Capitalised words behind the first word."""
+    return [word for word in question.split()[1:] if word[0].isupper()]
+
+
+def _remainder(question: str, text: str) -> str:
+    """The longest run of words of the answer that neither the question nor the stop list holds."""
+    known = frozenset(token for _, _, token in spans(normalise(question))) | _STOP
+    plain = normalise(text)
+    runs: list[tuple[int, int]] = []
+    open_run = False
+    for start, end, token in spans(plain):
+        if token in known:
+            open_run = False
+        elif open_run:
+            runs[-1] = (runs[-1][0], end)
+        else:
+            runs.append((start, end))
+            open_run = True
+    start, end = max(runs, key=lambda run: run[1] - run[0], default=(0, 0))
+    return plain[start:end]
+
+
+def _kind(text: str) -> str:
+    if not _NUMBER.fullmatch(text):
+        return "String"
+    return "Float" if "." in text or "%" in text else "Integer"
+
+
+def _form(answer: str, kind: str) -> str:
+    return f"Extracted answer: {answer}\nAnswer format: {kind}"

@@ -1,0 +1,244 @@
+"""Configuration of UniDoc-RL: what the paper says, what the released code does, and what may be changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import reduce
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from docagent_rl.actions.coordinates import Frame, Rounding
+from docagent_rl.documents.display import DisplayRule
+from docagent_rl.envs import crops
+from docagent_rl.envs.crops import CoordsConfig
+from docagent_rl.envs.search_scope import SearchScope
+from docagent_rl.section import Section, VariantSection, filled
+from docagent_rl.systems.unidoc_rl.rewards import FormatMode, UniDocReward, UniDocWeights
+from docagent_rl.systems.unidoc_rl.roi import RoiRule
+from docagent_rl.systems.unidoc_rl.search_rounds import SelectRule
+from docagent_rl.systems.unidoc_rl.stacked_crops import Cutting
+
+
+class Variant(StrEnum):
+    """Which UniDoc-RL."""
+
+    PAPER = "paper"
+    """As published, arXiv 2604.14967."""
+    RELEASED = "released"
+    """As the released code was meant to work."""
+
+
+VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
+    Variant.PAPER: {
+        "extra_turn": False,
+        "display": {"snap": True},
+        "coords": {"frame": Frame.DISPLAYED, "rounding": Rounding.OUTWARD},
+        "selection": {"implicit": False, "fallback": False},
+        "format": {"mode": FormatMode.STRICT},
+        "reward": {
+            "gate": False,
+            "select_rule": SelectRule.ANY,
+            "select_capped": True,
+            "roi_rule": RoiRule.IOU,
+        },
+    },
+    Variant.RELEASED: {
+        "extra_turn": True,
+        "display": {"snap": False},
+        "coords": {"frame": Frame.DISPLAYED, "rounding": Rounding.TRUNCATE},
+        "selection": {"implicit": True, "fallback": True},
+        "format": {"mode": FormatMode.TIERED},
+        "reward": {
+            "gate": True,
+            "select_rule": SelectRule.FIRST,
+            "select_capped": False,
+            "roi_rule": RoiRule.F1,
+        },
+    },
+}
+"""What a key is when a configuration leaves it out or gives `null`."""
+
+ABLATION_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "select": {"search": {"candidates": 1}, "reward": {"weights": {"select": 0.0}}},
+    "crop": {"reward": {"weights": {"roi": 0.0}}},
+}
+"""The same where `grammar` switches an action off: its term is dropped, and no other weighs more for it."""
+
+
+class GrammarConfig(Section):
+    """What counts as an action."""
+
+    select: bool = True
+    """Whether candidates are chosen from; `false` is the ablation in which a search shows only the first page
+    that was not shown before."""
+    crop: bool = True
+    """Whether there is magnification; `false` is the ablation without it, in grammar and prompt."""
+
+
+class SearchConfig(Section):
+    """How pages are found."""
+
+    scope: SearchScope = SearchScope.CORPUS
+    top_k: int = Field(10, ge=1)
+    """Pages the retriever ranks for a query."""
+    candidates: int = Field(3, ge=1)
+    """Pages a search shows at most."""
+    exclude_selected: bool = False
+    """Leave selected pages to the retriever to exclude, and so reach beyond `top_k`."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.candidates > self.top_k:
+            raise ValueError(f"candidates is {self.candidates}, more than top_k={self.top_k}")
+        return self
+
+
+class SelectionConfig(Section):
+    """What counts as a selection."""
+
+    implicit: bool
+    """The first candidate counts as selected until another one is: in rewards and in what later searches
+    leave out. Magnifying always needs a selection."""
+    fallback: bool
+    """Take the first candidate for an index that cannot be read or that no candidate has."""
+
+
+class CropConfig(crops.CropConfig):
+    """How boxes are cut."""
+
+    max_boxes: int = Field(8, ge=1)
+    """Boxes of one action at most."""
+    max_pieces: int = Field(64, ge=1)
+    """Pieces of a stack at most: a box of a stack may meet many pieces of it."""
+    max_canvas_pixels: int = Field(50_000_000, ge=1)
+    """Area of a stack before it is resized, at most; guards the memory of the rollout."""
+
+
+class FormatConfig(Section):
+    """What well-formedness means."""
+
+    mode: FormatMode
+
+
+class WeightsConfig(Section):
+    """Weights of the reward terms. They need not sum to 1."""
+
+    search_ndcg: float = Field(0.1, ge=0, allow_inf_nan=False)
+    select: float = Field(0.1, ge=0, allow_inf_nan=False)
+    roi: float = Field(0.1, ge=0, allow_inf_nan=False)
+    format: float = Field(0.1, ge=0, allow_inf_nan=False)
+    outcome: float = Field(0.6, ge=0, allow_inf_nan=False)
+
+
+class RewardConfig(Section):
+    """What is rewarded."""
+
+    weights: WeightsConfig = WeightsConfig()
+    gate: bool
+    """Reward nothing when the format term is 0, and ask the judge only when it is not; validation asks."""
+    select_rule: SelectRule
+    select_capped: bool
+    """Leave searches without a gold candidate out of the mean of the selection term where their first
+    candidate was chosen. In the mean, as Eq. 7 and the released code have it, they make up for a wrong choice
+    elsewhere: three raise a session from 0.9 to 0.975."""
+    pseudo_positive: bool = True
+    """Where no candidate is gold, the one ranked highest is the right choice; otherwise none is."""
+    roi_rule: RoiRule
+    iou_threshold: float = Field(0.5, gt=0, le=1)
+    """Least IoU of a match, for `roi_rule=f1`."""
+    abstention: bool = True
+    """Drawing no box is right where there is nothing to magnify; otherwise it scores 0."""
+    ndcg_as_published: bool = False
+    """Reproduce that the released code's retrieval term is always 0."""
+
+
+class UniDocConfig(VariantSection):
+    """Configuration of `UniDocEnv`. Keys that are left out or `null` take the value of the variant."""
+
+    variants = VARIANT_DEFAULTS
+    variant: Variant = Variant.PAPER
+    max_turns: int = Field(10, ge=1)
+    """Assistant turns; with `extra_turn` one more. The paper gives no number."""
+    extra_turn: bool
+    """After `max_turns` executed turns ask for one more, of which only an answer counts."""
+    image_limit: int = Field(22, ge=0)
+    """With more images than this in the context, only an answer counts and anything else ends the episode."""
+    grammar: GrammarConfig = GrammarConfig()
+    display: DisplayRule
+    coords: CoordsConfig
+    search: SearchConfig = SearchConfig()
+    selection: SelectionConfig
+    crop: CropConfig = CropConfig()
+    format: FormatConfig
+    reward: RewardConfig
+    allow_empty_gold: bool = False
+    """Play questions without gold pages, such as unanswerable ones; their retrieval term is 0."""
+
+    @classmethod
+    def fill(cls, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        """See `VariantSection.fill`; an action that is switched off brings defaults of its own."""
+        grammar = given.get("grammar")
+        if isinstance(grammar, Mapping):
+            off = [changes for key, changes in ABLATION_DEFAULTS.items() if grammar.get(key) is False]
+            defaults = reduce(filled, off, defaults)
+        return super().fill(defaults, given)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        weights = self.reward.weights
+        if not self.grammar.select and (self.search.candidates > 1 or weights.select):
+            raise ValueError("grammar.select=false needs search.candidates=1 and reward.weights.select=0")
+        if not self.grammar.crop and weights.roi:
+            raise ValueError("grammar.crop=false needs reward.weights.roi=0")
+        return self
+
+    @property
+    def prompt(self) -> str:
+        """The package's prompt, the same for both variants."""
+        return "unidoc_rl"
+
+    @property
+    def assistant_turns(self) -> int:
+        """Assistant turns of an episode at most."""
+        return self.max_turns + self.extra_turn
+
+    @property
+    def max_images(self) -> int:
+        """Images of an episode at most: the last turn leads to none, nor does one above `image_limit`."""
+        most = self.search.candidates
+        return min((self.assistant_turns - 1) * most, self.image_limit + most)
+
+    @property
+    def max_image_tokens(self) -> int:
+        """Visual tokens of an episode at most."""
+        return self.max_images * self.display.max_tokens()
+
+    def cutting(self, *, validate: bool = False) -> Cutting:
+        """How boxes are read and cut; validation may pad them differently."""
+        crop = self.crop
+        return Cutting(
+            frame=self.coords.frame,
+            rounding=self.coords.rounding,
+            pad=crop.pad_val if validate and crop.pad_val is not None else crop.pad,
+            max_pieces=crop.max_pieces,
+            max_canvas_pixels=crop.max_canvas_pixels,
+        )
+
+    def rule(self) -> UniDocReward:
+        """The reward function."""
+        reward = self.reward
+        return UniDocReward(
+            weights=UniDocWeights(**reward.weights.model_dump()),
+            gate=reward.gate,
+            select_rule=reward.select_rule,
+            select_capped=reward.select_capped,
+            pseudo_positive=reward.pseudo_positive,
+            roi_rule=reward.roi_rule,
+            iou_threshold=reward.iou_threshold,
+            abstention=reward.abstention,
+            implicit=self.selection.implicit,
+            format_mode=self.format.mode,
+            ndcg_as_published=reward.ndcg_as_published,
+        )

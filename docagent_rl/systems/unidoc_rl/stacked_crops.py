@@ -1,0 +1,171 @@
+"""Stacked crops: boxes of one view, cut from its raw page and stacked into one image (UniDoc-RL)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from docagent_rl.actions.base import Box
+from docagent_rl.actions.coordinates import (
+    CropError,
+    Frame,
+    Raster,
+    Rounding,
+    box_to_raw,
+    box_to_region,
+    raster_to_region,
+    raw_to_raster,
+)
+from docagent_rl.documents.display import DisplayRule, Size
+from docagent_rl.envs.images import ImageRef, ImageSheet, Tile
+from docagent_rl.envs.views import View
+
+_BLACK = (0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A piece of a stack.
+
+    Args:
+        raster: what of the raw page it shows, at the scale of the canvas.
+        top: the canvas row on which it begins; it is left-aligned.
+    """
+
+    raster: Raster
+    top: int
+
+    @property
+    def size(self) -> Size:
+        """`(width, height)` in pixels of the raw page."""
+        left, top, right, bottom = self.raster
+        return right - left, bottom - top
+
+
+@dataclass(frozen=True, slots=True)
+class StackedCropsView:
+    """Pieces of a page that are shown as one image.
+
+    Args:
+        image: what is shown.
+        segments: its pieces, from top to bottom.
+        page: the view of the page that the pieces are of.
+        encoder_size: size of the image after the processor's rounding.
+        tokens: its visual tokens.
+        turn: the assistant turn that led to it, from 1.
+    """
+
+    image: ImageSheet
+    segments: tuple[Segment, ...]
+    page: View
+    encoder_size: Size
+    tokens: int
+    turn: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready description."""
+        rasters = [segment.raster for segment in self.segments]
+        return {
+            "page": str(self.page.image.page),
+            "rasters": [list(raster) for raster in rasters],
+            "regions": [list(raster_to_region(raster, self.page.page_size)) for raster in rasters],
+            "canvas": list(self.image.canvas),
+            "size": list(self.image.size),
+            "encoder_size": list(self.encoder_size),
+            "tokens": self.tokens,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Cutting:
+    """How boxes are read and cut.
+
+    Args:
+        frame: what boxes are measured in.
+        rounding: how to reach whole raw pixels.
+        pad: added on all sides of a box, in units of the frame.
+        max_pieces: pieces of a stack at most.
+        max_canvas_pixels: area of a stack before it is resized, at most.
+    """
+
+    frame: Frame
+    rounding: Rounding
+    pad: float = 0.0
+    max_pieces: int = 64
+    max_canvas_pixels: int = 50_000_000
+
+    def region(self, view: View, box: Box) -> Box:
+        """A box of a page view as fractions of the raw page, clamped to it and never rounded or padded."""
+        size = self.frame.size(view.image.size, view.encoder_size)
+        x1, y1, x2, y2 = (min(max(edge, 0.0), 1.0) for edge in box_to_region(box, view.region.box, size))
+        return x1, y1, x2, y2
+
+    def stack(
+        self, view: View | StackedCropsView, boxes: Sequence[Box], rule: DisplayRule, turn: int
+    ) -> StackedCropsView:
+        """Cut boxes of a view from its raw page and stack them in their order, left-aligned, on black.
+
+        A box of a stack may meet several of its pieces and is then cut into as many; what lies
+        beside the pieces vanishes.
+
+        Args:
+            view: the view that the boxes refer to.
+            boxes: `(x1, y1, x2, y2)` in units of `frame`.
+            rule: how images are shown.
+            turn: the assistant turn, from 1.
+
+        Raises:
+            CropError: a box covers nothing, or all together cover too much.
+            DisplayError: the stack has sides that no image processor takes.
+        """
+        page = view.page if isinstance(view, StackedCropsView) else view
+        rasters = [raster for number, box in enumerate(boxes, 1) for raster in self._cut(view, box, number)]
+        if len(rasters) > self.max_pieces:
+            raise CropError(f"the boxes meet {len(rasters)} pieces of the image, {self.max_pieces} at most")
+        segments = _stack(rasters)
+        canvas = _canvas(segments)
+        if canvas[0] * canvas[1] > self.max_canvas_pixels:
+            raise CropError("the boxes are too large together")
+        image = ImageSheet(
+            canvas=canvas,
+            size=rule.shown(canvas),
+            tiles=tuple(_tile(page.image, segment) for segment in segments),
+            background=_BLACK,
+        )
+        return StackedCropsView(
+            image, segments, page, rule.encoder(image.size), rule.tokens(image.size), turn
+        )
+
+    def _cut(self, view: View | StackedCropsView, box: Box, number: int) -> list[Raster]:
+        """The rasters of the raw page that a box of a view covers, one for each piece that it meets."""
+        whole = view.segments if isinstance(view, StackedCropsView) else (Segment(view.image.raster, 0),)
+        size = self.frame.size(view.image.size, view.encoder_size)
+        x1, y1, x2, y2 = box_to_raw(box, (0, 0, *_canvas(whole)), size, self.pad)
+        rasters = []
+        for segment in whole:
+            right, down = segment.raster[0], segment.raster[1] - segment.top
+            raw = (x1 + right, y1 + down, x2 + right, y2 + down)
+            try:
+                rasters.append(raw_to_raster(raw, segment.raster, self.rounding))
+            except CropError:
+                continue
+        if not rasters:
+            raise CropError(f"box {number} covers nothing of the image")
+        return rasters
+
+
+def _stack(rasters: Sequence[Raster]) -> tuple[Segment, ...]:
+    segments, top = [], 0
+    for raster in rasters:
+        segments.append(Segment(raster, top))
+        top += raster[3] - raster[1]
+    return tuple(segments)
+
+
+def _canvas(segments: Sequence[Segment]) -> Size:
+    return max(segment.size[0] for segment in segments), sum(segment.size[1] for segment in segments)
+
+
+def _tile(page: ImageRef, segment: Segment) -> Tile:
+    return Tile(ImageRef(page.page, page.page_hash, segment.raster, segment.size), (0, segment.top))

@@ -1,0 +1,31 @@
+"""UniDoc-RL, as the registry of systems knows it."""
+
+from __future__ import annotations
+
+from docagent_rl.envs.system import System
+from docagent_rl.systems.unidoc_rl.config import UniDocConfig
+from docagent_rl.systems.unidoc_rl.env import UNIDOC_PROMPT, UniDocEnv, make_grammar
+from docagent_rl.systems.unidoc_rl.script import UniDocScript
+
+SMALL = {
+    "max_turns": 4,
+    "image_limit": 5,
+    "display": {"min_pixels": 12544, "max_pixels": 50176},
+    "search": {"scope": "document"},
+}
+"""Sizes for a tiny model on one core."""
+
+SYSTEM = System(
+    name="unidoc_rl",
+    summary="search candidate pages, select one, magnify its regions, answer (arXiv 2604.14967)",
+    config_type=UniDocConfig,
+    env=UniDocEnv,
+    make_grammar=make_grammar,
+    prompt_spec=UNIDOC_PROMPT,
+    default_prompt=lambda config: config.prompt,
+    max_turns=lambda config: config.assistant_turns,
+    max_images=lambda config: config.max_images,
+    judged=True,
+    script=UniDocScript,
+    small=SMALL,
+)

@@ -1,0 +1,141 @@
+"""Configuration of VRAG-RL: what the paper says, what the released code does, and what may be changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from docagent_rl.actions.coordinates import Frame, Rounding
+from docagent_rl.documents.display import DisplayRule
+from docagent_rl.envs.crops import CoordsConfig, CropConfig
+from docagent_rl.envs.search_scope import SearchScope
+from docagent_rl.section import Section, VariantSection
+from docagent_rl.systems.vrag_rl.rewards import VragReward
+
+
+class Variant(StrEnum):
+    """Which VRAG-RL."""
+
+    PAPER = "paper"
+    """As published, arXiv 2505.22019."""
+    RELEASED = "released"
+    """As the released code was meant to work."""
+
+
+VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
+    Variant.PAPER: {
+        "max_turns": 5,
+        "extra_turn": False,
+        "display": {"snap": True},
+        "coords": {"frame": Frame.ENCODER, "rounding": Rounding.OUTWARD},
+        "reward": {"alpha": 0.2, "beta": 0.8, "gamma": 0.0, "gate": False},
+    },
+    Variant.RELEASED: {
+        "max_turns": 4,
+        "extra_turn": True,
+        "display": {"snap": False},
+        "coords": {"frame": Frame.DISPLAYED, "rounding": Rounding.TRUNCATE},
+        "reward": {"alpha": 0.2, "beta": 0.7, "gamma": 0.1, "gate": True},
+    },
+}
+"""What a key is when a configuration leaves it out or gives `null`."""
+
+
+class GrammarConfig(Section):
+    """What counts as an action."""
+
+    region_alias: bool = False
+    """Accept `<region>` for `<bbox>`, as the paper's Algorithm 1 writes it."""
+    crop: bool = True
+    """Whether there is a zoom; `false` is the ablation without it, in grammar and prompt."""
+
+
+class SearchConfig(Section):
+    """How pages are found."""
+
+    scope: SearchScope = SearchScope.CORPUS
+    top_k: int = Field(10, ge=1)
+    """Pages the retriever ranks for a query."""
+    pages_per_search: int = Field(1, ge=1)
+    """New pages a search shows at most."""
+    exclude_shown: bool = False
+    """Leave pages that were shown to the retriever to exclude, and so reach beyond `top_k`."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.pages_per_search > self.top_k:
+            raise ValueError(f"pages_per_search is {self.pages_per_search}, more than top_k={self.top_k}")
+        return self
+
+
+class FinalTurnConfig(Section):
+    """What the last turn is told."""
+
+    notice: bool = False
+    """Ask for the answer in the observation before the last turn."""
+
+
+class RewardConfig(Section):
+    """Weights of the reward; they sum to 1 (Eq. 12)."""
+
+    alpha: float
+    """Retrieval."""
+    beta: float
+    """Outcome."""
+    gamma: float
+    """Format."""
+    gate: bool
+    """Reward nothing unless the format term is 1, and ask the judge only then."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self.rule()
+        return self
+
+    def rule(self) -> VragReward:
+        """The reward function."""
+        return VragReward(alpha=self.alpha, beta=self.beta, gamma=self.gamma, gate=self.gate)
+
+
+class VragConfig(VariantSection):
+    """Configuration of `VragEnv`. Keys that are left out or `null` take the value of the variant."""
+
+    variants = VARIANT_DEFAULTS
+    variant: Variant = Variant.PAPER
+    max_turns: int = Field(ge=1)
+    """Assistant turns; with `extra_turn` one more."""
+    extra_turn: bool
+    """After `max_turns` executed turns ask for one more, of which only an answer counts."""
+    final_turn: FinalTurnConfig = FinalTurnConfig()
+    grammar: GrammarConfig = GrammarConfig()
+    display: DisplayRule
+    coords: CoordsConfig
+    crop: CropConfig = CropConfig()
+    search: SearchConfig = SearchConfig()
+    reward: RewardConfig
+    allow_empty_gold: bool = False
+    """Play questions without gold pages, such as unanswerable ones. Their retrieval term is 0, for every
+    episode of a group alike, so that only outcome and format tell episodes apart."""
+
+    @property
+    def prompt(self) -> str:
+        """The package's prompt for the variant."""
+        return f"vrag_rl_{self.variant.value}"
+
+    @property
+    def assistant_turns(self) -> int:
+        """Assistant turns of an episode at most."""
+        return self.max_turns + self.extra_turn
+
+    @property
+    def max_images(self) -> int:
+        """Images of an episode at most: the last turn leads to none."""
+        return (self.assistant_turns - 1) * self.search.pages_per_search
+
+    @property
+    def max_image_tokens(self) -> int:
+        """Visual tokens of an episode at most."""
+        return self.max_images * self.display.max_tokens()

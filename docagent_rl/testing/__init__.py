@@ -1,1 +1,0 @@
-"""Tiny, real models for tests and for runs on a laptop."""

@@ -1,0 +1,85 @@
+"""Numbers of questions that have nothing to find: left out, never 0 in an average."""
+
+from __future__ import annotations
+
+import pytest
+
+from docagent_rl.envs.measures import measured
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.systems.alden.config import AldenConfig
+from docagent_rl.systems.alden.env import AldenEnv
+from docagent_rl.systems.doc_v_star.config import DocVStarConfig
+from docagent_rl.systems.doc_v_star.env import DocVStarEnv
+from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
+from docagent_rl.systems.mm_doc_r1.env import MMDocEnv
+from docagent_rl.systems.unidoc_rl.config import UniDocConfig
+from docagent_rl.systems.unidoc_rl.env import UniDocEnv
+from docagent_rl.systems.vrag_rl.config import VragConfig
+from docagent_rl.systems.vrag_rl.env import VragEnv
+from docagent_rl.training.trainer.summary import summarise
+from tests.systems.alden import play as alden_play
+from tests.systems.doc_v_star import play as doc_v_star_play
+
+ENVS = {
+    "alden": (AldenEnv, AldenConfig, {}),
+    "doc_v_star": (DocVStarEnv, DocVStarConfig, {"allow_unknown_evidence": True}),
+    "mm_doc_r1": (MMDocEnv, MMDocConfig, {}),
+    "unidoc_rl": (UniDocEnv, UniDocConfig, {"allow_empty_gold": True}),
+    "vrag_rl": (VragEnv, VragConfig, {"allow_empty_gold": True}),
+}
+TURNS = {
+    "alden": [alden_play.search("pagek3"), alden_play.answer("blue")],
+    "doc_v_star": [
+        doc_v_star_play.retrieve("pagek3"),
+        doc_v_star_play.fetch("[4]", "[3]"),
+        doc_v_star_play.answer(),
+    ],
+    "mm_doc_r1": ['<read>[{"page_ids": [3], "query": "colour"}]</read>', "<FINISH>"],
+    "unidoc_rl": [
+        "<search>pagek3</search>",
+        "<select>0</select>",
+        "<information>blue</information><answer>blue</answer>",
+    ],
+    "vrag_rl": ["<search>pagek3</search>", "<answer>blue</answer>"],
+}
+ABOUT_GOLD = {
+    "alden": {"retrieval_recall", "retrieval_precision", "retrieval_f1"},
+    "doc_v_star": {"retrieval_recall", "page_recall", "page_precision", "page_f1",
+                   "retrieval/page_recall", "retrieval/page_precision", "retrieval/page_f1",
+                   "fetch/page_recall", "fetch/page_precision", "fetch/page_f1"},
+    "mm_doc_r1": {"retrieval_recall"},
+    "unidoc_rl": {"retrieval_recall", "recall_first", "recall_selected", "retrieval_ndcg"},
+    "vrag_rl": {"retrieval_recall", "retrieval_ndcg"},
+}  # fmt: skip
+NO_GOLD = [
+    {"answers": (), "answerable": False, "evidence_pages": ()},
+    {"evidence_pages": ()},
+]
+
+
+def session(number, metrics):
+    return Trajectory("u", number, 1, "val", {"question_id": "q"}, "any", metrics=metrics)
+
+
+@pytest.mark.parametrize("changes", NO_GOLD)
+@pytest.mark.parametrize("system", sorted(ENVS))
+async def test_sessions_without_gold_are_left_out_of_averages(system, changes, services, record, play):
+    env, config, settings = ENVS[system]
+    if system == "alden":
+        settings = {"allow_empty_gold": True}
+
+    async def metrics_of(**question):
+        made = env(config.for_variant("paper", **settings), services)
+        return (await play(made, record(extra={}, **question), TURNS[system])).metrics
+
+    found, nothing = await metrics_of(evidence_pages=(3, 4)), await metrics_of(**changes)
+    assert ABOUT_GOLD[system] <= set(found)
+    assert not ABOUT_GOLD[system] & set(nothing)
+    sessions = [session(0, found), session(1, nothing), session(2, nothing)]
+    numbers = summarise(sessions)
+    for name in ABOUT_GOLD[system]:
+        assert numbers[f"docagent/{name}"] == found[name] > 0
+
+
+def test_what_there_is():
+    assert measured({"a": 0.0, "b": None, "c": 1.5}) == {"a": 0.0, "c": 1.5}

@@ -1,0 +1,35 @@
+"""Boxes of pages on the views that show them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.play.scripts.game import on_view
+
+WHOLE = (0.0, 0.0, 1.0, 1.0)
+EDGE = st.floats(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("box", "region", "wanted"),
+    [
+        ((0.1, 0.2, 0.5, 0.6), WHOLE, [10, 40, 50, 120]),
+        # the lower half of the page: its 0.6 to 0.8 are 0.2 to 0.6 of the view
+        ((0.0, 0.6, 1.0, 0.8), (0.0, 0.5, 1.0, 1.0), [0, 40, 100, 120]),
+        # outward
+        ((0.101, 0.2, 0.499, 0.6), WHOLE, [10, 40, 50, 120]),
+        # beyond the view
+        ((0.0, 0.0, 1.0, 1.0), (0.25, 0.25, 0.75, 0.75), [0, 0, 100, 200]),
+    ],
+)
+def test_a_box_of_the_page_is_one_of_the_view(box, region, wanted):
+    assert on_view(box, region, (100, 200)) == wanted
+
+
+@given(EDGE, EDGE, EDGE, EDGE)
+def test_a_box_is_never_empty_and_stays_inside(x1, y1, x2, y2):
+    left, top, right, bottom = on_view((min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)), WHOLE, (90, 70))
+    assert 0 <= left < right <= 90
+    assert 0 <= top < bottom <= 70

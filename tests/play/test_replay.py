@@ -1,0 +1,76 @@
+"""Sessions said again, in the same environment and in others."""
+
+from __future__ import annotations
+
+import pytest
+
+from docagent_rl.errors import UserError
+from docagent_rl.play.replay import ReplayPlayer
+from docagent_rl.play.run_folder import RunFolder
+from docagent_rl.play.runner import Runner, RunSettings
+from docagent_rl.play.scripted import Detours, ScriptPlayer
+from tests.play.stage import resources, timeless
+
+
+@pytest.fixture(scope="module")
+async def recorded(world, tmp_path_factory):
+    player = ScriptPlayer(resources(world, "vrag_rl"), Detours(malformed=0.3), seed=2)
+    folder = RunFolder(tmp_path_factory.mktemp("recorded") / "run")
+    folder.begin({"player": dict(player.identity)})
+    await Runner(player, "vrag_rl", folder, RunSettings(sessions=2)).run(world.records[:4])
+    return folder
+
+
+async def test_the_same_environment_gives_the_same_session(world, recorded):
+    player = ReplayPlayer(resources(world, "vrag_rl"), recorded.path)
+    assert player.sessions == 2
+    old = {(t.uid, t.session): t for t in recorded.sessions()}
+    for record in world.records[:4]:
+        for session in range(2):
+            new = await player.play(record, session)
+            told = {name: new.metrics.pop(name) for name in list(new.metrics) if name.startswith("replay/")}
+            assert timeless(new) == timeless(old[record.question_id, session])
+            assert told["replay/same"] == 1
+            assert told["replay/alike_turns"] == len(new.turns)
+            assert (told["replay/unsaid_turns"], told["replay/reward_change"]) == (0, 0)
+
+
+async def test_another_reward_is_told(world, recorded):
+    other = resources(world, "vrag_rl", env={"variant": "released"})
+    old = {(t.uid, t.session): t for t in recorded.sessions()}
+    player = ReplayPlayer(other, recorded.path)
+    for record in world.records[:4]:
+        for session in range(2):
+            new = await player.play(record, session)
+            before = old[record.question_id, session].reward
+            assert new.metrics["replay/reward_change"] == pytest.approx(new.reward - before)
+
+
+async def test_another_environment_departs_at_a_turn(world, recorded):
+    other = resources(world, "vrag_rl", env={"search": {"pages_per_search": 2}})
+    new = await ReplayPlayer(other, recorded.path).play(world.records[0], 0)
+    assert new.metrics["replay/same"] == 0
+    assert new.metrics["replay/alike_turns"] < len(new.turns)
+
+
+async def test_a_record_that_ends_early_ends_the_session(world, recorded, tmp_path):
+    (first, *_) = recorded.sessions()
+    first.turns = first.turns[:1]
+    (tmp_path / "cut.jsonl").write_text(first.to_json() + "\n")
+    new = await ReplayPlayer(resources(world, "vrag_rl"), tmp_path / "cut.jsonl").play(world.records[0], 0)
+    assert (new.end, new.status, len(new.turns)) == ("context_full", "unfinished", 1)
+
+
+async def test_what_was_not_recorded_cannot_be_played(world, recorded):
+    player = ReplayPlayer(resources(world, "vrag_rl"), recorded.path)
+    with pytest.raises(UserError, match="2 sessions are recorded, number 2 is not"):
+        await player.play(world.records[0], 2)
+    with pytest.raises(UserError, match="0 sessions are recorded"):
+        await player.play(world.records[5], 0)
+
+
+def test_a_source_that_is_no_run_is_named(world, tmp_path):
+    with pytest.raises(UserError, match="is no run"):
+        ReplayPlayer(resources(world, "vrag_rl"), tmp_path)
+    with pytest.raises(UserError, match="no such trajectory file"):
+        ReplayPlayer(resources(world, "vrag_rl"), tmp_path / "gone.jsonl")

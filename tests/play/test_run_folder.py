@@ -1,0 +1,70 @@
+"""Folders of runs: whose they are, and what of them is whole."""
+
+import pytest
+
+from docagent_rl.errors import UserError
+from docagent_rl.play.player import new_trajectory
+from docagent_rl.play.run_folder import RunFolder
+from docagent_rl.records.record import Record, Split
+
+SAMPLE = Record(
+    question_id="q", dataset="own", split=Split.VAL, doc_id="d", question="Where?", answers=("there",)
+)
+
+
+def begun(path, **manifest):
+    folder = RunFolder(path)
+    folder.begin(manifest)
+    return folder
+
+
+def test_another_run_is_refused_and_what_differs_is_named(tmp_path):
+    begun(tmp_path, player={"model": "a", "seed": 1}, questions="x")
+    begun(tmp_path, questions="x", player={"seed": 1, "model": "a"})
+    with pytest.raises(UserError, match=r'differs is player.model \("a" there, "b" now\): name another'):
+        begun(tmp_path, player={"model": "b", "seed": 1}, questions="x")
+
+
+def test_sessions_of_nobody_are_not_taken_over(tmp_path):
+    (tmp_path / "sessions.jsonl").write_text("mine")
+    with pytest.raises(UserError, match=r"without run\.json"):
+        begun(tmp_path)
+    assert (tmp_path / "sessions.jsonl").read_text() == "mine"
+
+
+def test_a_torn_line_is_cut(tmp_path):
+    folder = begun(tmp_path)
+    with folder.writing() as writer:
+        for session in range(2):
+            writer.add(new_trajectory(SAMPLE, session, "none"))
+    whole = folder.sessions_file.read_bytes()
+    folder.sessions_file.write_bytes(whole + b'{"uid": "q' + b"x" * 100_000)
+    with folder.writing():
+        assert folder.sessions_file.read_bytes() == whole
+    folder.sessions_file.write_bytes(b"torn")
+    with folder.writing():
+        assert folder.sessions_file.read_bytes() == b""
+
+
+def test_one_process_writes_at_a_time(tmp_path):
+    folder = begun(tmp_path)
+    with folder.writing(), pytest.raises(UserError, match="written by another process"), folder.writing():
+        pass
+
+
+def test_the_last_session_of_a_key_stays(tmp_path):
+    folder = begun(tmp_path)
+    with folder.writing() as writer:
+        for session, reward in ((1, 1.0), (0, 2.0), (1, 3.0), (7, 4.0)):
+            trajectory = new_trajectory(SAMPLE, session, "none")
+            trajectory.reward = reward
+            writer.add(trajectory)
+    folder.order([("q", 0), ("q", 1), ("q", 2)])
+    assert [(one.session, one.reward) for one in folder.sessions()] == [(0, 2.0), (1, 3.0)]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"version": 99}', "{"])
+def test_a_manifest_that_cannot_be_read_is_named(tmp_path, text):
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(UserError, match=r"run\.json"):
+        begun(tmp_path)

@@ -1,0 +1,116 @@
+"""The labelled pairs that the rule judge is measured on.
+
+`python -m tests.rewards.judge_pairs` prints its accuracy by kind, and what it gets wrong. Pairs were written
+and labelled by hand, before the judge was. A third, chosen by hash, is held out: nobody looked at its results
+while the judge was being written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from docagent_rl.rewards.rule_judge import RuleJudge
+
+FILE = Path(__file__).parent / "data" / "judge_pairs.jsonl"
+
+
+class Part(StrEnum):
+    DEVELOPMENT = "development"
+    HELD_OUT = "held-out"
+
+
+class Trap(StrEnum):
+    """Why a wrong prediction may tempt; none of these may win."""
+
+    STUFFING = "stuffing"
+    NEGATION = "negation"
+    UNIT = "unit"
+
+
+@dataclass(frozen=True)
+class Pair:
+    kind: str
+    gold: tuple[str, ...]
+    said: str
+    right: bool
+    question: str = ""
+    trap: Trap | None = None
+
+    @property
+    def part(self) -> Part:
+        key = json.dumps([self.gold, self.said, self.question])
+        return Part.DEVELOPMENT if hashlib.sha256(key.encode()).digest()[0] % 3 else Part.HELD_OUT
+
+    @property
+    def judged(self) -> bool:
+        return asyncio.run(RuleJudge().judge(self.question, self.gold, self.said)) == 1.0
+
+    def __str__(self) -> str:
+        question = f"   [{self.question}]" if self.question else ""
+        return f"{self.kind}: {' | '.join(self.gold)!r} <- {self.said!r}{question}: right is {self.right}"
+
+
+def read_pairs() -> list[Pair]:
+    rows = [json.loads(line) for line in FILE.read_text().splitlines()]
+    return [
+        Pair(
+            row["kind"],
+            tuple(row["gold"]),
+            row["said"],
+            row["right"],
+            row.get("question", ""),
+            Trap(row["trap"]) if "trap" in row else None,
+        )
+        for row in rows
+    ]
+
+
+def wrong(pairs: Iterable[Pair]) -> list[Pair]:
+    """Those on which judge and label differ."""
+    return [pair for pair in pairs if pair.judged != pair.right]
+
+
+def accuracy(pairs: Sequence[Pair]) -> float:
+    return 1 - len(wrong(pairs)) / len(pairs)
+
+
+def table(pairs: Iterable[Pair]) -> str:
+    """Accuracy by kind, as Markdown."""
+    kinds: dict[str, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        kinds[pair.kind].append(pair)
+        kinds["**all**"].append(pair)
+    kinds["**all**"] = kinds.pop("**all**")
+    lines = ["| kind | pairs | right | wrong answers paid | right answers refused |", "|---|---|---|---|---|"]
+    for kind, members in kinds.items():
+        missed = wrong(members)
+        paid = sum(not pair.right for pair in missed)
+        share = 1 - len(missed) / len(members)
+        lines.append(f"| {kind} | {len(members)} | {share:.1%} | {paid} | {len(missed) - paid} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Accuracy of the rule judge on the labelled pairs.")
+    parser.add_argument("--part", choices=[part.value for part in Part], help="default: both")
+    part = parser.parse_args().part
+    pairs = [pair for pair in read_pairs() if part in (None, pair.part)]
+    print(table(pairs))
+    for each in Part:
+        chosen = [pair for pair in pairs if pair.part is each]
+        if chosen:
+            print(f"\n{each}: {accuracy(chosen):.1%} of {len(chosen)}")
+    for pair in wrong(pairs):
+        print(pair)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.rewards.rule.atoms import AtomKind, read
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Q3 2020", ["3th", "quarter", "2020"]),
+        ("third quarter", ["3th", "quarter"]),
+        ("AB-1234", ["ab1234"]),
+        ("Figure 3a", ["figure", "3a"]),
+        ("Chapter IV", ["chapter", "4"]),
+        ("v1.2", ["version", "1.2"]),
+        ("3.2.1", ["3.2.1"]),
+        ("the 1990s", ["the", "1990s"]),
+        ("U.S.", ["us"]),
+        ("e-mail", ["email"]),
+        ("https://www.acme.com/", ["acme.com"]),
+        ("C++", ["c++"]),
+    ],
+)
+def test_atoms(text, expected):
+    assert [atom.text for atom in read(text)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "articles"),
+    [
+        ("A", 0),
+        ("Appendix A", 0),
+        ("appendix a lists", 0),
+        ("a dog", 1),
+        ("A dog", 1),
+        ("Vitamin A helps", 0),
+        ("the dog", 1),
+        ("the", 0),
+    ],
+)
+def test_the_letter_a_is_no_article(text, articles):
+    assert sum(atom.is_article for atom in read(text)) == articles
+
+
+@given(st.text(max_size=80))
+def test_nothing_but_blanks_is_lost(text):
+    kinds = [atom.kind for atom in read(text)]
+    assert all(isinstance(kind, AtomKind) for kind in kinds)
+    assert bool(kinds) == bool(text.strip(" \t\r\x0b\x0c\u00a0"))

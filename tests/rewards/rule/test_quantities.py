@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from docagent_rl.rewards.rule.quantities import ordinal_at, quantity_at
+from docagent_rl.rewards.rule.units import unit_of
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "unit"),
+    [
+        ("1,234.50", "1234.5", None),
+        ("1.234,56", "1234.56", None),
+        ("12,5", "12.5", None),
+        ("1,00,000", "100000", None),
+        ("3.5M", "3500000", None),
+        ("12.5kg", "12.5", "kg"),
+        ("$5", "5", "$"),
+        ("($1,200)", "-1200", "$"),
+        ("-$5", "-5", "$"),
+        ("50 cents", "0.5", "$"),
+        ("5%", "5", "%"),
+        ("twenty-five", "25", None),
+        ("one hundred and five", "105", None),
+        ("two million dollars", "2000000", "usd"),
+        ("3/4", "0.75", None),
+        ("1.2 x 10^6", "1200000", None),
+        ("two dozen", "24", None),
+        ("5 m long", "5", "m"),
+        ("5 in Oslo", "5", None),
+    ],
+)
+def test_amounts(text, value, unit):
+    quantity, _ = quantity_at(text, 0)
+    assert quantity.value == Decimal(value)
+    assert quantity.high is None
+    assert quantity.unit == (unit_of(unit) if unit else None)
+
+
+@pytest.mark.parametrize("text", ["10-20 kg", "10 to 20 kg", "between 10 and 20 kg", "from 10 kg to 20 kg"])
+def test_ranges(text):
+    quantity, end = quantity_at(text, 0)
+    assert (quantity.value, quantity.high, quantity.unit) == (10, 20, unit_of("kg"))
+    assert end == len(text)
+
+
+def test_a_list_is_no_range():
+    assert quantity_at("10 and 20", 0)[0].high is None
+    assert quantity_at("10, 20", 0)[0].high is None
+
+
+def test_no_amount():
+    assert quantity_at("Lisbon", 0) is None
+    assert quantity_at("9" * 60, 0) is None
+
+
+@pytest.mark.parametrize(("text", "number"), [("3rd", 3), ("twenty-first", 21), ("third", 3)])
+def test_ordinals(text, number):
+    assert ordinal_at(text, 0) == (number, len(text))

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.rewards.rule.spelling import fold, result_of, root, stem
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("**Lisbon**", "Lisbon"),
+        ("\\boxed{Lisbon}", "Lisbon"),
+        ("$12$", "12"),
+        ("\u0661\u0662", "12"),
+        ("\u2460\u2461", " 1  2 "),
+        ("\u22125", "-5"),
+        ("Jos\u00e9", "Jose"),
+        ("m\u00b2", "m2"),
+        ("10\u00b2", "10^2"),
+        ("1\u00bd", "1 1/2"),
+        ("Lis\u200bbon", "Lisbon"),
+        ("- Oslo\n- Bergen", "Oslo\nBergen"),
+        ("\u0915\u093f", "\u0915\u093f"),
+    ],
+)
+def test_fold(text, expected):
+    assert fold(text) == expected
+
+
+@given(st.text(max_size=60))
+def test_folding_never_fails(text):
+    assert isinstance(fold(text), str)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("Cities", "city"),
+        ("boxes", "box"),
+        ("glass", "glass"),
+        ("colour", "color"),
+        ("Dept", "department"),
+        ("does", "does"),
+    ],
+)
+def test_stem(word, expected):
+    assert stem(word) == expected
+
+
+def test_tenses_have_one_root():
+    assert root("increase") == root("increased") == root("increasing")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("30 + 12 = 42", "42"), ("30 + 12 = 43", "30 + 12 = 43"), ("x = 4", "x = 4"), ("1/0 = 4", "1/0 = 4")],
+)
+def test_the_result_of_a_sum_that_comes_out(text, expected):
+    assert result_of(text) == expected

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from docagent_rl.actions import Invalid
+from docagent_rl.envs.base import ImagePart, Message, Observation, Role, TextPart
+from docagent_rl.prompts import load_prompt
+from docagent_rl.rollout.chat import ChatCodec
+from docagent_rl.rollout.images import EncodedImage
+from docagent_rl.systems.alden.actions import AldenGrammar, FetchSyntax, Modality
+from docagent_rl.systems.alden.config import AldenConfig
+from docagent_rl.systems.alden.env import ALDEN_PROMPT, AldenEnv
+from tests.systems.alden.play import answer, fetch, search
+
+SHARED = {"text_ranking": "shared"}
+NAMES = ["alden_visual", "alden_hybrid"]
+VALUES = {
+    "question": "why?", "num_pages": 9, "turns": 6, "fetch": True, "ordinal": False, "pages_per_search": 1,
+    "refusal": "The problem is not answerable", "page": 4,
+}  # fmt: skip
+NOTICES = ALDEN_PROMPT.required - {"system", "user"}
+
+
+def rendered(name, part, **changes):
+    return load_prompt(name, ALDEN_PROMPT).render(part, **{**VALUES, **changes})
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("part", sorted(NOTICES))
+@pytest.mark.parametrize("ordinal", [True, False])
+def test_notices_hold_no_action(name, part, ordinal):
+    text = rendered(name, part, ordinal=ordinal)
+    assert text
+    assert "<" not in text
+    for modality in Modality:
+        assert isinstance(AldenGrammar(modality=modality).parse(text).action, Invalid)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("fetch", [True, False])
+def test_the_instructions_name_every_tag_and_show_no_whole_action(name, fetch):
+    text = rendered(name, "system", fetch=fetch)
+    for tag in ("think", "search", "answer", "result", *(["fetch"] if fetch else [])):
+        assert f"<{tag}>" in text
+        assert f"</{tag}>" in text
+    assert ("fetch" in text.lower()) is fetch
+    # "between <search> and </search>" reads as a pair around " and "
+    assert set(re.findall(r"<(?:search|fetch|answer)>(.*?)</", text)) == {" and "}
+    assert "The problem is not answerable" in text
+    assert "physical" in text
+
+
+def test_what_the_instructions_tell():
+    assert "5 calls at most" in rendered("alden_visual", "system")
+    assert "the 3 pages that match" in rendered("alden_visual", "system", pages_per_search=3)
+    assert "-th" in rendered("alden_visual", "system", ordinal=True)
+    assert "-th" not in rendered("alden_hybrid", "system")
+    assert "image or text, a comma" in rendered("alden_hybrid", "system")
+    assert "9 pages, numbered 1 to 9" in rendered("alden_hybrid", "user")
+    assert "why?" in rendered("alden_visual", "user")
+
+
+@pytest.mark.parametrize("modality", list(Modality))
+@pytest.mark.parametrize("syntax", list(FetchSyntax))
+def test_a_fetch_as_it_is_told_can_be_read(modality, syntax):
+    """Prompt, parser and reward agree on the syntax, which they do not in the release."""
+    number = "4-th" if syntax is FetchSyntax.ORDINAL else "4"
+    argument = f"text, {number}" if modality is Modality.HYBRID else number
+    turn = AldenGrammar(modality=modality, fetch_syntax=syntax).parse(fetch(argument))
+    assert (turn.action.pages, turn.fault) == ((4,), None)
+
+
+def pad(processor, image):
+    from PIL import Image
+
+    pixels = Image.new("RGB", image.size, "white")
+    return EncodedImage.make(image, pixels, processor.image_processor)
+
+
+@pytest.mark.parametrize("modality", list(Modality))
+async def test_the_tokens_of_a_dialogue_are_those_of_the_chat_template(
+    services, record, processor, play, modality
+):
+    """Turn by turn or all at once, the same ids: the sequence is the template applied to the dialogue."""
+    codec = ChatCodec(processor.tokenizer, processor)
+    display = {"min_pixels": 784, "max_pixels": 40_000, "encoder_min_pixels": 784}
+    config = AldenConfig.for_variant("paper", modality=modality, display=display, search=SHARED)
+    page = "image, 4" if modality is Modality.HYBRID else "4"
+    turns = [search("pagek3"), fetch(page), fetch("nine"), answer("blue")]
+    sample = record(extra={}, evidence_pages=(3,))
+    episode = await play(AldenEnv(config, services), sample, turns)
+    ids = codec.prompt_ids(episode.prompt)
+    images: list[EncodedImage] = []
+    messages = [plain(message) for message in episode.prompt.messages]
+    for turn, result in zip(turns, episode.results, strict=True):
+        ids += [*processor.tokenizer.encode(turn, add_special_tokens=False), codec.end_of_turn_id]
+        messages.append({"role": "assistant", "content": turn})
+        if result.observation:
+            shown = [pad(processor, image) for image in result.observation.images]
+            ids += codec.observation_ids(result.observation, shown, closed=True)
+            images += shown
+            messages += [plain(message) for message in result.observation.messages]
+    text = processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=False)
+    whole = list(processor(text=[text], images=[image.pixels for image in images])["input_ids"][0])
+    assert len(images) == 2
+    assert whole[: len(ids)] == ids
+    assert processor.tokenizer.decode(whole[len(ids) :]).strip() == ""
+
+
+def plain(message: Message):
+    parts = [
+        {"type": "image"} if isinstance(part, ImagePart) else {"type": "text", "text": part.text}
+        for part in message.parts
+    ]
+    return {"role": message.role.value, "content": parts}
+
+
+def test_a_prompt_of_ones_own(services, record, tmp_path):
+    from docagent_rl.systems.alden.system import SYSTEM
+
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "".join(
+            f"{part}: '{part} {{{{ num_pages }}}} {{{{ question }}}}'\n"
+            for part in sorted(ALDEN_PROMPT.required)
+        )
+    )
+    env = SYSTEM.make_env({}, services, prompt=path)
+    sample = record(extra={}, evidence_pages=(3,))
+    prompt = env.opening(sample)
+    assert prompt == Observation(
+        tuple(
+            Message(role, (TextPart(f"{role.value} 5 {sample.question}"),))
+            for role in (Role.SYSTEM, Role.USER)
+        )
+    )

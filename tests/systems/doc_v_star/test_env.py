@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from docagent_rl.envs.base import EndReason, ImagePart, ImageRef, ImageSheet, Role, TextPart
+from docagent_rl.systems.doc_v_star.config import DocVStarConfig
+from docagent_rl.systems.doc_v_star.env import DocVStarEnv
+from tests.systems.doc_v_star.play import answer, fetch, retrieve, shown, texts, turn
+
+
+@pytest.fixture
+def env_of(services):
+    def make(*, validate=False, services=services, **overrides):
+        return DocVStarEnv(DocVStarConfig(**overrides), services, validate=validate)
+
+    return make
+
+
+@pytest.fixture
+def sample(record):
+    """A question on document M, whose 8 pages hold the words pagem1 to pagem8."""
+
+    def make(**changes):
+        return record(**{"doc_id": "M", "evidence_pages": (3, 4), "extra": {}, **changes})
+
+    return make
+
+
+def test_the_prompt(env_of, sample):
+    prompt = env_of().opening(sample())
+    rules, user = prompt.messages
+    assert (rules.role, user.role) == (Role.SYSTEM, Role.USER)
+    (sheet,) = prompt.images
+    assert isinstance(sheet, ImageSheet)
+    assert sheet.size == (768, 840)
+    assert [ref.page for ref in sheet.pages] == list(range(1, 9))
+    assert [type(part) for part in user.parts] == [TextPart, ImagePart]
+    text = user.parts[0].text
+    assert "What is the answer?" in text
+    assert "8 pages, numbers 1 to 8" in text
+    assert "8 turns" in text
+    assert text.endswith("Overview 1 of 1, pages 1 to 8:\n")
+
+
+def test_without_thumbnails(env_of, sample):
+    prompt = env_of(overview={"enabled": False}).opening(sample())
+    assert prompt.images == ()
+    assert "thumbnail" not in texts(prompt)
+    assert "overview" not in texts(prompt).casefold()
+
+
+async def test_pages_come_by_rank_with_their_numbers(env_of, sample, play):
+    env = env_of(retrieval={"pages": 3})
+    episode = await play(env, sample(), [retrieve("everypage pagem7 pagem5")])
+    result = episode.results[0]
+    numbers = shown(result)
+    assert len(numbers) == 3
+    assert set(numbers[:2]) == {5, 7}
+    parts = result.observation.messages[0].parts
+    labels = [part.text.strip() for part in parts[:6:2]]
+    assert labels == [f"Page {number}:" for number in numbers]
+    assert all(isinstance(part.image, ImageRef) for part in parts[1:6:2])
+    assert parts[1].image.size == (1024, 724)
+    assert [page["rank"] for page in result.info["effect"]["pages"]] == [1, 2, 3]
+    assert result.info["effect"]["pages"][0]["score"] > 0
+    assert episode.rewards == [0.0]
+
+
+async def test_only_unvisited_pages_are_retrieved(env_of, sample, play):
+    turns = [retrieve("everypage"), *[retrieve("everypage", "") for _ in range(3)]]
+    episode = await play(env_of(retrieval={"pages": 3}), sample(), turns)
+    seen = [shown(result) for result in episode.results]
+    assert [len(pages) for pages in seen] == [3, 3, 2, 0]
+    assert sorted(itertools.chain(*seen)) == list(range(1, 9))
+    assert "no page left that you have not seen" in texts(episode.results[3].observation)
+    assert episode.results[3].info["effect"] == {"kind": "no_new_page", "hits": 0}
+    assert episode.metrics["pages_seen"] == 8
+    assert episode.metrics["format_ok"] == 1
+
+
+async def test_k_adapts_to_the_document(env_of, sample, play):
+    episode = await play(env_of(), sample(), [retrieve("everypage")])
+    assert len(shown(episode.results[0])) == 1
+
+
+async def test_a_query_without_matches(env_of, sample, play):
+    episode = await play(env_of(), sample(), [retrieve("unheardof")])
+    assert shown(episode.results[0]) == []
+    assert "matches this query" in texts(episode.results[0].observation)
+    assert episode.metrics["retrieval/calls"] == 1
+    assert episode.metrics["format_ok"] == 1
+
+
+async def test_long_queries_are_cut(env_of, sample, play):
+    queries = ["x " * 300 + "pagem7", "pagem7 " + "x " * 300]
+    first, second = [await play(env_of(), sample(), [retrieve(query)]) for query in queries]
+    assert shown(first.results[0]) == []
+    assert shown(second.results[0]) == [7]
+    assert second.results[0].info["effect"]["cut_query"] is True
+
+
+async def test_pages_by_number_in_the_order_asked_for(env_of, sample, play):
+    turns = [fetch("[7, 3, 7]"), fetch("3, 5, 7", "[3]")]
+    episode = await play(env_of(), sample(), turns)
+    assert shown(episode.results[0]) == [7, 3]
+    assert shown(episode.results[1]) == [5]
+    text = texts(episode.results[1].observation)
+    assert text.index("Page 3 was already shown to you after turn 1") < text.index("Page 5:")
+    assert text.index("Page 5:") < text.index("Page 7 was already shown")
+    effect = episode.results[1].info["effect"]
+    assert (effect["visited"], effect["missing"], effect["surplus"]) == ([3, 7], [], [])
+    metrics = episode.metrics
+    assert metrics["format_ok"] == 1
+    assert (metrics["fetch/calls"], metrics["fetch/pages"], metrics["fetch/evidence_pages"]) == (2, 3, 1)
+    assert metrics["retrieval/used"] == 0
+
+
+async def test_pages_that_do_not_exist(env_of, sample, play):
+    episode = await play(
+        env_of(), sample(), [fetch("[99, 3, 0, -1]"), fetch("[4, x]", ""), fetch("[77]", "")]
+    )
+    first, second, third = episode.results
+    assert (shown(first), shown(second), shown(third)) == ([3], [4], [])
+    assert "no page 99, 0, -1." in texts(first.observation)
+    assert "not a page number was ignored" in texts(second.observation)
+    assert [result.info["faults"] for result in episode.results] == [["fetch_pages"]] * 3
+    assert all(result.info["valid"] for result in episode.results)
+    assert episode.metrics["fault/fetch_pages"] == 3
+    assert episode.metrics["format_ok"] == 0
+
+
+async def test_notes_name_the_first_few_pages_only(env_of, sample, play):
+    wanted = ", ".join(map(str, range(100, 200)))
+    episode = await play(env_of(), sample(), [fetch(wanted)])
+    assert "108, 109 and 90 more." in texts(episode.results[0].observation)
+
+
+async def test_surplus_pages_are_no_fault(env_of, sample, play):
+    episode = await play(env_of(), sample(), [fetch("[1 2 99 3 4 5 6]"), fetch("[1 2 3 4 5 6]", "")])
+    assert shown(episode.results[0]) == [1, 2, 3, 4]
+    assert "not shown: 5, 6." in texts(episode.results[0].observation)
+    assert episode.results[1].info["faults"] == []
+    assert shown(episode.results[1]) == []
+
+
+async def test_working_memory(env_of, sample, play):
+    turns = [
+        retrieve("pagem3", summary="  net margin on page 3 "),
+        "nothing",
+        retrieve("pagem4", "[3]", summary="x" * 2000),
+        retrieve("pagem5", ""),
+    ]
+    episode = await play(env_of(), sample(), turns)
+    first, second, third, fourth = (texts(result.observation) for result in episode.results)
+    assert "Turn 1: net margin on page 3\n" in first
+    assert "Turn 1: net margin on page 3\n" in second
+    assert "Turn 2:" not in second
+    assert "Turn 3: " + "x" * 1499 + "\N{HORIZONTAL ELLIPSIS}" in third
+    assert fourth.index("Turn 1:") < fourth.index("Turn 3:") < fourth.index("Turn 4: found")
+    assert "This is turn 2; 6 turns are left after it." in first
+    forgetful = await play(env_of(memory={"enabled": False}), sample(), turns)
+    assert "net margin" not in "".join(texts(result.observation) for result in forgetful.results)
+
+
+async def test_an_invalid_turn_costs_a_turn_and_the_format(env_of, sample, play):
+    episode = await play(env_of(), sample(), [retrieve("pagem3"), "nothing", answer(relevant="[3]")])
+    text = texts(episode.results[1].observation)
+    assert "the turn holds no action" in text
+    assert "Turn 1: found" in text
+    assert episode.results[1].observation.images == ()
+    assert episode.terms.values["format"] == 0
+    assert episode.terms.values["answer"] == 1
+    assert episode.metrics["invalid_actions"] == 1
+    assert episode.metrics["fault/action"] == 1
+
+
+async def test_a_faulty_thought_does_not_stop_the_action(env_of, sample, play):
+    episode = await play(
+        env_of(), sample(), ["<action><fetch_page>[3, 4]</fetch_page></action>", answer(relevant="[3, 4]")]
+    )
+    assert shown(episode.results[0]) == [3, 4]
+    assert episode.results[0].info["faults"] == ["frame", "blocks"]
+    assert episode.terms.values == {"answer": 1, "evidence": 1, "format": 0, "total": pytest.approx(0.9)}
+
+
+async def test_relevant_pages_are_united_over_turns(env_of, sample, play):
+    turns = [fetch("[3, 5]"), fetch("[4]", "[3, 5]"), answer(relevant="4 3")]
+    episode = await play(env_of(), sample(), turns)
+    assert episode.terms.values["evidence"] == pytest.approx(3 * 2 / (2 * 2 + 3))
+    assert episode.terms.values["total"] == pytest.approx(0.6 + 0.3 * 6 / 7 + 0.1)
+    metrics = episode.metrics
+    assert (metrics["pages_listed"], metrics["page_recall"]) == (3, 1)
+    assert metrics["page_precision"] == pytest.approx(2 / 3)
+    assert metrics["page_f1"] == pytest.approx(0.8)
+
+
+async def test_relevant_pages_that_do_not_exist(env_of, sample, play):
+    episode = await play(env_of(), sample(), [fetch("[3, 4]"), answer(relevant="[3, 4, 9]")])
+    assert episode.results[-1].info["faults"] == ["relevant_pages"]
+    assert episode.results[-1].info["relevant_pages"] == [3, 4]
+    assert episode.terms.values["evidence"] == 1
+    assert episode.terms.values["format"] == 0
+
+
+async def test_pages_listed_off_their_thumbnails(env_of, sample, play):
+    turns = [fetch("[3]"), answer(relevant="[3, 4]")]
+    visited = await play(env_of(), sample(), turns)
+    listed = await play(env_of(reward={"hits": "listed"}), sample(), turns)
+    assert visited.terms.values["evidence"] == pytest.approx(0.5)
+    assert listed.terms.values["evidence"] == 1
+    plain = await play(env_of(reward={"beta2": 1}), sample(), turns)
+    assert plain.terms.values["evidence"] == pytest.approx(2 * 1 / (2 + 2))
+
+
+async def test_an_answer_at_once(env_of, sample, play):
+    episode = await play(env_of(), sample(), [turn("<answer>Blue</answer>")])
+    assert episode.results[-1].end is EndReason.ANSWERED
+    assert episode.terms.values == {"answer": 1, "evidence": 0, "format": 1, "total": pytest.approx(0.7)}
+    assert episode.metrics["finished"] == 1
+
+
+async def test_a_blank_answer(env_of, sample, play):
+    episode = await play(env_of(), sample(), [turn("<answer> </answer>")])
+    assert episode.results[-1].end is EndReason.ANSWERED
+    assert episode.terms.values == {"answer": 0, "evidence": 0, "format": 0, "total": 0}
+    assert episode.metrics["fault/answer"] == episode.metrics["no_answer"] == 1
+
+
+async def test_the_last_turn_must_answer(env_of, sample, play):
+    turns = [fetch("[1]"), *[fetch(f"[{page}]", "") for page in range(2, 12)]]
+    episode = await play(env_of(), sample(evidence_pages=(5, 6)), turns)
+    assert len(episode.results) == 8
+    last = episode.results[-1]
+    assert last.end is EndReason.TURN_LIMIT
+    assert (last.info["executed"], last.info["effect"]) == (False, {"kind": "not_executed"})
+    assert "turn 7; 1 turn is left" in texts(episode.results[5].observation)
+    assert "turn 8 and your last: it must be an answer" in texts(episode.results[6].observation)
+    assert episode.terms.values == {"answer": 0, "evidence": 0, "format": 0, "total": 0}
+    assert episode.metrics["no_answer"] == 1
+    assert episode.metrics["pages_seen"] == 7
+
+
+async def test_no_answer_keeps_its_evidence(env_of, sample, play):
+    env = env_of(max_turns=2)
+    episode = await play(env, sample(evidence_pages=(5, 6, 8)), [fetch("[3, 5]"), fetch("[1]", "[3, 5]")])
+    assert episode.terms.values["evidence"] == pytest.approx(0.375)
+    assert episode.terms.reward == pytest.approx(0.1125)
+
+
+async def test_without_a_notice(env_of, sample, play):
+    episode = await play(env_of(max_turns=2, final_turn_notice=False), sample(), [fetch("[1]")])
+    assert "turn 2; 0 turns are left after it" in texts(episode.results[0].observation)
+    assert "your last: it must" in texts(await env_of(max_turns=1).reset(sample()))
+
+
+async def test_a_page_that_was_dropped_was_never_shown(env_of, sample, play):
+    turns = [fetch("[3]"), fetch("[4, 3]", "[3, 4]")]
+    episode = await play(env_of(), sample(), turns, drop_last=True)
+    assert episode.terms.values["evidence"] == pytest.approx(0.5)
+    metrics = episode.metrics
+    assert (metrics["context_full"], metrics["finished"], metrics["pages_seen"]) == (1, 0, 1)
+    assert metrics["image_tokens"] == 962
+    assert metrics["retrieval_recall"] == 0.5
+    nothing = await play(env_of(), sample(), [], drop_last=True)
+    assert nothing.terms.reward == 0

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.systems.doc_v_star.answer_reward import AnswerRule, Gold, GoldForm
+from docagent_rl.systems.doc_v_star.rewards import DocVStarReward, evidence_score, format_score
+
+PAPER = DocVStarReward()
+RULE = AnswerRule()
+NOBODY_KNOWS = Gold(GoldForm.ABSTENTION)
+
+
+def said(text):
+    return Gold(GoldForm.VARIANTS, (text,))
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "evidence", "listed", "visited", "good", "parts", "total"),
+    [
+        (said("Bureau of Standards"), "Bureau of Standard", {7, 8}, {7, 8, 15, 22}, {7, 8, 15, 22}, True,
+         (18 / 19, 0.75, 1), 0.8934),
+        (said("14,250"), "14,350", {9}, {9}, {9}, True, (0, 1, 1), 0.4),
+        (said("x"), None, {5, 6, 11}, {3, 5}, {3, 5}, True, (0, 0.375, 0), 0.1125),
+        (NOBODY_KNOWS, "Not answerable", set(), set(), {1}, True, (1, 1, 1), 1.0),
+        (NOBODY_KNOWS, "Not answerable", set(), {1}, {1}, True, (1, 0, 1), 0.7),
+        (said("x"), "x", {1}, {1}, {1}, False, (1, 1, 0), 0.9),
+    ],
+)  # fmt: skip
+def test_the_worked_table(gold, answer, evidence, listed, visited, good, parts, total):
+    r_a = RULE.score(answer, gold)
+    r_e = evidence_score(listed, evidence, visited)
+    r_f = format_score(obeyed=good, answered=answer is not None)
+    assert (r_a, r_e, r_f) == pytest.approx(parts)
+    assert PAPER.total(answer=r_a, evidence=r_e, fmt=r_f) == pytest.approx(total, abs=5e-5)
+
+
+def test_guessing_a_page_off_its_thumbnail():
+    assert evidence_score({7}, {7, 8}, {7}) == pytest.approx(0.6)
+    assert evidence_score({7, 8}, {7, 8}, {7}) == pytest.approx(0.5)
+    assert evidence_score({7, 8}, {7, 8}) == 1.0
+
+
+def test_listing_everything_that_was_shown_still_earns():
+    assert evidence_score(range(10), {1, 2}, range(10)) == pytest.approx(0.43, abs=5e-3)
+
+
+def slow_f_score(listed, gold, beta2):
+    """Precision and recall as the paper prints them, without its small constant."""
+    hits = len(listed & gold)
+    if not hits:
+        return 0.0
+    precision, recall = Fraction(hits, len(listed)), Fraction(hits, len(gold))
+    return float((1 + beta2) * precision * recall / (beta2 * precision + recall))
+
+
+pages = st.sets(st.integers(1, 8))
+
+
+@given(pages.filter(bool), pages.filter(bool), st.sampled_from([Fraction(1), Fraction(2), Fraction(1, 2)]))
+def test_the_closed_form_is_the_f_score(listed, gold, beta2):
+    assert evidence_score(listed, gold, beta2=float(beta2)) == pytest.approx(
+        slow_f_score(listed, gold, beta2)
+    )
+
+
+@given(pages, pages, pages, st.floats(0.1, 10))
+def test_bounds_and_monotonicity(listed, gold, visited, beta2):
+    score = evidence_score(listed, gold, visited, beta2=beta2)
+    assert 0 <= score <= 1
+    assert score <= evidence_score(listed, gold, beta2=beta2)
+    assert score <= evidence_score(listed, gold, visited | gold, beta2=beta2)
+    for page in gold & visited - listed:
+        if listed:
+            assert evidence_score(listed | {page}, gold, visited, beta2=beta2) >= score
+    for page in set(range(9)) - gold - listed:
+        assert evidence_score(listed | {page}, gold, visited, beta2=beta2) <= score
+    assert evidence_score(sorted(listed, reverse=True), gold, visited, beta2=beta2) == score
+
+
+def test_empty_sides():
+    assert evidence_score([], []) == 1.0
+    assert evidence_score([], [1]) == evidence_score([1], []) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("obeyed", "answered", "value"), [(True, True, 1), (True, False, 0), (False, True, 0), (False, False, 0)]
+)
+def test_format(obeyed, answered, value):
+    assert format_score(obeyed=obeyed, answered=answered) == value
+
+
+@given(*[st.floats(0, 1)] * 4)
+def test_the_total(answer, evidence, fmt, more):
+    total = PAPER.total(answer=answer, evidence=evidence, fmt=fmt)
+    assert 0 <= total <= 1 + 1e-12
+    assert total == pytest.approx(0.6 * answer + 0.3 * evidence + 0.1 * fmt)
+    assert PAPER.total(answer=max(answer, more), evidence=evidence, fmt=fmt) >= total
+
+
+def test_ablations_may_weigh_less():
+    assert DocVStarReward(answer=0.6, evidence=0, format=0.1).total(
+        answer=1, evidence=1, fmt=1
+    ) == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("weights", [(0.6, 0.3, 0.2), (-0.1, 0.5, 0.5), (0, 0, 0), (float("nan"), 0, 0)])
+def test_weights_that_make_no_sense(weights):
+    with pytest.raises(ValueError, match="sum to at most 1"):
+        DocVStarReward(*weights)
