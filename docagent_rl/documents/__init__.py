@@ -1,15 +1,13 @@
 """Documents: ingested once, then read page by page from many processes.
 
-`ingest` fills a content-addressed store from PDFs or page images; `DocumentStore` reads it.
+`DocumentStore` reads a content-addressed store; `ingestion.ingest` fills it from PDFs or page images.
 """
 
 from __future__ import annotations
 
 from docagent_rl.documents.document import Document, Page
-from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.manifest import OutlineEntry, Source
 from docagent_rl.documents.refs import Box, PageRef, PageRegion
-from docagent_rl.documents.report import IngestReport
 from docagent_rl.documents.settings import RendererKind, RenderSettings
 from docagent_rl.documents.store import DocumentStore, PageContent
 
@@ -17,7 +15,6 @@ __all__ = [
     "Box",
     "Document",
     "DocumentStore",
-    "IngestReport",
     "OutlineEntry",
     "Page",
     "PageContent",
@@ -26,5 +23,4 @@ __all__ = [
     "RenderSettings",
     "RendererKind",
     "Source",
-    "ingest",
 ]

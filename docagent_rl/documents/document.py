@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from docagent_rl.documents.manifest import Manifest, OutlineEntry, PageRecord, Source
+from docagent_rl.documents.manifest import Manifest, OutlineEntry, PageEntry, Source
+from docagent_rl.documents.objects import Kind
+from docagent_rl.documents.ocr.words import OcrLine, load_words
+from docagent_rl.documents.reading import TextReading
 from docagent_rl.documents.refs import PageRef
+from docagent_rl.documents.typography import Line, load_lines
 from docagent_rl.errors import UserError
 
 if TYPE_CHECKING:
@@ -63,7 +67,7 @@ class Document:
 class Page:
     """A page of a document."""
 
-    def __init__(self, store: DocumentStore, ref: PageRef, record: PageRecord) -> None:
+    def __init__(self, store: DocumentStore, ref: PageRef, record: PageEntry) -> None:
         self._store = store
         self._record = record
         self.ref = ref
@@ -89,29 +93,70 @@ class Page:
         """SHA-256 of the text in UTF-8; None when the page has none."""
         return self._record.text
 
+    @property
+    def reading(self) -> TextReading | None:
+        """Where the text comes from, and why; None for pages of earlier versions, which did not tell."""
+        return self._record.reading
+
     def image(self) -> Image.Image:
         """The raw raster, mode RGB; the caller owns it.
 
         Raises:
-            UserError: The stored file is missing or damaged.
+            UserError: The stored file is missing or damaged, or of another size than the manifest says.
         """
-        return self._store.decode(self.image_hash)
+        raster = self._store.decode(self.image_hash)
+        if raster.size != self.size:
+            raise UserError(
+                f"page {self.ref} of {self._store.path} is damaged: its manifest says {self.size[0]} x "
+                f"{self.size[1]} pixels, its picture has {raster.size[0]} x {raster.size[1]}; delete "
+                f"{self._store.manifest_path(self.ref.doc_id)} and ingest the document again"
+            )
+        return raster
 
     def image_bytes(self) -> bytes:
         """The stored JPEG file.
 
         Raises:
-            UserError: The stored file is missing.
+            UserError: The stored file is missing or damaged.
         """
         return self._store.objects.image(self.image_hash)
 
     def text(self) -> str:
-        """The text layer; empty when the page has none.
+        """The text, of the text layer or by OCR (`reading`); empty when the page has none.
 
         Raises:
             UserError: The stored file is missing or damaged.
         """
         return self._store.objects.text(self.text_hash) if self.text_hash else ""
+
+    def lines(self) -> tuple[Line, ...]:
+        """The lines of the text with their print and places; empty when the page has none, or was stored
+        without.
+
+        Raises:
+            UserError: The stored file is missing or damaged.
+        """
+        if not self._record.typography:
+            return ()
+        try:
+            return load_lines(self._store.objects.text(self._record.typography))
+        except ValueError as error:
+            path = self._store.objects.path(self._record.typography, Kind.TEXT)
+            raise UserError(f"{path} is no list of lines ({error}): ingest the document again") from error
+
+    def words(self) -> tuple[OcrLine, ...]:
+        """The words that OCR read, by line, with their places; empty when the text is not by OCR.
+
+        Raises:
+            UserError: The stored file is missing or damaged.
+        """
+        if not self._record.words:
+            return ()
+        try:
+            return load_words(self._store.objects.text(self._record.words))
+        except ValueError as error:
+            path = self._store.objects.path(self._record.words, Kind.TEXT)
+            raise UserError(f"{path} is no list of words ({error}): ingest the document again") from error
 
 
 def _reopen_document(store: DocumentStore, doc_id: str) -> Document:

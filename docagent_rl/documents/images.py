@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
-from PIL import Image, ImageOps
+from PIL import Image, UnidentifiedImageError
 
 from docagent_rl.documents.failures import DocumentError
+from docagent_rl.documents.limits import MOST_PIXELS
+from docagent_rl.documents.memory import require
 from docagent_rl.documents.render import encode_jpeg
 from docagent_rl.documents.settings import RenderSettings
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp"})
+OTHER_SUFFIXES = frozenset(
+    {".gif", ".jp2", ".j2k", ".heic", ".heif", ".avif", ".jxl", ".jfif", ".jpe", ".ppm", ".pgm", ".pbm"}
+)
+"""Of pictures that are not read: beside others they may be pages."""
+FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP")
+"""Opened, whatever a file is named: others may start programs of their own (EPS: Ghostscript)."""
+
 SOFTWARE = f"Pillow {Image.__version__}"
 _ORIENTATION_TAG = 0x0112
+_NUMPY_GIB = 0.1
+_UNSCALED = frozenset({"I", "F"})
+"""Pillow's modes of whole numbers of 32 bits and of fractions."""
 
 
 def natural_key(name: str) -> tuple:
@@ -61,27 +74,61 @@ def order_pages(numbered: Iterable[tuple[int, Path]]) -> tuple[Path, ...]:
     return tuple(pages.values())
 
 
-def read_page_image(path: Path, settings: RenderSettings) -> tuple[bytes, tuple[int, int]]:
+def read_page_image(
+    path: Path, settings: RenderSettings, most_pixels: int = MOST_PIXELS
+) -> tuple[bytes, tuple[int, int]]:
     """A page image as a JPEG file and its (width, height) in pixels.
 
     A JPEG that needs no change keeps its bytes; anything else is turned upright (EXIF), laid on white,
     scaled down to `max_side` and encoded.
 
     Raises:
-        DocumentError: The file is not an image, is damaged, or holds several.
+        DocumentError: The file cannot be read, is not an image of `FORMATS`, is damaged, holds numbers
+            without a scale, or holds several images or one of more than `most_pixels`.
     """
-    data = path.read_bytes()
     try:
-        with Image.open(io.BytesIO(data)) as image:
-            if getattr(image, "n_frames", 1) > 1:
-                raise DocumentError(f"{path.name} holds {image.n_frames} images: write one file a page")
+        data = path.read_bytes()
+        return _convert(data, path.name, settings, most_pixels)
+    except (DocumentError, MemoryError):
+        raise
+    except Image.DecompressionBombError as error:
+        raise DocumentError(f"{path.name} has more than {MOST_PIXELS} pixels: write it smaller") from error
+    # damaged files make decoders raise whatever their code trips over, from TypeError to struct.error
+    except Exception as error:
+        raise DocumentError(f"{path.name} is not a readable image ({_describe(error)})") from error
+
+
+def _convert(
+    data: bytes, name: str, settings: RenderSettings, most_pixels: int
+) -> tuple[bytes, tuple[int, int]]:
+    with warnings.catch_warnings():
+        # what a file is suspected of is of no use to the reader: it is an error or it is not
+        warnings.simplefilter("ignore")
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            if image.format == "PNG":
+                _check_sums(data)
+            if (frames := getattr(image, "n_frames", 1)) > 1:
+                raise DocumentError(f"{name} holds {frames} images: write one file a page")
+            if image.width * image.height > most_pixels:
+                raise DocumentError(
+                    f"{name} has {image.width}x{image.height} pixels, more than {most_pixels}"
+                )
+            if image.mode in _UNSCALED:
+                raise DocumentError(
+                    f"{name} holds numbers without a scale (mode {image.mode}): which of them is white is "
+                    "not known; write 8 or 16 bits a pixel"
+                )
             image.load()
             if _stays(image, settings):
                 return data, image.size
             page = _normalise(image, settings.max_side)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise DocumentError(f"{path.name} is not a readable image ({_without_address(error)})") from error
     return encode_jpeg(page, settings.jpeg_quality), page.size
+
+
+def _check_sums(data: bytes) -> None:
+    # the decoder passes over the checksums of the pixels and shows what is left of them
+    with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
+        image.verify()
 
 
 def _stays(image: Image.Image, settings: RenderSettings) -> bool:
@@ -91,7 +138,11 @@ def _stays(image: Image.Image, settings: RenderSettings) -> bool:
 
 
 def _normalise(image: Image.Image, max_side: int) -> Image.Image:
+    from PIL import ImageOps  # of no use to those who read PDFs
+
     page = ImageOps.exif_transpose(image)
+    if page.mode.startswith("I;16"):
+        page = _eight_bits(page)
     if page.has_transparency_data:
         page = page.convert("RGBA")
         page = Image.alpha_composite(Image.new("RGBA", page.size, "white"), page)
@@ -100,6 +151,21 @@ def _normalise(image: Image.Image, max_side: int) -> Image.Image:
     return page
 
 
-def _without_address(error: Exception) -> str:
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """A grey picture of 16 bits a pixel in mode L, on white; Pillow would cut all above 255 to white."""
+    require(_NUMPY_GIB)
+    import numpy as np
+
+    values = np.asarray(image)
+    grey = (values >> 8).astype(np.uint8)
+    if isinstance(clear := image.info.get("transparency"), int):
+        grey[values == clear] = 255
+    return Image.fromarray(grey)
+
+
+def _describe(error: Exception) -> str:
     # Pillow names a file in memory by its address, which changes from run to run
-    return re.sub(r" file <_io\.BytesIO object at 0x[0-9a-f]+>", "", str(error))
+    text = re.sub(r" file <_io\.BytesIO object at 0x[0-9a-f]+>", "", str(error))
+    if isinstance(error, UnidentifiedImageError):
+        return f"{text}; {', '.join(FORMATS)} are read"
+    return text if text and isinstance(error, OSError) else f"{type(error).__name__}: {text}".rstrip(": ")

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from docagent_rl.documents.objects import ObjectStore
+from docagent_rl.documents.manifest import Manifest, read_record
+from docagent_rl.documents.objects import ObjectStore, read_bytes
+from docagent_rl.documents.ocr.cache import OcrCache
+from docagent_rl.documents.writing import write
 from docagent_rl.errors import UserError
-from docagent_rl.io import atomic_write
 
 MARKER = "docagent_store.json"
+_LOCK = ".docagent_store.lock"
 _FORMAT = {"format": "docagent-rl document store", "version": 1}
 
 
@@ -22,9 +26,11 @@ class StoreLayout:
 
     ```
     docagent_store.json           marks the folder as a store
-    objects/<2 hex>/<sha256>.*    page rasters (.jpg) and texts (.txt.gz)
+    .docagent_store.lock          held by the process that writes to it
+    objects/<2 hex>/<sha256>.*    page rasters (.jpg), texts and their print (.txt.gz)
     documents/<sha256>.json       one manifest a document, named by the hash of its id
     partial/<sha256>/<page>.json  finished page ranges of documents not finished yet
+    ocr/<2 hex>/<sha256>.json     what OCR read, by picture and engine: may be deleted
     ```
     Ids are hashed, never joined into a path.
     """
@@ -36,6 +42,11 @@ class StoreLayout:
         """The rasters and texts."""
         return ObjectStore(self.root / "objects")
 
+    @property
+    def ocr(self) -> OcrCache:
+        """What OCR read before."""
+        return OcrCache(self.root / "ocr", self.objects)
+
     def manifest(self, doc_id: str) -> Path:
         """The manifest of a document, there or not."""
         return self.root / "documents" / f"{_digest(doc_id)}.json"
@@ -46,6 +57,26 @@ class StoreLayout:
         if folder.is_dir():
             # files being written start with a dot
             yield from (path for path in folder.glob("*.json") if not path.name.startswith("."))
+
+    def read_manifest(self, path: Path) -> Manifest:
+        """Read one of `manifests`.
+
+        Raises:
+            FileNotFoundError: It is not there.
+            UserError: It is damaged, that of another document, or a link that leads nowhere.
+        """
+        try:
+            manifest = read_record(Manifest, path)
+        except FileNotFoundError as error:
+            if path.is_symlink():
+                raise UserError(f"{path} is a link that leads nowhere: delete it") from error
+            raise
+        if _digest(manifest.doc_id) != path.stem:
+            raise UserError(
+                f"{path}: damaged (it is that of another document, {manifest.doc_id!r}); "
+                "delete it and ingest the document again"
+            )
+        return manifest
 
     def partial(self, doc_id: str, source_sha256: str, settings_key: str) -> Path:
         """The folder of the page ranges of one version of a document."""
@@ -64,7 +95,7 @@ class StoreLayout:
                 f"make one with `docagent-rl ingest FOLDER --store {self.root}`"
             )
         try:
-            found = json.loads(marker.read_text(encoding="utf-8"))
+            found = json.loads(read_bytes(marker))
         except ValueError as error:
             raise UserError(f"{marker}: not JSON ({error})") from error
         if found != _FORMAT:
@@ -75,17 +106,62 @@ class StoreLayout:
         """Make the folder a store, unless it is one.
 
         Raises:
-            UserError: The path is a file, or a folder that holds something else.
+            UserError: The path is a file, or a folder that holds something else or cannot be used.
         """
+        try:
+            return self._create()
+        except OSError as error:
+            raise UserError(f"the store {self.root} cannot be used ({error.strerror or error})") from error
+
+    @contextmanager
+    def lock(self, waiting: Callable[[], None] = lambda: None) -> Generator[None]:
+        """Be the one process that writes to the store; ends with the process, also when it is killed.
+
+        Args:
+            waiting: called once when another process has the store, before waiting for it to end.
+        """
+        from filelock import FileLock, Timeout  # not by readers
+
+        lock = FileLock(self.root / _LOCK)
+        # who cannot write the lock reads only, or is told so by the first file that is to be written
+        with suppress(OSError):
+            try:
+                lock.acquire(blocking=False)
+            except Timeout:
+                waiting()
+                lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def remove_leftovers(self) -> None:
+        """Remove the parts of files that killed processes left; for the holder of the lock."""
+        for folder in (".", "documents", "objects/*", "partial/*", "ocr/*"):
+            for path in self.root.glob(f"{folder}/.*.tmp"):
+                with suppress(OSError):
+                    path.unlink()
+
+    def _create(self) -> StoreLayout:
         if self.root.exists() and not self.root.is_dir():
             raise UserError(f"the store {self.root} is a file: name a folder")
         if (self.root / MARKER).exists():
             return self.require()
-        if self.root.is_dir() and any(self.root.iterdir()):
+        # another process may be making the same store, or have been killed doing so
+        ours = (_LOCK, f".{MARKER}.")
+        if self.root.is_dir() and any(
+            not path.name.startswith(ours) and path.name != MARKER for path in self.root.iterdir()
+        ):
             raise UserError(
                 f"the folder {self.root} is not empty and not a document store: name a new folder"
             )
-        atomic_write(self.root / MARKER, json.dumps(_FORMAT) + "\n")
+        try:
+            write(self.root / MARKER, json.dumps(_FORMAT) + "\n")
+        except UserError:
+            # a process that made the store meanwhile may have cleaned up our half of the marker
+            if not (self.root / MARKER).exists():
+                raise
+            return self.require()
         return self
 
 

@@ -5,14 +5,25 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
+import struct
 import zlib
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
-from docagent_rl.errors import UserError
-from docagent_rl.io import atomic_write
+from docagent_rl.documents.writing import force, place
+from docagent_rl.errors import InfrastructureError, UserError
 
-SHA256_PATTERN = r"^[0-9a-f]{64}$"
+SHA256_PATTERN = "[0-9a-f]{64}"
+_LEVEL = 6
+"""Of compression: what more of it takes from a page of text is not to be seen."""
+
+
+class Kind(Enum):
+    """What an object is, by the end of its file's name."""
+
+    IMAGE = ".jpg"
+    TEXT = ".txt.gz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,30 +31,46 @@ class ObjectStore:
     """Files named by the SHA-256 of what they hold, so that equal pages are stored once.
 
     Objects are written whole or not at all and never changed; any number of processes may read and write.
+    Every read is verified against the name, which costs less than a tenth of decoding a page. An object that
+    holds something else is written anew by the next `put` of what its name says. `batch` is for many objects.
     """
 
     root: Path
 
+    def batch(self) -> ObjectBatch:
+        """A writer of many objects."""
+        return ObjectBatch(self)
+
     def put_image(self, jpeg: bytes) -> str:
-        """Store a JPEG file; returns the SHA-256 of its bytes."""
-        digest = hashlib.sha256(jpeg).hexdigest()
-        self._put(digest, ".jpg", jpeg)
+        """Store a JPEG file; returns the SHA-256 of its bytes.
+
+        Raises:
+            UserError: It cannot be written.
+        """
+        batch = self.batch()
+        digest = batch.put_image(jpeg)
+        batch.force()
         return digest
 
     def put_text(self, text: str) -> str:
-        """Store a text, compressed; returns the SHA-256 of its UTF-8 encoding."""
-        data = text.encode("utf-8")
-        digest = hashlib.sha256(data).hexdigest()
-        self._put(digest, ".txt.gz", gzip.compress(data, mtime=0))
+        """Store a text, compressed; returns the SHA-256 of its UTF-8 encoding.
+
+        Raises:
+            UserError: It cannot be written.
+        """
+        batch = self.batch()
+        digest = batch.put_text(text)
+        batch.force()
         return digest
 
     def image(self, digest: str) -> bytes:
         """The bytes of a JPEG file.
 
         Raises:
-            UserError: The object is missing.
+            UserError: The object is missing or damaged.
         """
-        return self._get(digest, ".jpg")
+        path = self.path(digest, Kind.IMAGE)
+        return _verified(self._get(path), digest, path)
 
     def text(self, digest: str) -> str:
         """A stored text.
@@ -51,35 +78,126 @@ class ObjectStore:
         Raises:
             UserError: The object is missing or damaged.
         """
+        path = self.path(digest, Kind.TEXT)
         try:
-            return gzip.decompress(self._get(digest, ".txt.gz")).decode("utf-8")
-        except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
-            raise UserError(
-                f"damaged object {self._path(digest, '.txt.gz')} ({error}): "
-                "delete it and ingest the document again"
-            ) from error
+            data = gzip.decompress(self._get(path))
+        except (gzip.BadGzipFile, EOFError, zlib.error, struct.error) as error:
+            raise _damaged(path, str(error)) from error
+        return _verified(data, digest, path).decode("utf-8")
 
     def has_image(self, digest: str) -> bool:
-        """Whether the raster is here."""
-        return self._path(digest, ".jpg").is_file()
+        """Whether the raster is here, whole or not."""
+        return self.path(digest, Kind.IMAGE).is_file()
 
     def has_text(self, digest: str) -> bool:
-        """Whether the text is here."""
-        return self._path(digest, ".txt.gz").is_file()
+        """Whether the text is here, whole or not."""
+        return self.path(digest, Kind.TEXT).is_file()
 
-    def _path(self, digest: str, suffix: str) -> Path:
-        if not re.fullmatch(SHA256_PATTERN, digest):
+    def path(self, digest: str, kind: Kind) -> Path:
+        """The file of an object, there or not.
+
+        Raises:
+            UserError: `digest` is not a SHA-256.
+        """
+        if not is_digest(digest):
             raise UserError(f"{digest!r} is not the name of a stored object")
-        return self.root / digest[:2] / f"{digest}{suffix}"
+        return self.root / digest[:2] / f"{digest}{kind.value}"
 
-    def _put(self, digest: str, suffix: str, data: bytes) -> None:
-        path = self._path(digest, suffix)
-        if not path.is_file():
-            atomic_write(path, data)
+    def verify(self, digest: str, kind: Kind) -> None:
+        """Read an object.
 
-    def _get(self, digest: str, suffix: str) -> bytes:
-        path = self._path(digest, suffix)
+        Raises:
+            UserError: It is missing or damaged.
+        """
+        if kind is Kind.IMAGE:
+            self.image(digest)
+        else:
+            self.text(digest)
+
+    @staticmethod
+    def _get(path: Path) -> bytes:
         try:
-            return path.read_bytes()
+            return read_bytes(path)
         except FileNotFoundError as error:
             raise UserError(f"missing object {path}: ingest the document again") from error
+
+
+class ObjectBatch:
+    """Objects that are written one after the other and forced to disk together.
+
+    They can be read at once. A machine that stops before `force` may leave some of them damaged: what names
+    them is written after it.
+    """
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
+        self._written: list[Path] = []
+
+    def put_image(self, jpeg: bytes) -> str:
+        """As `ObjectStore.put_image`."""
+        digest = hashlib.sha256(jpeg).hexdigest()
+        self._put(digest, Kind.IMAGE, jpeg)
+        return digest
+
+    def put_text(self, text: str) -> str:
+        """As `ObjectStore.put_text`."""
+        data = text.encode("utf-8")
+        digest = hashlib.sha256(data).hexdigest()
+        self._put(digest, Kind.TEXT, gzip.compress(data, _LEVEL, mtime=0))
+        return digest
+
+    def force(self) -> None:
+        """Wait until all is on disk, where a crash of the machine leaves it as it is.
+
+        Raises:
+            UserError: The disk is full, or the system fails to write.
+        """
+        for path in self._written:
+            force(path)
+        self._written.clear()
+
+    def _put(self, digest: str, kind: Kind, data: bytes) -> None:
+        path = self._objects.path(digest, kind)
+        # what is there may be of another batch, not forced yet
+        self._written.append(path)
+        if path.is_file():
+            try:
+                self._objects.verify(digest, kind)
+            except UserError:
+                pass  # damaged: written anew
+            else:
+                return
+        place(path, data)
+
+
+def is_digest(text: str) -> bool:
+    """Whether it is a SHA-256 in hexadecimal digits."""
+    return re.fullmatch(SHA256_PATTERN, text) is not None
+
+
+def read_bytes(path: Path) -> bytes:
+    """A file of a store.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        UserError: It may not be read, or is no file.
+        InfrastructureError: The file system fails.
+    """
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except (PermissionError, IsADirectoryError, NotADirectoryError) as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    except OSError as error:
+        raise InfrastructureError(f"{path} cannot be read: {error}") from error
+
+
+def _verified(data: bytes, digest: str, path: Path) -> bytes:
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise _damaged(path, "it holds something else than its name, a SHA-256, says")
+    return data
+
+
+def _damaged(path: Path, problem: str) -> UserError:
+    return UserError(f"damaged object {path} ({problem}): delete it and ingest the document again")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,26 +36,38 @@ class OpenPdf:
     def __init__(self, path: Path, pdf: pypdfium2.PdfDocument) -> None:
         self.path = path
         self._pdf = pdf
+        self._open: tuple[int, pypdfium2.PdfPage] | None = None
 
     @property
     def num_pages(self) -> int:
         """Number of pages, at least 1."""
         return len(self._pdf)
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether the table of objects was read as it stands, not made anew from what could be found."""
+        return bool(pdfium_c.FPDF_DocumentHasValidCrossReferenceTable(self._pdf))
+
     @contextmanager
-    def page(self, number: int) -> Iterator[pypdfium2.PdfPage]:
-        """PDFium's page `number`.
+    def page(self, number: int) -> Generator[pypdfium2.PdfPage]:
+        """PDFium's page `number`; blocks inside one for the same page share it, which is parsed once.
 
         Raises:
             DocumentError: The page cannot be read.
         """
+        if self._open is not None and self._open[0] == number:
+            yield self._open[1]
+            return
+        outer = self._open
         try:
             page = self._pdf[number - 1]
         except pypdfium2.PdfiumError as error:
             raise DocumentError(f"page {number} cannot be read: the file is damaged or truncated") from error
+        self._open = number, page
         try:
             yield page
         finally:
+            self._open = outer
             page.close()
 
     def outline(self) -> tuple[OutlineEntry, ...]:
@@ -67,11 +79,11 @@ class OpenPdf:
             destination = bookmark.get_dest()
             index = destination.get_index() if destination else None
             page = index + 1 if index is not None and index < self.num_pages else None
-            yield OutlineEntry(_clean(_title(bookmark)).strip(), bookmark.level + 1, page)
+            yield OutlineEntry(clean_text(_title(bookmark)).strip(), bookmark.level + 1, page)
 
 
 @contextmanager
-def open_pdf(path: Path) -> Iterator[OpenPdf]:
+def open_pdf(path: Path) -> Generator[OpenPdf]:
     """Open a PDF; the file is read as needed, never as a whole.
 
     Raises:
@@ -103,13 +115,18 @@ def page_text(page: pypdfium2.PdfPage) -> str:
     """The text layer inside the page box; words split by a hyphen at a line's end are joined."""
     textpage = page.get_textpage()
     try:
-        text = textpage.get_text_bounded()
+        return bounded_text(textpage)
     finally:
         textpage.close()
-    return _clean(text).strip()
 
 
-def _clean(text: str) -> str:
+def bounded_text(textpage: pypdfium2.PdfTextPage) -> str:
+    """As `page_text`, of a text layer that is read for other things, too."""
+    return clean_text(textpage.get_text_bounded()).strip()
+
+
+def clean_text(text: str) -> str:
+    """Text as it is stored: words joined that a line end split, no control characters, no lone surrogates."""
     joined = _LINE_END_HYPHEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     # a lone surrogate cannot be written as UTF-8
     return _CONTROL.sub(" ", joined).encode("utf-8", errors="ignore").decode("utf-8")

@@ -15,11 +15,21 @@ class IngestReport:
     """Documents stored by this run, whole."""
     replaced: list[str] = field(default_factory=list)
     """Those among `ingested` of which the store held another version (other content or settings)."""
+    repaired: list[str] = field(default_factory=list)
+    """Those among `ingested` of which the store held this version, with damaged or missing pages."""
+    reread: list[str] = field(default_factory=list)
+    """Documents whose stored pages were kept and the text of some read anew."""
     skipped: list[str] = field(default_factory=list)
     """Documents that the store held already."""
+    kept: list[str] = field(default_factory=list)
+    """Documents of which the store holds another version, and which were not to be replaced."""
     failed: list[FailedDocument] = field(default_factory=list)
     """Sources that were left out."""
     pages: int = 0
     """Pages of the ingested documents."""
     resumed_pages: int = 0
     """Those among `pages` that an interrupted run had stored."""
+    ocr_pages: int = 0
+    """Pages stored or read anew that have their text by OCR."""
+    textless_pages: int = 0
+    """Pages stored or read anew that have no text."""

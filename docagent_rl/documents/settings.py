@@ -8,8 +8,9 @@ from enum import StrEnum
 from docagent_rl.errors import UserError
 
 # Raised when the stored pages would come out differently for the same settings: documents ingested before
-# are then rendered anew.
-_PIPELINE = 1
+# are then stored anew when they are ingested again, and stay readable until then.
+_PDF_PIPELINE = 3
+_IMAGE_PIPELINE = 1
 
 
 class RendererKind(StrEnum):
@@ -46,10 +47,10 @@ class RenderSettings:
     def pdf_key(self) -> str:
         """Everything that decides what a PDF's pages look like: a change renders the document anew."""
         return (
-            f"pdf/{_PIPELINE} renderer={self.renderer.value} dpi={self.dpi} "
+            f"pdf/{_PDF_PIPELINE} renderer={self.renderer.value} dpi={self.dpi} "
             f"max_side={self.max_side} jpeg_quality={self.jpeg_quality}"
         )
 
     def image_key(self) -> str:
         """As `pdf_key`, for documents that are folders of page images."""
-        return f"images/{_PIPELINE} max_side={self.max_side} jpeg_quality={self.jpeg_quality}"
+        return f"images/{_IMAGE_PIPELINE} max_side={self.max_side} jpeg_quality={self.jpeg_quality}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,9 +11,16 @@ from enum import StrEnum
 from pathlib import Path
 
 from docagent_rl.documents.failures import DocumentError, FailedDocument
-from docagent_rl.documents.images import IMAGE_SUFFIXES, natural_key, order_pages, split_page_name
+from docagent_rl.documents.images import (
+    IMAGE_SUFFIXES,
+    OTHER_SUFFIXES,
+    natural_key,
+    order_pages,
+    split_page_name,
+)
 from docagent_rl.documents.layout import MARKER
 from docagent_rl.errors import UserError
+from docagent_rl.surrogates import lone_surrogate
 
 
 class SourceKind(StrEnum):
@@ -40,7 +48,7 @@ class Sources:
 
     documents: list[SourceDocument]
     failed: list[FailedDocument]
-    """Files that belong to no document, with the reason."""
+    """Files that belong to no document and folders that cannot be read, with the reason."""
 
 
 def discover(source: Path) -> Sources:
@@ -51,17 +59,21 @@ def discover(source: Path) -> Sources:
     Hidden files and document stores are passed over; a single PDF may be given instead of a folder.
 
     Raises:
-        UserError: `source` does not exist or holds no document, or two documents have the same id.
+        UserError: `source` does not exist, cannot be read or holds no document, or two documents have the
+            same id.
     """
-    if not source.exists():
-        raise UserError(f"{source} does not exist")
+    try:
+        if not source.exists():
+            raise UserError(f"{source} does not exist")
+    except OSError as error:
+        raise UserError(f"{source} cannot be read ({error.strerror or error})") from error
     found = Sources([], [])
     if source.is_file():
         if source.suffix.lower() != ".pdf":
             raise UserError(f"{source} is neither a folder nor a PDF")
         _add(found, SourceDocument(_stem(source), SourceKind.PDF, (source,), source.name))
     else:
-        for folder, files in _walk(source):
+        for folder, files in _walk(source, found):
             _discover_folder(found, source, folder, files)
     if not found.documents and not found.failed:
         suffixes = " ".join(sorted(IMAGE_SUFFIXES))
@@ -71,9 +83,16 @@ def discover(source: Path) -> Sources:
     return found
 
 
-def _walk(source: Path) -> Iterator[tuple[Path, list[Path]]]:
+def _walk(source: Path, found: Sources) -> Iterator[tuple[Path, list[Path]]]:
+    def report(error: OSError) -> None:
+        reason = f"the folder cannot be read ({error.strerror or error})"
+        folder = Path(error.filename)
+        if folder == source:
+            raise UserError(f"{source}: {reason}") from error
+        found.failed.append(FailedDocument(_printable(folder.relative_to(source).as_posix()), reason))
+
     seen: set[str] = set()
-    for name, folders, files in os.walk(source, followlinks=True):
+    for name, folders, files in os.walk(source, onerror=report, followlinks=True):
         real = os.path.realpath(name)
         if MARKER in files or real in seen:  # seen: links may lead in a circle
             folders.clear()
@@ -89,9 +108,14 @@ def _discover_folder(found: Sources, source: Path, folder: Path, files: list[Pat
             name = path.relative_to(source).as_posix()
             _add(found, SourceDocument(_stem(path), SourceKind.PDF, (path,), name))
     images = [path for path in files if path.suffix.lower() in IMAGE_SUFFIXES]
+    others = [path.name for path in files if path.suffix.lower() in OTHER_SUFFIXES] if images else []
+    if others:  # they may be pages: without them the numbers of the others would be wrong
+        name = "" if folder == source else f"{folder.relative_to(source).as_posix()}/"
+        reason = "a picture of a kind that is not read: write it as PNG or JPEG, or take it out"
+        found.failed.extend(FailedDocument(_printable(f"{name}{other}"), reason) for other in others)
     if images and folder == source:
         _discover_flat(found, images)
-    elif images:
+    elif images and not others:
         pages = tuple(sorted(images, key=lambda path: natural_key(path.name)))
         name = folder.relative_to(source).as_posix()
         _add(found, SourceDocument(folder.name, SourceKind.IMAGES, pages, name))
@@ -117,12 +141,21 @@ def _discover_flat(found: Sources, images: list[Path]) -> None:
 
 
 def _add(found: Sources, document: SourceDocument) -> None:
-    try:
-        document.name.encode("utf-8")
-    except UnicodeEncodeError:
-        found.failed.append(FailedDocument(_printable(document.name), "its name is not UTF-8: rename it"))
+    if problem := _name_problem(document.name):
+        found.failed.append(FailedDocument(_printable(document.name), problem))
     else:
         found.documents.append(document)
+
+
+def _name_problem(name: str) -> str | None:
+    """Why a name would not be the same everywhere; None: it would."""
+    if name.isascii():
+        return None
+    encoding = sys.getfilesystemencoding()
+    if encoding != "utf-8":
+        # the same file would have another id under another locale
+        return f"names of files are read as {encoding} here: set PYTHONUTF8=1 or a UTF-8 locale"
+    return "its name is not UTF-8: rename it" if lone_surrogate(name) else None
 
 
 def _check_unique(documents: list[SourceDocument]) -> None:

@@ -15,9 +15,10 @@ from PIL import Image
 
 from docagent_rl.documents.document import Document, Page
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.manifest import Manifest, read_record
-from docagent_rl.documents.objects import ObjectStore
+from docagent_rl.documents.manifest import Manifest
+from docagent_rl.documents.objects import Kind, ObjectStore
 from docagent_rl.documents.refs import PageRef
+from docagent_rl.documents.shown import ShownRasters
 from docagent_rl.errors import UserError
 
 _CACHED_MANIFESTS = 256
@@ -40,15 +41,17 @@ class DocumentStore:
     Args:
         path: The folder of the store.
         image_cache: Number of decoded rasters to keep (about 6 MB each for A4 at 144 dpi).
+        shown: Where pages are kept at the sizes that they are shown at; None: nowhere.
 
     Raises:
         UserError: The folder is not a store.
     """
 
-    def __init__(self, path: str | Path, *, image_cache: int = 16) -> None:
+    def __init__(self, path: str | Path, *, image_cache: int = 16, shown: ShownRasters | None = None) -> None:
         self.path = Path(path).absolute()
         self._layout = StoreLayout(self.path).require()
         self._image_cache = image_cache
+        self.shown = shown
         self._images: cachetools.LRUCache[str, Image.Image] = cachetools.LRUCache(image_cache)
         self._manifests: cachetools.LRUCache[str, Manifest] = cachetools.LRUCache(_CACHED_MANIFESTS)
         # a manifest's file name is the hash of its id, so what was read once stays right
@@ -56,7 +59,7 @@ class DocumentStore:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple:
-        return _reopen, (self.path, self._image_cache)
+        return _reopen, (self.path, self._image_cache, self.shown)
 
     def __repr__(self) -> str:
         return f"DocumentStore({str(self.path)!r})"
@@ -66,13 +69,20 @@ class DocumentStore:
         """The content-addressed rasters and texts."""
         return self._layout.objects
 
+    def manifest_path(self, doc_id: str) -> Path:
+        """The manifest of a document, there or not."""
+        return self._layout.manifest(doc_id)
+
     def doc_ids(self) -> list[str]:
         """The ids of all documents, sorted."""
         ids = []
         for path in self._layout.manifests():
             doc_id = self._ids_by_file.get(path.name)
             if doc_id is None:
-                doc_id = read_record(Manifest, path).doc_id
+                try:
+                    doc_id = self._layout.read_manifest(path).doc_id
+                except FileNotFoundError:  # taken out since it was listed
+                    continue
                 self._ids_by_file[path.name] = doc_id
             ids.append(doc_id)
         return sorted(ids)
@@ -83,13 +93,30 @@ class DocumentStore:
     def __len__(self) -> int:
         return sum(1 for _ in self._layout.manifests())
 
+    def manifest(self, doc_id: str) -> Manifest:
+        """What the store knows of a document.
+
+        Raises:
+            UserError: The store has no such document, or its manifest is damaged.
+        """
+        with self._lock:
+            manifest = self._manifests.get(doc_id)
+        if manifest is None:
+            try:
+                manifest = self._layout.read_manifest(self._layout.manifest(doc_id))
+            except FileNotFoundError as error:
+                raise unknown_document(doc_id, self.doc_ids(), f"the document store {self.path}") from error
+            with self._lock:
+                self._manifests[doc_id] = manifest
+        return manifest
+
     def document(self, doc_id: str) -> Document:
         """A document.
 
         Raises:
             UserError: The store has no such document, or its manifest is damaged.
         """
-        return Document(self, self._manifest(doc_id))
+        return Document(self, self.manifest(doc_id))
 
     def page(self, ref: PageRef) -> Page:
         """A page.
@@ -113,7 +140,7 @@ class DocumentStore:
         """
         digest = hashlib.sha256()
         for doc_id in self.doc_ids():
-            pages = self._manifest(doc_id).pages
+            pages = self.manifest(doc_id).pages
             hashes = [page.image if content is PageContent.IMAGE else page.text or "-" for page in pages]
             # lengths first, so that no two corpora give the same stream
             name = doc_id.encode("utf-8")
@@ -130,28 +157,16 @@ class DocumentStore:
             image = self._images.get(image_hash)
         if image is None:
             try:
-                image = Image.open(io.BytesIO(self.objects.image(image_hash))).convert("RGB")
-            except (OSError, SyntaxError) as error:
-                raise UserError(
-                    f"damaged object {image_hash} in {self.path} ({error}): delete it and ingest again"
-                ) from error
+                with Image.open(io.BytesIO(self.objects.image(image_hash)), formats=("JPEG",)) as file:
+                    image = file.convert("RGB")
+            except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+                path = self.objects.path(image_hash, Kind.IMAGE)
+                raise UserError(f"{path} is not a picture ({error}): ingest the document again") from error
             with self._lock:
                 if self._image_cache:
                     self._images[image_hash] = image
         # a copy, so that a caller who draws on it does not draw on everybody's page
         return image.copy()
-
-    def _manifest(self, doc_id: str) -> Manifest:
-        with self._lock:
-            manifest = self._manifests.get(doc_id)
-        if manifest is None:
-            try:
-                manifest = read_record(Manifest, self._layout.manifest(doc_id))
-            except FileNotFoundError as error:
-                raise unknown_document(doc_id, self.doc_ids(), f"the document store {self.path}") from error
-            with self._lock:
-                self._manifests[doc_id] = manifest
-        return manifest
 
 
 def unknown_document(doc_id: str, known: Iterable[str], place: str) -> UserError:
@@ -165,5 +180,5 @@ def unknown_document(doc_id: str, known: Iterable[str], place: str) -> UserError
     return UserError(f"no document {doc_id!r} in {place}: {hint}")
 
 
-def _reopen(path: Path, image_cache: int) -> DocumentStore:
-    return DocumentStore(path, image_cache=image_cache)
+def _reopen(path: Path, image_cache: int, shown: ShownRasters | None) -> DocumentStore:
+    return DocumentStore(path, image_cache=image_cache, shown=shown)

@@ -1,23 +1,27 @@
-"""A process pool that outlives its workers."""
+"""Processes that work under limits, and a pool that outlives them."""
 
 from __future__ import annotations
 
-import multiprocessing
+import contextlib
 import os
 import signal
-import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
-from multiprocessing import connection
-from typing import Generic, TypeVar
+from multiprocessing import Pipe, connection
+from typing import Generic, Protocol, TypeVar, cast
 
 from docagent_rl.documents.failures import DocumentError
+from docagent_rl.documents.limits import IngestLimits
+from docagent_rl.documents.worker_process import Beat, Done
+from docagent_rl.errors import InfrastructureError
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_START = "import sys; sys.path[:] = {path!r}; from {module} import serve; serve({handle}, {memory!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,101 +32,186 @@ class Outcome(Generic[T, R]):
     result: R | None = None
     error: DocumentError | None = None
 
+    def value(self) -> R:
+        """The result.
 
-def run_unordered(
-    function: Callable[[T], R], tasks: Iterable[T], *, workers: int
-) -> Generator[Outcome[T, R], None, None]:
-    """Run `function` on every task and yield the outcomes as they come.
+        Raises:
+            DocumentError: there is none: the document is bad.
+        """
+        if self.error is not None:
+            raise self.error
+        return cast("R", self.result)
 
-    `tasks` is read as the work goes on, a few ahead. With one worker the work is done in this process.
-    Otherwise processes are spawned (PDFium is not thread safe), and a task that kills its process (a crash
-    in native code, the kernel's memory killer) is tried once more alone and then reported as bad, without
-    harm to the others. Closing the generator waits for the tasks under way and drops the rest.
 
-    Raises:
-        Exception: Whatever `function` raises, other than `DocumentError`.
+class Pool(Protocol):
+    """Where tasks are worked on: `WorkerPool`, or `docagent_rl.documents.ray_pool.RayPool`."""
+
+    def __enter__(self) -> Pool: ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
+    def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[Outcome[T, R], None, None]:
+        """Run `function` on every task and yield the outcomes as they come (see `WorkerPool.run`)."""
+        ...
+
+
+class WorkerPool:
+    """Processes that work on tasks under `limits`, started when there is work and killed at the end.
+
+    They are started apart from `multiprocessing`, so that scripts need no `if __name__ == "__main__":`.
+
+    Args:
+        workers: Number of processes at most.
+        limits: What a task may take between two beats (`docagent_rl.documents.heartbeat`).
     """
-    if workers == 1:
-        return _serial(function, tasks)
-    return _parallel(function, tasks, workers)
 
+    def __init__(self, workers: int, limits: IngestLimits) -> None:
+        self._size = workers
+        self._limits = limits
+        self._idle: list[_Worker] = []
 
-def _serial(function: Callable[[T], R], tasks: Iterable[T]) -> Generator[Outcome[T, R], None, None]:
-    for task in tasks:
+    def __enter__(self) -> WorkerPool:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        while self._idle:
+            self._idle.pop().kill()
+
+    def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[Outcome[T, R], None, None]:
+        """Run `function` on every task and yield the outcomes as they come.
+
+        `tasks` is read as the work goes on. A task that takes too long or too much memory is reported as bad
+        and its process killed; one whose process dies by itself (a crash in native code, the kernel's memory
+        killer) is tried once more first. Closing the generator, and any exception, kills what is under way.
+
+        Raises:
+            Exception: Whatever `function` raises, other than `DocumentError`.
+            InfrastructureError: No process can be started.
+        """
+        waiting = iter(tasks)
+        again: list[T] = []
+        busy: list[_Worker] = []
         try:
-            outcome = Outcome(task, result=function(task))
-        except DocumentError as error:
-            outcome = Outcome(task, error=error)
-        yield outcome
+            while True:
+                while len(busy) < self._size:
+                    retried = bool(again)
+                    task = again.pop() if again else next(waiting, None)
+                    if task is None:
+                        break
+                    busy.append(self._idle.pop() if self._idle else _Worker(self._limits))
+                    busy[-1].begin(function, task, retried=retried)
+                if not busy:
+                    return
+                for worker in _ready(busy):
+                    outcome = worker.advance()
+                    if outcome is None and worker.alive:
+                        continue
+                    busy.remove(worker)
+                    if worker.alive:
+                        self._idle.append(worker)
+                    if outcome is not None:
+                        yield outcome
+                    else:
+                        again.append(cast("T", worker.task))
+        finally:
+            for worker in busy:
+                worker.kill()
 
 
-def _parallel(
-    function: Callable[[T], R], tasks: Iterable[T], workers: int
-) -> Generator[Outcome[T, R], None, None]:
-    waiting = iter(tasks)
-    while True:
-        with _pool(workers) as pool:
-            suspects = yield from _drain(pool, function, waiting, depth=workers + 1)
-        if not suspects:
-            return
-        yield from _one_by_one(function, iter(suspects))
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""A worker is one thread. numpy reserves address space for one a core, which on a machine of many cores would
+be the memory that reading a page may take."""
 
 
-def _one_by_one(function: Callable[[T], R], suspects: Iterator[T]) -> Generator[Outcome[T, R], None, None]:
-    while True:
-        with _pool(1) as pool:
-            # with one task under way, the one that was under way is the one that killed the process
-            culprits = yield from _drain(pool, function, suspects, depth=1)
-        if not culprits:
-            return
-        reason = "the process that read it was killed (a crash of the renderer, or out of memory)"
-        yield Outcome(culprits[0], error=DocumentError(reason))
+class _Worker:
+    """A process and the task that it works on."""
+
+    def __init__(self, limits: IngestLimits) -> None:
+        self._limits = limits
+        self.alive = True
+        self._started = False
+        self.channel, theirs = Pipe()
+        code = _START.format(
+            path=sys.path,
+            module="docagent_rl.documents.worker_process",
+            handle=theirs.fileno(),
+            memory=limits.memory_gib,
+        )
+        # a session of its own: Ctrl-C is the parent's, and programs that it starts are killed with it
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", code],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+                env={**os.environ, **_ONE_THREAD},
+            )
+        except OSError as error:
+            raise InfrastructureError(f"no process to read documents can be started ({error})") from error
+        finally:
+            theirs.close()
+
+    def begin(self, function: Callable[[T], R], task: T, *, retried: bool) -> None:
+        self.task: object = task
+        self._retried = retried
+        self._part = ""
+        # the time to start up is not the task's
+        self.deadline = time.monotonic() + self._limits.seconds if self._started else float("inf")
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its end is noticed as an answer is
+            self.channel.send((function, task))
+
+    def advance(self) -> Outcome | None:
+        """Take the next message; the outcome, or None when there is none yet (or, if not `alive`, ever)."""
+        if not self.channel.poll():
+            self.kill()
+            return self._bad(f"{self._part or 'it'} took more than {self._limits.seconds:g} s")
+        try:
+            message = self.channel.recv()
+        except (EOFError, OSError):
+            return self._died()
+        if isinstance(message, Beat):
+            self._started = True
+            self._part = message.part
+            self.deadline = time.monotonic() + self._limits.seconds
+            return None
+        return self._finished(message)
+
+    def kill(self) -> None:
+        self.alive = False
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self.channel.close()
+
+    def _finished(self, done: Done) -> Outcome:
+        if done.error is None:
+            return Outcome(self.task, result=done.result)
+        if isinstance(done.error, DocumentError):
+            return Outcome(self.task, error=done.error)
+        raise done.error
+
+    def _died(self) -> Outcome | None:
+        self.kill()
+        if not self._started:
+            status = self._process.returncode
+            raise InfrastructureError(f"the process that reads documents did not start (status {status})")
+        if not self._retried:
+            return None
+        return self._bad(
+            f"{self._part or 'it'}: the process that read it was killed "
+            f"(a crash of the renderer, or more than {self._limits.memory_gib:g} GiB of memory)"
+        )
+
+    def _bad(self, reason: str) -> Outcome:
+        return Outcome(self.task, error=DocumentError(reason))
 
 
-def _drain(
-    pool: ProcessPoolExecutor, function: Callable[[T], R], waiting: Iterator[T], depth: int
-) -> Generator[Outcome[T, R], None, list[T]]:
-    """Work until nothing waits; returns the tasks that were under way when a process died, if one did."""
-    running: dict[Future[R], T] = {}
-    suspects: list[T] = []
-    while True:
-        while not suspects and len(running) < depth and (task := next(waiting, None)) is not None:
-            try:
-                running[pool.submit(function, task)] = task
-            except BrokenProcessPool:
-                suspects.append(task)
-        if not running:
-            return suspects
-        for future in wait(running, return_when=FIRST_COMPLETED).done:
-            task = running.pop(future)
-            try:
-                outcome = Outcome(task, result=future.result())
-            except DocumentError as error:
-                outcome = Outcome(task, error=error)
-            except BrokenProcessPool:
-                suspects.append(task)
-                continue
-            yield outcome
-
-
-@contextmanager
-def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _start_worker() -> None:
-    # Ctrl-C reaches the whole group: the parent decides, workers end their page range
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
+def _ready(busy: list[_Worker]) -> list[_Worker]:
+    """Wait for the workers that have something to say, or are out of time."""
+    first = min(worker.deadline for worker in busy)
+    timeout = None if first == float("inf") else max(0.0, first - time.monotonic())
+    channels = connection.wait([worker.channel for worker in busy], timeout)
+    if channels:
+        return [worker for worker in busy if worker.channel in channels]
+    now = time.monotonic()
+    return [worker for worker in busy if worker.deadline <= now]

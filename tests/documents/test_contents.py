@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import contents as benchmark
 from docagent_rl.documents import OutlineEntry
 from docagent_rl.documents.contents import (
     Caption,
@@ -108,7 +110,7 @@ def test_figures():
     assert (
         len(list_of_figures({1: "\n".join(f"Table {'x' * n} {n}: t" for n in range(9))}, max_entries=2)) <= 2
     )
-    assert len(list_of_figures({1: "Table 1 " + "x" * 500})[0].text) == 160
+    assert len(list_of_figures({1: "Table 1 X" + "x" * 500})[0].text) == 160
 
 
 def test_rendering():
@@ -139,3 +141,104 @@ def test_long_lines_take_linear_time(line):
     table_of_contents([], {1: line, 2: line})
     list_of_figures({1: line})
     assert time.perf_counter() - began < 5
+
+
+def test_part_of_a_sentence_is_no_heading():
+    texts = {
+        1: "1 First things\nPart of the plan is to go on\nSection a of the law\nchapter and verse",
+        2: "2 Second things\nPart I of the plan went well\nSection 3 describes how",
+        3: "3 Third things",
+    }
+    assert [title for _, title, _ in titles([], texts)] == [
+        "1 First things",
+        "2 Second things",
+        "3 Third things",
+    ]
+
+
+def test_lists_that_start_again_are_no_headings():
+    steps = "1. Open the box\n2. Take the thing out\n3. Close the box"
+    parts = [
+        (f"{n} Chapter of {letter}", f"{n}.1 Section of {letter}")
+        for n, letter in enumerate("abcde", start=1)
+    ]
+    texts = {n: f"{chapter}\n{steps}\n{section}" for n, (chapter, section) in enumerate(parts, start=1)}
+    assert [title for _, title, _ in titles([], texts)] == [title for part in parts for title in part]
+
+
+BOOK = ["Vorwort", "1 Einleitung", "1.1 Was es gibt", "2 Methoden", "Anhang A: Zahlen"]
+
+
+def book(leader=" . . . . . . "):
+    """A book: title page, table on pages 2 and 3, text from page 4 on; page numbers start there with 1."""
+    table = [f"{title}{leader}{2 * place + 1}" for place, title in enumerate(BOOK)]
+    texts = {1: "Das Buch", 2: "\n".join(["Inhalt", *table]), 3: ""}
+    for place, title in enumerate(BOOK):
+        first = 4 + 2 * place
+        texts[first] = f"{title}\nDas ist der Text {'abcde'[place]}.\n1. Ein Punkt der Liste\n{2 * place + 1}"
+        texts[first + 1] = f"{title} {2 * place + 2}\nMehr Text {'abcde'[place]}, 12 Leute kamen.\n"
+    return texts
+
+
+@pytest.mark.parametrize("leader", [" . . . . . . ", "......... ", " … … … … ", " \u00b7\u00b7\u00b7\u00b7 "])
+def test_a_printed_table_leads_to_the_pages_of_the_file(leader):
+    found = [(title, page) for _, title, page in titles([], book(leader))]
+    assert found == [(title, 4 + 2 * place) for place, title in enumerate(BOOK)]
+
+
+def test_a_printed_table_of_another_book_is_not_trusted():
+    texts = book() | {n: f"Words of page {'abcdefghijklmn'[n]}" for n in range(4, 14)}
+    assert not {title for _, title, _ in titles([], texts)} & set(BOOK[1:])
+
+
+def test_all_captions_are_listed():
+    texts = {n: f"Table {n}: Values of {n}\nas shown in\nTable {n}. Then it goes on" for n in range(1, 170)}
+    assert [caption.page for caption in list_of_figures(texts)] == list(range(1, 170))
+    assert len(list_of_figures(texts, max_entries=100)) == 100
+
+
+def test_references_are_no_captions():
+    texts = {
+        1: "Figure 3 shows that\nTable 2 and others\nFig. 4 is\nsee\nFigure 5. It is\nin (\nTable 6: no",
+        2: "Figure 5. A picture\nAbbildung 2: Ein Bild\n図 3 画面\nTableau 1. Des chiffres\nTable 6: Yes",
+    }
+    assert [caption.text for caption in list_of_figures(texts)] == [
+        "Figure 5. A picture", "Abbildung 2: Ein Bild", "図 3 画面", "Tableau 1. Des chiffres",
+        "Table 6: Yes",
+    ]  # fmt: skip
+
+
+def test_what_is_cut_is_told():
+    entries = [Heading(1, "A", 1)]
+    assert render_contents(entries, omitted=7).splitlines()[-1] == "(7 more headings are not listed)"
+    assert (
+        render_figures([Caption("Table 1", 4)], omitted=69).splitlines()[-1]
+        == "(69 more captions are not listed)"
+    )
+
+
+words = st.sampled_from(
+    ["1", "2.1", "Chapter", "A", ". . . . 7", "iv", "Table 3:", "of", "図 1", "\u0663", "Ⅳ", "12"]
+)
+odd_lines = st.lists(st.lists(words, max_size=5).map(" ".join), max_size=12).map("\n".join)
+
+
+@given(st.dictionaries(st.integers(1, 40), odd_lines | st.text(max_size=60), max_size=8))
+def test_odd_documents_raise_nothing(texts):
+    found = table_of_contents([], texts)
+    assert all(entry.page in texts and entry.title for entry in found)
+    assert found == table_of_contents([], texts)
+
+
+MANUAL = Path(__file__).parents[2] / "workspace" / "pdfs" / "debian-reference.pdf"
+
+
+@pytest.mark.skipif(not MANUAL.is_file(), reason="the manual is fetched by `make demo`")
+def test_the_outline_of_a_manual_without_its_bookmarks():
+    manual = benchmark.read(MANUAL)
+    for typography in ({}, manual.typography):
+        found = table_of_contents((), manual.texts, typography=typography, max_title=1000)
+        result = benchmark.score([(entry.title, entry.page) for entry in found], manual.outline)
+        assert result.precision > 0.95
+        assert result.recall > 0.95
+    assert len(list_of_figures(manual.texts)) > 160

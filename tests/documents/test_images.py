@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import io
+import os
+import struct
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import EpsImagePlugin, Image
 
 from docagent_rl.documents.failures import DocumentError
-from docagent_rl.documents.images import natural_key, read_page_image, split_page_name
+from docagent_rl.documents.images import FORMATS, natural_key, read_page_image, split_page_name
 from docagent_rl.documents.settings import RenderSettings
 
 SETTINGS = RenderSettings(max_side=100)
@@ -87,3 +90,79 @@ def test_natural_order():
 def test_any_names_can_be_ordered(names):
     keys = sorted(natural_key(name) for name in names)
     assert [name for _, name in keys] == sorted(names, key=natural_key)
+
+
+def test_a_format_that_is_not_listed_is_never_decoded(tmp_path, monkeypatch):
+    """PostScript goes to Ghostscript in Pillow, whatever the file's name says."""
+    called = tmp_path / "called"
+    ghostscript = tmp_path / "gs"
+    ghostscript.write_text(f"#!/bin/sh\ntouch {called}\nexit 1\n")
+    ghostscript.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)
+    script = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 20 20\n%%EndComments\nshowpage\n%%EOF\n"
+    (tmp_path / "a.png").write_bytes(script)
+    with pytest.raises(DocumentError, match=r"a\.png is not a readable image .*JPEG, PNG, WEBP, TIFF, BMP"):
+        read_page_image(tmp_path / "a.png", SETTINGS)
+    assert not called.exists()
+
+
+@pytest.mark.parametrize("format", ["GIF", "PPM", "ICO", "TGA", "SGI"])
+def test_other_formats_under_an_image_name_are_refused(tmp_path, format):
+    Image.new("RGB", (20, 20)).save(tmp_path / "a.png", format=format)
+    with pytest.raises(DocumentError, match=r"a\.png is not a readable image"):
+        read_page_image(tmp_path / "a.png", SETTINGS)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_mutated_images_are_read_or_named(tmp_path, format):
+    """Whatever a decoder raises on damage is the file's error."""
+    buffer = io.BytesIO()
+    Image.effect_noise((24, 16), 80).convert("RGB").save(buffer, format=format)
+    whole = buffer.getvalue()
+    random, refused = Random(7), 0
+    for _ in range(200):
+        data = bytearray(whole)
+        for _ in range(random.randint(1, 6)):
+            # headers and tag tables are at the ends
+            position = random.choice([random.randrange(64), -1 - random.randrange(200)]) % len(data)
+            data[position] = random.randrange(256)
+        (tmp_path / "a.png").write_bytes(data)
+        try:
+            read_page_image(tmp_path / "a.png", SETTINGS)
+        except DocumentError as error:
+            refused += "a.png" in str(error)
+    assert refused > 0
+
+
+def test_a_tag_of_the_wrong_type_is_named(tmp_path):
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.tif")
+    data = bytearray((tmp_path / "a.tif").read_bytes())
+    entry = data.index(struct.pack("<HHI", 273, 4, 1))  # StripOffsets: a long becomes a text
+    data[entry + 2 : entry + 4] = struct.pack("<H", 2)
+    (tmp_path / "a.tif").write_bytes(data)
+    with pytest.raises(DocumentError, match=r"a\.tif is not a readable image"):
+        read_page_image(tmp_path / "a.tif", SETTINGS)
+
+
+def test_an_image_that_unpacks_to_too_much_is_named(tmp_path):
+    with Image.new("1", (20_000, 10_000)) as image:
+        image.save(tmp_path / "a.png")
+    with pytest.raises(DocumentError, match=r"a\.png .*pixels"):
+        read_page_image(tmp_path / "a.png", SETTINGS)
+
+
+def test_pixels_that_do_not_match_their_checksum_are_refused(tmp_path):
+    """The decoder shows what is left of them without a word."""
+    buffer = io.BytesIO()
+    Image.effect_noise((60, 40), 90).save(buffer, "PNG")
+    whole = buffer.getvalue()
+    start = whole.index(b"IDAT") + 4
+    (length,) = struct.unpack(">I", whole[start - 8 : start - 4])
+    random, path = Random(1), tmp_path / "a.png"
+    for _ in range(40):
+        data = bytearray(whole)
+        data[start + random.randrange(length)] ^= 1 << random.randrange(8)
+        path.write_bytes(data)
+        with pytest.raises(DocumentError, match=r"a\.png is not a readable image"):
+            read_page_image(path, RenderSettings())

@@ -9,9 +9,11 @@ import time
 import pypdfium2
 import pytest
 
-from docagent_rl.documents import DocumentStore, RendererKind, RenderSettings, ingest, ingestion
-from docagent_rl.documents.chunks import PAGES_PER_CHUNK
+from docagent_rl.documents import DocumentStore, RendererKind, RenderSettings, ingestion
+from docagent_rl.documents.chunks import PAGES_PER_CHUNK, store_chunk
+from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
+from docagent_rl.documents.workers import WorkerPool
 from docagent_rl.errors import UserError
 
 FAST = RenderSettings(dpi=20)
@@ -55,6 +57,19 @@ def test_a_page_that_cannot_be_read_fails_its_document(inbox, tmp_path, write_pd
     report = ingest(inbox, tmp_path / "store", settings=FAST, workers=1)
     assert report.ingested == []
     assert "page 2" in report.failed[0].reason
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "deck/1.png"])
+def test_a_page_that_could_not_be_shown_is_refused_when_stored(inbox, tmp_path, write_pdf, write_image, name):
+    """No image processor takes sides that differ by more than 200 times."""
+    write_image(inbox / "good" / "1.png", size=(400, 2))
+    if name == "a.pdf":
+        write_pdf(inbox / name, ["x"], size=(804, 4))
+    else:
+        write_image(inbox / name, size=(804, 4))
+    report = ingest(inbox, tmp_path / "store", settings=RenderSettings(dpi=72), workers=1)
+    assert report.ingested == ["good"]
+    assert "804x4 pixels differ by more than 200 times" in report.failed[0].reason
 
 
 def test_strict_stops_at_the_first_bad_document(inbox, tmp_path, write_pdf):
@@ -114,7 +129,7 @@ def test_equal_pages_are_stored_once(inbox, tmp_path, write_pdf):
     write_pdf(inbox / "a.pdf", ["same"] * 5)
     write_pdf(inbox / "b.pdf", ["same"] * 3)
     ingest(inbox, tmp_path / "store", settings=FAST, workers=1)
-    assert len(_objects(tmp_path / "store")) == 2  # one raster, one text
+    assert len(_objects(tmp_path / "store")) == 3  # one raster, one text, its print
 
 
 def test_workers_do_not_change_the_result(inbox, tmp_path, write_pdf):
@@ -133,20 +148,21 @@ def test_workers_do_not_change_the_result(inbox, tmp_path, write_pdf):
 def test_an_interrupted_ingest_goes_on_where_it_stopped(inbox, tmp_path, write_pdf, monkeypatch):
     store = tmp_path / "store"
     write_pdf(inbox / "long.pdf", [f"page {n}" for n in range(1, 5 * PAGES_PER_CHUNK)])
-    original = ingestion.store_chunk
+    original = WorkerPool.run
     done = []
 
-    def interrupted(task):
-        if len(done) == 2:
-            raise KeyboardInterrupt
-        done.append(task.first)
-        return original(task)
+    def interrupted(self, function, tasks):
+        for outcome in original(self, function, tasks):
+            if function is store_chunk:
+                done.append(outcome.task.first)
+            yield outcome
+            if function is store_chunk and len(done) == 2:
+                raise KeyboardInterrupt
 
-    monkeypatch.setattr(ingestion, "store_chunk", interrupted)
+    monkeypatch.setattr(WorkerPool, "run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ingest(inbox, store, settings=FAST, workers=1)
     assert DocumentStore(store).doc_ids() == []
-    monkeypatch.setattr(ingestion, "store_chunk", lambda task: done.append(task.first) or original(task))
     report = ingest(inbox, store, settings=FAST, workers=1)
     assert (report.ingested, report.resumed_pages) == (["long"], 2 * PAGES_PER_CHUNK)
     assert done == [1 + PAGES_PER_CHUNK * n for n in range(5)]
@@ -176,14 +192,14 @@ def test_partial_pages_of_other_settings_or_content_are_not_taken(inbox, tmp_pat
 
 def test_a_file_that_changes_meanwhile_is_reported(inbox, tmp_path, write_pdf, monkeypatch):
     path = write_pdf(inbox / "a.pdf", ["one"])
-    original = ingestion.probe
+    original = ingestion._Ingest.probe
 
-    def probe_then_change(source):
-        probed = original(source)
+    def probe_then_change(self, documents):
+        jobs = original(self, documents)
         write_pdf(path, ["one", "two"])
-        return probed
+        return jobs
 
-    monkeypatch.setattr(ingestion, "probe", probe_then_change)
+    monkeypatch.setattr(ingestion._Ingest, "probe", probe_then_change)
     (failure,) = ingest(inbox, tmp_path / "store", settings=FAST, workers=1).failed
     assert "changed while" in failure.reason
 
@@ -191,12 +207,14 @@ def test_a_file_that_changes_meanwhile_is_reported(inbox, tmp_path, write_pdf, m
 SCRIPT = """
 import sys
 from pathlib import Path
-from docagent_rl.documents import RenderSettings, ingest
+from docagent_rl.documents import RenderSettings
+from docagent_rl.documents.ingestion import ingest
 if __name__ == "__main__":
     ingest(Path(sys.argv[1]), Path(sys.argv[2]), settings=RenderSettings(dpi=20), workers=2)
 """
 
 
+@pytest.mark.slow
 def test_a_killed_ingest_of_a_thousand_pages_goes_on(inbox, tmp_path, write_pdf):
     write_pdf(inbox / "long.pdf", [f"page number {n}" for n in range(1, 1001)])
     store, script = tmp_path / "store", tmp_path / "run.py"
@@ -248,3 +266,21 @@ def test_wrong_arguments_fail_before_any_work(inbox, tmp_path, write_pdf, monkey
     with pytest.raises(UserError, match="poppler"):
         ingest(inbox, tmp_path / "store", settings=RenderSettings(renderer=RendererKind.PDF2IMAGE))
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".txt.gz"])
+def test_a_document_with_damaged_pages_is_not_skipped(inbox, tmp_path, write_pdf, suffix):
+    write_pdf(inbox / "a.pdf", ["one", "two"])
+    write_pdf(inbox / "b.pdf", ["other"])
+    store = tmp_path / "store"
+    settings = RenderSettings(dpi=20)
+    ingest(inbox, store, settings=settings, workers=1)
+    page = DocumentStore(store).document("a").page(2)
+    digest = page.image_hash if suffix == ".jpg" else page.text_hash
+    path = store / "objects" / digest[:2] / f"{digest}{suffix}"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-9] + bytes(9))
+    report = ingest(inbox, store, settings=settings, workers=1, replace=False)
+    assert (report.ingested, report.repaired, report.replaced, report.skipped) == (["a"], ["a"], [], ["b"])
+    assert path.read_bytes() == whole
+    assert ingest(inbox, store, settings=settings, workers=1).skipped == ["a", "b"]

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from docagent_rl.documents.objects import ObjectStore
+from docagent_rl.documents.objects import Kind, ObjectStore
 from docagent_rl.errors import UserError
 
 
@@ -51,3 +52,38 @@ def test_missing_and_damaged_objects_are_named(tmp_path):
     path.write_bytes(path.read_bytes()[:-12])
     with pytest.raises(UserError, match=digest):
         objects.text(digest)
+
+
+def test_a_batch_is_readable_at_once_and_forced_to_disk_before_it_is_named(tmp_path, monkeypatch):
+    objects, forced = ObjectStore(tmp_path), []
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (forced.append(os.fstat(handle).st_ino), fsync(handle)))
+    batch = objects.batch()
+    names = [batch.put_text(text) for text in ("one", "two", "one")]
+    assert [objects.text(name) for name in names] == ["one", "two", "one"]
+    assert forced == []
+    batch.force()
+    assert {objects.path(name, Kind.TEXT).stat().st_ino for name in names} == set(forced)
+    assert not list(tmp_path.glob("*/.*"))
+
+
+def test_what_was_there_before_is_forced_too_and_damage_is_mended(tmp_path, monkeypatch):
+    """It may have been written by another process that has not come to it yet."""
+    objects = ObjectStore(tmp_path)
+    whole, damaged = objects.put_text("one"), objects.put_text("two")
+    objects.path(damaged, Kind.TEXT).write_bytes(b"")
+    forced, fsync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (forced.append(handle), fsync(handle)))
+    batch = objects.batch()
+    assert [batch.put_text("one"), batch.put_text("two")] == [whole, damaged]
+    batch.force()
+    assert len(forced) == 2
+    assert objects.text(damaged) == "two"
+
+
+def test_an_object_that_cannot_be_forced_to_disk_is_one_error(tmp_path):
+    batch = ObjectStore(tmp_path).batch()
+    name = batch.put_text("gone")
+    ObjectStore(tmp_path).path(name, Kind.TEXT).unlink()
+    with pytest.raises(UserError, match="cannot write"):
+        batch.force()

@@ -20,7 +20,7 @@ def test_pdfium_draws_the_page(inbox, write_pdf):
     path = write_pdf(inbox / "a.pdf", ["left", ""])
     with open_pdf(path) as pdf:
         renderer = PdfiumRenderer(RenderSettings(dpi=72))
-        drawn, blank = (np.asarray(renderer.render(pdf, number)) for number in (1, 2))
+        drawn, blank = (np.asarray(renderer.render(pdf, number).convert("RGB")) for number in (1, 2))
     assert drawn.shape == blank.shape == (100, 200, 3)
     assert blank.min() == 255
     # the text starts at x=10 with its base line in the middle of the page
@@ -62,7 +62,7 @@ def test_both_renderers_agree(inbox, write_pdf, rotation):
     settings = RenderSettings(dpi=100, max_side=250)
     with open_pdf(path) as pdf:
         pictures = [
-            np.asarray(renderer(settings).render(pdf, 2)).astype(float)
+            np.asarray(renderer(settings).render(pdf, 2).convert("RGB")).astype(float)
             for renderer in (PdfiumRenderer, Pdf2ImageRenderer)
         ]
     assert np.abs(np.subtract(pictures[0].shape, pictures[1].shape)).max() <= 1
@@ -70,3 +70,16 @@ def test_both_renderers_agree(inbox, write_pdf, rotation):
     assert max(pictures[1].shape) <= 250
     ink = [np.argwhere(picture.mean(axis=2) < 128).mean(axis=0) for picture in pictures]
     assert np.abs(ink[0] - ink[1]).max() < 2
+
+
+def test_pages_of_other_sizes_share_a_renderer(inbox, write_pdf):
+    """It draws into the memory of the page before."""
+    large, small = (write_pdf(inbox / f"{side}.pdf", ["text", ""], size=(side, side)) for side in (200, 100))
+    settings = RenderSettings(dpi=72)
+    shared = PdfiumRenderer(settings)
+    for path, number in ((large, 1), (small, 1), (small, 2), (large, 2), (large, 1)):
+        with open_pdf(path) as pdf:
+            alone = PdfiumRenderer(settings).render(pdf, number).convert("RGB")
+            assert shared.render(pdf, number).convert("RGB").tobytes() == alone.tobytes()
+            with pdf.page(number) as page:
+                assert alone.tobytes() == page.render(scale=1, rev_byteorder=True).to_pil().tobytes()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -103,3 +105,35 @@ def test_useless_sources_are_refused(inbox):
     _touch(inbox, "a.txt")
     with pytest.raises(UserError, match="neither a folder nor a PDF"):
         discover(inbox / "a.txt")
+
+
+DISCOVER = """
+import sys
+from pathlib import Path
+from docagent_rl.documents.sources import discover
+found = discover(Path(sys.argv[1]))
+print(ascii([d.doc_id for d in found.documents]), ascii([f.reason for f in found.failed]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"LC_ALL": "C"}, r"['\xfc'] []"),
+        (
+            {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+            "[] ['names of files are read as ascii here: set PYTHONUTF8=1 or a UTF-8 locale']",
+        ),
+    ],
+)
+def test_a_document_has_one_id_under_all_locales_or_none(tmp_path, environment, said):
+    (tmp_path / "ü.pdf").write_bytes(b"%PDF-1.4")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "PYTHONUTF8"))}
+    done = subprocess.run(
+        [sys.executable, "-c", DISCOVER, str(tmp_path)],
+        env={**clean, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == said

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from docagent_rl.documents import DocumentStore, OutlineEntry, PageContent, PageRef, RenderSettings, ingest
+from docagent_rl.documents import DocumentStore, OutlineEntry, PageContent, PageRef, RenderSettings
+from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.errors import UserError
 
@@ -88,7 +89,7 @@ def test_drawing_on_a_page_does_not_change_it(store):
 def test_rasters_are_decoded_once(store, monkeypatch):
     calls = []
     original = Image.open
-    monkeypatch.setattr(Image, "open", lambda *args: calls.append(1) or original(*args))
+    monkeypatch.setattr(Image, "open", lambda *args, **options: calls.append(1) or original(*args, **options))
     page = store.page(PageRef("deck", 1))
     for _ in range(3):
         page.image()
@@ -142,7 +143,7 @@ def test_fingerprints_follow_what_they_are_of(store, inbox):
     assert again.fingerprint(PageContent.IMAGE) != image
 
 
-def test_damage_is_named(store):
+def test_damage_is_named(store, edit_record):
     page = store.page(PageRef("deck", 1))
     path = store.path / "objects" / page.image_hash[:2] / f"{page.image_hash}.jpg"
     data = path.read_bytes()
@@ -153,18 +154,85 @@ def test_damage_is_named(store):
     with pytest.raises(UserError, match="ingest the document again"):
         page.image()
     manifest = StoreLayout(store.path).manifest("deck")
-    manifest.write_text(manifest.read_text().replace('"schema_version": 1', '"schema_version": 9'))
+    edit_record(manifest, ('"schema_version": 1', '"schema_version": 9'))
     with pytest.raises(UserError, match="schema_version"):
         DocumentStore(store.path).document("deck")
 
 
-def test_a_manifest_cannot_lead_out_of_the_store(store):
+def test_a_picture_of_another_page_is_never_shown(store):
+    """On disk, under the name of the first page: a whole JPEG file, but of the second."""
+    first, second = store.page(PageRef("deck", 1)), store.page(PageRef("deck", 2))
+    path = store.objects.root / first.image_hash[:2] / f"{first.image_hash}.jpg"
+    path.write_bytes(second.image_bytes())
+    for read in (first.image, first.image_bytes):
+        with pytest.raises(UserError, match=f"{path}.*something else"):
+            read()
+
+
+def test_a_text_of_another_page_is_never_read(store):
+    first, third = (store.page(PageRef("report.2023", n)) for n in (1, 3))
+    folder = store.objects.root
+    path = folder / first.text_hash[:2] / f"{first.text_hash}.txt.gz"
+    path.write_bytes((folder / third.text_hash[:2] / f"{third.text_hash}.txt.gz").read_bytes())
+    with pytest.raises(UserError, match=f"{path}.*something else"):
+        first.text()
+
+
+def test_a_manifest_of_another_document_is_refused(store):
+    layout = StoreLayout(store.path)
+    layout.manifest("deck").write_bytes(layout.manifest("report.2023").read_bytes())
+    with pytest.raises(UserError, match=r"another document, 'report\.2023'"):
+        DocumentStore(store.path).document("deck")
+    with pytest.raises(UserError, match=layout.manifest("deck").name):
+        DocumentStore(store.path).doc_ids()
+
+
+def test_manifests_without_checksums_are_read(store, edit_record):
+    text = store.fingerprint(PageContent.TEXT)
+    for doc_id in store.doc_ids():
+        edit_record(StoreLayout(store.path).manifest(doc_id))
+    old = DocumentStore(store.path)
+    assert (old.doc_ids(), old.fingerprint(PageContent.TEXT)) == (store.doc_ids(), text)
+
+
+def test_without_checksums_a_picture_of_another_size_is_noticed(store, edit_record):
+    edit_record(StoreLayout(store.path).manifest("deck"), ('"width": 60', '"width": 61'))
+    page = DocumentStore(store.path).page(PageRef("deck", 1))
+    with pytest.raises(UserError, match=r"deck#1.*61 x 40 pixels, its picture has 60 x 40"):
+        page.image()
+
+
+def test_a_damaged_object_is_written_anew(store, inbox):
+    page = store.page(PageRef("deck", 1))
+    path = store.objects.root / page.image_hash[:2] / f"{page.image_hash}.jpg"
+    path.write_bytes(b"not it")
+    assert store.objects.put_image((inbox / "deck" / "1.jpg").read_bytes()) == page.image_hash
+    assert page.image().size == (60, 40)
+
+
+def test_a_manifest_cannot_lead_out_of_the_store(store, edit_record):
     manifest = StoreLayout(store.path).manifest("deck")
     digest = store.page(PageRef("deck", 1)).image_hash
-    manifest.write_text(manifest.read_text().replace(digest, "../../../../etc/passwd"))
-    with pytest.raises(UserError, match=r"pages\.0\.image"):
+    edit_record(manifest, (digest, "../../../../etc/passwd"))
+    with pytest.raises(UserError, match=r"pages\.0: .*image: .* is no SHA-256"):
         DocumentStore(store.path).document("deck")
 
 
 def test_the_stored_file_is_a_jpeg(store):
     assert Image.open(io.BytesIO(store.page(PageRef("report.2023", 1)).image_bytes())).format == "JPEG"
+
+
+def test_an_object_of_another_format_is_no_picture(store):
+    """The name of the object is right; what would be read is not what ingest writes."""
+    buffer = io.BytesIO()
+    Image.new("RGB", (9, 9)).save(buffer, "EPS")
+    digest = store.objects.put_image(buffer.getvalue())
+    with pytest.raises(UserError, match=f"{digest}.jpg is not a picture"):
+        store.decode(digest)
+
+
+def test_a_manifest_that_is_a_link_to_nowhere_is_named(store, tmp_path):
+    link = tmp_path / "store" / "documents" / f"{'0' * 64}.json"
+    link.symlink_to("gone")
+    with pytest.raises(UserError, match=f"{link} is a link that leads nowhere"):
+        DocumentStore(tmp_path / "store").doc_ids()

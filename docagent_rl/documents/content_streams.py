@@ -1,0 +1,101 @@
+"""The content of a PDF page, read apart from PDFium."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import zlib
+from collections.abc import Iterable, Iterator
+
+import pypdf
+from pypdf.generic import ArrayObject, ContentStream, DictionaryObject, NullObject, PdfObject, StreamObject
+
+from docagent_rl.documents.pdf import OpenPdf
+
+# operators of a content stream (ISO 32000-1, annex A); a garbled stream has others
+_OPERATORS = frozenset(
+    b"b B b* B* BDC BI BMC BT BX c cm CS cs d d0 d1 Do DP EI EMC ET EX f F f* G g gs h i ID j J K k l m M MP "
+    b"n q Q re RG rg ri s S SC sc SCN scn sh T* Tc Td TD Tf Tj TJ TL Tm Tr Ts Tw Tz v w W W* y ' \"".split()
+) | {b"INLINE IMAGE"}
+_SHOWING = frozenset((b"Tj", b"TJ", b"'", b'"'))
+
+
+def content_damage(pdf: OpenPdf, number: int, *, drawn: bool) -> str | None:
+    """What is wrong with the content of a page that came out white, as far as it can be told.
+
+    Args:
+        pdf: the file.
+        number: of the page, 1-based.
+        drawn: PDFium found objects on the page.
+    """
+    # PDFium passes over a stream that it cannot decode without a word: read it with another program
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+    try:
+        with pypdf.PdfReader(pdf.path) as reader:
+            # PDFium opened it without a password, so that there is none to ask for
+            if reader.is_encrypted and not reader.decrypt(""):
+                return "it cannot be decrypted"
+            page = reader.pages[number - 1]
+            if "/Contents" not in page:
+                return (
+                    None if pdf.is_sound else "it has no content and the file's table of objects is damaged"
+                )
+            streams = tuple(_streams(page["/Contents"]))
+            for stream in streams:
+                _decode(stream)
+            content = ContentStream(page["/Contents"], reader)
+            return _garbled(content.operations, page, drawn=drawn)
+    except MemoryError:
+        raise
+    except Exception as error:  # of a parser on a damaged file
+        return f"its content cannot be read ({type(error).__name__}: {error})"
+
+
+def _streams(contents: PdfObject) -> Iterator[StreamObject]:
+    for entry in contents if isinstance(contents, ArrayObject) else (contents,):
+        stream = entry.get_object()
+        if stream is None or isinstance(stream, NullObject):
+            raise ValueError("a content stream is missing")
+        if not isinstance(stream, StreamObject):
+            raise TypeError("the content is not a stream")
+        yield stream
+
+
+def _decode(stream: StreamObject) -> None:
+    """Decode strictly what readers decode leniently.
+
+    Raises:
+        ValueError, zlib.error: The stream is damaged.
+    """
+    filters = stream.get("/Filter", ())
+    data = stream._data
+    for name in (filters,) if isinstance(filters, str) else filters:
+        if name == "/ASCII85Decode":
+            data = base64.a85decode(data.strip().removeprefix(b"<~").removesuffix(b"~>"))
+        elif name == "/FlateDecode":
+            decoder = zlib.decompressobj()
+            data = decoder.decompress(data)
+            if not decoder.eof:
+                raise ValueError("a stream ends too early")
+        else:
+            stream.get_data()
+            return
+
+
+def _garbled(operations: Iterable[tuple], page: pypdf.PageObject, *, drawn: bool) -> str | None:
+    none = DictionaryObject()
+    known = page.get("/Resources", none).get_object().get("/XObject", none).get_object()
+    for operands, operator in operations:
+        if operator not in _OPERATORS:
+            return f"its content is garbled (no operator {operator[:20]!r})"
+        if operator == b"Do" and (not operands or operands[0] not in known):
+            return "what it shows is not in the file"
+        if operator == b"Do":
+            item = known[operands[0]].get_object()
+            if not isinstance(item, StreamObject):
+                return "what it shows is not in the file"
+            if item["/Subtype"] == "/Form":  # PDFium has looked at images
+                _decode(item)
+        if not drawn and operator in _SHOWING and str(operands).strip("[]'\" ,b()"):
+            return "text on it cannot be drawn"
+    return None

@@ -1,0 +1,160 @@
+"""rapidocr: PP-OCRv6 over onnxruntime, with the models that its package holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from docagent_rl.documents.failures import DocumentError
+from docagent_rl.documents.ocr.order import reading_order
+from docagent_rl.documents.ocr.words import OcrLine, fractions, lines_of, union
+from docagent_rl.documents.refs import Box
+from docagent_rl.errors import UserError
+
+# Raised when the same version of rapidocr is asked for other words or other places of them.
+_VERSION = 1
+_DETECTION = "PP-OCRv6_det_small.onnx"
+_RECOGNITION = "PP-OCRv6_rec_small.onnx"
+_SIDE = 960
+# of onnxruntime, OpenCV, numpy and the loader of shared objects
+_NO_MEMORY = ("allocate", "bad_alloc", "insufficient memory", "out of memory", "failed to map segment")
+
+
+def key() -> str:
+    """As `OcrEngine.key`.
+
+    Raises:
+        UserError: rapidocr or a model of it is missing.
+    """
+    _models()
+    return f"rapidocr/{_VERSION} {version('rapidocr')} PP-OCRv6 small det={_SIDE} max cls=off"
+
+
+class Rapid:
+    """rapidocr with the settings that were measured to be fastest and best (`benchmarks/ocr.py`).
+
+    The classifier of upside-down lines is off, and text is looked for in the page scaled to 960 pixels; it is
+    read in full resolution. Nothing is fetched: rapidocr loads models over the network only where it is not
+    told their files.
+    """
+
+    most_side = 2000
+    """What rapidocr scales down to by itself."""
+    margin = 1.6
+    """1.4 to 1.9 for letters of 10 to 24 points at 144 dpi."""
+
+    def __init__(self) -> None:
+        self.key = key()
+        try:
+            self._engine = self._start(_models())
+        except (ImportError, MemoryError, RuntimeError) as error:
+            raise _reason(error) from error
+
+    @staticmethod
+    def _start(models: Path) -> Any:
+        import cv2
+        from rapidocr import RapidOCR
+
+        cv2.setNumThreads(1)
+        return RapidOCR(
+            params={
+                "Global.log_level": "error",
+                "Global.use_cls": False,
+                "Global.return_word_box": True,
+                "EngineConfig.onnxruntime.intra_op_num_threads": 1,
+                "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+                "Det.model_path": str(models / _DETECTION),
+                "Det.limit_side_len": _SIDE,
+                "Det.limit_type": "max",
+                "Rec.model_path": str(models / _RECOGNITION),
+            }
+        )
+
+    def read(self, image: Image.Image) -> tuple[OcrLine, ...]:
+        """See `OcrEngine.read`."""
+        reduced = image.convert("RGB")
+        # rapidocr reduces what is larger, too, but not to fewer than 16 pixels on the shorter side
+        reduced.thumbnail((self.most_side, self.most_side), Image.Resampling.LANCZOS)
+        # it takes arrays as OpenCV has them, blue first
+        pixels = np.ascontiguousarray(np.asarray(reduced)[..., ::-1])
+        try:
+            found = self._engine(pixels)
+        except Exception as error:  # of three libraries, each with errors of its own
+            raise _reason(error) from error
+        if getattr(found, "boxes", None) is None or found.txts is None:
+            return ()
+        words = found.word_results if len(found.word_results) == len(found.txts) else [()] * len(found.txts)
+        pieces = [
+            list(_words(text, quad, parts, reduced.size))
+            for text, quad, parts in zip(found.txts, found.boxes, words, strict=True)
+        ]
+        return reading_order(lines_of(pieces))
+
+
+def _words(
+    text: str, quad: np.ndarray, parts: Sequence[Any], size: tuple[int, int]
+) -> Iterator[tuple[str, Box]]:
+    """The words of a line with their places; rapidocr parts them where letters stand apart, too."""
+    tokens = text.split()
+    parts = [part for part in parts if part[2] is not None]
+    # one more letter or one less, and no part is that of its word
+    if "".join("".join(part[0].split()) for part in parts) != "".join(tokens):
+        parts = []
+    if not parts:
+        yield from _evenly(tokens, fractions(_rectangle(quad), size))
+        return
+    boxes = [fractions(_rectangle(part[2]), size) for part in parts for _ in "".join(part[0].split())]
+    start = 0
+    for token in tokens:
+        yield token, union(boxes[start : start + len(token)])
+        start += len(token)
+
+
+def _evenly(tokens: Sequence[str], box: Box) -> Iterator[tuple[str, Box]]:
+    """Words in a box, all letters as wide."""
+    letters = sum(len(token) for token in tokens) + len(tokens) - 1
+    start, width = 0, (box[2] - box[0]) / max(letters, 1)
+    for token in tokens:
+        left = box[0] + start * width
+        yield token, fractions((left, box[1], left + len(token) * width, box[3]), (1, 1))
+        start += len(token) + 1
+
+
+def _rectangle(quad: Any) -> tuple[float, float, float, float]:
+    points = np.asarray(quad, dtype=float).reshape(-1, 2)
+    (left, top), (right, bottom) = points.min(0), points.max(0)
+    return float(left), float(top), float(right), float(bottom)
+
+
+def _models() -> Path:
+    spec = find_spec("rapidocr")
+    try:
+        version("onnxruntime")
+    except PackageNotFoundError:
+        spec = None
+    if spec is None or spec.origin is None:
+        raise UserError(
+            "OCR by rapidocr needs the packages rapidocr and onnxruntime: install them (pip install rapidocr "
+            "onnxruntime), choose tesseract, or leave OCR out (--ocr never)"
+        )
+    folder = Path(spec.origin).parent / "models"
+    for name in (_DETECTION, _RECOGNITION):
+        if not (folder / name).is_file():
+            raise UserError(
+                f"rapidocr {version('rapidocr')} has no model {name} in its package: install the version "
+                "that requirements/ pins, or choose tesseract"
+            )
+    return folder
+
+
+def _reason(error: Exception) -> Exception:
+    text = str(error).strip() or type(error).__name__
+    if isinstance(error, MemoryError) or any(sign in text.casefold() for sign in _NO_MEMORY):
+        return MemoryError(text)
+    return DocumentError(f"rapidocr fails on it ({text.splitlines()[-1]})")

@@ -1,0 +1,170 @@
+"""Pages at the sizes they are shown at, drawn once for all processes."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import mmap
+import os
+import struct
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from PIL import Image
+
+from docagent_rl.documents.sizes import Size
+from docagent_rl.documents.writing import place
+from docagent_rl.errors import UserError
+
+MARKER = "docagent_shown.txt"
+_MARKER_TEXT = "Pages at display sizes, kept by docagent-rl. Made anew when missing: may be deleted.\n"
+_MAGIC = b"dgshown1"
+_HEADER = struct.Struct("<8sII32s")
+_BUCKETS = 256
+_RECENT_S = 3600
+"""How old the time of last use may get before it is written again."""
+
+logger = logging.getLogger(__name__)
+
+
+class ShownRasters:
+    """A folder of rasters named by what they show: page, size and filter.
+
+    Files are whole or absent, checked at every read and never changed; a page that changes has another name.
+    Any number of processes read them, from one place in memory (they are mapped). When the folder is full,
+    those that were not used for longest go. What cannot be read or written is as if it was not there: a store
+    on a disk for reading only is as slow as without.
+
+    Args:
+        folders: Where to look, and in the first that can be written to, to keep; made when absent. Folders
+            that hold something else are left alone.
+        capacity: Bytes to keep in a folder, whatever the number of processes.
+    """
+
+    def __init__(self, folders: Sequence[Path], *, capacity: int) -> None:
+        self._folders = tuple(folders)
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._known: tuple[list[Path], Path | None] | None = None
+
+    def __reduce__(self) -> tuple:
+        return _reopen, (self._folders, self._capacity)
+
+    def get(self, key: str, size: Size) -> Image.Image | None:
+        """An RGB image of `size`, the caller's own; None when it is not here.
+
+        Args:
+            key: SHA-256 of what it shows.
+            size: `(width, height)` in pixels.
+        """
+        for folder in self._resolve()[0]:
+            path = _path(folder, key)
+            try:
+                return _read(path, key, size)
+            except FileNotFoundError:
+                continue
+            except (OSError, ValueError) as error:
+                logger.warning("%s is drawn anew: %s", path, error)
+        return None
+
+    def put(self, key: str, image: Image.Image) -> None:
+        """Keep an RGB image, unless it is larger than a 256th of the capacity."""
+        folder = self._resolve()[1]
+        size = _HEADER.size + 3 * image.width * image.height
+        if folder is None or size > self._capacity // _BUCKETS:
+            return
+        path = _path(folder, key)
+        pixels = image.tobytes()
+        header = _HEADER.pack(_MAGIC, image.width, image.height, _checksum(key, image.size, pixels))
+        try:
+            _make_room(path.parent, self._capacity // _BUCKETS - size)
+            place(path, header + pixels)
+        except (OSError, UserError) as error:
+            logger.warning("pages at display sizes are not kept any more: %s", error)
+            with self._lock:
+                self._known = self._resolve_now()[0], None
+
+    def _resolve(self) -> tuple[list[Path], Path | None]:
+        """The folders to read, and the one to write."""
+        with self._lock:
+            if self._known is None:
+                self._known = self._resolve_now()
+            return self._known
+
+    def _resolve_now(self) -> tuple[list[Path], Path | None]:
+        written = next((folder for folder in self._folders if _prepare(folder)), None)
+        return [folder for folder in self._folders if (folder / MARKER).is_file()], written
+
+
+def beside(store: Path) -> Path:
+    """The folder for the pages of a store."""
+    return store.with_name(f"{store.name}.shown")
+
+
+def _prepare(folder: Path) -> bool:
+    """Whether files can be kept in it."""
+    try:
+        if not (folder / MARKER).is_file():
+            if folder.is_dir() and any(not path.name.startswith(f".{MARKER}") for path in folder.iterdir()):
+                return (folder / MARKER).is_file()  # another process was faster, or it is somebody else's
+            place(folder / MARKER, _MARKER_TEXT.encode("ascii"))
+    except (OSError, UserError):
+        return False
+    return os.access(folder, os.W_OK)
+
+
+def _path(folder: Path, key: str) -> Path:
+    return folder / key[:2] / f"{key}.rgb"
+
+
+def _read(path: Path, key: str, size: Size) -> Image.Image:
+    """The image of a file.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is damaged.
+    """
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        if len(data) != _HEADER.size + 3 * size[0] * size[1]:
+            raise ValueError("it has another length")
+        magic, width, height, checksum = _HEADER.unpack_from(data)
+        with memoryview(data) as whole, whole[_HEADER.size :] as pixels:
+            if (magic, (width, height)) != (_MAGIC, size) or checksum != _checksum(key, size, pixels):
+                raise ValueError("it is damaged")
+            # Pillow keeps four bytes a pixel: it unpacks the mapped ones into memory of its own
+            image = Image.frombytes("RGB", size, pixels)
+        used = os.fstat(file.fileno()).st_mtime
+    if used < time.time() - _RECENT_S:
+        with suppress(OSError):
+            os.utime(path)
+    return image
+
+
+def _checksum(key: str, size: Size, pixels: bytes | memoryview) -> bytes:
+    digest = hashlib.sha256(f"{key} {size[0]} {size[1]} ".encode("ascii"))
+    digest.update(pixels)
+    return digest.digest()
+
+
+def _make_room(bucket: Path, most: int) -> None:
+    """Remove the files that were not used for longest until no more than `most` bytes are left."""
+    for _, size, path in sorted(_files(bucket), reverse=True):
+        most -= size
+        if most < 0:
+            with suppress(OSError):
+                Path(path).unlink()
+
+
+def _files(bucket: Path) -> Iterator[tuple[float, int, str]]:
+    with suppress(FileNotFoundError), os.scandir(bucket) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                status = entry.stat(follow_symlinks=False)
+                yield status.st_mtime, status.st_size, entry.path
+
+
+def _reopen(folders: tuple[Path, ...], capacity: int) -> ShownRasters:
+    return ShownRasters(folders, capacity=capacity)

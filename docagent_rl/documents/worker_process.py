@@ -1,0 +1,87 @@
+"""A process that works on tasks, one after the other, and can be killed at any time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import select
+import signal
+import threading
+import traceback
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from docagent_rl.documents import heartbeat
+from docagent_rl.documents.failures import DocumentError
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """The work on a part of the task begins."""
+
+    part: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The end of a task: its result, or what it raised."""
+
+    result: Any = None
+    error: BaseException | None = None
+
+
+def serve(handle: int, memory_gib: float) -> None:
+    """Work on `(function, task)` pairs from a socket until its other end is closed.
+
+    Args:
+        handle: the socket's file descriptor; beats and results are sent back over it.
+        memory_gib: memory in GiB that tasks may take.
+    """
+    channel = Connection(handle)
+    threading.Thread(target=_end_with_parent, args=(handle,), daemon=True).start()
+    _limit_memory(memory_gib)
+    part = ""
+
+    def tell(name: str) -> None:
+        nonlocal part
+        part = name
+        channel.send(Beat(name))
+
+    heartbeat.listen(tell)
+    while True:
+        try:
+            function, task = channel.recv()
+        except (EOFError, ConnectionResetError):  # the parent has ended, perhaps without reading what we said
+            return
+        tell("")
+        try:
+            done = Done(result=function(task))
+        except MemoryError:
+            done = Done(error=DocumentError(f"{part or 'it'} takes more than {memory_gib:g} GiB of memory"))
+        except Exception as error:  # whatever it is: the parent raises it
+            error.add_note(traceback.format_exc())  # a traceback does not travel
+            done = Done(error=error)
+        try:
+            channel.send(done)
+        except (BrokenPipeError, ConnectionResetError):  # nobody listens any more
+            return
+
+
+def _limit_memory(gib: float) -> None:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    most = pages * resource.getpagesize() + int(gib * GIB)
+    # programs that this process starts inherit it
+    with contextlib.suppress(ValueError, OSError):  # a lower limit is set already, or the system has none
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _end_with_parent(handle: int) -> None:
+    poll = select.poll()
+    poll.register(handle, 0)  # hang-ups are reported unasked
+    poll.poll()
+    os.killpg(0, signal.SIGKILL)  # with the programs that this process started

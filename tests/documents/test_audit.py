@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import random
+import re
+import shutil
+
+import pytest
+
+from docagent_rl.documents import DocumentStore, PageContent, RenderSettings
+from docagent_rl.documents.audit import audit_store
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    from tests.documents.conftest import _write_image, _write_pdf
+
+    root = tmp_path_factory.mktemp("whole")
+    _write_pdf(root / "in" / "report.pdf", ["alpha", "", "gamma"], outline=[("Start", 0, 1)])
+    _write_image(root / "in" / "deck" / "1.jpg", "red")
+    _write_image(root / "in" / "deck" / "2.jpg", "blue", size=(30, 20))
+    ingest(root / "in", root / "store", settings=RenderSettings(dpi=20), workers=1)
+    return root / "store"
+
+
+def read(path) -> dict[str, tuple]:
+    """All that a reader may ask for."""
+    store = DocumentStore(path)
+    found = {"": (store.fingerprint(PageContent.TEXT), store.fingerprint(PageContent.IMAGE))}
+    for doc_id in store.doc_ids():
+        document = store.document(doc_id)
+        found[doc_id] = (document.outline, document.source)
+    for ref in store.pages():
+        page = store.page(ref)
+        found[str(ref)] = (page.size, page.image().tobytes(), page.image_bytes(), page.text(), page.lines())
+    return found
+
+
+def damage(data: bytes, rng: random.Random) -> bytes:
+    place, changed = rng.randrange(len(data)), bytearray(data)
+    match rng.randrange(3):
+        case 0:
+            changed[place] ^= 1 << rng.randrange(8)
+        case 1:
+            del changed[place:]
+        case _:
+            changed[place : place + rng.randrange(1, 9)] = rng.randbytes(16)
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_damage_to_a_store_is_named_or_changes_nothing(whole, tmp_path, seed):
+    """The time and the name in a gzip header mean nothing; everything else is noticed, also by an audit."""
+    store = shutil.copytree(whole, tmp_path / "store")
+    files = sorted(path for path in store.rglob("*") if path.is_file() and path.suffix != ".lock")
+    assert len(files) == 1 + 2 + 5 + 4  # the marker, manifests, pictures, texts and lines
+    expected, rng, noticed = read(store), random.Random(seed), 0
+    for path in files:
+        data = path.read_bytes()
+        for _ in range(12):
+            path.write_bytes(damage(data, rng))
+            try:
+                found, problem = read(store), ""
+            except UserError as error:
+                found, problem = None, str(error)
+            if not problem:
+                assert found == expected
+                continue
+            assert str(path) in problem
+            noticed += 1
+            if path.name != "docagent_store.json":
+                assert [damaged.path for damaged in audit_store(store).damages] == [path]
+        path.write_bytes(data)
+    assert noticed > 0.9 * 12 * len(files)
+    assert audit_store(store).damages == []
+
+
+def test_an_object_that_no_page_needs_is_checked_too(whole, tmp_path):
+    store = shutil.copytree(whole, tmp_path / "store")
+    digest = DocumentStore(store).objects.put_text("of a document that was replaced")
+    path = store / "objects" / digest[:2] / f"{digest}.txt.gz"
+    path.write_bytes(path.read_bytes()[:-3])
+    (found,) = audit_store(store).damages
+    assert (found.path, found.users) == (path, ())
+
+
+def test_an_interrupted_ingest_is_checked_too(whole, tmp_path):
+    store = shutil.copytree(whole, tmp_path / "store")
+    path = store / "partial" / "0123abcd" / "1.json"
+    path.parent.mkdir(parents=True)
+    path.write_text("{}")
+    (found,) = audit_store(store).damages
+    assert found.path == path
+    assert re.search("damaged", found.problem)
