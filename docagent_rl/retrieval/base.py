@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -19,6 +19,14 @@ class Hit:
     ref: PageRef
     score: float
     """The higher, the better; comparable within the answer to one query only."""
+
+
+class QueryRefusedError(Exception):
+    """A service understood a query and will not serve it: too long, characters that it does not take.
+
+    Whoever wrote the query is at fault, and asking again changes nothing. For a policy that means a search
+    without hits (`envs.services.RetrieverService`), never a session that does not count.
+    """
 
 
 class Retriever(Protocol):
@@ -47,7 +55,28 @@ class Retriever(Protocol):
 
         Raises:
             UserError: `doc_id` is unknown or `top_k` is less than 1.
+            QueryRefusedError: A remote retriever does not take a query.
             InfrastructureError: A remote retriever does not answer.
+        """
+        ...
+
+
+@runtime_checkable
+class AsyncRetriever(Protocol):
+    """A `Retriever` that waits for others: it is awaited, without a thread for each search."""
+
+    async def asearch(
+        self,
+        queries: Sequence[str],
+        *,
+        doc_id: str | None = None,
+        top_k: int,
+        exclude: Collection[PageRef] = (),
+    ) -> list[list[Hit]]:
+        """As `Retriever.search`, once: whoever awaits it tries again.
+
+        Raises:
+            NotTakenError, ServiceFailedError: this try has failed (`retrieval.failures`).
         """
         ...
 
@@ -76,7 +105,20 @@ def top_rows(scores: np.ndarray, top_k: int) -> np.ndarray:
         Rows by descending score, equal scores by ascending row; shape (m,) with m <= top_k. Rows whose score
         is not positive are never among them.
     """
-    rows = np.flatnonzero(scores > 0)
+    return best_rows(scores, np.flatnonzero(scores > 0), top_k)
+
+
+def best_rows(scores: np.ndarray, rows: np.ndarray, top_k: int) -> np.ndarray:
+    """Those of some rows with the highest scores, whatever their sign.
+
+    Args:
+        scores: One score a row, shape (n,).
+        rows: The rows that may be hits, ascending.
+        top_k: Number of rows at most, from 1.
+
+    Returns:
+        Rows by descending score, equal scores by ascending row; shape (m,) with m <= top_k.
+    """
     if len(rows) > top_k:
         found = scores[rows]
         cut = np.partition(found, len(found) - top_k)[len(found) - top_k]

@@ -3,66 +3,42 @@
 The variant is Lucene's (Kamphuis et al., "Which BM25 Do You Mean?", ECIR 2020, table 1). Each occurrence of a
 token t in the query adds `ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (k1 * (1 - b + b * dl / avgdl) + tf)`,
 where N counts pages, df pages that hold t, tf t on the page, dl tokens of the page; avgdl is the mean of dl.
+Settings that are `classic` multiply it by k1 + 1, as Robertson's formula does: the order stays, and a
+threshold that was chosen for such scores keeps its meaning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, cast
 
-import bm25s
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rich.console import Console
 from rich.progress import track
 
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
-from docagent_rl.documents.store import unknown_document
 from docagent_rl.errors import UserError
-from docagent_rl.io import atomic_dir, atomic_write
 from docagent_rl.retrieval.base import Hit, check_queries, top_rows
-from docagent_rl.retrieval.tokens import Stemmer, Tokenizer
+from docagent_rl.retrieval.bm25s_library import load_bm25s
+from docagent_rl.retrieval.config import RetrieverConfig
+from docagent_rl.retrieval.index_files import IndexFiles
+from docagent_rl.retrieval.index_header import BM25Settings, Header, check_arrays, damaged, read_header
+from docagent_rl.retrieval.postings import Postings
+from docagent_rl.retrieval.registry import required_index
+from docagent_rl.retrieval.rows import PageRows
+from docagent_rl.retrieval.tokens import Tokenizer
+from docagent_rl.sealed import seal
 
-_HEADER = "docagent_index.json"
+if TYPE_CHECKING:
+    import bm25s
 
+logger = logging.getLogger(__name__)
 
-@dataclass(frozen=True, slots=True)
-class BM25Settings:
-    """Settings of a BM25 index.
-
-    Raises:
-        UserError: A value is out of its range.
-    """
-
-    k1: float = 1.5
-    """How slowly repetitions of a word saturate, from 0."""
-    b: float = 0.75
-    """How much long pages are discounted, 0 to 1."""
-    stemmer: Stemmer = Stemmer.NONE
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.k1 < float("inf"):
-            raise UserError(f"k1={self.k1}: expected a number from 0")
-        if not 0 <= self.b <= 1:
-            raise UserError(f"b={self.b}: expected a number from 0 to 1")
-
-
-class _Header(BaseModel):
-    """What lies beside the arrays of bm25s."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    schema_version: Literal[1] = 1
-    kind: Literal["bm25"] = "bm25"
-    settings: BM25Settings
-    fingerprint: str
-    """Of the texts of the store (`DocumentStore.fingerprint`)."""
-    doc_ids: tuple[str, ...]
-    """Sorted; the index has one row a page, in the order of `PageRef`."""
-    num_pages: tuple[Annotated[int, Field(ge=1)], ...]
-    """Of each document."""
+# what bm25s and numpy raise for files that are not theirs
+_UNREADABLE = (OSError, ValueError, EOFError, TypeError, KeyError, AttributeError, ArithmeticError)
+_UNREADABLE += (SyntaxError, MemoryError, LookupError)
 
 
 class BM25Retriever:
@@ -72,16 +48,29 @@ class BM25Retriever:
     have fewer than `top_k` hits, and a page without text is never one. Word statistics (df, avgdl) are those
     of the whole corpus in both cases. Pages in `exclude` that the index does not know are ignored.
 
-    Searching changes nothing, so any number of threads may search at once.
+    Searching changes nothing, so any number of threads may search at once. The arrays of an index that was
+    read are mapped into memory: the processes of a node share them. In one document only its own pages are
+    scored.
     """
 
-    def __init__(self, index: bm25s.BM25, header: _Header) -> None:
+    contents = (PageContent.TEXT,)
+    """What of a page its rank depends on."""
+
+    def __init__(self, index: bm25s.BM25, header: Header) -> None:
         self._index = index
         self._header = header
         self._tokenize = Tokenizer(header.settings.stemmer)
-        self._positions = {doc_id: position for position, doc_id in enumerate(header.doc_ids)}
-        # rows of document i: starts[i] to starts[i + 1]
-        self._starts = np.concatenate([[0], np.cumsum(header.num_pages)]).astype(np.int64)
+        self._rows = PageRows(header.doc_ids, header.num_pages)
+        self._postings = Postings(cast("Mapping[str, np.ndarray]", index.scores))
+        self._factor = header.settings.k1 + 1 if header.settings.classic else 1.0
+        self._span = (0, len(self._rows))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both rank alike: the same texts under the same settings."""
+        return self._header == other._header if isinstance(other, BM25Retriever) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self._header.settings, self._header.fingerprint))
 
     @classmethod
     def build(
@@ -96,7 +85,7 @@ class BM25Retriever:
         fingerprint = store.fingerprint(PageContent.TEXT)
         doc_ids = store.doc_ids()
         num_pages = tuple(store.document(doc_id).num_pages for doc_id in doc_ids)
-        header = _Header(
+        header = Header(
             settings=settings, fingerprint=fingerprint, doc_ids=tuple(doc_ids), num_pages=num_pages
         )
         texts = (store.page(PageRef(doc, n)).text() for doc, k in _zip(header) for n in range(1, k + 1))
@@ -109,6 +98,8 @@ class BM25Retriever:
                 f"no page in {store.path} has a text layer, so BM25 would find nothing: "
                 "ingest PDFs with text, or use a retriever that looks at page images"
             )
+        bm25s = load_bm25s()
+
         index = bm25s.BM25(k1=settings.k1, b=settings.b, method="lucene", backend="numpy")
         index.index((rows, vocabulary), show_progress=False)
         return cls(index, header)
@@ -119,36 +110,46 @@ class BM25Retriever:
         Raises:
             UserError: The path is a file, or a folder that holds something else.
         """
-        path = Path(path)
-        occupied = path.is_file() or (path.is_dir() and any(path.iterdir()))
-        if occupied and not (path / _HEADER).is_file():
-            raise UserError(f"{path} exists and is not an index: name a new folder")
-        with atomic_dir(path) as folder:
+
+        def write(folder: Path) -> None:
             self._index.save(folder, show_progress=False, allow_pickle=False)
-            atomic_write(folder / _HEADER, self._header.model_dump_json(indent=1))
+
+        def header(files: dict[str, str]) -> str:
+            saved = self._header.model_copy(update={"schema_version": 2, "files": files})
+            return seal(saved.model_dump_json(indent=1))
+
+        IndexFiles(Path(path)).publish(write, header)
 
     @classmethod
     def load(cls, path: str | Path) -> BM25Retriever:
-        """Read an index that `save` wrote. Nothing is unpickled.
+        """Read an index that `save` wrote, verifying every file. Nothing is unpickled.
+
+        Indexes of earlier versions have no checksums: what can be seen is checked, and a warning says so.
 
         Raises:
             UserError: There is no index, it is damaged or of another version, or its stemmer is missing.
         """
-        path = Path(path)
-        if not (path / _HEADER).is_file():
-            raise UserError(
-                f"{path} is not an index (no {_HEADER}): "
-                f"make one with `docagent-rl index build --store STORE --out {path}`"
-            )
+        return IndexFiles(Path(path)).read(cls._load)
+
+    @classmethod
+    def _load(cls, data: bytes, files: IndexFiles) -> BM25Retriever:
+        bm25s = load_bm25s()
+
+        header = read_header(data, files)
+        for path, problem in files.damages(header.files or {}).items():
+            raise damaged(path, problem, files)
+        folder = files.folder(header.files)
         try:
-            header = _Header.model_validate_json((path / _HEADER).read_bytes())
-            index = bm25s.BM25.load(path, show_progress=False, allow_pickle=False, backend="numpy")
-            rows = index.scores["num_docs"]
-        except (ValidationError, OSError, ValueError, EOFError, TypeError, KeyError) as error:
-            raise UserError(f"{path}: damaged, or made by another version: rebuild it ({error})") from error
-        if len(header.doc_ids) != len(header.num_pages) or rows != sum(header.num_pages):
-            raise UserError(f"{path}: its files are not of one index: rebuild it")
-        return cls(index, header)
+            index = bm25s.BM25.load(folder, show_progress=False, mmap=True, backend="numpy")
+            check_arrays(index, header.settings.k1, header.settings.b, sum(header.num_pages))
+        except _UNREADABLE as error:
+            raise damaged(folder, str(error) or type(error).__name__, files) from error
+        if header.files is None:
+            logger.warning(
+                "%s was made by an earlier version and has no checksums, so damage may go unseen: rebuild it "
+                "with `docagent-rl index build --store STORE --out %s --force`", files.root, files.root
+            )  # fmt: skip
+        return cls(index, header.model_copy(update={"schema_version": 1, "files": None, "checksum": None}))
 
     @property
     def settings(self) -> BM25Settings:
@@ -158,7 +159,7 @@ class BM25Retriever:
     @property
     def num_pages(self) -> int:
         """Number of indexed pages."""
-        return int(self._starts[-1])
+        return len(self._rows)
 
     def check(self, store: DocumentStore) -> None:
         """Check that `store` still holds the texts that were indexed.
@@ -170,8 +171,14 @@ class BM25Retriever:
             raise UserError(
                 f"the index does not belong to {store.path} as it is now (documents were added, removed or "
                 f"ingested again, or it is another store): rebuild it with "
-                f"`docagent-rl index build --store {store.path} --out INDEX`"
+                f"`docagent-rl index build --store {store.path} --out INDEX --force`"
             )
+
+    def part(self, number: int, of: int) -> BM25Retriever:
+        """See `service.shards.Divisible`; the index is shared."""
+        found = BM25Retriever(self._index, self._header)
+        found._span = self._rows.parts(of)[number]
+        return found
 
     def tokenize(self, text: str) -> list[str]:
         """The tokens that a page or a query with this text has."""
@@ -187,8 +194,8 @@ class BM25Retriever:
     ) -> list[list[Hit]]:
         """See `Retriever.search`."""
         check_queries(queries, top_k)
-        start, end = self._rows_of(doc_id)
-        excluded = self._excluded_rows(exclude)
+        start, end = self._span if doc_id is None else self._rows.span(doc_id)
+        excluded = self._rows.rows(exclude)
         excluded = excluded[(excluded >= start) & (excluded < end)] - start
         return [self._search_one(query, start, end, excluded, top_k) for query in queries]
 
@@ -196,36 +203,28 @@ class BM25Retriever:
         token_ids = self._index.get_tokens_ids(self._tokenize(query))
         if not token_ids:
             return []
-        scores = self._index.get_scores_from_ids(token_ids)[start:end]
+        scores = self._postings.scores(token_ids, start, end)
         scores[excluded] = 0
         rows = top_rows(scores, top_k)
         return [
-            Hit(self._ref(start + row), float(score)) for row, score in zip(rows, scores[rows], strict=True)
+            Hit(self._rows.ref(start + row), float(score) * self._factor)
+            for row, score in zip(rows, scores[rows], strict=True)
         ]
 
-    def _rows_of(self, doc_id: str | None) -> tuple[int, int]:
-        if doc_id is None:
-            return 0, self.num_pages
-        position = self._positions.get(doc_id)
-        if position is None:
-            raise unknown_document(doc_id, self._header.doc_ids, "the index")
-        return int(self._starts[position]), int(self._starts[position + 1])
 
-    def _excluded_rows(self, exclude: Collection[PageRef]) -> np.ndarray:
-        rows = [
-            self._starts[position] + ref.page - 1
-            for ref in exclude
-            if (position := self._positions.get(ref.doc_id)) is not None
-            and ref.page <= self._header.num_pages[position]
-        ]
-        return np.asarray(rows, dtype=np.int64)
-
-    def _ref(self, row: int) -> PageRef:
-        position = int(np.searchsorted(self._starts, row, side="right")) - 1
-        return PageRef(self._header.doc_ids[position], int(row - self._starts[position]) + 1)
+def open_bm25(config: RetrieverConfig, store: DocumentStore) -> BM25Retriever:
+    """See `registry.Opener`."""
+    retriever = BM25Retriever.load(required_index(config))
+    retriever.check(store)
+    return retriever
 
 
-def _zip(header: _Header) -> Iterable[tuple[str, int]]:
+def is_index(path: Path) -> bool:
+    """Whether a folder holds an index, damaged or not."""
+    return IndexFiles(path).header.is_file()
+
+
+def _zip(header: Header) -> Iterable[tuple[str, int]]:
     return zip(header.doc_ids, header.num_pages, strict=True)
 
 

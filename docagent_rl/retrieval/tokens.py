@@ -7,10 +7,10 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-
-import bm25s
+from typing import cast
 
 from docagent_rl.errors import UserError
+from docagent_rl.retrieval.bm25s_library import load_bm25s
 
 # Han, Hiragana and Katakana are written without spaces: each character is a token of its own there.
 _UNSPACED = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -42,7 +42,9 @@ class Tokenizer:
 
     def __call__(self, text: str) -> list[str]:
         """The tokens of `text` in reading order, repetitions included."""
-        (words,) = bm25s.tokenize(
+        bm25s = load_bm25s()
+
+        tokenized = bm25s.tokenize(
             [normalise(text)],
             lower=True,
             token_pattern=_TOKEN,
@@ -51,6 +53,7 @@ class Tokenizer:
             show_progress=False,
             allow_empty=True,  # no words, no tokens: otherwise bm25s gives the token ""
         )
+        (words,) = cast("list[list[str]]", tokenized)  # which `return_ids` makes it
         return self._stem(words)
 
 

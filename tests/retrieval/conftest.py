@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.documents import DocumentStore, RenderSettings, ingest
+from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents.ingestion import ingest
 
 PAGES = {
     "animals": ["the cat sat on the mat", "a dog and a cat and a cat", "", "birds sing"],

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import logging
 import math
 import re
 from collections import Counter
@@ -10,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.documents import DocumentStore, PageRef, RenderSettings, ingest
+from docagent_rl.documents import DocumentStore, PageRef, RenderSettings
+from docagent_rl.documents.ingestion import ingest
 from docagent_rl.errors import UserError
-from docagent_rl.retrieval import BM25Retriever, BM25Settings, Hit, Retriever
+from docagent_rl.retrieval import Hit, Retriever
+from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +63,26 @@ def test_scores_are_those_of_the_formula(store, pages, query, k1, b):
     assert {hit.ref for hit in hits} == set(expected)
     assert [hit.score for hit in hits] == pytest.approx([expected[hit.ref] for hit in hits], rel=1e-5)
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_classic_scores_are_larger_by_a_factor(store, tmp_path):
+    query = ["the cat grow"]
+    plain, classic = (
+        BM25Retriever.build(store, settings=BM25Settings(k1=1.2, classic=c)) for c in (False, True)
+    )
+    classic.save(tmp_path / "index")
+    for retriever in (classic, BM25Retriever.load(tmp_path / "index")):
+        (hits,), (larger,) = plain.search(query, top_k=9), retriever.search(query, top_k=9)
+        assert [hit.ref for hit in hits] == [hit.ref for hit in larger] != []
+        assert [hit.score * 2.2 for hit in hits] == pytest.approx([hit.score for hit in larger])
+    assert plain != classic
+
+
+def test_arrays_of_a_read_index_are_mapped(retriever, tmp_path):
+    retriever.save(tmp_path / "index")
+    loaded = BM25Retriever.load(tmp_path / "index")
+    for name in ("data", "indices", "indptr"):
+        assert isinstance(loaded._index.scores[name], np.memmap)
 
 
 def test_a_search_in_one_document_has_the_same_scores(retriever):
@@ -160,8 +184,13 @@ def test_saved_and_loaded_it_answers_the_same(retriever, store, tmp_path):
 def test_the_same_store_gives_the_same_files(store, tmp_path):
     for name in ("one", "two"):
         BM25Retriever.build(store).save(tmp_path / name)
-    for path in (tmp_path / "one").iterdir():
-        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+    one, two = ({str(p.relative_to(tmp_path / n)): p for p in _files(tmp_path / n)} for n in ("one", "two"))
+    assert len(one) > 5
+    assert {n: p.read_bytes() for n, p in one.items()} == {n: p.read_bytes() for n, p in two.items()}
+
+
+def _files(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 def test_saving_replaces_an_index_and_nothing_else(retriever, tmp_path):
@@ -179,35 +208,108 @@ def test_saving_replaces_an_index_and_nothing_else(retriever, tmp_path):
 
 def test_a_save_that_fails_leaves_the_old_index(retriever, store, tmp_path, monkeypatch):
     retriever.save(tmp_path / "index")
+    before = {path: path.read_bytes() for path in _files(tmp_path / "index")}
     other = BM25Retriever.build(store, settings=BM25Settings(k1=0.5))
 
     def fail(*args, **options):
         raise OSError("disk full")
 
-    monkeypatch.setattr("docagent_rl.retrieval.bm25.atomic_write", fail)
-    with pytest.raises(OSError, match="disk full"):
-        other.save(tmp_path / "index")
-    assert [path.name for path in tmp_path.iterdir()] == ["index"]
-    assert BM25Retriever.load(tmp_path / "index").settings == retriever.settings
+    for name in ("numpy.save", "docagent_rl.retrieval.index_files.atomic_write"):
+        with monkeypatch.context() as patch:
+            patch.setattr(name, fail)
+            with pytest.raises(UserError, match=r"index.*disk full"):
+                other.save(tmp_path / "index")
+        assert [path.name for path in tmp_path.iterdir()] == ["index"]
+        assert BM25Retriever.load(tmp_path / "index").settings == retriever.settings
+    assert before.items() <= {path: path.read_bytes() for path in _files(tmp_path / "index")}.items()
+    # what the failed saves left goes with the next one
+    retriever.save(tmp_path / "index")
+    assert before == {path: path.read_bytes() for path in _files(tmp_path / "index")}
+
+
+def test_what_killed_writers_left_goes_with_the_next_save(retriever, tmp_path):
+    """Of this version inside of the folder, of earlier ones beside it."""
+    for name in (
+        "index/.abc.tmp",
+        "index/files-0123456789abcdef",
+        ".index.ab12_xyz.tmp",
+        ".index.ab12_xyz.old/d",
+    ):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "data.csc.index.npy").touch()
+    (tmp_path / ".index.mine").mkdir()
+    retriever.save(tmp_path / "index")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".index.mine", "index"]
+    assert len(list((tmp_path / "index").iterdir())) == 3
+    assert BM25Retriever.load(tmp_path / "index").num_pages == len(REFS)
 
 
 def test_damage_is_one_clear_error(retriever, tmp_path):
     with pytest.raises(UserError, match="docagent-rl index build"):
         BM25Retriever.load(tmp_path)
     retriever.save(tmp_path / "index")
-    for path in sorted((tmp_path / "index").iterdir()):
+    for path in _files(tmp_path / "index"):
         data = path.read_bytes()
+        if not data:  # the lock
+            continue
         path.write_bytes(data[: len(data) // 2])
-        with pytest.raises(UserError, match="rebuild"):
+        with pytest.raises(UserError, match=f"{path}.*rebuild"):
             BM25Retriever.load(tmp_path / "index")
         path.write_bytes(data)
     BM25Retriever.load(tmp_path / "index")
 
 
+def _flatten(index):
+    """The index as earlier versions wrote it: arrays beside the header, no checksums."""
+    (folder,) = index.glob("files-*")
+    for path in folder.iterdir():
+        path.rename(index / path.name)
+    folder.rmdir()
+    header = json.loads((index / "docagent_index.json").read_text())
+    for name in ("checksum", "files"):
+        del header[name]
+    header["schema_version"] = 1
+    (index / "docagent_index.json").write_text(json.dumps(header))
+
+
+def test_an_index_of_an_earlier_version_loads_with_a_warning(retriever, tmp_path, caplog):
+    retriever.save(tmp_path / "index")
+    _flatten(tmp_path / "index")
+    old = BM25Retriever.load(tmp_path / "index")
+    assert old == retriever
+    assert old.search(WORDS, top_k=4) == retriever.search(WORDS, top_k=4)
+    assert "no checksums" in caplog.text
+    caplog.clear()
+    retriever.save(tmp_path / "index")
+    assert not list((tmp_path / "index").glob("*.npy"))
+    assert BM25Retriever.load(tmp_path / "index") == retriever
+    assert caplog.text.count("no checksums") == 0
+
+
 def test_pickled_arrays_are_refused(retriever, tmp_path):
     retriever.save(tmp_path / "index")
+    _flatten(tmp_path / "index")
     np.save(tmp_path / "index" / "data.csc.index.npy", np.array([{}], dtype=object), allow_pickle=True)
-    with pytest.raises(UserError, match="allow_pickle"):
+    with pytest.raises(UserError, match="Python objects"):
+        BM25Retriever.load(tmp_path / "index")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "problem"),
+    [
+        ("data", lambda array: array * np.nan, "no BM25"),
+        ("data", lambda array: array[1:], "not of one index"),
+        ("indices", lambda array: array + 100, "pages that it does not list"),
+        ("indptr", lambda array: array[::-1], "share out"),
+        ("indptr", lambda array: array.astype(np.float32), "other kinds"),
+    ],
+)
+def test_without_checksums_arrays_that_do_not_fit_are_refused(retriever, tmp_path, name, change, problem):
+    retriever.save(tmp_path / "index")
+    _flatten(tmp_path / "index")
+    path = tmp_path / "index" / f"{name}.csc.index.npy"
+    np.save(path, change(np.load(path)))
+    with pytest.raises(UserError, match=problem):
         BM25Retriever.load(tmp_path / "index")
 
 
@@ -235,3 +337,13 @@ def test_threads_may_search_at_once(retriever):
     expected = [retriever.search([query], top_k=3) for query in queries]
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(lambda query: retriever.search([query], top_k=3), queries)) == expected
+
+
+def test_the_library_says_nothing_of_what_it_does(caplog):
+    from docagent_rl.retrieval.bm25s_library import load_bm25s
+
+    caplog.set_level(logging.DEBUG)
+    logging.getLogger("bm25s").setLevel(logging.DEBUG)  # as its import leaves it
+    bm25s = load_bm25s()
+    bm25s.BM25().index([["a", "b"], ["b", "c"]], show_progress=False)
+    assert caplog.text == ""

@@ -1,0 +1,167 @@
+"""Indexes as users ask for them: by words, or by a model of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from docagent_rl.documents import DocumentStore
+from docagent_rl.errors import UserError
+from docagent_rl.io import remove_leftovers
+from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings, is_index
+
+if TYPE_CHECKING:
+    from docagent_rl.retrieval.encoders.spec import EncoderSpec
+    from docagent_rl.retrieval.vectors.encoding import EncoderFactory, PageVectors
+    from docagent_rl.retrieval.vectors.header import VectorSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How pages are encoded; decides over time, not over what an index holds.
+
+    Args:
+        device: of torch; None: the CPU.
+        batch_size: pages at a time.
+        threads: of torch on the CPU; None: one.
+        checkpoint: where the model lies, if not where its specification says.
+        ray: address of a cluster that encodes, or `auto`; None: this process.
+        encoders: of a cluster: actors that each hold the model.
+        gpus: an actor.
+    """
+
+    device: str | None = None
+    batch_size: int = 8
+    threads: int | None = None
+    checkpoint: str | None = None
+    ray: str | None = None
+    encoders: int = 1
+    gpus: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltIndex:
+    """What was done.
+
+    Args:
+        pages: of the index.
+        documents: of the index.
+        new: pages that were read for it; 0: it was there.
+        blank: pages that no search can find, since they have no text.
+    """
+
+    pages: int
+    documents: int
+    new: int
+    blank: int = 0
+
+
+def build_bm25(
+    store: DocumentStore, out: Path, settings: BM25Settings, *, force: bool = False, progress: bool = False
+) -> BuiltIndex:
+    """Index the words of all pages.
+
+    Args:
+        store: the documents.
+        out: folder of the index.
+        settings: of BM25.
+        force: replace an index of other pages or settings.
+        progress: show a bar.
+
+    Raises:
+        UserError: another index is there, or no page has text.
+    """
+    if not force and is_index(out):
+        if _is_current(out, store, settings):
+            remove_leftovers(out)
+            return BuiltIndex(BM25Retriever.load(out).num_pages, len(store), 0)
+        raise UserError(
+            f"{out} holds an index of other pages or settings: replace it with --force or name another folder"
+        )
+    retriever = BM25Retriever.build(store, settings=settings, progress=progress)
+    retriever.save(out)
+    blank = sum(store.page(ref).text_hash is None for ref in store.pages())
+    return BuiltIndex(retriever.num_pages, len(store), retriever.num_pages, blank)
+
+
+def build_vectors(
+    store: DocumentStore,
+    out: Path,
+    model: str,
+    *,
+    encoding: Encoding | None = None,
+    settings: VectorSettings | None = None,
+    force: bool = False,
+    progress: bool = False,
+) -> BuiltIndex:
+    """Index the vectors of all pages, or of those that are new or changed since.
+
+    Args:
+        store: the documents.
+        out: folder of the index.
+        model: see `encoders.naming.named_spec`.
+        encoding: how pages are encoded.
+        settings: how vectors are stored.
+        force: replace an index of another model, and damaged parts.
+        progress: show a bar.
+
+    Raises:
+        UserError: there is no such model, another index is there, or it is damaged.
+        InfrastructureError: a node of the cluster or the encoder fails.
+    """
+    from docagent_rl.retrieval.encoders.naming import named_spec
+    from docagent_rl.retrieval.vectors.header import Kind
+    from docagent_rl.retrieval.vectors.index import VectorIndex
+
+    encoding = encoding or Encoding()
+    spec = named_spec(model)
+    if encoding.checkpoint is not None:
+        spec = spec.model_copy(update={"model": encoding.checkpoint, "revision": None})
+    kind = Kind.LATE_INTERACTION if spec.family.late_interaction else Kind.DENSE
+    with _encoder(spec, encoding) as encoder:
+        built = VectorIndex.build(
+            store, encoder, out, kind=kind, settings=settings, progress=progress, replace=force
+        )
+    blank = int((~VectorIndex.open(out, verify=False).filled).sum())
+    return BuiltIndex(built.pages, built.documents, built.encoded, blank)
+
+
+@contextmanager
+def _encoder(spec: EncoderSpec, encoding: Encoding) -> Generator[EncoderFactory | PageVectors]:
+    """What encodes: this process, or a cluster that is let go of afterwards."""
+    from docagent_rl.retrieval.encoders.opening import open_encoder
+
+    make = partial(
+        open_encoder,
+        spec,
+        device=encoding.device,
+        batch_size=encoding.batch_size,
+        threads=encoding.threads,
+    )
+    if encoding.ray is None:
+        yield make
+        return
+    import ray
+
+    from docagent_rl.documents.ray_pool import connect
+    from docagent_rl.retrieval.vectors.ray_encoding import RayResources, RayVectors
+
+    connected = connect(encoding.ray)
+    try:
+        yield RayVectors(make, RayResources(encoders=encoding.encoders, num_gpus=encoding.gpus))
+    finally:
+        if connected:
+            ray.shutdown()
+
+
+def _is_current(index: Path, documents: DocumentStore, settings: BM25Settings) -> bool:
+    try:
+        found = BM25Retriever.load(index)
+        found.check(documents)
+    except UserError:
+        return False
+    return found.settings == settings

@@ -1,0 +1,173 @@
+"""Which retriever the environments ask, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from docagent_rl.section import Section
+
+OWN_CLASS = r"[\w.]+:\w+"
+"""How a class of the user's own is named: `package.module:CLASS`."""
+
+
+class Backend(StrEnum):
+    """Where searches run."""
+
+    LOCAL = "local"
+    """In every process that asks."""
+    RAY = "ray"
+    """In actors that the run starts on its Ray cluster."""
+    HTTP = "http"
+    """At a server that runs already."""
+
+
+class ServerApi(StrEnum):
+    """What a search server speaks."""
+
+    NATIVE = "native"
+    """That of `docagent-rl index serve`."""
+    VRAG_RL = "vrag_rl"
+    """VRAG-RL's and UniDoc-RL's released server: `GET /search?queries=`."""
+    VRAG_RL_FAISS = "vrag_rl_faiss"
+    """VRAG-RL's newer one: `POST /search`."""
+    ALDEN = "alden"
+    """ALDEN's released server: `POST /batch_search`."""
+
+
+class Fusion(StrEnum):
+    """How the rankings of several retrievers become one."""
+
+    RRF = "rrf"
+    """Reciprocal ranks (Cormack et al., SIGIR 2009)."""
+    WEIGHTS = "weights"
+    """Scores, each query's brought to 0..1 by the best and worst of its candidates, then weighted."""
+
+
+class QueryEncoderConfig(Section):
+    """The model that turns queries into vectors; by default the one that the index was built with."""
+
+    model: str | None = None
+    """Where that model lies on this machine, if not where the index says; its weights must be the same."""
+    device: str | None = None
+    """Of torch: `cpu`, `cuda`, `cuda:1`; null: `cpu`."""
+    endpoint: str | None = None
+    """A server of vLLM that pools (`http://host:port`), instead of a model in the process."""
+    batch_size: int = Field(32, ge=1)
+    """Queries encoded at a time."""
+    wait_ms: float = Field(2.0, ge=0)
+    """How long the first query of a batch waits for others."""
+    cached: int = Field(4096, ge=0)
+    """Queries whose vectors are kept."""
+    threads: int | None = Field(None, ge=1)
+    """Of torch on the CPU; null: one."""
+
+
+class ServiceConfig(Section):
+    """Actors (`backend: ray`) or a server (`backend: http`)."""
+
+    url: str | None = None
+    """Of the server."""
+    api: ServerApi = ServerApi.NATIVE
+    token_env: str | None = None
+    """Name of the variable that holds the server's token."""
+    shards: int = Field(1, ge=1)
+    """Parts of the corpus, each held by other actors."""
+    replicas: int = Field(1, ge=1)
+    """Actors a shard."""
+    num_cpus: float = Field(1.0, ge=0)
+    """Of Ray's, an actor."""
+    num_gpus: float = Field(0.0, ge=0)
+    max_waiting: int = Field(256, ge=1)
+    """Queries that wait at an actor; more are told to come again (a server has an option for it)."""
+    timeout_s: float = Field(10.0, gt=0)
+    """Of one try."""
+    connections: int = Field(64, ge=1)
+    """Searches in flight at most, for every worker."""
+    threads: int = Field(8, ge=1)
+    """Searches that an actor runs at a time."""
+    start_s: float = Field(600.0, gt=0)
+    """Until all actors have opened their index."""
+    cached: int = Field(4096, ge=0)
+    """Answers that every worker keeps (none of BM25 in the process); an index stays as it is for a run."""
+
+
+class RetrieverConfig(Section):
+    """How pages are found."""
+
+    kind: str = Field("bm25", pattern=rf"^(\w+|{OWN_CLASS})$")
+    """A registered kind (`docagent_rl.retrieval.registry`), or `package.module:CLASS` of your own."""
+    model: str | None = None
+    """What the index is to be built with: a name of `docagent-rl index models`, a file that describes an
+    encoder, or the folder of a checkpoint that holds one; null: any."""
+    index: Path | None = None
+    """Directory of the index (`docagent-rl index build`); kinds that combine others have none."""
+    backend: Backend = Backend.LOCAL
+    encoder: QueryEncoderConfig = Field(default_factory=QueryEncoderConfig)
+    candidates: int = Field(200, ge=1)
+    """Pages that the first stage of a search over all documents hands to exact scoring."""
+    parts: dict[str, RetrieverConfig] = Field(default_factory=dict)
+    """Of `hybrid`: the retrievers whose rankings are joined, by a name of your choice."""
+    fusion: Fusion = Fusion.RRF
+    rrf_k: int = Field(60, ge=1)
+    weights: dict[str, float] = Field(default_factory=dict)
+    """Of `hybrid`, by the names of its parts; those left out weigh 1."""
+    depth: int = Field(50, ge=1)
+    """Of `hybrid`: pages that each part ranks."""
+    service: ServiceConfig = Field(default_factory=ServiceConfig)
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Arguments of a class of your own."""
+    attempts: int = Field(3, ge=1)
+    """Tries a query before the session counts as failed."""
+    deadline_s: float = Field(30.0, gt=0)
+    """Seconds for all tries together, from the moment that the first begins."""
+
+    @field_validator("parts", "weights", "options", mode="before")
+    @classmethod
+    def _cleared(cls, value: Any) -> Any:
+        # Hydra merges mappings: null takes the place of what a recipe set, {} changes nothing
+        return {} if value is None else value
+
+    @model_validator(mode="after")
+    def _sound(self) -> Self:
+        if self.kind == "bm25" and self.model is not None:
+            raise ValueError(f"kind bm25 reads no model ({self.model}): +retriever=bm25 sets all it needs")
+        if self.backend is Backend.HTTP and self.service.url is None:
+            raise ValueError("backend http needs service.url")
+        if self.backend is not Backend.LOCAL and self.service.timeout_s > self.deadline_s:
+            raise ValueError(
+                f"service.timeout_s={self.service.timeout_s:g} of one try is longer than deadline_s of all"
+            )
+        if unknown := set(self.weights) - set(self.parts):
+            raise ValueError(f"weights names {', '.join(sorted(unknown))}, which parts does not")
+        if any(not 0 <= weight < float("inf") for weight in self.weights.values()):
+            raise ValueError("weights are finite numbers from 0")
+        return self
+
+    def flat(self, key: str) -> Iterator[tuple[str, RetrieverConfig]]:
+        """This section and those of its parts that this process opens, with their keys.
+
+        Args:
+            key: of this section, such as `docagent.retriever`.
+        """
+        yield key, self
+        if self.backend is not Backend.HTTP:
+            for name, part in self.parts.items():
+                yield from part.flat(f"{key}.parts.{name}")
+
+    def indexes(self, key: str) -> Iterator[tuple[str, Path]]:
+        """Every index that this process reads, with the key that names it.
+
+        Args:
+            key: of this section, such as `docagent.retriever`.
+        """
+        if self.backend is Backend.HTTP:
+            return
+        if self.index is not None:
+            yield f"{key}.index", self.index
+        for name, part in self.parts.items():
+            yield from part.indexes(f"{key}.parts.{name}")

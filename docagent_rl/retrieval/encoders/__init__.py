@@ -1,0 +1,1 @@
+"""Models that turn pages and queries into vectors."""

@@ -1,0 +1,142 @@
+"""One vector a passage or picture, by sentence-transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from PIL import Image
+
+from docagent_rl.documents.store import PageContent
+from docagent_rl.errors import UserError
+from docagent_rl.retrieval.encoders.files import MODULES, read_json
+from docagent_rl.retrieval.encoders.local import LocalEncoder
+from docagent_rl.retrieval.encoders.spec import Pooling
+from docagent_rl.retrieval.encoders.texts import Texts, by_passage, prompted
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+_LONGEST = 8192
+"""Tokens of a passage, of models that state no limit."""
+
+
+class DenseEncoder(LocalEncoder):
+    """See `LocalEncoder`. A text that is longer than the model takes is several passages, with a vector each.
+
+    Raises:
+        UserError: also, the checkpoint runs code of its own, or pools otherwise than the specification says.
+    """
+
+    _model: SentenceTransformer
+
+    def _load(self) -> int:
+        import torch
+        from sentence_transformers import SentenceTransformer
+
+        dtype = getattr(torch, self.spec.dtype)
+        options: dict[str, Any] = {"device": str(self._lane.device), "local_files_only": True}
+        if (self.folder / MODULES).is_file():
+            _check_modules(read_json(self.folder / MODULES)["list"], self._named)
+            options["model_kwargs"] = {"dtype": dtype}
+            self._model = SentenceTransformer(str(self.folder), **options)
+            self._check_pooling()
+        else:
+            self._model = SentenceTransformer(modules=self._modules(dtype), **options)
+        self._model.eval()
+        if self.spec.bidirectional:
+            attend_both_ways(self._model)
+        self._texts = Texts(_tokenizer(self._model))
+        self._prepare_lengths()
+        dim = self._model.get_embedding_dimension()
+        return self._kept(dim)
+
+    def _modules(self, dtype: Any) -> list[Any]:
+        from sentence_transformers.sentence_transformer.modules import Pooling as Pool
+        from sentence_transformers.sentence_transformer.modules import Transformer
+
+        if self.spec.pooling is Pooling.CHECKPOINT:
+            raise UserError(
+                f"{self._named} has no {MODULES}, which would say how tokens become one vector: set pooling"
+            )
+        transformer = Transformer(str(self.folder), model_kwargs={"dtype": dtype, "local_files_only": True})
+        dim = transformer.get_embedding_dimension()
+        return [transformer, Pool(dim, pooling_mode=self.spec.pooling.value)]
+
+    def _check_pooling(self) -> None:
+        if self.spec.pooling is Pooling.CHECKPOINT:
+            return
+        modes = [mode for module in self._model if (mode := getattr(module, "pooling_mode", None))]
+        found = [str(mode) for mode in modes]
+        if found and self.spec.pooling.value not in found:
+            raise UserError(
+                f"{self._named} pools by {found[0]}, not by {self.spec.pooling}: set pooling=checkpoint"
+            )
+
+    def _prepare_lengths(self) -> None:
+        """How many tokens of a text fit beside special ones and those of the prompt."""
+        tokenizer = _tokenizer(self._model)
+        stated = self._model.max_seq_length or _LONGEST
+        limit = min(stated, _LONGEST, self.spec.page_tokens or _LONGEST)
+        special = tokenizer.num_special_tokens_to_add()
+        self._room = limit - special - self._texts.count(prompted(self.spec.page_prompt, ""))
+        self._query_room = (
+            min(stated, _LONGEST) - special - self._texts.count(prompted(self.spec.query_prompt, ""))
+        )
+        if min(self._room, self._query_room) < 8:
+            raise UserError(
+                f"{self._named}: of {limit} tokens {self._room} are left for the text; set page_tokens"
+            )
+
+    def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
+        if self.content is PageContent.IMAGE:
+            return self._images(pages, self._encode)
+        overlap = min(self.spec.overlap, self._room // 2)
+        split = [self._texts.passages(self._texts.plain(page), self._room, overlap) for page in pages]
+        encode = partial(self._in_batches, size=len, encode=self._encode)
+        return by_passage(split, self.spec.page_prompt, self.dim, encode)
+
+    def _queries(self, texts: list[str]) -> list[np.ndarray]:
+        cut = [self._texts.cut(text, self._query_room) for text in texts]
+        return self._encode([prompted(self.spec.query_prompt, text) for text in cut])
+
+    def _encode(self, items: list[str] | list[Image.Image]) -> list[np.ndarray]:
+        vectors = self._model.encode(
+            items,
+            prompt="",  # prompts are in the texts already; the checkpoint's own would come on top
+            batch_size=self.batch_size,
+            show_progress_bar=False,
+            convert_to_tensor=True,
+        )
+        return list(vectors.float().cpu().numpy()[:, None])
+
+
+def attend_both_ways(model: SentenceTransformer) -> None:
+    """Make a causal text model attend to what follows too.
+
+    Both switches are needed: where nothing is padded, transformers drops the mask and the layers decide.
+    """
+    inner = model.transformers_model
+    if inner is None:
+        return
+    inner.config.is_causal = False
+    for module in cast("Iterable[Any]", inner.modules()):
+        if hasattr(module, "is_causal"):
+            module.is_causal = False
+
+
+def _tokenizer(model: SentenceTransformer) -> Any:
+    """The tokenizer, of a processor for several kinds of input too."""
+    return getattr(model.tokenizer, "tokenizer", model.tokenizer)
+
+
+def _check_modules(modules: Sequence[Any], named: str) -> None:
+    foreign = [str(module.get("type")) for module in modules if isinstance(module, dict)]
+    foreign = [name for name in foreign if not name.startswith(("sentence_transformers.", "pylate."))]
+    if foreign:
+        raise UserError(
+            f"{named} runs code of its own ({foreign[0]}), which is not done here: Qwen2-VL models such as "
+            "vdr-2b and gme are read by family=qwen2_vl"
+        )

@@ -1,0 +1,174 @@
+"""What encoders in this process have in common."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from PIL import Image
+
+from docagent_rl.documents.store import PageContent
+from docagent_rl.errors import UserError
+from docagent_rl.retrieval.encoders.files import digest, model_folder
+from docagent_rl.retrieval.encoders.lane import Lane
+from docagent_rl.retrieval.encoders.spec import EncoderSpec
+from docagent_rl.retrieval.encoders.texts import Texts
+
+T = TypeVar("T")
+
+_SMALLEST = 28
+"""Sides of an image, in pixels: one patch of Qwen2-VL."""
+_SLIMMEST = 100
+"""Ratio of an image's sides; Qwen2-VL's processor refuses 200."""
+
+
+class LocalEncoder(ABC):
+    """An `Encoder` whose model runs in this process.
+
+    Args:
+        spec: the model.
+        device: of torch; None: the CPU.
+        batch_size: pages, passages or queries at a time.
+        threads: of torch on the CPU; None: one.
+        named: what names the model, for messages.
+
+    Raises:
+        UserError: the model is not there, is another than the specification says, or has no such device.
+    """
+
+    def __init__(
+        self,
+        spec: EncoderSpec,
+        *,
+        device: str | None = None,
+        batch_size: int = 8,
+        threads: int | None = None,
+        named: str = "model",
+    ) -> None:
+        self.folder = model_folder(spec.model, spec.revision, named=named)
+        self.spec = known_weights(spec, digest(self.folder), named)
+        self.fingerprint = fingerprint(self.spec)
+        self.content: PageContent = spec.content
+        self.batch_size = batch_size
+        self._named = f"{named}={spec.model}"
+        self._lane = Lane(device, threads)
+        self._texts: Texts
+        try:
+            self.dim: int = self._lane(self._load)
+        except UserError:
+            raise
+        except Exception as error:  # whatever libraries raise for files that are not theirs
+            problem = f"{type(error).__name__}: {error}"
+            raise UserError(
+                f"{self._named}: {self.folder} cannot be read as {spec.family}: {problem}"
+            ) from error
+
+    def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
+        """See `Encoder.encode_pages`."""
+        return self._lane(lambda: self._pages(pages))
+
+    def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
+        """See `Encoder.encode_queries`."""
+        texts = [self._texts.cut(self._texts.plain(query), self.spec.query_tokens) for query in queries]
+        return self._lane(lambda: self._in_batches(texts, len, self._queries))
+
+    @abstractmethod
+    def _load(self) -> int:
+        """Read the model, set `_texts`; the length of a vector."""
+
+    @abstractmethod
+    def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
+        """Vectors of each page."""
+
+    @abstractmethod
+    def _queries(self, texts: list[str]) -> list[np.ndarray]:
+        """Vectors of a batch of queries."""
+
+    def _kept(self, dim: int | None) -> int:
+        """Components that are left of the model's.
+
+        Raises:
+            UserError: more are asked for than there are.
+        """
+        if dim is None or (self.spec.dims or 0) > dim:
+            raise UserError(
+                f"{self._named}: vectors have {dim} components; dims={self.spec.dims} asks for more"
+            )
+        return self.spec.dims or int(dim)
+
+    def _in_batches(
+        self, items: Sequence[T], size: Callable[[T], int], encode: Callable[[list[T]], list[np.ndarray]]
+    ) -> list[np.ndarray]:
+        """Vectors of each item; those of a size share a batch, so that little is padded."""
+        order = sorted(range(len(items)), key=lambda number: -size(items[number]))
+        found: list[np.ndarray] = [np.zeros((0, self.dim), np.float32)] * len(items)
+        for start in range(0, len(order), self.batch_size):
+            numbers = order[start : start + self.batch_size]
+            vectors = encode([items[number] for number in numbers])
+            for number, each in zip(numbers, vectors, strict=True):
+                found[number] = finished(each, self.spec, self._named)
+        return found
+
+    def _images(
+        self, pages: Sequence[Image.Image], encode: Callable[[list[Image.Image]], list[np.ndarray]]
+    ) -> list[np.ndarray]:
+        """Vectors of pictures; they are brought to their mode and shape a batch at a time."""
+        return self._in_batches(
+            pages,
+            lambda page: page.width * page.height,
+            lambda batch: encode([presentable(page) for page in batch]),
+        )
+
+
+def known_weights(spec: EncoderSpec, weights: str, named: str) -> EncoderSpec:
+    """The specification with the digest of its files.
+
+    Raises:
+        UserError: it has one already, of other files.
+    """
+    if spec.weights not in (None, weights):
+        raise UserError(
+            f"{named}={spec.model} is another model than the index was built with (its files have the digest "
+            f"{weights[:12]}, the index asks for {str(spec.weights)[:12]}): name that one, or rebuild it"
+        )
+    return spec.model_copy(update={"weights": weights})
+
+
+def fingerprint(spec: EncoderSpec) -> str:
+    """SHA-256 of all that decides over vectors: of `weights` and the use of the model, not of its place."""
+    content = {**spec.decisive(), "weights": spec.weights}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def presentable(page: Image.Image) -> Image.Image:
+    """The picture in RGB; one too small or too slim for a processor gets a white margin, none is resized."""
+    page = page if page.mode == "RGB" else page.convert("RGB")
+    width, height = max(page.width, _SMALLEST), max(page.height, _SMALLEST)
+    width, height = max(width, -(-height // _SLIMMEST)), max(height, -(-width // _SLIMMEST))
+    if (width, height) == page.size:
+        return page
+    framed = Image.new("RGB", (width, height), "white")
+    framed.paste(page, (0, 0))
+    return framed
+
+
+def finished(vectors: np.ndarray, spec: EncoderSpec, named: str) -> np.ndarray:
+    """Vectors as float32, cut to `dims`, of length 1.
+
+    Raises:
+        UserError: the model gives numbers that are none.
+    """
+    vectors = np.asarray(vectors, dtype=np.float32)[:, : spec.dims]
+    if not np.isfinite(vectors).all():
+        raise UserError(
+            f"{named} gives vectors that are not finite with dtype={spec.dtype}: use bfloat16 or float32, "
+            "and check the model's files"
+        )
+    if not spec.normalise:
+        return vectors
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.maximum(lengths, np.finfo(np.float32).tiny)

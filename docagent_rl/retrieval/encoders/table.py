@@ -1,0 +1,89 @@
+"""The table of `models.py` as Markdown, for docs/retrieval/models.md.
+
+python -m docagent_rl.retrieval.encoders.table docs/retrieval/models.md
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from docagent_rl.errors import UserError
+from docagent_rl.io import atomic_write
+from docagent_rl.retrieval.encoders.models import MODELS, KnownModel
+from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family, Pooling
+
+BEGIN, END = "<!-- from docagent_rl/retrieval/encoders/models.py -->", "<!-- end -->"
+
+
+def markdown() -> str:
+    """Two tables: what each model is, and which paper uses it how."""
+    models = ["| name | model | reads | vectors | resolution or length | precision | runs | from |"]
+    models.append("|---|---|---|---|---|---|---|---|")
+    models += [_model_row(name, known) for name, known in MODELS.items()]
+    prompts = ["| name | query | page |", "|---|---|---|"]
+    prompts += [
+        f"| `{name}` | {_prompt(spec.query_prompt, spec)} | {_prompt(spec.page_prompt, spec)} |"
+        for name, spec in ((name, known.spec) for name, known in MODELS.items())
+    ]
+    uses = ["| system | part | name | pages a search | source |", "|---|---|---|---|---|"]
+    rows = [(use, name) for name, known in MODELS.items() for use in known.uses]
+    uses += [
+        f"| {use.system} | {use.part} | `{name}` | {use.top_k} | {use.source} |"
+        for use, name in sorted(rows, key=lambda row: row[0].system)
+    ]
+    return "\n\n".join("\n".join(table) for table in (models, prompts, uses))
+
+
+def with_table(page: str) -> str:
+    """A page with the tables of today between its marks.
+
+    Raises:
+        UserError: it has no marks.
+    """
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise UserError(f"the page has no {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n\n{markdown()}\n\n{END}{after}"
+
+
+def _model_row(name: str, known: KnownModel) -> str:
+    spec = known.spec
+    many = "one a " + ("token" if spec.family is Family.COLBERT else "patch")
+    pooling = f"one, {_pooling(spec)}" if not spec.family.late_interaction else many
+    cells = [f"`{name}`", spec.model, spec.content, f"{pooling}, {known.dim}", _size(spec), spec.dtype]
+    return "| " + " | ".join([*cells, known.runs, known.facts]) + " |"
+
+
+def _pooling(spec: EncoderSpec) -> str:
+    names = {Pooling.MEAN: "mean", Pooling.CLS: "first token", Pooling.LAST: "last token"}
+    return names.get(spec.pooling, "as the checkpoint says")
+
+
+def _size(spec: EncoderSpec) -> str:
+    if spec.max_pixels:
+        patches = spec.max_pixels // 28**2
+        low = f"{spec.min_pixels // 28**2} to " if spec.min_pixels else "up to "
+        return f"{low}{patches} patches of 28 x 28"
+    if spec.page_tokens:
+        return f"{spec.page_tokens} tokens a passage"
+    return "the checkpoint's"
+
+
+def _prompt(prompt: str | None, spec: EncoderSpec) -> str:
+    if prompt is None:
+        return "none" if spec.family is Family.SENTENCE_TRANSFORMER else "the checkpoint's"
+    # ten times the same token: said once
+    short = re.sub(r"(<[^<>]+>)\1{9}", r"\1 x 10", prompt)
+    return "`" + short.replace("\n", "\\n").replace("|", "\\|") + "`"
+
+
+def main(path: Path) -> None:
+    """Write the tables into a page."""
+    atomic_write(path, with_table(path.read_text(encoding="utf-8")))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

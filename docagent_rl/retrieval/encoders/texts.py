@@ -1,0 +1,117 @@
+"""Texts as models take them: without special tokens of strangers, cut to length, in passages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from docagent_rl.retrieval.encoders.spec import PLACE
+from docagent_rl.surrogates import encodable
+
+
+class Texts:
+    """What a tokenizer does to texts of pages and queries.
+
+    Args:
+        tokenizer: a fast one of transformers.
+        others: tokens that a processor replaces, such as that of an image.
+    """
+
+    def __init__(self, tokenizer: Any, others: Iterable[str] = ()) -> None:
+        self._tokenizer = tokenizer
+        # added tokens that are not special may be words: Gemma's are "<table>" and runs of blanks
+        added = (str(token) for token in tokenizer.added_tokens_decoder.values() if token.special)
+        known = {*tokenizer.all_special_tokens, *added, *others}
+        # longest first: one may begin another
+        names = sorted((name for name in known if name.strip()), key=len, reverse=True)
+        self._special = re.compile("|".join(map(re.escape, names))) if names else None
+
+    def plain(self, text: str) -> str:
+        """The text as text: a query that spells the token of an image stands for no image."""
+        text = encodable(text).replace("\0", " ")
+        return self._special.sub(" ", text) if self._special else text
+
+    def count(self, text: str) -> int:
+        """Tokens of a text, special ones left out."""
+        return len(self._offsets(text))
+
+    def cut(self, text: str, room: int) -> str:
+        """The beginning of a text: `room` tokens at most."""
+        if len(text) <= room:  # a token has a character at least
+            return text
+        offsets = self._offsets(text)
+        return text if len(offsets) <= room else text[: offsets[room - 1][1]]
+
+    def passages(self, text: str, room: int, overlap: int) -> list[str]:
+        """Pieces that together are the text; none of a blank one.
+
+        Args:
+            text: of a page.
+            room: tokens of a piece, at most.
+            overlap: tokens that neighbours share, at least; fewer than `room`.
+        """
+        spans = self.spans(text, room, overlap)
+        return [text[start:end] for start, end in spans if text[start:end].strip()]
+
+    def spans(self, text: str, room: int, overlap: int) -> list[tuple[int, int]]:
+        """First character of each passage, and the one behind its last; see `passages`."""
+        encoded = self._encode(text)
+        offsets, words = encoded["offset_mapping"], encoded.word_ids(0)
+        if len(offsets) <= room:
+            return [(0, len(text))]
+        found, start, end = [], 0, 0
+        while True:
+            end = _word_start(words, min(start + room, len(offsets)), end + 1)
+            found.append((offsets[start][0] if start else 0, offsets[end - 1][1]))
+            if end == len(offsets):
+                return found
+            start = _word_start(words, end - overlap, start + 1)
+
+    def _offsets(self, text: str) -> list[tuple[int, int]]:
+        return self._encode(text)["offset_mapping"]
+
+    def _encode(self, text: str) -> Any:
+        # the length is looked at here, so that the tokenizer need not warn about it
+        return self._tokenizer(
+            text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False
+        )
+
+
+def _word_start(words: list[int | None], place: int, lowest: int) -> int:
+    """The last place up to `place` where no word is split, or `place` itself in a word without end."""
+    if place >= len(words):
+        return len(words)
+    for here in range(place, lowest - 1, -1):
+        if words[here] is None or words[here] != words[here - 1]:
+            return here
+    return max(place, lowest)
+
+
+def prompted(prompt: str | None, text: str) -> str:
+    """A text in its prompt."""
+    if prompt is None:
+        return text
+    before, after = prompt.split(PLACE)
+    return before + text + after
+
+
+def by_passage(
+    pages: Sequence[Sequence[str]],
+    prompt: str | None,
+    dim: int,
+    encode: Callable[[list[str]], list[np.ndarray]],
+) -> list[np.ndarray]:
+    """Vectors of pages: those of all their passages, one below the other.
+
+    Args:
+        pages: the passages of each.
+        prompt: of a passage.
+        dim: length of a vector.
+        encode: vectors of each passage.
+    """
+    vectors = iter(encode([prompted(prompt, passage) for page in pages for passage in page]))
+    none = np.zeros((0, dim), np.float32)
+    return [np.concatenate([none, *(next(vectors) for _ in page)]) for page in pages]

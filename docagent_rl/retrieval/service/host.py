@@ -1,0 +1,157 @@
+"""A retriever that many ask at a time: threads, places to wait, one deadline a search."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Collection, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from docagent_rl.documents import PageRef
+from docagent_rl.retrieval.base import Hit, Retriever
+from docagent_rl.retrieval.failures import BusyError
+
+MOST_TOGETHER = 16
+"""Queries that one call of the retriever answers, where they wait at the same time and search alike."""
+_LOOKED_AT = 64
+RETRY_AFTER_S = 0.25
+Key = tuple[str | None, int, frozenset[PageRef]]
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    queries: list[str]
+    key: Key
+    done: Future[list[list[Hit]]] = field(default_factory=Future)
+
+
+class SearchHost:
+    """Runs a blocking retriever for an event loop.
+
+    Queries that wait at the same time and differ in nothing else go to the retriever together; where such a
+    call fails, each is asked alone, so that one query fails for itself.
+
+    Args:
+        retriever: may be called from several threads at once.
+        threads: searches at a time.
+        max_waiting: queries that wait or are searched for; more are told to come again. A batch that is
+            larger is taken where nothing else waits.
+        deadline_s: seconds of one search, waiting included. What hangs keeps its place until it returns.
+    """
+
+    def __init__(
+        self, retriever: Retriever, *, threads: int = 8, max_waiting: int = 256, deadline_s: float = 30.0
+    ) -> None:
+        self.retriever, self.max_waiting, self.deadline_s = retriever, max_waiting, deadline_s
+        self._jobs: deque[_Job] = deque()
+        self._there = threading.Condition()
+        self._held, self._closed = 0, False
+        for _ in range(threads):
+            # daemons: a search that hangs does not hold up the end of the process
+            threading.Thread(target=self._work, name="docagent-host", daemon=True).start()
+
+    @property
+    def waiting(self) -> int:
+        """Queries that wait or are searched for."""
+        return self._held
+
+    async def search(
+        self,
+        queries: Sequence[str],
+        *,
+        doc_id: str | None = None,
+        top_k: int,
+        exclude: Collection[PageRef] = (),
+    ) -> list[list[Hit]]:
+        """See `Retriever.search`.
+
+        Raises:
+            BusyError: nothing was searched; the host has too much to do, or is closed.
+            TimeoutError: the deadline has passed.
+        """
+        job = _Job(list(queries), (doc_id, top_k, frozenset(exclude)))
+        if not job.queries:
+            return []
+        self._take(job)
+        async with asyncio.timeout(self.deadline_s):
+            return await asyncio.wrap_future(job.done)
+
+    def close(self) -> None:
+        """Take nothing more; what waits is given up."""
+        with self._there:
+            self._closed = True
+            jobs, self._jobs = list(self._jobs), deque()
+            self._there.notify_all()
+        for job in jobs:
+            job.done.cancel()
+
+    def _take(self, job: _Job) -> None:
+        number = len(job.queries)
+        with self._there:
+            if self._closed or (self._held and self._held + number > self.max_waiting):
+                raise BusyError(RETRY_AFTER_S)
+            self._held += number
+            self._jobs.append(job)
+            self._there.notify()
+        job.done.add_done_callback(lambda _: self._leave(job))
+
+    def _leave(self, job: _Job) -> None:
+        if not job.done.cancelled():  # one that is searched for is let go by its thread
+            return
+        with self._there, suppress(ValueError):
+            self._jobs.remove(job)
+            self._held -= len(job.queries)
+
+    def _work(self) -> None:
+        while True:
+            with self._there:
+                while not self._jobs:
+                    if self._closed:
+                        return
+                    self._there.wait()
+                jobs = self._together()
+            try:
+                self._answer([job for job in jobs if job.done.set_running_or_notify_cancel()])
+            finally:
+                with self._there:
+                    self._held -= sum(len(job.queries) for job in jobs)
+
+    def _together(self) -> list[_Job]:
+        """The first that waits and those that can be asked with it."""
+        first = self._jobs.popleft()
+        taken, number = [first], len(first.queries)
+        for job in list(self._jobs)[:_LOOKED_AT]:
+            if job.key == first.key and number + len(job.queries) <= MOST_TOGETHER:
+                self._jobs.remove(job)
+                taken.append(job)
+                number += len(job.queries)
+        return taken
+
+    def _answer(self, jobs: list[_Job]) -> None:
+        if not jobs:
+            return
+        doc_id, top_k, exclude = jobs[0].key
+        queries = [query for job in jobs for query in job.queries]
+        try:
+            found = iter(self.retriever.search(queries, doc_id=doc_id, top_k=top_k, exclude=exclude))
+            answers = [[next(found) for _ in job.queries] for job in jobs]
+        except Exception as error:  # whatever a retriever raises is its caller's
+            if len(jobs) == 1:
+                _fail(jobs[0], error)
+                return
+            for job in jobs:
+                self._answer([job])
+            return
+        for job, answer in zip(jobs, answers, strict=True):
+            job.done.set_result(answer)
+
+
+def _fail(job: _Job, error: Exception) -> None:
+    if isinstance(error, StopIteration):  # which no future takes
+        error = RuntimeError("the retriever answers fewer queries than it was asked")
+    if isinstance(error, CancelledError):
+        error = RuntimeError("the retriever was interrupted")
+    job.done.set_exception(error)

@@ -1,0 +1,93 @@
+"""The actor that searches a part of the corpus, on some node of the run's Ray."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.errors import UserError
+from docagent_rl.retrieval.base import Hit, QueryRefusedError
+from docagent_rl.retrieval.config import RetrieverConfig
+from docagent_rl.retrieval.failures import BusyError
+from docagent_rl.retrieval.registry import open_local
+from docagent_rl.retrieval.service.host import SearchHost
+from docagent_rl.retrieval.service.shards import Divisible, check_parts
+
+MODULES_VARIABLE = "DOCAGENT_MODULES"
+"""Modules of the user's own, which may register kinds of retrievers; the trainer sets it."""
+Row = tuple[str, int, float]
+"""Document, page and score of a hit."""
+
+
+class Outcome(StrEnum):
+    """How a search at an actor ended. Values travel; exceptions of tasks would bring their tracebacks."""
+
+    FOUND = "found"
+    BUSY = "busy"
+    """With the seconds after which to come again."""
+    LATE = "late"
+    REFUSED = "refused"
+    """A query; with why."""
+    BAD_ARGUMENT = "bad_argument"
+    FAILED = "failed"
+    """With the error."""
+
+
+class SearchActor:
+    """Opens a retriever, or one part of it, and answers for it.
+
+    Args:
+        settings: of the retriever, as `RetrieverConfig` in JSON mode.
+        store: folder of the documents.
+        key: of the section, for messages.
+        shard: the part of the corpus, from 0.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], store: str, key: str, shard: int) -> None:
+        for name in filter(None, os.environ.get(MODULES_VARIABLE, "").split(",")):
+            importlib.import_module(name)
+        config = RetrieverConfig.model_validate(dict(settings))
+        retriever = open_local(config, DocumentStore(Path(store)), key)
+        check_parts(retriever, config, key)
+        if config.service.shards > 1 and isinstance(retriever, Divisible):
+            retriever = retriever.part(shard, config.service.shards)
+        service = config.service
+        self._host = SearchHost(
+            retriever,
+            threads=service.threads,
+            max_waiting=service.max_waiting,
+            deadline_s=service.timeout_s,
+        )
+
+    async def search(
+        self, queries: list[str], doc_id: str | None, top_k: int, exclude: list[tuple[str, int]]
+    ) -> tuple[Outcome, Any]:
+        """As `Retriever.search`: how it ended, and the rows of each query, or what `Outcome` says."""
+        try:
+            found = await self._host.search(
+                queries, doc_id=doc_id, top_k=top_k, exclude=[PageRef(*page) for page in exclude]
+            )
+        except BusyError as error:
+            return Outcome.BUSY, error.retry_after_s
+        except TimeoutError:
+            return Outcome.LATE, None
+        except QueryRefusedError as error:
+            return Outcome.REFUSED, str(error)
+        except UserError as error:
+            return Outcome.BAD_ARGUMENT, str(error)
+        except Exception as error:  # whatever a retriever raises
+            return Outcome.FAILED, f"{type(error).__name__}: {error}"[:300]
+        return Outcome.FOUND, [[_row(hit) for hit in hits] for hits in found]
+
+    async def health(self) -> dict[str, Any]:
+        """Its process, and the queries that wait."""
+        return {"pid": os.getpid(), "waiting": self._host.waiting}
+
+
+def _row(hit: Hit) -> Row:
+    return hit.ref.doc_id, hit.ref.page, float(hit.score)

@@ -1,0 +1,1 @@
+"""Indexes of vectors: dense ones and those of late interaction."""

@@ -1,0 +1,218 @@
+"""Search by vectors: dense ones and late interaction."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from docagent_rl.documents import DocumentStore, PageContent, PageRef
+from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.retrieval.base import Hit, check_queries
+from docagent_rl.retrieval.config import RetrieverConfig
+from docagent_rl.retrieval.encoders.base import Encoder
+from docagent_rl.retrieval.encoders.naming import named_spec
+from docagent_rl.retrieval.encoders.spec import EncoderSpec
+from docagent_rl.retrieval.index_files import IndexFiles
+from docagent_rl.retrieval.registry import required_index
+from docagent_rl.retrieval.vectors.header import Kind
+from docagent_rl.retrieval.vectors.index import VectorIndex
+from docagent_rl.retrieval.vectors.late_encoder import LateEncoder
+from docagent_rl.retrieval.vectors.maxsim import NO_SCORE, ranked
+from docagent_rl.retrieval.vectors.sealed_headers import rebuild_command
+
+logger = logging.getLogger(__name__)
+
+CANDIDATES = 200
+
+
+class VectorRetriever:
+    """A `Retriever` over the vectors of pages.
+
+    All pages of a document, or of a small index, are scored exactly. Of a large index the pages that its
+    clusters of vectors speak for (`vectors.candidates`) are, so that a search over all documents may miss
+    some of the best. Every page with vectors can be a hit, however unlike the query, with a score that may be
+    negative; a page without text has none for an encoder of text, and is never one.
+
+    Searching changes nothing, so any number of threads may search at once.
+
+    Args:
+        index: of the pages.
+        encoder: of queries; that of the pages.
+        candidates: pages of a search over all documents that are scored exactly, at least.
+
+    Raises:
+        UserError: the encoder is not that of the pages.
+    """
+
+    def __init__(self, index: VectorIndex, encoder: Encoder, *, candidates: int = CANDIDATES) -> None:
+        check_encoder(index, encoder)
+        self.index = index
+        self.contents: tuple[PageContent, ...] = (index.header.source.content,)
+        """What of a page its rank depends on."""
+        self._encoder = encoder
+        self._candidates = candidates
+        self._span = (0, index.num_pages)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both rank alike: the same pages and the same vectors of them."""
+        return self._identity == other._identity if isinstance(other, VectorRetriever) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def num_pages(self) -> int:
+        """Number of indexed pages."""
+        return self.index.num_pages
+
+    def check(self, store: DocumentStore) -> None:
+        """See `VectorIndex.check`."""
+        self.index.check(store)
+
+    def part(self, number: int, of: int) -> VectorRetriever:
+        """One that searches a part of the documents where it is told none; the index is shared.
+
+        Args:
+            number: of the part, from 0.
+            of: parts: whole documents, in their order, of about as many pages.
+        """
+        found = VectorRetriever(self.index, self._encoder, candidates=self._candidates)
+        found._span = self.index.rows.parts(of)[number]
+        return found
+
+    def search(
+        self,
+        queries: Sequence[str],
+        *,
+        doc_id: str | None = None,
+        top_k: int,
+        exclude: Collection[PageRef] = (),
+    ) -> list[list[Hit]]:
+        """See `Retriever.search`."""
+        check_queries(queries, top_k)
+        start, end = self._span if doc_id is None else self.index.rows.span(doc_id)
+        excluded = self.index.rows.rows(exclude)
+        excluded = excluded[(excluded >= start) & (excluded < end)]
+        hits: list[list[Hit]] = [[] for _ in queries]
+        asked = [number for number, query in enumerate(queries) if query.strip()]
+        vectors = self._encoded([queries[number] for number in asked])
+        usable = [pair for pair in zip(asked, vectors, strict=True) if _usable(queries[pair[0]], pair[1])]
+        if not usable:
+            return hits
+        if doc_id is None and self.index.candidates is not None:
+            for number, query in usable:
+                hits[number] = self._two_stages(query, start, end, excluded, top_k)
+            return hits
+        scores = self.index.scores([query for _, query in usable], doc_id)
+        if doc_id is None:
+            scores = scores[:, start:end]
+        scores[:, excluded - start] = NO_SCORE
+        for (number, _), found in zip(usable, scores, strict=True):
+            rows = ranked(found, top_k)
+            hits[number] = self._hits(start + rows, found[rows])
+        return hits
+
+    def _two_stages(
+        self, query: np.ndarray, start: int, end: int, excluded: np.ndarray, top_k: int
+    ) -> list[Hit]:
+        assert self.index.candidates is not None
+        sums = np.where(self.index.filled, self.index.candidates.sums(query), NO_SCORE)
+        sums[excluded] = NO_SCORE
+        rows = start + np.sort(ranked(sums[start:end], max(top_k, self._candidates)))
+        scores = self.index.scores_of(query, rows)
+        best = ranked(scores, top_k)
+        return self._hits(rows[best], scores[best])
+
+    def _hits(self, rows: np.ndarray, scores: np.ndarray) -> list[Hit]:
+        pairs = zip(rows.tolist(), scores.tolist(), strict=True)
+        return [Hit(self.index.rows.ref(row), score) for row, score in pairs]
+
+    def _encoded(self, queries: list[str]) -> list[np.ndarray]:
+        if not queries:
+            return []
+        found = self._encoder.encode_queries(queries)
+        if len(found) != len(queries) or any(v.ndim != 2 or v.shape[1] != self._encoder.dim for v in found):
+            raise InfrastructureError("the encoder of queries gave arrays of another shape than it promises")
+        return found
+
+    @property
+    def _identity(self) -> tuple[object, ...]:
+        return (self.index.header.identity, self._candidates, self._span)
+
+
+def open_vectors(config: RetrieverConfig, store: DocumentStore, *, late: bool = False) -> VectorRetriever:
+    """See `registry.Opener`.
+
+    Args:
+        config: of the retriever.
+        store: the documents.
+        late: whether the encoder of queries waits for the first one.
+    """
+    folder = required_index(config)
+    if not IndexFiles(folder).header.is_file():
+        raise UserError(
+            f"docagent.retriever.index={folder} is no index; make it with `docagent-rl index build --model "
+            f"{config.model or 'MODEL'} --store {store.path} --out {folder}`, or take another retriever: "
+            "+retriever=bm25 needs no model"
+        )
+    index = VectorIndex.open(folder)
+    kind = index.header.kind
+    if config.kind in tuple(Kind) and config.kind != kind:
+        raise UserError(
+            f"docagent.retriever.kind={config.kind}, and the index {index.path} is of kind {kind.value}: set "
+            f"kind={kind.value}, or {rebuild_command(index.path, store.path)}"
+        )
+    if config.model is not None:
+        check_model(index, config.model, store)
+    index.check(store)
+
+    def make() -> Encoder:
+        # when it is used: it brings torch and a model along
+        opening = importlib.import_module("docagent_rl.retrieval.encoders.opening")
+        return opening.open_query_encoder(index.header.spec, config.encoder)
+
+    encoder = LateEncoder(index, make) if late else make()
+    return VectorRetriever(index, encoder, candidates=config.candidates)
+
+
+def check_model(index: VectorIndex, model: str, store: DocumentStore) -> None:
+    """See that an index was built as the model that a configuration names is used; where it lies may differ.
+
+    Raises:
+        UserError: it was not.
+    """
+    asked = named_spec(model, named="docagent.retriever.model")
+    built = EncoderSpec.read(index.header.spec, named=str(index.path))
+    if built.decisive() != asked.decisive():
+        raise UserError(
+            f"docagent.retriever.model={model}, and the index {index.path} was built with {built.model}, or "
+            "with other prompts, resolution or lengths: name another index, or rebuild it with `docagent-rl "
+            f"index build --model {model} --store {store.path} --out {index.path} --force`"
+        )
+
+
+def check_encoder(index: VectorIndex, encoder: Encoder) -> None:
+    """See that an encoder is the one that an index was built with.
+
+    Raises:
+        UserError: it is not.
+    """
+    source = index.header.source
+    if encoder.fingerprint != source.encoder or encoder.dim != source.dim:
+        again = rebuild_command(index.path)
+        raise UserError(
+            f"the index {index.path} was built with another model or preprocessing than the encoder of "
+            f"queries has (fingerprint {source.encoder[:12]}, not {encoder.fingerprint[:12]}): name its "
+            f"model under docagent.retriever.encoder.model, or {again}"
+        )
+
+
+def _usable(query: str, vectors: np.ndarray) -> bool:
+    """Whether a query has vectors to compare; one that the model answers with no numbers finds nothing."""
+    if len(vectors) and np.isfinite(vectors).all():
+        return True
+    logger.warning("the encoder gave no finite vectors for the query %.80r: it finds nothing", query)
+    return False

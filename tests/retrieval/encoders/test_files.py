@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from docagent_rl.errors import UserError
+from docagent_rl.retrieval.encoders import files
+from docagent_rl.retrieval.encoders.files import base_folder, digest, model_folder
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A folder with the files of a model."""
+    folder = tmp_path / "model"
+    (folder / "1_Pooling").mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"weights")
+    (folder / "config.json").write_text(json.dumps({"hidden_size": 8, "_name_or_path": "/here"}))
+    (folder / "tokenizer.json").write_text("{}")
+    (folder / "modules.json").write_text(json.dumps([{"path": ""}, {"path": "1_Pooling"}]))
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')
+    return folder
+
+
+def test_a_copy_on_another_machine_has_the_same_digest(model, tmp_path):
+    copy = tmp_path / "elsewhere" / "copy"
+    shutil.copytree(model, copy, copy_function=shutil.copy)
+    (copy / "config.json").write_text(json.dumps({"_name_or_path": "/there", "hidden_size": 8}, indent=2))
+    # what a download may have brought along, and decides nothing
+    (copy / "README.md").write_text("a card")
+    (copy / "onnx").mkdir()
+    (copy / "onnx" / "model.onnx").write_bytes(b"other weights")
+    (copy / "pytorch_model.bin").write_bytes(b"the weights once more")
+    assert digest(copy) == digest(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("model.safetensors", "weightz"),
+        ("config.json", '{"hidden_size": 9}'),
+        ("tokenizer.json", "{ }"),
+        ("1_Pooling/config.json", '{"pooling_mode": "cls"}'),
+        ("preprocessor_config.json", '{"size": 3}'),
+        ("vocab.txt", None),
+    ],
+)
+def test_what_decides_over_vectors_changes_the_digest(model, name, content):
+    before = digest(model)
+    if content is None:  # read where there is no tokenizer.json alone
+        (model / name).write_text("words")
+        assert digest(model) == before
+        return
+    (model / name).write_text(content)
+    assert digest(model) != before
+
+
+def test_a_file_of_the_same_size_and_time_is_told_apart(model):
+    """Weights that are replaced under the same name, as `mv` does it."""
+    import os
+
+    path = model / "model.safetensors"
+    before, status = digest(model), path.stat()
+    other = model / "other"
+    other.write_bytes(b"WEIGHTS")
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    other.rename(path)
+    assert digest(model) != before
+
+
+def test_large_files_of_the_hubs_cache_are_named_by_their_digest(model, monkeypatch):
+    """Its links are followed, and their targets not read again."""
+    before = digest(model)
+    import hashlib
+
+    path = model / "model.safetensors"
+    blobs = model.parent / "blobs"
+    blobs.mkdir()
+    blob = blobs / hashlib.sha256(path.read_bytes()).hexdigest()
+    path.rename(blob)
+    path.symlink_to(blob)
+    monkeypatch.setattr(files, "_content_digest", lambda path, *_: pytest.fail(f"{path} was read"))
+    (model / "tokenizer.json").unlink()
+    with_link = digest(model)
+    monkeypatch.undo()
+    (model / "tokenizer.json").write_text("{}")
+    assert digest(model) == before != with_link
+
+
+def test_an_adapter_is_what_it_and_its_base_are(model, tmp_path):
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    (adapter / "adapter_model.safetensors").write_bytes(b"lora")
+
+    def settings(base):
+        (adapter / "adapter_config.json").write_text(
+            json.dumps({"r": 4, "base_model_name_or_path": str(base)})
+        )
+
+    settings(model)
+    before = digest(adapter)
+    assert base_folder(adapter) == model
+    shutil.copytree(model, adapter / "base")
+    settings("base")
+    assert base_folder(adapter) == adapter / "base"
+    assert digest(adapter) == before
+    (adapter / "base" / "model.safetensors").write_bytes(b"another")
+    assert digest(adapter) != before
+    settings(tmp_path / "nowhere")
+    with pytest.raises(UserError, match=r"model \(base of .*adapter\)=.*nowhere: there is no such folder"):
+        digest(adapter)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("wheel:no_such_package", "there is no package 'no_such_package' with a model"),
+        ("wheel:json", "there is no package 'json' with a model"),
+        ("/no/such/folder", "there is no such folder"),
+        ("./no_such", "there is no such folder"),
+        (
+            "nobody/no-such-model",
+            r"not on this machine and could not be fetched .*hf download nobody/no-such",
+        ),
+    ],
+)
+def test_a_model_that_is_not_there_is_named(name, message):
+    with pytest.raises(UserError, match=rf"encoder\.model={name}: .*{message}|{message}"):
+        model_folder(name, named="encoder.model")
+
+
+def test_a_module_outside_of_the_folder_is_refused(model):
+    (model / "modules.json").write_text(json.dumps([{"path": "../other"}]))
+    with pytest.raises(UserError, match="outside of the model's folder"):
+        digest(model)
+
+
+def test_damaged_settings_are_named(model):
+    (model / "config.json").write_text("{")
+    with pytest.raises(UserError, match=r"config\.json is damaged"):
+        digest(model)

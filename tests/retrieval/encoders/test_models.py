@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from docagent_rl.errors import UserError
+from docagent_rl.retrieval.encoders.models import DEFAULT, MODELS, known_model
+from docagent_rl.retrieval.encoders.opening import open_encoder
+from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
+from docagent_rl.retrieval.encoders.table import BEGIN, END, markdown, with_table
+
+PAGE = Path(__file__).parents[3] / "docs" / "retrieval" / "models.md"
+
+
+def test_the_page_shows_the_table_of_today():
+    """python -m docagent_rl.retrieval.encoders.table docs/retrieval/models.md."""
+    page = PAGE.read_text()
+    assert page == with_table(page)
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert len(rows) == 2 * len(MODELS)
+    widths = {line.replace("\\|", "").count("|") for line in markdown().splitlines() if line}
+    assert widths == {9, 4, 6}
+
+
+def test_a_page_without_marks_is_refused():
+    for page in ("", BEGIN, f"{END}{BEGIN}"):
+        with pytest.raises(UserError, match="the page has no"):
+            with_table(page)
+
+
+def test_every_system_has_its_retriever():
+    systems = {use.system for known in MODELS.values() for use in known.uses}
+    assert systems >= {"ALDEN", "Doc-V*", "MM-Doc-R1", "VRAG-RL", "UniDoc-RL", "M3DocRAG"}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_specification_survives_an_index_and_keeps_text_in_prompts(name):
+    spec = known_model(name).spec
+    assert EncoderSpec.read(spec.model_dump(mode="json")) == spec
+    if spec.query_prompt:
+        assert spec.query_prompt.count("{}") == 1
+    if spec.family is Family.QWEN2_VL:
+        assert "<|image_pad|>" in (spec.page_prompt or "")
+        assert spec.query_image == ("<|image_pad|>" in (spec.query_prompt or ""))
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(UserError, match=r"encoder=minilmm: known are minilm, vdr-2b-v1, .*bge-large"):
+        known_model("minilmm")
+
+
+@pytest.mark.slow
+def test_the_default_is_the_embedded_one(minilm):
+    assert open_encoder(known_model(DEFAULT).spec).fingerprint == minilm.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"family": "colbertt"}, r"index\.family"),
+        ({"content": "image", "family": "colbert"}, "do not read a page's image"),
+        ({"query_prompt": "no place"}, r"index\.query_prompt"),
+        ({"query_prompt": "{} and {}"}, r"index\.query_prompt"),
+        ({"page_prompt": "no place"}, "page_prompt has one {}"),
+        ({"page_tokens": 64, "overlap": 40}, "overlap exceeds half"),
+        ({"min_pixels": 10, "max_pixels": 5}, "min_pixels exceeds max_pixels"),
+        ({"query_image": True}, "query_image is of the family qwen2_vl"),
+        ({"family": "qwen2_vl", "content": "image"}, "needs query_prompt and page_prompt"),
+        (
+            {"family": "qwen2_vl", "content": "image", "query_prompt": "{}", "page_prompt": "x"},
+            r"holds <\|image_pad\|>",
+        ),
+        ({"family": "colpali", "content": "image", "dims": 64}, "dims cuts vectors"),
+        ({"weights": "abc"}, r"index\.weights"),
+        ({"trust_remote_code": True}, r"index\.trust_remote_code: unknown key"),
+    ],
+)
+def test_impossible_specifications_are_one_error(changes, message):
+    with pytest.raises(UserError, match=message):
+        EncoderSpec.read({"family": "sentence_transformer", "model": "x/y", **changes}, "index")

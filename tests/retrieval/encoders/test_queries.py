@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from docagent_rl.documents.store import PageContent
+from docagent_rl.errors import InfrastructureError
+from docagent_rl.retrieval.config import QueryEncoderConfig
+from docagent_rl.retrieval.encoders.queries import QueryEncoder
+
+
+class Counting:
+    """The vector of a query is the length of it; keeps what it was asked, and fails when told to."""
+
+    content, dim, fingerprint = PageContent.TEXT, 2, "f"
+
+    def __init__(self, seconds=0.0):
+        self.batches, self.seconds, self.threads = [], seconds, set()
+
+    def encode_queries(self, queries):
+        self.batches.append(list(queries))
+        self.threads.add(threading.get_ident())
+        time.sleep(self.seconds)
+        if "down" in queries:
+            raise InfrastructureError("the server is down")
+        if any(query.startswith("bad") for query in queries):
+            raise ValueError("no such word")
+        return [np.full((1, 2), len(query), np.float32) for query in queries]
+
+    def encode_pages(self, pages):
+        return [np.zeros((1, 2), np.float32) for _ in pages]
+
+
+def config(**changes):
+    return QueryEncoderConfig(**{"batch_size": 4, "wait_ms": 0.0, **changes})
+
+
+def ask_at_once(encoder, calls):
+    """What many threads get when they ask together: vectors, or the exception."""
+    start = threading.Barrier(len(calls))
+
+    def ask(queries):
+        start.wait()
+        try:
+            return encoder.encode_queries(queries)
+        except Exception as error:  # whatever a caller gets is looked at
+            return error
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(ask, calls))
+
+
+def test_answers_are_those_of_the_model_in_order():
+    model = Counting()
+    encoder = QueryEncoder(model, config())
+    found = encoder.encode_queries(["aa", "b", "aa", "cccc", "ddddd", "eeeeee"])
+    assert [int(vectors[0, 0]) for vectors in found] == [2, 1, 2, 4, 5, 6]
+    assert max(map(len, model.batches)) <= 4
+    assert sorted(query for batch in model.batches for query in batch) == [
+        "aa",
+        "b",
+        "cccc",
+        "ddddd",
+        "eeeeee",
+    ]
+    assert (encoder.dim, encoder.content, encoder.fingerprint) == (2, PageContent.TEXT, "f")
+    assert encoder.encode_queries([]) == []
+    assert len(encoder.encode_pages(["x"])) == 1
+
+
+def test_remembered_queries_are_not_encoded_and_the_oldest_is_forgotten():
+    model = Counting()
+    encoder = QueryEncoder(model, config(cached=2))
+    for query in ("a", "b", "a", "c", "a", "b"):
+        encoder.encode_queries([query])
+    # a was used again, so b had to go for c
+    assert model.batches == [["a"], ["b"], ["c"], ["b"]]
+    numbers = encoder.statistics()
+    assert (numbers.queries, numbers.hits, numbers.encoded, numbers.batches) == (6, 2, 4, 4)
+    without = QueryEncoder(model, config(cached=0))
+    without.encode_queries(["z"])
+    without.encode_queries(["z"])
+    assert without.statistics().encoded == 2
+
+
+def test_shared_vectors_cannot_be_changed():
+    encoder = QueryEncoder(Counting(), config())
+    (vectors,) = encoder.encode_queries(["a"])
+    with pytest.raises(ValueError, match="read-only"):
+        vectors[0, 0] = 9
+
+
+@pytest.mark.parametrize("cached", [0, 100])
+def test_many_threads_get_their_own_answers_in_few_batches(cached):
+    model = Counting(seconds=0.01)
+    encoder = QueryEncoder(model, config(batch_size=32, wait_ms=5.0, cached=cached))
+    calls = [[f"query {'x' * (n % 20)}", "shared"] for n in range(64)]
+    answers = ask_at_once(encoder, calls)
+    for call, found in zip(calls, answers, strict=True):
+        assert [int(vectors[0, 0]) for vectors in found] == [len(query) for query in call]
+    numbers = encoder.statistics()
+    assert numbers.queries == 128
+    assert numbers.queries == numbers.hits + numbers.joined + numbers.encoded
+    assert numbers.batches <= 12
+    assert numbers.encoded < 128
+    assert numbers.seconds >= 0.01 * numbers.batches * 0.9
+    assert len(model.threads) == 1
+
+
+def test_equal_queries_on_their_way_are_encoded_once():
+    model = Counting(seconds=0.1)
+    encoder = QueryEncoder(model, config(cached=0))
+    answers = ask_at_once(encoder, [["same"]] * 16)
+    assert all(int(found[0][0, 0]) == 4 for found in answers)
+    assert encoder.statistics().encoded < 4
+
+
+def test_the_first_query_waits_for_others_and_a_full_batch_for_none():
+    model = Counting()
+    encoder = QueryEncoder(model, config(batch_size=3, wait_ms=30_000.0))
+    begun = time.monotonic()
+    answers = ask_at_once(encoder, [["a"], ["bb"], ["ccc"]])
+    assert time.monotonic() - begun < 20
+    assert [int(found[0][0, 0]) for found in answers] == [1, 2, 3]
+    assert len(model.batches) == 1
+
+
+def test_an_exception_reaches_every_caller_of_its_query_and_no_other():
+    model = Counting(seconds=0.02)
+    encoder = QueryEncoder(model, config(batch_size=8, wait_ms=200.0))
+    answers = ask_at_once(encoder, [["bad one"], ["bad one"], ["good"], ["fine"]])
+    assert [str(found) for found in answers[:2]] == ["no such word"] * 2
+    assert [int(found[0][0, 0]) for found in answers[2:]] == [4, 4]
+    with pytest.raises(ValueError, match="no such word"):
+        encoder.encode_queries(["bad one"])
+    assert len(encoder.encode_queries(["good"])) == 1
+
+
+def test_a_dead_service_is_asked_once_for_a_batch():
+    model = Counting(seconds=0.02)
+    encoder = QueryEncoder(model, config(batch_size=8, wait_ms=300.0))
+    answers = ask_at_once(encoder, [["down"], ["one"], ["two"]])
+    assert [type(found) for found in answers] == [InfrastructureError] * 3
+    assert len(model.batches) == 1
+    # it comes back: nothing of the failure is kept
+    assert int(encoder.encode_queries(["one"])[0][0, 0]) == 3
+
+
+def test_an_encoder_that_loses_a_query_is_an_error():
+    class Losing(Counting):
+        def encode_queries(self, queries):
+            return super().encode_queries(queries)[1:]
+
+    with pytest.raises(ValueError, match="0 answers to 1 queries"):
+        QueryEncoder(Losing(), config()).encode_queries(["a"])

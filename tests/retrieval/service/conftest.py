@@ -1,0 +1,50 @@
+"""A store with an index, and its server in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from docagent_rl.retrieval.bm25 import BM25Retriever
+
+TOKEN = "s3cret-token-of-the-tests"
+
+
+@pytest.fixture(scope="session")
+def index(store, tmp_path_factory):
+    path = tmp_path_factory.mktemp("served") / "index"
+    BM25Retriever.build(store).save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def bm25(index):
+    return BM25Retriever.load(index)
+
+
+@contextmanager
+def running(store, index, *options: str) -> Iterator[tuple[subprocess.Popen, str]]:
+    """The server's process and its URL."""
+    command = [sys.executable, "-m", "docagent_rl.cli", "index", "serve"]
+    command += ["--store", str(store.path), "--index", str(index), *options]
+    environment = {**os.environ, "SEARCH_TOKEN": TOKEN}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        line = process.stdout.readline()
+        yield process, next(word for word in line.split() if word.startswith("http://"))
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def server(store, index):
+    """URL of a server that speaks everything."""
+    with running(store, index, "--api", "native,vrag_rl,vrag_rl_faiss,alden") as (_, url):
+        yield url

@@ -1,0 +1,219 @@
+"""The server's application over an ASGI transport."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+
+import httpx2
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from docagent_rl.documents import PageRef
+from docagent_rl.errors import UserError
+from docagent_rl.retrieval.config import ServerApi
+from docagent_rl.retrieval.service import wire
+from docagent_rl.retrieval.service.app import Served, make_app
+from docagent_rl.retrieval.service.host import SearchHost
+from docagent_rl.retrieval.service.server import describe_index
+
+
+@pytest.fixture(scope="module")
+def served(store, bm25):
+    return Served(store, SearchHost(bm25, threads=2), describe_index(bm25, store, kind="bm25"))
+
+
+@pytest.fixture(scope="module")
+def app(served):
+    return make_app(served, apis=tuple(ServerApi))
+
+
+def call(app, method, path, **options):
+    async def one():
+        transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
+            return await client.request(method, path, **options)
+
+    return asyncio.run(one())
+
+
+def search(app, **body):
+    return call(app, "POST", wire.SEARCH, json=body)
+
+
+def test_a_search_over_http_is_that_of_the_retriever(app, bm25):
+    options = {"doc_id": "animals", "top_k": 2}
+    reply = search(app, queries=["cat", "birds", " "], exclude=[["animals", 2]], **options)
+    assert wire.read_reply(reply.content) == bm25.search(
+        ["cat", "birds", " "], exclude=[PageRef("animals", 2)], **options
+    )
+    assert json.loads(reply.content)["results"][2] == []
+
+
+def test_it_says_what_it_has(app, store):
+    found = call(app, "GET", wire.INFO).json()
+    assert (found["kind"], found["documents"], found["pages"]) == ("bm25", 3, 10)
+    assert found["fingerprints"] == {"text": store.fingerprint("text")}
+    assert call(app, "GET", wire.HEALTH).json() == {"status": "healthy"}
+
+
+BAD = [
+    ({"queries": "cat"}, 422, "queries"),
+    ({"queries": ["cat"], "top_k": 0}, 422, "top_k"),
+    ({"queries": ["cat"], "top_k": "3"}, 422, "top_k"),
+    ({"queries": ["cat"], "top_k": 10**30}, 422, "top_k"),
+    ({"queries": [1]}, 422, "queries.0"),
+    ({"queries": ["cat"], "exclude": [["animals", 0]]}, 422, "exclude.0.1"),
+    ({"queries": ["cat"], "exclude": [["animals"]]}, 422, "exclude.0.1"),
+    ({"queries": ["cat"], "colour": 1}, 422, "colour"),
+    ({}, 422, "queries"),
+    ({"queries": ["c" * (wire.LONGEST_QUERY + 1)]}, 413, "queries.0"),
+    ({"queries": ["cat"] * (wire.MOST_QUERIES + 1)}, 413, "queries"),
+    ({"queries": ["cat"], "doc_id": "nobody"}, 404, "nobody"),
+]
+
+
+@pytest.mark.parametrize(("body", "status", "named"), BAD)
+def test_bad_searches_get_one_line(app, body, status, named):
+    reply = search(app, **body)
+    assert reply.status_code == status
+    line = reply.json()["error"]
+    assert named in line
+    assert "\n" not in line
+    assert len(line) <= 400
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"\xff\xfe", 400),
+        (b"[" * 100_000, 400),
+        (b'{"queries": ["\\ud800"]}', 400),
+        (b"x" * (wire.LARGEST_BODY + 1), 413),
+    ],
+)
+def test_bodies_that_are_no_json_or_too_large(app, body, status):
+    reply = call(app, "POST", wire.SEARCH, content=body)
+    assert (reply.status_code, list(reply.json())) == (status, ["error"])
+
+
+def test_a_body_without_an_end_is_cut_off(app):
+    sent = 0
+
+    async def pieces():
+        nonlocal sent
+        for _ in range(100):
+            sent += 1
+            yield bytes(1 << 20)
+
+    reply = call(app, "POST", wire.SEARCH, content=pieces())
+    assert (reply.status_code, reply.json()) == (413, {"error": "the body is longer than 16 MiB"})
+
+
+def test_addresses_are_bounded(app):
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": "/search", "headers": [], "query_string": b"a" * 70_000}
+    asyncio.run(app(scope, None, send))
+    assert sent[0]["status"] == 414
+    assert json.loads(sent[1]["body"]) == {"error": "the address is longer than 64 KiB"}
+
+
+def test_a_token_is_asked_for_everywhere_but_for_health(served):
+    app = make_app(served, token="right", apis=tuple(ServerApi))
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "right"}):
+        reply = call(app, "POST", wire.SEARCH, json={"queries": ["cat"]}, headers=headers)
+        assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
+        assert call(app, "POST", "/batch_fetch", headers=headers, content=b"{").status_code == 401
+    assert call(app, "GET", wire.HEALTH).status_code == 200
+    good = {"Authorization": "Bearer right"}
+    assert call(app, "POST", wire.SEARCH, json={"queries": ["cat"]}, headers=good).status_code == 200
+
+
+def test_only_the_apis_that_were_asked_for_are_there(served):
+    app = make_app(served)
+    assert call(app, "GET", "/search?queries=cat").status_code == 404
+    assert call(app, "POST", "/batch_search", json={}).status_code == 404
+    assert call(app, "GET", "/docs").status_code == 404
+
+
+def failing(store, raised):
+    class Failing:
+        def search(self, queries, **options):
+            raise raised
+
+    return make_app(Served(store, SearchHost(Failing(), threads=1), describe_index(Failing(), store)))
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "line"),
+    [
+        (ZeroDivisionError("secret detail"), 500, "internal error: ZeroDivisionError"),
+        (UserError("no document\nhere"), 404, "no document here"),
+        (ConnectionError("gone"), 500, "internal error: ConnectionError"),
+    ],
+)
+def test_what_a_retriever_raises_is_one_line_without_a_traceback(store, raised, status, line):
+    reply = search(failing(store, raised), queries=["cat"])
+    assert (reply.status_code, reply.json()) == (status, {"error": line})
+
+
+def test_a_full_server_says_when_to_come_again(store):
+    gate = threading.Event()
+
+    class Slow:
+        def search(self, queries, **options):
+            gate.wait(10)
+            return [[] for _ in queries]
+
+    host = SearchHost(Slow(), threads=1, max_waiting=1, deadline_s=0.5)
+    app = make_app(Served(store, host, describe_index(Slow(), store)))
+
+    async def two():
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://test") as client:
+            first = asyncio.create_task(client.post(wire.SEARCH, json={"queries": ["a"]}))
+            while not host.waiting:
+                await asyncio.sleep(0.01)
+            busy = await client.post(wire.SEARCH, json={"queries": ["b"]})
+            return await first, busy
+
+    late, busy = asyncio.run(two())
+    gate.set()
+    assert (busy.status_code, float(busy.headers["retry-after"]) > 0) == (503, True)
+    assert (late.status_code, late.json()) == (504, {"error": "no result within 0.5 s"})
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+names = st.sampled_from(["queries", "query", "id", "doc_id", "top_k", "top_n", "exclude", "mm_fetch", "x"])
+bodies = (
+    st.binary(max_size=200)
+    | json_values.map(lambda value: json.dumps(value).encode())
+    | st.dictionaries(names, json_values, max_size=5).map(lambda value: json.dumps(value).encode())
+)
+paths = st.sampled_from(
+    [wire.SEARCH, wire.INFO, "/search", "/batch_search", "/batch_fetch", "/health", "/a%00b"]
+)
+
+
+@given(path=paths, method=st.sampled_from(["GET", "POST", "PUT"]), body=bodies, query=st.text(max_size=30))
+@example(path="/batch_fetch", method="POST", body=b'{"query":["9-th"],"id":["../../etc"]}', query="")
+@example(path="/batch_search", method="POST", body=b'{"query":["cat"],"id":["../x"]}', query="")
+def test_no_request_breaks_the_server(app, path, method, body, query):
+    reply = call(app, method, path, content=body, params={"queries": query})
+    assert reply.status_code in (200, 400, 404, 405, 413, 422)
+    if reply.status_code != 200:
+        line = reply.json()["error"]
+        assert line
+        assert "\n" not in line
+        assert "Traceback" not in line

@@ -1,0 +1,320 @@
+"""The client against the real server, and against servers that answer anything."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+
+import pytest
+
+from docagent_rl.documents import PageRef
+from docagent_rl.envs.search_log import noting
+from docagent_rl.envs.services import RetrieverService
+from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.retrieval.base import QueryRefusedError
+from docagent_rl.retrieval.config import RetrieverConfig, ServerApi
+from docagent_rl.retrieval.failures import NotTakenError, ServiceFailedError
+from docagent_rl.retrieval.service.client import HttpRetriever
+from tests.retrieval.service.conftest import TOKEN, running
+
+
+def retriever_at(url, store, api="native", **service):
+    config = RetrieverConfig(backend="http", service={"url": url, "api": api, **service})
+    return HttpRetriever(config, store, "docagent.retriever")
+
+
+@pytest.fixture(scope="module")
+def client(server, store):
+    return retriever_at(server, store)
+
+
+def test_answers_are_those_of_the_retriever(client, bm25):
+    for options in (
+        {"top_k": 3},
+        {"top_k": 2, "doc_id": "animals"},
+        {"top_k": 9, "exclude": {PageRef("animals", 2)}},
+    ):
+        queries = ["cat", "birds sing", "", " \n", "unheard"]
+        assert client.search(queries, **options) == bm25.search(queries, **options)
+
+
+async def test_awaited_on_the_event_loop_without_threads(client, bm25):
+    found = await asyncio.gather(*(client.asearch(["cat"], top_k=n) for n in range(1, 30)))
+    assert found == [bm25.search(["cat"], top_k=n) for n in range(1, 30)]
+    await client.aclose()
+
+
+HOSTILE = [
+    "\x00\x01\x1b[31m cat",
+    "cat \ud83d",
+    "c\u202eat",
+    "'; drop table pages; --",
+    "cat " * 2000,
+    "\U0010ffff cat",
+]
+
+
+@pytest.mark.parametrize("query", HOSTILE)
+def test_whatever_a_policy_writes_is_searched_for(client, bm25, query):
+    assert client.search([query], top_k=2) == bm25.search([query], top_k=2)
+
+
+async def test_a_megabyte_of_query_has_no_hits_and_is_counted(client):
+    with pytest.raises(QueryRefusedError, match="more than 32768 characters"):
+        await client.asearch(["cat" * 350_000], top_k=2)
+    with noting() as notes:
+        assert await RetrieverService(client).search("cat" * 350_000, doc_id=None, top_k=2) == []
+    assert (len(notes), notes[0].hits, "32768" in notes[0].refused) == (1, (), True)
+    await client.aclose()
+
+
+def test_unknown_documents_are_the_callers_fault(client):
+    with pytest.raises(UserError, match="no document 'nobody'"):
+        client.search(["cat"], doc_id="nobody", top_k=1)
+
+
+def test_the_server_is_checked(client, server, store, make_store, tmp_path):
+    asyncio.run(client.check())
+    other = make_store(tmp_path, {"animals": ["another text"]})
+    with pytest.raises(UserError, match="10 pages of 3 documents whose texts are not those of"):
+        asyncio.run(retriever_at(server, other).check())
+    with pytest.raises(UserError, match=r"no such search or document.*service\.url"):
+        asyncio.run(retriever_at(f"{server}/nowhere", store).check())
+    with pytest.raises(
+        InfrastructureError, match=r"docagent\.retriever\.service\.url=http://127\.0\.0\.1:9: no connection"
+    ):
+        asyncio.run(retriever_at("http://127.0.0.1:9", store).check())
+    for api in ServerApi:
+        asyncio.run(retriever_at(server, store, api.value).check())
+
+
+@pytest.mark.slow
+def test_a_token_is_sent_and_never_told(store, index, monkeypatch):
+    with running(store, index, "--token-env", "SEARCH_TOKEN") as (_, url):
+        with pytest.raises(UserError, match=r"does not let us in.*service\.token_env"):
+            asyncio.run(retriever_at(url, store).check())
+        with pytest.raises(InfrastructureError, match=r"service\.token_env"):
+            retriever_at(url, store).search(["cat"], top_k=1)
+        monkeypatch.setenv("MY_TOKEN", TOKEN)
+        good = retriever_at(url, store, token_env="MY_TOKEN")
+        asyncio.run(good.check())
+        assert good.search(["cat"], top_k=1)[0]
+        assert TOKEN not in repr(good._place)
+
+
+@pytest.mark.parametrize("api", ["vrag_rl", "vrag_rl_faiss", "alden"])
+def test_released_servers_find_the_same_pages(server, store, bm25, api):
+    client = retriever_at(server, store, api)
+    doc_id = "animals" if api == "alden" else None
+    excluded = {bm25.search(["cat"], doc_id=doc_id, top_k=1)[0][0].ref}
+    for exclude in ((), excluded):
+        ours = bm25.search(["cat", "birds"], doc_id=doc_id, top_k=3, exclude=exclude)
+        theirs = client.search(["cat", "birds"], doc_id=doc_id, top_k=3, exclude=exclude)
+        assert [[hit.ref for hit in hits] for hits in theirs] == [[hit.ref for hit in hits] for hits in ours]
+        if api != "vrag_rl":
+            assert theirs == ours
+
+
+def test_a_corpus_server_asked_for_one_document_leaves_out_the_others(server, store):
+    for api in ("vrag_rl", "vrag_rl_faiss"):
+        found = retriever_at(server, store, api).search(["cat"], doc_id="b.plants", top_k=5)
+        assert [hit.ref for hit in found[0]] == [PageRef("b.plants", 2)]
+
+
+def test_what_a_released_server_cannot_do_is_said(server, store):
+    with pytest.raises(InfrastructureError, match=r"one document.*scope=document"):
+        retriever_at(server, store, "alden").search(["cat"], top_k=1)
+    with pytest.raises(InfrastructureError, match="gives 10 pages a query"):
+        retriever_at(server, store, "vrag_rl").search(["cat"], top_k=11)
+    with pytest.raises(QueryRefusedError, match="for an address"):
+        retriever_at(server, store, "vrag_rl").search(["cat" * 2000], top_k=1)
+
+
+# -- servers that answer anything
+
+
+async def served(answer, work):
+    """Run `work(url)` beside a server that answers `answer(path, body)`: bytes, or status, headers, bytes."""
+
+    async def handle(reader, writer):
+        try:
+            while line := await reader.readline():
+                _, path, _ = line.decode().split(" ", 2)
+                length = 0
+                while (header := await reader.readline()) not in (b"\r\n", b""):
+                    name, _, value = header.decode().partition(":")
+                    if name.lower() == "content-length":
+                        length = int(value)
+                body = await reader.readexactly(length)
+                got = answer(path, body)
+                if got is None:
+                    break
+                status, headers, data = got if isinstance(got, tuple) else (200, {}, got)
+                head = f"HTTP/1.1 {status} X\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items())
+                writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
+                await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    async with await asyncio.start_server(handle, "127.0.0.1", 0) as listening:
+        return await work(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}")
+
+
+def asked(answer, store, api="native", attempts=2, deadline_s=5.0, query="cat", **service):
+    """Hits, or the error, of one search by an environment; and its note."""
+
+    async def work(url):
+        client = retriever_at(url, store, api, **service)
+        once = RetrieverService(client, attempts=attempts, deadline_s=deadline_s, backoff_s=0.01)
+        doc_id = "animals" if api == "alden" else None
+        with noting() as notes:
+            try:
+                return await once.search(query, doc_id=doc_id, top_k=2), notes
+            except InfrastructureError as error:
+                return error, notes
+            finally:
+                await client.aclose()
+
+    return asyncio.run(served(answer, work))
+
+
+def body(**value):
+    return json.dumps(value).encode()
+
+
+GARBAGE = [
+    ("native", b""),
+    ("native", b"<html>"),
+    ("native", b"[" * 50_000),
+    ("native", body(results=[])),
+    ("native", body(results=[[["animals", 1, float("nan")]]])),
+    ("native", body(results=[[["animals", 1, float("inf")]]])),
+    ("native", body(results=[[["animals", 0, 1.0]]])),
+    ("native", body(results=[[["animals", 1, 1.0], ["animals", 1, 0.5]]])),
+    ("native", body(results=[[["animals", n, 1.0] for n in (1, 2, 3)]])),
+    ("native", body(results=[[["animals", True, 1.0]]])),
+    ("native", body(results=[[["animals", 10**40, 1.0]]])),
+    ("native", (200, {"Content-Encoding": "gzip"}, b"\x1f\x8b")),
+    ("native", (200, {}, b" " * (17 << 20))),
+    ("native", (502, {}, b"bad gateway")),
+    ("vrag_rl", body(results=[])),
+    ("vrag_rl", json.dumps([[{"idx": 0, "image_file": "noname"}]]).encode()),
+    ("vrag_rl", json.dumps([[], []]).encode()),
+    ("vrag_rl_faiss", body(results=[{"score": [1.0], "indice": [0], "data": []}])),
+    ("vrag_rl_faiss", body(results=[{"score": [float("nan")], "data": [{"image_file": "animals_1.jpg"}]}])),
+    ("alden", json.dumps([[[{"id": "-1", "contents": ""}]], [[1.0]]]).encode()),
+    ("alden", json.dumps([[[{"id": "0", "contents": ""}]], [[]]]).encode()),
+    ("alden", json.dumps([[{"id": "0", "contents": ""}]]).encode()),
+]
+
+
+@pytest.mark.parametrize(("api", "answer"), GARBAGE)
+def test_garbage_is_a_failure_of_the_service(store, api, answer):
+    error, notes = asked(lambda path, _: answer, store, api)
+    assert isinstance(error, InfrastructureError)
+    assert "failed after 2 attempts" in str(error)
+    assert "\n" not in str(error)
+    assert notes == []
+
+
+@pytest.mark.parametrize("page", [["animals", 99, 1.0], ["elsewhere", 1, 1.0]])
+def test_pages_that_the_store_does_not_have_mean_another_index(store, page):
+    error, _ = asked(lambda *_: body(results=[[page]]), store)
+    assert "which the store does not have" in str(error)
+
+
+def test_what_a_query_alone_is_refused_for_is_the_policys_fault(store):
+    def answer(path, sent):
+        if b"poison" in sent:
+            return 422, {}, body(error="no poison")
+        return body(results=[[["animals", 1, 1.0]]])
+
+    hits, notes = asked(answer, store, query="poison")
+    assert (hits, notes[0].refused) == ([], 'HTTP 422: {"error": "no poison"}')
+    assert len(asked(answer, store)[0]) == 1
+
+
+def test_a_query_that_breaks_the_server_is_too(store):
+    def answer(path, sent):
+        if b"poison" in sent:
+            return 500, {}, b"Internal Server Error"
+        return body(results=[[["animals", 1, 1.0]]])
+
+    hits, notes = asked(answer, store, query="poison")
+    assert (hits, "fails at it and at nothing else" in notes[0].refused) == ([], True)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_server_that_refuses_everything_is_set_up_wrong(store, status):
+    error, _ = asked(lambda *_: (status, {}, b"{}"), store)
+    assert "refuses any query" in str(error)
+    assert "docagent.retriever.service.api" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "named"), [(401, "token_env"), (403, "token_env"), (404, "url"), (302, "url")]
+)
+def test_a_wrong_address_or_token_names_its_key(store, status, named):
+    calls = []
+    error, _ = asked(lambda *_: (status, {"Location": "/x"}, calls.append(1) or b""), store)
+    assert isinstance(error, InfrastructureError)
+    assert f"docagent.retriever.service.{named}" in str(error)
+    assert len(calls) == 1
+
+
+def test_a_server_that_fails_at_everything_masks_the_session(store):
+    error, _ = asked(lambda *_: (500, {}, b"x"), store)
+    assert "failed after 2 attempts, last: ServerFaultError: HTTP 500: x" in str(error)
+
+
+def test_a_busy_server_is_asked_again_as_often_as_the_deadline_allows(store):
+    answers = [(503, {"Retry-After": "0.01"}, b"")] * 8 + [body(results=[[["animals", 1, 1.0]]])]
+    hits, notes = asked(lambda *_: answers.pop(0), store, attempts=1)
+    assert ([hit.ref for hit in hits], notes[0].tries) == ([PageRef("animals", 1)], 9)
+
+
+def test_a_lost_connection_is_tried_again(store):
+    answers = [None, body(results=[[["animals", 1, 1.0]]])]
+    hits, notes = asked(lambda *_: answers.pop(0), store)
+    assert (len(hits), notes[0].tries) == (1, 2)
+
+
+def test_a_hanging_server_costs_its_timeouts(store):
+    def hang(*_):
+        time.sleep(0.4)
+        return b""
+
+    error, _ = asked(hang, store, timeout_s=0.1, attempts=2)
+    assert "no answer within 0.1 s" in str(error)
+
+
+async def test_a_dead_server_is_waited_for_until_the_deadline(store):
+    client = retriever_at("http://127.0.0.1:9", store)
+    service = RetrieverService(client, attempts=1, deadline_s=0.5, backoff_s=0.05)
+    with pytest.raises(
+        InfrastructureError, match=r"no result within 0\.5 s; before: NotTakenError: no connection"
+    ):
+        await service.search("cat", doc_id=None, top_k=1)
+    with pytest.raises(NotTakenError):
+        await client.asearch(["cat"], top_k=1)
+    assert issubclass(NotTakenError, ServiceFailedError)
+    await client.aclose()
+
+
+@pytest.mark.slow
+async def test_a_killed_server_that_comes_back_costs_no_session(store, index, bm25):
+    with running(store, index) as (first, url):
+        client = retriever_at(url, store)
+        service = RetrieverService(client, deadline_s=60)
+        assert await service.search("cat", doc_id=None, top_k=2)
+        first.kill()
+        first.wait()
+        waiting = [asyncio.create_task(service.search("birds", doc_id=None, top_k=n)) for n in range(1, 9)]
+        await asyncio.sleep(0.3)
+        with running(store, index, "--port", url.rpartition(":")[2]):
+            found = await asyncio.gather(*waiting)
+        assert found == [bm25.search(["birds"], top_k=n)[0] for n in range(1, 9)]
+        await client.aclose()

@@ -1,0 +1,180 @@
+"""Actors of a real Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+
+from docagent_rl.documents import PageRef
+from docagent_rl.envs.search_log import noting
+from docagent_rl.envs.services import RetrieverService
+from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.retrieval import Hit
+from docagent_rl.retrieval.config import RetrieverConfig
+from docagent_rl.retrieval.opening import open_before_run, open_retriever
+from docagent_rl.watch.actors import read_actors
+from docagent_rl.watch.deaths import told_deaths
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    import ray
+
+    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
+    yield ray
+    ray.shutdown()
+
+
+def config_of(index, **service):
+    service = {"num_cpus": 0.1, "threads": 1, **service}
+    return RetrieverConfig(index=index, backend="ray", service=service, deadline_s=60)
+
+
+@pytest.fixture(scope="module")
+def actors(cluster, store, index):
+    return open_retriever(config_of(index, shards=2, replicas=2), store)
+
+
+class Poisoned:
+    """Fails at some queries, hangs at others, and ends its process at one."""
+
+    def __init__(self, store, index=None):
+        self.ref = next(iter(store.pages()))
+
+    def search(self, queries, *, doc_id=None, top_k, exclude=()):
+        for query in queries:
+            if query == "poison":
+                raise ZeroDivisionError("poison")
+            if query == "slow":
+                time.sleep(1.5)
+            if query.startswith("brief"):
+                time.sleep(0.02)
+            if query == "exit":
+                os._exit(1)
+        return [[Hit(self.ref, 1.0)] for _ in queries]
+
+
+def test_shards_and_replicas_answer_as_one_retriever(actors, bm25):
+    for options in (
+        {"top_k": 3},
+        {"top_k": 2, "doc_id": "animals"},
+        {"top_k": 9, "exclude": {PageRef("animals", 2)}},
+    ):
+        queries = ["cat", "birds sing", "", "unheard", "cat \ud83d \x00"]
+        assert actors.search(queries, **options) == bm25.search(queries, **options)
+    with pytest.raises(UserError, match="no document 'nobody'"):
+        actors.search(["cat"], doc_id="nobody", top_k=1)
+
+
+def test_all_processes_of_a_run_share_the_actors(cluster, actors, store, index):
+    before = {actor["name"] for actor in cluster.util.list_named_actors(all_namespaces=True)}
+
+    @cluster.remote(num_cpus=0)
+    def elsewhere(config, store):
+        found = open_retriever(config, store).search(["cat"], top_k=2)
+        return [(hit.ref.doc_id, hit.ref.page) for hit in found[0]]
+
+    asked = [elsewhere.remote(config_of(index, shards=2, replicas=2), store) for _ in range(3)]
+    assert len({tuple(found) for found in cluster.get(asked)}) == 1
+    assert {actor["name"] for actor in cluster.util.list_named_actors(all_namespaces=True)} == before
+    assert len(before) == 4
+
+
+async def test_killed_actors_are_replaced_and_no_search_is_lost_or_doubled(cluster, actors, bm25):
+    service = RetrieverService(actors, deadline_s=60, backoff_s=0.05)
+    handles = list(actors._replicas._handles.values())
+    victims = [(await handle.health.remote())["pid"] for handle in (handles[0], handles[3])]
+    queries = [("cat", "birds sing", "grow table")[n % 3] + f" {n}" for n in range(240)]
+
+    async def kill():
+        await asyncio.sleep(0.1)
+        for pid in victims:
+            os.kill(pid, signal.SIGKILL)
+
+    with noting() as notes:
+        searches = [service.search(query, doc_id=None, top_k=3) for query in queries]
+        found, _ = await asyncio.gather(asyncio.gather(*searches), kill())
+    assert found == bm25.search(queries, top_k=3)
+    assert len(notes) == len(queries)
+    deadline, pids = time.monotonic() + 60, set()
+    while time.monotonic() < deadline and len(pids) < 4:
+        try:
+            pids = {(await handle.health.remote())["pid"] for handle in handles}
+        except cluster.exceptions.RayError:
+            await asyncio.sleep(0.2)
+    assert len(pids) == 4
+    assert not pids & set(victims)
+    # the watch of a run takes no offence
+    assert told_deaths(read_actors()) is None
+
+
+def test_an_actor_that_is_gone_for_good_is_made_anew(cluster, store, index, bm25):
+    retriever = open_retriever(config_of(index), store, "docagent.text_retriever")
+    service = RetrieverService(retriever, deadline_s=60, backoff_s=0.05)
+    cluster.kill(next(iter(retriever._replicas._handles.values())), no_restart=True)
+    assert asyncio.run(service.search("cat", doc_id=None, top_k=2)) == bm25.search(["cat"], top_k=2)[0]
+
+
+@pytest.fixture(scope="module")
+def poisoned(cluster, store):
+    config = RetrieverConfig(
+        kind=f"{__name__}:Poisoned",
+        backend="ray",
+        service={"num_cpus": 0.1, "threads": 2, "max_waiting": 2, "timeout_s": 1.0, "replicas": 1},
+    )
+    return open_retriever(config, store)
+
+
+def test_a_query_that_breaks_the_retriever_is_the_policys_fault(poisoned):
+    with noting() as notes:
+        assert asyncio.run(RetrieverService(poisoned).search("poison", doc_id=None, top_k=1)) == []
+        assert asyncio.run(RetrieverService(poisoned).search("c" * (1 << 20), doc_id=None, top_k=1)) == []
+    assert "ZeroDivisionError: poison" in notes[0].refused
+    assert "more than 32768 characters" in notes[1].refused
+
+
+def test_what_hangs_or_ends_its_process_masks_the_session(poisoned):
+    for query in ("slow", "exit"):
+        service = RetrieverService(poisoned, attempts=1, deadline_s=4, backoff_s=0.1)
+        with pytest.raises(InfrastructureError):
+            asyncio.run(service.search(query, doc_id=None, top_k=1))
+    service = RetrieverService(poisoned, deadline_s=60, backoff_s=0.1)
+    assert asyncio.run(service.search("fine", doc_id=None, top_k=1))
+
+
+def test_more_than_may_wait_come_again(poisoned):
+    async def many():
+        service = RetrieverService(poisoned, deadline_s=60, concurrency=64)
+        with noting() as notes:
+            found = await asyncio.gather(
+                *(service.search(f"brief {n}", doc_id=None, top_k=1) for n in range(64))
+            )
+        return found, notes
+
+    found, notes = asyncio.run(many())
+    assert [len(hits) for hits in found] == [1] * 64
+    assert max(note.tries for note in notes) > 1
+
+
+def test_what_actors_cannot_open_is_one_error(cluster, store, index, tmp_path):
+    with pytest.raises((UserError, InfrastructureError), match="missing") as caught:
+        open_retriever(config_of(tmp_path / "missing"), store)
+    assert "\n" not in str(caught.value)
+    config = RetrieverConfig(kind=f"{__name__}:Poisoned", backend="ray", service={"shards": 2})
+    with pytest.raises(UserError, match="cannot be split"):
+        open_before_run(config, store)
+    open_before_run(config_of(index, shards=3), store)
+
+
+def test_without_ray_it_says_so(store, index, monkeypatch):
+    import ray
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises(InfrastructureError, match="belongs to no Ray cluster"):
+        open_retriever(config_of(index), store)

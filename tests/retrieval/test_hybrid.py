@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docagent_rl.documents import PageRef
+from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.retrieval.base import Hit
+from docagent_rl.retrieval.bm25 import BM25Retriever
+from docagent_rl.retrieval.config import Fusion, RetrieverConfig
+from docagent_rl.retrieval.hybrid import (
+    HybridRetriever,
+    best,
+    open_hybrid,
+    reciprocal_ranks,
+    weighted_scores,
+)
+from docagent_rl.retrieval.opening import open_before_run
+
+A, B, C, D = (PageRef("doc", page) for page in range(1, 5))
+
+
+def ranking(*scored):
+    return [Hit(ref, score) for ref, score in scored]
+
+
+class Fixed:
+    """Ranks pages as it was told, whatever the query."""
+
+    def __init__(self, *hits):
+        self.hits, self.asked = list(hits), []
+
+    def search(self, queries, *, doc_id=None, top_k, exclude=()):
+        self.asked.append((list(queries), doc_id, top_k, set(exclude)))
+        kept = [hit for hit in self.hits if hit.ref not in exclude and doc_id in (None, hit.ref.doc_id)]
+        return [kept[:top_k] if query.strip() else [] for query in queries]
+
+
+def test_reciprocal_ranks_by_hand():
+    """k = 60: A is first and second, B second and first, C only third of the one part."""
+    rankings = {"image": ranking((A, 9.0), (B, 8.0), (C, 7.0)), "text": ranking((B, 0.3), (A, 0.2))}
+    scores = reciprocal_ranks(rankings, {})
+    assert scores[A] == pytest.approx(1 / 61 + 1 / 62)
+    assert scores[B] == pytest.approx(1 / 62 + 1 / 61)
+    assert scores[C] == pytest.approx(1 / 63)
+    assert [hit.ref for hit in best(scores, 3)] == [A, B, C]
+    weighed = reciprocal_ranks(rankings, {"text": 2.0}, k=1)
+    assert weighed == {
+        A: pytest.approx(1 / 2 + 2 / 3),
+        B: pytest.approx(1 / 3 + 2 / 2),
+        C: pytest.approx(1 / 4),
+    }
+
+
+def test_weighted_scores_by_hand():
+    """Of 10, 6, 2 the middle is at (6 - 2) / 8; a single page is at 1; what a part lacks is 0."""
+    rankings = {"image": ranking((A, 10.0), (B, 6.0), (C, 2.0)), "text": ranking((D, -3.0))}
+    assert weighted_scores(rankings, {"text": 0.25}) == {A: 1.0, B: 0.5, C: 0.0, D: 0.25}
+    assert weighted_scores({"text": []}, {}) == {}
+
+
+@pytest.mark.parametrize("fuse", [reciprocal_ranks, weighted_scores])
+def test_equal_scores_are_in_the_order_of_pages(fuse):
+    rankings = {"one": ranking((B, 1.0), (C, 0.5)), "two": ranking((A, 1.0), (C, 0.5))}
+    order = [hit.ref for hit in best(fuse(rankings, {}), 4)]
+    assert order.index(A) == order.index(B) - 1
+
+
+pages = st.builds(PageRef, st.sampled_from(["a", "b"]), st.integers(1, 6))
+rankings = st.dictionaries(
+    st.sampled_from(["x", "y", "z"]),
+    st.lists(st.tuples(pages, st.floats(-5, 5, width=32)), unique_by=lambda pair: pair[0], max_size=8).map(
+        lambda pairs: sorted((Hit(*pair) for pair in pairs), key=lambda hit: (-hit.score, hit.ref))
+    ),
+    min_size=1,
+)
+
+
+@pytest.mark.parametrize("fuse", [reciprocal_ranks, weighted_scores])
+@settings(max_examples=40)
+@given(rankings=rankings, top_k=st.integers(1, 12))
+def test_fusion_keeps_every_page_and_the_order_of_one_part(fuse, rankings, top_k):
+    scores = fuse(rankings, {})
+    assert set(scores) == {hit.ref for hits in rankings.values() for hit in hits}
+    found = best(scores, top_k)
+    assert len(found) == min(top_k, len(scores))
+    assert found == sorted(found, key=lambda hit: (-hit.score, hit.ref))
+    assert fuse(dict(reversed(rankings.items())), {}) == scores
+    alone = next(iter(rankings.values()))
+    order = [hit.ref for hit in best(fuse({"alone": alone}, {}), len(alone) or 1)]
+    if fuse is reciprocal_ranks:
+        assert order == [hit.ref for hit in alone]
+
+
+def test_parts_are_asked_deep_enough_and_leave_out_the_same():
+    one, two = Fixed(*ranking((A, 3.0), (B, 2.0), (C, 1.0))), Fixed(*ranking((D, 9.0), (B, 1.0)))
+    hybrid = HybridRetriever({"one": one, "two": two}, depth=3)
+    (found,) = hybrid.search(["words"], doc_id="doc", top_k=2, exclude=[A])
+    assert [hit.ref for hit in found] == [B, D]
+    assert one.asked == two.asked == [(["words"], "doc", 3, {A})]
+    (found,) = hybrid.search(["words"], top_k=4)
+    assert [hit.ref for hit in found] == [B, A, D, C]
+    assert one.asked[-1][2] == 4
+    assert hybrid.search([], top_k=1) == []
+    assert hybrid.search([" ", "words"], top_k=1)[0] == []
+
+
+def test_a_part_that_ranks_a_page_alone_counts():
+    hybrid = HybridRetriever({"one": Fixed(*ranking((A, 1.0))), "two": Fixed(*ranking((B, 1.0)))})
+    (found,) = hybrid.search(["words"], top_k=5)
+    assert found == ranking((A, pytest.approx(1 / 61)), (B, pytest.approx(1 / 61)))
+
+
+def test_a_part_without_weight_is_not_asked():
+    silent = Fixed(*ranking((A, 1.0)))
+    hybrid = HybridRetriever({"one": Fixed(*ranking((B, 1.0))), "two": silent}, weights={"two": 0.0})
+    assert [hit.ref for hit in hybrid.search(["words"], top_k=5)[0]] == [B]
+    assert silent.asked == []
+    with pytest.raises(UserError, match="one of them a weight above 0"):
+        HybridRetriever({"two": silent}, weights={"two": 0.0})
+
+
+def test_parts_are_searched_side_by_side_and_failures_pass_through():
+    both = threading.Barrier(2, timeout=20)
+
+    class Meets(Fixed):
+        def search(self, queries, **options):
+            both.wait()
+            return super().search(queries, **options)
+
+    class Dead(Fixed):
+        def search(self, queries, **options):
+            raise InfrastructureError("the server is down")
+
+    hit = ranking((A, 1.0))
+    assert HybridRetriever({"one": Meets(*hit), "two": Meets(*hit)}).search(["words"], top_k=1)[0]
+    for parts in ({"one": Dead(), "two": Fixed(*hit)}, {"one": Fixed(*hit), "two": Dead()}):
+        with pytest.raises(InfrastructureError, match="down"):
+            HybridRetriever(parts).search(["words"], top_k=1)
+
+
+def test_hybrids_of_equal_parts_are_equal(world):
+    def made(**options):
+        return HybridRetriever({"text": BM25Retriever.load(world.root / "index")}, **options)
+
+    assert made() == made()
+    assert hash(made()) == hash(made())
+    assert made() != made(rrf_k=1)
+    assert made() != made(fusion=Fusion.WEIGHTS)
+    assert made() != world.retriever
+
+
+def test_a_configuration_is_opened(world):
+    part = {"kind": "bm25", "index": world.root / "index"}
+    config = RetrieverConfig.model_validate({"kind": "hybrid", "parts": {"one": part, "two": part}})
+    words = world.store.page(PageRef(world.store.doc_ids()[0], 2)).text().split()[:6]
+    queries = [" ".join(words)]
+    found = open_hybrid(config, world.store).search(queries, top_k=3)
+    alone = world.retriever.search(queries, top_k=3)
+    assert [hit.ref for hit in found[0]] == [hit.ref for hit in alone[0]]
+    assert found[0][0].score == pytest.approx(2 / 61)
+
+
+def test_parts_in_actors_are_opened_here_before_ray_runs(world):
+    index = world.root / "index"
+    parts = {"a": {"index": index, "backend": "ray"}, "b": {"index": index}}
+    config = RetrieverConfig.model_validate({"kind": "hybrid", "parts": parts})
+    (hits,) = open_before_run(config, world.store).search(["the report"], top_k=2)
+    (alone,) = world.retriever.search(["the report"], top_k=2)
+    assert [hit.ref for hit in hits] == [hit.ref for hit in alone] != []
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({}, r"retriever\.parts is empty"),
+        ({"parts": {"a": {"kind": "bm52"}}}, r"docagent\.retriever\.parts\.a\.kind=bm52"),
+        ({"parts": {"a": {"index": None}}}, r"index is null, and a retriever of kind bm25 reads one"),
+    ],
+)
+def test_impossible_hybrids_are_refused(world, section, message):
+    with pytest.raises(UserError, match=message):
+        open_hybrid(RetrieverConfig.model_validate({"kind": "hybrid", **section}), world.store)

