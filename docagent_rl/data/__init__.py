@@ -1,1 +1,0 @@
-"""Questions about documents: canonical records, their files, and documents made for them."""

@@ -1,0 +1,199 @@
+"""Documents at hand: found in the download, ingested, or in the store already."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents.failures import DocumentError
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.layout import MARKER
+from docagent_rl.documents.limits import IngestLimits
+from docagent_rl.documents.workers import WorkerPool
+from docagent_rl.errors import UserError
+from docagent_rl.io import writable
+from docagent_rl.records.importers.library import NativeDocument
+from docagent_rl.records.importers.measures import Measured, measure, measure_sizes
+
+_PICTURED = 32
+"""Documents whose pictures are written out of Parquet files at a time."""
+
+
+@dataclass(slots=True)
+class Holdings:
+    """What is known of documents, by id."""
+
+    lengths: dict[str, int] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    """Documents that are there and cannot be used, with the reason."""
+
+    def size(self, doc_id: str, page: int) -> tuple[float, float] | None:
+        """Of a page in pixels at 200 dpi, where it is known."""
+        sizes = self.sizes.get(doc_id, ())
+        return sizes[page - 1] if 1 <= page <= len(sizes) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """How documents are taken in.
+
+    Args:
+        store: where they are ingested; None: they are only counted.
+        settings: how pages are rendered.
+        workers: processes that read documents.
+        progress: show bars.
+        sizes: measure pages, too.
+    """
+
+    store: Path | None = None
+    settings: RenderSettings = field(default_factory=RenderSettings)
+    workers: int | None = None
+    progress: bool = False
+    sizes: bool = False
+
+    def gather(self, found: Mapping[str, NativeDocument], wanted: Iterable[str]) -> Holdings:
+        """Measure documents and ingest those that the store does not hold.
+
+        Args:
+            found: documents in the download.
+            wanted: ids of documents that questions need; the store may hold them from elsewhere.
+
+        Raises:
+            UserError: the store cannot be used, or a file of pictures is damaged.
+        """
+        holdings = Holdings()
+        store = self._opened()
+        # an ingest counts and hashes by itself what the store does not hold
+        known = [each for each in found.values() if each.files]
+        if self.store is not None and not self.sizes:
+            known = [each for each in known if store is not None and each.doc_id in store]
+        self._measure(holdings, known)
+        if self.store is not None:
+            _refuse_others(holdings, store, found)
+            new = [each for name, each in sorted(found.items()) if store is None or name not in store]
+            self._ingest(holdings, [each for each in new if each.doc_id not in holdings.failed])
+            store = self._opened()
+        for name in sorted({*found, *wanted} - set(holdings.failed)):
+            if store is not None and name in store:
+                document = store.document(name)
+                holdings.lengths[name], holdings.digests[name] = document.num_pages, document.source.sha256
+            elif name in found and found[name].num_pages is not None:
+                holdings.lengths[name] = found[name].num_pages or 0
+        return holdings
+
+    def _root(self) -> Path:
+        assert self.store is not None
+        return self.store.absolute()
+
+    def _staging(self) -> Path:
+        return self._root().with_name(f".{self._root().name}.import")
+
+    def _opened(self) -> DocumentStore | None:
+        if self.store is None or not (self.store / MARKER).exists():
+            return None
+        return DocumentStore(self.store, image_cache=0)
+
+    def _measure(self, holdings: Holdings, documents: Sequence[NativeDocument]) -> None:
+        function = measure_sizes if self.sizes else measure
+        sources = [document.source() for document in documents]
+        pool = WorkerPool(self.workers or os.cpu_count() or 1, IngestLimits())
+        with pool, closing(pool.run(function, sources)) as outcomes:
+            for outcome in outcomes:
+                name = outcome.task.doc_id
+                if outcome.error is not None:
+                    holdings.failed[name] = str(outcome.error)
+                else:
+                    measured: Measured = outcome.value()
+                    holdings.lengths[name], holdings.digests[name] = measured.num_pages, measured.sha256
+                    holdings.sizes[name] = measured.sizes
+
+    def _ingest(self, holdings: Holdings, new: Sequence[NativeDocument]) -> None:
+        files = [each for each in new if each.files]
+        pictured = sorted(
+            (each for each in new if not each.files), key=lambda each: (each.place, each.doc_id)
+        )
+        batches = [files] if files else []
+        batches += [pictured[start : start + _PICTURED] for start in range(0, len(pictured), _PICTURED)]
+        if not batches and self._staging().exists():
+            batches = [[]]  # clears what an import left that was killed when all was stored
+        for batch in batches:
+            with self._staged(batch, holdings) as (folder, store):
+                if not any(folder.iterdir()):
+                    continue
+                report = ingest(
+                    folder,
+                    store,
+                    settings=self.settings,
+                    workers=self.workers,
+                    progress=self.progress,
+                    replace=False,
+                )
+            for failure in report.failed:
+                name = failure.name
+                known = {each.doc_id for each in batch}
+                holdings.failed[name if name in known else name[: -len(".pdf")]] = failure.reason
+
+    @contextmanager
+    def _staged(self, batch: Sequence[NativeDocument], holdings: Holdings) -> Generator[tuple[Path, Path]]:
+        """A folder beside the store with links to a batch's files, or with its pictures."""
+        folder, store = self._staging(), self._root()
+        with writable(folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(f"{folder}.lock", timeout=0)
+            try:
+                lock.acquire()
+            except Timeout:
+                raise UserError(f"another import into {store} is at work; wait for it to end") from None
+            try:
+                shutil.rmtree(folder, ignore_errors=True)  # of an import that was killed
+                folder.mkdir()
+                for document in batch:
+                    try:
+                        _stage(folder, document)
+                    except DocumentError as error:
+                        holdings.failed[document.doc_id] = str(error)
+                yield folder, store
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+                lock.release()
+                Path(lock.lock_file).unlink(missing_ok=True)
+
+
+def _stage(folder: Path, document: NativeDocument) -> None:
+    if document.pictures is None and document.files[0].suffix.lower() == ".pdf":
+        (folder / f"{document.doc_id}.pdf").symlink_to(document.files[0].absolute())
+        return
+    pictures = document.pictures() if document.pictures is not None else []
+    pages = folder / document.doc_id
+    pages.mkdir()
+    if document.pictures is None:
+        for number, path in enumerate(document.files, start=1):
+            (pages / f"{number:05d}{path.suffix.lower()}").symlink_to(path.absolute())
+        return
+    for number, content in enumerate(pictures, start=1):
+        (pages / f"{number:05d}.jpg").write_bytes(content)  # read by content, whatever the name
+
+
+def _refuse_others(
+    holdings: Holdings, store: DocumentStore | None, found: Mapping[str, NativeDocument]
+) -> None:
+    """Documents of which the store holds another by the same id may not be mixed up with it.
+
+    Pictures inside of Parquet files are told apart by their number alone: to hash them is to read them all.
+    """
+    for name, native in found.items():
+        if store is None or name not in store:
+            continue
+        document = store.document(name)
+        digest = holdings.digests.get(name, document.source.sha256)
+        if digest != document.source.sha256 or native.num_pages not in (None, document.num_pages):
+            holdings.failed[name] = "the store holds another document of this id"

@@ -1,0 +1,146 @@
+"""Where a benchmark keeps its documents."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from docagent_rl.documents.failures import DocumentError
+from docagent_rl.documents.images import IMAGE_SUFFIXES, natural_key
+from docagent_rl.documents.sources import SourceDocument, SourceKind
+from docagent_rl.records.importers.native import is_file_name
+from docagent_rl.records.importers.source import damaged
+from docagent_rl.records.parquet import UNREADABLE
+
+
+@dataclass(frozen=True, slots=True)
+class NativeDocument:
+    """A document of a benchmark: a PDF, page images in order, or pictures inside a Parquet file."""
+
+    doc_id: str
+    files: tuple[Path, ...] = ()
+    pictures: Callable[[], list[bytes]] | None = None
+    place: tuple[str, int] = ("", 0)
+    """Where its pictures stand: documents are read in this order."""
+    num_pages: int | None = None
+    """Of the pictures, where it is known without reading them."""
+
+    def source(self) -> SourceDocument:
+        """As it is ingested; for documents that are files."""
+        if self.files[0].suffix.lower() == ".pdf":
+            return SourceDocument(self.doc_id, SourceKind.PDF, self.files, f"{self.doc_id}.pdf")
+        return SourceDocument(self.doc_id, SourceKind.IMAGES, self.files, self.doc_id)
+
+
+def pdfs(root: Path, *patterns: str) -> dict[str, NativeDocument]:
+    """PDFs by name without `.pdf`, of the first pattern that matches any; of equal names the first."""
+    for pattern in patterns:
+        found: dict[str, NativeDocument] = {}
+        for path in sorted(root.glob(pattern)):
+            if path.suffix.lower() == ".pdf" and path.is_file() and is_file_name(path.name):
+                name = path.name[: -len(".pdf")]
+                found.setdefault(name, NativeDocument(name, (path,)))
+        if found:
+            return found
+    return {}
+
+
+def page_images(root: Path, *patterns: str, first: int = 1) -> dict[str, NativeDocument]:
+    """Documents of files named `<document>_<page>`, counted from `first`; those with gaps are left out."""
+    pages: dict[str, dict[int, Path]] = defaultdict(dict)
+    for path in sorted(path for pattern in patterns for path in root.glob(pattern)):
+        name, _, number = path.stem.rpartition("_")
+        if (
+            path.suffix.lower() in IMAGE_SUFFIXES
+            and is_file_name(name)
+            and number.isascii()
+            and number.isdecimal()
+        ):
+            pages[name].setdefault(int(number), path)
+    return {
+        name: NativeDocument(name, tuple(path for _, path in sorted(numbered.items())))
+        for name, numbered in pages.items()
+        if sorted(numbered) == list(range(first, first + len(numbered)))
+    }
+
+
+def image_folders(root: Path, wanted: Iterable[str], *patterns: str) -> dict[str, NativeDocument]:
+    """Documents that are folders of page images, in the natural order of their names."""
+    names, found = set(wanted), {}
+    for folder in sorted(path for pattern in patterns for path in root.glob(pattern)):
+        if folder.is_dir() and folder.name in names and folder.name not in found:
+            files = [path for path in folder.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES]
+            if files:
+                ordered = tuple(sorted(files, key=lambda path: natural_key(path.name)))
+                found[folder.name] = NativeDocument(folder.name, ordered)
+    return found
+
+
+class RowReader:
+    """Rows of a Parquet file by number, one group of rows held at a time."""
+
+    def __init__(self, path: Path, columns: list[str]) -> None:
+        self._path, self._columns = path, columns
+        self._group: tuple[int, pa.Table] | None = None
+        try:
+            meta = pq.read_metadata(path)
+            self._starts = [0]
+            for group in range(meta.num_row_groups):
+                self._starts.append(self._starts[-1] + meta.row_group(group).num_rows)
+        except UNREADABLE as error:
+            raise damaged(path, error) from error
+
+    def rows(self, first: int, end: int) -> Iterator[dict[str, Any]]:
+        """Rows `first` to `end`, the last not included.
+
+        Raises:
+            DocumentError: the file has no such rows.
+            UserError: it is damaged.
+        """
+        if not 0 <= first <= end <= self._starts[-1]:
+            raise DocumentError(f"there are no rows {first} to {end} in {self._path.name}")
+        for group, (start, stop) in enumerate(zip(self._starts, self._starts[1:], strict=False)):
+            if start < end and first < stop:
+                begin = max(first - start, 0)
+                yield from self._read(group).slice(begin, min(end, stop) - start - begin).to_pylist()
+
+    def _read(self, group: int) -> pa.Table:
+        if self._group is None or self._group[0] != group:
+            self._group = None  # not two at a time
+            try:
+                with pq.ParquetFile(self._path) as file:
+                    self._group = group, file.read_row_group(group, columns=self._columns)
+            except UNREADABLE as error:
+                raise damaged(self._path, error) from error
+        return self._group[1]
+
+
+def picture_bytes(value: Any) -> bytes | None:
+    """A picture as Parquet files hold it: bytes, or an object with the key `bytes`."""
+    if isinstance(value, dict):
+        value = value.get("bytes")
+    return value if isinstance(value, bytes) and value else None
+
+
+def column_pages(
+    readers: dict[Path, RowReader], doc_id: str, path: Path, row: int, columns: list[str]
+) -> NativeDocument:
+    """A document whose pages are the columns of a row; columns that are null end it."""
+
+    def read() -> list[bytes]:
+        if path not in readers:
+            readers[path] = RowReader(path, columns)
+        (values,) = readers[path].rows(row, row + 1)
+        found = [picture_bytes(values.get(name)) for name in columns]
+        last = max((place for place, picture in enumerate(found, start=1) if picture), default=0)
+        if not last or not all(found[:last]):
+            raise DocumentError("a page of it has no picture")
+        return [picture for picture in found if picture]
+
+    return NativeDocument(doc_id, pictures=read, place=(str(path), row))

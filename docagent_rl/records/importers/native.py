@@ -1,0 +1,185 @@
+"""Rows as a benchmark has them, and what an importer makes of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from docagent_rl.records.importers.literals import as_pages, as_texts
+from docagent_rl.records.record import Split
+
+LONGEST_TEXT = 100_000
+"""Characters of a question or an answer."""
+LONGEST_ID = 200
+"""Bytes of an id: it becomes the name of a file."""
+
+T = TypeVar("T")
+
+
+class Skip(Exception):  # noqa: N818 - no error: the row is left out and counted
+    """A row that no record can be made of; the message is the reason under which it is counted."""
+
+
+@dataclass(slots=True)
+class NativeRow:
+    """A row of a benchmark's file; readers raise `Skip` naming the field."""
+
+    path: Path
+    number: int
+    """In the file, from 0."""
+    values: Any
+    """A mapping, when the file is well."""
+    dataset: str
+    split: Split | None = None
+    """None: no split that is known."""
+    label: str = ""
+    """Of its file, within the download: for ids that are built."""
+
+    def get(self, name: str) -> Any:
+        """A field as it stands; None where there is none."""
+        if not isinstance(self.values, Mapping):
+            raise Skip("the row is no object")
+        return self.values.get(name)
+
+    def text(self, name: str) -> str:
+        """A text that is not blank."""
+        value = self.get(name)
+        if value is None:
+            raise Skip(f"field {name!r} is missing")
+        if not isinstance(value, str):
+            raise Skip(f"field {name!r} is no text")
+        if not value.strip():
+            raise Skip(f"field {name!r} is blank")
+        return bounded(name, value)
+
+    def id(self, name: str) -> str:
+        """A text or a whole number, as text."""
+        value = self.get(name)
+        return str(value) if type(value) is int else self.text(name)
+
+    def document(self, name: str) -> str:
+        """The name of a document, without `.pdf`, that can be the name of a file."""
+        return document_id(self.id(name), name)
+
+
+@dataclass(frozen=True, slots=True)
+class Cite:
+    """A page as the benchmark counts it."""
+
+    doc_id: str
+    number: int
+
+
+class Frame(StrEnum):
+    """What the numbers of a box are measured in."""
+
+    FRACTION = "fractions of the page"
+    NORM1000 = "thousandths of the page"
+    PIXELS_200DPI = "pixels of the page at 200 dpi"
+
+
+@dataclass(frozen=True, slots=True)
+class NativeBox:
+    """A box `(x0, y0, x1, y1)` on a cited page."""
+
+    cite: Cite
+    edges: tuple[float, float, float, float]
+    frame: Frame
+
+
+@dataclass(slots=True)
+class Draft:
+    """A question whose pages and boxes are still the benchmark's own."""
+
+    row: NativeRow
+    question_id: str
+    split: Split
+    doc_id: str
+    question: str
+    answers: tuple[str, ...]
+    gold: Any
+    """The gold value with its JSON type: what official scorers get."""
+    native_id: Any
+    answerable: bool | None = True
+    answer_format: str = "string"
+    cites: list[Cite] = field(default_factory=list)
+    native_pages: Any = None
+    """The field that `cites` were read from."""
+    boxes: list[NativeBox] = field(default_factory=list)
+    sources: tuple[str, ...] = ()
+    num_pages: int | None = None
+    """Length of the document by the row."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    """What the report counts beside the rows it skips."""
+    hidden: bool = False
+    """The benchmark keeps the answer to itself."""
+
+    def parse(self, name: str, read: Callable[[Any], T], empty: T) -> T:
+        """A field that may be written as text; what cannot be read is kept in `extra.parse_error`."""
+        value = self.row.get(name)
+        if value is None:
+            return empty
+        try:
+            return read(value)
+        except ValueError:
+            self.extra.setdefault("parse_error", {})[name] = value
+            self.notes.append(f"field {name!r} could not be read")
+            return empty
+
+    def cite(self, name: str) -> None:
+        """Cite the pages in a field, in the question's own document."""
+        self.native_pages = self.row.get(name)
+        self.cites = [Cite(self.doc_id, page) for page in self.parse(name, as_pages, [])]
+
+    def label(self, name: str) -> None:
+        """Take the labels of the evidence from a field; one alone may stand without a list."""
+
+        def read(value: Any) -> list[str]:
+            return (
+                [value] if isinstance(value, str) and not value.strip().startswith("[") else as_texts(value)
+            )
+
+        self.sources = tuple(self.parse(name, read, []))
+
+    def keep(self, *names: str) -> None:
+        """Fields that have no home in a record go to `extra` under their own names."""
+        self.extra.update({name: self.row.get(name) for name in names if self.row.get(name) is not None})
+
+
+def bounded(name: str, text: str) -> str:
+    """The text, if it is not too long to be one."""
+    if len(text) > LONGEST_TEXT:
+        raise Skip(f"field {name!r} is longer than {LONGEST_TEXT} characters")
+    return text
+
+
+def answers_of(name: str, values: list[str]) -> tuple[str, ...]:
+    """Answers without those that are blank."""
+    return tuple(bounded(name, value) for value in values if value.strip())
+
+
+def document_id(text: str, name: str) -> str:
+    """The id of a document from its native name; only a last `.pdf` goes.
+
+    Raises:
+        Skip: it cannot be the name of a file: a folder in it, a leading dot, control characters, too long.
+    """
+    found = text[: -len(".pdf")] if text.lower().endswith(".pdf") else text
+    if not is_file_name(found) or found.lower().endswith(".pdf"):
+        raise Skip(f"field {name!r} is no name of a document")
+    return found
+
+
+def is_file_name(text: str) -> bool:
+    """Whether a text can be the name of a file, in any folder and no other."""
+    plain = text.isprintable() and text == text.strip() and not text.startswith(".")
+    return (
+        bool(text)
+        and plain
+        and not set(text) & set("/\\")
+        and len(text.encode("utf-8", "replace")) <= LONGEST_ID
+    )

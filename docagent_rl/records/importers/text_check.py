@@ -1,0 +1,60 @@
+"""Whether answers stand on the pages that are cited: what tells a wrong page base."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from docagent_rl.documents import DocumentStore
+from docagent_rl.records.importers.report import ImportReport
+from docagent_rl.records.record import Record
+
+SAMPLE = 50
+SHORTEST = 4
+"""Characters of an answer that is looked for: shorter ones stand on any page."""
+_CLEAR = 5
+
+
+def check_texts(report: ImportReport, records: Sequence[Record], store: Path) -> None:
+    """Look for sampled answers on the cited page, on the one before and on the one after.
+
+    The counts go to the report, with a warning when a neighbour has clearly more. Documents without a text
+    layer are passed over.
+    """
+    documents = DocumentStore(store, image_cache=0)
+    hits = {"sampled": 0, "cited": 0, "before": 0, "after": 0}
+    for record in sorted(filter(_telling, records), key=_lot):
+        if hits["sampled"] == SAMPLE:
+            break
+        document, (page,) = documents.document(record.doc_id), record.evidence_pages
+        texts = {
+            name: _folded(document.page(number).text()) if 1 <= number <= document.num_pages else ""
+            for name, number in (("cited", page), ("before", page - 1), ("after", page + 1))
+        }
+        if not any(texts.values()):
+            continue
+        hits["sampled"] += 1
+        for name, text in texts.items():
+            hits[name] += _folded(record.answers[0]) in text
+    if not hits["sampled"]:
+        return
+    report.text_check = hits
+    if max(hits["before"], hits["after"]) > hits["cited"] + _CLEAR:
+        report.warnings.append(
+            f"of {hits['sampled']} sampled answers {hits['cited']} stand on the cited page, {hits['before']} "
+            f"on the one before and {hits['after']} on the one after: pages may be counted otherwise"
+        )
+
+
+def _telling(record: Record) -> bool:
+    own = len(record.evidence_pages) == 1 and record.extra.get("page_ids") is None
+    return own and bool(record.answerable) and len(record.answers) == 1 and len(record.answers[0]) >= SHORTEST
+
+
+def _lot(record: Record) -> bytes:
+    return hashlib.sha256(record.question_id.encode()).digest()
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())

@@ -1,0 +1,196 @@
+"""Records as the Parquet files that verl's `RLHFDataset` reads.
+
+The prompt holds the bare question: the environment writes the real prompt when the rollout starts, so that
+one file serves every system. The whole record travels as JSON in the column `record`, because maps with free
+keys (boxes by page, `extra`) do not survive Parquet structs.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from docagent_rl.errors import UserError
+from docagent_rl.io import atomic_write
+from docagent_rl.records.record import Record
+from docagent_rl.records.validation import (
+    DocumentLookup,
+    ValidationReport,
+    count_records,
+    duplicate_problems,
+    record_notes,
+    record_problems,
+)
+
+AGENT_NAME = "docagent"
+"""The agent loop that verl starts for every row."""
+UNREADABLE = (pa.lib.ArrowException, OSError, ValueError)
+"""What reading a damaged file raises."""
+
+_STRING = pa.string()
+_MESSAGE = pa.struct([("role", _STRING), ("content", _STRING)])
+_REWARD_MODEL = pa.struct([("style", _STRING), ("ground_truth", pa.list_(_STRING))])
+_EXTRA_INFO = pa.struct([("index", pa.int64()), ("split", _STRING), ("question_id", _STRING)])
+
+SCHEMA = pa.schema(
+    [
+        ("prompt", pa.list_(_MESSAGE)),
+        ("data_source", _STRING),
+        ("agent_name", _STRING),
+        ("reward_model", _REWARD_MODEL),
+        ("extra_info", _EXTRA_INFO),
+        ("record", _STRING),
+    ]
+)
+"""Columns and types of a file; further columns are allowed and ignored."""
+
+
+def write_parquet(records: Iterable[Record], path: str | Path) -> Path:
+    """Write records atomically in the order given; `extra_info.index` numbers them from 0.
+
+    Raises:
+        UserError: there is nothing to write, or a record cannot be written as JSON.
+    """
+    listed = list(records)
+    if not listed:
+        raise UserError(f"{path}: no records to write; a Parquet file for training needs at least one")
+    return atomic_write(path, parquet_bytes(listed))
+
+
+def parquet_bytes(records: Iterable[Record]) -> bytes:
+    """The file that `write_parquet` writes; the same records give the same bytes.
+
+    Raises:
+        UserError: a record cannot be written as JSON.
+    """
+    rows = [_row(index, record) for index, record in enumerate(records)]
+    buffer = io.BytesIO()
+    write_table(pa.Table.from_pylist(rows, schema=SCHEMA), buffer)
+    return buffer.getvalue()
+
+
+def write_table(table: pa.Table, where: Path | BinaryIO) -> None:
+    """Write a table compressed, each page of a column with its checksum."""
+    pq.write_table(table, where, compression="zstd", write_page_checksum=True)
+
+
+def read_table(path: Path, columns: list[str] | None = None) -> pa.Table:
+    """Read a table, verifying the checksums that it has: changed bytes may well be another valid record.
+
+    Raises:
+        One of `UNREADABLE`: it is damaged or no Parquet file.
+    """
+    table = pq.read_table(path, columns=columns, page_checksum_verification=True)
+    table.validate(full=True)  # texts that are not UTF-8 are noticed by nobody before they are decoded
+    for column in table.schema:
+        str(column)  # names neither
+    return table
+
+
+def read_parquet(path: str | Path) -> list[Record]:
+    """Read the records of a file written by `write_parquet`.
+
+    Raises:
+        UserError: the file is missing or no Parquet, a column is missing or of the wrong type, or a row holds
+            no record; the message names the file and the column or row.
+    """
+    records = []
+    for row, text in enumerate(_load(Path(path)).column("record").to_pylist()):
+        try:
+            records.append(Record.from_json(text or ""))
+        except UserError as error:
+            raise UserError(f"{path}: row {row}: {error}") from error
+    return records
+
+
+def validate_parquet(path: str | Path, *, store: DocumentLookup | None = None) -> ValidationReport:
+    """Check a file from the columns down to the evidence.
+
+    Columns and types; every record by itself; unique question ids; columns that agree with their record;
+    and, with a `store`, that each cited document exists and is long enough. A file with wrong columns gets
+    that one problem and no others.
+    """
+    source = Path(path)
+    try:
+        table = _load(source)
+        records = read_parquet(source)
+    except UserError as error:
+        return ValidationReport(source, 0, (str(error),))
+    problems = duplicate_problems(source, records) if records else [f"{source}: the file holds no rows"]
+    notes: list[str] = []
+    rows = table.select(SCHEMA.names).to_pylist()
+    for number, (row, record) in enumerate(zip(rows, records, strict=True)):
+        where = f"{source}: row {number} (question {record.question_id!r})"
+        found = _column_problems(row, record) + record_problems(record, store=store)
+        problems += [f"{where}: {problem}" for problem in found]
+        notes += [f"{where}: {note}" for note in record_notes(record)]
+    return ValidationReport(source, len(records), tuple(problems), count_records(records), tuple(notes))
+
+
+def _row(index: int, record: Record) -> dict[str, Any]:
+    return {
+        "prompt": [{"role": "user", "content": record.question}],
+        "data_source": record.dataset,
+        "agent_name": AGENT_NAME,
+        "reward_model": {"style": "rule", "ground_truth": list(record.answers)},
+        "extra_info": {"index": index, "split": record.split.value, "question_id": record.question_id},
+        "record": record.to_json(),
+    }
+
+
+def _load(path: Path) -> pa.Table:
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; make one with `docagent-rl data convert`")
+    try:
+        table = read_table(path)
+    except UNREADABLE as error:
+        raise UserError(f"{path}: not a Parquet file ({error})") from error
+    for column in SCHEMA:
+        if column.name not in table.column_names:
+            raise UserError(f"{path}: column {column.name!r} is missing; expected type {column.type}")
+        found = table.schema.field(column.name).type
+        if not _compatible(found, column.type):
+            raise UserError(
+                f"{path}: column {column.name!r} has type {found}, expected {column.type}; "
+                "write the file with `docagent-rl data convert`"
+            )
+    return table
+
+
+def _compatible(found: pa.DataType, expected: pa.DataType) -> bool:
+    """Whether `found` holds `expected`: large variants, other list item names and extra fields are fine."""
+    if pa.types.is_struct(expected):
+        return pa.types.is_struct(found) and all(
+            found.get_field_index(inner.name) >= 0 and _compatible(found.field(inner.name).type, inner.type)
+            for inner in expected
+        )
+    if pa.types.is_list(expected):
+        is_list = pa.types.is_list(found) or pa.types.is_large_list(found)
+        return is_list and _compatible(found.value_type, expected.value_type)
+    if pa.types.is_string(expected):
+        return pa.types.is_string(found) or pa.types.is_large_string(found)
+    return pa.types.is_integer(found)
+
+
+def _column_problems(row: dict[str, Any], record: Record) -> list[str]:
+    extra_info = row["extra_info"] or {}
+    problems = []
+    if not row["prompt"] or not all(message and message["content"] for message in row["prompt"]):
+        problems.append("column 'prompt' holds no message")
+    if not row["agent_name"]:
+        problems.append(f"column 'agent_name' is empty, expected {AGENT_NAME!r} or an agent loop of your own")
+    for column, found, expected in [
+        ("data_source", row["data_source"], record.dataset),
+        ("extra_info.split", extra_info.get("split"), record.split.value),
+        ("extra_info.question_id", extra_info.get("question_id"), record.question_id),
+    ]:
+        if found != expected:
+            problems.append(f"column '{column}' is {found!r}, but the record says {expected!r}")
+    if extra_info.get("index") is None:
+        problems.append("column 'extra_info.index' is null")
+    return problems

@@ -1,0 +1,321 @@
+"""The canonical record: one question about one document, whatever dataset it came from."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from docagent_rl.errors import UserError
+from docagent_rl.io import atomic_write
+from docagent_rl.records import fields
+from docagent_rl.records.fields import Box, Split
+from docagent_rl.surrogates import lone_surrogate
+
+__all__ = [
+    "REQUIRED_EXTRA",
+    "Box",
+    "Record",
+    "Split",
+    "check_record",
+    "crop_flags",
+    "parse_page_id",
+    "read_jsonl",
+    "validate_record",
+    "write_jsonl",
+]
+
+REQUIRED_EXTRA = ("gold", "num_pages", "native_id", "row")
+"""Keys that `extra` always holds; their values may be null."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One question with its gold answer and evidence.
+
+    Fields hold the right types once the record exists; whether the values make sense is the question that
+    `validate_record` answers.
+    """
+
+    question_id: str
+    """Unique within (dataset, split), stable across runs."""
+    dataset: str
+    """Lower-case name of the source, e.g. `slidevqa` or `synthetic`."""
+    split: Split
+    doc_id: str
+    """Document key: no directory, no `.pdf` suffix."""
+    question: str
+    answers: tuple[str, ...]
+    """Alternatives, or the items of a list answer; empty when unanswerable or hidden."""
+    answer_format: str = "string"
+    """What the official scorer of the dataset needs, verbatim."""
+    evidence_pages: tuple[int, ...] = ()
+    """1-based physical pages, sorted and distinct."""
+    evidence_boxes: Mapping[int, tuple[Box, ...]] = field(default_factory=dict)
+    """Boxes by 1-based page."""
+    evidence_sources: tuple[str, ...] = ()
+    """Native labels, e.g. `Table` or `Chart`."""
+    answerable: bool | None = True
+    """None when unknown (hidden test rows)."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """`gold`, `num_pages`, `native_id`, `row`, then native fields without a home above."""
+
+    @property
+    def gold_pages(self) -> frozenset[tuple[str, int]]:
+        """The evidence as `(doc_id, page)` pairs.
+
+        `extra["page_ids"]` (strings `"doc#page"`) takes precedence, since a question may cite pages of
+        several documents; otherwise the record's own document with each of `evidence_pages`.
+
+        Raises:
+            UserError: an entry of `extra.page_ids` is not of the form `doc#page`.
+        """
+        page_ids = self.extra.get("page_ids")
+        if page_ids is None:
+            return frozenset((self.doc_id, page) for page in self.evidence_pages)
+        return frozenset(parse_page_id(page_id) for page_id in page_ids)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Record:
+        """Build a record from a decoded JSON object.
+
+        Raises:
+            UserError: a field is missing, unknown or of the wrong type; the message names it.
+        """
+        if not isinstance(data, Mapping):
+            raise UserError(f"a record must be a JSON object, found {type(data).__name__}")
+        unknown = sorted(set(data) - set(cls.__dataclass_fields__))
+        if unknown:
+            raise UserError(f"unknown field {unknown[0]!r}; put fields without a home under 'extra'")
+        missing = [name for name in cls.__dataclass_fields__ if name not in data]
+        if missing:
+            raise UserError(f"field {missing[0]!r} is missing")
+        return cls(
+            question_id=fields.text(data, "question_id"),
+            dataset=fields.text(data, "dataset"),
+            split=fields.split(data, "split"),
+            doc_id=fields.text(data, "doc_id"),
+            question=fields.text(data, "question"),
+            answers=fields.texts(data, "answers"),
+            answer_format=fields.text(data, "answer_format"),
+            evidence_pages=fields.pages(data, "evidence_pages"),
+            evidence_boxes=fields.boxes(data, "evidence_boxes"),
+            evidence_sources=fields.texts(data, "evidence_sources"),
+            answerable=fields.optional_bool(data, "answerable"),
+            extra=fields.mapping(data, "extra"),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready dictionary: fields in the order of the class, box keys as strings in page order."""
+        return {
+            "question_id": self.question_id,
+            "dataset": self.dataset,
+            "split": self.split.value,
+            "doc_id": self.doc_id,
+            "question": self.question,
+            "answers": list(self.answers),
+            "answer_format": self.answer_format,
+            "evidence_pages": list(self.evidence_pages),
+            "evidence_boxes": {
+                str(page): [list(box) for box in boxes] for page, boxes in sorted(self.evidence_boxes.items())
+            },
+            "evidence_sources": list(self.evidence_sources),
+            "answerable": self.answerable,
+            "extra": dict(self.extra),
+        }
+
+    @classmethod
+    def from_json(cls, text: str) -> Record:
+        """Parse one JSON line.
+
+        Raises:
+            UserError: not JSON, not a record, or a text that holds a lone surrogate.
+        """
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise UserError(f"not valid JSON: {error}") from error
+        # written as an escape, half a character passes every file
+        if half := lone_surrogate(json.dumps(data, ensure_ascii=False)):
+            name = data.get("question_id") if isinstance(data, dict) else None
+            raise UserError(
+                f"record {name!r} holds half a character ({half}, a lone surrogate), which no tokenizer "
+                "takes: mend the text"
+            )
+        return cls.from_dict(data)
+
+    def to_json(self) -> str:
+        """One line of JSON with a stable key order; equal records give equal text."""
+        try:
+            text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+            text.encode("utf-8")  # half a character, a lone surrogate, has no place in a file
+            return text
+        except (TypeError, ValueError) as error:
+            raise UserError(f"record {self.question_id!r} cannot be written as JSON: {error}") from error
+
+
+def parse_page_id(page_id: Any) -> tuple[str, int]:
+    """Split `"doc#page"` into `(doc_id, page)`; the document id may itself hold `#`.
+
+    Raises:
+        UserError: there is no `#`, or what follows the last one is not a page number from 1 on.
+    """
+    doc_id, _, page = page_id.rpartition("#") if isinstance(page_id, str) else ("", "", "")
+    if not (doc_id and page.isdecimal() and page.isascii() and int(page) >= 1):
+        raise UserError(f"field 'extra.page_ids': {page_id!r} is not 'doc#page' with a page number from 1")
+    return doc_id, int(page)
+
+
+def crop_flags(record: Record) -> dict[int, bool]:
+    """Which pages have to be magnified: `extra["crop_required"]`, a mapping from page to true or false.
+
+    Raises:
+        UserError: it is malformed; the message names the question.
+    """
+    flags = record.extra.get("crop_required")
+    if flags is None:
+        return {}
+    parsed = {}
+    for page, flag in flags.items() if isinstance(flags, Mapping) else [(None, None)]:
+        number = str(page)
+        # JSON turns page numbers into strings
+        if not (number.isascii() and number.isdecimal() and isinstance(flag, bool)):
+            found = {page: flag} if isinstance(flags, Mapping) else flags
+            raise UserError(
+                f"question {record.question_id!r}, field 'extra.crop_required': expected a mapping from page "
+                f"number to true or false, found {found!r}"
+            )
+        parsed[int(number)] = flag
+    return parsed
+
+
+def validate_record(record: Record, *, num_pages: int | None = None) -> list[str]:
+    """Return what is wrong with the values of `record`, one sentence a problem; empty when all is well.
+
+    `num_pages` is the length of the document; without it `extra["num_pages"]` is used when it is a number.
+    """
+    problems = [
+        f"field '{name}' is empty"
+        for name in ("question_id", "dataset", "doc_id", "question", "answer_format")
+        if not getattr(record, name).strip()
+    ]
+    if "/" in record.doc_id or "\\" in record.doc_id or record.doc_id.lower().endswith(".pdf"):
+        problems.append(f"field 'doc_id' must hold no directory and no .pdf suffix, found {record.doc_id!r}")
+    problems += [f"field 'extra' lacks the key '{key}'" for key in REQUIRED_EXTRA if key not in record.extra]
+    if num_pages is None and isinstance(record.extra.get("num_pages"), int):
+        num_pages = record.extra["num_pages"]
+    problems += _answer_problems(record) + _evidence_problems(record, num_pages)
+    return problems + _extra_problems(record, num_pages)
+
+
+def check_record(record: Record, *, num_pages: int | None = None) -> Record:
+    """Return `record` unchanged if `validate_record` finds nothing.
+
+    Raises:
+        UserError: all problems in one message that starts with the question id.
+    """
+    if problems := validate_record(record, num_pages=num_pages):
+        raise UserError(f"record {record.question_id!r}: {'; '.join(problems)}")
+    return record
+
+
+def read_jsonl(path: str | Path) -> list[Record]:
+    """Read records, one JSON object a line; blank lines are skipped.
+
+    Raises:
+        UserError: the file is missing or a line is no record; the message names file, line and field.
+    """
+    source = Path(path)
+    if not source.is_file():
+        raise UserError(f"{source}: no such file; expected records, one JSON object a line")
+    records = []
+    try:
+        with source.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    records.append(_from_line(source, number, line))
+    except UnicodeDecodeError as error:
+        raise UserError(f"{source}: not UTF-8 text ({error}); a Parquet file is read elsewhere") from error
+    return records
+
+
+def write_jsonl(records: Iterable[Record], path: str | Path) -> Path:
+    """Write records atomically, one JSON object a line."""
+    return atomic_write(path, "".join(f"{record.to_json()}\n" for record in records))
+
+
+def _from_line(source: Path, number: int, line: str) -> Record:
+    try:
+        return Record.from_json(line)
+    except UserError as error:
+        raise UserError(f"{source}:{number}: {error}") from error
+
+
+def _answer_problems(record: Record) -> list[str]:
+    if record.answerable is True and not record.answers:
+        return ["field 'answers' is empty although 'answerable' is true"]
+    if record.answerable is False and record.answers:
+        return ["field 'answers' must be empty when 'answerable' is false"]
+    if any(not answer.strip() for answer in record.answers):
+        return ["field 'answers' holds an empty answer"]
+    return []
+
+
+def _extra_problems(record: Record, num_pages: int | None) -> list[str]:
+    """Keys of `extra` that environments read."""
+    problems = []
+    try:
+        crop_flags(record)
+    except UserError as error:
+        problems.append(str(error).partition(", ")[2])
+    window, last = record.extra.get("window"), math.inf if num_pages is None else num_pages
+    if window is not None:
+        whole = isinstance(window, list | tuple) and [type(end) for end in window] == [int, int]
+        if not whole or not 1 <= window[0] <= window[1] <= last:
+            of = "the document" if num_pages is None else f"the {num_pages} pages of the document"
+            problems.append(
+                f"field 'extra.window' must be the first and the last of some pages of {of}, found {window!r}"
+            )
+    return problems
+
+
+def _evidence_problems(record: Record, num_pages: int | None) -> list[str]:
+    pages = record.evidence_pages
+    problems = []
+    if list(pages) != sorted(set(pages)):
+        problems.append(f"field 'evidence_pages' must be sorted and distinct, found {list(pages)}")
+    limit = math.inf if num_pages is None else num_pages
+    for page in pages:
+        if not 1 <= page <= limit:
+            of = "" if num_pages is None else f" of a document of {num_pages} pages"
+            problems.append(f"field 'evidence_pages': there is no page {page}{of} (pages count from 1)")
+    for page, boxes in sorted(record.evidence_boxes.items()):
+        if page not in pages:
+            problems.append(f"field 'evidence_boxes': page {page} is not among 'evidence_pages'")
+        problems += [
+            f"field 'evidence_boxes': box {list(box)} on page {page} must satisfy 0 <= x0 < x1 <= 1 and "
+            "0 <= y0 < y1 <= 1"
+            for box in boxes
+            if not (0 <= box[0] < box[2] <= 1 and 0 <= box[1] < box[3] <= 1)
+        ]
+    return problems + _page_id_problems(record)
+
+
+def _page_id_problems(record: Record) -> list[str]:
+    page_ids = record.extra.get("page_ids")
+    if page_ids is not None and not isinstance(page_ids, list | tuple):
+        return ["field 'extra.page_ids' must be a list of 'doc#page' strings"]
+    try:
+        gold = record.gold_pages
+    except UserError as error:
+        return [str(error)]
+    own = {page for doc_id, page in gold if doc_id == record.doc_id}
+    if page_ids is not None and own != set(record.evidence_pages):
+        return [
+            f"field 'extra.page_ids' cites pages {sorted(own)} of {record.doc_id!r}, but 'evidence_pages' "
+            f"holds {list(record.evidence_pages)}"
+        ]
+    return []

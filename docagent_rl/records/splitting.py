@@ -1,0 +1,70 @@
+"""Parts of a set of questions for training and validation."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
+from enum import StrEnum
+
+from docagent_rl.errors import UserError
+from docagent_rl.records.record import Record, Split
+
+
+class SplitUnit(StrEnum):
+    """What stays together."""
+
+    QUESTION = "question"
+    """One question about one document, however often it is written down."""
+    DOCUMENT = "document"
+    """All questions about a document: validation then asks about documents that were never trained on."""
+
+
+def split_records(
+    records: Sequence[Record], fraction: float, *, seed: int = 0, unit: SplitUnit = SplitUnit.QUESTION
+) -> tuple[list[Record], list[Record]]:
+    """Set a fraction of the questions aside for validation.
+
+    Questions (or documents) are ordered by a hash of seed and text, and the first ones set aside: the choice
+    does not depend on the order of lines, and mostly stays when questions are added. White space, case and a
+    final mark aside, no question about a document is in both parts.
+
+    Args:
+        records: all in the split `train`.
+        fraction: of the questions, or of the documents, in (0, 1); at least one is set aside, and not all.
+        seed: of the choice.
+        unit: what stays together.
+
+    Returns:
+        The questions to train on and those set aside, in their order.
+
+    Raises:
+        UserError: the fraction is out of range, a question is in another split, or there is but one unit.
+    """
+    if not 0 < fraction < 1:
+        raise UserError(f"--split {fraction:g}: a fraction must lie between 0 and 1")
+    if other := [record for record in records if record.split is not Split.TRAIN]:
+        raise UserError(
+            f"question {other[0].question_id!r} says that it is in the split {other[0].split.value!r}: "
+            "convert each split by name (--split train, --split val), or take the field 'split' out"
+        )
+    units: dict[tuple[str, ...], list[Record]] = defaultdict(list)
+    for record in records:
+        units[unit_key(record, unit)].append(record)
+    if len(units) < 2:
+        raise UserError(f"--split {fraction:g}: there is one {unit.value}, and each part needs one")
+    ordered = sorted(units, key=lambda key: hashlib.sha256(repr((seed, key)).encode()).digest())
+    aside = set(ordered[: min(max(round(fraction * len(units)), 1), len(units) - 1)])
+    train = [record for record in records if unit_key(record, unit) not in aside]
+    val = [
+        dataclasses.replace(record, split=Split.VAL) for record in records if unit_key(record, unit) in aside
+    ]
+    return train, val
+
+
+def unit_key(record: Record, unit: SplitUnit) -> tuple[str, ...]:
+    """What is equal for questions that stay together: the document, and by question its text as well."""
+    if unit is SplitUnit.DOCUMENT:
+        return (record.doc_id,)
+    return record.doc_id, " ".join(record.question.casefold().split()).rstrip("?!. ")

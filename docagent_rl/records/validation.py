@@ -1,0 +1,144 @@
+"""Whether a file of records may be trained on."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from docagent_rl.errors import UserError
+from docagent_rl.records.questions import scan_questions
+from docagent_rl.records.record import Record, Split, validate_record
+
+
+class _Sized(Protocol):
+    @property
+    def num_pages(self) -> int: ...
+
+
+class DocumentLookup(Protocol):
+    """What validation needs of a document store."""
+
+    def __contains__(self, doc_id: str) -> bool: ...
+
+    def document(self, doc_id: str) -> _Sized:
+        """The document of that id."""
+        ...
+
+
+@dataclass(frozen=True)
+class ValidationReport:
+    """What the validation of a file found."""
+
+    path: Path
+    rows: int
+    """Rows in the file; 0 when it cannot be read."""
+    problems: tuple[str, ...]
+    """One sentence each, naming the file and the row or column."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Rows by `dataset/split`, and under `unanswerable` the rows without an answer in the document."""
+    notes: tuple[str, ...] = ()
+    """Rows that some systems refuse, like `problems`; they may be trained on by others."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the file may be trained on."""
+        return not self.problems
+
+
+def validate_jsonl(path: str | Path, *, store: DocumentLookup | None = None) -> ValidationReport:
+    """Check a file of questions (`data.questions`); every problem of every line is in the report."""
+    source = Path(path)
+    try:
+        found = scan_questions(source)
+    except UserError as error:
+        return ValidationReport(source, 0, (str(error),))
+    if not found.rows:
+        return ValidationReport(source, 0, (f"{source}: the file holds no records",))
+    records = [record for _, record in found.records]
+    problems = found.problems + duplicate_problems(source, records, [line for line, _ in found.records])
+    notes = []
+    for line, record in found.records:
+        where = f"{source}:{line}: question {record.question_id!r}"
+        problems += [f"{where}: {problem}" for problem in record_problems(record, store=store)]
+        notes += [f"{where}: {note}" for note in record_notes(record)]
+    return ValidationReport(source, found.rows, tuple(problems), count_records(records), tuple(notes))
+
+
+def record_problems(record: Record, *, store: DocumentLookup | None = None) -> list[str]:
+    """Everything that forbids training on `record`.
+
+    What `validate_record` finds, a question that no answer can be held against, text that no file can hold,
+    and with a `store` documents that are absent or shorter than the record believes.
+    """
+    num_pages = (
+        store.document(record.doc_id).num_pages if store is not None and record.doc_id in store else None
+    )
+    problems = validate_record(record, num_pages=num_pages)
+    if any("extra.page_ids" in problem for problem in problems):
+        return problems
+    stated = record.extra.get("num_pages")
+    if num_pages is not None and stated is not None and stated != num_pages:
+        problems.append(f"field 'extra.num_pages' is {stated}, but the document has {num_pages} pages")
+    if record.answerable is None and not record.answers:
+        problems.append(
+            "there is no reference answer, so nothing can be scored: give 'answers', or 'answerable' false"
+        )
+    try:
+        record.to_json()
+    except UserError as error:
+        problems.append(str(error))
+    return problems if store is None else problems + _store_problems(record, store)
+
+
+def record_notes(record: Record) -> list[str]:
+    """Why some systems refuse to play a record that others play; `data validate --recipe` tells for one."""
+    if record.extra.get("page_ids") is not None or record.evidence_pages:
+        return []
+    if record.answerable is False:
+        return ["no evidence page; unidoc_rl and vrag_rl train on it only with docagent.env.allow_empty_gold"]
+    return [
+        "no evidence page to reward retrieval by; alden, unidoc_rl and vrag_rl train on it only with "
+        "docagent.env.allow_empty_gold, doc_v_star only with allow_unknown_evidence"
+    ]
+
+
+def count_records(records: Sequence[Record]) -> dict[str, int]:
+    """Records by `dataset/split`, then `unanswerable`."""
+    counts = Counter(f"{record.dataset}/{record.split.value}" for record in records)
+    counts["unanswerable"] = sum(record.answerable is False for record in records)
+    return dict(counts)
+
+
+def duplicate_problems(
+    source: Path, records: Sequence[Record], lines: Sequence[int] | None = None
+) -> list[str]:
+    """Question ids that occur more than once within a dataset and split; `lines` are those of the records."""
+    places: dict[tuple[str, Split, str], list[int]] = defaultdict(list)
+    for number, record in enumerate(records):
+        places[record.dataset, record.split, record.question_id].append(lines[number] if lines else number)
+    what = "lines" if lines else "rows"
+    return [
+        f"{source}: question id {question_id!r} occurs {len(found)} times in {dataset}/{split.value} "
+        f"({what} {', '.join(map(str, found[:10]))})"
+        for (dataset, split, question_id), found in places.items()
+        if len(found) > 1
+    ]
+
+
+def _store_problems(record: Record, store: DocumentLookup) -> list[str]:
+    problems = []
+    cited = {doc_id for doc_id, _ in record.gold_pages} | {record.doc_id}
+    for doc_id in sorted(cited):
+        if doc_id not in store:
+            problems.append(f"document {doc_id!r} is not in the store; ingest it first")
+        elif doc_id != record.doc_id:
+            length = store.document(doc_id).num_pages
+            problems += [
+                f"evidence page {page} is beyond the {length} pages of document {doc_id!r}"
+                for other, page in sorted(record.gold_pages)
+                if other == doc_id and not 1 <= page <= length
+            ]
+    return problems

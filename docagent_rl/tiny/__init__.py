@@ -1,0 +1,1 @@
+"""Tiny, real models for tests and for runs on a laptop."""

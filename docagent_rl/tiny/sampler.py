@@ -1,0 +1,135 @@
+"""Turns sampled with transformers, for sessions that play at the same time, many at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from docagent_rl.rollout.images import EncodedImage, join_features
+from docagent_rl.rollout.session import Sampled
+
+T = TypeVar("T")
+
+_number: ContextVar[int] = ContextVar("session_number")
+"""Of the session that asks: whoever comes first, the same draws go to the same session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tokens are drawn."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+
+
+@dataclass(slots=True)
+class _Request:
+    number: int
+    ids: list[int]
+    images: list[EncodedImage]
+    most: int
+    reply: asyncio.Future[Sampled]
+
+
+class BatchSampler:
+    """A rollout server in this process: it waits until every session waits for a turn, then samples them all.
+
+    Args:
+        model: a Qwen2.5-VL of transformers in evaluation mode.
+        processor: its processor.
+        stop_ids: ids that end a turn.
+        sampling: how tokens are drawn.
+        batch_size: sequences that go through the model at once.
+        seed: of all draws. The outcome also depends on which sessions play together.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        processor: Any,
+        *,
+        stop_ids: Sequence[int],
+        sampling: Sampling,
+        batch_size: int = 16,
+        seed: int = 0,
+    ) -> None:
+        self._model = model
+        self._processor = processor
+        self._stops = list(stop_ids)
+        self._sampling = sampling
+        self._batch_size = batch_size
+        self._seed = seed
+        self._waiting: list[_Request] = []
+        self._playing = 0
+
+    async def generate(self, ids: list[int], images: list[EncodedImage], most: int) -> Sampled:
+        """Sample one turn (see `docagent_rl.rollout.session.Generate`); only for sessions of `together`."""
+        reply: asyncio.Future[Sampled] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Request(_number.get(), list(ids), list(images), most, reply))
+        await self._serve()
+        return await reply
+
+    async def together(self, sessions: Iterable[Awaitable[T]]) -> list[T]:
+        """Play sessions at the same time; their results in order."""
+        started = list(sessions)
+        self._playing += len(started)
+        return list(await asyncio.gather(*(self._play(n, one) for n, one in enumerate(started))))
+
+    async def _play(self, number: int, session: Awaitable[T]) -> T:
+        _number.set(number)
+        try:
+            return await session
+        finally:
+            self._playing -= 1
+            await self._serve()
+
+    async def _serve(self) -> None:
+        """Sample for everybody once nobody is still on the way here."""
+        if not self._waiting or len(self._waiting) < self._playing:
+            return
+        # of like length, so that little is padded
+        requests = sorted(self._waiting, key=lambda request: (len(request.ids), request.number))
+        self._waiting = []
+        for start in range(0, len(requests), self._batch_size):
+            batch = requests[start : start + self._batch_size]
+            replies = await asyncio.to_thread(self._sample, batch)
+            for request, reply in zip(batch, replies, strict=True):
+                request.reply.set_result(reply)
+
+    @torch.no_grad()
+    def _sample(self, batch: list[_Request]) -> list[Sampled]:
+        pad = self._processor.tokenizer.pad_token_id
+        rows = [torch.tensor(request.ids) for request in batch]
+        ids = pad_sequence(rows, batch_first=True, padding_value=pad, padding_side="left")
+        ones = [torch.ones_like(row) for row in rows]
+        mask = pad_sequence(ones, batch_first=True, padding_value=0, padding_side="left")
+        images = [image for request in batch for image in request.images]
+        vision = join_features(images)
+        self._seed += 1
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self._seed)
+            sampled = self._model.generate(
+                input_ids=ids,
+                attention_mask=mask,
+                mm_token_type_ids=(ids == self._processor.image_token_id).long(),
+                do_sample=True,
+                temperature=self._sampling.temperature,
+                top_p=self._sampling.top_p,
+                top_k=0,
+                max_new_tokens=max(request.most for request in batch),
+                eos_token_id=self._stops,
+                pad_token_id=pad,
+                **vision,
+            )
+        new = sampled[:, ids.shape[1] :].tolist()
+        return [self._cut(row, request.most) for row, request in zip(new, batch, strict=True)]
+
+    def _cut(self, ids: list[int], most: int) -> Sampled:
+        end = next((n + 1 for n, token in enumerate(ids) if token in self._stops), len(ids))
+        return Sampled(ids[: min(end, most)])

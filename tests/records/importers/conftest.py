@@ -1,0 +1,113 @@
+"""Small downloads, laid out as the official ones."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image, ImageDraw
+from reportlab.pdfgen.canvas import Canvas
+
+from docagent_rl.documents import RenderSettings
+from docagent_rl.records.importers import Benchmark, get_importer
+from docagent_rl.records.importers.holdings import Gathering
+from docagent_rl.records.importers.report import ImportReport
+from docagent_rl.records.importers.running import ImportSettings, run_import
+from docagent_rl.records.importers.selection import Selection
+from docagent_rl.records.record import Record
+
+PAGE = (360, 180)
+"""Points; 1000 x 500 pixels at 200 dpi."""
+
+
+class Files:
+    """Writes the files of a download."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def pdf(self, name: str, pages: Iterable[str] | int, size: tuple[int, int] = PAGE) -> Path:
+        """A PDF with a line of text on each page."""
+        path = self._path(name)
+        texts = (
+            [f"{path.stem} page {number}" for number in range(1, pages + 1)]
+            if isinstance(pages, int)
+            else pages
+        )
+        canvas = Canvas(str(path), pagesize=size, invariant=True)
+        for text in texts:
+            canvas.drawString(20, 100, text)
+            canvas.showPage()
+        canvas.save()
+        return path
+
+    def text(self, name: str, text: str) -> Path:
+        path = self._path(name)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def json(self, name: str, content: Any) -> Path:
+        return self.text(name, json.dumps(content))
+
+    def jsonl(self, name: str, rows: Iterable[Any]) -> Path:
+        return self.text(name, "".join(json.dumps(row) + "\n" for row in rows))
+
+    def parquet(self, name: str, rows: list[Mapping[str, Any]], schema: pa.Schema | None = None) -> Path:
+        path = self._path(name)
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), path, row_group_size=2)
+        return path
+
+    def image(self, name: str, text: str = "page", size: tuple[int, int] = (200, 100)) -> Path:
+        path = self._path(name)
+        path.write_bytes(picture(text, size, path.suffix))
+        return path
+
+    def _path(self, name: str) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+def picture(text: str, size: tuple[int, int] = (200, 100), suffix: str = ".jpg") -> bytes:
+    """A page image with its text drawn on it."""
+    image = Image.new("RGB", size, "white")
+    ImageDraw.Draw(image).text((10, 10), text, fill="black")
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG" if suffix == ".png" else "JPEG")
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path / "download")
+
+
+Import = Callable[..., tuple[list[Record], ImportReport]]
+
+
+@pytest.fixture
+def run(files: Files, tmp_path: Path) -> Import:
+    """Import the download; with `store=True` its documents, too."""
+
+    def run(benchmark: str, *, store: bool = False, selection: Selection | None = None, **options: Any):
+        gathering = Gathering(tmp_path / "store" if store else None, RenderSettings(dpi=36), workers=1)
+        chosen = selection or Selection()
+        settings = ImportSettings(gathering=gathering, selection=chosen, **{"any_count": True, **options})
+        parts, report = run_import(get_importer(Benchmark(benchmark)), files.root, settings)
+        return [record for part in parts.values() for record in part], report
+
+    return run
+
+
+def skipped(report: ImportReport) -> dict[str, int]:
+    return dict(report.skipped.counts)
+
+
+def notes(report: ImportReport) -> dict[str, int]:
+    return dict(report.notes.counts)

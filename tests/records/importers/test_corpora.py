@@ -1,0 +1,179 @@
+"""ViDoSeek, VRAG-RL and UniDoc-RL: questions over a whole corpus."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from docagent_rl.documents import DocumentStore
+from docagent_rl.records.record import Split
+from tests.records.importers.conftest import Files, Import, notes, skipped
+
+
+def row(**changes: object) -> dict[str, object]:
+    meta = {
+        "file_name": "a_b_02.pdf",
+        "reference_page": [10],
+        "source_type": "2d_layout",
+        "query_type": "Multi-Hop",
+    }
+    return {
+        "uid": "04d8bb0d_10",
+        "query": "How many offices?",
+        "reference_answer": "20",
+        "meta_info": {**meta, **changes.pop("meta", {})},
+        **changes,
+    }
+
+
+def test_vidoseek_takes_in_every_document(files: Files, run: Import, tmp_path) -> None:
+    files.pdf("vidoseek_pdf_document/a_b_02.pdf", 11)
+    files.pdf("vidoseek_pdf_document/never_asked.pdf", 1)
+    rows = [row(), row(uid="b", meta={"reference_page": [2, 40], "query_type": "Single-Hop"})]
+    files.json("vidoseek.json", {"examples": rows})
+    (first, second), report = run("vidoseek", store=True)
+    assert (first.dataset, first.split, first.doc_id) == ("vidoseek", Split.TEST, "a_b_02")
+    assert (first.answers, first.evidence_pages, first.evidence_sources) == (("20",), (10,), ("2d_layout",))
+    assert first.extra["retrieval_scope"] == "corpus"
+    assert first.extra["query_type"] == "Multi-Hop"
+    assert second.evidence_pages == (2,)
+    assert DocumentStore(tmp_path / "store").doc_ids() == ["a_b_02", "never_asked"]
+    assert notes(report) == {
+        "a multi-hop question with one page": 1,
+        "pages outside the document were dropped": 1,
+    }
+
+
+def test_vidoseek_rows_that_are_none(files: Files, run: Import) -> None:
+    rows = [
+        row(),
+        row(uid="b", meta_info=None),
+        row(uid="c", meta={"file_name": "../a.pdf"}),
+        row(uid="d", meta={"reference_page": ["x"]}),
+        row(uid="e", reference_answer=None),
+        row(uid="f", query=["How?"]),
+    ]
+    files.json("data/vidoseek/rag_dataset.json", {"examples": rows})
+    records, report = run("vidoseek")
+    assert [record.question_id for record in records] == ["04d8bb0d_10"]
+    assert skipped(report) == {
+        "field 'meta_info' is no object": 1,
+        "field 'file_name' is no name of a document": 1,
+        "field 'reference_page' is no list of pages": 1,
+        "field 'reference_answer' is no text": 1,
+        "field 'query' is no text": 1,
+    }
+
+
+def test_vrag_s_json_with_labels_in_lists(files: Files, run: Import) -> None:
+    meta = {
+        "source_type": ["Chart", "Table"],
+        "doc_type": "Report",
+        "answer_format": "Int",
+        "reference_page": [1, 2],
+    }
+    files.json("rag_dataset.json", {"examples": [row(uid=7, meta=meta), {"messages": [], "images": []}]})
+    for number in (1, 2):
+        files.image(f"img/a_b_02_{number}.jpg", f"page {number}")
+    (record,), report = run("vrag_rl", store=True)
+    assert (record.question_id, record.dataset, record.split) == ("7", "vrag", Split.TRAIN)
+    assert (record.answer_format, record.evidence_sources) == ("Int", ("Chart", "Table"))
+    assert (record.evidence_pages, record.extra["num_pages"]) == ((1, 2), 2)
+    assert record.extra["doc_type"] == "Report"
+    assert skipped(report) == {"a dialogue for SFT, no question": 1}
+
+
+def test_vrag_s_converted_rows(files: Files, run: Import) -> None:
+    info = {
+        "split": "test",
+        "index": 0,
+        "answer": "20",
+        "question": "How many?",
+        "content_type": "table",
+        "reason_type": "Multi-Hop_Single-Span",
+        "file_name": "deck.pdf",
+        "reference_page": [3, 4],
+    }
+    prompt = [{"role": "user", "content": "long prompt"}]
+    model = {"style": "rule", "ground_truth": "20"}
+    converted = {"id": "u1", "data_source": "slidevqa_train", "prompt": prompt, "ability": "math"}
+    files.parquet("slidevqa_train.parquet", [{**converted, "reward_model": model, "extra_info": info}])
+    (record,), _ = run("vrag_rl")
+    assert (record.question_id, record.split, record.doc_id) == ("u1", Split.TEST, "deck")
+    assert (record.question, record.answers, record.evidence_pages) == ("How many?", ("20",), (3, 4))
+    assert record.extra["query_type"] == "Multi-Hop_Single-Span"
+    assert record.extra["data_source"] == "slidevqa_train"
+
+
+def unidoc(**changes: object) -> dict[str, object]:
+    return {
+        "prompt": [{"role": "user", "content": "long prompt"}],
+        "data_source": "slidevqa",
+        "reward_model": {"style": "rule", "ground_truth": "42"},
+        "reference_page": ["deck_a_3", "deck_b_1", "deck_a_2"],
+        "extra_info": {"question": "What is it?", "answer": "42"},
+        "bboxes": json.dumps(
+            {"deck_a_3": [[100, 200, 500, 1200]], "deck_b_1": [[0, 0, 250, 500]], "deck_a_2": [[1, 2, 3, 4]]}
+        ),
+        "crop_required": json.dumps({"deck_a_3": True, "deck_b_1": True, "deck_a_2": False}),
+        **changes,
+    }
+
+
+def test_unidoc_s_boxes_over_several_documents(files: Files, run: Import) -> None:
+    files.parquet("train.parquet", [unidoc()])
+    for name, pages in (("deck_a", 3), ("deck_b", 1)):
+        for number in range(1, pages + 1):
+            files.image(f"img/{name}_{number}.jpg", f"{name} {number}")
+    (record,), report = run("unidoc_rl", store=True)
+    assert (record.question_id, record.doc_id, record.dataset) == ("train#000000", "deck_a", "unidoc")
+    assert record.evidence_pages == (2, 3)
+    assert record.extra["page_ids"] == ["deck_a#2", "deck_a#3", "deck_b#1"]
+    assert record.evidence_boxes == {3: ((0.1, 0.2, 0.5, 1.0),)}
+    assert record.extra["other_boxes"] == {"deck_b#1": [[0.0, 0.0, 0.25, 0.5]]}
+    assert record.extra["unused_boxes"] == {"deck_a#2": [[0.001, 0.002, 0.003, 0.004]]}
+    assert record.extra["crop_required"] == {"2": False, "3": True}
+    assert notes(report) == {"boxes reached beyond their page and were clamped": 1}
+
+
+def test_rows_of_files_with_one_name_stay_apart(files: Files, run: Import) -> None:
+    files.parquet("slidevqa/train.parquet", [unidoc()])
+    files.parquet("docbench/train.parquet", [unidoc()])
+    records, _ = run("unidoc_rl")
+    assert [record.question_id for record in records] == ["docbench-train#000000", "slidevqa-train#000000"]
+
+
+def test_unidoc_s_boxes_reach_the_environment(files: Files, run: Import) -> None:
+    from docagent_rl.systems.unidoc_rl.regions import gold_regions
+
+    files.parquet("train.parquet", [unidoc()])
+    (record,), _ = run("unidoc_rl")
+    assert [(ref.doc_id, ref.page) for ref in gold_regions(record)] == [("deck_a", 3)]
+
+
+def test_unidoc_rows_that_are_none(files: Files, run: Import) -> None:
+    rows = [
+        unidoc(bboxes="{cut", crop_required="[]"),
+        unidoc(reference_page=["deck"]),
+        unidoc(reference_page=[]),
+        unidoc(extra_info={"question": " ", "answer": "42"}),
+    ]
+    files.parquet("val.parquet", rows)
+    (record,), report = run("unidoc_rl")
+    assert (record.split, record.evidence_boxes) == (Split.VAL, {})
+    assert set(record.extra["parse_error"]) == {"bboxes", "crop_required"}
+    assert skipped(report) == {
+        "field 'reference_page' is no list of page images": 1,
+        "field 'reference_page' is empty": 1,
+        "field 'question' is blank": 1,
+    }
+
+
+@pytest.mark.parametrize("name", ["vidoseek", "vrag_rl", "unidoc_rl"])
+def test_an_empty_download_says_what_is_looked_for(files: Files, run: Import, name: str) -> None:
+    from docagent_rl.errors import UserError
+
+    files.root.mkdir()
+    with pytest.raises(UserError, match=r"no questions \(looked for .*benchmarks\.md"):
+        run(name)

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import pytest
+
+from docagent_rl.records.record import Split
+from tests.records.importers.conftest import Files, Import, notes, skipped
+
+FILE = "2023-03-23_DUDE_gt_test_PUBLIC.json"
+
+
+def box(page: int, left: int = 100, top: int = 50, width: int = 400, height: int = 100) -> dict[str, int]:
+    return {"left": left, "top": top, "width": width, "height": height, "page": page}
+
+
+def row(**changes: object) -> dict[str, object]:
+    return {
+        "questionId": "0017b64b_a1",
+        "question": "Who signed it?",
+        "answers": ["Jane Roe"],
+        "answers_page_bounding_boxes": [[box(1)]],
+        "answers_variants": ["J. Roe"],
+        "answer_type": "extractive",
+        "docId": "0017b64b",
+        "data_split": "train",
+        **changes,
+    }
+
+
+def write(files: Files, rows: list[object]) -> None:
+    files.json(FILE, {"dataset_name": "DUDE Dataset", "dataset_version": "1.0.7", "data": rows})
+
+
+def test_boxes_are_pixels_at_200_dpi_of_pages_from_0(files: Files, run: Import) -> None:
+    files.pdf("PDF/train/0017b64b.pdf", 3)  # 360 x 180 points: 1000 x 500 pixels
+    two = [[box(0), box(2, 900, 400, 300, 50)], [box(2, 0, 0, 0, 9)]]
+    listed = row(questionId="b", answers=["A", "B"], answer_type="list/extractive")
+    write(files, [row(), {**listed, "answers_page_bounding_boxes": two}])
+    (first, second), report = run("dude", store=True)
+    assert (first.dataset, first.split, first.doc_id) == ("dude", Split.TRAIN, "0017b64b")
+    assert (first.answers, first.answer_format) == (("Jane Roe",), "extractive")
+    assert first.evidence_pages == (2,)
+    assert first.evidence_boxes == {2: (pytest.approx((0.1, 0.1, 0.5, 0.3)),)}
+    assert first.extra["variants"] == ["J. Roe"]
+    assert second.evidence_pages == (1, 3)
+    assert second.evidence_boxes[3] == (pytest.approx((0.9, 0.8, 1.0, 0.9)),)
+    assert (second.answers, second.answer_format) == (("A", "B"), "list/extractive")
+    assert notes(report) == {
+        "boxes reached beyond their page and were clamped": 1,
+        "boxes without area were dropped": 1,
+    }
+    assert report.base is not None
+    assert (report.base.base, report.base.outside_zero, report.base.outside_one) == (0, 0, 1)
+
+
+def test_a_copy_that_counts_from_1_is_found_out(files: Files, run: Import) -> None:
+    files.pdf("PDF/train/0017b64b.pdf", 3)
+    write(files, [row(answers_page_bounding_boxes=[[box(3)]]), row(questionId="b")])
+    (first, second), report = run("dude")
+    assert (first.evidence_pages, second.evidence_pages) == ((3,), (1,))
+    assert report.base is not None
+    assert (report.base.base, report.base.expected) == (1, 0)
+    assert report.warnings[-1] == str(report.base)
+
+
+def test_page_images_serve_where_there_is_no_pdf(files: Files, run: Import) -> None:
+    for number in range(2):
+        files.image(f"images/train/0017b64b_{number}.jpg", f"page {number}", size=(1000, 500))
+    write(files, [row()])
+    (record,), _ = run("dude", store=True)
+    assert record.evidence_boxes == {2: ((0.1, 0.1, 0.5, 0.3),)}
+
+
+def test_unanswerable_hidden_doubled_and_broken_rows(files: Files, run: Import) -> None:
+    files.pdf("PDF/train/0017b64b.pdf", 3)
+    nothing = row(questionId="n", answers=[""], answer_type="not answerable", answers_page_bounding_boxes=[])
+    test = {"questionId": "t", "question": "Who?", "docId": "0017b64b", "data_split": "test"}
+    odd = [
+        row(questionId="o1", docId="nan/../x"),
+        row(questionId="o2", data_split="trial"),
+        row(questionId="o3", answer_type="guess"),
+        row(questionId="o4", answers=[]),
+        row(answers=["another"]),
+        "no object",
+    ]
+    write(files, [row(), row(), nothing, test, *odd])
+    (first, unanswerable), report = run("dude")
+    assert first.question_id == "0017b64b_a1"
+    assert (unanswerable.answerable, unanswerable.answers) == (False, ())
+    assert unanswerable.answer_format == "not-answerable"
+    assert unanswerable.extra["gold"] == [""]
+    assert skipped(report) == {
+        "the row is there twice": 1,
+        "the answer is hidden (--hidden keeps such rows)": 1,
+        "field 'docId' is no name of a document": 1,
+        "field 'data_split' names no split": 1,
+        "field 'answer_type' is none of DUDE's": 1,
+        "there is no reference answer": 1,
+        "another row has its question id": 1,
+        "the row is no object": 1,
+    }
+    assert report.rows_read == 10
+
+
+def test_boxes_of_the_wrong_types_are_left_out(files: Files, run: Import) -> None:
+    files.pdf("PDF/train/0017b64b.pdf", 3)
+    bad = [{**box(1), "left": "9"}, {**box(1), "page": None}, "box", {**box(1), "width": 1e999}]
+    write(files, [row(answers_page_bounding_boxes=[bad, [box(1)]])])
+    (record,), report = run("dude")
+    assert record.evidence_pages == (2,)
+    assert len(record.evidence_boxes[2]) == 1
+    assert notes(report) == {"a box is no box": 4}

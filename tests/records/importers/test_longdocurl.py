@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from tests.records.importers.conftest import Files, Import, notes, skipped
+
+
+def row(**changes: object) -> dict[str, object]:
+    return {
+        "question_id": "free_gpt4o_4026369_60_90_7",
+        "doc_no": "4026369",
+        "total_pages": 6,
+        "start_end_idx": [2, 5],
+        "question_type": "extract",
+        "question": "What is the <b>ratio</b>?\nGive a number.",
+        "answer": 3.5,
+        "detailed_evidences": "The ratio stands on page 4: <box>(0.1, 0.2, 0.5, 0.4)</box>.",
+        "evidence_pages": [4],
+        "evidence_sources": ["Table"],
+        "answer_format": "Float",
+        "task_tag": "Understanding",
+        "images": ["/home/authors/png/4026/4026369_1.png"],
+        "pdf_path": "/home/authors/pdfs/4026369.pdf",
+        **changes,
+    }
+
+
+FILE = "LongDocURL_public.jsonl"
+
+
+def test_rows_become_records(files: Files, run: Import) -> None:
+    files.pdf("pdf_files/4026/4026369.pdf", 6)
+    rows = [
+        row(),
+        row(
+            question_id="b",
+            answer=["a", 2],
+            answer_format="List",
+            evidence_pages=[2, 3],
+            detailed_evidences="",
+        ),
+        row(
+            question_id="c",
+            answer="Not answerable",
+            answer_format="None",
+            evidence_pages=[],
+            evidence_sources=[],
+        ),
+    ]
+    files.jsonl(FILE, rows)
+    first, listed, nothing = run("longdocurl", store=True)[0]
+    assert first.question_id == "free_gpt4o_4026369_60_90_7"
+    assert first.question == "What is the <b>ratio</b>?\nGive a number."
+    assert (first.answers, first.answer_format, first.extra["gold"]) == (("3.5",), "Float", 3.5)
+    assert first.evidence_pages == (4,)
+    assert first.evidence_boxes == {4: ((0.1, 0.2, 0.5, 0.4),)}
+    assert first.extra["window"] == [2, 5]
+    assert first.extra["num_pages"] == 6
+    assert (listed.answers, listed.extra["gold"]) == (("a", "2"), ["a", 2])
+    assert (nothing.answerable, nothing.answers, nothing.evidence_boxes) == (False, (), {})
+
+
+def test_boxes_go_to_the_page_named_beside_them(files: Files, run: Import) -> None:
+    boxes = [f"<box>({left}, 0.5, 0.9, 0.6)</box>" for left in (0.1, 0.2, 0.3)]
+    text = f"On page 2 there is {boxes[0]} and {boxes[1]} on page 5. {'x' * 100} {boxes[2]}"
+    files.jsonl(FILE, [row(evidence_pages=[2, 5], detailed_evidences=text)])
+    (record,), report = run("longdocurl")
+    assert record.evidence_boxes == {2: ((0.1, 0.5, 0.9, 0.6),), 5: ((0.2, 0.5, 0.9, 0.6),)}
+    assert notes(report) == {"a box in the text could not be given to a page": 1}
+
+
+def test_bad_boxes_windows_and_lengths_are_counted(files: Files, run: Import) -> None:
+    files.pdf("pdf_files/4026369.pdf", 5)
+    text = "<box>(0.1, 0.2, 1.5, 0.4)</box> <box>(0.3, 0.3, 0.3, 0.4)</box>"
+    rows = [row(detailed_evidences=text), row(question_id="b", start_end_idx=[4, 6], detailed_evidences="")]
+    rows.append(row(question_id="c", start_end_idx="4-6", detailed_evidences=""))
+    files.jsonl(FILE, rows)
+    (clamped, windowless, textual), report = run("longdocurl")
+    assert clamped.evidence_boxes == {4: ((0.1, 0.2, 1.0, 0.4),)}
+    assert clamped.extra["num_pages"] == 5
+    assert "window" not in windowless.extra
+    assert windowless.extra["native_window"] == [4, 6]
+    assert textual.extra["native_window"] == "4-6"
+    assert notes(report) == {
+        "boxes reached beyond their page and were clamped": 1,
+        "boxes without area were dropped": 1,
+        "the document has another length than the row says": 3,
+        "field 'start_end_idx' is no page window": 1,
+        "the page window does not lie in the document": 1,
+    }
+
+
+def test_page_images_count_from_0_and_only_whole_documents_are_taken(files: Files, run: Import) -> None:
+    for number in range(6):
+        files.image(f"png/4026/4026369_{number}.png", f"whole {number}")
+    for number in range(3):
+        files.image(f"png/4026/4026370_{number}.png")
+    files.jsonl(FILE, [row(), row(question_id="b", doc_no="4026370")])
+    (record,), report = run("longdocurl", store=True)
+    assert (record.doc_id, record.extra["num_pages"]) == ("4026369", 6)
+    assert skipped(report) == {"its document is missing": 1}

@@ -1,0 +1,84 @@
+"""Literals, page bases and boxes by themselves."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from docagent_rl.records.importers.boxing import normalised, scale_of
+from docagent_rl.records.importers.literals import as_pages, as_texts, parse_literal
+from docagent_rl.records.importers.native import Frame
+from docagent_rl.records.importers.paging import PageBase, find_base
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("[3, 5]", [3, 5]),
+        ("['Chart', 'it\\'s']", ["Chart", "it's"]),
+        ('["a", null]', ["a", None]),
+        ("('a', True)", ["a", True]),
+        ("{'p_1': [[1, 2, 3, 4]]}", {"p_1": [[1, 2, 3, 4]]}),
+        (" [] ", []),
+    ],
+)
+def test_json_and_python_s_literals_are_read(text: str, value: object) -> None:
+    assert parse_literal(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[3",
+        "open('x')",
+        "[x for x in y]",
+        "1 +",
+        "",
+        "NaN",
+        "b'a'",
+        "{1, 2}",
+        "1j",
+        "[" * 9999,
+        "a" * 200_000,
+    ],
+)
+def test_nothing_else_is(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_literal(text)
+
+
+def test_lists_are_read_from_lists_and_texts() -> None:
+    assert as_texts(["a", 2, 0.5]) == as_texts("['a', 2, 0.5]") == ["a", "2", "0.5"]
+    assert as_pages(["4", 2, 3.0]) == as_pages('["4", 2, 3.0]') == [4, 2, 3]
+    for value in ([True], [None], ["x"], [1.5], "3", {"a": 1}, ["9" * 5000]):
+        with pytest.raises(ValueError):
+            as_pages(value)
+
+
+def test_the_documented_base_stands_unless_only_the_other_fits() -> None:
+    def base(cites: list[tuple[int, int | None]], expected: PageBase, *, certain: bool = False) -> int:
+        return find_base(cites, expected, certain=certain).base
+
+    assert base([(0, 3), (2, 3)], PageBase.ZERO) == 0
+    assert base([(1, 3), (3, 3)], PageBase.ZERO) == 1
+    assert base([(0, 3), (2, 3)], PageBase.ONE) == 0
+    assert base([(0, 3), (3, 3)], PageBase.ONE) == 1
+    assert base([(0, None), (2, None)], PageBase.ONE) == 1
+    assert base([(0, 3), (2, 3)], PageBase.ONE, certain=True) == 1
+    assert base([], PageBase.ZERO) == 0
+
+
+def test_boxes_are_clamped_and_flat_ones_dropped() -> None:
+    assert normalised((100, 100, 500, 250), (1000, 500)) == ((0.1, 0.2, 0.5, 0.5), False)
+    assert normalised((-10, 0, 500, 1000), (1000, 500)) == ((0.0, 0.0, 0.5, 1.0), True)
+    assert normalised((5, 5, 5, 9), (10, 10)) == (None, False)
+    assert normalised((9, 5, 5, 9), (10, 10)) == (None, False)
+    assert normalised((math.nan, 0, 1, 1), (1, 1)) == (None, False)
+
+
+def test_pixels_need_the_size_of_their_page() -> None:
+    assert scale_of(Frame.PIXELS_200DPI, None) is None
+    assert scale_of(Frame.PIXELS_200DPI, (1000.0, 500.0)) == (1000.0, 500.0)
+    assert scale_of(Frame.NORM1000, None) == (1000.0, 1000.0)
+    assert scale_of(Frame.FRACTION, None) == (1.0, 1.0)

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from docagent_rl.errors import UserError
+from docagent_rl.records.importers.selection import REST, Paper, Selection, preset
+from docagent_rl.records.record import Record, Split
+from docagent_rl.records.splitting import SplitUnit
+
+Make = Callable[..., Record]
+
+
+@pytest.fixture
+def records(make_record: Make) -> list[Record]:
+    """Five documents of four questions each."""
+    return [
+        make_record(
+            question_id=f"{doc}-{q}", doc_id=f"d{doc}", question=f"What is {q}?", extra={"num_pages": 11}
+        )
+        for doc in range(5)
+        for q in range(4)
+    ]
+
+
+def test_papers_take_documents_of_their_lengths(make_record: Make) -> None:
+    def refusals(paper: Paper, split: Split = Split.TRAIN) -> list[str | None]:
+        lengths = (3, 4, 10, 11)
+        made = [make_record(split=split, extra={"num_pages": length}) for length in lengths]
+        return [preset(paper).refusal(record, hidden=False) for record in made]
+
+    assert refusals(Paper.DOC_V_STAR) == ["fewer than 11 pages"] * 3 + [None]
+    assert refusals(Paper.DOC_V_STAR, Split.VAL) == ["another split than train"] * 4
+    assert refusals(Paper.ALDEN) == ["fewer than 4 pages", None, None, None]
+    assert preset(Paper.MM_DOC_R1).parts == {"val": 300, "train": REST}
+
+
+def test_a_length_that_is_not_known_passes_no_filter(make_record: Make) -> None:
+    record = make_record(extra={"num_pages": None})
+    assert Selection(min_pages=2).refusal(record, hidden=False) == "the length of the document is not known"
+    assert Selection().refusal(record, hidden=False) is None
+
+
+def test_parts_share_no_question_and_do_not_hang_on_the_order(records: list[Record]) -> None:
+    chosen = Selection(parts={"rl": 6, "sft": REST}, seed=3)
+    parts, left = chosen.part(records)
+    assert {name: len(part) for name, part in parts.items()} == {"rl": 6, "sft": 14}
+    assert left == []
+    ids = {name: {record.question_id for record in part} for name, part in parts.items()}
+    assert not ids["rl"] & ids["sft"]
+    again, _ = chosen.part(records[::-1])
+    assert {record.question_id for record in again["rl"]} == ids["rl"]
+    other, _ = Selection(parts={"rl": 6, "sft": REST}, seed=4).part(records)
+    assert {record.question_id for record in other["rl"]} != ids["rl"]
+
+
+def test_parts_by_document_share_no_document(records: list[Record]) -> None:
+    parts, _ = Selection(parts={"rl": 9, "sft": REST}, unit=SplitUnit.DOCUMENT).part(records)
+    docs = {name: {record.doc_id for record in part} for name, part in parts.items()}
+    assert (len(parts["rl"]), len(parts["sft"])) == (8, 12)
+    assert not docs["rl"] & docs["sft"]
+
+
+def test_parts_named_by_splits_are_in_them(records: list[Record]) -> None:
+    parts, _ = Selection(parts={"val": 4, "train": REST}).part(records)
+    assert {record.split for record in parts["val"]} == {Split.VAL}
+    assert {record.split for record in parts["train"]} == {Split.TRAIN}
+
+
+def test_a_part_that_cannot_be_filled_is_refused(records: list[Record]) -> None:
+    with pytest.raises(UserError, match=r"--part rl=21: only 20 questions are left"):
+        Selection(parts={"rl": 21}).part(records)
+
+
+def test_a_sample_is_seeded(records: list[Record]) -> None:
+    parts, left = Selection(sample=7, seed=1).part(records)
+    assert (len(parts[""]), len(left)) == (7, 13)
+    again, _ = Selection(sample=7, seed=1).part(records)
+    assert parts == again
+
+
+def test_what_another_set_holds_is_excluded(records: list[Record], make_record: Make) -> None:
+    others = [make_record(doc_id="d1", question=" what IS  2 ")]
+    by_question = Selection().exclude(records, others)
+    assert [record.question_id for record, held in zip(records, by_question, strict=True) if held] == ["1-2"]
+    by_document = Selection(unit=SplitUnit.DOCUMENT).exclude(records, others)
+    assert sum(by_document) == 4

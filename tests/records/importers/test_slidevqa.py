@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import io
+
+from PIL import Image
+
+from docagent_rl.documents import DocumentStore
+from docagent_rl.records.record import Split
+from tests.records.importers.conftest import Files, Import, picture, skipped
+
+PAGES = [f"page_{number}" for number in range(1, 21)]
+
+
+def row(**changes: object) -> dict[str, object]:
+    return {
+        "deck_name": "growth-2012_95",
+        "deck_url": "http://www.slideshare.net/growth-2012",
+        "qa_id": 1,
+        "question": "What IS the growth?",
+        "answer": "12%",
+        "arithmetic_expression": "None",
+        "evidence_pages": [3, 1],
+        **changes,
+    }
+
+
+def hub_row(slides: int, **changes: object) -> dict[str, object]:
+    """The hub's rows carry the slides; columns beyond the last slide are null."""
+    images = {
+        name: {"bytes": picture(f"slide {number}", (100 + number, 50)), "path": None}
+        if number <= slides
+        else None
+        for number, name in enumerate(PAGES, start=1)
+    }
+    return row(**images, **changes)
+
+
+def test_the_hub_s_rows_and_slides(files: Files, run: Import, tmp_path) -> None:
+    rows = [
+        hub_row(3),
+        hub_row(3, qa_id=2, arithmetic_expression="10+2", evidence_pages=[2]),
+        hub_row(3, qa_id=3),
+    ]
+    files.parquet("data/val-00000-of-00001.parquet", rows)
+    files.parquet("data/test-00000-of-00001.parquet", [hub_row(2, deck_name="other", evidence_pages=[2, 5])])
+    records, report = run("slidevqa", store=True)
+    ids = [record.question_id for record in records]
+    assert ids == ["test-1", "val-1", "val-2", "val-3"]
+    other, first, second, _ = records
+    assert (first.split, first.doc_id, first.question) == (Split.VAL, "growth-2012_95", "What IS the growth?")
+    assert (first.answers, first.evidence_pages) == (("12%",), (1, 3))
+    assert first.extra["native_evidence_pages"] == [3, 1]
+    assert first.extra["arithmetic_expression"] is None
+    assert second.extra["arithmetic_expression"] == "10+2"
+    assert first.extra["num_pages"] == 3
+    assert (other.evidence_pages, other.extra["num_pages"]) == ((2,), 2)
+    document = DocumentStore(tmp_path / "store").document("growth-2012_95")
+    assert [document.page(number).size for number in (1, 2, 3)] == [(101, 50), (102, 50), (103, 50)]
+    assert Image.open(io.BytesIO(document.page(1).image_bytes())).format == "JPEG"
+    assert str(report.base).startswith("pages count from 1 (as documented)")
+
+
+def test_the_repository_s_annotations_with_folders_of_slides(files: Files, run: Import) -> None:
+    boxes = [{"bbox_id": 0, "class": "Title", "bbox": [1, 2, 30, 4]}]
+    native = row(image_urls=["http://image"], reasoning_type="Single-hop", answer_type="Single-Span")
+    files.jsonl("annotations/qa/dev.jsonl", [native, {**native, "qa_id": 2, "deck_name": "gone"}])
+    layout = {"deck_name": "growth-2012_95", "deck_url": "", "image_urls": [], "category": "business"}
+    files.jsonl("annotations/bbox/dev.jsonl", [{**layout, "bboxes": [[1, boxes], [2, boxes]]}])
+    for number in (1, 2, 10):
+        files.image(f"images/dev/growth-2012_95/slide-{number}-1024.jpg", f"slide {number}")
+    (record,), report = run("slidevqa", store=True)
+    assert (record.split, record.question_id) == (Split.VAL, "val-1")
+    assert record.evidence_boxes == {}
+    assert record.extra["layout"] == {"1": boxes}
+    assert record.extra["reasoning_type"] == "Single-hop"
+    assert record.extra["num_pages"] == 3
+    assert skipped(report) == {"its document is missing": 1}
+
+
+def test_a_deck_with_a_gap_costs_its_rows_alone(files: Files, run: Import) -> None:
+    gap = {**hub_row(3, deck_name="gap"), "page_2": None}
+    broken = {**hub_row(1, deck_name="broken", qa_id=2), "page_1": {"bytes": b"no picture", "path": None}}
+    files.parquet("data/train-0.parquet", [gap, broken, hub_row(3, qa_id=3)])
+    (record,), report = run("slidevqa", store=True)
+    assert record.question_id == "train-3"
+    assert report.failed["gap"] == "a page of it has no picture"
+    assert "not a readable image" in report.failed["broken"]
+    assert report.rows_skipped == 2

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from docagent_rl.errors import UserError
+from docagent_rl.records.parquet import SCHEMA, read_parquet, validate_parquet, write_parquet
+from docagent_rl.records.record import Record, Split
+
+Make = Callable[..., Record]
+
+
+@pytest.fixture
+def records(make_record: Make) -> list[Record]:
+    unanswerable = {"answerable": False, "answers": (), "evidence_pages": (), "evidence_boxes": {}}
+    return [
+        make_record(),
+        make_record(question_id="q2", split=Split.VAL, **unanswerable),
+        make_record(question_id="q3", extra={"nested": {"3": [1, {"a": None}]}}),
+    ]
+
+
+def change(path: Path, column: str, value: pa.Array | None) -> None:
+    """Replace a column of a file, or drop it."""
+    table = pq.read_table(path)
+    index = table.column_names.index(column)
+    table = table.remove_column(index) if value is None else table.set_column(index, column, value)
+    pq.write_table(table, path)
+
+
+def test_records_survive(records: list[Record], tmp_path: Path) -> None:
+    path = write_parquet(iter(records), tmp_path / "new" / "train.parquet")
+    assert read_parquet(path) == records
+    report = validate_parquet(path)
+    assert report.ok, report.problems
+    assert (report.rows, report.path) == (3, path)
+    assert report.counts == {"synthetic/train": 2, "synthetic/val": 1, "unanswerable": 1}
+    assert list(tmp_path.joinpath("new").iterdir()) == [path]
+
+
+def test_the_rows_are_what_the_dataset_of_verl_expects(records: list[Record], tmp_path: Path) -> None:
+    """Through verl's own class: nothing is filtered, and every key that its consumers read is there."""
+    datasets = pytest.importorskip("verl.utils.dataset.rl_dataset")
+    from omegaconf import OmegaConf
+
+    path = write_parquet(records, tmp_path / "train.parquet")
+    config = OmegaConf.create({"cache_dir": str(tmp_path / "cache"), "filter_overlong_prompts": False})
+    dataset = datasets.RLHFDataset([str(path)], tokenizer=None, config=config)
+    assert len(dataset) == 3
+    for index, record in enumerate(records):
+        row = dataset[index]
+        assert row["raw_prompt"] == [{"role": "user", "content": record.question}]
+        assert (row["index"], row["agent_name"], row["data_source"]) == (index, "docagent", "synthetic")
+        assert row["reward_model"] == {"style": "rule", "ground_truth": list(record.answers)}
+        assert row["extra_info"]["question_id"] == record.question_id
+        assert row["tools_kwargs"] == {}
+        assert Record.from_json(row["record"]) == record
+    batch = datasets.collate_fn([dataset[index] for index in range(3)])
+    assert batch["record"].shape == (3,)
+
+
+def test_nothing_to_write_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"x\.parquet: no records to write"):
+        write_parquet([], tmp_path / "x.parquet")
+    assert not (tmp_path / "x.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("record", None, "column 'record' is missing; expected type string"),
+        ("data_source", pa.array([1, 2, 3]), "column 'data_source' has type int64, expected string"),
+        ("prompt", pa.array(["a", "b", "c"]), "column 'prompt' has type string, expected list<"),
+        ("prompt", pa.array([[{"role": "user"}]] * 3), "column 'prompt' has type list<"),
+        ("extra_info", pa.array([{"index": "0"}] * 3), "column 'extra_info' has type struct<index: string>"),
+        ("reward_model", pa.array([{"style": "rule", "ground_truth": "4"}] * 3), "column 'reward_model' has"),
+    ],
+)
+def test_a_wrong_column_is_one_clear_problem(
+    records: list[Record], tmp_path: Path, column: str, value: pa.Array | None, message: str
+) -> None:
+    path = write_parquet(records, tmp_path / "train.parquet")
+    change(path, column, value)
+    (problem,) = validate_parquet(path).problems
+    assert problem.startswith(f"{path}: {message}"), problem
+    with pytest.raises(UserError, match=r"train\.parquet"):
+        read_parquet(path)
+
+
+def test_large_types_and_more_columns_are_fine(records: list[Record], tmp_path: Path) -> None:
+    path = write_parquet(records, tmp_path / "train.parquet")
+    table = pq.read_table(path).append_column("note", pa.array([1, 2, 3]))
+    texts = table.column("record").cast(pa.large_string())
+    pq.write_table(table.set_column(table.column_names.index("record"), "record", texts), path)
+    assert validate_parquet(path).ok
+    assert read_parquet(path) == records
+
+
+def test_a_bad_row_is_named(records: list[Record], tmp_path: Path) -> None:
+    path = write_parquet(records, tmp_path / "train.parquet")
+    change(path, "record", pa.array([records[0].to_json(), "{", None]))
+    with pytest.raises(UserError, match="row 1: not valid JSON"):
+        read_parquet(path)
+    assert len(validate_parquet(path).problems) == 1
+
+
+def test_missing_and_foreign_files(tmp_path: Path) -> None:
+    (problem,) = validate_parquet(tmp_path / "none.parquet").problems
+    assert "no such file" in problem
+    (tmp_path / "text.parquet").write_text("{}")
+    (problem,) = validate_parquet(tmp_path / "text.parquet").problems
+    assert "not a Parquet file" in problem
+
+
+def test_columns_must_agree_with_their_record(records: list[Record], tmp_path: Path) -> None:
+    path = write_parquet(records, tmp_path / "train.parquet")
+    change(path, "agent_name", pa.array(["docagent", "", "docagent"]))
+    change(path, "data_source", pa.array(["synthetic", "synthetic", "dude"]))
+    problems = validate_parquet(path).problems
+    assert len(problems) == 2
+    assert "row 1 (question 'q2'): column 'agent_name' is empty, expected 'docagent'" in problems[0]
+    assert "row 2 (question 'q3'): column 'data_source' is 'dude'" in problems[1]
+
+
+def test_a_prompt_without_messages_is_named(records: list[Record], tmp_path: Path) -> None:
+    path = write_parquet(records, tmp_path / "train.parquet")
+    prompts = pa.array([[], None, [{"role": "user", "content": "?"}]], SCHEMA.field("prompt").type)
+    change(path, "prompt", prompts)
+    problems = validate_parquet(path).problems
+    assert [problem.rpartition(": ")[2] for problem in problems] == ["column 'prompt' holds no message"] * 2
+
+
+def test_a_flipped_bit_is_never_another_record(records: list[Record], tmp_path: Path) -> None:
+    path = write_parquet(records, tmp_path / "train.parquet")
+    whole, random = path.read_bytes(), Random(1)
+    for place in range(4, len(whole) - 4, 11):
+        path.write_bytes(
+            whole[:place] + bytes([whole[place] ^ 1 << random.randrange(8)]) + whole[place + 1 :]
+        )
+        try:
+            found = read_parquet(path)
+        except UserError:
+            continue
+        assert found == records, place

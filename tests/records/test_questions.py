@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.errors import UserError
+from docagent_rl.records.questions import parse_question, read_questions, scan_questions
+from docagent_rl.records.record import Record, write_jsonl
+from docagent_rl.records.validation import record_problems, validate_jsonl
+
+ROW = {"doc_id": "report.pdf", "question": "How many?", "answers": ["41"], "evidence_pages": [3]}
+
+
+def parsed(**changes: object) -> Record:
+    record, problems = parse_question({**ROW, **changes})
+    assert problems == []
+    return record
+
+
+def problems_of(**changes: object) -> list[str]:
+    row = {key: value for key, value in {**ROW, **changes}.items() if value is not ...}
+    record, problems = parse_question(row)
+    assert record is None
+    return problems
+
+
+def test_everything_else_is_derived() -> None:
+    record = parsed()
+    assert (record.doc_id, record.split, record.answer_format) == ("report", "train", "string")
+    assert record.answerable is True
+    assert record.extra == {"gold": ["41"], "num_pages": None, "native_id": record.question_id, "row": 0}
+    assert record_problems(record) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "expected"),
+    [
+        ("doc_id", "reports/2023/report.v2.PDF", "report.v2"),
+        ("doc_id", r"C:\reports\report.pdf", "report"),
+        ("answers", "41", ("41",)),
+        ("answers", 41, ("41",)),
+        ("answers", [41, 0.5, "x"], ("41", "0.5", "x")),
+        ("evidence_pages", 3, (3,)),
+        ("evidence_pages", "3", (3,)),
+        ("evidence_pages", [5, 2.0, 5], (2, 5)),
+        ("evidence_pages", None, ()),
+        ("question_id", 17, "17"),
+        ("evidence_sources", "Table", ("Table",)),
+    ],
+)
+def test_forms_that_are_taken(field: str, given: object, expected: object) -> None:
+    assert getattr(parsed(**{field: given}), field) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "field"),
+    [
+        ("file", "doc_id"),
+        ("docid", "doc_id"),
+        ("Doc ID", "doc_id"),
+        ("answer", "answers"),
+        ("evidence_page", "evidence_pages"),
+        ("page", "evidence_pages"),
+    ],
+)
+def test_other_names_of_fields(key: str, field: str) -> None:
+    row = {key if name == field else name: value for name, value in ROW.items()}
+    assert parse_question(row)[0] == parsed()
+
+
+def test_ids_follow_document_and_question_alone() -> None:
+    first = parsed()
+    assert first.question_id.startswith("q-")
+    assert parsed(answers="42", evidence_pages=[4]).question_id == first.question_id
+    assert parse_question(ROW, row=7)[0].question_id == first.question_id
+    assert parsed(question="How  many?").question_id == first.question_id
+    assert parsed(question="How much?").question_id != first.question_id
+    assert parsed(doc_id="other.pdf").question_id != first.question_id
+
+
+def test_own_keys_are_kept() -> None:
+    record = parsed(author="me", extra={"difficulty": 3, "gold": 41})
+    assert record.extra["author"] == "me"
+    assert (record.extra["difficulty"], record.extra["gold"]) == (3, 41)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"answers": ...}, "field 'answers' is missing: give at least one"),
+        ({"answers": []}, "field 'answers' is empty: give at least one"),
+        ({"answers": [""]}, "field 'answers' holds an empty answer ''"),
+        ({"answers": True}, "field 'answers' must be a string, a number or a list of them, found bool True"),
+        ({"doc_id": ...}, "field 'doc_id' is missing"),
+        ({"question": 3}, "field 'question' must be a string, found int 3"),
+        ({"evidence_pages": ["iv"]}, "must be a page number or a list of them, found str 'iv'"),
+        ({"evidence_pages": [True]}, "must be a page number or a list of them, found bool True"),
+        ({"evidence_pagse": [3]}, "unknown field 'evidence_pagse'; did you mean 'evidence_pages'?"),
+        ({"answer": "41"}, "'answers' and 'answer' are the same field, 'answers': give one of them"),
+        ({"author": 1, "extra": {"author": 2}}, "key 'author' is given twice"),
+        ({"split": "dev"}, "field 'split' must be one of train, val, test, found 'dev'"),
+    ],
+)
+def test_problems_say_what_to_do(changes: dict, message: str) -> None:
+    (problem,) = problems_of(**changes)
+    assert message in problem
+
+
+def test_unanswerable_questions_say_so() -> None:
+    row = {"doc_id": "a", "question": "What?", "answerable": False}
+    assert parse_question(row)[0].answers == ()
+
+
+def test_all_problems_of_all_lines_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "questions.jsonl"
+    bad = [
+        json.dumps({"question": 3, "answers": True}),
+        json.dumps(ROW),
+        "{",
+        "[1]",
+        "",
+        '{"doc_id": "a", "doc_id": "b"}',
+        json.dumps({**ROW, "question": "\ud800"}),
+        json.dumps({**ROW, "extra": {"x": float("nan")}}),
+        json.dumps({**ROW, "question": "Who?", "answers": "x", "evidence_pages": [0]}),
+        '{"doc_id": ' + "1" * 5000 + "}",
+        "[" * 100_000,
+    ]
+    path.write_text("\n".join(bad))
+    report = validate_jsonl(path)
+    found = [problem.removeprefix(f"{path}:").partition(": ") for problem in report.problems]
+    assert report.rows == 10
+    assert [(int(line), text[:25]) for line, _, text in found] == [
+        (1, "field 'question' must be "),
+        (1, "field 'answers' must be a"),
+        (1, "field 'doc_id' is missing"),
+        (3, "not valid JSON: Expecting"),
+        (4, "a question must be a JSON"),
+        (6, "the key 'doc_id' occurs t"),
+        (7, "a text holds half a chara"),
+        (8, "NaN is not JSON; write nu"),
+        (10, "not valid JSON: Exceeds t"),
+        (11, "not valid JSON: maximum r"),
+        (9, f"question {read_id('Who?')!r}"[:25]),
+    ]
+    with pytest.raises(UserError, match="'answers' must be a string") as error:
+        read_questions(path)
+    assert f"{path}:4: a question must be a JSON object" in str(error.value)
+
+
+def read_id(question: str) -> str:
+    return parsed(question=question).question_id
+
+
+def test_the_same_question_twice_names_both_lines(tmp_path: Path) -> None:
+    path = tmp_path / "questions.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in (ROW, {**ROW, "question": "Who?"}, ROW)))
+    (problem,) = validate_jsonl(path).problems
+    assert problem.endswith("occurs 2 times in questions/train (lines 1, 3)")
+
+
+def test_files_of_editors(tmp_path: Path) -> None:
+    path = tmp_path / "questions.jsonl"
+    text = json.dumps({**ROW, "question": "a\u2028b?"}, ensure_ascii=False)
+    path.write_bytes(b"\xef\xbb\xbf" + f"{text}\r\n\r\n".encode())
+    (record,) = read_questions(path)
+    assert record.question == "a\u2028b?"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match=r"questions\.jsonl: not UTF-8"):
+        scan_questions(path)
+    with pytest.raises(UserError, match="docagent-rl data template"):
+        scan_questions(tmp_path / "none.jsonl")
+
+
+def test_full_records_are_read_as_they_are(make_record, tmp_path: Path) -> None:
+    records = [
+        make_record(),
+        make_record(question_id="q2", answerable=False, answers=(), evidence_pages=(), evidence_boxes={}),
+        make_record(question_id="q3", extra={"page_ids": ["report.v2#2", "report.v2#5", "a#b#1"]}),
+    ]
+    assert read_questions(write_jsonl(records, tmp_path / "records.jsonl")) == records
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*Record.__dataclass_fields__, "answer", "page", "x"]), json_values))
+def test_any_object_is_a_record_or_has_problems(row: dict) -> None:
+    record, problems = parse_question(row)
+    assert (record is None) == bool(problems)

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.errors import UserError
+from docagent_rl.records.record import (
+    Record,
+    Split,
+    check_record,
+    parse_page_id,
+    read_jsonl,
+    validate_record,
+    write_jsonl,
+)
+
+Make = Callable[..., Record]
+
+
+def test_json_form(make_record: Make) -> None:
+    record = make_record(evidence_boxes={5: ((0.1, 0.2, 0.5, 0.25),), 2: ((0.0, 0.0, 1.0, 1.0),)})
+    data = json.loads(record.to_json())
+    assert list(data) == list(Record.__dataclass_fields__)
+    assert list(data["evidence_boxes"]) == ["2", "5"]  # page order, whatever the order of insertion
+    assert data["evidence_boxes"]["5"] == [[0.1, 0.2, 0.5, 0.25]]
+    assert data["split"] == "train"
+    assert Record.from_json(record.to_json()) == record
+
+
+_words = st.text(min_size=1, max_size=12)
+_edges = st.floats(0, 1)
+_boxes = st.lists(st.tuples(_edges, _edges, _edges, _edges), max_size=3).map(tuple)
+
+
+@given(
+    record=st.builds(
+        Record,
+        question_id=_words,
+        dataset=_words,
+        split=st.sampled_from(Split),
+        doc_id=_words,
+        question=_words,
+        answers=st.lists(_words).map(tuple),
+        evidence_pages=st.lists(st.integers()).map(tuple),
+        evidence_boxes=st.dictionaries(st.integers(0, 99), _boxes),
+        evidence_sources=st.lists(_words).map(tuple),
+        answerable=st.sampled_from([True, False, None]),
+        extra=st.dictionaries(_words, st.none() | st.integers() | _words | st.lists(_words)),
+    )
+)
+def test_any_record_survives_json(record: Record) -> None:
+    text = record.to_json()
+    assert "\n" not in text
+    assert Record.from_json(text) == record
+    assert Record.from_json(text).to_json() == text
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("question", 3, "field 'question' must be a string, found int 3"),
+        ("answers", "41", "field 'answers' must be a list of strings, found str '41'"),
+        ("answers", [41], "field 'answers' must be a list of strings"),
+        ("split", "dev", "field 'split' must be one of train, val, test, found 'dev'"),
+        ("split", [], "field 'split' must be one of"),
+        ("evidence_pages", [1.0], "field 'evidence_pages' must be a list of integers"),
+        ("evidence_pages", [True], "field 'evidence_pages' must be a list of integers"),
+        ("evidence_boxes", [], "field 'evidence_boxes' must be an object"),
+        ("evidence_boxes", {"two": []}, "key 'two' is not a page number"),
+        ("evidence_boxes", {"-2": []}, "key '-2' is not a page number"),
+        ("evidence_boxes", {"²": []}, "key '²' is not a page number"),
+        ("evidence_boxes", {"2": 1}, "field 'evidence_boxes.2' must be a list of boxes"),
+        ("evidence_boxes", {"2": [[0, 0, 1]]}, "boxes of four finite numbers"),
+        ("evidence_boxes", {"2": [[0, 0, 1, float("nan")]]}, "boxes of four finite numbers"),
+        ("evidence_sources", None, "field 'evidence_sources' must be a list of strings"),
+        ("answerable", "yes", "field 'answerable' must be true, false or null"),
+        ("extra", [], "field 'extra' must be an object"),
+    ],
+)
+def test_wrong_types_are_named(make_record: Make, field: str, value: object, message: str) -> None:
+    with pytest.raises(UserError, match=message.replace("[", r"\[")):
+        Record.from_dict({**make_record().to_dict(), field: value})
+
+
+def test_missing_and_unknown_fields_are_named(make_record: Make) -> None:
+    data = make_record().to_dict()
+    with pytest.raises(UserError, match="unknown field 'page'"):
+        Record.from_dict({**data, "page": 3})
+    del data["doc_id"]
+    with pytest.raises(UserError, match="field 'doc_id' is missing"):
+        Record.from_dict(data)
+    with pytest.raises(UserError, match="must be a JSON object, found list"):
+        Record.from_dict([])
+
+
+def test_a_good_record_has_no_problems(make_record: Make) -> None:
+    assert validate_record(make_record()) == []
+    assert check_record(make_record(), num_pages=5) == make_record()
+    assert (
+        validate_record(make_record(answerable=False, answers=(), evidence_pages=(), evidence_boxes={})) == []
+    )
+    assert validate_record(make_record(answerable=None, answers=())) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"question_id": " "}, "field 'question_id' is empty"),
+        ({"question": ""}, "field 'question' is empty"),
+        ({"doc_id": "a/b"}, "field 'doc_id' must hold no directory"),
+        ({"doc_id": "a.PDF"}, "field 'doc_id' must hold no directory and no .pdf suffix"),
+        ({"answers": ()}, "field 'answers' is empty although 'answerable' is true"),
+        ({"answerable": False}, "field 'answers' must be empty when 'answerable' is false"),
+        ({"evidence_pages": (5, 2)}, "must be sorted and distinct, found [5, 2]"),
+        ({"evidence_pages": (2, 2, 5)}, "must be sorted and distinct"),
+        ({"evidence_pages": (0, 5)}, "there is no page 0 of a document of 9 pages"),
+        ({"evidence_pages": (5, 10)}, "there is no page 10 of a document of 9 pages"),
+        ({"evidence_pages": (2,)}, "page 5 is not among 'evidence_pages'"),
+        ({"evidence_boxes": {5: ((0.5, 0.2, 0.5, 0.3),)}}, "box [0.5, 0.2, 0.5, 0.3] on page 5 must satisfy"),
+        ({"evidence_boxes": {5: ((0.1, 0.2, 1.5, 0.3),)}}, "must satisfy"),
+        ({"evidence_boxes": {5: ((0.1, -0.2, 0.5, 0.3),)}}, "must satisfy"),
+        ({"extra": {"page_ids": ["report.v2"]}}, "'report.v2' is not 'doc#page'"),
+        ({"extra": {"page_ids": "report.v2#2"}}, "field 'extra.page_ids' must be a list"),
+        ({"extra": {"page_ids": ["report.v2#2"]}}, "cites pages [2] of 'report.v2', but 'evidence_pages'"),
+    ],
+)
+def test_each_problem_is_one_clear_sentence(make_record: Make, changes: dict, message: str) -> None:
+    problems = validate_record(make_record(**changes))
+    assert len(problems) == 1, problems
+    assert message in problems[0]
+    with pytest.raises(UserError, match=r"^record "):
+        check_record(make_record(**changes))
+
+
+def test_required_keys_of_extra(make_record: Make) -> None:
+    record = Record.from_dict({**make_record().to_dict(), "extra": {"gold": 1, "native_id": 2}})
+    assert validate_record(record) == [
+        "field 'extra' lacks the key 'num_pages'",
+        "field 'extra' lacks the key 'row'",
+    ]
+
+
+def test_the_length_given_beats_the_length_stated(make_record: Make) -> None:
+    assert "of 4 pages" in validate_record(make_record(), num_pages=4)[0]
+    assert validate_record(make_record(extra={"num_pages": None}, evidence_pages=(2, 5, 1000))) == []
+
+
+def test_gold_pages(make_record: Make) -> None:
+    assert make_record().gold_pages == {("report.v2", 2), ("report.v2", 5)}
+    record = make_record(extra={"page_ids": ["report.v2#5", "a#b#1", "a#b#1"]})
+    assert record.gold_pages == {("report.v2", 5), ("a#b", 1)}
+
+
+@pytest.mark.parametrize("page_id", ["", "#3", "a#", "a#0", "a#-1", "a#1.5", "a#²", "a", 3, None])
+def test_page_ids_that_are_none(page_id: object) -> None:
+    with pytest.raises(UserError, match=r"extra\.page_ids"):
+        parse_page_id(page_id)
+
+
+def test_files(make_record: Make, tmp_path: Path) -> None:
+    records = [make_record(question_id=f"q{index}", question="Größe?") for index in range(3)]
+    path = write_jsonl(records, tmp_path / "new" / "records.jsonl")
+    assert read_jsonl(path) == records
+    path.write_text("\n" + path.read_text(encoding="utf-8") + "\n\n", encoding="utf-8")
+    assert read_jsonl(path) == records
+
+
+def test_errors_name_file_line_and_field(make_record: Make, tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    good = make_record().to_json()
+    path.write_text(good + "\n" + good.replace('"train"', '"dev"') + "\n")
+    with pytest.raises(UserError, match=r"records\.jsonl:2: field 'split' must be one of"):
+        read_jsonl(path)
+    path.write_text(good + "\n{\n")
+    with pytest.raises(UserError, match=r"records\.jsonl:2: not valid JSON"):
+        read_jsonl(path)
+    path.write_bytes(b"PAR1\xff\xfe")
+    with pytest.raises(UserError, match=r"records\.jsonl: not UTF-8"):
+        read_jsonl(path)
+    with pytest.raises(UserError, match=r"none\.jsonl: no such file"):
+        read_jsonl(tmp_path / "none.jsonl")
+
+
+def test_half_a_character_behind_an_escape_is_refused(make_record: Make) -> None:
+    """Every file can hold the escape; the tokenizer cannot take what it stands for."""
+    text = make_record(question="Who?").to_json()
+    for broken in (
+        text.replace("Who?", r"Who \ud83d?"),
+        text.replace('"extra": {', r'"extra": {"a": ["\udc4d"],'),
+    ):
+        assert broken != text
+        with pytest.raises(UserError, match=r"'q1' holds half a character \('.ud"):
+            Record.from_json(broken)
+    assert Record.from_json(text.replace("Who?", r"\ud83d\udc4d")).question == "👍"
+
+
+def test_values_without_a_json_form_are_refused(make_record: Make) -> None:
+    for value in ({1, 2}, float("nan")):
+        with pytest.raises(UserError, match="record 'q1' cannot be written as JSON"):
+            make_record(extra={"odd": value}).to_json()

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.errors import UserError
+from docagent_rl.records.record import Record, Split
+from docagent_rl.records.splitting import SplitUnit, split_records
+
+
+def question(doc: int, text: str, number: int = 0) -> Record:
+    return Record(f"q{doc}-{text}-{number}", "mine", Split.TRAIN, f"d{doc}", text, ("x",))
+
+
+@given(
+    asked=st.lists(st.tuples(st.integers(0, 5), st.sampled_from("abcdefgh")), min_size=2, max_size=40),
+    fraction=st.floats(0.01, 0.99),
+    seed=st.integers(0, 99),
+    unit=st.sampled_from(SplitUnit),
+)
+def test_parts_are_disjoint_and_nothing_is_lost(asked, fraction, seed, unit) -> None:
+    records = [question(doc, text, number) for number, (doc, text) in enumerate(asked)]
+
+    def key(record: Record) -> object:
+        return record.doc_id if unit is SplitUnit.DOCUMENT else (record.doc_id, record.question)
+
+    units = {key(record) for record in records}
+    if len(units) < 2:
+        with pytest.raises(UserError, match="each part needs one"):
+            split_records(records, fraction, seed=seed, unit=unit)
+        return
+    train, val = split_records(records, fraction, seed=seed, unit=unit)
+    assert {r.question_id for r in train} | {r.question_id for r in val} == {r.question_id for r in records}
+    assert not {key(r) for r in train} & {key(r) for r in val}
+    expected = min(max(round(fraction * len(units)), 1), len(units) - 1)
+    assert len({key(r) for r in val}) == expected
+    # the order of lines is of no account
+    other = split_records(records[::-1], fraction, seed=seed, unit=unit)[1]
+    assert {r.question_id for r in other} == {r.question_id for r in val}
+
+
+def test_spelling_variants_stay_together() -> None:
+    records = [question(0, text, n) for n, text in enumerate(["What is it?", "what  IS it", "What is it ?"])]
+    with pytest.raises(UserError, match="there is one question"):
+        split_records(records, 0.5)
+
+
+def test_the_seed_decides() -> None:
+    records = [question(n, "What?") for n in range(30)]
+    chosen = {frozenset(r.doc_id for r in split_records(records, 0.2, seed=seed)[1]) for seed in range(5)}
+    assert len(chosen) == 5
+    assert {len(each) for each in chosen} == {6}
+
+
+@pytest.mark.parametrize("fraction", [0, 1, -0.5, float("nan"), 10])
+def test_impossible_fractions(fraction: float, make_record: Callable[..., Record]) -> None:
+    with pytest.raises(UserError, match="between 0 and 1"):
+        split_records([make_record()], fraction)
+
+
+def test_splits_that_are_named_are_not_guessed(make_record: Callable[..., Record]) -> None:
+    records = [make_record(), make_record(question_id="q2", split=Split.VAL)]
+    with pytest.raises(UserError, match="question 'q2' says that it is in the split 'val'"):
+        split_records(records, 0.5)

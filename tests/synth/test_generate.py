@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from docagent_rl.errors import UserError
+from docagent_rl.records.record import read_jsonl
+from docagent_rl.records.validation import validate_jsonl
+from docagent_rl.synth import Difficulty, SynthSettings, assign_splits, generate, synthesize
+
+SETTINGS = SynthSettings(documents=5, seed=1, questions_per_document=4, difficulties=(Difficulty.EASY,))
+
+
+def digests(root: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("synth") / "corpus"
+    assert synthesize(out, SETTINGS).built == 5
+    return out
+
+
+def test_the_corpus_is_complete_and_well_formed(corpus: Path) -> None:
+    records = read_jsonl(corpus / "records.jsonl")
+    pdfs = {path.stem for path in (corpus / "pdfs").iterdir()}
+    assert {record.doc_id for record in records} == pdfs
+    assert len(pdfs) == 5
+    assert [record.extra["row"] for record in records] == list(range(20))
+    assert validate_jsonl(corpus / "records.jsonl").problems == ()
+    assert set(digests(corpus)) == {*(f"pdfs/{name}.pdf" for name in pdfs), "records.jsonl", "synth.json"}
+
+
+def test_documents_are_in_one_split_each(corpus: Path) -> None:
+    records = read_jsonl(corpus / "records.jsonl")
+    splits = {(record.doc_id, record.split) for record in records}
+    assert len(splits) == 5
+    assert sorted(split.value for _, split in splits) == ["test", "train", "train", "train", "val"]
+
+
+def test_same_settings_same_bytes(corpus: Path, tmp_path: Path) -> None:
+    synthesize(tmp_path / "again", SETTINGS)
+    assert digests(tmp_path / "again") == digests(corpus)
+
+
+def test_another_seed_gives_other_documents(corpus: Path, tmp_path: Path) -> None:
+    synthesize(tmp_path / "other", dataclasses.replace(SETTINGS, seed=2, documents=1))
+    assert not {p.name for p in (corpus / "pdfs").iterdir()} & {
+        p.name for p in (tmp_path / "other" / "pdfs").iterdir()
+    }
+
+
+def test_a_complete_corpus_is_left_alone(corpus: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in corpus.rglob("*")}
+    report = synthesize(corpus, SETTINGS)
+    assert (report.built, report.documents, report.records) == (0, 5, 20)
+    assert sum(report.splits.values()) == sum(report.kinds.values()) == 20
+    assert before == {path: path.stat().st_mtime_ns for path in corpus.rglob("*")}
+
+
+def test_an_interrupted_corpus_is_continued(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build, built = generate._build, []
+
+    def interrupted(target: Path, settings: SynthSettings, index: int, split: str) -> None:
+        if index == 3 and len(built) == 3:
+            raise KeyboardInterrupt
+        built.append(index)
+        build(target, settings, index, split)
+
+    monkeypatch.setattr(generate, "_build", interrupted)
+    out = tmp_path / "corpus"
+    with pytest.raises(KeyboardInterrupt):
+        synthesize(out, SETTINGS)
+    assert not (out / "records.jsonl").exists()
+    built.append(-1)
+    assert synthesize(out, SETTINGS).built == 2
+    assert built == [0, 1, 2, -1, 3, 4]
+    assert digests(out) == digests(corpus)
+
+
+def test_a_lost_pdf_is_written_again(tmp_path: Path) -> None:
+    settings = dataclasses.replace(SETTINGS, documents=2)
+    synthesize(tmp_path, settings)
+    before = digests(tmp_path)
+    next((tmp_path / "pdfs").iterdir()).unlink()
+    assert synthesize(tmp_path, settings).built == 1
+    assert digests(tmp_path) == before
+
+
+def test_other_settings_do_not_overwrite_a_corpus(corpus: Path) -> None:
+    with pytest.raises(UserError, match=r'corpus of other settings .*"seed": 1.*choose another directory'):
+        synthesize(corpus, dataclasses.replace(SETTINGS, seed=9))
+
+
+def test_a_directory_with_other_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(UserError, match="is not a synthetic corpus"):
+        synthesize(tmp_path, SETTINGS)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", "3"])
+def test_a_damaged_manifest_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "synth.json").write_text(content)
+    with pytest.raises(UserError, match=r"synth\.json: damaged"):
+        synthesize(tmp_path, SETTINGS)
+
+
+def test_more_documents_than_names_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="documents must be at most"):
+        synthesize(tmp_path / "x", dataclasses.replace(SETTINGS, documents=1_000_000))
+    assert not (tmp_path / "x").exists()
+
+
+def test_splits_depend_on_the_seed() -> None:
+    many = SynthSettings(documents=100)
+    assert assign_splits(many) == assign_splits(many)
+    assert assign_splits(many) != assign_splits(dataclasses.replace(many, seed=1))

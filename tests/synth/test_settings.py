@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.errors import UserError
+from docagent_rl.records.fields import Split
+from docagent_rl.synth.settings import Difficulty, SynthSettings
+
+
+@given(st.integers(1, 500), st.floats(0, 0.5), st.floats(0, 0.5))
+def test_splits_hold_all_documents(documents: int, val: float, test: float) -> None:
+    sizes = SynthSettings(documents=documents, val_fraction=val, test_fraction=test).split_sizes()
+    assert sum(sizes.values()) == documents
+    assert min(sizes.values()) >= 0
+    assert abs(sizes[Split.VAL] - val * documents) <= 1
+    if documents >= 3:
+        assert (sizes[Split.VAL] > 0) == (val > 0)
+        assert (sizes[Split.TEST] > 0) == (test > 0)
+
+
+def test_difficulties_take_turns() -> None:
+    settings = SynthSettings(difficulties=(Difficulty.EASY, Difficulty.HARD))
+    assert [settings.difficulty(index) for index in range(3)] == ["easy", "hard", "easy"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"documents": 0}, "documents must be at least 1, found 0"),
+        ({"questions_per_document": 0}, "questions_per_document must be at least 1"),
+        ({"difficulties": ()}, "difficulties must name"),
+        ({"val_fraction": 0.6, "test_fraction": 0.6}, "sum <= 1"),
+        ({"val_fraction": -0.1}, ">= 0"),
+        ({"test_fraction": float("nan")}, "test_fraction"),
+    ],
+)
+def test_impossible_settings_are_refused(change: dict, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        SynthSettings(**change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"documents": 25},
+        {"seed": 1},
+        {"questions_per_document": 7},
+        {"difficulties": (Difficulty.EASY,)},
+        {"val_fraction": 0.2},
+        {"test_fraction": 0.2},
+    ],
+)
+def test_every_setting_is_in_the_fingerprint(change: dict) -> None:
+    settings = SynthSettings()
+    assert {field.name for field in dataclasses.fields(settings)} >= set(change)
+    assert dataclasses.replace(settings, **change).fingerprint() != settings.fingerprint()
+    assert SynthSettings().fingerprint() == settings.fingerprint()
