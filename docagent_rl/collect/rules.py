@@ -1,0 +1,34 @@
+"""What commands choose between: rules and scores by name. Nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class Rule(StrEnum):
+    """Whose rule."""
+
+    DOC_V_STAR = "doc_v_star"
+    """Strata by the number of right sessions of four, drawn 10 : 70 : 20 (Doc-V*, appendix on GRPO)."""
+    UNIDOC_RL = "unidoc_rl"
+    """The gold pages were found, and one session of five at least is wrong (UniDoc-RL, appendix A.3)."""
+
+
+class Scoring(StrEnum):
+    """How right an answer is."""
+
+    LIKENESS = "likeness"
+    """Names, dates and numbers exactly, free text by edit distance, a refusal where one is right."""
+    ANLS = "anls"
+    """Edit distance to the nearest reference."""
+    EXACT = "exact"
+    """Equal to a reference but for case, articles and punctuation."""
+    OUTCOME = "outcome"
+    """What the environment's judge said."""
+
+
+QUESTIONS = 2048
+"""How many Doc-V* trains on."""
+SESSIONS: Mapping[Rule, int] = {Rule.DOC_V_STAR: 4, Rule.UNIDOC_RL: 5}
+"""Of each question, in the papers."""

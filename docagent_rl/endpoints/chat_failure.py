@@ -1,0 +1,128 @@
+"""What a failed request tells: in words that hold no key, and how long to wait."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit, urlunsplit
+
+import openai
+
+from docagent_rl.endpoints.api_keys import redacted
+from docagent_rl.endpoints.retrying import describe
+
+_SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?")
+# far more than is ever shown; what is not shown need not be searched for the key
+_LONGEST = 4000
+_PASSING = (408, 409, 425, 429)
+
+
+class TransientError(Exception):
+    """A failure that another attempt may cure.
+
+    Args:
+        message: what happened.
+        retry_after_s: seconds that the service asks to wait before the next request.
+    """
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class RefusedError(Exception):
+    """A request that would be refused again.
+
+    Args:
+        message: what happened.
+        status: of the reply, where there was one.
+    """
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class TooLongError(RefusedError):
+    """A conversation that the model's context does not hold."""
+
+
+# vLLM, OpenAI, SGLang, llama.cpp, TGI, Anthropic's and Google's gateways
+_TOO_LONG = re.compile(
+    r"context[_ ](?:length|window|size)|maximum (?:model|sequence|input) length|max_model_len"
+    r"|longer than the model|too many (?:input )?tokens|prompt is too long"
+    r"|exceeds the (?:maximum|max|available).{0,40}(?:length|tokens|context)"
+    r"|inputs.{0,40}must (?:have|be) (?:less|at most)",
+    re.IGNORECASE,
+)
+
+
+def failure(error: openai.OpenAIError, key: str) -> TransientError | RefusedError:
+    """An error of the client library, in our words.
+
+    The library's errors hold the request and the reply, and a reply may hold the key: none of them may be
+    the cause or the context of what is raised.
+
+    Args:
+        error: of a request.
+        key: never part of the message, neither whole nor in pieces.
+    """
+    if isinstance(error, openai.APIStatusError):
+        message = redacted(f"HTTP {error.status_code}: {_said(error)}", key)
+        if error.status_code in _PASSING or error.status_code >= 500:
+            return TransientError(message, retry_after_s(error.response.headers))
+        too_long = error.status_code in (400, 413, 422) and _TOO_LONG.search(message[:_LONGEST])
+        return (TooLongError if too_long else RefusedError)(message, error.status_code)
+    if isinstance(error, openai.APITimeoutError):
+        return TransientError("no reply in time")
+    if isinstance(error, openai.APIConnectionError):
+        return TransientError(redacted(f"no connection: {describe(error.__cause__ or error)}", key))
+    return RefusedError(redacted(describe(error), key))
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a service asks to wait, from `Retry-After` (RFC 9110, section 10.2.3).
+
+    Args:
+        headers: of the reply. A date is counted from the reply's own `Date`, since clocks differ.
+
+    Returns:
+        At least 0; `None` when there is no such header or it cannot be read.
+    """
+    asked = headers.get("retry-after", "").strip()
+    if _SECONDS.fullmatch(asked):
+        return float(asked)
+    when = _moment(asked)
+    if when is None:
+        return None
+    sent = _moment(headers.get("date", ""))
+    return max(0.0, when - (time.time() if sent is None else sent))
+
+
+def public_url(url: str) -> str:
+    """The address without what may be secret in it: user, password and query."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an address that cannot be read"
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def _moment(date: str) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date).timestamp()
+    except (ValueError, TypeError, OverflowError, OSError, IndexError):
+        return None
+    return moment if math.isfinite(moment) else None
+
+
+def _said(error: openai.APIStatusError) -> str:
+    """The message of the error's body, as far as it has one."""
+    body = error.body
+    said = body.get("message") if isinstance(body, Mapping) else body
+    if isinstance(said, str) and said.strip():
+        return " ".join(said.lstrip()[:_LONGEST].split())
+    return " ".join(error.message[:_LONGEST].split())

@@ -1,0 +1,166 @@
+"""What each filter keeps, counted by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.collect.filters import (
+    Answer,
+    Aspect,
+    Balance,
+    Difficulty,
+    Duplicates,
+    Evidence,
+    EvidencePages,
+    Finished,
+    First,
+    Format,
+    Length,
+    Scoring,
+    Sequel,
+    score,
+)
+from docagent_rl.collect.funnel import run_funnel
+from tests.collect.cases import case
+
+LONG = "the committee of the northern region"
+
+
+def test_format_wants_sound_turns_and_an_end():
+    cases = [case(), case(sound=False), case(finished=False)]
+    assert Format().keep(cases) == [True, False, False]
+    assert Finished().keep(cases) == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ({}, True),
+        ({"prediction": None}, False),
+        ({"prediction": LONG[:-2], "references": (LONG,)}, True),
+        ({"prediction": LONG[:10], "references": (LONG,)}, False),
+        # what names something has to be exact: one digit of ten is as wrong as all
+        ({"prediction": "2019-03-05", "references": ("2019-03-06",)}, False),
+        ({"prediction": "not answerable", "references": (), "refusal": True}, True),
+        ({"prediction": "blue", "references": (), "refusal": True}, False),
+        # nobody knows the answer
+        ({"references": ()}, False),
+        ({"prediction": "blue; red", "references": ("red", "blue"), "listing": True}, True),
+    ],
+)
+def test_an_answer_is_right_by_likeness(changes, wanted):
+    assert Answer(threshold=0.7).keep([case(**changes)]) == [wanted]
+
+
+def test_answers_are_scored_as_asked():
+    near = case(prediction=LONG[:-4], references=(LONG,), outcome=0.0)
+    assert score(near, Scoring.ANLS) == pytest.approx(1 - 4 / len(LONG))
+    assert score(near, Scoring.EXACT) == 0
+    assert score(near, Scoring.OUTCOME) == 0
+    assert score(case(prediction="The Blue!"), Scoring.EXACT) == 1
+    assert score(case(outcome=None), Scoring.OUTCOME) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown", "listed"),
+    [
+        ({}, True, True),
+        ({"shown": frozenset({"d#1"})}, False, True),
+        ({"listed": frozenset({"d#1"})}, True, False),
+        ({"listed": None}, True, False),
+        ({"gold": None, "shown": frozenset(), "listed": None}, True, True),
+        ({"gold": frozenset(), "listed": frozenset()}, True, True),
+        ({"gold": frozenset()}, True, False),
+    ],
+)
+def test_evidence_is_a_gold_page_seen(changes, shown, listed):
+    assert Evidence().keep([case(**changes)]) == [shown]
+    assert Evidence(pages=EvidencePages.LISTED).keep([case(**changes)]) == [listed]
+
+
+def test_all_of_the_evidence_may_be_asked_for():
+    half = case(gold=frozenset({"d#3", "d#4"}))
+    assert Evidence().keep([half]) == [True]
+    assert Evidence(all_of_them=True).keep([half]) == [False]
+
+
+def test_difficulty_is_the_share_of_right_sessions():
+    easy = [case("easy", n) for n in range(4)]
+    mixed = [case("mixed", n, prediction="red" if n else "blue") for n in range(4)]
+    hard = [case("hard", n, prediction="red") for n in range(4)]
+    kept = Difficulty(lowest=0.25, highest=0.75).keep([*easy, *mixed, *hard])
+    assert kept == [False] * 4 + [True] * 4 + [False] * 4
+
+
+def test_length_bounds_turns_tokens_and_images():
+    cases = [case(actions=("answer",)), case(tokens=999), case(images=9), case()]
+    assert Length(least_turns=2, most_tokens=500, most_images=6).keep(cases) == [False, False, False, True]
+    assert Length(most_turns=1).keep(cases) == [True, False, False, False]
+
+
+def test_a_crop_follows_a_search():
+    rule = Sequel(action="crop", after=("search",))
+    cases = [
+        case(actions=("search", "crop", "answer")),
+        case(actions=("search", "crop", "crop", "answer")),
+        case(actions=("crop",)),
+        case(actions=("search", "answer")),
+    ]
+    assert rule.keep(cases) == [True, False, False, True]
+
+
+def test_the_first_of_what_says_the_same_is_kept():
+    cases = [case("a", 0, said="x"), case("a", 1, said="x"), case("a", 2, said="y"), case("b", 0, said="x")]
+    assert Duplicates().keep(cases) == [True, False, True, True]
+    assert First(count=1).keep(cases) == [True, False, False, True]
+    assert First(count=2).keep(cases) == [True, True, False, True]
+
+
+def test_no_group_is_larger_than_so_many_times_the_smallest():
+    steps = [2] * 40 + [3] * 4 + [5] * 10
+    cases = [
+        case(str(n), 0, actions=("search",) * (count - 1) + ("answer",)) for n, count in enumerate(steps)
+    ]
+    kept = Balance(times=2).keep(cases)
+    assert Counter(count for count, keep in zip(steps, kept, strict=True) if keep) == {2: 8, 3: 4, 5: 8}
+    assert Balance(times=2).keep(cases) == kept
+    assert Balance(times=2, seed=1).keep(cases) != kept
+    assert all(Balance(by=Aspect.ACTIONS).keep(cases))
+
+
+@given(st.lists(st.integers(2, 6), max_size=40), st.randoms())
+def test_balance_does_not_depend_on_the_order_of_sessions(steps, rng):
+    cases = [case(str(n), 0, actions=("search",) * count) for n, count in enumerate(steps)]
+    kept = {c.key for c, keep in zip(cases, Balance(times=1).keep(cases), strict=True) if keep}
+    rng.shuffle(cases)
+    assert {c.key for c, keep in zip(cases, Balance(times=1).keep(cases), strict=True) if keep} == kept
+
+
+def test_the_funnel_counts_after_every_step_and_names_who_dropped_whom():
+    cases = [case("a", 0), case("a", 1, sound=False), case("b", 0, prediction="red", dataset="other")]
+    funnel = run_funnel(cases, [Format(), Answer()], sessions=4)
+    assert [(s.name, s.sessions, s.questions) for s in funnel.stages] == [
+        ("played", 3, 2),
+        ("1 format", 2, 2),
+        ("2 answer", 1, 1),
+    ]
+    assert funnel.dropped == {("a", 1): "1 format", ("b", 0): "2 answer"}
+    assert [c.key for c in funnel.kept] == [("a", 0)]
+    assert funnel.stages[1].datasets == {"made": 1, "other": 1}
+    assert funnel.table().row_count == 3
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.sampled_from(["blue", "red", None])), max_size=30)
+)
+def test_filters_only_ever_drop(rows):
+    cases = [case(str(q), n, sound=s, prediction=p) for n, (q, s, p) in enumerate(rows)]
+    steps = [Format(), Answer(), Difficulty(highest=0.9), Duplicates(), Balance(times=1), First()]
+    funnel = run_funnel(cases, steps, sessions=len(cases))
+    sizes = [stage.sessions for stage in funnel.stages]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(funnel.kept) + len(funnel.dropped) == len(cases)

@@ -1,0 +1,114 @@
+"""No service can fill the memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import json
+import time
+import tracemalloc
+import zlib
+
+import pytest
+
+from docagent_rl.endpoints.bounded_body import LONGEST_BODY
+from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
+from docagent_rl.errors import InfrastructureError
+from tests.chat_server import RawServer, completion
+
+HELLO = [{"role": "user", "content": "hello"}]
+FLOOD = 256 << 20
+
+
+@pytest.fixture
+def raw():
+    with RawServer() as running:
+        yield running
+
+
+async def ask(url, **changes):
+    options = {"timeout_s": 60, "deadline_s": 120, "attempts": 1, "backoff_s": 0, **changes}
+    asked = ChatClient(ChatEndpoint(url, "m", **options), "planner")
+    try:
+        return await asked.ask(HELLO, str)
+    finally:
+        await asked.aclose()
+
+
+def refused(url, **changes):
+    tracemalloc.start()
+    began = time.perf_counter()
+    with pytest.raises(InfrastructureError) as failed:
+        asyncio.run(ask(url, **changes))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * LONGEST_BODY
+    assert time.perf_counter() - began < 60
+    return str(failed.value)
+
+
+@pytest.mark.parametrize("status", [200, 401, 503])
+@pytest.mark.parametrize("told", [False, True], ids=["chunked", "announced"])
+def test_a_flood_is_cut_off(status, told):
+    sent = 0
+
+    async def flood(reader, writer):
+        nonlocal sent
+        await reader.readuntil(b"\r\n\r\n")
+        length = f"content-length: {FLOOD}" if told else "transfer-encoding: chunked"
+        writer.write(f"HTTP/1.1 {status} Told\r\ncontent-type: application/json\r\n{length}\r\n\r\n".encode())
+        piece = b" " * (1 << 20)
+        with contextlib.suppress(ConnectionError):
+            while sent < FLOOD:
+                writer.write(piece if told else b"100000\r\n" + piece + b"\r\n")
+                await writer.drain()
+                sent += len(piece)
+        writer.close()
+
+    async def run():
+        server = await asyncio.start_server(flood, "127.0.0.1", 0)
+        async with server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+            with pytest.raises(InfrastructureError, match="longer than 16 MiB and was cut off"):
+                await ask(url)
+
+    asyncio.run(run())
+    assert sent < LONGEST_BODY + (32 << 20)
+
+
+def test_a_body_of_the_greatest_length_is_read(raw):
+    body = json.dumps(completion("good")).encode()
+    raw.respond(body + b" " * (LONGEST_BODY - len(body)))
+    assert asyncio.run(ask(raw.url)) == "good"
+    raw.respond(body + b" " * (LONGEST_BODY - len(body) + 1))
+    assert "longer than 16 MiB" in refused(raw.url)
+
+
+@pytest.mark.parametrize("kind", ["gzip", "deflate"])
+def test_little_that_unpacks_to_much_is_cut_off(raw, kind):
+    pack = zlib.compressobj(wbits=31 if kind == "gzip" else 15)
+    body = b"".join(pack.compress(bytes(1 << 20)) for _ in range(256)) + pack.flush()
+    assert len(body) < 1 << 20
+    raw.respond(body, content_encoding=kind)
+    assert "longer than 16 MiB" in refused(raw.url)
+
+
+def test_an_unasked_compression_and_a_broken_one_are_failures(raw):
+    packed = gzip.compress(json.dumps(completion("good")).encode())
+    for body, kind, said in [
+        (packed, "zstd", "compressed by 'zstd', which was not asked for"),
+        (packed[:-9], "gzip", "ends before its compressed data do"),
+        (b"{}", "gzip", "cannot be decompressed"),
+    ]:
+        raw.respond(body, content_encoding=kind)
+        assert said in refused(raw.url, attempts=2)
+        assert raw.requests == 2
+        raw.requests = 0
+
+
+@pytest.mark.parametrize("kind", ["gzip", "deflate"])
+def test_compressed_replies_are_read(raw, kind):
+    body = json.dumps(completion("good")).encode()
+    raw.respond(gzip.compress(body) if kind == "gzip" else zlib.compress(body), content_encoding=kind)
+    assert asyncio.run(ask(raw.url)) == "good"

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+import openai
+import pytest
+from pydantic import ValidationError
+
+from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
+from docagent_rl.endpoints.chat_reply import ReplyError
+from docagent_rl.envs.roles import RoleConfig
+from docagent_rl.errors import InfrastructureError
+from docagent_rl.rewards.judge import JudgeConfig
+from tests.chat_server import ChatServer, completion, serving
+
+HELLO = [{"role": "user", "content": "hello"}]
+
+
+@pytest.fixture
+async def server():
+    async with serving(ChatServer()) as running:
+        yield running
+
+
+def client(server, **changes) -> ChatClient:
+    options = {"model": "m", "timeout_s": 5, "deadline_s": 10, "backoff_s": 0, **changes}
+    return ChatClient(ChatEndpoint(base_url=server.url, **options), "planner")
+
+
+def word(text):
+    if " " in text:
+        raise ReplyError("not one word")
+    return text.upper()
+
+
+async def test_asks_and_reads(server):
+    asked = client(
+        server, temperature=0.3, max_tokens=7, extra_body={"chat_template_kwargs": {"thinking": False}}
+    )
+    assert await asked.ask(HELLO, word) == "READY"
+    (request,) = server.requests
+    assert (request["model"], request["temperature"], request["max_tokens"]) == ("m", 0.3, 7)
+    assert request["chat_template_kwargs"] == {"thinking": False}
+    assert request["messages"] == HELLO
+
+
+async def test_replies_that_cannot_be_used_are_asked_for_again(server):
+    server.script = ["two words", {"choices": []}, "one"]
+    assert await client(server).ask(HELLO, word) == "ONE"
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("always", "requests"), [("two words", 3), (500, 3), (401, 1), (b"<html>", 3)], ids=str
+)
+async def test_failures_name_the_service(server, always, requests):
+    server.script = [always]
+    with pytest.raises(InfrastructureError, match=r"planner 'm' at http://127\.0\.0\.1"):
+        await client(server).ask(HELLO, word)
+    assert len(server.requests) == requests
+
+
+async def test_a_deadline(server):
+    server.script = [30.0]
+    with pytest.raises(InfrastructureError, match=r"within 0\.3 s"):
+        await client(server, deadline_s=0.3).ask(HELLO, word)
+
+
+async def test_waiting_for_a_place_is_no_failure(server):
+    server.slow_s = 0.1
+    asked = client(server, concurrency=2, deadline_s=2)
+    assert await asyncio.gather(*(asked.ask(HELLO, word) for _ in range(60))) == ["READY"] * 60
+
+
+async def test_the_deadline_holds_for_those_that_waited(server):
+    server.script = ["one", 30.0]
+    server.slow_s = 0.3
+    asked = client(server, concurrency=1, deadline_s=2)
+    replies = await asyncio.gather(*(asked.ask(HELLO, word) for _ in range(2)), return_exceptions=True)
+    assert replies[0] == "ONE"
+    assert isinstance(replies[1], InfrastructureError)
+    assert "within 2 s" in str(replies[1])
+
+
+async def test_no_place_is_held_during_the_backoff(server):
+    server.script = [500, "one"]
+    asked = client(server, concurrency=1, backoff_s=0.5)
+    first = asyncio.create_task(asked.ask(HELLO, word))
+    while not server.requests:
+        await asyncio.sleep(0.01)
+    assert await asked.ask(HELLO, word) == "ONE"
+    assert not first.done()
+    assert await first == "ONE"
+
+
+async def test_a_reply_that_drips_is_no_reply():
+    async def drip(reader, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.02)
+
+    dripping = await asyncio.start_server(drip, "127.0.0.1", 0)
+    asked = ChatClient(
+        ChatEndpoint(
+            f"http://127.0.0.1:{dripping.sockets[0].getsockname()[1]}", "m", timeout_s=0.3, attempts=1
+        ),
+        "planner",
+    )
+    with pytest.raises(InfrastructureError, match=r"no reply within 0\.3 s"):
+        await asyncio.wait_for(asked.ask(HELLO, word), 5)
+    dripping.close()
+
+
+async def test_concurrency(server):
+    server.slow_s = 0.02
+    asked = client(server, concurrency=2)
+    await asyncio.gather(*(asked.ask(HELLO, word) for _ in range(8)))
+    assert server.busiest == 2
+    await asked.aclose()
+    assert await asked.ask(HELLO, word) == "READY"
+
+
+async def test_no_body_and_no_key_in_any_log(server, caplog):
+    caplog.set_level(logging.DEBUG)
+    url = "data:image/jpeg;base64,QUJD"
+    image = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]
+    asked = client(server, api_key="sk-very-secret")
+    await asked.ask(image, word)
+    assert server.requests[0]["messages"] == image
+    assert server.headers[0]["Authorization"] == "Bearer sk-very-secret"
+    assert "base64" not in caplog.text
+    assert "very-secret" not in f"{caplog.text} {asked.endpoint!r} {vars(asked)}"
+
+
+@pytest.mark.parametrize(("temperature", "requests"), [(0.0, 1), (0.7, 3)])
+async def test_a_reply_that_was_cut_off_is_no_answer(server, temperature, requests):
+    server.script = [completion("done", "length")]
+    with pytest.raises(InfrastructureError, match="cut off at max_tokens=9: raise max_tokens of the planner"):
+        await client(server, max_tokens=9, temperature=temperature).ask(HELLO, word)
+    assert len(server.requests) == requests
+
+
+@pytest.mark.parametrize("reason", ["abort", "content_filter", "tool_calls", "error"])
+async def test_a_reply_that_did_not_end_by_itself_is_asked_for_again(server, reason):
+    server.script = [completion("half", reason), completion("whole", None)]
+    assert await client(server).ask(HELLO, word) == "WHOLE"
+
+
+@pytest.mark.parametrize("spelling", ["<|im_end|>", "[/INST]", "</s>"])
+async def test_no_text_spells_a_special_token(server, spelling):
+    half = len(spelling) // 2
+    halves = [{"type": "text", "text": text} for text in ("a " + spelling[:half], spelling[half:] + " b")]
+    image = {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,QUJD"}}
+    messages = [{"role": "system", "content": spelling}, {"role": "user", "content": [*halves, image]}]
+    await client(server).ask(messages, word)
+    system, user = server.requests[0]["messages"]
+    assert spelling not in system["content"]
+    joined = "".join(part["text"] for part in user["content"][:2])
+    assert spelling not in joined
+    assert joined.replace("\u200b", "") == f"a {spelling} b"
+    assert user["content"][2] == image
+
+
+@pytest.mark.parametrize("config", [JudgeConfig, RoleConfig])
+def test_concurrency_is_no_more_than_the_connections(config):
+    most = openai.DEFAULT_CONNECTION_LIMITS.max_connections
+    assert config(concurrency=most).concurrency == most
+    with pytest.raises(ValidationError):
+        config(concurrency=most + 1)
+
+
+async def test_a_text_far_beyond_max_tokens_is_no_reply(server):
+    server.script = ["long" * 500_000, "one"]
+    assert await client(server, max_tokens=512).ask(HELLO, word) == "ONE"
+    server.script = ["long" * 500_000]
+    with pytest.raises(InfrastructureError, match="2000000 characters is longer than max_tokens=512 can be"):
+        await client(server, max_tokens=512).ask(HELLO, word)
+
+
+async def test_the_longest_text_that_max_tokens_allows_is_a_reply(server):
+    server.script = ["a" * 7 * 256]
+    assert await client(server, max_tokens=7).ask(HELLO, word) == "A" * 7 * 256

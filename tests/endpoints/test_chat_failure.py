@@ -1,0 +1,218 @@
+"""What is told of a failed request, and when it is made again."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+import time
+import traceback
+from email.utils import formatdate
+
+import httpx2
+import openai
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
+from docagent_rl.endpoints.chat_failure import RefusedError, TooLongError, failure, public_url, retry_after_s
+from docagent_rl.endpoints.chat_reply import ReplyError
+from docagent_rl.errors import InfrastructureError
+from tests.chat_server import ChatServer, RawServer, completion, serving
+from tests.crowd.pulse import Pulse
+
+HELLO = [{"role": "user", "content": "hello"}]
+KEY = "sk-Very-Secret-0123456789"
+ECHOES = {
+    "whole": KEY,
+    "in lower case": KEY.lower(),
+    "cut": KEY[:14],
+    "basic": base64.b64encode(f"user:{KEY}".encode()).decode(),
+    "after much": "x" * 290 + KEY,
+}
+
+
+@pytest.fixture
+async def server():
+    async with serving(ChatServer()) as running:
+        yield running
+
+
+def client(server, **changes) -> ChatClient:
+    options = {"model": "m", "timeout_s": 5, "deadline_s": 10, "backoff_s": 0, **changes}
+    return ChatClient(ChatEndpoint(base_url=server.url, **options), "planner")
+
+
+def everything(error) -> str:
+    """All that an error and those behind it could ever print."""
+    text, pending, seen = "".join(traceback.format_exception(error)), [error], []
+    while pending:
+        each = pending.pop()
+        if each is None or any(each is known for known in seen):
+            continue
+        seen.append(each)
+        text += repr(each) + str(getattr(each, "__dict__", "")) + repr(getattr(each, "body", ""))
+        pending += [each.__cause__, each.__context__]
+    return text
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500])
+@pytest.mark.parametrize("echo", ECHOES)
+async def test_a_key_that_is_sent_back_is_told_nowhere(server, caplog, status, echo):
+    caplog.set_level(logging.DEBUG)
+    said = f"Incorrect API key provided: {ECHOES[echo]}"
+    bodies = [
+        json.dumps({"error": {"message": said}}),
+        json.dumps({"detail": [said]}),
+        said,
+        json.dumps(said),
+    ]
+    for body in bodies:
+        server.script = [(status, {"X-Echo": f"Bearer {KEY}"}, body.encode())]
+        with pytest.raises(InfrastructureError) as failed:
+            await client(server, api_key=KEY).ask(HELLO, str)
+        told = (everything(failed.value) + caplog.text).lower()
+        for piece in (KEY[:10], KEY[-10:], ECHOES[echo][-12:]):
+            assert piece.lower() not in told
+        assert f"HTTP {status}" in str(failed.value)
+
+
+def test_a_key_in_the_status_line_is_told_nowhere(caplog):
+    caplog.set_level(logging.DEBUG)
+    with RawServer() as raw:
+        raw.response = f"HTTP/1.1 401 Bad {KEY}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode()
+        with pytest.raises(InfrastructureError) as failed:
+            asyncio.run(client(raw, api_key=KEY).ask(HELLO, str))
+    assert "HTTP 401" in str(failed.value)
+    assert KEY not in everything(failed.value) + caplog.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [completion(f"the key is {KEY}", f"stop {KEY}"), {"choices": [{"message": KEY}]}, {"choices": KEY}],
+)
+async def test_a_reply_that_is_no_completion_tells_no_key(server, body):
+    server.script = [body]
+    with pytest.raises(InfrastructureError) as failed:
+        await client(server, api_key=KEY).ask(HELLO, str)
+    assert KEY not in everything(failed.value)
+
+
+async def test_a_reply_tells_no_key(server):
+    server.script = [f"the key is {KEY}"]
+    assert await client(server, api_key=KEY).ask(HELLO, str) == "the key is [api key]"
+
+    def refuse(text):
+        raise ReplyError(f"no verdict in {text} {KEY}")
+
+    with pytest.raises(InfrastructureError) as failed:
+        await client(server, api_key=KEY).ask(HELLO, refuse)
+    assert KEY not in everything(failed.value)
+
+
+async def test_messages_of_the_server_stay_useful_and_harmless(server):
+    server.script = [(400, {}, b'{"error": {"message": "model m\\u001b[2J\\n is not\\tloaded"}}')]
+    with pytest.raises(InfrastructureError, match=r"HTTP 400: model m\\x1b\[2J is not loaded$"):
+        await client(server).ask(HELLO, str)
+
+
+async def test_the_address_is_told_without_its_secrets(server):
+    url = server.url.replace("http://", "http://user:hunter2@")
+    asked = ChatClient(ChatEndpoint(f"{url}?code=hunter2", "m", attempts=1), "planner")
+    server.script = [401]
+    with pytest.raises(InfrastructureError, match=r"planner 'm' at http://127\.0\.0\.1:\d+/v1") as failed:
+        await asked.ask(HELLO, str)
+    assert "hunter2" not in f"{everything(failed.value)} {asked.endpoint!r}"
+
+
+def test_addresses():
+    assert public_url("https://a:b@host:1/v1?key=x#y") == "https://host:1/v1"
+    assert public_url("http://[::1") == "an address that cannot be read"
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_service_is_not_asked_before_it_wants_to_be(server, status):
+    server.script = [(status, {"Retry-After": "1"}, b"{}"), "ready"]
+    assert await client(server).ask(HELLO, str) == "ready"
+    first, second = server.times
+    assert 1 <= second - first < 4
+
+
+async def test_a_date_counts_from_the_clock_of_the_service(server):
+    then = 1_000_000_000
+    headers = {"Date": formatdate(then, usegmt=True), "Retry-After": formatdate(then + 1, usegmt=True)}
+    server.script = [(503, headers, b"{}"), "ready"]
+    assert await client(server).ask(HELLO, str) == "ready"
+    first, second = server.times
+    assert 1 <= second - first < 4
+
+
+async def test_waiting_beyond_the_deadline_is_given_up_at_once(server):
+    server.script = [(429, {"Retry-After": "60"}, b"{}"), "ready"]
+    began = time.perf_counter()
+    with pytest.raises(
+        InfrastructureError, match=r"after 1 attempts.*asks to wait 60 s, beyond the deadline of 5 s"
+    ):
+        await client(server, deadline_s=5).ask(HELLO, str)
+    assert time.perf_counter() - began < 3
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "header", ["", "soon", "-5", "0", "1e9", "nan", "Thu, 01 Jan 1970 00:00:00 GMT", "9" * 400]
+)
+async def test_what_cannot_be_read_changes_nothing(server, header):
+    server.script = [(429, {"Retry-After": header}, b"{}"), "ready"]
+    began = time.perf_counter()
+    assert await client(server).ask(HELLO, str) == "ready"
+    assert time.perf_counter() - began < 3
+
+
+def test_waits():
+    now = time.time()
+    assert retry_after_s({}) is None
+    assert retry_after_s({"retry-after": "7"}) == 7
+    assert retry_after_s({"retry-after": "0.5"}) == 0.5
+    assert retry_after_s({"retry-after": formatdate(now + 30, usegmt=True)}) == pytest.approx(30, abs=3)
+    assert retry_after_s({"retry-after": formatdate(now - 30, usegmt=True)}) == 0
+
+
+@given(st.text() | st.from_regex(r"[A-Z][a-z]{2}, \d+ [A-Z][a-z]{2} \d+ \d+:\d+:\d+ \w+"), st.text())
+def test_any_header_is_read(asked, date):
+    wait = retry_after_s({"retry-after": asked, "date": date})
+    assert wait is None or 0 <= wait < float("inf")
+
+
+async def test_a_long_message_is_cut_before_it_is_searched_for_the_key():
+    body = json.dumps({"error": {"message": f"{KEY} " + "x" * (5 << 20)}}).encode()
+    with RawServer() as raw:
+        raw.respond(body, status=500)
+        async with Pulse() as pulse:
+            with pytest.raises(InfrastructureError, match=r"HTTP 500: \[.*x{200}") as caught:
+                await client(raw, api_key=KEY, attempts=1, timeout_s=60, deadline_s=60).ask(HELLO, str)
+    assert KEY[:10] not in everything(caught.value)
+    assert pulse.worst_cpu_s < 0.6
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (
+            400,
+            "This model's maximum context length is 4096 tokens. You asked for 5000.",
+            TooLongError,
+        ),
+        (400, "Input length (5000 tokens) exceeds the maximum allowed length (4096 tokens).", TooLongError),
+        (413, "the request exceeds the available context size, try increasing it", TooLongError),
+        (422, "`inputs` tokens + `max_new_tokens` must be <= 4096; inputs must have less", TooLongError),
+        (400, "the image exceeds the maximum of 20 megapixels", RefusedError),
+        (401, "context length of your plan", RefusedError),
+    ],
+)
+def test_a_conversation_that_does_not_fit_is_told_from_other_refusals(status, message, kind):
+    request = httpx2.Request("POST", "http://127.0.0.1/v1")
+    response = httpx2.Response(status, request=request)
+    found = failure(openai.APIStatusError("told", response=response, body={"message": message}), "key")
+    assert type(found) is kind

@@ -1,0 +1,192 @@
+"""Whatever comes back, a call ends in a text or in one kind of error."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import gzip
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
+from docagent_rl.endpoints.chat_reply import (
+    CutOffError,
+    ReplyError,
+    Written,
+    read_reply,
+    without_thoughts,
+)
+from docagent_rl.errors import InfrastructureError
+from tests.chat_server import RawServer, completion
+
+HELLO = [{"role": "user", "content": "hello"}]
+
+
+@pytest.fixture(scope="module")
+def raw():
+    with RawServer() as running:
+        yield running
+
+
+def outcome(raw) -> str | InfrastructureError:
+    """What the client makes of the reply; anything but an infrastructure failure is raised."""
+
+    async def ask():
+        endpoint = ChatEndpoint(raw.url, "m", timeout_s=5, deadline_s=10, attempts=2, backoff_s=0)
+        asked = ChatClient(endpoint, "planner")
+        try:
+            return await asked.ask(HELLO, lambda text: text)
+        except InfrastructureError as error:
+            return error
+        finally:
+            await asked.aclose()
+
+    raw.requests = 0
+    return asyncio.run_coroutine_threadsafe(ask(), raw.loop).result(30)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+PATHS = [
+    (), ("choices",), ("choices", 0), ("choices", 0, "message"), ("choices", 0, "message", "content"),
+    ("choices", 0, "finish_reason"),
+]  # fmt: skip
+MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def replaced(path, value):
+    body = copy.deepcopy(completion("good"))
+    if not path:
+        return value
+    *way, last = path
+    node = body
+    for step in way:
+        node = node[step]
+    node[last] = value
+    return body
+
+
+@MANY
+@given(st.sampled_from(PATHS), VALUES)
+def test_any_value_in_any_place(raw, path, value):
+    raw.respond(json.dumps(replaced(path, value)).encode())
+    got = outcome(raw)
+    wanted = {
+        PATHS[4]: value if isinstance(value, str) else InfrastructureError,
+        PATHS[5]: "good" if value in (None, "stop") else InfrastructureError,
+    }.get(path, InfrastructureError)
+    if wanted is InfrastructureError:
+        assert isinstance(got, InfrastructureError)
+        assert raw.requests == (1 if path == PATHS[5] and value == "length" else 2)
+    else:
+        assert got == wanted
+
+
+@MANY
+@given(
+    st.binary(max_size=200),
+    st.sampled_from(["application/json", "text/html", "application/json; charset=hex", ""]),
+)
+def test_any_bytes(raw, body, kind):
+    raw.respond(body, kind=kind)
+    assert isinstance(outcome(raw), InfrastructureError)
+    assert raw.requests == 2
+
+
+@MANY
+@given(st.integers(0, len(json.dumps(completion("good"))) - 1))
+def test_a_truncated_body(raw, length):
+    raw.respond(json.dumps(completion("good")).encode()[:length])
+    assert isinstance(outcome(raw), InfrastructureError)
+    assert raw.requests == 2
+
+
+@MANY
+@given(
+    st.integers(200, 599),
+    st.binary(max_size=50) | VALUES.map(lambda value: json.dumps({"error": value}).encode()),
+)
+def test_any_status(raw, status, body):
+    raw.respond(body, status)
+    assert isinstance(outcome(raw), InfrastructureError)
+
+
+DEEP = 20_000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"null", b'""', b"[]", b"{}", b"\xff\xfe", b"\xef\xbb\xbf{}", b"data: [DONE]\n\n",
+        b"<html>busy</html>",
+        b"[" * DEEP, b"[" * DEEP + b"]" * DEEP, b'{"choices":' * DEEP + b"1" + b"}" * DEEP,
+        b'{"choices": [{"message": {"content": "\xe9"}}]}', b'{"choices": [null]}', b'{"choices": ["text"]}',
+        b'{"choices": [{"message": "text"}]}', b'{"choices": [{"message": {"content": ["text"]}}]}',
+        b'{"choices": [{"message": {"content": 1}}]}', b'{"choices": {"0": {"message": "text"}}}',
+        b'{"choices": [{"message": {"content": "\\ud800"}}]}', b'{"error": "overloaded"}',
+    ],
+)  # fmt: skip
+def test_bodies_that_are_no_completion(raw, body):
+    raw.respond(body)
+    assert isinstance(outcome(raw), InfrastructureError)
+    assert raw.requests == 2
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        b"", b"\r\n\r\n", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", b"SSH-2.0-OpenSSH\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}",
+        b"HTTP/1.1 302 Found\r\nlocation: /\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+    ],
+)  # fmt: skip
+def test_what_is_no_http_response(raw, response):
+    raw.response = response
+    assert isinstance(outcome(raw), InfrastructureError)
+
+
+def test_a_compressed_reply(raw):
+    raw.respond(gzip.compress(json.dumps(completion("good")).encode()), content_encoding="gzip")
+    assert outcome(raw) == "good"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a", "a"),
+        ("<think>hm</think> a ", "a"),
+        ("hm</think>a", "a"),
+        ("<think></think>a </think> b", "a </think> b"),
+        ("<think>hm</think>", ""),
+    ],
+)
+def test_thoughts_are_left_out(text, said):
+    assert without_thoughts(text) == said
+
+
+@pytest.mark.parametrize("text", ["<think>hm", " <think>hm <judge>True</judge>", "</think><think>"])
+def test_thoughts_must_end(text):
+    with pytest.raises(ReplyError, match="thoughts do not end"):
+        without_thoughts(text)
+
+
+def test_a_partial_reply_keeps_what_was_cut_off_and_its_thoughts_apart():
+    body = completion("<search>rev", "length")
+    body["choices"][0]["message"]["reasoning_content"] = "I need the revenue."
+    found = read_reply(json.dumps(body).encode(), partial=True)
+    assert found == Written("<search>rev", "I need the revenue.", cut_off=True)
+    with pytest.raises(CutOffError):
+        read_reply(json.dumps(body).encode())
+
+
+def test_thoughts_alone_are_an_empty_partial_reply():
+    body = completion(None, "length")
+    body["choices"][0]["message"]["reasoning"] = "Still thinking"
+    assert read_reply(json.dumps(body).encode(), partial=True) == Written("", "Still thinking", cut_off=True)

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from docagent_rl.endpoints.chat_client import ChatEndpoint
+from docagent_rl.endpoints.endpoint import Endpoint
+from docagent_rl.envs.roles import RoleConfig
+from docagent_rl.errors import UserError
+from docagent_rl.rewards.judge import JudgeConfig
+
+SETTINGS = {
+    "base_url": "http://localhost:1/v1",
+    "model": "m",
+    "api_key_env": "DOCAGENT_TEST_KEY",
+    "timeout_s": 1.5,
+    "attempts": 2,
+    "backoff_s": 0.25,
+    "deadline_s": 7.0,
+    "check_s": 3.0,
+    "concurrency": 5,
+    "max_tokens": 99,
+}
+
+
+@pytest.mark.parametrize("section", [JudgeConfig, RoleConfig])
+def test_every_key_of_an_endpoint_reaches_the_client(section, monkeypatch):
+    monkeypatch.setenv("DOCAGENT_TEST_KEY", "secret")
+    made = ChatEndpoint.of(section(**SETTINGS), "judge")
+    assert {name: getattr(made, name) for name in SETTINGS if name != "api_key_env"} == {
+        name: value for name, value in SETTINGS.items() if name != "api_key_env"
+    }
+    assert made.api_key == "secret"
+    assert set(SETTINGS) == set(Endpoint.model_fields)
+
+
+def test_judge_and_roles_have_their_endpoint_from_one_place():
+    assert set(Endpoint.model_fields).isdisjoint(JudgeConfig.__annotations__)
+    assert set(Endpoint.model_fields).isdisjoint(RoleConfig.__annotations__)
+
+
+def test_a_key_that_is_not_set_is_named_by_its_section(monkeypatch):
+    monkeypatch.delenv("DOCAGENT_TEST_KEY", raising=False)
+    with pytest.raises(UserError, match=r"roles\.reader\.api_key_env"):
+        ChatEndpoint.of(RoleConfig(**SETTINGS), "roles.reader")
+
+
+@pytest.mark.parametrize("section", [JudgeConfig, RoleConfig])
+@pytest.mark.parametrize("wrong", [{"timeout_s": 0}, {"attempts": 0}, {"concurrency": 1001}, {"url": "x"}])
+def test_what_no_endpoint_can_have_is_refused(section, wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        section(**{**SETTINGS, **wrong})

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+
+from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.errors import UserError
+
+FILE = """
+base_url: http://127.0.0.1:1/v1
+model: big
+price: {input: 2, output: 8}
+budget: {max_cost: 5}
+"""
+
+
+def test_options_go_over_the_file(tmp_path):
+    (tmp_path / "m.yaml").write_text(FILE)
+    options = {"model": "small", "price": {"input": 1.0, "output": None}, "budget": {"max_requests": 3}}
+    config = ModelConfig.load(tmp_path / "m.yaml", options)
+    assert (config.base_url, config.model) == ("http://127.0.0.1:1/v1", "small")
+    assert (config.price.input, config.price.output) == (1.0, 8.0)
+    assert (config.budget.max_cost, config.budget.max_requests) == (5.0, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("api_key: secret", "api_key: unknown key"),
+        ("price: {input: 1}", "--price-out"),
+        ("budget: {max_cost: 1}", "--price-in"),
+        ("concurrency: 0", "concurrency"),
+        ("- a", "expected keys"),
+        ("a: [", "YAML"),
+    ],
+)
+def test_a_wrong_file_is_told(tmp_path, text, named):
+    (tmp_path / "m.yaml").write_text(text)
+    with pytest.raises(UserError) as caught:
+        ModelConfig.load(tmp_path / "m.yaml", {})
+    assert named in str(caught.value)
+    assert "m.yaml" in str(caught.value)
+
+
+def test_a_key_comes_from_the_environment(tmp_path, monkeypatch):
+    config = ModelConfig.load(None, {"base_url": "http://x/v1", "model": "m", "api_key_env": "DOC_KEY"})
+    with pytest.raises(UserError, match="DOC_KEY is not set"):
+        config.open("teacher", None)
+    monkeypatch.setenv("DOC_KEY", "sk-123456789012345678")
+    opened = config.open("teacher", tmp_path)
+    assert opened.endpoint.api_key == "sk-123456789012345678"
+    assert "sk-" not in repr(opened.endpoint)
+
+
+def test_no_model_is_no_model():
+    with pytest.raises(UserError, match=r"the judge needs a model: give --base-url"):
+        ModelConfig().open("judge", None)
+
+
+def test_who_waits_for_a_request_waits_for_a_reply():
+    slow = ModelConfig.load(None, {"timeout_s": 400.0})
+    assert (slow.deadline_s, slow.check_s) == (1200.0, 100.0)
+    assert ModelConfig.load(None, {"timeout_s": 400.0, "deadline_s": 500.0}).deadline_s == 500.0
+    assert (ModelConfig().deadline_s, ModelConfig().check_s) == (300.0, 10.0)

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import sqlite3
+
+import pytest
+
+from docagent_rl import errors
+from docagent_rl.endpoints.budget import Budget, BudgetError
+from docagent_rl.endpoints.chat_client import ChatEndpoint
+from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError
+from docagent_rl.endpoints.json_cache import JsonCache
+from docagent_rl.endpoints.ledger import Ledger
+from docagent_rl.endpoints.price import Price
+from docagent_rl.endpoints.remote_model import RemoteModel
+from docagent_rl.endpoints.sampling import Sampling
+from docagent_rl.endpoints.usage import image_part
+from docagent_rl.errors import InfrastructureError, UserError
+from tests.chat_server import ChatServer, completion, serving
+from tests.endpoints.test_usage import picture
+
+HELLO = [{"role": "user", "content": "hello"}]
+
+
+def question(text: str) -> list[dict]:
+    return [{"role": "user", "content": text}]
+
+
+def echo(request: dict) -> dict:
+    """Says how often it may have been asked: the text that it was sent, and what it was sampled by."""
+    said = request["messages"][-1]["content"]
+    told = f"{said} {request.get('temperature')} {request.get('seed')}" if isinstance(said, str) else "seen"
+    return completion(told, usage=(100, 10))
+
+
+@pytest.fixture
+async def server():
+    async with serving(ChatServer(compute=echo)) as running:
+        yield running
+
+
+def model(server, folder=None, **more) -> RemoteModel:
+    options = {"timeout_s": 5, "deadline_s": 10, "backoff_s": 0, "max_tokens": 50}
+    options |= more.pop("endpoint", {})
+    cache = JsonCache(folder, "test cache", forever=True) if folder else None
+    return RemoteModel(ChatEndpoint(server.url, "m", **options), "teacher", cache=cache, **more)
+
+
+async def test_asks_once_and_tells_the_tokens(server, tmp_path):
+    asked = model(server, tmp_path, price=Price(10.0, 100.0))
+    first = await asked.ask(HELLO)
+    again = await model(server, tmp_path).ask(HELLO)
+    assert (first.text, first.prompt_tokens, first.completion_tokens) == ("hello 0.0 None", 100, 10)
+    assert (first.cached, again.cached, first.estimated) == (False, True, False)
+    assert dataclasses.replace(again, cached=False) == first
+    assert len(server.requests) == 1
+    assert asked.budget.spent.cost == pytest.approx(0.002)
+
+
+async def test_equal_requests_in_flight_are_sent_once(server):
+    server.slow_s = 0.1
+    asked = model(server)
+    replies = await asyncio.gather(*(asked.ask(HELLO) for _ in range(5)))
+    assert len(server.requests) == 1
+    assert sorted(reply.cached for reply in replies) == [False, True, True, True, True]
+    (account,) = asked.ledger.accounts.values()
+    assert (account.requests, account.cached) == (1, 4)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "sample"), [(Sampling(temperature=0.5), 0), (Sampling(seed=3), 0), (Sampling(), 1)]
+)
+async def test_other_sampling_is_another_reply(server, tmp_path, sampling, sample):
+    asked = model(server, tmp_path)
+    await asked.ask(HELLO)
+    assert not (await asked.ask(HELLO, sampling=sampling, sample=sample)).cached
+    assert (await asked.ask(HELLO, sampling=sampling, sample=sample)).cached
+    told = {name: server.requests[-1].get(name) for name in ("temperature", "seed")}
+    assert told == {"temperature": sampling.temperature or 0.0, "seed": sampling.seed}
+
+
+async def test_pictures_are_told_apart_and_never_kept(server, tmp_path):
+    asked = model(server, tmp_path)
+    for side in (30, 40, 30):
+        content = [{"type": "text", "text": "What?"}, image_part(picture(side, side))]
+        await asked.ask([{"role": "user", "content": content}])
+    assert len(server.requests) == 2
+    assert server.requests[0]["messages"][0]["content"][1]["image_url"]["url"].startswith("data:image/jpeg")
+    with sqlite3.connect(tmp_path / "cache.db") as database:
+        rows = database.execute("SELECT key, value FROM Cache").fetchall()
+    assert len(rows) == 2
+    assert all(len(key) < 200 and len(value) < 200 for key, value in rows)
+
+
+async def test_tokens_are_estimated_where_the_server_is_silent(server):
+    server.compute = lambda request: completion("four")
+    asked = model(server)
+    reply = await asked.ask(HELLO)
+    assert (reply.prompt_tokens, reply.completion_tokens, reply.estimated) == (6, 1, True)
+    assert asked.ledger.accounts["m"].estimated == 1
+
+
+async def test_replies_that_cannot_be_used_are_paid_for(server):
+    asked = model(server, price=Price(10.0, 100.0))
+
+    def never(text: str) -> None:
+        raise ReplyError("not that")
+
+    with pytest.raises(InfrastructureError):
+        await asked.ask(HELLO, never)
+    account = asked.ledger.accounts["m"]
+    assert (account.requests, account.failed, account.prompt_tokens) == (3, 3, 300)
+    assert asked.budget.spent.tokens == 330
+
+
+async def test_a_reply_cut_off_is_not_asked_for_again_until_it_may_be_longer(server, tmp_path):
+    def long(request: dict) -> dict:
+        short = request["max_tokens"] < 200
+        return completion("a long story", "length" if short else "stop", usage=(5, 50))
+
+    server.compute = long
+    for _ in range(2):
+        with pytest.raises(CutOffError):
+            await model(server, tmp_path).ask(HELLO)
+    assert len(server.requests) == 1
+    assert (await model(server, tmp_path, endpoint={"max_tokens": 200}).ask(HELLO)).text == "a long story"
+    assert (await model(server, tmp_path).ask(HELLO)).cached
+
+
+async def test_nothing_is_sent_beyond_the_budget_and_the_same_goes_on(server, tmp_path):
+    budget = Budget(max_requests=4)
+    asked = model(server, tmp_path, budget=budget)
+    texts = [f"number {n}" for n in range(10)]
+    done = await asyncio.gather(*(asked.ask(question(text)) for text in texts), return_exceptions=True)
+    assert sum(isinstance(each, BudgetError) for each in done) == 6
+    assert len(server.requests) == 4
+    more = model(server, tmp_path, budget=Budget(max_requests=6))
+    replies = await asyncio.gather(*(more.ask(question(text)) for text in texts))
+    assert len(server.requests) == 10
+    assert sum(reply.cached for reply in replies) == 4
+
+
+async def test_further_attempts_keep_the_budget_too(server, tmp_path):
+    server.compute = lambda request: 500
+    asked = model(server, tmp_path, budget=Budget(max_requests=2))
+    with pytest.raises(BudgetError):
+        await asked.ask(HELLO)
+    assert len(server.requests) == 2
+
+
+async def test_what_a_request_reserves_covers_its_longest_reply(server):
+    asked = model(server, price=Price(10.0, 1000.0), budget=Budget(max_cost=0.049))
+    with pytest.raises(BudgetError, match="0 requests"):
+        await asked.ask(HELLO)
+    assert server.requests == []
+
+
+async def test_models_share_a_ledger_that_prints(server):
+    ledger = Ledger()
+    first = model(server, ledger=ledger, price=Price(10.0, 100.0, currency="EUR"))
+    await first.ask(HELLO)
+    table = ledger.table()
+    cells = [list(column.cells) for column in table.columns]
+    assert [str(column[0]) for column in cells] == ["m", "1", "0", "0", "100", "10", "0.0020 EUR"]
+
+
+async def test_a_model_that_is_silent_is_named(server):
+    server.compute = lambda request: 404
+    with pytest.raises(UserError, match=r"the teacher does not answer.*--base-url"):
+        await model(server).check()
+
+
+async def test_a_sign_of_life_is_counted(server):
+    server.compute = lambda request: completion("ready", usage=(9, 1))
+    asked = model(server, budget=Budget(max_requests=1))
+    await asked.check()
+    assert asked.budget.spent.tokens == 10
+    with pytest.raises(BudgetError):
+        await asked.check()
+    assert len(server.requests) == 1
+
+
+async def test_limits_requests_in_flight(server):
+    server.slow_s = 0.05
+    asked = model(server, endpoint={"concurrency": 2})
+    await asyncio.gather(*(asked.ask(question(f"number {n}")) for n in range(8)))
+    assert server.busiest == 2
+
+
+async def test_a_partial_reply_is_kept_with_its_thoughts_and_never_taken_for_a_whole_one(tmp_path):
+    def cut(request: dict) -> dict:
+        body = completion("<search>rev", "length", usage=(7, 5))
+        body["choices"][0]["message"]["reasoning_content"] = "I need the revenue."
+        return body
+
+    async with serving(ChatServer(compute=cut)) as server:
+        first = await model(server, tmp_path).ask(HELLO, lambda _: None, partial=True)
+        again = await model(server, tmp_path).ask(HELLO, lambda _: None, partial=True)
+        assert (first.text, first.thoughts, first.cut_off) == ("<search>rev", "I need the revenue.", True)
+        assert dataclasses.replace(again, cached=False) == first
+        assert len(server.requests) == 1
+        with pytest.raises(CutOffError):
+            await model(server, tmp_path).ask(HELLO)
+
+
+def test_a_spent_budget_is_the_error_that_ends_a_run():
+    assert issubclass(BudgetError, errors.BudgetError)
+
+
+async def test_processes_that_ask_at_once_agree_on_one_reply(server, tmp_path):
+    replies = iter(["first", "second"])
+    server.slow_s = 0.1
+    server.compute = lambda request: completion(next(replies), usage=(1, 1))
+    both = await asyncio.gather(model(server, tmp_path).ask(HELLO), model(server, tmp_path).ask(HELLO))
+    assert len(server.requests) == 2
+    assert len({reply.text for reply in both}) == 1
+    assert (await model(server, tmp_path).ask(HELLO)).text == both[0].text

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from docagent_rl.endpoints.usage import Usage, digestible, image_part, message_tokens, text_tokens, told_usage
+
+
+def picture(width: int, height: int) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", (width, height), "teal").save(buffer, format="JPEG")
+    return buffer.getvalue()
+
+
+def test_reads_what_the_server_counts():
+    body = json.dumps({"usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}}).encode()
+    assert told_usage(body) == Usage(12, 3)
+
+
+@pytest.mark.parametrize(
+    "usage", [None, {}, {"prompt_tokens": -1, "completion_tokens": 2}, {"prompt_tokens": "9"}, [1, 2]]
+)
+def test_what_cannot_be_read_is_not_believed(usage):
+    assert told_usage(json.dumps({"usage": usage}).encode()) is None
+
+
+def test_images_count_by_their_pixels():
+    message = {"role": "user", "content": [{"type": "text", "text": "abcd"}, image_part(picture(280, 560))]}
+    assert message_tokens([message]) == 4 + 1 + 200
+
+
+def test_a_digest_holds_no_picture():
+    data = picture(30, 30)
+    message = {"role": "user", "content": [image_part(data), {"type": "text", "text": "What?"}]}
+    written = json.dumps(digestible(message))
+    assert "base64" not in written
+    assert hashlib.sha256(data).hexdigest() in written
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_estimates_grow_with_the_text(first, second):
+    assert text_tokens(first) <= text_tokens(first + second) <= text_tokens(first) + text_tokens(second)

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.endpoints.budget import Budget, BudgetError
+from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.generate.alden import Fate, Labelling, forecast_labels, label_questions, rewritten, with_page
+from docagent_rl.generate.config import GenerateConfig
+from docagent_rl.generate.prompt_files import Prompts
+from docagent_rl.generate.shape import named_pages
+from docagent_rl.records.record import Record, Split, validate_record
+from tests.chat_server import completion
+
+CONFIG = GenerateConfig()
+PROMPTS = Prompts.load(CONFIG.prompts)
+QUESTIONS = {
+    "What is the date at the top of the memo?": (3,),
+    "In which year was the Institute of Marine Biology founded?": (2,),
+    "What is the title of page 4?": (4,),
+    "Which of the two plants is larger?": (2, 5),
+    "What does it cost?": (),
+}
+
+
+def records() -> list[Record]:
+    return [
+        Record(
+            question_id=f"q{row}",
+            dataset="made",
+            split=Split.TRAIN,
+            doc_id="K",
+            question=question,
+            answers=("x",),
+            evidence_pages=pages,
+            extra={"gold": "x", "num_pages": 9, "native_id": None, "row": row},
+        )
+        for row, (question, pages) in enumerate(QUESTIONS.items())
+    ]
+
+
+def label(server, folder, labelling=None, **more) -> Labelling:
+    model = ModelConfig(base_url=server.url, model="m", backoff_s=0).open("model", folder, **more)
+    labelling = labelling or Labelling()
+    asyncio.run(label_questions(records(), model, PROMPTS, CONFIG, labelling))
+    return labelling
+
+
+def votes(*labels):
+    """A server whose vote depends on the seed of the request."""
+    return lambda request: completion(json.dumps({"label": labels[request["seed"] % 100_003]}))
+
+
+def test_questions_that_cannot_be_searched_for_name_their_page(server, tmp_path):
+    labelling = label(server, tmp_path)
+    made = rewritten(records(), labelling, "m", PROMPTS)
+    assert made[0].question == "On page 3, what is the date at the top of the memo?"
+    assert made[0].extra["original_question"] == records()[0].question
+    assert made[0].extra["rewriting"] == {"model": "m", "prompt": PROMPTS.label.digest}
+    assert [record.question for record in made[1:]] == list(QUESTIONS)[1:]
+    assert [record.extra["is_page_indexed"] for record in made] == [True, False, True, False, False]
+    assert labelling.fates[3] is labelling.fates[4] is Fate.SEVERAL
+    assert all(validate_record(record) == [] for record in made)
+
+
+@pytest.mark.parametrize(
+    ("replies", "fate", "asked"),
+    [((1, 0, 1), Fate.REWRITTEN, 3), ((0, 1, 0), Fate.SEARCHABLE, 3), ((1, 1, 0), Fate.REWRITTEN, 2)],
+)
+def test_the_majority_counts(server, tmp_path, replies, fate, asked):
+    server.compute = votes(*replies)
+    assert label(server, tmp_path).fates[0] is fate
+    first = [request for request in server.requests if "top of the memo" in json.dumps(request)]
+    assert len(first) == asked
+
+
+def test_without_a_readable_label_a_question_is_left(server, tmp_path):
+    server.compute = lambda request: completion('{"label": "1"}')
+    labelling = label(server, tmp_path)
+    assert labelling.fates[0] is Fate.UNREADABLE
+    assert rewritten(records(), labelling, "m", PROMPTS)[0].question == records()[0].question
+    assert labelling.counts()[Fate.UNREADABLE.value] == 2
+
+
+def test_labels_are_kept_and_a_budget_is_too(server, tmp_path):
+    with pytest.raises(BudgetError):
+        label(server, tmp_path, budget=Budget(max_requests=1))
+    asked = len(server.requests)
+    assert asked == 1
+    label(server, tmp_path)
+    total = len(server.requests)
+    label(server, tmp_path)
+    assert len(server.requests) == total
+
+
+def test_what_labelling_takes_is_known_before(server, tmp_path):
+    assert forecast_labels(records(), PROMPTS, CONFIG).total.requests == 2 * CONFIG.votes
+
+
+@given(st.text(min_size=1, max_size=60).filter(str.strip), st.integers(1, 9999))
+def test_a_page_is_named_and_the_words_stay(question, page):
+    made = with_page(question, page)
+    assert named_pages(made)[0] == page
+    assert made.casefold().endswith(question.strip()[1:].casefold())
+
+
+@pytest.mark.parametrize(
+    ("question", "made"),
+    [
+        ("Who signed the form?", "On page 2, who signed the form?"),
+        ("NATO spent how much?", "On page 2, NATO spent how much?"),
+        ("Whatever is shown?", "On page 2, Whatever is shown?"),
+    ],
+)
+def test_only_words_that_are_written_small_are(question, made):
+    assert with_page(question, 2) == made

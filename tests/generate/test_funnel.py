@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import io
+import json
+
+from rich.console import Console
+
+from docagent_rl.generate.config import Difficulty, Kind
+from docagent_rl.generate.draft import Draft, Dropped, Stage
+from docagent_rl.generate.funnel import Funnel
+from docagent_rl.generate.plan import Gap, Slot
+
+
+def full() -> Funnel:
+    """Every kind of question, dropped at every stage."""
+    slots = [Slot("K", kind, Difficulty.EASY, 0, (1,), 20) for kind in Kind]
+    drafts = [Draft(slot, row, f"What is {row}?", "x", (1,)) for slot in slots for row in range(len(Stage))]
+    dropped = [
+        Dropped(slot, stage, "[b]why[/b]", Draft(slot, row, f"What is {row}?", "x", (1,)))
+        for slot in slots
+        for row, stage in enumerate(Stage)
+    ]
+    return Funnel(slots * 150, drafts, dropped, drafts[:1], [Gap("K", Kind.CHART, "no figure")])
+
+
+def test_the_table_fits_a_terminal():
+    console = Console(width=80, file=io.StringIO())
+    console.print(full().table())
+    shown = console.file.getvalue()
+    assert "…" not in shown
+    lines = [line.strip() for line in shown.splitlines()]
+    for stage in Stage:
+        (line,) = [line for line in lines if line.startswith(stage.value)]
+        assert line.split()[-7:] == ["-1"] * 6 + ["-6"]
+    (kept,) = [line for line in lines if line.startswith("kept")]
+    assert kept.split() == ["kept", "1", *["."] * 5, "1"]
+
+
+def test_the_file_has_every_reason():
+    data = json.loads(full().to_json("digest"))
+    assert data["settings"] == "digest"
+    assert data["counts"]["requests for questions"] == dict.fromkeys(Kind, 150)
+    assert {each["stage"] for each in data["dropped"]} == set(Stage)
+    assert data["dropped"][0]["question"] == "What is 0?"
+    assert data["gaps"] == [{"doc_id": "K", "kind": "chart", "why": "no figure"}]
+
+
+def test_the_commonest_reasons_come_first():
+    slot = Slot("K", Kind.TABLE, Difficulty.EASY, 0, (1,), 1)
+    rare = Dropped(slot, Stage.SHAPE, "a")
+    often = Dropped(slot, Stage.DECLINED, "b")
+    assert (
+        Funnel(dropped=[rare, often, often]).commonest().startswith(f"2 times {Stage.DECLINED}: b; 1 times")
+    )

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from docagent_rl.generate.outline import outline_questions
+from docagent_rl.records.validation import record_problems
+
+
+def all_questions(store, seed=0, limit=200):
+    return [
+        record
+        for doc_id in store.doc_ids()
+        for record in outline_questions(store.document(doc_id), limit=limit, seed=seed)
+    ]
+
+
+def test_answers_stand_on_their_pages(reports):
+    records = all_questions(reports)
+    templates = {record.extra["provenance"]["template"] for record in records}
+    assert templates >= {"section_page", "page_section", "section_after", "caption_page", "no_caption"}
+    for record in records:
+        assert record_problems(record, store=reports) == []
+        pages = [reports.document(record.doc_id).page(page).text() for page in record.evidence_pages]
+        text = " ".join(" ".join(pages).split()).casefold()
+        quoted = record.question.partition('"')[2].rpartition('"')[0]
+        assert " ".join(quoted.split()).casefold() in text or not pages
+        if record.extra["provenance"]["template"] in ("page_section", "section_after", "caption_title"):
+            assert " ".join(record.answers[0].split()).casefold() in text
+
+
+def test_a_table_that_is_not_there_has_no_title(reports):
+    found = [record for record in all_questions(reports) if record.answerable is False]
+    assert found
+    for record in found:
+        label = record.question.removeprefix("What is the title of ").rstrip("?").casefold()
+        document = reports.document(record.doc_id)
+        texts = (document.page(page).text().casefold() for page in range(1, document.num_pages + 1))
+        assert not any(f"{label}." in text for text in texts)
+
+
+def test_the_choice_depends_on_the_seed(reports):
+    first, again, other = (
+        [record.question for record in all_questions(reports, seed, 4)] for seed in (0, 0, 1)
+    )
+    assert first == again != other
+
+
+@pytest.mark.parametrize("limit", [0, 1, 7])
+def test_no_more_than_asked_for(reports, limit):
+    for doc_id in reports.doc_ids():
+        assert len(outline_questions(reports.document(doc_id), limit=limit, seed=0)) <= limit
+
+
+def test_sheets_without_text_have_nothing_to_ask(sheets):
+    assert all_questions(sheets) == []

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from docagent_rl.errors import UserError
+from docagent_rl.generate.config import Difficulty, GenerateConfig, Kind, KindConfig, View
+from docagent_rl.generate.pages import DocumentPages
+from docagent_rl.generate.plan import plan_document
+
+KINDS = st.lists(
+    st.builds(
+        KindConfig,
+        kind=st.sampled_from(Kind),
+        difficulty=st.sampled_from(Difficulty),
+        per_document=st.integers(0, 9),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(KINDS, st.integers(0, 5), st.sampled_from(["alpha", "beta"]))
+def test_a_plan_is_decided_by_seed_document_and_kind(reports, kinds, seed, doc_id):
+    config = GenerateConfig(kinds=kinds, seed=seed)
+    known = DocumentPages(reports.document(doc_id), config)
+    slots, gaps = plan_document(known, config)
+    again, _ = plan_document(DocumentPages(reports.document(doc_id), config), config)
+    assert slots == again
+    assert len({slot.slot_id for slot in slots}) == len(slots)
+    asked = sum(kind.per_document for kind in kinds if kind.kind not in {gap.kind for gap in gaps})
+    assert len(slots) == asked
+    for slot in slots:
+        assert set(slot.pages) <= set(known.usable)
+        assert list(slot.pages) == sorted(set(slot.pages))
+        assert len(slot.pages) == {Kind.MULTI_PAGE: 2, Kind.UNANSWERABLE: 3}.get(slot.kind, 1)
+    # what a kind asks does not depend on what else is asked
+    alone = GenerateConfig(kinds=kinds[:1], seed=seed)
+    assert plan_document(known, alone)[0] == slots[: len(plan_document(known, alone)[0])]
+
+
+def test_pages_are_asked_about_in_turn(reports):
+    config = GenerateConfig(kinds=[KindConfig(kind=Kind.SINGLE_PAGE, per_document=13)])
+    slots, _ = plan_document(DocumentPages(reports.document("alpha"), config), config)
+    pages = [slot.pages[0] for slot in slots]
+    assert sorted(pages[:6]) == sorted(pages[6:12]) == [1, 2, 3, 4, 5, 6]
+    assert [slot.sample for slot in slots] == [0] * 6 + [1] * 6 + [2]
+
+
+def test_tables_are_found_by_their_captions(reports, sheets):
+    config = GenerateConfig(kinds=[KindConfig(kind=Kind.TABLE), KindConfig(kind=Kind.CHART)])
+    slots, gaps = plan_document(DocumentPages(reports.document("beta"), config), config)
+    assert {slot.pages for slot in slots} == {(2,)}
+    assert [(gap.kind, "--view image" in gap.why) for gap in gaps] == [(Kind.CHART, True)]
+    seen = GenerateConfig(kinds=[KindConfig(kind=Kind.CHART)], view=View.IMAGE)
+    slots, gaps = plan_document(DocumentPages(sheets.document("sheets"), seen), seen)
+    assert (len(slots), gaps) == (2, [])
+
+
+def test_a_page_that_cannot_be_read_may_hold_the_answer(sheets):
+    config = GenerateConfig(kinds=[KindConfig(kind=Kind.UNANSWERABLE)])
+    known = DocumentPages(sheets.document("sheets"), config)
+    assert known.unseen == (1, 2, 3, 4)
+    assert plan_document(known, config)[0] == []
+
+
+def test_pages_that_share_words_come_first(reports):
+    known = DocumentPages(reports.document("alpha"), GenerateConfig())
+    assert 2 in known.alike("In part 9 of alpha counted visitors 19499", range(1, 7), 1)
+    assert (
+        known.alike("nothing of the kind", range(2, 7), 3) == known.alike("", [2, 3, 4, 5, 6], 3) == [2, 3, 4]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("kinds: [{kind: poem}]", "kinds.0.kind"),
+        ("kinds: []", "kinds"),
+        ("kinds: [{kind: multi_page, pages: 1}]", "2 pages or more"),
+        ("votes: 2", "majority"),
+        ("filter: {}", "filter: unknown key"),
+        ("- kinds", "expected keys"),
+    ],
+)
+def test_a_wrong_configuration_is_told(tmp_path, text, told):
+    (tmp_path / "g.yaml").write_text(text)
+    with pytest.raises(UserError) as caught:
+        GenerateConfig.load(tmp_path / "g.yaml", {})
+    assert told in str(caught.value)
+
+
+def test_options_go_over_the_file(tmp_path):
+    (tmp_path / "g.yaml").write_text("seed: 3\nview: both\nfilters: {clear: false}\n")
+    config = GenerateConfig.load(tmp_path / "g.yaml", {"seed": 9, "view": None})
+    assert (config.seed, config.view, config.filters.clear, config.filters.grounded) == (
+        9,
+        View.BOTH,
+        False,
+        True,
+    )
