@@ -1,0 +1,105 @@
+"""Tables of a paired comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from docagent_rl.eval.report.grids import MARK, NOTHING, RULED, Grid, shown
+from docagent_rl.eval.report.paired import Comparison, Difference, Flip
+from docagent_rl.eval.report.permutation import EXACT
+from docagent_rl.eval.scoring.measures import Unit
+
+MOST = 50
+"""Questions that are named in a table; the JSON file names all."""
+
+
+def paired_grids(
+    found: Comparison, first: str, second: str, title: str, ruled: Collection[str] = ()
+) -> list[Grid]:
+    """The tables of a comparison of two runs over one benchmark.
+
+    Args:
+        found: the comparison.
+        first: name of the first run.
+        second: of the second.
+        title: of the benchmark.
+        ruled: names of measures that the embedded rule judge stands in for, in either run.
+    """
+    head = (first, second, "second less first")
+    documents = found.whole[0].gain.documents if found.whole else 0
+    how = "all ways" if documents <= EXACT else "random ways"
+    headline = _titled(found.whole[0], ruled) if found.whole else NOTHING
+    notes = [
+        f"{headline}: {second} is better on {found.won:,} questions, {first} on {found.lost:,}, "
+        f"and {found.tied:,} are equal",
+        f"p: documents change sides, {how}",
+        *_missing(found, first, second),
+        *([RULED] if any(each.cell.measure.name in ruled for each in found.whole) else []),
+    ]
+    grids = [
+        Grid(
+            f"{title}: {second} against {first}",
+            ("number", *head, "questions", "p"),
+            tuple((_titled(d, ruled), *_cells(d), f"{d.gain.questions:,}", _p(d.p)) for d in found.whole),
+            tuple(notes),
+        )
+    ]
+    if found.parts:
+        grids.append(
+            Grid(
+                f"{title}: {headline}, {second} against {first}, by line",
+                ("by", "line", *head, "questions", "p", "p by Holm"),
+                tuple(
+                    (*d.cell.row, *_cells(d), f"{d.gain.questions:,}", _p(d.p), _p(d.corrected))
+                    for d in found.parts
+                ),
+                ("p by Holm: corrected for all lines of this table",),
+            )
+        )
+    for name, flips in (
+        (f"only {second} is right", found.gained),
+        (f"only {first} is right", found.given_up),
+    ):
+        if flips:
+            grids.append(_flips(f"{title}: {headline}, {name} ({len(flips):,})", flips, first, second))
+    return grids
+
+
+def _titled(difference: Difference, ruled: Collection[str]) -> str:
+    measure = difference.cell.measure
+    return f"{measure.title}{MARK if measure.name in ruled else ''}"
+
+
+def _cells(difference: Difference) -> tuple[str, ...]:
+    unit = difference.cell.measure.unit
+    sides = [_plain(value, unit) for value in (difference.first, difference.second)]
+    return (*sides, shown(difference.gain, unit, sign=True))
+
+
+def _plain(value: float | None, unit: Unit) -> str:
+    if value is None:
+        return NOTHING
+    return f"{100 * value:.1f}" if unit is Unit.PERCENT else f"{value:,.2f}"
+
+
+def _p(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.4f}" if value >= 1e-4 else f"{value:.1e}"
+
+
+def _flips(title: str, flips: Sequence[Flip], first: str, second: str) -> Grid:
+    rows = tuple((flip.question_id, f"{flip.first:.2f}", f"{flip.second:.2f}") for flip in flips[:MOST])
+    more = (f"{len(flips) - MOST:,} more in report.json",) if len(flips) > MOST else ()
+    return Grid(title, ("question", first, second), rows, more)
+
+
+def _missing(found: Comparison, first: str, second: str) -> list[str]:
+    notes = []
+    for name, ids in (
+        (f"left out, only in {first}", found.only_first),
+        (f"left out, only in {second}", found.only_second),
+        ("left out, of one id and about different documents", found.clashing),
+    ):
+        if ids:
+            shown_ids = ", ".join(ids[:MOST]) + (", ..." if len(ids) > MOST else "")
+            notes.append(f"{name}: {len(ids):,} questions: {shown_ids}")
+    return notes

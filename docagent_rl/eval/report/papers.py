@@ -1,0 +1,106 @@
+"""A run's numbers beside those of the papers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from docagent_rl.eval.report.bootstrap import Interval, intervals
+from docagent_rl.eval.report.build import BenchmarkReport, ReportSettings, RunReport
+from docagent_rl.eval.report.differences import ProtocolFact, differences
+from docagent_rl.eval.report.sums import ALL, Cell, sums_of
+from docagent_rl.eval.report.targets import EVERY, PaperRow, Target, rows_for
+from docagent_rl.eval.scoring.protocols import JUDGED
+from docagent_rl.eval.scoring.scored import ScoredSession
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A printed number and the run's.
+
+    Args:
+        target: printed.
+        ours: `None` where the run has no such number.
+        gap: ours less the printed one, in its unit; `None` without ours.
+        inside: whether the printed number lies in our interval; `None` without one. The paper's own spread is
+            not known, so this is no test.
+    """
+
+    target: Target
+    ours: Interval | None
+    gap: float | None
+    inside: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class AgainstPaper:
+    """A run over one benchmark beside one row of a paper.
+
+    Args:
+        row: of the paper.
+        dataset: the benchmark, or `EVERY`.
+        numbers: that it prints for it.
+        facts: what separates the two.
+    """
+
+    row: PaperRow
+    dataset: str
+    numbers: tuple[Beside, ...]
+    facts: tuple[ProtocolFact, ...]
+
+
+def against_papers(
+    run: RunReport, sessions: Sequence[ScoredSession], settings: ReportSettings
+) -> list[AgainstPaper]:
+    """Hold a run against the rows of its recipe, or of its systems where it names no recipe."""
+    found: list[AgainstPaper] = []
+    systems = sorted({name for each in run.benchmarks for name in each.systems})
+    rows = {id(row): row for system in systems for row in rows_for(run.facts.recipe, system)}
+    for row in rows.values():
+        for each in run.benchmarks:
+            numbers = [_beside(each, target) for target in row.numbers if target.dataset == each.dataset]
+            if numbers and row.system in each.systems:
+                found.append(AgainstPaper(row, each.dataset, tuple(numbers), tuple(_facts(run, each, row))))
+        found += _whole(run, row, sessions, settings)
+    return found
+
+
+def _beside(report: BenchmarkReport, target: Target) -> Beside:
+    number = report.number(target.measure, target.row)
+    if number is None:
+        return Beside(target, None, None, None)
+    return _held(target, number.interval, 100.0 if number.measure.unit == "%" else 1.0)
+
+
+def _held(target: Target, ours: Interval, scale: float) -> Beside:
+    if ours.value is None:
+        return Beside(target, None, None, None)
+    printed, inside = target.value / scale, None
+    if ours.low is not None and ours.high is not None:
+        inside = ours.low <= printed <= ours.high
+    return Beside(target, ours, ours.value * scale - target.value, inside)
+
+
+def _facts(run: RunReport, report: BenchmarkReport, row: PaperRow) -> list[ProtocolFact]:
+    measures = {target.measure for target in row.numbers if target.dataset == report.dataset}
+    judges = {by for number in report.answers if number.measure.name in measures for by in number.by}
+    return differences(run.facts, row, report.dataset, report.questions, judges)
+
+
+def _whole(
+    run: RunReport, row: PaperRow, sessions: Sequence[ScoredSession], settings: ReportSettings
+) -> list[AgainstPaper]:
+    """The number over all questions of all benchmarks of a row, where the run has all of them."""
+    targets = [target for target in row.numbers if target.dataset == EVERY]
+    if not targets or not row.datasets() <= {each.dataset for each in run.benchmarks}:
+        return []
+    there = [each for each in sessions if each.dataset in row.datasets()]
+    ours = intervals(sums_of(there, [Cell(JUDGED)]), draws=settings.draws, seed=settings.seed)[0]
+    judges = {
+        opinion["by"]
+        for each in there
+        if JUDGED.expert is not None and (opinion := each.experts.get(JUDGED.expert.value))
+    }
+    facts = differences(run.facts, row, EVERY, ours.questions, judges)
+    numbers = tuple(_held(target, ours, 100.0) for target in targets if target.row == ALL)
+    return [AgainstPaper(row, EVERY, numbers, tuple(facts))]

@@ -1,0 +1,4 @@
+"""From the recorded sessions of a run to scored ones: official scores, navigation and use, a line a session.
+
+`docs/report.md` says which numbers a benchmark gets and who judges them.
+"""

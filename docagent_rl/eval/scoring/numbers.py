@@ -1,0 +1,83 @@
+"""Navigation and use of a session as numbers, and the measures over them."""
+
+from __future__ import annotations
+
+from docagent_rl.endpoints.price import Price
+from docagent_rl.eval.metrics.doc_v_star import Tool
+from docagent_rl.eval.metrics.pages import page_numbers
+from docagent_rl.eval.metrics.sessions import SessionUse
+from docagent_rl.eval.scoring.measures import Form, Measure, Unit, mean
+from docagent_rl.eval.scoring.played import Played
+from docagent_rl.records.record import Record
+from docagent_rl.rollout.trajectory import Trajectory
+
+_TOOL_NAMES = {Tool.RETRIEVAL: "retrieval", Tool.FETCH: "fetch"}
+
+NAVIGATION = (
+    mean("page_recall", "page recall"),
+    mean("page_precision", "page precision"),
+    mean("page_f1", "page F1"),
+    mean("unique_pages", "unique pages", unit=Unit.NUMBER, better=0),
+)
+"""ALDEN, appendix E: of all pages that a session collected."""
+
+TOOLS = tuple(
+    Measure(f"{name}_{part}", f"{name} {title}", f"{name}_{part}", unit=unit, better=better)
+    for name in _TOOL_NAMES.values()
+    for part, title, unit, better in (
+        ("called", "called", Unit.PERCENT, 0),
+        ("recall", "recall", Unit.PERCENT, 1),
+        ("precision", "precision", Unit.PERCENT, 1),
+        ("f1", "F1", Unit.PERCENT, 1),
+        ("pages", "pages", Unit.NUMBER, 0),
+    )
+)
+"""Doc-V*, table 5: each tool over the sessions that call it."""
+
+USE = (
+    mean("finished", "finished"),
+    mean("invalid_rate", "invalid turns a session", better=-1),
+    Measure("invalid_turns", "invalid turns of all", "invalid", Form.RATIO, "turns", better=-1),
+    mean("turns", "turns", unit=Unit.NUMBER, better=0),
+    mean("sent_tokens", "tokens sent", unit=Unit.NUMBER, better=-1),
+    mean("output_tokens", "tokens sampled", unit=Unit.NUMBER, better=-1),
+    mean("image_tokens", "image tokens", unit=Unit.NUMBER, better=-1),
+    mean("images", "images", unit=Unit.NUMBER, better=-1),
+    mean("seconds", "seconds", unit=Unit.SECONDS, better=-1),
+    mean("cost", "cost of a session", unit=Unit.MONEY, better=-1),
+)
+"""VRAG-RL, table 3, and what a session takes. One that was not played is unfinished, and in no other."""
+
+
+def navigation_values(record: Record, played: Played) -> dict[str, float | None]:
+    """Values of `NAVIGATION` and `TOOLS` of a session that was played."""
+    gold = record.gold_pages
+    numbers = page_numbers(gold, played.collected)
+    found: dict[str, float | None] = {f"page_{name}": value for name, value in numbers.items()}
+    found["unique_pages"] = float(len(set(played.collected)))
+    for tool, name in _TOOL_NAMES.items():
+        brought = played.by_tool.get(tool)
+        found[f"{name}_called"] = float(brought is not None)
+        if brought is not None:
+            found |= {f"{name}_{part}": value for part, value in page_numbers(gold, brought).items()}
+            found[f"{name}_pages"] = float(len(set(brought)))
+    return found
+
+
+def use_values(trajectory: Trajectory, price: Price | None) -> dict[str, float | None]:
+    """Values of `USE`; one that was not played is unfinished and has no other."""
+    use = SessionUse.of(trajectory)
+    if not use.played:
+        return {"finished": 0.0}
+    return {
+        "finished": float(use.finished),
+        "turns": float(use.turns),
+        "invalid": float(use.invalid),
+        "invalid_rate": use.invalid / use.turns if use.turns else None,
+        "sent_tokens": float(use.sent_tokens),
+        "output_tokens": float(use.output_tokens),
+        "image_tokens": float(use.image_tokens),
+        "images": float(use.images),
+        "seconds": use.seconds,
+        "cost": None if price is None else price.of(use),
+    }

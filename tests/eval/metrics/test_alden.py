@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.eval.metrics.alden import AldenRow, Label, alden_table, parse_label_judge
+from docagent_rl.eval.metrics.scored import Mean
+
+
+@pytest.mark.parametrize(
+    ("reply", "label"),
+    [
+        ("<label>Correct</label>", Label.CORRECT), ("ok <label> incorrect.\n</label>", Label.INCORRECT),
+        ("<label>Tie / Unclear</label>", Label.TIE), ("<label>tie</label>", Label.TIE),
+        ("<label>Unclear</label><label>Correct</label>", Label.TIE), ("<label>not correct</label>", None),
+        ("Correct", None), ("", None),
+    ],
+)  # fmt: skip
+def test_replies_of_judges(reply, label):
+    assert parse_label_judge(reply) is label
+
+
+def test_the_worked_examples_as_a_table():
+    table = alden_table(
+        [
+            AldenRow(Label.CORRECT, {5, 7}, {5, 6}),
+            AldenRow(Label.INCORRECT, {40}, {39, 40}),
+            AldenRow(Label.TIE, {3}, set()),
+            AldenRow(Label.CORRECT, {2, 4, 6}, [4, 4, 6, 9]),
+            AldenRow(None, set(), {1}),
+        ]
+    )
+    assert table.acc == Mean(0.4, 5)
+    assert table.rec == Mean(pytest.approx((0.5 + 1 + 0 + 2 / 3) / 4), 4)
+    assert table.pre == Mean(pytest.approx((0.5 + 0.5 + 0 + 2 / 3) / 4), 4)
+    assert table.f1 == Mean(pytest.approx((0.5 + 2 / 3 + 0 + 2 / 3) / 4), 4)
+    assert table.up == Mean(pytest.approx((2 + 2 + 0 + 3 + 1) / 5), 5)
+    assert table.labels == {Label.CORRECT: 2, Label.INCORRECT: 1, Label.TIE: 1}
+    assert table.unlabelled == 1
+
+
+def test_nothing_gives_no_numbers():
+    table = alden_table([])
+    assert table.acc == table.rec == table.up == Mean(None, 0)
+
+
+PAGES = st.sets(st.integers(1, 5), max_size=4)
+
+
+@given(st.lists(st.builds(AldenRow, st.sampled_from([*Label, None]), PAGES.filter(len), PAGES), min_size=1))
+def test_mean_f1_is_at_most_that_of_the_means(rows):
+    """The harmonic mean is concave, so the paper's tables can be told from pooled ones."""
+    table = alden_table(rows)
+    pooled = 2 * table.rec.value * table.pre.value / ((table.rec.value + table.pre.value) or 1)
+    assert table.f1.value <= pooled + 1e-12
+    assert sum(table.labels.values()) + table.unlabelled == len(rows)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.eval.metrics.doc_v_star import Tool, ToolPages, tool_pages, tool_table
+from docagent_rl.eval.metrics.scored import Mean
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
+from docagent_rl.systems.doc_v_star.config import DocVStarConfig
+from docagent_rl.systems.doc_v_star.env import DocVStarEnv
+from tests.systems.doc_v_star.play import answer, fetch, retrieve
+
+RP, FP = Tool.RETRIEVAL, Tool.FETCH
+
+
+def test_each_tool_is_averaged_over_the_sessions_that_call_it():
+    table = tool_table(
+        [
+            ToolPages({3, 4}, {RP: {3, 9}, FP: {4}}),
+            ToolPages({5}, {RP: {5, 6, 7, 8}}),
+            ToolPages({5}, {}),
+            ToolPages((), {RP: {1, 2, 3}}),
+            ToolPages({5}, {FP: ()}),
+        ]
+    )
+    assert table[RP].ratio == Mean(pytest.approx(0.6), 5)
+    assert table[RP].recall == Mean(0.75, 2)
+    assert table[RP].precision == Mean(0.375, 2)
+    assert table[RP].f1 == Mean(pytest.approx((0.5 + 0.4) / 2), 2)
+    assert table[RP].pages == Mean(3.0, 3)
+    assert (table[FP].ratio.value, table[FP].recall, table[FP].precision) == (
+        0.4,
+        Mean(0.25, 2),
+        Mean(0.5, 2),
+    )
+    assert tool_table([])[FP].ratio == Mean(None, 0)
+
+
+async def session(env, sample, turns, play) -> tuple[Trajectory, dict[str, float]]:
+    game = await play(env, sample, turns)
+    played = [
+        TrajectoryTurn(text, "end_of_turn", [], [], info=dict(result.info))
+        for text, result in zip(turns, game.results, strict=False)
+    ]
+    return Trajectory("u", 0, 0, "val", sample.to_dict(), "doc_v_star", turns=played), game.metrics
+
+
+async def test_a_played_session_gives_the_numbers_of_its_environment(services, record, play):
+    sample = record(doc_id="M", evidence_pages=(3, 4), extra={})
+    turns = [
+        retrieve("everypage pagem3"),
+        fetch("[4, 3, 5]", "3"),
+        fetch("[99]", "4"),
+        "no form at all",
+        answer("blue", "4"),
+    ]
+    env = DocVStarEnv(DocVStarConfig(retrieval={"pages": 2}), services)
+    trajectory, metrics = await session(env, sample, turns, play)
+    pages = tool_pages(trajectory)
+    assert pages.gold == {3, 4}
+    assert len(pages.brought[RP]) == 2
+    assert 3 in pages.brought[RP]
+    # shown before, page 3 is not brought again, and there is no page 99
+    assert pages.brought[FP] == {4, 5} - pages.brought[RP]
+    table = tool_table([pages])
+    for tool, name in ((RP, "retrieval"), (FP, "fetch")):
+        row = table[tool]
+        assert row.ratio.value == metrics[f"{name}/used"]
+        assert row.pages.value == metrics[f"{name}/pages"]
+        assert row.recall.value == metrics[f"{name}/page_recall"]
+        assert row.precision.value == metrics[f"{name}/page_precision"]
+        assert row.f1.value == pytest.approx(metrics[f"{name}/page_f1"])
+
+
+async def test_pages_that_did_not_fit_were_not_brought(services, record, play):
+    sample = record(doc_id="M", evidence_pages=(3,), extra={})
+    env = DocVStarEnv(DocVStarConfig(), services)
+    trajectory, _ = await session(env, sample, [fetch("[3]"), answer()], play)
+    trajectory.turns[0].dropped = True
+    assert tool_pages(trajectory).brought == {FP: set()}
+
+
+PAGES = st.sets(st.integers(1, 6), max_size=4)
+SESSIONS = st.lists(
+    st.builds(ToolPages, PAGES, st.dictionaries(st.sampled_from(list(Tool)), PAGES)), min_size=1, max_size=5
+)
+
+
+@given(SESSIONS)
+def test_bounds_and_counts(sessions):
+    for tool, row in tool_table(sessions).items():
+        calls = sum(tool in each.brought for each in sessions)
+        assert row.ratio == Mean(calls / len(sessions), len(sessions))
+        assert row.pages.count == calls >= row.recall.count == row.precision.count == row.f1.count
+        for number in (row.recall, row.precision, row.f1):
+            assert number.value is None or 0 <= number.value <= 1 + 1e-12

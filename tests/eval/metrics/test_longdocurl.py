@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import ast
+import contextlib
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.eval.metrics.longdocurl import (
+    FAILED,
+    LongDocURLRow,
+    longdocurl_accuracy,
+    longdocurl_breakdown,
+    longdocurl_clean,
+    longdocurl_inline,
+    longdocurl_parse,
+    longdocurl_score,
+)
+from docagent_rl.eval.metrics.scored import Scored
+from tests.eval.metrics import slow
+
+NA = "Not answerable"
+
+
+def reply(text: str) -> str:
+    return f"<concise_answer>{text}</concise_answer><answer_format>x</answer_format>"
+
+
+@pytest.mark.parametrize(
+    ("gold", "pred", "kind", "expected"),
+    [
+        (18, "18 kg", "Integer", 1.0), (18, "$18", "Integer", 1.0), (18, 18.0, "Integer", 0.0),
+        (2325, [2, 325], "Integer", 0.0), (2325, "2,325", "Integer", 1.0),
+        (4.2, "4.2 million", "Float", 1.0), (4.2, "4.24", "Float", 1.0), (4.2, "4.25", "Float", 0.0),
+        ("4.2%", 0.042, "Float", 1.0),
+        ("Harbour Team", "harbor tea", "String", 0.9091), ("Harbour Team", "Harbour", "String", 0.6364),
+        ("2020-2021", -1, "String", 0.0),
+        (["Annex A", "Annex B"], ["Annex B", "Annex A"], "List", 1.0),
+        (["Annex A", "Annex B"], ["Annex B"], "List", 0.9286),
+        (["Annex A", "Annex B"], ["Annex A", "Annex B", "Foreword", "Index"], "List", 0.7071),
+        (["4", "9"], ["9", "4"], "List", 0.0), (["4", "9"], [4, 9], "List", 1.0),
+        # what the scorer does at the edges
+        ("n/a", "n/a", "Float", 0.0), ("", "x", "Integer", 1.0), ("x", "x", "Integer", 0.0),
+        ([], ["a"], "List", 0.0), (["a"], [], "List", 0.0), ("['ab', 'cd'", "['ab', 'cd'", "List", 1.0),
+        (["ab-cd"], [{"k": "ab", "l": "cd"}], "List", 1.0), ([{"k": 1, "l": 2}], ["1-2"], "List", 1.0),
+        (["ab"], [{"k": "ab"}, "ab"], "List", 0.0), (["ab", "cd"], ("ab", "cd"), "List", 0.0),
+        (NA, None, "None", 0.0), (NA, FAILED, "None", 0.0), (FAILED, FAILED, "String", 0.0),
+        (NA, NA, "None", 1.0),
+        (1.5, float("nan"), "Float", 0.0), ("ß", "ß", "String", 1.0),
+    ],
+)  # fmt: skip
+def test_worked_examples_and_edges(gold, pred, kind, expected):
+    assert longdocurl_score(gold, pred, kind) == pytest.approx(expected, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("raw", "cleaned"),
+    [
+        ("12 kg", "12"), ("3.2 million", "3.2"), ("Stockholm", "stockhol"), ("5 parameters", "5 para"),
+        ("smile", "s"), ("bookkg", "boo"),
+        ("Stockholmillion", "stockh"), ("£ 1,200", "1200"), ("$£5%", "5"), ("5 km", "5 k"),
+        ("10 acres (net)", "10 acres"),
+        ("2 thousand", "2"), (" , a", "a"), (None, "none"), (4.0, "4.0"),
+    ],
+)  # fmt: skip
+def test_cleaning(raw, cleaned):
+    assert longdocurl_clean(raw) == cleaned
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2,325", [2, 325]), ("2020-2021", -1), ("18", 18), ("['a', 'b']", ["a", "b"]),
+        ("('a', 'b')", ["a", "b"]),
+        ("{'a'}", ["a"]), ("{1: (2, 3)}", {"1": [2, 3]}), ("None", None), ("True", True), ("list", "list"),
+        ("__import__('os')", "__import__('os')"), ("1j", "1j"), ("[{1}]", "[{1}]"),
+        ("{(1, 2): 3}", "{(1, 2): 3}"),
+        (" a b ", " a b "), ("", ""), ("\n 2,325", "\n 2,325"), ("two\nlines", "two\nlines"),
+        ("((10 ** 64) ** 4) ** 64", "((10 ** 64) ** 4) ** 64"),
+    ],
+)  # fmt: skip
+def test_replies_are_read_as_the_headline_script_reads_them_back(text, value):
+    assert longdocurl_parse(reply(text)) == value
+    assert type(longdocurl_parse(reply(text))) is type(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "18", "<concise_answer>18</concise_answer>", "<concise_answer>18<answer_format>a</answer_format>",
+     "<answer_format>Integer</answer_format>",
+     "</concise_answer><concise_answer><answer_format></answer_format>"],
+)  # fmt: skip
+def test_replies_without_both_tags_fail(text):
+    assert longdocurl_parse(text) == longdocurl_inline(text) == FAILED
+
+
+def test_the_first_answer_counts():
+    text = (
+        "<answer_format>x</answer_format><concise_answer>1</concise_answer><concise_answer>2</concise_answer>"
+    )
+    assert longdocurl_parse(text) == 1
+
+
+def test_a_tuple_is_one_item_before_it_is_json():
+    text = reply("4, 9")
+    assert longdocurl_score(["4", "9"], longdocurl_parse(text), "List") == 1.0
+    assert longdocurl_score(["4", "9"], longdocurl_inline(text), "List") == 0.0
+
+
+def test_open_tags_without_end_take_no_time():
+    began = time.process_time()
+    assert longdocurl_parse("<concise_answer>" * 100_000) == FAILED
+    assert time.process_time() - began < 1
+
+
+def test_the_aggregate_example():
+    rows = [Scored(18, 18, 1.0), Scored(NA, NA, 1.0), Scored(["Annex A", "Annex B"], ["Annex A"], 13 / 14),
+            Scored("Harbour Team", NA, longdocurl_score("Harbour Team", NA, "String"))]  # fmt: skip
+    numbers = longdocurl_accuracy(rows)
+    assert numbers["acc"] == numbers["acc_inline"] == pytest.approx(0.7321, abs=5e-5)
+    assert numbers["f1"] == pytest.approx(0.7714, abs=5e-5)
+    assert numbers["rectified_acc"] == pytest.approx((3 - 1 / 14) / 2325)
+    assert longdocurl_accuracy(rows, total=4)["rectified_acc"] == numbers["acc"]
+    assert longdocurl_accuracy([]) == {"acc": 0.0, "rectified_acc": 0.0, "acc_inline": 0.0, "f1": 0.0}
+
+
+def test_the_inline_numbers_come_from_inline_scores():
+    numbers = longdocurl_accuracy([LongDocURLRow(["4", "9"], [4, 9], 1.0, inline_score=0.0)])
+    assert (numbers["acc"], numbers["acc_inline"], numbers["f1"]) == (1.0, 0.0, 0.0)
+
+
+def test_breakdowns_divide_by_the_official_counts():
+    rows = [
+        LongDocURLRow("a", "a", 1.0, None, "Reasoning", (3,), ("Table", "Others")),
+        LongDocURLRow("a", "a", 0.5, None, "Locating", (3, 4), ("Layout",)),
+        LongDocURLRow("a", "a", 1.0, None, "Locating", (), ()),
+    ]
+    table = longdocurl_breakdown(rows)
+    assert table == pytest.approx(
+        {
+            "task/Understanding": 0, "task/Reasoning": 1 / 387, "task/Locating": 1.5 / 695,
+            "single_page": 1 / 1093, "multi_page": 0.5 / 1230, "cross_element": 1.0,
+            "source/Table": 1.0, "source/Layout": 0.5,
+        }
+    )  # fmt: skip
+    assert longdocurl_breakdown(rows, {"source/Table": 10})["source/Table"] == pytest.approx(0.1)
+
+
+UNITS = ["kg", "mm", "m", "meters", "acres", "minutes", "mile", "miles", "million", "thousand", "billion"]
+
+
+def slow_clean(value: object) -> str:
+    text = str(value).lower().strip().replace(",", "")
+    for unit in UNITS:
+        if text.endswith(unit):
+            while text and text[-1] in unit:
+                text = text[:-1]
+            text = text.strip()
+    return slow.tail(text, pound=True)
+
+
+def slow_items(value: object) -> list[object]:
+    if isinstance(value, str) and value[:1] == "[":
+        try:
+            value = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            return [value]
+    return value if type(value) is list else [value]
+
+
+def slow_score(gold: object, pred: object, kind: str) -> float:
+    """Section 3 of the specification, rule by rule."""
+    if kind == "Integer":
+        wanted: object = slow_clean(gold)
+        given: object = slow_clean(pred)
+        try:
+            given = int(given)
+        except ValueError:
+            given = ""
+        with contextlib.suppress(ValueError):
+            wanted = int(wanted)
+        return float(wanted == given)
+    if kind == "Float":
+        wanted, given = slow.number(slow_clean(gold)), slow.number(slow_clean(pred))
+        return float(wanted is not None and given is not None and slow.same_number(wanted, given))
+    if kind in ("String", "None"):
+        wanted, given = slow_clean(gold), slow_clean(pred)
+        return float(wanted == given) if slow.exact(wanted) else slow.upper_anls(wanted, given)
+    golds, preds = slow_items(gold), slow_items(pred)
+    if not golds or not preds:
+        return 0.0
+    wanted, given = [slow_clean(item) for item in golds], [slow_clean(item) for item in preds]
+    if slow.number(wanted[0]) is not None or slow.exact(wanted[0]):
+        return float("-".join(wanted) == "-".join(given))
+    total = 0.0
+    for item in wanted:
+        total += max(slow.upper_anls(item, other) for other in given)
+    return total / len(wanted) * min(1, len(wanted) / len(given)) ** 0.5
+
+
+WORDS = st.one_of(
+    st.text(st.sampled_from("abcß ('\")$£%-,.12mk"), max_size=8),
+    st.tuples(
+        st.sampled_from(["12", "a", "Stockhol"]), st.sampled_from(["", " "]), st.sampled_from(UNITS)
+    ).map("".join),
+)
+VALUES = st.one_of(
+    WORDS,
+    st.floats(-1e4, 1e4),
+    st.integers(-300, 300),
+    st.none(),
+    st.lists(st.one_of(WORDS, st.integers(-9, 99)), max_size=3),
+    st.lists(st.one_of(WORDS, st.integers(-9, 99)), max_size=3).map(repr),
+)
+KINDS = st.sampled_from(["Integer", "Float", "String", "None", "List"])
+
+
+@given(VALUES, VALUES, KINDS)
+def test_equals_the_slow_reading(gold, pred, kind):
+    assert longdocurl_score(gold, pred, kind) == pytest.approx(slow_score(gold, pred, kind), abs=1e-12)
+
+
+@given(st.text(max_size=40), KINDS)
+def test_bounded_and_never_an_exception(text, kind):
+    assert 0 <= longdocurl_score(text, longdocurl_parse(reply(text)), kind) <= 1 + 1e-12
+    assert 0 <= longdocurl_score([text], longdocurl_inline(text), kind) <= 1
+
+
+@given(st.lists(st.text("abcdxyz", min_size=1, max_size=6), min_size=1, max_size=4))
+def test_a_list_of_texts_equals_itself(items):
+    assert longdocurl_score(items, json.loads(json.dumps(items)), "List") == pytest.approx(1.0)
+
+
+SHORT = st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=4)
+
+
+@given(SHORT, SHORT)
+def test_a_gold_item_instead_of_another_never_costs(golds, preds):
+    scores = [longdocurl_score(golds, [first, *preds], "List") for first in ("zzzzzzzz", golds[0])]
+    assert scores == sorted(scores)

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import ast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.eval.metrics.mmlongbench_doc import (
+    FAILED,
+    MMLongBenchRow,
+    mmlongbench_acc_f1,
+    mmlongbench_breakdown,
+    mmlongbench_parse,
+    mmlongbench_score,
+)
+from docagent_rl.eval.metrics.scored import Mean, Scored
+from tests.eval.metrics import slow
+
+NA = "Not answerable"
+
+
+@pytest.mark.parametrize(
+    ("gold", "pred", "kind", "expected"),
+    [
+        ("41", "41.97", "Int", 1.0), ("1,860", "1860", "Int", 0.0), ("7", "7 units", "Int", 0.0),
+        ("63.5%", "0.635", "Float", 1.0), ("63.5%", "64.1", "Float", 1.0), ("63.5%", "64.2", "Float", 0.0),
+        ("Lake Ontario", "Lake Ontaro", "Str", 0.9167),
+        ("Lake Ontario", "lake ontario (north shore)", "Str", 1.0),
+        ("Lake Ontario", "Ontario Lake", "Str", 0.0), ("abcd", "abxy", "Str", 0.0),
+        ("12-34", "12-35", "Str", 0.0), ("12 miles", "12", "Str", 0.0),
+        (NA, "Not answerable.", "None", 0.9333), (NA, "unanswerable", "None", 0.7143),
+        (NA, "N/A", "None", 0.0),
+        ("['teal', 'ochre']", "['Ochre', 'Teal']", "List", 1.0),
+        ("['teal', 'ochre']", "['teal', 'ochra']", "List", 0.8),
+        ("['teal', 'ochre']", "['teal']", "List", 0.0),
+        ("['teal', 'ochre']", "['teal', 'ochre'", "List", 0.0),
+        ("['3', '11']", "[11.0, 3]", "List", 0.0), ("['2019', 'Kyoto']", "['2019', 'Kyotto']", "List", 0.0),
+        ("['alpha', 'beta']", "['zalpha', 'beta']", "List", 0.0),
+        ("21%", "21", "Int", 0.0), ("14:04 CET", "14:04 CET", "Int", 0.0), ("yes", "yes", "Int", 0.0),
+        ("GPT-4", "GPT-4", "Int", 0.0), ("0.4", "0", "Float", 1.0), ("0.6", "0", "Float", 0.0),
+        ("[]", "[]", "List", 0.0), ("92", "92", "List", 1.0), ("['a@bcd.org']", "a@bcd.org", "Str", 0.6923),
+        ("x", None, "Str", 0.0), (FAILED, FAILED, "Str", 0.0), ("", "", "Str", 1.0),
+        ("41", "nan", "Int", 0.0), ("41", "inf", "Int", 0.0), ("2", "nan", "Float", 0.0),
+        ("ß" * 3, "ß" * 3, "Str", 1.0), ("ßa", "ßb", "Str", 0.6667), ("İstanbul", "istanbul", "Str", 0.8889),
+        ("['a', 'b']", "['a', 'b']", "something else", 1.0),
+    ],
+)  # fmt: skip
+def test_worked_examples_and_quirks(gold, pred, kind, expected):
+    assert mmlongbench_score(gold, pred, kind) == pytest.approx(expected, abs=5e-5)
+
+
+def test_numbers_count_as_their_text():
+    assert mmlongbench_score(41, 41.0, "Int") == mmlongbench_score("0.635", 63.5, "Float") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("Extracted answer: 14\nAnswer format: Integer", "14"),
+        ("Extracted answer: a Extracted answer: b\nAnswer format: String", "a"),
+        ("Extracted answer: a\nAnswer format: x\nExtracted answer: b", "a"),
+        ("Answer format: Integer\nExtracted answer: 14", None), ("extracted answer: 14", None), ("", None),
+    ],
+)  # fmt: skip
+def test_replies_of_extractors(reply, answer):
+    assert mmlongbench_parse(reply) == answer
+
+
+def test_the_aggregate_example():
+    golds = [("41", "Int"), ("63.5%", "Float"), ("Lake Ontario", "Str"), (NA, "None"), (NA, "None"),
+             ("['teal', 'ochre']", "List")]  # fmt: skip
+    said = ["41", NA, "Lake Ontaro", NA, "Lake Erie", "['teal']"]
+    rows = [
+        Scored(gold, pred, mmlongbench_score(gold, pred, kind))
+        for (gold, kind), pred in zip(golds, said, strict=True)
+    ]
+    assert [row.score for row in rows] == pytest.approx([1, 0, 0.9167, 1, 0, 0], abs=5e-5)
+    assert mmlongbench_acc_f1(rows) == pytest.approx((0.4861, 0.4792), abs=5e-5)
+    lone = Scored(NA, "not answerable", mmlongbench_score(NA, "not answerable", "None"))
+    assert mmlongbench_acc_f1([lone]) == (1.0, 0.0)
+
+
+def test_single_cross_and_unanswerable():
+    rows = [
+        MMLongBenchRow("a", "a", 1.0, (3,), ("Table", "Chart"), "Report"),
+        MMLongBenchRow("a", "b", 0.0, (3, 4), ("Table",), "Report"),
+        MMLongBenchRow("a", "a", 1.0, (), (), "Guide"),  # answerable, nobody wrote pages down
+        MMLongBenchRow(NA, "a", 0.0, (7,)),
+        MMLongBenchRow(NA, NA, 1.0, ()),
+    ]
+    assert mmlongbench_breakdown(rows) == {
+        "single_page": Mean(0.5, 2),
+        "cross_page": Mean(0.5, 2),
+        "unanswerable": Mean(0.5, 2),
+        "source/Table": Mean(0.5, 2),
+        "source/Chart": Mean(1.0, 1),
+        "type/Report": Mean(0.5, 2),
+        "type/Guide": Mean(1.0, 1),
+    }
+
+
+def slow_clean(value: object) -> str:
+    return slow.tail(str(value).lower().strip(), pound=False)
+
+
+def slow_items(text: str) -> list[str] | None:
+    value = text
+    if text[:1] == "[":
+        try:
+            value = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            return None
+    return sorted(slow_clean(item) for item in (value if type(value) is list else [value]))
+
+
+def slow_score(gold: str, pred: str, kind: str) -> float:
+    """Section 2 of the specification, rule by rule."""
+    if kind == "Int":
+        try:
+            return float(int(gold) == int(float(pred)))
+        except (ValueError, OverflowError):
+            return float(gold == "")
+    if kind == "Float":
+        wanted, given = slow.number(slow_clean(gold)), slow.number(slow_clean(pred))
+        return float(wanted is not None and given is not None and slow.same_number(wanted, given))
+    if kind in ("Str", "None"):
+        wanted, given = slow_clean(gold), slow_clean(pred)
+        return float(wanted == given) if slow.exact(wanted) else slow.upper_anls(wanted, given)
+    wanted, given = slow_items(gold), slow_items(pred)
+    if not wanted or given is None or len(wanted) != len(given):
+        return 0.0
+    if slow.number(wanted[0]) is not None or slow.exact(wanted[0]):
+        return float("-".join(wanted) == "-".join(given))
+    return min(slow.upper_anls(a, b) for a, b in zip(wanted, given, strict=True))
+
+
+WORDS = st.text(st.sampled_from("abcß ('\")$%-,.12"), max_size=8)
+TEXTS = st.one_of(
+    WORDS,
+    st.sampled_from(["page 3", "x.py", "9 a.m.", "2020-01", "12 34", "a@b.cd", "50%", "0.5", "1e-05", "inf"]),
+    st.floats(-1e4, 1e4).map(str),
+    st.integers(-300, 300).map(str),
+    st.lists(st.one_of(WORDS, st.integers(-9, 99)), max_size=3).map(repr),
+)
+KINDS = st.sampled_from(["Int", "Float", "Str", "None", "List"])
+
+
+@given(TEXTS, TEXTS, KINDS)
+def test_equals_the_slow_reading(gold, pred, kind):
+    assert mmlongbench_score(gold, pred, kind) == pytest.approx(slow_score(gold, pred, kind), abs=1e-12)
+
+
+@given(st.text(max_size=30), st.text(max_size=30), KINDS)
+def test_bounded_and_never_an_exception(gold, pred, kind):
+    assert 0 <= mmlongbench_score(gold, pred, kind) <= 1
+
+
+@given(st.text(st.sampled_from("abcß xyz"), max_size=10), st.text(st.sampled_from("abcß xyz"), max_size=10))
+def test_text_is_scored_the_same_both_ways(a, b):
+    assert mmlongbench_score(a, b, "Str") == pytest.approx(mmlongbench_score(b, a, "Str"))
+    assert mmlongbench_score(a, a, "Str") == 1.0
+
+
+@given(st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=4), st.randoms())
+def test_a_list_is_right_in_any_order(items, random):
+    turned = list(items)
+    random.shuffle(turned)
+    assert mmlongbench_score(repr(items), repr(turned), "List") == 1.0

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.eval.metrics.pages import page_f1, page_numbers, page_precision, page_recall
+
+PAGES = st.sets(st.integers(1, 6), max_size=5)
+
+
+@pytest.mark.parametrize(
+    ("gold", "pred", "recall", "precision", "f1"),
+    [
+        ({5, 7}, {5, 6}, 0.5, 0.5, 0.5), ({40}, {39, 40}, 1.0, 0.5, 0.6667), ({3}, set(), 0, 0, 0),
+        ({2, 4, 6}, [4, 4, 6, 9], 0.6667, 0.6667, 0.6667), (set(), {1}, None, None, None),
+        (set(), set(), None, None, None), ({("a", 1)}, {("b", 1)}, 0, 0, 0),
+    ],
+)  # fmt: skip
+def test_worked_examples(gold, pred, recall, precision, f1):
+    found = page_recall(gold, pred), page_precision(gold, pred), page_f1(gold, pred)
+    assert found == pytest.approx((recall, precision, f1), abs=5e-5)
+
+
+@given(PAGES.filter(len), PAGES.filter(len))
+def test_exchanging_the_sides_exchanges_recall_and_precision(gold, pred):
+    one, other = page_numbers(gold, pred), page_numbers(pred, gold)
+    assert (one["recall"], one["precision"]) == (other["precision"], other["recall"])
+    assert one["f1"] == other["f1"]
+    assert page_f1(gold, gold) == 1
+    assert all(0 <= value <= 1 for value in one.values())
+
+
+@given(PAGES.filter(len), PAGES, st.integers(1, 6))
+def test_another_page_raises_recall_and_what_it_may(gold, pred, page):
+    more = pred | {page}
+    assert page_recall(gold, more) >= page_recall(gold, pred)
+    if page in gold:
+        assert page_precision(gold, more) >= page_precision(gold, pred)
+        assert page_f1(gold, more) >= page_f1(gold, pred)

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.eval.metrics.retrieval import (
+    distinct,
+    hit_at_k,
+    mrr_at_k,
+    ndcg,
+    ndcg_at_k,
+    ranking_scores,
+    recall_at_k,
+)
+
+
+@pytest.mark.parametrize(
+    ("gold", "ranked", "recalls", "ndcgs", "mrr"),
+    [
+        ("3 4", "4 9 3", (0.5, 1.0), (1.0, 0.9197, 0.9197), 1.0),
+        ("3 4", "9 8", (0, 0), (0, 0, 0), 0),
+        ("3 4", "3", (0.5, 0.5), (1.0, 0.6131, 1.0), 1.0),
+        ("3 4", "3 3 4", (0.5, 1.0), (1.0, 1.3066, 1.3066), 1.0),
+        ("3 3 4", "3 3 4", (0.5, 1.0), (1.0, 1.3066, 1.3066), 1.0),
+        ("3 4 5", "3 3", (0.3333, 0.3333), (1.0, 0.7654, 1.0), 1.0),
+        ("3", "", (0, 0), (0, 0, 0), 0),
+    ],
+)
+def test_worked_examples_of_vidoseek(gold, ranked, recalls, ndcgs, mrr):
+    gold, ranked = [f"d_{page}" for page in gold.split()], [f"d_{page}" for page in ranked.split()]
+    assert [recall_at_k(gold, ranked, k) for k in (1, 5)] == pytest.approx(recalls, abs=5e-5)
+    assert [ndcg_at_k(gold, ranked, k) for k in (1, 5, None)] == pytest.approx(ndcgs, abs=5e-5)
+    assert mrr_at_k(gold, ranked, 5) == pytest.approx(mrr)
+
+
+@pytest.mark.parametrize(
+    ("ranked", "gold", "value"),
+    [
+        ("p1 p2 p3", "p2", 0.6309), ("p2", "p2 p5", 0.6131), ("p2 p2", "p2", 1.6309), ("", "p2", 0),
+        ("p2", "", 0),
+    ],
+)  # fmt: skip
+def test_worked_examples_of_vrag_rl(ranked, gold, value):
+    assert ndcg(ranked.split(), gold.split()) == pytest.approx(value, abs=5e-5)
+
+
+def test_repetitions_are_dropped_on_request():
+    assert ndcg(["p2", "p2"], ["p2"], dedupe=True) == 1.0
+    assert distinct(["b", "a", "b"]) == ["b", "a"]
+    assert ndcg_at_k(["d_3", "d_4"], distinct(["d_3", "d_3", "d_4"]), 5) == pytest.approx(1.0)
+
+
+def test_without_gold_there_is_no_number():
+    assert [measure([], ["a"], 1) for measure in (recall_at_k, hit_at_k, mrr_at_k, ndcg_at_k)] == [None] * 4
+
+
+@pytest.mark.parametrize("measure", [recall_at_k, hit_at_k, mrr_at_k, ndcg_at_k])
+def test_a_cut_off_below_one_is_refused(measure):
+    with pytest.raises(ValueError, match="at least 1"):
+        measure(["a"], ["a"], 0)
+
+
+def test_all_numbers_of_a_ranking():
+    scores = ranking_scores(["a"], ["b", "a"], (1, None))
+    assert scores == pytest.approx(
+        {
+            "recall@1": 0, "hit@1": 0, "ndcg@1": 0, "mrr@1": 0,
+            "recall@all": 1, "hit@all": 1, "ndcg@all": 1 / math.log2(3), "mrr@all": 0.5,
+        }
+    )  # fmt: skip
+
+
+def slow_numbers(gold: list[int], ranked: list[int], k: int | None) -> list[float]:
+    """Section 8 of the specification: recall, hit, MRR, nDCG."""
+    cut = ranked if k is None else ranked[:k]
+    limit = len(ranked) if k is None else k
+    found = {item for item in cut if item in gold}
+    hit, first = float(bool(found)), 0.0
+    dcg = ideal = 0.0
+    for index, item in enumerate(cut):
+        if item in gold:
+            first = first or 1 / (index + 1)
+            dcg += 1 / math.log(index + 2, 2)
+    for index in range(min(limit, len(set(gold)))):
+        ideal += 1 / math.log(index + 2, 2)
+    return [len(found) / len(set(gold)), hit, first, dcg / ideal if ideal else 0.0]
+
+
+ITEMS = st.integers(0, 7)
+RANKINGS = st.lists(ITEMS, max_size=10)
+GOLD = st.lists(ITEMS, min_size=1, max_size=5)
+CUTS = st.one_of(st.none(), st.integers(1, 12))
+MEASURES = (recall_at_k, hit_at_k, mrr_at_k, ndcg_at_k)
+
+
+@given(GOLD, RANKINGS, CUTS)
+def test_equals_the_slow_reading_with_and_without_repetitions(gold, ranked, k):
+    assert [measure(gold, ranked, k) for measure in MEASURES] == pytest.approx(slow_numbers(gold, ranked, k))
+
+
+@given(GOLD, st.lists(ITEMS, max_size=8, unique=True), CUTS)
+def test_distinct_rankings_are_bounded(gold, ranked, k):
+    assert all(0 <= measure(gold, ranked, k) <= 1 + 1e-12 for measure in MEASURES)
+
+
+@given(GOLD, RANKINGS, st.integers(1, 10))
+def test_a_later_cut_off_never_finds_less(gold, ranked, k):
+    for measure in (recall_at_k, hit_at_k, mrr_at_k):
+        assert measure(gold, ranked, k + 1) >= measure(gold, ranked, k)
+
+
+@given(GOLD)
+def test_the_gold_items_first_are_perfect(gold):
+    ranked = distinct(gold)
+    assert [measure(gold, ranked, len(ranked)) for measure in MEASURES] == pytest.approx([1] * 4)
+
+
+@given(GOLD, RANKINGS)
+def test_the_form_of_vrag_rl(gold, ranked):
+    gains = sum(1 / math.log2(place + 2) for place, item in enumerate(ranked) if item in gold)
+    ideal = sum(1 / math.log2(place + 2) for place in range(len(set(gold))))
+    assert ndcg(ranked, gold) == pytest.approx(gains / ideal)
+    assert ndcg(ranked, gold, dedupe=True) == pytest.approx(ndcg(distinct(ranked), gold))

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.eval.metrics.scored import Mean
+from docagent_rl.eval.metrics.vidoseek import Grades, grades, page_id, parse_score_judge, retrieval_table
+
+
+@pytest.mark.parametrize(
+    ("reply", "grade"),
+    [
+        ("4.0\nThe answer is right", 4), ("Score: 5", 5), ("10", 1), ("In line 3 I see 5", 3), ("-4", 4),
+        ("", None), ("five", None), ("0", 0), ("\u0664", 4),
+    ],
+)  # fmt: skip
+def test_replies_of_judges(reply, grade):
+    assert parse_score_judge(reply) == grade
+
+
+@given(st.text(max_size=20))
+def test_any_reply_is_a_digit_or_nothing(reply):
+    grade = parse_score_judge(reply)
+    assert grade in range(10) if grade is not None else not any(map(str.isdecimal, reply))
+
+
+def test_a_judge_that_failed_counts_zero_and_is_counted():
+    assert grades([5, 4, 3, None]) == Grades(mean=3.0, passing=0.5, count=4, failures=1)
+    assert grades([0]) == Grades(0.0, 0.0, 1, 0)
+    assert grades([]) == Grades(0.0, 0.0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("file", "page", "expected"),
+    [
+        ("deck.pdf", 3, "deck_3"), ("2303.08559v2.pdf", 1, "2303.08559v2_1"), ("a/b.c.PDF", 2, "b.c_2"),
+        ("1912.01214", 4, "1912.01214_4"), ("a_b.jpg", 5, "a_b_5"),
+    ],
+)  # fmt: skip
+def test_page_ids_keep_dots(file, page, expected):
+    assert page_id(file, page) == expected
+
+
+def test_each_question_has_its_own_list_length_and_one_without_gold_is_left_out():
+    table = retrieval_table([(["a_1"], ["a_2"]), (["b_1"], ["b_7", "b_1"]), ([], ["c_1"])])
+    assert table["hit@all"] == Mean(0.5, 2)
+    assert table["recall@1"] == Mean(0.0, 2)
+    assert table["mrr@5"] == Mean(0.25, 2)
+    assert len(table) == 16

@@ -1,0 +1,71 @@
+"""Printed numbers, against the comments of the recipes that quote them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from docagent_rl.checks.recipe_list import recipe_names, recipe_summary
+from docagent_rl.eval.report.sums import ALL
+from docagent_rl.eval.report.targets import EVERY, paper_rows, questions_of, rows_for
+from docagent_rl.eval.scoring.labels import Label
+from docagent_rl.eval.scoring.numbers import NAVIGATION, TOOLS
+from docagent_rl.eval.scoring.protocols import PROTOCOLS, paper_measures
+from docagent_rl.records.importers import Benchmark, get_importer
+from docagent_rl.records.record import Split
+
+RECIPES = [name for name in recipe_names() if "Paper table:" in recipe_summary(name)]
+
+
+def quoted(name) -> set[float]:
+    table = recipe_summary(name).partition("Paper table:")[2].partition("\nHardware")[0]
+    table = re.split(r"\n(?:On a laptop|The paper|Start|Training|Frozen)", table)[0]
+    return {float(number) for number in re.findall(r"(?<![\d.])\d\d\.\d\b", table)}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_number_that_a_recipe_quotes_is_a_target_of_it(name):
+    targets = [number for row in rows_for(name, "") for number in row.numbers]
+    printed = {number.value for number in targets}
+    # averages over benchmarks are no number of any of them
+    averages = {38.6, 41.0, 43.6, 44.6} if name.startswith("alden") else set()
+    assert quoted(name) - averages <= printed
+    assert len(quoted(name)) >= 2
+
+
+def test_averages_that_recipes_quote_are_those_of_the_targets():
+    for name, wanted in (("alden_qwen2_5_vl_7b", [38.6, 41.0]), ("alden_hybrid_qwen2_5_vl_7b", [43.6, 44.6])):
+        means = [sum(number.value for number in row.numbers) / 5 for row in rows_for(name, "alden")]
+        assert means == pytest.approx(wanted, abs=0.1)
+
+
+def test_targets_name_measures_that_there_are():
+    for row in paper_rows():
+        assert row.recipe in recipe_names()
+        for number in row.numbers:
+            measures = [*NAVIGATION, *TOOLS, *paper_measures(row.system)]
+            if number.dataset != EVERY:
+                measures += PROTOCOLS[number.dataset].measures
+            assert number.measure in {measure.name for measure in measures}
+            kinds = {kind.value for kind in Label} | {"of the benchmark", "query_type"}
+            assert number.row == ALL or number.row[0] in kinds
+            assert 0 < number.value <= 100
+
+
+def test_counts_of_questions_are_those_of_the_benchmarks():
+    known = {
+        dataset: count
+        for each in Benchmark
+        for (dataset, split), count in get_importer(each).rows_known.items()
+        if split is Split.TEST
+    }
+    counts = {dataset: questions_of(dataset) for dataset in PROTOCOLS if questions_of(dataset)}
+    assert counts
+    assert counts == {dataset: known[dataset] for dataset in counts}
+
+
+def test_a_run_is_held_against_its_recipe_else_against_its_system():
+    assert {row.recipe for row in rows_for("mm_doc_r1_qwen3_4b", "mm_doc_r1")} == {"mm_doc_r1_qwen3_4b"}
+    assert len({row.recipe for row in rows_for(None, "mm_doc_r1")}) == 4
+    assert rows_for("mine", "baseline") == []

@@ -1,0 +1,88 @@
+"""Recipes in which something else plays."""
+
+import pytest
+from omegaconf import OmegaConf
+
+from docagent_rl.checks.play_check import play_config
+from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.errors import UserError
+from docagent_rl.eval.agent import Agent
+from docagent_rl.systems import get_system
+
+VRAG, ALDEN, TEXT = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b"
+
+
+def configured(recipe, agent, *overrides):
+    run = play_config(recipe, agent, overrides)
+    parsed = DocAgentConfig.parse(plain(run.docagent))
+    return run, parsed, get_system(parsed.system).parse_config(parsed.env)
+
+
+def test_the_system_of_a_recipe_plays_as_it_is_and_searches_here():
+    run, parsed, env = configured(VRAG, Agent.SYSTEM, "docagent.env.max_turns=3")
+    assert parsed.system == "vrag_rl"
+    assert env.max_turns == 3
+    assert parsed.retriever.backend.value == "local"
+    assert parsed.retriever.kind == "late_interaction"
+    assert (run.data.max_prompt_length, run.data.max_response_length) == (1024, 9216)
+
+
+def test_a_whole_document_gets_the_context_of_the_recipe_but_one_turn():
+    run, parsed, env = configured(VRAG, Agent.WHOLE_DOCUMENT)
+    assert run.data.max_prompt_length == 10240 - 2048
+    assert run.data.max_response_length == 2048
+    assert parsed.rollout.prompt_tokens == 10240 - 2048
+    assert env.form.value == "image"
+    assert env.display.max_pixels == 401408
+    assert configured(TEXT, Agent.WHOLE_DOCUMENT)[2].form.value == "text"
+
+
+@pytest.mark.parametrize(("recipe", "scope"), [(VRAG, "corpus"), (ALDEN, "document")])
+def test_searches_look_where_the_recipes_do(recipe, scope):
+    _, parsed, env = configured(recipe, Agent.RAG_IMAGE)
+    assert env.scope.value == scope
+    assert parsed.retriever.kind != "bm25"
+    assert parsed.text_retriever is None
+
+
+def test_react_has_the_turns_of_the_recipe():
+    run, _, env = configured(ALDEN, Agent.REACT)
+    assert (
+        env.max_turns
+        == get_system("alden").parse_config(plain(play_config(ALDEN, Agent.SYSTEM).docagent.env)).max_turns
+    )
+    assert run.data.max_prompt_length == play_config(ALDEN, Agent.SYSTEM).data.max_prompt_length
+
+
+def test_what_searches_nothing_needs_no_index():
+    for agent in (Agent.QUESTION_ONLY, Agent.WHOLE_DOCUMENT):
+        _, parsed, _ = configured(VRAG, agent)
+        assert parsed.retriever.kind.endswith(":Unasked")
+        assert parsed.retriever.index is None
+
+
+def test_overrides_of_the_environment_are_the_baselines():
+    _, parsed, env = configured(
+        VRAG, Agent.RAG_TEXT, "docagent.env.top_k=3", "+docagent.env.scope=document", "docagent.store=/s"
+    )
+    assert (env.top_k, env.scope.value, str(parsed.store)) == (3, "document", "/s")
+    with pytest.raises(UserError, match=r"docagent\.env\.alpha"):
+        configured(VRAG, Agent.RAG_TEXT, "docagent.env.alpha=1")
+
+
+def test_a_prompt_of_ones_own_is_the_baselines():
+    _, parsed, _ = configured(VRAG, Agent.RAG_TEXT, "docagent.prompt=mine.yaml")
+    assert str(parsed.prompt) == "mine.yaml"
+    assert configured(VRAG, Agent.RAG_TEXT)[1].prompt is None
+
+
+def test_the_cpu_profile_keeps_its_sizes():
+    run, _, env = configured(VRAG, Agent.RAG_IMAGE, "+profile=cpu")
+    assert env.display.max_pixels == 50176
+    assert env.scope.value == "document"
+    assert OmegaConf.select(run, "docagent.tiny_model") == "vrag_rl"
+
+
+def test_unknown_keys_are_named():
+    with pytest.raises(UserError, match="max_promt_length"):
+        play_config(VRAG, Agent.SYSTEM, ["+data.max_promt_length=3"])
