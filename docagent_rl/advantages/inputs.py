@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -34,6 +35,10 @@ class Discounts:
                 raise UserError(f"discounts.{each.name} is {value}: give a number from 0 to 1.")
 
 
+_BY_DEFAULT = cast("Tensor", None)
+"""What `__post_init__` puts a tensor in the place of."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AdvantageInputs:
     """One global batch: `b` rows of `t` response positions, belonging to sessions, belonging to groups.
@@ -50,6 +55,9 @@ class AdvantageInputs:
         group: (b,) integer id of the row's group: the sessions of one question.
         values: (b, t) value of the context before each token; None without a critic.
         embeddings: (s, d), one vector a distinct session id, in ascending order of the ids; for SPO.
+        prefix_embeddings: (s, k + 1, d) in the same order, k the most turns of a session: at n, the vector of
+            what the session did in its first n turns; at 0 zeros, and all of it from its last turn on.
+        step: (b, t) integers, 0-based number of a sampled token's turn in its session; -1 elsewhere.
         texts: the text of each session, in the same order.
         terms: by the name of each reward term, (b, t): its value before the system's weights, on the tokens
             where the reward of its turn stands.
@@ -70,9 +78,11 @@ class AdvantageInputs:
     group: Tensor
     values: Tensor | None = None
     embeddings: Tensor | None = None
+    prefix_embeddings: Tensor | None = None
+    step: Tensor | None = None
     texts: Sequence[str] | None = None
     terms: Mapping[str, Tensor] | None = None
-    valid: Tensor | None = None
+    valid: Tensor = _BY_DEFAULT
     discounts: Discounts = field(default_factory=Discounts)
 
     def __post_init__(self) -> None:
@@ -100,6 +110,16 @@ class Advantages:
     returns: Tensor
     value_mask: Tensor | None = None
     metrics: dict[str, float] = field(default_factory=dict)
+
+    def within(self, mask: Tensor) -> Advantages:
+        """The same with zeros, and no targets, where the mask (b, t) is zero."""
+        kept = mask.bool()
+        return replace(
+            self,
+            advantages=self.advantages.masked_fill(~kept, 0),
+            returns=self.returns.masked_fill(~kept, 0),
+            value_mask=None if self.value_mask is None else self.value_mask.bool() & kept,
+        )
 
 
 def originals(session: Tensor, row: Tensor, valid: Tensor | None = None) -> Tensor:
@@ -130,8 +150,8 @@ def _check_shapes(inputs: AdvantageInputs) -> None:
     shape = inputs.token_rewards.shape
     if len(shape) != 2 or shape[0] == 0:
         raise UserError(f"token_rewards has shape {tuple(shape)}: give (rows, positions), at least one row.")
-    expected = dict.fromkeys(("mask", "turn_index", "values"), shape)
-    expected |= dict.fromkeys(("session", "row", "group", "valid"), shape[:1])
+    expected: dict[str, torch.Size] = dict.fromkeys(("mask", "turn_index", "values", "step"), shape)
+    expected |= dict.fromkeys(("session", "row", "group", "valid"), torch.Size(shape[:1]))
     for name, want in expected.items():
         value = getattr(inputs, name)
         if value is not None and value.shape != want:
@@ -148,6 +168,12 @@ def _check_shapes(inputs: AdvantageInputs) -> None:
     if inputs.embeddings is not None and (inputs.embeddings.dim() != 2 or len(inputs.embeddings) != sessions):
         got = tuple(inputs.embeddings.shape)
         raise UserError(f"embeddings has shape {got}: give one vector for each of the {sessions} sessions.")
+    prefixes = inputs.prefix_embeddings
+    if prefixes is not None and (prefixes.dim() != 3 or len(prefixes) != sessions):
+        raise UserError(
+            f"prefix_embeddings has shape {tuple(prefixes.shape)}: give a table of vectors for each of the "
+            f"{sessions} sessions."
+        )
     if inputs.texts is not None and len(inputs.texts) != sessions:
         raise UserError(
             f"texts holds {len(inputs.texts)} entries: give one for each of the {sessions} sessions."

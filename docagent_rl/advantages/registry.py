@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, get_type_hints
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from torch import Tensor
 
+from docagent_rl.advantages.card import Card
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
+from docagent_rl.advantages.signature import REQUIRED, option_type, options_of
 from docagent_rl.errors import UserError
 
 Function = Callable[..., Advantages]
-"""`(inputs: AdvantageInputs, *, option=default, ...) -> Advantages`"""
+"""`(inputs: AdvantageInputs, option=default, ...) -> Advantages`; options may stand behind a `*`."""
+
+OPTIONS = "docagent.advantage.options"
+CLEARED = (
+    f"{OPTIONS}=null clears what a recipe sets for another estimator; put options of your own behind it, "
+    f"as +{OPTIONS}.NAME=VALUE"
+)
+"""What to type."""
 
 
 class Need(Enum):
@@ -24,6 +33,8 @@ class Need(Enum):
     """A critic (`critic.enable=true`)."""
     EMBEDDINGS = "embeddings"
     """One vector a session (`docagent.advantage.embedder`)."""
+    PREFIXES = "prefixes"
+    """One vector for what a session did before each of its turns, by the same embedder."""
     TEXTS = "texts"
     """The text of each session."""
 
@@ -36,93 +47,139 @@ class Estimator:
         name: what `algorithm.adv_estimator` calls it.
         function: computes advantages.
         needs: what has to be in its input.
+        card: its lines of the bias card, if it has some.
     """
 
     name: str
     function: Function
     needs: frozenset[Need]
+    card: Card | None = None
+
+    @property
+    def embeds(self) -> bool:
+        """Whether it reads vectors of the embedder."""
+        return bool(self.needs & {Need.EMBEDDINGS, Need.PREFIXES})
 
     @property
     def options(self) -> dict[str, Any]:
-        """Keyword options with their defaults."""
-        parameters = inspect.signature(self.function).parameters.values()
-        return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+        """Options with their defaults."""
+        return options_of(self.name, self.function)
 
     def parse(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Options of a configuration as the function takes them: enumerations from their values, and so on.
 
+        An option that the function does not have and whose value is None counts as cleared.
+
         Raises:
             UserError: an option that the function does not have, or a value of a wrong type.
         """
-        hints = get_type_hints(self.function)
-        parsed = {}
+        known, parsed = self.options, {}
         for name, value in options.items():
-            if name not in self.options:
-                known = ", ".join(self.options) or "none"
+            if name in known:
+                parsed[name] = self._typed(name, value)
+            elif value is not None:
                 raise UserError(
-                    f"docagent.advantage.options.{name}: estimator {self.name} has no such option; "
-                    f"known are {known}"
+                    f"{OPTIONS}.{name}: estimator {self.name} has no such option; "
+                    f"known are {', '.join(known) or 'none'}; {CLEARED}"
                 )
-            try:
-                parsed[name] = TypeAdapter(hints.get(name, Any)).validate_python(value)
-            except ValidationError as error:
-                reason = error.errors()[0]["msg"]
-                raise UserError(
-                    f"docagent.advantage.options.{name}={value!r} of estimator {self.name}: {reason}"
-                ) from error
-        missing = [n for n, d in self.options.items() if d is inspect.Parameter.empty and n not in parsed]
+        missing = [n for n, default in known.items() if default is REQUIRED and n not in parsed]
         if missing:
-            raise UserError(f"estimator {self.name} needs docagent.advantage.options.{missing[0]}")
+            raise UserError(
+                f"estimator {self.name} needs {OPTIONS}.{missing[0]}: add +{OPTIONS}.{missing[0]}=..."
+            )
         return parsed
+
+    def _typed(self, option: str, value: Any) -> Any:
+        try:
+            return TypeAdapter(option_type(self.name, self.function, option)).validate_python(value)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"]
+            raise UserError(f"{OPTIONS}.{option}={value!r} of estimator {self.name}: {reason}") from error
 
     def compute(self, inputs: AdvantageInputs, options: Mapping[str, Any]) -> Advantages:
         """Call the function.
 
+        Returns:
+            Its result with zeros outside of the mask, whatever it left there: losses multiply by the mask,
+            and NaN times 0 is NaN.
+
         Raises:
-            UserError: an option is wrong, or the function's result is of a wrong shape or not finite.
+            UserError: an option is wrong, or the function's result is of a wrong type, shape or not finite.
         """
         result = self.function(inputs, **self.parse(options))
+        self.check_form(result, inputs)
+        self.check(result, inputs)
+        return result.within(inputs.mask)
+
+    def check_form(self, result: Any, inputs: AdvantageInputs) -> None:
+        """Check what does not depend on numbers.
+
+        Raises:
+            UserError: the function returned something else than `Advantages` of the batch's shape.
+        """
+        if not isinstance(result, Advantages):
+            kind = "nothing" if result is None else f"a {type(result).__name__}"
+            raise UserError(
+                f"estimator {self.name} returned {kind}: return Advantages(advantages, returns), each of the "
+                "shape of inputs.mask"
+            )
         for name in ("advantages", "returns"):
             value = getattr(result, name)
-            if value.shape != inputs.mask.shape:
+            if not isinstance(value, Tensor) or not value.is_floating_point():
+                kind = value.dtype if isinstance(value, Tensor) else f"a {type(value).__name__}"
+                raise UserError(f"estimator {self.name}: {name} is {kind}: give floating-point numbers")
+        for name in ("advantages", "returns", "value_mask"):
+            value = getattr(result, name)
+            if value is not None and value.shape != inputs.mask.shape:
                 raise UserError(
                     f"estimator {self.name}: {name} has shape {tuple(value.shape)} where "
                     f"{tuple(inputs.mask.shape)} is expected"
                 )
-            if not value[inputs.mask].isfinite().all():
+
+    def check(self, result: Advantages, inputs: AdvantageInputs) -> None:
+        """Check the numbers of a result whose form is right.
+
+        Raises:
+            UserError: one is not finite on a sampled token.
+        """
+        for name in ("advantages", "returns"):
+            if not getattr(result, name)[inputs.mask].isfinite().all():
                 raise UserError(f"estimator {self.name}: {name} is not finite on a sampled token")
-        return result
 
 
 _ESTIMATORS: dict[str, Estimator] = {}
 
 
-def register(name: str, *, needs: tuple[Need, ...] = ()) -> Callable[[Function], Function]:
+def register(
+    name: str, *, needs: tuple[Need, ...] = (), card: Card | None = None
+) -> Callable[[Function], Function]:
     """Make an estimator known as `algorithm.adv_estimator=<name>`.
 
-    The function gets one `AdvantageInputs` of the whole batch, sessions that failed left out, and as keyword
-    arguments what `docagent.advantage.options` holds. A module of your own is imported in every process of a
-    run when `docagent.modules` names it.
+    The function gets one `AdvantageInputs` of the whole batch, sessions that failed left out, and by their
+    names what `docagent.advantage.options` holds. Before a run it is called once on a small made-up batch. A
+    module of your own is imported in every process of a run when `docagent.modules` names it.
 
     Args:
         name: its name; one that verl itself uses is refused when a run starts.
         needs: what it reads beside rewards, masks and turns.
+        card: how the bias card calls it; without one it has no line there.
 
     Returns:
         A decorator that leaves the function as it is.
 
     Raises:
-        UserError: another function has this name.
+        UserError: another function has this name, or this one does not take a batch, and options by name.
     """
 
     def decorate(function: Function) -> Function:
+        options_of(name, function)  # refuses what cannot be called
         known = _ESTIMATORS.get(name)
         if known is not None and _origin(known.function) != _origin(function):
             raise UserError(
                 f"estimator {name!r} is registered already, by {'.'.join(_origin(known.function))}: "
                 "choose another name"
             )
-        _ESTIMATORS[name] = Estimator(name, function, frozenset(needs))
+        _ESTIMATORS[name] = Estimator(name, function, frozenset(needs), card)
         return function
 
     return decorate
@@ -134,4 +191,4 @@ def registered_estimators() -> Mapping[str, Estimator]:
 
 
 def _origin(function: Function) -> tuple[str, str]:
-    return function.__module__, function.__qualname__
+    return function.__module__, getattr(function, "__qualname__", repr(function))

@@ -10,6 +10,8 @@ from torch import Tensor
 from docagent_rl.errors import UserError
 
 _SMALLEST_ROW_SUM = 1e-3
+_PLAIN_SQUARES = 1e-12, 1e30
+"""Squared norms between these are sums of float32 squares that neither overflow nor vanish."""
 
 
 class Negatives(StrEnum):
@@ -45,18 +47,41 @@ def cosines(embeddings: Tensor) -> tuple[Tensor, Tensor]:
     Source:
         MM-Doc-R1, Eq. 4 (the similarity of trajectory embeddings).
     """
-    # the largest entry first, so that the squares of very large or small vectors stay finite; it is not
-    # finite where any entry is not
-    largest = embeddings.detach().float().abs().amax(-1, keepdim=True)
+    vectors = embeddings.detach().float()
+    products = vectors @ vectors.mT
+    squares = products.diagonal(dim1=-2, dim2=-1)
+    smallest, largest = _PLAIN_SQUARES
+    usable = (squares > smallest) & (squares < largest)
+    if not usable.all():
+        vectors, usable = _scaled(vectors, usable)
+        products = vectors @ vectors.mT
+        squares = products.diagonal(dim1=-2, dim2=-1)
+    # an unusable vector is all zeros here, and so are its products
+    scale = squares.masked_fill(~usable, 1.0).rsqrt()
+    similar = products.mul_(scale[:, :, None]).mul_(scale[:, None, :]).clamp_(-1.0, 1.0)
+    similar.diagonal(dim1=-2, dim2=-1).fill_(1.0)
+    return similar, usable
+
+
+def _scaled(vectors: Tensor, plain: Tensor) -> tuple[Tensor, Tensor]:
+    """Vectors whose squares are not finite or lose digits, divided by their largest entry; zeros where that
+    is not finite, as it is where any entry is not, or is 0.
+
+    Args:
+        vectors: (q, g, d).
+        plain: (q, g) bool, the vectors that stay as they are.
+
+    Returns:
+        (q, g, d), and (q, g) bool: the vector is finite and not zero.
+    """
+    odd = vectors[~plain]
+    largest = odd.abs().amax(-1, keepdim=True)
     usable = torch.isfinite(largest) & (largest > 0)
     largest = largest.masked_fill(~usable, 1.0).clamp(min=torch.finfo(torch.float32).tiny)
-    vectors = (embeddings.float() / largest).masked_fill_(~usable, 0.0)
-    products = vectors @ vectors.transpose(1, 2)
-    norms = products.diagonal(dim1=-2, dim2=-1).sqrt()
-    similar = products / (norms[:, :, None] * norms[:, None, :]).masked_fill_(~(usable & usable.mT), 1.0)
-    similar, usable = similar.clamp_(-1.0, 1.0), usable.squeeze(-1)
-    diagonal = torch.eye(similar.shape[-1], dtype=torch.bool, device=similar.device)
-    return similar.masked_fill(diagonal, 1.0), usable
+    vectors, known = vectors.clone(), plain.clone()
+    vectors[~plain] = (odd / largest).masked_fill_(~usable, 0.0)
+    known[~plain] = usable.squeeze(-1)
+    return vectors, known
 
 
 def baseline_weights(
@@ -89,27 +114,30 @@ def baseline_weights(
     Source:
         MM-Doc-R1, Eq. 4.
     """
+    everyone = self_weight == SelfWeight.INCLUDE and bool(present.all())
     allowed = present[:, :, None] & present[:, None, :]
     if self_weight == SelfWeight.LOO:
         allowed &= ~torch.eye(similar.shape[-1], dtype=torch.bool, device=similar.device)
-    similar = similar.double()
+    similar = similar.to(torch.float64, copy=True)
     if negatives == Negatives.SOFTMAX:
         if temperature is None or temperature <= 0:
             raise UserError("spo: negatives=softmax needs a positive temperature.")
         peak = similar.masked_fill(~allowed, -torch.inf).amax(-1, keepdim=True).clamp(min=-1.0)
         similar = torch.exp((similar - peak).clamp(max=0.0) / temperature)
     elif negatives == Negatives.CLAMP:
-        similar = similar.clamp(min=0.0)
+        similar = similar.clamp_(min=0.0)
     elif negatives == Negatives.AFFINE:
         similar = (1 + similar) / 2
-    weights = similar * allowed
+    weights = similar if everyone else similar.mul_(allowed)
     total = weights.sum(-1, keepdim=True)
-    comparable = usable[..., None] & allowed.any(-1, keepdim=True)
+    comparable = usable[..., None] if everyone else usable[..., None] & allowed.any(-1, keepdim=True)
     if negatives == Negatives.RAW and (comparable & (total < _SMALLEST_ROW_SUM)).any():
         raise UserError(
             "spo: similarities of a session sum to less than 0.001, so raw weights explode. "
             "Use negatives=clamp, affine or softmax."
         )
-    uniform = allowed.double() / allowed.sum(-1, keepdim=True).clamp(min=1)
     comparable = comparable & (total > 0)
+    if comparable.all():
+        return weights.div_(total)
+    uniform = allowed.double() / allowed.sum(-1, keepdim=True).clamp(min=1)
     return torch.where(comparable, weights / total.masked_fill(~comparable, 1.0), uniform)

@@ -7,6 +7,7 @@ from enum import StrEnum
 import torch
 from torch import Tensor
 
+from docagent_rl.advantages.card import Card, Case, Family
 from docagent_rl.advantages.compress import compress
 from docagent_rl.advantages.groups import (
     Singleton,
@@ -18,6 +19,7 @@ from docagent_rl.advantages.groups import (
     group_metrics,
 )
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
+from docagent_rl.advantages.registry import Need, register
 from docagent_rl.advantages.sessions import RowWeight, session_table
 from docagent_rl.advantages.similarity import Negatives, SelfWeight, baseline_weights, cosines
 from docagent_rl.errors import UserError
@@ -31,6 +33,15 @@ class SpoStd(StrEnum):
     """The biased standard deviation of the group."""
     WEIGHTED = "weighted"
     """`sqrt(sum_j w[i, j] (R[j] - b[i])^2)`, with the session's own weight; not with raw weights."""
+
+
+class Scope(StrEnum):
+    """Whose rewards a baseline is made of."""
+
+    GROUP = "group"
+    """Those of the sessions of the same question."""
+    BATCH = "batch"
+    """Those of all sessions of the batch, other questions included (the paper once says batch)."""
 
 
 def similarity_advantages(
@@ -78,24 +89,19 @@ def similarity_advantages(
     num = int(group.max()) + 1
     count = cell_count(group, num)
     check_singletons(count, singleton)
-    slot = _slots(group, count)
-    shape = (num, int(count.max()))
-    present = torch.zeros(shape, dtype=torch.bool, device=group.device)
-    present[group, slot] = True
-    padded = torch.zeros(shape, dtype=rewards.dtype, device=group.device)
-    padded[group, slot] = rewards
-    vectors = torch.zeros(*shape, embeddings.shape[1], dtype=torch.float32, device=group.device)
-    vectors[group, slot] = embeddings.float()
-    similar, usable = cosines(vectors)
+    member, present = _members(group, count)
+    padded = rewards.index_select(0, member.flatten()).view(member.shape).masked_fill(~present, 0.0)
+    # of whole vectors, several times as fast as an index of two dimensions
+    vectors = embeddings.detach().float().index_select(0, member.flatten())
+    similar, usable = cosines(vectors.view(*member.shape, -1))
     weights = baseline_weights(
         similar, present, usable, negatives=negatives, self_weight=self_weight, temperature=temperature
     )
-    baseline = torch.einsum("qij,qj->qi", weights, padded)
-    scores = (padded - baseline)[group, slot]
+    scores = _by_session(padded - _mean(weights, padded), member, present)
     if std == SpoStd.WEIGHTED:
         # the session itself always counts here: without it the others' spread may be 0 where it differs
         weights = baseline_weights(similar, present, usable, negatives=negatives, temperature=temperature)
-        scores = scores / (_weighted_std(weights, padded)[group, slot] + eps)
+        scores = scores / (_by_session(_weighted_std(weights, padded), member, present) + eps)
     elif std == SpoStd.GROUP:
         scores = scores / (cell_std(rewards, group, num, Std.BIASED)[group] + eps)
     scores = scores.masked_fill(equal_cells(rewards, group, num, tol)[group], 0.0)
@@ -104,6 +110,16 @@ def similarity_advantages(
     return scores
 
 
+_CARD = Card(
+    Family.SIMILARITY,
+    (
+        Case("`spo`, `self_weight=include`", {"self_weight": SelfWeight.INCLUDE}, "-> h g1", "-> g2"),
+        Case("`spo`, `self_weight=loo`", {"self_weight": SelfWeight.LOO}, "-> h g1", "g2"),
+    ),
+)
+
+
+@register("spo", needs=(Need.EMBEDDINGS,), card=_CARD)
 def spo(
     inputs: AdvantageInputs,
     *,
@@ -111,6 +127,7 @@ def spo(
     self_weight: SelfWeight = SelfWeight.INCLUDE,
     temperature: float | None = None,
     std: SpoStd = SpoStd.NONE,
+    scope: Scope = Scope.GROUP,
     singleton: Singleton = Singleton.ZERO,
     tol: float = 1e-6,
     eps: float = 1e-6,
@@ -128,6 +145,7 @@ def spo(
         self_weight: whether a session is part of its own baseline.
         temperature: of `Negatives.SOFTMAX`.
         std: what to divide by.
+        scope: whether sessions are compared within their question or over the batch.
         singleton: what a group of one gets.
         tol: rewards that differ by less are equal.
         eps: added to the standard deviation.
@@ -149,6 +167,8 @@ def spo(
     table = session_table(inputs, tokens)
     alive = table.alive
     rewards, group = table.totals[alive], table.group[alive]
+    if scope == Scope.BATCH:
+        group = torch.zeros_like(group)
     vectors = inputs.embeddings[alive]
     scores = torch.zeros_like(table.totals)
     scores[alive] = similarity_advantages(
@@ -163,7 +183,7 @@ def spo(
         tol=tol,
         eps=eps,
     )
-    metrics = group_metrics(rewards, group, table.num_groups, tol, "spo")
+    metrics = group_metrics(rewards, table.group[alive], table.num_groups, tol, "spo")
     metrics["spo/net_push"] = float(scores.sum() / alive.sum().clamp(min=1))
     usable = cosines(vectors[:, None])[1]
     metrics["spo/unusable_embeddings"] = float((~usable).sum() / alive.sum().clamp(min=1))
@@ -174,16 +194,32 @@ def spo(
     )
 
 
-def _slots(group: Tensor, count: Tensor) -> Tensor:
-    """The place (m,) of each session among those of its group, in the given order."""
+def _members(group: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+    """The sessions of each group, in the given order.
+
+    Returns:
+        (q, g) numbers of sessions, and (q, g) bool: the slot holds one; any session stands in the others.
+    """
     order = torch.argsort(group, stable=True)
+    slot = torch.arange(int(count.max()), device=group.device)
     starts = torch.cumsum(count, 0) - count
-    slot = torch.empty_like(order)
-    slot[order] = torch.arange(len(order), device=order.device) - starts[group[order]]
-    return slot
+    member = order[(starts[:, None] + slot).clamp_(max=len(order) - 1)]
+    return member, slot < count[:, None]
+
+
+def _by_session(values: Tensor, member: Tensor, present: Tensor) -> Tensor:
+    """(q, g) as (m,)."""
+    if not present.all():
+        member, values = member[present], values[present]
+    return torch.empty_like(values).view(-1).index_copy_(0, member.flatten(), values.flatten())
+
+
+def _mean(weights: Tensor, rewards: Tensor) -> Tensor:
+    """`sum_j w[i, j] R[j]` from (q, g, g) and (q, g): (q, g)."""
+    return torch.bmm(weights, rewards[:, :, None]).squeeze(-1)
 
 
 def _weighted_std(weights: Tensor, rewards: Tensor) -> Tensor:
     """`sqrt(sum_j w[i, j] (R[j] - b[i])^2)` from (q, g, g) and (q, g): (q, g)."""
-    baseline = torch.einsum("qij,qj->qi", weights, rewards)
+    baseline = _mean(weights, rewards)
     return (weights * (rewards[:, None, :] - baseline[:, :, None]).square()).sum(-1).sqrt()

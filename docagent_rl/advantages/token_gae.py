@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from docagent_rl.advantages.card import Card, Case, Critic, Family
 from docagent_rl.advantages.compress import compress
-from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
+from docagent_rl.advantages.inputs import AdvantageInputs, Advantages, Discounts
+from docagent_rl.advantages.registry import Need, register
 from docagent_rl.advantages.scan import lambda_returns
 from docagent_rl.advantages.whiten import whiten as whiten_tokens
 from docagent_rl.errors import UserError
 
+_SHORT = Discounts(lam_token=0.95)
+_CARD = Card(
+    Family.CRITIC,
+    (
+        Case("`token_gae`, lam = 1", {"whiten": False}, "g1", "g2"),
+        Case("`token_gae`, lam = 0.95", {"whiten": False}, discounts=_SHORT),
+        Case("`token_gae`, lam = 0.95, exact critic", {"whiten": False}, "g1", "g2", Critic.EXACT, _SHORT),
+    ),
+)
 
+
+@register("token_gae", needs=(Need.VALUES,), card=_CARD)
 def token_gae(inputs: AdvantageInputs, *, whiten: bool = True) -> Advantages:
     """Token-level GAE that steps over observations as if they were absent.
 

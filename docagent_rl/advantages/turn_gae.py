@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
+from docagent_rl.advantages.card import Card, Case, Critic, Family
 from docagent_rl.advantages.compress import compress
-from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
+from docagent_rl.advantages.inputs import AdvantageInputs, Advantages, Discounts
+from docagent_rl.advantages.registry import Need, register
 from docagent_rl.advantages.scan import lambda_returns
 from docagent_rl.advantages.sessions import turn_table
 from docagent_rl.advantages.token_gae import critic_values
@@ -22,12 +25,44 @@ class Anchor(StrEnum):
     """The first sampled token: the value of the state before the turn (VAGEN, development branch)."""
 
 
+def _case(
+    name: str,
+    first: str,
+    second: str,
+    critic: Critic = Critic.WRONG,
+    gamma: float = 1.0,
+    lam: float = 1.0,
+    **options: Any,
+) -> Case:
+    discounts = Discounts(gamma_turn=gamma, lam_turn=lam)
+    return Case(f"`turn_gae`, {name}", {"whiten": False, **options}, first, second, critic, discounts)
+
+
+_SEEN = ("g1 - D (V1(go on) - V1(stop))", "g2 - p q (1-q) (V2(good) - V2(bad))")
+_TOLL = "g1 - D (1-lam) (b - E[V2])"
+_BROADCAST: dict[str, Any] = {"broadcast": True, "allow_biased": True}
+_CARD = Card(
+    Family.CRITIC,
+    (
+        _case("lam_turn = 1", "g1", "g2"),
+        _case("lam_turn = 0.5, `anchor=end`", _TOLL, "g2", lam=0.5),
+        _case("lam_turn = 0.5, `anchor=start`", _TOLL, "g2", lam=0.5, anchor=Anchor.START),
+        _case("lam_turn = 0.5, exact critic", "g1", "g2", Critic.EXACT, lam=0.5),
+        _case("lam_turn = 1, gamma_turn = 0.9", "D (c + gamma b - a)", "g2", gamma=0.9),
+        _case("`broadcast`, `anchor=start`", "g1", "g2", anchor=Anchor.START, **_BROADCAST),
+        _case("`broadcast`, `anchor=end`", *_SEEN, **_BROADCAST),
+        _case("`broadcast`, `anchor=end`, exact critic", "0", "0", Critic.EXACT, **_BROADCAST),
+    ),
+)
+
+
+@register("turn_gae", needs=(Need.VALUES,), card=_CARD)
 def turn_gae(
     inputs: AdvantageInputs,
     *,
     anchor: Anchor = Anchor.END,
     broadcast: bool = False,
-    i_know: bool = False,
+    allow_biased: bool = False,
     whiten: bool = True,
 ) -> Advantages:
     """Bi-level GAE.
@@ -44,8 +79,8 @@ def turn_gae(
         broadcast: no second level: `Vhat[t] - V[t]` on every token of the turn, and a target for the critic
             on the anchor only (`value_mask`; elsewhere the target is the value itself). Rewards on other
             tokens than a turn's last are then not seen.
-        i_know: allow `broadcast` with the end anchor, whose baseline has seen the decision it is subtracted
-            from: the better the critic, the weaker the gradient, 0 for an exact one.
+        allow_biased: allow `broadcast` with the end anchor, whose baseline has seen the decision it is
+            subtracted from: the better the critic, the weaker the gradient, 0 for an exact one.
         whiten: whiten the advantages (targets never are).
 
     Returns:
@@ -58,10 +93,10 @@ def turn_gae(
         ALDEN (arXiv 2510.25668), its equations of the turn-level and token-level advantages; VAGEN,
         bi-level and turn-wise estimators (broadcast).
     """
-    if broadcast and anchor == Anchor.END and not i_know:
+    if broadcast and anchor == Anchor.END and not allow_biased:
         raise UserError(
             "turn_gae: broadcast with the end anchor subtracts a value that has seen the turn, which removes "
-            "the gradient of its decisions. Use anchor=start, or set i_know=true to reproduce it."
+            "the gradient of its decisions. Use anchor=start, or set allow_biased=true to reproduce it."
         )
     dense, discounts = critic_values(inputs, "turn_gae"), inputs.discounts
     tokens = compress(inputs)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import warnings
 from enum import StrEnum
+from typing import Any
 
 import torch
 
+from docagent_rl.advantages.card import Card, Case, Family
 from docagent_rl.advantages.compress import SampledTokens, compress
 from docagent_rl.advantages.group_turns import GroupTurns, IndexMean, index_advantages, return_advantages
 from docagent_rl.advantages.groups import (
@@ -19,6 +21,7 @@ from docagent_rl.advantages.groups import (
     group_metrics,
 )
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
+from docagent_rl.advantages.registry import register
 from docagent_rl.advantages.sessions import SessionTable, session_table, turn_table
 
 
@@ -44,6 +47,31 @@ _BIASED = {
 }
 
 
+def _case(baseline: TurnBaseline, first: str, second: str, **options: Any) -> Case:
+    words = [baseline, *(name if value is True else value for name, value in options.items())]
+    return Case(", ".join(f"`{word}`" for word in words), {"baseline": baseline, **options}, first, second)
+
+
+_SURVIVORS, _PADDED = {"index_mean": IndexMean.SURVIVORS}, {"index_mean": IndexMean.PADDED}
+_REACHED = "g2 (1 - (1-(1-p)^G)/(Gp))"
+_LIVING = "u D (c - a + (1-p) b)"
+_CARD = Card(
+    Family.TURN,
+    (
+        _case(TurnBaseline.RTG_CENTERED, "u g1", _REACHED),
+        _case(TurnBaseline.RTG_CENTERED, "g1", "g2 (1 - (1-p)^(G-1))", loo=True),
+        _case(TurnBaseline.FIXED_HORIZON, "u g1", "u g2"),
+        _case(TurnBaseline.FIXED_HORIZON, "g1", "g2", loo=True),
+        _case(TurnBaseline.INDEX_SUFFIX, "u D (c - a)", _REACHED, **_SURVIVORS),
+        _case(TurnBaseline.INDEX_SUFFIX, _LIVING, "u g2", **_PADDED),
+        _case(TurnBaseline.INDEX_BROADCAST, "u D (c - a)", _REACHED, **_SURVIVORS),
+        _case(TurnBaseline.INDEX_BROADCAST, _LIVING, "u g2", **_PADDED),
+        _case(TurnBaseline.MYOPIC, "u D (c - a)", _REACHED, **_SURVIVORS),
+    ),
+)
+
+
+@register("turn_grpo", card=_CARD)
 def turn_grpo(
     inputs: AdvantageInputs,
     *,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from docagent_rl.section import Section
 
 
 class KlType(StrEnum):
@@ -40,11 +42,7 @@ class KlPlace(StrEnum):
     """The one read from its own hidden state, that of the token after it."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ObservationKl(_Section):
+class ObservationKl(Section):
     """The divergence from the reference on observation tokens (ALDEN, arXiv 2510.25668, beta_obs)."""
 
     coef: float = Field(0.0, ge=0, allow_inf_nan=False)
@@ -58,7 +56,7 @@ class ObservationKl(_Section):
     """`exact`: vocabulary entries a tile; two tiles of float32 and their temporaries exist at a time."""
 
 
-class KlConfig(_Section):
+class KlConfig(Section):
     """Divergence from the reference beside verl's own.
 
     Sampled tokens stay with verl (`actor_rollout_ref.actor.use_kl_loss`, `kl_loss_coef`, `kl_loss_type`; the

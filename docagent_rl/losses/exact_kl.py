@@ -112,14 +112,14 @@ class _ExactKl(torch.autograd.Function):
                 tile.neg_().add_(p).sub_(mean[rows, None])
                 tile.mul_(p.sub_(log_z[rows, None]).exp_()).mul_(scale[rows, None])
                 del p
-                if needs_bias:
+                if grad_bias is not None:
                     grad_bias[columns] += tile.sum(0).to(grad_bias.dtype)
                 tile = tile.to(block.weight.dtype)
                 if needs_hidden:
                     tiles.add_product(grad_hidden[rows], tile, block.weight)
                 if needs_weight:
                     tiles.add_product(block_grad, tile.t(), states)
-            if needs_weight:
+            if grad_weight is not None:
                 grad_weight[columns] = block_grad.to(weight.dtype)
         result = grad_hidden.to(hidden.dtype) if needs_hidden else None
         return result, grad_weight, grad_bias, None, None, None, None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
@@ -10,7 +12,15 @@ from torch.distributed.tensor import DTensor
 from docagent_rl.losses.tiles import Head
 
 
-def gathered_head(model: nn.Module) -> Head:
+class HasHead(Protocol):
+    """A language model, as those of transformers are."""
+
+    def get_output_embeddings(self) -> nn.Linear:
+        """What makes logits of hidden states."""
+        ...
+
+
+def gathered_head(model: HasHead) -> Head:
     """The head of a model in training, whole on this device and receiving gradients.
 
     FSDP2 shards parameters again after the forward pass; the group of the head (its own, or the root's
@@ -34,7 +44,7 @@ def gathered_head(model: nn.Module) -> Head:
 
 
 @torch.no_grad()
-def copied_head(model: nn.Module, dtype: torch.dtype, device: torch.device) -> Head:
+def copied_head(model: HasHead, dtype: torch.dtype, device: torch.device) -> Head:
     """A copy of the head in host memory, in the type that the model computes in. A collective.
 
     Args:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+
+
+class HasBase(Protocol):
+    """A model with a head, as those of transformers are."""
+
+    @property
+    def base_model(self) -> nn.Module:
+        """The model below its head."""
+        ...
 
 
 class HiddenTap:
@@ -19,7 +28,7 @@ class HiddenTap:
         training_only: ignore passes without gradients, whose states nobody would take.
     """
 
-    def __init__(self, model: nn.Module, *, training_only: bool) -> None:
+    def __init__(self, model: HasBase, *, training_only: bool) -> None:
         self._training_only = training_only
         self._hidden: Tensor | None = None
         model.base_model.register_forward_hook(self._keep)

@@ -21,7 +21,7 @@ class Rows:
 
     Attributes:
         responses: (b, t) token ids.
-        sampled: (b, t) booleans, true on tokens that the policy sampled.
+        sampled: (b, t) booleans, true on tokens that the policy sampled, trained or rejected.
         prompt_lengths: (b,) tokens before the response.
         response_lengths: (b,) tokens of the response.
     """

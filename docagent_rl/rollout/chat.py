@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from docagent_rl.envs.base import ImagePart, Message, Observation
+from omegaconf import DictConfig, OmegaConf
+
+from docagent_rl.config import plain
+from docagent_rl.envs.base import ImagePart, Message, Observation, TextPart
 from docagent_rl.errors import UserError
 from docagent_rl.rollout.ledger import Placed
+from docagent_rl.surrogates import encodable
+from docagent_rl.untrusted import inserted
 
 _ASSISTANT = "docagent-assistant-turn"
-_INVISIBLE = "\u200b"
+
+
+def template_kwargs(run: DictConfig) -> dict[str, Any]:
+    """Arguments of the chat template in a composed configuration (`data.apply_chat_template_kwargs`)."""
+    given = OmegaConf.select(run, "data.apply_chat_template_kwargs")
+    return plain(given) if given else {}
 
 
 @dataclass(frozen=True)
@@ -26,6 +37,12 @@ class ChatCodec:
 
     Text of a document or a user may spell a special token (`<|im_end|>`). Such spellings are broken by an
     invisible character before rendering, so that content can never open a turn or stand in for an image.
+    Lone surrogates, which no tokenizer takes, become question marks.
+
+    A template may open the assistant's turn with more than its header: Qwen3's puts an empty thought there
+    when `enable_thinking` is false. Such a tail is part of the prompt or of the observation before the turn.
+    Templates also drop the thoughts of earlier turns when they render a conversation anew; nothing is
+    rendered anew here, so within one context a policy keeps what it wrote.
 
     Args:
         tokenizer: the model's tokenizer.
@@ -59,6 +76,10 @@ class ChatCodec:
         special = {i for i, token in self.tokenizer.added_tokens_decoder.items() if token.special}
         return frozenset(special - {self.end_of_turn_id})
 
+    def text_ids(self, text: str) -> list[int]:
+        """Tokens of a text as it stands: nothing is broken up, nothing added."""
+        return self._encode(text)
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text of sampled ids, special tokens left out."""
         return self.tokenizer.decode(list(token_ids), skip_special_tokens=True)
@@ -69,7 +90,7 @@ class ChatCodec:
         return self._expand(self._encode(text), images)
 
     def observation_ids(
-        self, observation: Observation, images: Sequence[Placed] = (), *, closed: bool
+        self, observation: Observation, images: Sequence[Placed] = (), *, closed: bool, shown: int = 0
     ) -> list[int]:
         """Tokens between an assistant turn and the next.
 
@@ -77,11 +98,26 @@ class ChatCodec:
             observation: the new messages.
             images: their images, in order.
             closed: the policy sampled the end-of-turn id itself, so it is not repeated.
+            shown: number of images of the context so far: templates may count them (Qwen's "Picture 3: ",
+                with `add_vision_id`).
         """
-        base = [{"role": "user", "content": "."}, {"role": "assistant", "content": _ASSISTANT}]
-        text = self._render(base + self._messages(observation.messages), generation=True)
-        ids = self._encode(text[text.index(_ASSISTANT) + len(_ASSISTANT) :])
+        before = shown if images and self._counts_images else 0
+        text = self._after_a_turn(self._messages(observation.messages), before)
+        ids = self._encode(text)
         return self._expand(ids[1:] if closed else ids, images)
+
+    def _after_a_turn(self, messages: list[dict[str, Any]], shown: int) -> str:
+        """What the template puts after an assistant's turn, before which there were so many images."""
+        content = [{"type": "image"}] * shown + [{"type": "text", "text": "."}] if shown else "."
+        base = [{"role": "user", "content": content}, {"role": "assistant", "content": _ASSISTANT}]
+        text = self._render(base + messages, generation=True)
+        return text[text.index(_ASSISTANT) + len(_ASSISTANT) :]
+
+    @cached_property
+    def _counts_images(self) -> bool:
+        """Whether what the template makes of an image depends on how many came before."""
+        image = [{"role": "user", "content": [{"type": "image"}]}]
+        return self._after_a_turn(image, 0) != self._after_a_turn(image, 1)
 
     @cached_property
     def _closing(self) -> str:
@@ -106,31 +142,45 @@ class ChatCodec:
         )
         return re.compile("|".join(re.escape(t) for t in tokens) or r"(?!)")
 
-    def _defuse(self, text: str) -> str:
-        return self._spellings.sub(lambda m: m[0][0] + _INVISIBLE + m[0][1:], text)
+    def _defuse(self, texts: Sequence[str]) -> list[str]:
+        """Texts that the template joins: two halves may spell what neither does."""
+        return inserted(texts, (m.start() + 1 for m in self._spellings.finditer("".join(texts))))
 
     def _messages(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         rendered = []
         for message in messages:
-            parts = [
-                {"type": "image"}
-                if isinstance(p, ImagePart)
-                else {"type": "text", "text": self._defuse(p.text)}
-                for p in message.parts
-            ]
+            parts: list[dict[str, str]] = []
+            for image, group in itertools.groupby(message.parts, lambda p: isinstance(p, ImagePart)):
+                if image:
+                    parts += [{"type": "image"} for _ in group]
+                else:
+                    texts = self._defuse([encodable(p.text) for p in group if isinstance(p, TextPart)])
+                    parts += [{"type": "text", "text": text} for text in texts]
             plain = all(p["type"] == "text" for p in parts)
             content = "".join(p["text"] for p in parts) if plain else parts
             rendered.append({"role": message.role.value, "content": content})
         return rendered
 
+    @cached_property
+    def unread(self) -> frozenset[str]:
+        """Template arguments whose names do not occur in the model's template: they change nothing."""
+        source = str(self._renderer.chat_template)
+        return frozenset(name for name, _ in self.template_kwargs if name not in source)
+
+    @property
+    def _renderer(self) -> Any:
+        return self.processor if getattr(self.processor, "chat_template", None) else self.tokenizer
+
     def _render(self, messages: list[dict[str, Any]], *, generation: bool) -> str:
-        renderer = self.processor if self.processor is not None else self.tokenizer
-        return renderer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=generation, **dict(self.template_kwargs)
+        # a processor takes what its template does not read for its own, with a warning at every call
+        read = {name: value for name, value in self.template_kwargs if name not in self.unread}
+        return self._renderer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=generation, **read
         )
 
     def _encode(self, text: str) -> list[int]:
-        return self.tokenizer.encode(text, add_special_tokens=False)
+        # a template may bring surrogates of its own
+        return self.tokenizer.encode(encodable(text), add_special_tokens=False)
 
     def _expand(self, ids: list[int], images: Sequence[Placed]) -> list[int]:
         if self.image_token_id is None:

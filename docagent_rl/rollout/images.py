@@ -1,75 +1,149 @@
-"""Pixels and features of images, each made once."""
+"""Patches of images, each made once."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from docagent_rl.envs.images import Picture
+from docagent_rl.rollout.patches import FORMAT, GRIDS, PATCHES, PatchFormat, features, pack, picture
 
 if TYPE_CHECKING:
-    import torch
     from PIL.Image import Image
+    from torch import Tensor
 
 
 class EncodedImage:
-    """An image as the rollout server (pixels) and the trainer (features) take it.
+    """An image as rollout server and trainer take it: patches, of which each makes its features.
 
-    Not a dataclass on purpose: serialisers that walk dataclasses would copy the features.
+    Not a dataclass on purpose: serialisers that walk dataclasses would copy the patches.
 
     Args:
+        key: its content (`Picture.key`).
         ref: where the image comes from.
-        pixels: RGB image of `ref.size`.
-        features: the processor's output for this one image, e.g. `pixel_values` `(patches, channels)` float32
-            and `image_grid_thw` `(1, 3)` int64.
-        num_tokens: placeholder tokens.
+        patches: (p, channels * side * side) uint8.
+        grid: (1, 3) int64, patches over time, height and width.
+        layout: of the patches.
+        handle: under which other processes find the patches; `None` where they are in this one alone.
     """
 
-    __slots__ = ("features", "num_tokens", "pixels", "ref")
+    __slots__ = ("grid", "handle", "key", "layout", "num_tokens", "patches", "ref")
 
-    def __init__(self, ref: Picture, pixels: Image, features: dict[str, torch.Tensor], num_tokens: int):
+    def __init__(
+        self, ref: Picture, patches: Tensor, grid: Tensor, layout: PatchFormat, handle: Any | None = None
+    ) -> None:
+        self.key = ref.key
         self.ref = ref
-        self.pixels = pixels
-        self.features = features
-        self.num_tokens = num_tokens
+        self.patches = patches
+        self.grid = grid
+        self.layout = layout
+        self.handle = handle
+        self.num_tokens = int(grid.prod()) // layout.merge**2
+
+    @classmethod
+    def make(
+        cls, ref: Picture, pixels: Image, image_processor: Any, layout: PatchFormat | None = None
+    ) -> EncodedImage:
+        """By a processor, whose format is found out when it is not given."""
+        layout = layout or PatchFormat.of(image_processor)
+        return cls(ref, *pack(image_processor, pixels, layout), layout)
+
+    @property
+    def pixels(self) -> Image:
+        """RGB, as the processor resized it; put together anew at each call."""
+        return picture(self.patches, self.grid, self.layout)
 
     @property
     def nbytes(self) -> int:
         """Memory held, in bytes."""
-        return sum(f.nbytes for f in self.features.values()) + 3 * self.ref.size[0] * self.ref.size[1]
+        return self.patches.nbytes
+
+
+class Shelf(Protocol):
+    """Where the processes of a run keep the images that one of them has made."""
+
+    async def find(self, ref: Picture) -> EncodedImage | None:
+        """The image; `None`: nobody has it, and the caller is the one to make it and to `put` or `drop` it.
+
+        While somebody else makes it, it is waited for.
+        """
+        ...
+
+    async def put(self, image: EncodedImage) -> EncodedImage:
+        """Leave an image for the others; the same image, to be held in the place of it."""
+        ...
+
+    def drop(self, ref: Picture) -> None:
+        """Say that it could not be made, so that the next who asks tries."""
+        ...
+
+
+CAPACITY = 2 << 30
+"""Bytes of images that a process on its own keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSettings:
+    """How a process makes images and keeps them.
+
+    Args:
+        capacity: bytes to keep; the least recently used results go first.
+        threads: that make them; `None`: one for each core.
+        shelf: of all processes; `None`: this one is alone.
+    """
+
+    capacity: int = CAPACITY
+    threads: int | None = None
+    shelf: Shelf | None = None
 
 
 class ImageEncoder:
     """Renders and preprocesses images off the event loop and keeps the results by content.
 
-    Two sessions that ask for the same image at the same time share one computation.
+    Two sessions that ask for the same image at the same time share one computation; with a shelf, so do
+    sessions of several processes.
 
     Args:
         processor: a processor with `image_processor` of the Qwen-VL kind.
         render: makes the pixels of a reference; called in a thread.
-        capacity: bytes to keep; the least recently used results go first.
-        executor: where the work is done; a pool of two threads by default.
+        settings: threads, memory, shelf.
+
+    Raises:
+        UserError: the image processor is of another kind.
     """
 
     def __init__(
         self,
         processor: Any,
         render: Callable[[Picture], Image],
-        *,
-        capacity: int = 2 << 30,
-        executor: Executor | None = None,
+        settings: ImageSettings | None = None,
     ) -> None:
+        settings = settings or ImageSettings()
         self._image_processor = processor.image_processor
+        self._layout = PatchFormat.of(processor.image_processor)
         self._render = render
-        self._capacity = capacity
-        self._executor = executor or ThreadPoolExecutor(2, thread_name_prefix="docagent-image")
+        self._capacity = settings.capacity
+        threads = settings.threads or cores()
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="docagent-image")
+        self._shelf = settings.shelf
         self._kept: OrderedDict[str, EncodedImage] = OrderedDict()
         self._held = 0
-        self._pending: dict[str, asyncio.Future[EncodedImage]] = {}
-        self._preprocessed = 0
+        self._pending: dict[str, asyncio.Task[tuple[EncodedImage, bool]]] = {}
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory of the images that are kept."""
+        return self._held
+
+    @property
+    def waiting(self) -> int:
+        """Images that are being made or waited for."""
+        return len(self._pending)
 
     async def encode(self, refs: Sequence[Picture]) -> tuple[list[EncodedImage], int]:
         """Encode images.
@@ -80,38 +154,44 @@ class ImageEncoder:
         Raises:
             UserError: a page is missing from the store.
         """
-        before = self._preprocessed
         requests = [self._request(ref) for ref in refs]
-        fresh = self._preprocessed - before
-        return list(await asyncio.gather(*requests)), fresh
+        found = await asyncio.gather(*requests)
+        return [image for image, _ in found], sum(fresh for _, fresh in found)
 
-    def _request(self, ref: Picture) -> Awaitable[EncodedImage]:
+    def _request(self, ref: Picture) -> Awaitable[tuple[EncodedImage, bool]]:
         """The image's future; nothing is awaited here, so that requests in between find it pending."""
         key = ref.key
-        loop = asyncio.get_running_loop()
         if key in self._kept:
             self._kept.move_to_end(key)
-            done: asyncio.Future[EncodedImage] = loop.create_future()
-            done.set_result(self._kept[key])
-            return done
-        if key not in self._pending:
-            self._preprocessed += 1
-            self._pending[key] = loop.run_in_executor(self._executor, self._compute, ref)
-            self._pending[key].add_done_callback(lambda future: self._keep(key, future))
+            return _done(self._kept[key])
+        if key in self._pending:
+            return _borrowed(self._pending[key])
+        task = self._pending[key] = asyncio.get_running_loop().create_task(self._obtain(ref))
+        task.add_done_callback(lambda done: self._keep(key, done))
         # one caller's cancellation must not take the image away from the others
-        return asyncio.shield(self._pending[key])
+        return asyncio.shield(task)
+
+    async def _obtain(self, ref: Picture) -> tuple[EncodedImage, bool]:
+        """The image, and whether it was made here."""
+        if self._shelf is not None and (found := await self._shelf.find(ref)) is not None:
+            return found, False
+        try:
+            loop = asyncio.get_running_loop()
+            image = await loop.run_in_executor(self._executor, self._compute, ref)
+            return image if self._shelf is None else await self._shelf.put(image), True
+        except BaseException:  # cancelled too: others wait for what was announced to the shelf
+            if self._shelf is not None:
+                self._shelf.drop(ref)
+            raise
 
     def _compute(self, ref: Picture) -> EncodedImage:
-        pixels = self._render(ref)
-        features = dict(self._image_processor(images=[pixels], return_tensors="pt"))
-        merged = self._image_processor.merge_size**2
-        return EncodedImage(ref, pixels, features, int(features["image_grid_thw"].prod()) // merged)
+        return EncodedImage.make(ref, self._render(ref), self._image_processor, self._layout)
 
-    def _keep(self, key: str, future: asyncio.Future[EncodedImage]) -> None:
+    def _keep(self, key: str, task: asyncio.Task[tuple[EncodedImage, bool]]) -> None:
         self._pending.pop(key, None)
-        if future.cancelled() or future.exception() is not None:
+        if task.cancelled() or task.exception() is not None:
             return
-        image = future.result()
+        image, _ = task.result()
         self._kept[key] = image
         self._held += image.nbytes
         while self._held > self._capacity and len(self._kept) > 1:
@@ -119,10 +199,33 @@ class ImageEncoder:
             self._held -= dropped.nbytes
 
 
-def join_features(images: Sequence[EncodedImage]) -> dict[str, torch.Tensor]:
-    """Features of a whole row: each field concatenated over the images along its first axis."""
+async def _done(image: EncodedImage) -> tuple[EncodedImage, bool]:
+    return image, False
+
+
+async def _borrowed(task: asyncio.Task[tuple[EncodedImage, bool]]) -> tuple[EncodedImage, bool]:
+    image, _ = await asyncio.shield(task)
+    return image, False
+
+
+def cores() -> int:
+    """Of this process."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def join_patches(images: Sequence[EncodedImage]) -> dict[str, Tensor]:
+    """Fields of a whole row as it travels: patches, their format, and the grids of the images."""
     import torch
 
     if not images:
         return {}
-    return {name: torch.cat([i.features[name] for i in images]) for name in images[0].features}
+    return {
+        PATCHES: torch.cat([image.patches for image in images]),
+        FORMAT: images[0].layout.field(),
+        GRIDS: torch.cat([image.grid for image in images]),
+    }
+
+
+def join_features(images: Sequence[EncodedImage]) -> dict[str, Tensor]:
+    """Features of a whole row, as a model takes them."""
+    return features(join_patches(images))

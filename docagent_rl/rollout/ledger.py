@@ -179,13 +179,13 @@ class TurnLedger:
         self._images.extend(images)
         return True
 
-    def pay(self, reward: float, *, tokens: Sequence[tuple[int, int, float]] = ()) -> None:
+    def add_reward(self, reward: float, *, tokens: Sequence[tuple[int, int, float]] = ()) -> None:
         """Reward the last turn.
 
         Args:
             reward: lands on the turn's last sampled token. A turn without sampled tokens passes it on to the
-                nearest earlier sampled token; without any, it is lost together with the row, which has
-                nothing to train.
+                nearest earlier sampled token of this ledger; without any, it is lost. A session of several
+                ledgers therefore rewards the last one that has a sampled token.
             tokens: `(first, end, value)` ranges of the turn's tokens; a value is split evenly over its range.
 
         Raises:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from docagent_rl.actions.base import StopCause
-from docagent_rl.data.record import Record
 from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason, Observation, RewardTerms
 from docagent_rl.errors import UserError
+from docagent_rl.records.record import Record
 from docagent_rl.rollout.chat import ChatCodec
+from docagent_rl.rollout.image_tokens import sized
 from docagent_rl.rollout.images import EncodedImage, ImageEncoder
 from docagent_rl.rollout.ledger import TurnLedger
 from docagent_rl.rollout.offsets import token_range
-from docagent_rl.rollout.trajectory import Status, Trajectory, TurnRecord, describe
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
+from docagent_rl.rollout.recorder import Recorder
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, describe
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class Sampled:
     log_probs: Sequence[float] = ()
 
 
-Generate = Callable[[list[int], "list[Image]", int], Awaitable[Sampled]]
+Generate = Callable[[list[int], list[EncodedImage], int], Awaitable[Sampled]]
 """`(token ids so far, images, most tokens to sample) -> Sampled`; stops at end-of-turn and control ids"""
 
 
@@ -68,7 +67,7 @@ class Session:
         encoder: images as features; `None` for a text-only model.
         generate: the rollout server.
         limits: token budgets, of every row.
-        trajectory: the record that is filled in while playing.
+        trajectory: what is filled in while playing.
     """
 
     env: DocEnv
@@ -79,6 +78,10 @@ class Session:
     trajectory: Trajectory
     ledgers: list[TurnLedger] = field(default_factory=list)
     """One ledger a context, in order."""
+    unplaced: float = 0.0
+    """Reward that waits for the session's first sampled token."""
+    recorder: Recorder = field(init=False)
+    """What becomes of the session beside its tokens."""
 
     async def play(self, sample: Record) -> list[TurnLedger]:
         """Play until the environment is done or the context is full; the ledgers.
@@ -87,7 +90,12 @@ class Session:
             InfrastructureError: a service failed; the ledgers so far are worthless.
             UserError: the sample cannot be played, or its prompt exceeds the limit.
         """
-        prompt = await self.env.begin(sample)
+        self.recorder = Recorder(self.env, self.trajectory)
+        with self.recorder.recording():
+            return await self._played(sample)
+
+    async def _played(self, sample: Record) -> list[TurnLedger]:
+        prompt = await self.env.reset(sample)
         if not await self._open(prompt):
             raise UserError(
                 f"the prompt of {self.trajectory.record.get('question_id')} has more than "
@@ -97,7 +105,9 @@ class Session:
         self.trajectory.prompt_tokens = self._ledger.prompt_length
         while (end := await self._turn()) is None:
             pass
-        self._close(end)
+        self.recorder.close(end, sample)
+        self.trajectory.reward = sum(sum(t.rewards) for ledger in self.ledgers for t in ledger.turns)
+        self.trajectory.response_tokens = sum(ledger.response_length for ledger in self.ledgers)
         return self.ledgers
 
     @property
@@ -106,10 +116,13 @@ class Session:
 
     async def _open(self, prompt: Observation) -> bool:
         """Begin a context; False, and no trace, when the prompt is too long."""
-        images = await self._encode(prompt)
-        ids = self.codec.prompt_ids(prompt, images)
+        # counted before anything is drawn: the overview of a long document takes seconds
+        places = sized(prompt.images, self.codec.processor)
+        # in a thread: many sessions that begin together would hold the event loop for as long as all take
+        ids = await asyncio.to_thread(self.codec.prompt_ids, prompt, places)
         if len(ids) > self.limits.prompt:
             return False
+        images = await self._encode(prompt)
         ledger = TurnLedger(
             ids, max_response=self.limits.response, image_token_id=self.codec.image_token_id, images=images
         )
@@ -119,46 +132,52 @@ class Session:
     async def _turn(self) -> EndReason | None:
         """Sample a turn, execute it and show what follows; the reason when that ends the session."""
         turn = await self._sample()
-        record = self.trajectory.turns[-1]
-        began = time.perf_counter()
-        result = await self.env.step(turn)
-        record.seconds["step"] = time.perf_counter() - began
-        record.info = dict(result.info)
-        self._pay(result.terms)
+        result = await self.recorder.step(turn)
+        self._add_reward(result.terms)
         if result.observation is None:
             return result.end
         if not await self._show(result.observation, turn.stop):
-            self._pay(await self.env.conclude(EndReason.CONTEXT_FULL))
+            self._add_reward(await self.env.conclude(EndReason.CONTEXT_FULL))
             return EndReason.CONTEXT_FULL
         return None
 
     async def _sample(self) -> AssistantTurn:
         began, ledger = time.perf_counter(), self._ledger
-        pixels = [image.pixels for image in ledger.images if isinstance(image, EncodedImage)]
-        sampled = await self.generate(ledger.token_ids, pixels, min(self.limits.turn, ledger.room))
+        images = [image for image in ledger.images if isinstance(image, EncodedImage)]
+        sampled = await self.generate(ledger.token_ids, images, min(self.limits.turn, ledger.room))
         ids, log_probs, stop = split_stop(sampled, self.codec.end_of_turn_id, self.codec.control_ids)
         ledger.add_turn(ids, log_probs)
         text = self.codec.decode(ids)
-        record = TurnRecord(text, stop.value, ids, log_probs, row=len(self.ledgers) - 1)
-        record.seconds["generate"] = time.perf_counter() - began
-        self.trajectory.turns.append(record)
+        played = TrajectoryTurn(text, stop.value, ids, log_probs, row=len(self.ledgers) - 1)
+        played.seconds["generate"] = time.perf_counter() - began
+        self.trajectory.turns.append(played)
         return AssistantTurn(text, stop)
 
     async def _show(self, observation: Observation, stop: StopCause) -> bool:
-        record = self.trajectory.turns[-1]
+        played = self.trajectory.turns[-1]
         began = time.perf_counter()
-        record.observation = describe(observation)
+        played.observation = describe(observation)
         if observation.fresh:
             fits = await self._open(observation)
             added = self._ledger.prompt_length
         else:
-            images = await self._encode(observation)
-            ids = self.codec.observation_ids(observation, images, closed=stop is StopCause.END_OF_TURN)
-            fits = self._ledger.add_observation(ids, images, reserve=self.limits.min_turn)
+            places = sized(observation.images, self.codec.processor)
+            closed = stop is StopCause.END_OF_TURN
+            ids = await asyncio.to_thread(
+                self.codec.observation_ids,
+                observation,
+                places,
+                closed=closed,
+                shown=len(self._ledger.images),
+            )
+            fits = len(ids) + self.limits.min_turn <= self._ledger.room
+            if fits:
+                images = await self._encode(observation)
+                fits = self._ledger.add_observation(ids, images, reserve=self.limits.min_turn)
             added = len(ids)
-        record.seconds["encode"] = time.perf_counter() - began
-        record.observation_tokens = added if fits else 0
-        record.dropped = not fits
+        played.seconds["encode"] = time.perf_counter() - began
+        played.observation_tokens = added if fits else 0
+        played.dropped = not fits
         return fits
 
     async def _encode(self, observation: Observation) -> list[EncodedImage]:
@@ -171,27 +190,23 @@ class Session:
         self.trajectory.image_preprocessings += fresh
         return images
 
-    def _pay(self, terms: RewardTerms) -> None:
-        record = self.trajectory.turns[-1]
-        placed = []
+    def _add_reward(self, terms: RewardTerms) -> None:
+        """Note the terms of the last turn and place their reward, all of it once there is a sampled token."""
+        played, placed = self.trajectory.turns[-1], []
+        self.unplaced += terms.reward
         for term in terms.tokens:
-            tokens = token_range(self.codec.decode, record.token_ids, term.span)
-            if tokens is not None:
-                placed.append((*tokens, term.value))
-                record.token_terms.append((term.name, *tokens, term.value))
-                record.terms[term.name] = record.terms.get(term.name, 0.0) + term.value
-        self._ledger.pay(terms.reward, tokens=placed)
-        record.reward += terms.reward + sum(value for *_, value in placed)
-        record.terms.update(terms.values)
-
-    def _close(self, end: EndReason) -> None:
-        trajectory = self.trajectory
-        trajectory.end = end.value
-        trajectory.status = (Status.FINISHED if end.complete else Status.UNFINISHED).value
-        trajectory.reward = sum(sum(t.rewards) for ledger in self.ledgers for t in ledger.turns)
-        trajectory.metrics = self.env.metrics()
-        trajectory.text = self.env.trajectory_text()
-        trajectory.response_tokens = sum(ledger.response_length for ledger in self.ledgers)
+            tokens = token_range(self.codec.decode, played.token_ids, term.span)
+            if tokens is None:
+                self.unplaced += term.reward
+                continue
+            placed.append((*tokens, term.reward))
+            played.token_terms.append((term.name, *tokens, term.value))
+        self._ledger.add_reward(0.0, tokens=placed)
+        self.recorder.reward(terms)
+        bearer = next((ledger for ledger in reversed(self.ledgers) if ledger.sampled), None)
+        if bearer is not None:
+            bearer.add_reward(self.unplaced)
+            self.unplaced = 0.0
 
 
 def split_stop(

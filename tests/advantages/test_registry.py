@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+
 import pytest
 import torch
 
-from docagent_rl.advantages import AdvantageInputs, Advantages, Need, builtin, register, registered_estimators
+from docagent_rl.advantages import AdvantageInputs, Advantages, Need, register, registered_estimators
 from docagent_rl.advantages.groups import Std
 from docagent_rl.advantages.registry import _ESTIMATORS
 from docagent_rl.errors import UserError
@@ -28,12 +33,25 @@ def batch() -> AdvantageInputs:
     )
 
 
-def test_builtin_names():
+def test_the_package_registers_its_own_by_being_imported():
+    code = "from docagent_rl.advantages import registered_estimators; print(*registered_estimators())"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == [
+        "session_grpo",
+        "spo",
+        "spo_prefix",
+        "token_gae",
+        "turn_gae",
+        "turn_grpo",
+    ]
+
+
+def test_what_the_packages_own_need():
     known = registered_estimators()
-    assert builtin is not None
-    assert {"turn_gae", "token_gae", "spo", "session_grpo", "turn_grpo"} <= set(known)
-    assert known["turn_gae"].needs == {Need.VALUES}
+    assert known["turn_gae"].needs == known["token_gae"].needs == {Need.VALUES}
     assert known["spo"].needs == {Need.EMBEDDINGS}
+    assert known["spo_prefix"].needs == {Need.PREFIXES}
+    assert known["session_grpo"].needs == known["turn_grpo"].needs == set()
 
 
 def test_options_come_as_the_function_takes_them():
@@ -72,6 +90,17 @@ def test_own_estimator():
         estimator.parse({})
 
 
+def test_a_name_belongs_to_one_object_that_can_be_called():
+    def scaled(inputs: AdvantageInputs, *, factor: float = 1.0) -> Advantages:
+        return Advantages(inputs.token_rewards * factor, inputs.token_rewards)
+
+    half = partial(scaled, factor=0.5)
+    register("half")(half)
+    assert register("half")(half) is half
+    with pytest.raises(UserError, match="'half' is registered already"):
+        register("half")(partial(scaled, factor=0.25))
+
+
 def test_a_name_belongs_to_one_function():
     with pytest.raises(UserError, match=r"'spo' is registered already, by docagent_rl\.advantages\.spo\.spo"):
         register("spo")(lambda inputs: None)
@@ -90,3 +119,29 @@ def test_results_are_checked():
         registered_estimators()["narrow"].compute(batch(), {})
     with pytest.raises(UserError, match="wild: advantages is not finite"):
         registered_estimators()["wild"].compute(batch(), {})
+
+
+def test_what_stands_outside_of_the_mask_is_zeroed():
+    nan = float("nan")
+
+    @register("careless")
+    def careless(inputs: AdvantageInputs) -> Advantages:
+        values = torch.full(inputs.mask.shape, nan)
+        values[inputs.mask] = 2.0
+        return Advantages(values, values.clone(), value_mask=torch.ones(inputs.mask.shape))
+
+    inputs = replace(batch(), mask=torch.tensor([[1, 1], [0, 1]]), turn_index=torch.tensor([[0, 0], [-1, 0]]))
+    result = registered_estimators()["careless"].compute(inputs, {})
+    assert result.advantages.tolist() == [[2.0, 2.0], [0.0, 2.0]]
+    assert result.returns.tolist() == [[2.0, 2.0], [0.0, 2.0]]
+    assert result.value_mask.tolist() == [[True, True], [False, True]]
+
+
+def test_a_mask_of_targets_has_the_shape_of_the_batch():
+    @register("short")
+    def short(inputs: AdvantageInputs) -> Advantages:
+        zeros = torch.zeros(inputs.mask.shape)
+        return Advantages(zeros, zeros, value_mask=torch.ones(2))
+
+    with pytest.raises(UserError, match=r"value_mask has shape \(2,\)"):
+        registered_estimators()["short"].compute(batch(), {})

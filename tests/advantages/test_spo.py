@@ -159,3 +159,13 @@ def test_nothing_sampled() -> None:
 def test_bfloat16_embeddings() -> None:
     found = similarity_advantages(R.bfloat16(), ONE_GROUP, E3.bfloat16())
     assert found.tolist() == pytest.approx([0.5727, -0.5739, 0.2545, -0.3333], abs=2e-2)
+
+
+def test_over_the_batch_the_questions_of_the_sessions_do_not_matter() -> None:
+    made = from_turn_rewards([[1.6], [0.4], [1.0], [0.0]], [0, 0, 1, 1])
+    inputs = replace(made, embeddings=E3.float())
+    one_question = replace(inputs, group=torch.zeros_like(inputs.group))
+    over_batch = spo(inputs, scope="batch").advantages
+    assert torch.equal(over_batch, spo(one_question).advantages)
+    assert over_batch[:, 0].tolist() == pytest.approx([0.5727, -0.5739, 0.2545, -0.3333], abs=1e-4)
+    assert not torch.equal(over_batch, spo(inputs).advantages)

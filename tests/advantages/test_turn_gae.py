@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docagent_rl.advantages import registered_estimators
 from docagent_rl.advantages.inputs import AdvantageInputs, Discounts
 from docagent_rl.advantages.turn_gae import Anchor, turn_gae
 from docagent_rl.errors import UserError
@@ -66,7 +67,7 @@ def test_e2_token_discounts() -> None:
 
 
 def test_e2_broadcast() -> None:
-    end = advantages(e2(), broadcast=True, i_know=True, whiten=False)
+    end = advantages(e2(), broadcast=True, allow_biased=True, whiten=False)
     assert end == pytest.approx([1.61, 1.61, 1.30, 1.30, 1.30, 0.60, 0.60], abs=1e-4)
     found = turn_gae(e2(), anchor=Anchor.START, broadcast=True, whiten=False)
     start = found.advantages[e2().mask].tolist()
@@ -85,7 +86,7 @@ def test_broadcast_with_the_end_anchor_is_refused() -> None:
 def test_equals_the_slow_version(shape: Shape, d: Discounts, anchor: Anchor, broadcast: bool) -> None:
     inputs = build(shape, d)
     slow, returns = references.turn_gae(inputs, anchor.value, broadcast)
-    options = {"anchor": anchor, "broadcast": broadcast, "i_know": True}
+    options = {"anchor": anchor, "broadcast": broadcast, "allow_biased": True}
     found = turn_gae(inputs, **options, whiten=False)
     torch.testing.assert_close(found.advantages, slow)
     torch.testing.assert_close(found.returns, returns)
@@ -149,3 +150,10 @@ def test_a_long_row() -> None:
     last = float(r[-1])
     before = float(r[-2]) + 0.99 * (0.05 * float(v[-1]) + 0.95 * last)
     assert found.returns[3, -2:].tolist() == pytest.approx([before, last], abs=1e-5)
+
+
+def test_what_is_biased_has_to_be_allowed():
+    with pytest.raises(UserError, match="set allow_biased=true to reproduce it"):
+        turn_gae(e2(), broadcast=True)
+    parsed = registered_estimators()["turn_gae"].parse({"broadcast": True, "allow_biased": True})
+    assert turn_gae(e2(), **parsed).advantages.shape == e2().mask.shape

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from docagent_rl.errors import UserError
 from docagent_rl.losses.checks import check_kl
 from docagent_rl.losses.config import KlConfig, KlPlace, KlScope, KlType
-from docagent_rl.trainer.keys import reference
+from docagent_rl.training.settings.keys import reference
 
 ON = {"observation": {"coef": 0.01}}
 EXACT = {"observation": {"coef": 0.01, "type": "exact"}}

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from transformers import Qwen2Config, Qwen2ForCausalLM
 from verl.workers.utils.padding import no_padding_2_padding
 
-from docagent_rl.losses.batch import read_rows, response_part
 from docagent_rl.losses.config import KlPlace, KlScope
 from docagent_rl.losses.positions import predicting_states
-from tests.losses.batches import batch, nested, rule
+from docagent_rl.training.losses.batch import ROLLOUT_MASK, read_rows, response_part
+from tests.training.losses.batches import batch, nested, rule
 
 
 def marks(text: str, scope: KlScope, at: KlPlace) -> str:
@@ -47,6 +47,15 @@ def test_a_sampled_placeholder_is_no_observation():
     data["response_mask"] = nested([torch.tensor([1, 1])])
     assert not rule(KlScope.ALL).observations(read_rows(data)).any()
     assert not rule(KlScope.ALL).images(read_rows(data)).any()
+
+
+def test_a_rejected_token_is_no_observation():
+    data = batch(["sios", "ss"], [1, 1])
+    data[ROLLOUT_MASK] = data["response_mask"]
+    data["response_mask"] = nested([torch.tensor([1, 0, 0, 0]), torch.tensor([0, 0])])
+    rows = read_rows(data)
+    assert rows.sampled.tolist() == [[True, False, False, True], [True, True, False, False]]
+    assert rule(KlScope.ALL).observations(rows).tolist() == [[False, True, True, False], [False] * 4]
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.text("soi", min_size=1, max_size=9)), min_size=1, max_size=5))

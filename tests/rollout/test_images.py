@@ -10,7 +10,7 @@ from PIL import Image
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import ImageRef
 from docagent_rl.errors import UserError
-from docagent_rl.rollout.images import ImageEncoder, join_features
+from docagent_rl.rollout.images import ImageEncoder, ImageSettings, join_features
 
 
 def ref(page=1, size=(140, 112)):
@@ -65,7 +65,7 @@ async def test_concurrent_requests_share_one_computation(processor, renderer):
 async def test_kept_until_the_capacity_is_reached(processor, renderer):
     size = (140, 112)
     one = (await ImageEncoder(processor, renderer).encode([ref(1)]))[0][0].nbytes
-    encoder = ImageEncoder(processor, renderer, capacity=2 * one)
+    encoder = ImageEncoder(processor, renderer, ImageSettings(capacity=2 * one))
     renderer.calls.clear()
     for page in (1, 2, 1, 3, 1, 2):  # 3 pushes out 2, the least recently used
         await encoder.encode([ref(page, size)])

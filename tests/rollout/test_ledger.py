@@ -23,10 +23,10 @@ def make(max_response=50, prompt=(1, 2, 3), **kwargs):
 def test_worked_example():
     ledger = make()
     ledger.add_turn([4, 5], [-0.1, -0.2])
-    ledger.pay(0.5)
+    ledger.add_reward(0.5)
     assert ledger.add_observation([6, IMAGE, IMAGE, 7], [Picture(2)])
     ledger.add_turn([8], [-0.3])
-    ledger.pay(1.0)
+    ledger.add_reward(1.0)
     row = ledger.row()
     assert row.prompt_ids == [1, 2, 3]
     assert row.response_ids == [4, 5, 6, IMAGE, IMAGE, 7, 8]
@@ -68,7 +68,7 @@ def test_reward_of_an_empty_turn_moves_to_the_nearest_earlier_sampled_token():
     ledger.add_turn([4, 5])
     ledger.add_observation([6])
     ledger.add_turn([])
-    ledger.pay(0.7)
+    ledger.add_reward(0.7)
     row = ledger.row()
     assert row.response_ids == [4, 5]
     assert row.rewards == [0.0, 0.7]
@@ -77,10 +77,10 @@ def test_reward_of_an_empty_turn_moves_to_the_nearest_earlier_sampled_token():
 def test_token_rewards_are_split_over_their_range():
     ledger = make()
     ledger.add_turn([4, 5, 6])
-    ledger.pay(1.0, tokens=[(0, 2, -0.4)])
+    ledger.add_reward(1.0, tokens=[(0, 2, -0.4)])
     assert ledger.row().rewards == pytest.approx([-0.2, -0.2, 1.0])
     with pytest.raises(IndexError, match="outside a turn of 3"):
-        ledger.pay(0.0, tokens=[(2, 4, 1.0)])
+        ledger.add_reward(0.0, tokens=[(2, 4, 1.0)])
 
 
 @pytest.mark.parametrize(
@@ -118,13 +118,13 @@ turns = st.lists(
 @given(turns=turns, limit=st.integers(1, 60), reserve=st.integers(1, 5))
 def test_invariants_hold_for_any_sequence_of_turns_and_limits(turns, limit, reserve):
     ledger = make(max_response=limit)
-    paid = 0.0
+    added = 0.0
     for sampled, text, sizes, reward in turns:
         sampled = sampled[: ledger.room]
         ledger.add_turn(sampled, [-0.5] * len(sampled))
-        ledger.pay(reward)
+        ledger.add_reward(reward)
         if ledger.sampled:
-            paid += reward
+            added += reward
         pictures = [Picture(n) for n in sizes]
         before = (ledger.token_ids, ledger.images)
         ids = text + [IMAGE] * sum(sizes)
@@ -141,7 +141,7 @@ def test_invariants_hold_for_any_sequence_of_turns_and_limits(turns, limit, rese
     assert [i for i, m in zip(row.response_ids, row.response_mask, strict=True) if m] == everything
     assert row.response_ids.count(IMAGE) == sum(p.num_tokens for p in row.images)
     assert all((k == NO_TURN) == (m == 0) for k, m in zip(row.turn_index, row.response_mask, strict=True))
-    assert sum(row.rewards) == pytest.approx(paid)
+    assert sum(row.rewards) == pytest.approx(added)
     assert all(r == 0 for r, m in zip(row.rewards, row.response_mask, strict=True) if not m)
     assert ledger.token_ids[: 3 + length] == [1, 2, 3, *row.response_ids]
     if length:

@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+import asyncio
+import math
+import re
+
 import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from docagent_rl.envs.base import (
     DocEnv,
     EndReason,
+    ImagePart,
     Message,
     Observation,
     RewardTerms,
@@ -14,73 +22,22 @@ from docagent_rl.envs.base import (
     TokenTerm,
 )
 from docagent_rl.envs.delivery import render
-from docagent_rl.envs.services import EnvServices, RetrieverService
-from docagent_rl.envs.vrag_rl import VragEnv
-from docagent_rl.envs.vrag_rl_config import VragConfig
+from docagent_rl.envs.views import page_view
 from docagent_rl.errors import InfrastructureError, UserError
-from docagent_rl.rewards.judge import JudgeConfig, make_judge
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.images import ImageEncoder
 from docagent_rl.rollout.ledger import NO_TURN
-from docagent_rl.rollout.session import Limits, Sampled, Session, split_stop
-from docagent_rl.rollout.trajectory import Status, Trajectory
-
-LIMITS = Limits(prompt=2000, response=3000, turn=200)
-SMALL = {"display": {"min_pixels": 12544, "max_pixels": 50176}}
-
-
-class Script:
-    """A rollout server that says given lines, and keeps what it was shown."""
-
-    def __init__(self, codec, lines, close=True):
-        self.codec, self.lines, self.close = codec, list(lines), close
-        self.contexts, self.images, self.caps = [], [], []
-
-    async def __call__(self, ids, images, max_tokens):
-        self.contexts.append(ids)
-        self.images.append(images)
-        self.caps.append(max_tokens)
-        line = self.lines.pop(0)
-        sampled = (
-            line if isinstance(line, list) else self.codec.tokenizer.encode(line, add_special_tokens=False)
-        )
-        if self.close and not isinstance(line, list):
-            sampled = [*sampled, self.codec.end_of_turn_id]
-        return Sampled(sampled[:max_tokens], [-0.25] * len(sampled[:max_tokens]))
-
-
-class Stage:
-    def __init__(self, world, processor):
-        self.world, self.processor = world, processor
-        self.codec = ChatCodec(processor.tokenizer, processor)
-        self.encoder = ImageEncoder(processor, lambda ref: render(ref, world.store))
-        self.sample = world.records[0]
-
-    def env(self, retriever=None, **config) -> DocEnv:
-        service = RetrieverService(retriever or self.world.retriever, attempts=1, backoff_s=0.01)
-        services = EnvServices(self.world.store, service, make_judge(JudgeConfig()))
-        return VragEnv(VragConfig.for_variant("paper", **SMALL, **config), services)
-
-    def session(self, lines, *, limits=LIMITS, close=True, **env):
-        trajectory = Trajectory("u", 0, 1, "train", self.sample.to_dict(), "vrag_rl")
-        generate = Script(self.codec, lines, close)
-        return Session(self.env(**env), self.codec, self.encoder, generate, limits, trajectory)
-
-
-@pytest.fixture
-def stage(world, processor):
-    return Stage(world, processor)
-
-
-def search(text):
-    return f"<think>look</think><search>{text}</search>"
+from docagent_rl.rollout.session import Limits, Sampled, split_stop
+from docagent_rl.rollout.trajectory import Status
+from docagent_rl.systems.vrag_rl.config import VragConfig
+from docagent_rl.training.trainer.inputs import TermRewards
+from tests.rollout.stage import SMALL, search
 
 
 async def test_a_session_from_search_to_answer(stage):
     answer = stage.sample.answers[0]
-    session = stage.session(
-        [search(stage.sample.question), "<bbox>[10, 10, 120, 120]</bbox>", f"<answer>{answer}</answer>"]
-    )
+    crop = "<bbox>[10, 10, 120, 120]</bbox>"
+    session = stage.session([search(stage.sample.question), crop, f"<answer>{answer}</answer>"])
     (ledger,) = await session.play(stage.sample)
     trajectory, row = session.trajectory, ledger.row()
     assert trajectory.status == Status.FINISHED.value
@@ -103,6 +60,14 @@ async def test_what_the_server_sees_is_what_is_trained(stage):
     for context in script.contexts:
         assert whole[: len(context)] == context
     assert [len(images) for images in script.images] == [0, 1, 2]
+
+
+async def test_a_template_that_counts_images_counts_on(stage):
+    stage.codec = ChatCodec(stage.processor.tokenizer, stage.processor, (("add_vision_id", True),))
+    session = stage.session([search("report"), search("table"), "<answer>x</answer>"])
+    (ledger,) = await session.play(stage.sample)
+    text = stage.processor.tokenizer.decode(ledger.row().response_ids)
+    assert re.findall(r"Picture (\d+): ", text) == ["1", "2"]
 
 
 async def test_a_page_opened_again_is_not_preprocessed_again(stage):
@@ -187,6 +152,7 @@ async def test_the_same_outputs_give_the_same_trajectory(stage):
         for turn in trajectory.turns:
             turn.seconds = {}
             turn.info.pop("seconds", None)
+            turn.searches = [{**search, "seconds": 0} for search in turn.searches]
         trajectory.image_preprocessings = 0
         return trajectory.to_json()
 
@@ -212,7 +178,7 @@ class Steps(DocEnv):
     def __init__(self, turns):
         self.turns, self.seen = turns, []
 
-    def reset(self, sample):
+    def show_prompt(self, episode):
         return Observation.user(TextPart("step 0"))
 
     async def step(self, turn):
@@ -262,10 +228,130 @@ async def test_token_terms_land_on_the_tokens_of_their_span(stage):
 async def test_a_fresh_context_that_is_too_long_ends_the_session(stage):
     session = stage.session(["a word here"], limits=Limits(prompt=22, response=100, turn=20))
     session.env = Steps(2)
-    session.env.reset = lambda sample: Observation((Message(Role.USER, (TextPart("s"),)),))
+    session.env.show_prompt = lambda episode: Observation((Message(Role.USER, (TextPart("s"),)),))
     session.limits = Limits(
-        prompt=len(stage.codec.prompt_ids(session.env.reset(None))), response=100, turn=20
+        prompt=len(stage.codec.prompt_ids(session.env.opening(stage.sample))), response=100, turn=20
     )
     ledgers = await session.play(stage.sample)
     assert len(ledgers) == 1
     assert session.trajectory.end == "context_full"
+
+
+class Rewarding(DocEnv):
+    """Rewards each turn with what a list says, and shows a new context or goes on as it says.
+
+    Args:
+        plan: of each turn, whether a new context follows, its reward, the value of a term on its first
+            characters and the weight of that term.
+    """
+
+    def __init__(self, plan):
+        self.plan, self.rewards = list(plan), []
+
+    def show_prompt(self, episode):
+        return Observation.user(TextPart("begin"))
+
+    async def step(self, turn):
+        fresh, reward, value, weight = self.plan[len(self.rewards)]
+        tokens = (TokenTerm("penalty", (0, 3), value, weight),) if value else ()
+        self.rewards.append(reward + weight * value)
+        terms = RewardTerms({"bonus": reward / 2, "penalty": value}, reward, tokens)
+        if len(self.rewards) == len(self.plan):
+            return StepResult(None, end=EndReason.FINISHED, terms=terms)
+        message = Message(Role.USER, (TextPart("go on"),))
+        return StepResult(Observation((message,), fresh=fresh), terms=terms)
+
+    async def conclude(self, reason):
+        return RewardTerms()
+
+    def metrics(self):
+        return {}
+
+
+def played(stage, said, plan):
+    """The session of turns that were said or, where there is nothing, of a control token alone; its rows."""
+    control = stage.codec.tokenizer.convert_tokens_to_ids("<|im_start|>")
+    session = stage.session([text or [control] for text in said])
+    session.env = Rewarding(plan)
+    ledgers = asyncio.run(session.play(stage.sample))
+    # verl first: its agent loops register ours when they are imported
+    import verl.experimental.agent_loop  # noqa: F401
+
+    from docagent_rl.training.agent_loop.output import training_rows
+
+    return session, training_rows(ledgers, session.trajectory, log_probs=True, steps=(0, 0))
+
+
+def test_a_reward_outlives_a_last_context_of_a_control_token_alone(stage):
+    session, rows = played(stage, ["a word here", None], [(True, 0.0, 0.0, 1.0), (False, 2.0, 0.0, 1.0)])
+    assert len(rows) == 1
+    assert session.trajectory.reward == 2.0
+    assert rows[0].token_rewards[-1] == 2.0
+    assert sum(rows[0].token_rewards) == 2.0
+
+
+PLANS = st.lists(
+    st.tuples(
+        st.booleans(),
+        st.sampled_from([None, "so be it", "a few more words"]),
+        st.sampled_from([-1.0, 0.0, 0.5, 2.0]),
+        st.sampled_from([0.0, 0.0, 0.25, 1.0]),
+        st.sampled_from([-1.0, -0.3, 0.0]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(turns=PLANS)
+def test_what_a_session_is_paid_stands_on_its_tokens(stage, turns):
+    said = [text for _, text, *_ in turns]
+    session, rows = played(stage, said, [(fresh, *reward) for fresh, _, *reward in turns])
+    trajectory, sampled = session.trajectory, any(said)
+    on_tokens = math.fsum(value for row in rows for value in row.token_rewards)
+    assert trajectory.reward == pytest.approx(on_tokens, abs=1e-9)
+    assert trajectory.reward == pytest.approx(math.fsum(session.env.rewards) if sampled else 0.0, abs=1e-9)
+    for row in rows:
+        outside = [r for mask, r in zip(row.response_mask, row.token_rewards, strict=True) if not mask]
+        assert not any(outside)
+    if not sampled:
+        return
+    assert trajectory.reward == pytest.approx(math.fsum(turn.reward for turn in trajectory.turns), abs=1e-9)
+    width = max(len(row.turn_index) for row in rows)
+    index = torch.tensor([row.turn_index + [NO_TURN] * (width - len(row.turn_index)) for row in rows])
+    terms = TermRewards([trajectory] * len(rows), torch.arange(len(rows)), index)
+    # every term is there before the weights, on sampled tokens
+    wanted = {
+        "bonus": [reward / 2 for *_, reward, _, _ in turns],
+        "penalty": [value for *_, value, _ in turns],
+    }
+    for name, values in wanted.items():
+        assert float(terms[name].sum()) == pytest.approx(math.fsum(values), abs=1e-5)
+        assert not terms[name][index == NO_TURN].any()
+
+
+async def test_nothing_is_drawn_of_what_does_not_fit(stage):
+    """A prompt that is too long, and an observation that leaves no room for the next turn."""
+    drawn = []
+    stage.encoder = ImageEncoder(
+        stage.processor, lambda ref: drawn.append(ref) or render(ref, stage.world.store)
+    )
+    page = stage.world.store.page(next(iter(stage.world.store.pages())))
+    view = page_view(page, VragConfig.for_variant("paper", **SMALL).display, 1)
+    session = stage.session(["x"], limits=Limits(prompt=view.tokens, response=100, turn=10))
+    session.env.show_prompt = lambda episode: Observation.user(ImagePart(view.image))
+    with pytest.raises(UserError, match="max_prompt_length"):
+        await session.play(stage.sample)
+    assert drawn == []
+    line = search(stage.sample.question)
+    session = stage.session([line], limits=Limits(prompt=2000, response=100, turn=60, min_turn=30))
+    (ledger,) = await session.play(stage.sample)
+    assert session.trajectory.end == "context_full"
+    assert session.trajectory.turns[0].dropped
+    assert ledger.row().images == ()
+    assert drawn == []
+    assert session.trajectory.image_preprocessings == 0
+    session = stage.session([line, "<answer>x</answer>"])
+    (ledger,) = await session.play(stage.sample)
+    assert len(ledger.row().images) == len(drawn) == 1

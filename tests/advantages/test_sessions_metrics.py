@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
+from docagent_rl.advantages.sessions import turn_metrics
 from docagent_rl.advantages.turn_gae import turn_gae
-from docagent_rl.advantages.turn_metrics import turn_metrics
 from tests.advantages.batches import Shape, batch, build, noise_off_tokens, shapes
 
 

@@ -1,0 +1,127 @@
+"""Calls an estimator on a made-up batch before a run, so that a mistake in it costs no run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from docagent_rl.advantages.inputs import AdvantageInputs, Discounts
+from docagent_rl.advantages.registry import Estimator, Need
+from docagent_rl.errors import UserError
+from docagent_rl.user_code import described
+
+GROUPS = 2
+MOST_SESSIONS = 8
+"""Sessions of a group at most."""
+DIMENSIONS = 16
+"""Of the made-up embeddings; not those of the embedder, which is not loaded for this."""
+CERTAIN = (TypeError, NameError, AttributeError, ImportError, NotImplementedError)
+"""What has its cause in the code and not in the numbers it is given."""
+
+
+class MadeUpTerms(Mapping[str, Tensor]):
+    """Reward terms of any name: which a system has shows in its first session.
+
+    Args:
+        rewards: (b, t), the values of every term.
+    """
+
+    def __init__(self, rewards: Tensor) -> None:
+        self._rewards = rewards
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._rewards.clone()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("total",))
+
+    def __len__(self) -> int:
+        return 1
+
+
+def rehearse(
+    estimator: Estimator,
+    options: Mapping[str, Any],
+    *,
+    sessions: int = 2,
+    critic: bool = False,
+    discounts: Discounts | None = None,
+) -> str | None:
+    """Call an estimator on `made_up_inputs`.
+
+    Args:
+        estimator: what to call.
+        options: of the configuration.
+        sessions: sessions of a group, as many as the run plays.
+        critic: a critic runs, needed or not.
+        discounts: of the run.
+
+    Returns:
+        What went wrong and may lie in the batch, which is not one of the run's (an exception that depends on
+        numbers, a result that is not finite); None if nothing did.
+
+    Raises:
+        UserError: what went wrong whatever the batch: an option, the type or shape of the result, a name
+            that does not exist.
+    """
+    needs = estimator.needs | ({Need.VALUES} if critic else set())
+    inputs = made_up_inputs(needs, sessions=min(sessions, MOST_SESSIONS), discounts=discounts or Discounts())
+    parsed = estimator.parse(options)
+    try:
+        result = estimator.function(inputs, **parsed)
+    except UserError:
+        raise
+    except CERTAIN as error:
+        raise UserError(f"estimator {estimator.name} fails on a made-up batch: {described(error)}") from error
+    except Exception as error:  # a function of the user's, on numbers that are not the run's
+        return f"estimator {estimator.name} fails on a made-up batch: {described(error)}"
+    estimator.check_form(result, inputs)
+    try:
+        estimator.check(result, inputs)
+    except UserError as error:
+        return f"{error}, on a made-up batch"
+    return None
+
+
+def made_up_inputs(
+    needs: frozenset[Need] | set[Need], *, sessions: int = 2, discounts: Discounts | None = None
+) -> AdvantageInputs:
+    """Two groups of sessions of one row: two turns with an observation between them, or one turn. Rewards
+    differ between sessions and turns. Always the same numbers.
+
+    Args:
+        needs: what it holds beside rewards, masks and turns; texts always.
+        sessions: sessions of a group.
+        discounts: of both levels.
+    """
+    count = GROUPS * sessions
+    plays = ([0, 0, -1, -1, 1, 1, 1], [0, 0, 0, -1, 1, 1, -1], [0, 0, -1, -1, -1, -1, -1])
+    turns = torch.tensor([plays[number % len(plays)] for number in range(count)])
+    last = turns.ne(turns.roll(-1, 1)) & (turns >= 0)
+    rewards = last * (0.1 + torch.arange(last.numel()).view(last.shape).sin().abs())
+    table = torch.arange(1.0, count * DIMENSIONS + 1).view(count, DIMENSIONS).sin()
+    ids = torch.arange(count)
+    return AdvantageInputs(
+        token_rewards=rewards,
+        mask=turns >= 0,
+        turn_index=turns,
+        session=ids,
+        row=torch.zeros_like(ids),
+        group=ids // sessions,
+        values=torch.arange(turns.numel()).view(turns.shape).cos() if Need.VALUES in needs else None,
+        embeddings=torch.nn.functional.normalize(table) if Need.EMBEDDINGS in needs else None,
+        prefix_embeddings=_prefixes(table, turns) if Need.PREFIXES in needs else None,
+        step=turns if Need.PREFIXES in needs else None,
+        texts=[f"search for figure {number}, then answer" for number in range(count)],
+        terms=MadeUpTerms(rewards),
+        discounts=discounts or Discounts(),
+    )
+
+
+def _prefixes(table: Tensor, turns: Tensor) -> Tensor:
+    """(s, k + 1, d) from (s, d): the vector of a session turns a little with each of its turns."""
+    steps = torch.arange(int(turns.max()) + 2)
+    return torch.nn.functional.normalize(table[:, None] + 0.1 * steps[:, None], dim=-1)

@@ -1,0 +1,164 @@
+"""What an estimator gave the sampled tokens of a step: `<run>/credit/<step>.parquet`, a row a training row.
+
+Columns `uid`, `session`, `row`, and lists of float32, one number a sampled token of the row in order; a list
+that a run does not have, such as the values of a critic, is null. `similarities` names, for estimators that
+weigh a group by likeness, how like each session of the group this one is, in their order. What holds for the
+whole step stands in the file's metadata.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from docagent_rl.errors import UserError
+from docagent_rl.io import atomic_write
+
+TOKENS = ("advantages", "returns", "values", "entropy", "kl")
+"""Lists with one number a sampled token."""
+SIMILARITIES = "similarities"
+_LISTS = (*TOKENS, SIMILARITIES)
+_ABOUT = b"docagent"
+_VERSION = 1
+
+Numbers = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class CreditRow:
+    """One training row.
+
+    Args:
+        uid: the prompt group.
+        session: number of the session in its group.
+        row: position of the row in its session.
+        lists: by name, those of `TOKENS` and `SIMILARITIES` that there are.
+    """
+
+    uid: str
+    session: int
+    row: int
+    lists: Mapping[str, Numbers] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StepCredit:
+    """The rows of a step.
+
+    Args:
+        estimator: its name.
+        rows: of the step.
+    """
+
+    estimator: str
+    rows: Sequence[CreditRow]
+
+    def of(self, uid: str, session: int) -> list[CreditRow]:
+        """The rows of a session, in order."""
+        found = [row for row in self.rows if row.uid == uid and row.session == session]
+        return sorted(found, key=lambda row: row.row)
+
+
+def credit_file(run_dir: Path, step: int) -> Path:
+    """Where the credit of a step is."""
+    return run_dir / "credit" / f"{step}.parquet"
+
+
+def write_credit(run_dir: Path, step: int, estimator: str, rows: Iterable[CreditRow]) -> Path:
+    """Write the credit of a step; a repeated step replaces its file.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    ordered = sorted(rows, key=lambda row: (row.uid, row.session, row.row))
+    columns: dict[str, Any] = {
+        "uid": pa.array([row.uid for row in ordered], pa.string()),
+        "session": pa.array([row.session for row in ordered], pa.int32()),
+        "row": pa.array([row.row for row in ordered], pa.int32()),
+    }
+    for name in _LISTS:
+        values = [row.lists.get(name) for row in ordered]
+        if any(each is not None for each in values):
+            columns[name] = _lists(values)
+    about = {"version": _VERSION, "estimator": estimator}
+    table = pa.table(columns).replace_schema_metadata({_ABOUT: json.dumps(about).encode()})
+    buffer = BytesIO()
+    # noise of 23 bits does not compress; signs, exponents and repeated numbers do once bytes stand apart
+    apart = [f"{name}.list.element" for name in columns if name in _LISTS]
+    apart_by = dict.fromkeys(apart, "BYTE_STREAM_SPLIT")
+    parquet.write_table(
+        table,
+        buffer,
+        compression="zstd",
+        use_dictionary=["uid"],
+        column_encoding=apart_by,
+        write_page_checksum=True,
+    )
+    return atomic_write(credit_file(run_dir, step), buffer.getvalue())
+
+
+def read_credit(path: Path, *, uid: str | None = None, lists: Sequence[str] = _LISTS) -> StepCredit | None:
+    """The credit of a step; `None` where there is no such file.
+
+    Args:
+        path: of the file.
+        uid: of the only group to read.
+        lists: those to read, as far as they are there.
+
+    Raises:
+        UserError: it is damaged, or of another release.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    if not path.is_file():
+        return None
+    try:
+        there = parquet.read_schema(path).names
+        table = parquet.read_table(
+            path,
+            columns=["uid", "session", "row", *(name for name in lists if name in there)],
+            filters=None if uid is None else [("uid", "=", uid)],
+            page_checksum_verification=True,
+        )
+        about = json.loads((table.schema.metadata or {})[_ABOUT])
+        if about["version"] != _VERSION:
+            raise ValueError(f"version {about['version']!r}")
+        rows = list(_rows(table))
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} holds no credit that this release reads: {error}") from error
+    return StepCredit(str(about["estimator"]), rows)
+
+
+def _lists(values: Sequence[Numbers | None]) -> Any:
+    import pyarrow as pa
+
+    lengths = [0 if each is None else len(each) for each in values]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    there = [np.asarray(each, dtype=np.float32) for each in values if each is not None]
+    flat = np.concatenate(there) if there else np.zeros(0, np.float32)
+    missing = pa.array([each is None for each in values], pa.bool_())
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat, pa.float32()), mask=missing)
+
+
+def _rows(table: Any) -> Iterable[CreditRow]:
+    names = [name for name in _LISTS if name in table.column_names]
+    columns = {name: table.column(name) for name in ("uid", "session", "row", *names)}
+    for place in range(table.num_rows):
+        lists = {
+            name: value.values.to_numpy(zero_copy_only=False).astype(np.float32)
+            for name in names
+            if (value := columns[name][place]).is_valid
+        }
+        uid, session, row = (columns[name][place].as_py() for name in ("uid", "session", "row"))
+        yield CreditRow(str(uid), int(session), int(row), lists)

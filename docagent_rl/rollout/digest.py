@@ -1,0 +1,121 @@
+"""What a trainer has to know of a session: its numbers, without tokens, messages and the question."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from docagent_rl.rollout.trajectory import Status, Trajectory, plain
+from docagent_rl.surrogates import encodable
+
+
+@dataclass(slots=True)
+class TurnDigest:
+    """One turn.
+
+    Args:
+        row: as `TrajectoryTurn.row`.
+        sampled: number of sampled tokens.
+        reward: of the turn.
+        terms: reward terms by name, before the system's weights.
+        token_terms: as `TrajectoryTurn.token_terms`.
+        text: what stands for the turn where sessions are compared.
+    """
+
+    row: int
+    sampled: int
+    reward: float = 0.0
+    terms: dict[str, float] = field(default_factory=dict)
+    token_terms: list[tuple[str, int, int, float]] = field(default_factory=list)
+    text: str = ""
+
+
+@dataclass(slots=True)
+class SessionDigest:
+    """One session; the fields of the same names are those of `Trajectory`.
+
+    Args:
+        text: of the whole session where it is not that of its turns.
+        holes: see `SessionLine`.
+        search_s: seconds of the searches that were not known before, by retriever.
+        evidence: what became of the question's evidence: stage, reach, right (`Evidence`).
+    """
+
+    uid: str
+    session: int
+    step: int
+    question_id: str | None
+    status: str
+    end: str
+    error: str | None
+    attempts: int
+    reward: float
+    metrics: dict[str, float]
+    image_preprocessings: int
+    image_loads: int
+    turns: list[TurnDigest]
+    text: str | None = None
+    holes: list[int] = field(default_factory=list)
+    search_s: dict[str, list[float]] = field(default_factory=dict)
+    evidence: tuple[str | None, bool | None, bool | None] = (None, None, None)
+
+    @classmethod
+    def of(
+        cls,
+        trajectory: Trajectory,
+        *,
+        turn_texts: Sequence[str] | None = None,
+        text: str | None = None,
+        holes: Sequence[int] = (),
+    ) -> SessionDigest:
+        """Of a finished record.
+
+        Args:
+            trajectory: the record.
+            turn_texts: what stands for each turn; nothing by default.
+            text: of the whole session where it is not that of its turns.
+            holes: of its line.
+        """
+        texts = turn_texts or [""] * len(trajectory.turns)
+        turns = [
+            TurnDigest(t.row, t.sampled, t.reward, t.terms, t.token_terms, own)
+            for t, own in zip(trajectory.turns, texts, strict=True)
+        ]
+        return cls(
+            uid=trajectory.uid,
+            session=trajectory.session,
+            step=trajectory.step,
+            question_id=trajectory.question_id,
+            status=trajectory.status,
+            end=trajectory.end,
+            error=trajectory.error,
+            attempts=trajectory.attempts,
+            reward=trajectory.reward,
+            metrics=trajectory.metrics,
+            image_preprocessings=trajectory.image_preprocessings,
+            image_loads=trajectory.image_loads,
+            turns=turns,
+            text=text,
+            holes=list(holes),
+            search_s=trajectory.search_s,
+            evidence=trajectory.evidence,
+        )
+
+    @property
+    def masked(self) -> bool:
+        """The session is left out of the loss and of all statistics."""
+        return self.status == Status.MASKED.value
+
+    def to_json(self) -> str:
+        """As one text."""
+        return encodable(json.dumps(self, ensure_ascii=False, default=plain))
+
+    @classmethod
+    def from_json(cls, text: str) -> SessionDigest:
+        """The inverse of `to_json`."""
+        values: dict[str, Any] = json.loads(text)
+        values["turns"] = [TurnDigest(**turn) for turn in values["turns"]]
+        values["evidence"] = tuple(values["evidence"])
+        return cls(**values)

@@ -1,0 +1,148 @@
+"""What environments share, whoever plays in them: store, retriever, judge, roles, prompt. No tokenizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from docagent_rl.config import DocAgentConfig
+from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.shown import ShownRasters, beside
+from docagent_rl.envs.base import DocEnv
+from docagent_rl.envs.roles import RoleBackend, make_roles
+from docagent_rl.envs.services import AT_A_TIME, EnvServices, RetrieverService
+from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
+from docagent_rl.errors import UserError
+from docagent_rl.prompts import PromptTemplate
+from docagent_rl.retrieval import Retriever
+from docagent_rl.retrieval.config import Backend, RetrieverConfig
+from docagent_rl.retrieval.opening import open_before_run, open_retriever
+from docagent_rl.rewards.judges import make_judge
+from docagent_rl.systems import System, get_system
+
+
+@dataclass(slots=True)
+class EnvResources:
+    """Made once a process, from a configuration alone.
+
+    Args:
+        config: the validated configuration.
+        count_tokens: of a text, for systems that keep texts within budgets.
+        running: the run's Ray runs; before, what its actors will open is opened here.
+
+    Raises:
+        UserError: the store, an index or a prompt is missing or does not fit, or a key is not set.
+    """
+
+    config: DocAgentConfig
+    count_tokens: TokenCounter = estimated_tokens
+    running: bool = True
+    system: System = field(init=False)
+    env_config: Any = field(init=False)
+    prompt: PromptTemplate = field(init=False)
+    services: EnvServices = field(init=False)
+
+    def __post_init__(self) -> None:
+        config = self.config
+        searched = DocumentStore(config.store, shown=_shown(config))
+        store = open_shown_store(config, searched)
+        self.system = get_system(config.system)
+        self.env_config = self.system.parse_config(config.env)
+        self.prompt = self.system.load_prompt(self.env_config, config.prompt)
+        retriever, *text_retriever = open_retrievers(config, searched, running=self.running)
+        self.services = EnvServices(
+            store=store,
+            retriever=retriever,
+            text_retriever=next(iter(text_retriever), None),
+            judge=make_judge(config.judge),
+            roles=make_roles(config.roles, store),
+            count_tokens=self.count_tokens,
+            prompt_tokens=config.rollout.prompt_tokens,
+        )
+
+    def environment(self, *, validate: bool = True) -> DocEnv:
+        """A fresh environment for one session outside the trainer.
+
+        Args:
+            validate: the session belongs to an evaluation.
+
+        Raises:
+            UserError: the policy is to play a role, which a run of the trainer alone can serve.
+        """
+        played = [name for name, each in self.config.roles.items() if each.backend is RoleBackend.POLICY]
+        if played:
+            raise UserError(
+                f"roles.{min(played)}.backend is policy, which a run of the trainer alone can serve: give "
+                f"the role an endpoint (docagent.roles.{min(played)}.base_url and .model) or backend=embedded"
+            )
+        return self.system.env(self.env_config, self.services, self.prompt, validate=validate)
+
+
+def open_shown_store(config: DocAgentConfig, searched: DocumentStore) -> DocumentStore:
+    """The documents as they are shown: those that are searched, or others of the same ids and lengths.
+
+    Raises:
+        UserError: `docagent.shown_store` is no store, or a document has another number of pages there.
+    """
+    path = config.shown_store
+    if path is None:
+        return searched
+    store = DocumentStore(path, shown=searched.shown)
+    for doc_id in store.doc_ids():
+        own, theirs = (each.document(doc_id).num_pages for each in (store, searched))
+        if own != theirs:
+            raise UserError(
+                f"docagent.shown_store={path}: {doc_id!r} has {own} pages there, and {theirs} in "
+                f"{searched.path}: it has to hold the same documents"
+            )
+    return store
+
+
+def _shown(config: DocAgentConfig) -> ShownRasters | None:
+    if not config.rollout.shown_cache_mb:
+        return None
+    folders = (beside(config.store.absolute()), config.workspace.absolute() / "shown")
+    return ShownRasters(folders, capacity=config.rollout.shown_cache_mb << 20)
+
+
+def open_retrievers(
+    config: DocAgentConfig, store: DocumentStore, *, running: bool = True
+) -> list[RetrieverService]:
+    """The configured retriever and, where there is one, that of page texts.
+
+    Args:
+        config: of the run.
+        store: its documents.
+        running: Ray runs, so that a retriever may be one of actors.
+
+    Raises:
+        UserError: an index is missing or does not belong to the store, or both rank alike.
+    """
+    settings = config.retrievers()
+    opened = open_retriever if running else open_before_run
+    retrievers = [opened(each, store, key) for key, each in settings.items()]
+    if len(retrievers) == 2 and retrievers[0] == retrievers[1]:
+        first, second = (f"{key}.index={each.index}" for key, each in settings.items())
+        raise UserError(
+            f"{second} ranks as {first} does, so that every search would list the same pages twice: build it "
+            "with other settings, or set docagent.env.search.text_ranking=shared and "
+            "docagent.text_retriever=null"
+        )
+    return [
+        _service(retriever, key.rpartition(".")[2], each)
+        for retriever, (key, each) in zip(retrievers, settings.items(), strict=True)
+    ]
+
+
+def _service(retriever: Retriever, name: str, config: RetrieverConfig) -> RetrieverService:
+    service = config.service
+    near = config.backend is Backend.LOCAL
+    return RetrieverService(
+        retriever,
+        attempts=config.attempts,
+        deadline_s=config.deadline_s,
+        name=name,
+        concurrency=AT_A_TIME if near else service.connections,
+        # words are found sooner than an answer is looked up
+        cached=0 if near and config.kind == "bm25" else service.cached,
+    )

@@ -1,0 +1,116 @@
+"""Whether a system can play a question: its own environment is asked, before anything is rendered."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from docagent_rl.config import DocAgentConfig
+from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.envs.base import DocEnv, Observation
+from docagent_rl.envs.services import EnvServices, RetrieverService
+from docagent_rl.errors import UserError
+from docagent_rl.prompts import PromptTemplate
+from docagent_rl.records.record import Record
+from docagent_rl.retrieval import Hit
+from docagent_rl.rewards.rule_judge import RuleJudge
+from docagent_rl.systems import System, get_system
+
+
+@dataclass(frozen=True)
+class Playability:
+    """Asks the environment of a system whether it would begin an episode.
+
+    A system whose opening asks a service or prepares whole documents says so by `System.check_sample`; the
+    others are opened for real (`DocEnv.opening`), which touches neither pixels nor services.
+
+    Args:
+        system: the system.
+        config: its configuration, parsed.
+        services: with the real store; nothing else of it is used.
+        prompt: the prompt of the run; by default the system's.
+    """
+
+    system: System
+    config: Any
+    services: EnvServices
+    prompt: PromptTemplate | None = None
+
+    def problem(self, record: Record, *, validate: bool) -> str | None:
+        """Why a question cannot be played; `None` when it can be.
+
+        Args:
+            record: the question.
+            validate: it is played in a validation.
+        """
+        try:
+            self.opening(record, validate=validate)
+        except UserError as error:
+            return str(error)
+        return None
+
+    def opening(self, record: Record, *, validate: bool) -> Observation | None:
+        """The prompt of an episode, or `None` when only a service or a whole document could tell.
+
+        Raises:
+            UserError: the question cannot be played; the message names it.
+        """
+        if self.system.check_sample is not None:
+            self.system.check_sample(record, self.services.store, self.config, validate)
+            return None
+        prompt = self.system.load_prompt(self.config) if self.prompt is None else self.prompt
+        env = self.system.env(self.config, self.services, prompt, validate=validate)
+        return env.opening(record) if type(env).prepare is DocEnv.prepare else None
+
+    def openings(
+        self, records: Iterable[Record], *, validate: bool
+    ) -> Iterator[tuple[Record, Observation | None, str | None]]:
+        """Each question with its prompt, or with the reason why it cannot be played."""
+        for record in records:
+            try:
+                yield record, self.opening(record, validate=validate), None
+            except UserError as error:
+                yield record, None, str(error)
+
+
+def recipe_playability(parsed: DocAgentConfig, store: DocumentStore) -> Playability:
+    """Asks the system of a configuration; no index is needed, since beginning an episode searches nothing.
+
+    Args:
+        parsed: the section `docagent`.
+        store: the documents.
+
+    Raises:
+        UserError: the system, its configuration or its prompt is unusable.
+    """
+    system = get_system(parsed.system)
+    env = system.parse_config(parsed.env)
+    unasked = RetrieverService(_Unasked())
+    services = EnvServices(store, unasked, RuleJudge(), text_retriever=unasked)
+    return Playability(system, env, services, system.load_prompt(env, parsed.prompt))
+
+
+class _Unasked:
+    """A retriever for episodes that are begun and not played."""
+
+    def search(
+        self,
+        queries: Sequence[str],
+        *,
+        doc_id: str | None = None,
+        top_k: int,
+        exclude: Collection[PageRef] = (),
+    ) -> list[list[Hit]]:
+        """Nothing is searched when an episode begins.
+
+        Raises:
+            UserError: always.
+        """
+        raise UserError("an opening that searches needs System.check_sample to tell what can be played")
+
+
+def listed(problems: Sequence[str], most: int = 10) -> str:
+    """Problems under each other, the first ones."""
+    more = len(problems) - most
+    return "\n  ".join([*problems[:most], *([f"and {more} more"] if more > 0 else [])])

@@ -1,0 +1,70 @@
+"""What becomes of a session beside its tokens, for everything that plays one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from docagent_rl.documents import PageRef
+from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason, RewardTerms, StepResult
+from docagent_rl.envs.search_log import SearchNote, noting, search_metrics
+from docagent_rl.records.record import Record
+from docagent_rl.rollout.trajectory import Status, Trajectory
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Steps an environment and notes in a trajectory what it made of each turn.
+
+    Args:
+        env: of the session.
+        trajectory: its record; whoever plays adds the turns.
+    """
+
+    env: DocEnv
+    trajectory: Trajectory
+    notes: list[SearchNote] = field(default_factory=list)
+    """Searches of the turn that runs."""
+    searches: list[list[SearchNote]] = field(default_factory=list)
+    """Those of each turn."""
+
+    @contextmanager
+    def recording(self) -> Generator[None]:
+        """Hear of the searches that are made meanwhile."""
+        with noting() as self.notes:
+            yield
+
+    async def step(self, turn: AssistantTurn) -> StepResult:
+        """Execute a turn, the last one of the record."""
+        played = self.trajectory.turns[-1]
+        began = time.perf_counter()
+        result = await self.env.step(turn)
+        played.seconds["step"] = time.perf_counter() - began
+        played.info = dict(result.info)
+        self.searches.append(self.notes[:])
+        played.searches = [note.to_dict() for note in self.notes]
+        self.notes.clear()
+        return result
+
+    def reward(self, terms: RewardTerms) -> None:
+        """Note terms of the last turn."""
+        played = self.trajectory.turns[-1]
+        for term in terms.tokens:
+            played.terms[term.name] = played.terms.get(term.name, 0.0) + term.value
+        played.reward += terms.reward + sum(term.reward for term in terms.tokens)
+        played.terms.update(terms.values)
+
+    def close(self, end: EndReason, sample: Record) -> None:
+        """Note how the session ended, what others made of it, the environment's numbers and its searches'."""
+        trajectory = self.trajectory
+        # a session that the rollout ended has no last step to tell it
+        if (outcome := self.env.outcome()) is not None and trajectory.turns:
+            trajectory.turns[-1].info["outcome"] = outcome
+        trajectory.end = end.value
+        trajectory.status = (Status.FINISHED if end.complete else Status.UNFINISHED).value
+        trajectory.text = self.env.trajectory_text()
+        gold = [PageRef(doc_id, page) for doc_id, page in sample.gold_pages]
+        by_turn = dict(enumerate(self.searches, start=1))
+        trajectory.metrics = {**self.env.metrics(), **search_metrics(by_turn, gold)}

@@ -1,0 +1,147 @@
+"""What all sessions of one process share: store, retriever, judge, image features, prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from omegaconf import DictConfig
+
+from docagent_rl.config import DocAgentConfig, RolloutConfig, plain
+from docagent_rl.envs.base import DocEnv
+from docagent_rl.envs.delivery import render
+from docagent_rl.envs.roles import RoleBackend
+from docagent_rl.envs.services import EnvServices
+from docagent_rl.errors import UserError
+from docagent_rl.prompts import PromptTemplate
+from docagent_rl.rollout.chat import ChatCodec, template_kwargs
+from docagent_rl.rollout.env_resources import EnvResources, open_retrievers
+from docagent_rl.rollout.images import CAPACITY, ImageEncoder, ImageSettings
+from docagent_rl.rollout.policy_role import Ask, PolicyRole
+from docagent_rl.systems import System
+
+__all__ = ["SessionResources", "open_retrievers", "own_images", "resources_of", "session_resources"]
+
+logger = logging.getLogger(__name__)
+
+
+def own_images(config: RolloutConfig) -> ImageSettings:
+    """Of a process that shares no images."""
+    capacity = config.image_cache_mb << 20 if config.image_cache_mb else CAPACITY
+    return ImageSettings(capacity, config.image_threads)
+
+
+@dataclass(slots=True)
+class SessionResources:
+    """Shared, expensive things, made once a process.
+
+    Args:
+        config: the validated configuration.
+        tokenizer: the model's tokenizer.
+        processor: the model's processor, `None` for a text-only model.
+        template: arguments of the chat template (`data.apply_chat_template_kwargs`).
+        images: how images are made and kept; `None`: as the configuration says for a process on its own.
+        running: the run's Ray runs; before, what its actors will open is opened here.
+    """
+
+    config: DocAgentConfig
+    tokenizer: Any
+    processor: Any | None
+    template: Mapping[str, Any] = field(default_factory=dict)
+    images: ImageSettings | None = None
+    running: bool = True
+    system: System = field(init=False)
+    env_config: Any = field(init=False)
+    prompt: PromptTemplate = field(init=False)
+    services: EnvServices = field(init=False)
+    codec: ChatCodec = field(init=False)
+    encoder: ImageEncoder | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        config = self.config
+        own = EnvResources(config, lambda text: len(self.codec.text_ids(text)), running=self.running)
+        self.system, self.env_config, self.prompt = own.system, own.env_config, own.prompt
+        self.services, store = own.services, own.services.store
+        self.codec = ChatCodec(self.tokenizer, self.processor, tuple(self.template.items()))
+        if self.codec.unread:
+            names = ", ".join(sorted(self.codec.unread))
+            logger.warning(
+                "data.apply_chat_template_kwargs: the model's chat template does not read %s", names
+            )
+        self.encoder = None
+        if getattr(self.processor, "image_processor", None) is not None:
+            self.encoder = ImageEncoder(
+                self.processor,
+                lambda ref: render(ref, store),
+                self.images or own_images(config.rollout),
+            )
+
+    def environment(self, *, validate: bool, ask: Ask | None = None, context: int | None = None) -> DocEnv:
+        """A fresh environment for one session.
+
+        Args:
+            validate: the session belongs to a validation.
+            ask: the rollout server, for roles that the policy plays.
+            context: tokens that it takes.
+
+        Raises:
+            UserError: the policy is to play a role, and there is no server.
+        """
+        services = self.services
+        played = {n: c for n, c in self.config.roles.items() if c.backend is RoleBackend.POLICY}
+        if played and ask is None:
+            raise UserError(
+                f"roles.{min(played)}.backend is policy, which a run of the trainer alone can serve"
+            )
+        if played and ask is not None:
+            roles = {name: PolicyRole(name, each, self.codec, ask, context) for name, each in played.items()}
+            services = replace(services, roles={**services.roles, **roles})
+        return self.system.env(self.env_config, services, self.prompt, validate=validate)
+
+
+_known: dict[str, SessionResources] = {}
+# by identity: reading a composed configuration takes longer than a turn; kept, so that the id stays its own
+_of_runs: dict[int, tuple[DictConfig, SessionResources]] = {}
+_lock = threading.Lock()
+
+
+async def resources_of(
+    run: DictConfig, tokenizer: Any, processor: Any | None, images: ImageSettings | None = None
+) -> SessionResources:
+    """What the sessions of this process share for a composed configuration, which does not change any more.
+
+    The first session of a process makes it, in a thread: indexes are read and clients imported meanwhile.
+    """
+    known = _of_runs.get(id(run))
+    if known is None:
+        made = await asyncio.to_thread(_open, run, tokenizer, processor, images)
+        known = _of_runs[id(run)] = (run, made)
+    return known[1]
+
+
+def _open(
+    run: DictConfig, tokenizer: Any, processor: Any | None, images: ImageSettings | None
+) -> SessionResources:
+    config = DocAgentConfig.parse(plain(run.docagent))
+    return session_resources(config, tokenizer, processor, template_kwargs(run), images)
+
+
+def session_resources(
+    config: DocAgentConfig,
+    tokenizer: Any,
+    processor: Any | None,
+    template: Mapping[str, Any] | None = None,
+    images: ImageSettings | None = None,
+) -> SessionResources:
+    """What the sessions of this process share for a configuration and the arguments of its chat template."""
+    template = dict(template or {})
+    key = json.dumps([config.model_dump_json(), template], sort_keys=True)
+    with _lock:
+        if key not in _known:
+            _known[key] = SessionResources(config, tokenizer, processor, template, images)
+        return _known[key]

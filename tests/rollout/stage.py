@@ -1,0 +1,60 @@
+"""Sessions of VRAG-RL on a small world, with a rollout server that says given lines."""
+
+from __future__ import annotations
+
+from docagent_rl.envs.base import DocEnv
+from docagent_rl.envs.delivery import render
+from docagent_rl.envs.services import EnvServices, RetrieverService
+from docagent_rl.rewards.judge import JudgeConfig
+from docagent_rl.rewards.judges import make_judge
+from docagent_rl.rollout.chat import ChatCodec
+from docagent_rl.rollout.images import ImageEncoder
+from docagent_rl.rollout.session import Limits, Sampled, Session
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.systems.vrag_rl.config import VragConfig
+from docagent_rl.systems.vrag_rl.env import VragEnv
+
+LIMITS = Limits(prompt=2000, response=3000, turn=200)
+SMALL = {"display": {"min_pixels": 12544, "max_pixels": 50176}}
+
+
+class Script:
+    """A rollout server that says given lines, and keeps what it was shown."""
+
+    def __init__(self, codec, lines, close=True):
+        self.codec, self.lines, self.close = codec, list(lines), close
+        self.contexts, self.images, self.caps = [], [], []
+
+    async def __call__(self, ids, images, max_tokens):
+        self.contexts.append(ids)
+        self.images.append(images)
+        self.caps.append(max_tokens)
+        line = self.lines.pop(0)
+        sampled = (
+            line if isinstance(line, list) else self.codec.tokenizer.encode(line, add_special_tokens=False)
+        )
+        if self.close and not isinstance(line, list):
+            sampled = [*sampled, self.codec.end_of_turn_id]
+        return Sampled(sampled[:max_tokens], [-0.25] * len(sampled[:max_tokens]))
+
+
+class Stage:
+    def __init__(self, world, processor):
+        self.world, self.processor = world, processor
+        self.codec = ChatCodec(processor.tokenizer, processor)
+        self.encoder = ImageEncoder(processor, lambda ref: render(ref, world.store))
+        self.sample = world.records[0]
+
+    def env(self, retriever=None, **config) -> DocEnv:
+        service = RetrieverService(retriever or self.world.retriever, attempts=1, backoff_s=0.01)
+        services = EnvServices(self.world.store, service, make_judge(JudgeConfig()))
+        return VragEnv(VragConfig.for_variant("paper", **SMALL, **config), services)
+
+    def session(self, lines, *, limits=LIMITS, close=True, **env):
+        trajectory = Trajectory("u", 0, 1, "train", self.sample.to_dict(), "vrag_rl")
+        generate = Script(self.codec, lines, close)
+        return Session(self.env(**env), self.codec, self.encoder, generate, limits, trajectory)
+
+
+def search(text):
+    return f"<think>look</think><search>{text}</search>"

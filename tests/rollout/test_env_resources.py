@@ -1,0 +1,44 @@
+"""Environments without a model."""
+
+from __future__ import annotations
+
+import pytest
+
+from docagent_rl.documents.derived import Face, derive
+from docagent_rl.envs.token_budget import estimated_tokens
+from docagent_rl.errors import UserError
+from tests.play.stage import resources
+
+
+async def test_an_environment_needs_no_tokenizer(world):
+    shared = resources(world, "mm_doc_r1")
+    assert shared.services.count_tokens is estimated_tokens
+    prompt = await shared.environment().reset(world.records[0])
+    assert world.records[0].question in prompt.messages[-1].parts[0].text
+
+
+def test_a_role_of_the_policy_is_refused(world):
+    shared = resources(world, "mm_doc_r1", roles={"answer": {"backend": "policy"}})
+    with pytest.raises(UserError, match=r"roles\.answer\.backend is policy.*roles\.answer\.base_url"):
+        shared.environment()
+
+
+def test_each_environment_is_a_fresh_one(world):
+    shared = resources(world, "vrag_rl")
+    assert shared.environment() is not shared.environment()
+
+
+def test_a_missing_index_is_named(world, tmp_path):
+    with pytest.raises(UserError, match="gone"):
+        resources(world, "vrag_rl", retriever={"index": tmp_path / "gone"})
+
+
+def test_documents_that_are_shown_may_be_others(world, tmp_path):
+    doc_id = world.store.doc_ids()[0]
+    white = derive(world.store, tmp_path / "white", [doc_id], lambda _: Face(None, None), lambda *_: ())
+    shared = resources(world, "vrag_rl", shown_store=white.path)
+    assert shared.services.store.document(doc_id).page(1).text() == ""
+    hits = shared.services.retriever.retriever.search(["revenue"], top_k=3)
+    assert hits  # what is searched is as it was
+    with pytest.raises(UserError, match="not a document store"):
+        resources(world, "vrag_rl", shown_store=tmp_path)

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from docagent_rl.rollout.digest import SessionDigest
+from docagent_rl.rollout.evidence import (
+    LARGE_PX,
+    STAGES,
+    Evidence,
+    Stage,
+    answer_of,
+    covered,
+    evidence_of,
+    gold_pages,
+    shares,
+)
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
+
+BOX = [0.1, 0.1, 0.5, 0.3]
+LARGE = {"size": [1000, LARGE_PX // 1000]}
+SMALL = {"size": [280, 168]}
+
+
+def turn(action, effect, *, hits=(), query="x", row=0, dropped=False):
+    """One as it is written: what was asked, what it led to, what a search returned."""
+    known = {"retriever": "retriever", "seconds": 0.1, "tries": 1}
+    searches = [{**known, "query": query, "hits": [[page, 1.0] for page in hits]}] if hits else []
+    info = {"action": action, "effect": effect, "valid": True, "executed": True}
+    return {"info": info, "searches": searches, "row": row, "dropped": dropped}
+
+
+def search(*pages, hits=None, size=SMALL, kind="pages", **more):
+    shown = [{"page": page, **size} for page in pages]
+    effect = {"kind": kind, "pages": shown}
+    return turn({"kind": "search"}, effect, hits=pages if hits is None else hits, **more)
+
+
+def crop(page, region):
+    return turn({"kind": "crop"}, {"kind": "crop", "page": page, "region": region, **SMALL})
+
+
+def answer(text="1990", **more):
+    return turn({"kind": "answer", "text": text}, {"kind": "answer"}, **more)
+
+
+def session(*turns, system="vrag_rl", right=True, gold=(13,), boxes=None, **more):
+    record = {"doc_id": "r", "question": "When was it opened?", "evidence_pages": list(gold)}
+    record["evidence_boxes"] = boxes or {}
+    metrics = {"reward/outcome": float(right)}
+    given = {"record": record, "system": system, "status": "finished", "prompt": [], "metrics": metrics}
+    return {**given, "turns": list(turns), **more}
+
+
+@pytest.mark.parametrize(
+    ("turns", "stage"),
+    [
+        ([answer()], Stage.ALL),
+        ([search("r#1", hits=["r#1", "r#13"]), answer()], Stage.FOUND),
+        ([search("r#13"), answer()], Stage.SHOWN),
+        ([search("r#13", kind="candidates", size=LARGE), answer()], Stage.SHOWN),
+        ([search("r#13", size=LARGE)], Stage.LOOKED),
+        ([search("r#13", size=LARGE), answer()], Stage.RIGHT),
+        ([search("r#13"), crop("r#13", [0.0, 0.0, 0.6, 0.4]), answer()], Stage.RIGHT),
+        ([search("r#13"), crop("r#13", [0.4, 0.0, 1.0, 0.4]), answer()], Stage.SHOWN),
+        ([search("r#13", dropped=True, size=LARGE), answer()], Stage.FOUND),
+    ],
+)
+def test_a_session_comes_as_far_as_its_evidence(turns, stage):
+    assert evidence_of(session(*turns, boxes={"13": [BOX]})).stage is stage
+
+
+def test_a_wrong_answer_from_the_evidence_is_lost_last():
+    found = evidence_of(session(search("r#13", size=LARGE), answer(), right=False))
+    assert found == Evidence(Stage.KEPT, None, False)
+    assert not found.guessed
+
+
+def test_right_without_the_page_is_a_guess():
+    found = evidence_of(session(search("r#2"), answer()))
+    assert found.stage is Stage.ALL
+    assert found.guessed
+    assert not evidence_of(session(search("r#13"), answer())).guessed
+
+
+def test_every_gold_page_counts():
+    first, both = search("r#13", size=LARGE), search("r#13", "r#14", size=LARGE)
+    assert evidence_of(session(first, answer(), gold=(13, 14))).stage is Stage.ALL
+    assert evidence_of(session(both, answer(), gold=(13, 14))).stage is Stage.RIGHT
+
+
+def test_a_page_of_its_own_is_close_where_nothing_magnifies():
+    assert evidence_of(session(search("r#13"), answer(), system="alden")).stage is Stage.RIGHT
+
+
+def test_a_thumbnail_is_not_shown():
+    sheet = {"tiles": [{"image": {"page": "r#13", **SMALL}, "at": [0, 0]}], "canvas": [9, 9], "size": [9, 9]}
+    prompt = [{"role": "user", "parts": [{"image": sheet}]}]
+    page = [{"role": "user", "parts": [{"image": {"page": "r#13", **LARGE}}]}]
+    assert evidence_of(session(answer(), system="doc_v_star", prompt=prompt)).stage is Stage.ALL
+    assert evidence_of(session(answer(), system="doc_v_star", prompt=page)).stage is Stage.RIGHT
+
+
+def test_what_another_row_saw_is_not_kept():
+    turns = [search("r#13", row=0), search("r#2", row=1)]
+    assert evidence_of(session(*turns, answer(row=2), system="mine")).stage is Stage.LOOKED
+    assert evidence_of(session(*turns, answer(row=0), system="mine")).stage is Stage.RIGHT
+
+
+def test_whoever_answers_from_notes_keeps_what_was_read():
+    read = turn({"kind": "read"}, {"kind": "read", "entries": [{"pages": ["r#13"]}]})
+    end = turn({"kind": "finish"}, {"kind": "finish"}, row=1)
+    end["info"]["outcome"] = {"answer": "In 1990.", "extracted": "1990", "pages": [13]}
+    found = session(read, end, system="mm_doc_r1")
+    assert evidence_of(found).stage is Stage.RIGHT
+    assert answer_of(found) == "1990"
+    end["info"]["outcome"]["pages"] = [2]
+    assert evidence_of(found).stage is Stage.LOOKED
+
+
+def test_a_query_with_the_question_s_own_words_tells_its_reach():
+    asked = search("r#2", hits=["r#2", "r#13"], query="when was it OPENED")
+    assert evidence_of(session(asked, answer())).reach is True
+    assert evidence_of(session(search("r#2", query="when was it opened?"), answer())).reach is False
+    assert evidence_of(session(search("r#2"), answer())).reach is None
+    assert evidence_of(session(search("r#2"), answer()), reach=True).stage is Stage.REACH
+
+
+@pytest.mark.parametrize("change", [{"status": "masked"}, {"record": {"doc_id": "r", "evidence_pages": []}}])
+def test_without_evidence_or_play_there_is_no_stage(change):
+    assert evidence_of({**session(answer()), **change}).stage is None
+
+
+@pytest.mark.parametrize(
+    "effect", [{"pages": 3}, {"kind": "crop", "page": None, "size": ["a", "b"]}, [], "x"]
+)
+def test_what_an_environment_records_otherwise_stops_nothing(effect):
+    found = evidence_of(session(turn({"kind": "own"}, effect), answer()))
+    assert found.stage in (None, Stage.ALL)
+
+
+def test_pages_of_several_documents_are_named_by_the_record():
+    assert gold_pages({"doc_id": "r", "evidence_pages": [1], "extra": {"page_ids": ["r#1", "s#2"]}}) == {
+        "r#1",
+        "s#2",
+    }
+
+
+def test_coverage_is_of_the_box():
+    assert covered(BOX, [(0.1, 0.1, 0.3, 0.3)]) == pytest.approx(0.5)
+    assert covered(BOX, [(0.6, 0.6, 0.9, 0.9)]) == 0
+    assert covered([0.2, 0.2, 0.2, 0.2], [(0, 0, 1, 1)]) == 0
+
+
+def test_shares_are_of_the_sessions_with_known_evidence():
+    found = [Evidence(Stage.RIGHT, None, True), Evidence(Stage.ALL, None, True), Evidence(None, None, True)]
+    assert shares(found) == {
+        "found": 0.5,
+        "shown": 0.5,
+        "looked": 0.5,
+        "kept": 0.5,
+        "right": 0.5,
+        "guessed": 0.5,
+    }
+    known = [Evidence(Stage.RIGHT, None, True), Evidence(Stage.ALL, False, False)]
+    assert shares(known)["reach"] == 0.5
+    assert shares([]) == {}
+
+
+def test_a_digest_says_what_the_record_says():
+    given = session(search("r#13", size=LARGE), answer())
+    turns = [
+        TrajectoryTurn("t", "end_of_turn", [1], [0.0], info=each["info"], searches=each["searches"])
+        for each in given["turns"]
+    ]
+    made = Trajectory(
+        "u", 0, 1, "train", given["record"], "vrag_rl", "finished", turns=turns, metrics=given["metrics"]
+    )
+    found = evidence_of(json.loads(made.to_json()))
+    digest = SessionDigest.from_json(SessionDigest.of(made).to_json())
+    assert digest.evidence == (found.stage, found.reach, found.right) == ("right", None, True)
+    assert STAGES[-1] is Stage.RIGHT

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import pytest
+
+from docagent_rl.checks.recipe_list import recipe_names
+from docagent_rl.envs.base import AssistantTurn
+from docagent_rl.rollout.openings import open_all, prompt_tokens
+
+LIMIT = 1536
+DOC_V_STAR = "doc_v_star_qwen2_5_vl_7b"
+MM_DOC_R1 = "mm_doc_r1_qwen3_8b"
+
+
+async def drawn(prompt, resources):
+    """Tokens of a prompt whose images are drawn and preprocessed."""
+    images = (await resources.encoder.encode(prompt.images))[0] if prompt.images else []
+    return len(resources.codec.prompt_ids(prompt, images))
+
+
+@pytest.mark.parametrize("recipe", recipe_names())
+@pytest.mark.parametrize("doc_id", ["short", "long"])
+async def test_a_prompt_is_counted_as_a_session_would_have_it(long_workspace, resources_of, recipe, doc_id):
+    resources, record = resources_of(recipe), long_workspace.record(doc_id)
+    counted = prompt_tokens(resources.environment(validate=False).opening(record), resources)
+    real = await drawn(await resources.environment(validate=False).reset(record), resources)
+    assert real <= LIMIT
+    if recipe.startswith("mm_doc_r1"):
+        assert real <= counted <= LIMIT  # with the longest plan
+    else:
+        assert counted == real
+
+
+@pytest.mark.parametrize("recipe", recipe_names())
+def test_every_system_names_a_question_that_is_too_long(long_workspace, resources_of, recipe):
+    wordy = long_workspace.record(question_id="wordy", question="why? " * 3000)
+    found = open_all([long_workspace.record(), wordy], resources_of(recipe), limit=LIMIT, validate=True)
+    (unplayable,) = found.unplayable
+    assert (found.questions, unplayable.question_id, unplayable.doc_id) == (2, "wordy", "short")
+    assert str(LIMIT) in unplayable.reason
+    assert 0 < found.longest <= LIMIT
+
+
+def test_documents_whose_overview_shrinks_are_counted_once(long_workspace, resources_of):
+    records = [long_workspace.record("long", question_id=str(n)) for n in range(3)]
+    found = open_all(
+        [*records, long_workspace.record()], resources_of(DOC_V_STAR), limit=LIMIT, validate=False
+    )
+    assert found.unplayable == []
+    assert found.adapted == {"thumbnails of 42 px instead of 56": {"long"}}
+
+
+def test_questions_without_evidence_are_unplayable_in_training_only(long_workspace, resources_of):
+    record = long_workspace.record(evidence_pages=(), answerable=True)
+    resources = resources_of(DOC_V_STAR)
+    assert open_all([record], resources, limit=LIMIT, validate=True).unplayable == []
+    (unplayable,) = open_all([record], resources, limit=LIMIT, validate=False).unplayable
+    assert "no evidence pages" in unplayable.reason
+
+
+def test_no_page_is_rendered_or_read(long_workspace, resources_of, monkeypatch):
+    from docagent_rl.documents import Page
+
+    def touched(self, *_):
+        raise AssertionError(f"{self.ref} was opened")
+
+    monkeypatch.setattr(Page, "image", touched)
+    monkeypatch.setattr(Page, "text", touched)
+    for recipe in (DOC_V_STAR, MM_DOC_R1, "alden_qwen2_5_vl_7b", "vrag_rl_qwen2_5_vl_7b"):
+        found = open_all([long_workspace.record("long")], resources_of(recipe), limit=LIMIT, validate=True)
+        assert found.unplayable == []
+
+
+async def test_a_history_fits_a_prompt_that_is_shorter_than_its_own_budget(long_workspace, resources_of):
+    """`history.prompt_tokens` may be larger than what the rollout takes."""
+    larger = "+docagent.env_cpu.history.prompt_tokens=4096"
+    resources = resources_of(MM_DOC_R1, larger, "data.max_prompt_length=820")
+    env = resources.environment(validate=False)
+    await env.reset(long_workspace.record("long"))
+    lengths = []
+    for keyword in ("page3", "long"):
+        result = await env.step(AssistantTurn(f'{"look " * 30}<search>["{keyword}", "of"]</search>'))
+        lengths.append(await drawn(result.observation, resources))
+    assert env.metrics()["prompts_shortened"] > 0
+    assert max(lengths) <= 820
+
+
+async def test_a_plan_that_does_not_fit_is_cut(long_workspace, resources_of):
+    resources = resources_of(MM_DOC_R1, "data.max_prompt_length=1200")
+    env = resources.environment(validate=False)
+    prompt = env.opening(long_workspace.record("long"))
+    assert await drawn(prompt, resources) <= 1200
+    assert env.metrics()["plan_cut"] == 1
+    assert "\N{HORIZONTAL ELLIPSIS}" in prompt.messages[-1].parts[0].text
+    await env.reset(long_workspace.record("long"))
+    assert env.metrics()["plan_cut"] == 0

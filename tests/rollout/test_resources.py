@@ -1,0 +1,123 @@
+"""What a configuration makes of its services."""
+
+from __future__ import annotations
+
+import pytest
+
+from docagent_rl.config import DocAgentConfig
+from docagent_rl.envs.base import AssistantTurn
+from docagent_rl.errors import UserError
+from docagent_rl.records.record import Record
+from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
+from docagent_rl.retrieval.building import build_vectors
+from docagent_rl.rollout.resources import SessionResources
+from tests.retrieval.service.conftest import running
+from tests.systems.alden.play import search
+
+
+@pytest.fixture(scope="module")
+def other_index(world, tmp_path_factory):
+    """An index that ranks otherwise: neither repetitions of a word count, nor the length of a page."""
+    path = tmp_path_factory.mktemp("other") / "index"
+    BM25Retriever.build(world.store, settings=BM25Settings(k1=0.0, b=0.0)).save(path)
+    return path
+
+
+@pytest.fixture
+def resources(world, processor):
+    def make(text_index=None, **search):
+        section = {
+            "system": "alden",
+            "workspace": world.root,
+            "run_dir": world.root / "run",
+            "store": world.root / "store",
+            "retriever": {"index": world.root / "index"},
+            "env": {"modality": "hybrid", **({"search": search} if search else {})},
+        }
+        if text_index is not None:
+            section["text_retriever"] = {"index": text_index}
+        return SessionResources(DocAgentConfig.parse(section), processor.tokenizer, processor)
+
+    return make
+
+
+def query_with_two_answers(world, other):
+    """A question whose best page differs between the rankings, with both pages."""
+    for record in world.records:
+        for words in (record.question, *record.question.split()):
+            first, second = (
+                hits[0][0].ref.page if hits[0] else 0
+                for hits in (
+                    retriever.search([words], doc_id=record.doc_id, top_k=1)
+                    for retriever in (world.retriever, other)
+                )
+            )
+            if first and second and first != second:
+                return record, words, first, second
+    raise AssertionError("the rankings agree on every question")
+
+
+async def searched(resources, record: Record, query: str):
+    env = resources.environment(validate=False)
+    await env.reset(record)
+    result = await env.step(AssistantTurn(search(query)))
+    pages = result.info["effect"].get("pages", ())
+    return [(page["page"].rpartition("#")[2], page["form"]) for page in pages]
+
+
+async def test_texts_are_ranked_by_their_own_retriever(resources, world, other_index):
+    record, query, first, second = query_with_two_answers(world, BM25Retriever.load(other_index))
+    pages = await searched(resources(other_index), record, query)
+    assert pages == [(str(first), "image"), (str(second), "text")]
+
+
+async def test_one_ranking_is_shown_twice_only_where_that_was_chosen(resources, world):
+    record = world.records[0]
+    shared = await searched(resources(text_ranking="shared"), record, record.question)
+    assert [form for _, form in shared] == ["image", "text"]
+    assert shared[0][0] == shared[1][0]
+    with pytest.raises(UserError, match=r"one retriever.*docagent\.text_retriever.*text_ranking=shared"):
+        resources().environment(validate=False)
+
+
+@pytest.mark.slow
+async def test_an_environment_notices_no_difference_between_backends(world, processor, resources):
+    section = {
+        "system": "alden",
+        "workspace": world.root,
+        "run_dir": world.root / "run",
+        "store": world.root / "store",
+        "env": {"modality": "hybrid", "search": {"text_ranking": "shared"}},
+    }
+    record, near = world.records[0], resources(text_ranking="shared")
+    with running(world.store, world.root / "index") as (_, url):
+        section["retriever"] = {"backend": "http", "service": {"url": url}}
+        far = SessionResources(DocAgentConfig.parse(section), processor.tokenizer, processor)
+        for query in (record.question, "\x00 \ud83d", "nothing of the kind"):
+            assert await searched(far, record, query) == await searched(near, record, query)
+        service = far.services.retriever
+        assert (service.name, service.concurrency, service.cached) == ("retriever", 64, 4096)
+        # the policy's own fault is an answer, and no failure
+        assert await searched(far, record, "word " * 20_000) == []
+        await service.retriever.aclose()
+
+
+def test_a_second_index_that_ranks_alike_is_refused(resources, world, tmp_path):
+    BM25Retriever.build(world.store).save(tmp_path / "copy")
+    with pytest.raises(UserError, match=r"copy ranks as docagent\.retriever.*the same pages twice"):
+        resources(tmp_path / "copy")
+
+
+def test_answers_of_a_model_are_kept_and_those_of_words_are_not(world, processor, tmp_path):
+    build_vectors(world.store, tmp_path / "minilm", "minilm")
+    section = {
+        "system": "alden",
+        "workspace": world.root,
+        "run_dir": world.root / "run",
+        "store": world.root / "store",
+        "env": {"modality": "hybrid", "search": {"text_ranking": "own"}},
+        "retriever": {"kind": "bm25", "index": world.root / "index"},
+        "text_retriever": {"kind": "dense", "model": "minilm", "index": tmp_path / "minilm"},
+    }
+    services = SessionResources(DocAgentConfig.parse(section), processor.tokenizer, processor).services
+    assert (services.retriever.cached, services.second().cached) == (0, 4096)
