@@ -18,7 +18,7 @@ from types import ModuleType
 
 from tensordict import TensorDict
 
-from docagent_rl.patching import Patch, replace
+from docagent_rl.training.patching import Patch, replace
 
 FIELD = "position_ids"
 RAGGED = 2

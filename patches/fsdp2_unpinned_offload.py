@@ -13,7 +13,7 @@ from types import ModuleType
 
 from torch.distributed.fsdp import CPUOffloadPolicy
 
-from docagent_rl.patching import AppliesTo, Patch, replace
+from docagent_rl.training.patching import AppliesTo, Patch, replace
 
 
 def _apply(module: ModuleType) -> None:

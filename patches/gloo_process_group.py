@@ -15,7 +15,7 @@ from types import ModuleType
 
 import torch
 
-from docagent_rl.patching import AppliesTo, Patch, replace
+from docagent_rl.training.patching import AppliesTo, Patch, replace
 
 
 def initialize_global_process_group(timeout_second: int = 36000) -> tuple[int, int, int]:

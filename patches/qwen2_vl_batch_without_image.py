@@ -17,21 +17,23 @@ from typing import Any
 
 import torch
 
-from docagent_rl.patching import Patch, replace
+from docagent_rl.training.patching import Patch, replace
 
 BLANK_GRID = (1, 4, 4)  # time, height and width in patches: four features after the 2x2 merge
 
 
-def _blank_image_features(model: Any) -> torch.Tensor:
-    """Return the visual encoder's features of a blank image, shape (4, hidden)."""
+def _blank_image_features(model: Any, like: torch.Tensor) -> torch.Tensor:
+    """Return the visual encoder's features of a blank image, shape (4, hidden), on the device of `like`.
+
+    Not on that of a weight: FSDP2 offloads those of a reference model to host memory between their uses.
+    """
     from verl.utils.transformers_compat import unpack_visual_output
 
     vision = model.config.vision_config
     time, height, width = BLANK_GRID
     patch_size = vision.in_channels * vision.temporal_patch_size * vision.patch_size**2
-    device = model.get_input_embeddings().weight.device
-    pixels = torch.zeros((time * height * width, patch_size), dtype=model.visual.dtype, device=device)
-    grid = torch.tensor([BLANK_GRID], dtype=torch.long, device=device)
+    pixels = torch.zeros((time * height * width, patch_size), dtype=like.dtype, device=like.device)
+    grid = torch.tensor([BLANK_GRID], dtype=torch.long, device=like.device)
     features, _ = unpack_visual_output(model.visual(pixels, grid_thw=grid))
     return features
 
@@ -60,7 +62,7 @@ def _apply(module: ModuleType) -> None:
                 video_grid_thw,
             )
         embeds = model.get_input_embeddings()(input_ids)
-        embeds = embeds + 0.0 * _blank_image_features(model).mean().to(embeds)
+        embeds = embeds + 0.0 * _blank_image_features(model, embeds).mean().to(embeds)
         return embeds, None if attention_mask is None else attention_mask.to(embeds.device)
 
     replace(module, "_get_input_embeds", _get_input_embeds)

@@ -2,10 +2,13 @@
 
 Upstream: verl 0.9.1, `verl/utils/model.py`, `load_valuehead_model`. It loads every value model with
 `attn_implementation="flash_attention_2"`, whatever `critic.model.override_config.attn_implementation` says,
-and so fails wherever flash-attn is not installed.
+and so fails wherever there is no flash attention.
 
-Here the implementation is the configured one; flash attention that is configured (it is verl's default) but
-not importable becomes `sdpa`, with a warning.
+Here the implementation is the configured one. Flash attention that is configured (it is verl's default) but
+can not be had, neither from flash-attn nor from torch (`patches/flash_attention_by_torch.py`), becomes
+`sdpa`, with a warning. And trl's value head has the model compute logits of the whole vocabulary, casts them
+to float32 and lets them go (17 GB for 19,000 tokens of a 7B model): here the language model's head sees the
+last position alone.
 
 Unneeded once verl passes the configured implementation.
 """
@@ -13,12 +16,16 @@ Unneeded once verl passes the configured implementation.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from docagent_rl.patching import Patch, replace
+from docagent_rl.training.patching import Patch, replace
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 logger = logging.getLogger(__name__)
 
@@ -28,11 +35,14 @@ TOKEN_CLASSIFIER = "AutoModelForTokenClassification"
 
 def attention_implementation(config: Any) -> str:
     """Return the attention implementation that `config` asks for, or `sdpa` where that cannot be had."""
-    from transformers.utils import is_flash_attn_2_available
+    from transformers.modeling_flash_attention_utils import FLASH_ATTENTION_COMPATIBILITY_MATRIX
 
     requested = config._attn_implementation or FLASH_ATTENTION
-    if requested == FLASH_ATTENTION and not is_flash_attn_2_available():
-        logger.warning("the value model uses sdpa: flash-attn is not installed")
+    available = cast(
+        "Callable[[], bool]", FLASH_ATTENTION_COMPATIBILITY_MATRIX[2]["general_availability_check"]
+    )
+    if requested == FLASH_ATTENTION and not available():
+        logger.warning("the value model uses sdpa: there is no flash attention in this environment")
         return "sdpa"
     return requested
 
@@ -61,15 +71,21 @@ def load_valuehead_model(
     return _with_value_head(auto_class.from_pretrained(local_path, **options), model_config)
 
 
-def _with_value_head(model: torch.nn.Module, model_config: Any) -> torch.nn.Module:
+def _with_value_head(model: PreTrainedModel, model_config: Any) -> torch.nn.Module:
     from trl.experimental.ppo import AutoModelForCausalLMWithValueHead
     from verl.utils.model import patch_valuehead_model
 
+    model.get_output_embeddings().register_forward_pre_hook(_last_position)
     if hasattr(model_config, "text_config"):
         model.config.hidden_size = model_config.text_config.hidden_size  # trl sizes the head by it
     wrapped = AutoModelForCausalLMWithValueHead.from_pretrained(model)
     patch_valuehead_model(wrapped)
     return wrapped
+
+
+def _last_position(_head: torch.nn.Module, states: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    """Of (b, t, d) hidden states (b, 1, d): nobody reads a critic's logits."""
+    return (states[0][:, -1:],)
 
 
 def _apply(module: ModuleType) -> None:

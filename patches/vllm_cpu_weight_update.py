@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from docagent_rl.errors import UserError
-from docagent_rl.patching import AppliesTo, Patch, replace
+from docagent_rl.training.patching import AppliesTo, Patch, replace
 
 
 def update_weights_from_ipc(

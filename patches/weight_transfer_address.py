@@ -16,10 +16,17 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-from docagent_rl.patching import Patch, replace
+from docagent_rl.training.patching import Patch, replace
+
+if TYPE_CHECKING:
+    from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import (
+        BucketedWeightReceiver,
+        BucketedWeightSender,
+    )
 
 RUN_VARIABLE = "DOCAGENT_RUN_ID"
 SUFFIX = ".sock"
@@ -33,8 +40,8 @@ def own_address(handle: str) -> str:
     return f"{handle.removesuffix(SUFFIX)}-{run}{SUFFIX}"
 
 
-def _patch(kind: type) -> None:
-    init = kind.__init__
+def _patch(kind: type[BucketedWeightSender | BucketedWeightReceiver]) -> None:
+    init = cast("Callable[..., None]", kind.__init__)
 
     @functools.wraps(init)
     def initialise(self: Any, zmq_handle: str, *args: Any, **kwargs: Any) -> None:

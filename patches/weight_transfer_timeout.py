@@ -17,12 +17,18 @@ import os
 import traceback
 from collections.abc import AsyncIterable, Callable, Iterable
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import zmq
 
 from docagent_rl.errors import InfrastructureError, UserError
-from docagent_rl.patching import Patch, replace
+from docagent_rl.training.patching import Patch, replace
+
+if TYPE_CHECKING:
+    from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import (
+        BucketedWeightReceiver,
+        BucketedWeightSender,
+    )
 
 TIMEOUT_VARIABLE = "DOCAGENT_RL_WEIGHT_TRANSFER_TIMEOUT_S"
 DEFAULT_TIMEOUT_S = 600.0
@@ -75,7 +81,7 @@ def _no_answer(who: str, handle: str) -> InfrastructureError:
     )
 
 
-def _patch_sender(sender: type) -> None:
+def _patch_sender(sender: type[BucketedWeightSender]) -> None:
     init_socket, send_weights = sender._init_socket, sender.async_send_weights
 
     def _init_socket(self: Any) -> None:
@@ -94,7 +100,7 @@ def _patch_sender(sender: type) -> None:
     replace(sender, "async_send_weights", async_send_weights)
 
 
-def _patch_receiver(receiver: type) -> None:
+def _patch_receiver(receiver: type[BucketedWeightReceiver]) -> None:
     init_socket, receive_weights = receiver._init_socket, receiver.receive_weights
 
     def _init_socket(self: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import Qwen2_5_VLConfig, Qwen2VLConfig
 
-from docagent_rl.platforms.detect import is_cpu_platform
+from docagent_rl.training.platforms.detect import is_cpu_platform
 
 PROBE = Path(__file__).with_name("vllm_probe.py")
 PROBE_TIMEOUT_S = 300

@@ -8,7 +8,7 @@ import verl.utils.tensordict_utils as upstream
 from tensordict import TensorDict
 
 from docagent_rl.patches.equal_length_position_ids import PATCH
-from docagent_rl.patching import install
+from docagent_rl.training.patching import install
 
 
 @pytest.fixture(autouse=True)

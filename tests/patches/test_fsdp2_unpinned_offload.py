@@ -8,7 +8,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 from docagent_rl.patches.fsdp2_unpinned_offload import PATCH
-from docagent_rl.patching import install
+from docagent_rl.training.patching import install
 
 pytestmark = pytest.mark.usefixtures("cpu_only")
 

@@ -8,8 +8,8 @@ import torch.distributed as dist
 import verl.utils.distributed as upstream
 
 from docagent_rl.patches.gloo_process_group import PATCH
-from docagent_rl.patching import install
-from docagent_rl.platforms import cpu
+from docagent_rl.training.patching import install
+from docagent_rl.training.platforms import cpu
 
 pytestmark = pytest.mark.usefixtures("cpu_only")
 

@@ -6,7 +6,7 @@ import verl.models.transformers.qwen2_vl as upstream
 from transformers import AutoModelForImageTextToText
 
 from docagent_rl.patches.qwen2_vl_batch_without_image import PATCH
-from docagent_rl.patching import install
+from docagent_rl.training.patching import install
 
 TEXT = torch.tensor([[5, 6, 7], [8, 9, 0]])
 IMAGE_TOKEN = 60
@@ -44,6 +44,23 @@ def test_every_visual_parameter_takes_part_with_gradient_zero(model):
     gradients = {name: parameter.grad for name, parameter in model.visual.named_parameters()}
     assert [name for name, gradient in gradients.items() if gradient is None] == []
     assert all(gradient.abs().max() == 0 for gradient in gradients.values())
+
+
+def test_blank_image_is_where_the_embeddings_are_and_not_where_their_weight_is_kept(model):
+    """As under FSDP2's offload: the weight is on the host again when its output is on the accelerator."""
+    found = {}
+
+    def receive(encoder, args, kwargs):
+        found.update(pixels=args[0].device.type, grid=kwargs["grid_thw"].device.type)
+        shape = args[0].shape  # the encoder itself is on the host here
+        return (torch.zeros(shape),), {"grid_thw": torch.tensor([[1, 4, 4]])}
+
+    model.get_input_embeddings().register_forward_hook(lambda _, args, output: output.to("meta"))
+    model.visual.register_forward_pre_hook(receive, with_kwargs=True)
+    embeds, mask = upstream._get_input_embeds(model, TEXT, torch.ones_like(TEXT))
+    assert found == {"pixels": "meta", "grid": "meta"}
+    assert (embeds.device.type, mask.device.type) == ("meta", "meta")
+    assert model.get_input_embeddings().weight.device.type == "cpu"
 
 
 def test_images_go_the_way_of_upstream(model):

@@ -6,24 +6,26 @@ import pytest
 import torch
 import verl.utils.model as upstream
 from transformers import AutoConfig, AutoModelForImageTextToText, Qwen2Config, Qwen2ForCausalLM
+from transformers.modeling_flash_attention_utils import FLASH_ATTENTION_COMPATIBILITY_MATRIX
 from transformers.utils import is_flash_attn_2_available
 
+from docagent_rl.patches.flash_attention_by_torch import PATCH as FLASH_ATTENTION_BY_TORCH
 from docagent_rl.patches.value_model_attention import PATCH, attention_implementation
-from docagent_rl.patching import install
+from docagent_rl.training.patching import install
 
 without_flash_attention = pytest.mark.skipif(is_flash_attn_2_available(), reason="flash-attn is installed")
 
 
 @pytest.fixture
 def vision_language_model(tmp_path, qwen2_5_vl_config):
-    install([PATCH])
+    install([FLASH_ATTENTION_BY_TORCH, PATCH])
     AutoModelForImageTextToText.from_config(qwen2_5_vl_config).save_pretrained(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def text_model(tmp_path):
-    install([PATCH])
+    install([FLASH_ATTENTION_BY_TORCH, PATCH])
     config = Qwen2Config(
         vocab_size=64,
         hidden_size=32,
@@ -46,11 +48,13 @@ def load(path, attention: str, loader=None):
 
 @without_flash_attention
 def test_upstream_still_ignores_the_configured_attention(vision_language_model):
-    with pytest.raises(ImportError, match=r"flash.attn|FlashAttention"):
-        load(vision_language_model, "sdpa", upstream.load_valuehead_model.__wrapped__)
+    model = load(vision_language_model, "sdpa", upstream.load_valuehead_model.__wrapped__)
+    assert model.pretrained_model.config._attn_implementation == "flash_attention_2"
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize(
+    "attention", ["sdpa", "eager", pytest.param("flash_attention_2", marks=without_flash_attention)]
+)
 def test_vision_language_value_model_uses_the_configured_attention(vision_language_model, attention):
     model = load(vision_language_model, attention)
     assert model.pretrained_model.config._attn_implementation == attention
@@ -75,10 +79,28 @@ def test_text_model_becomes_a_token_classifier(text_model):
     assert model(input_ids=torch.tensor([[5, 6, 7]])).logits.shape == (1, 3, 1)
 
 
-@without_flash_attention
-def test_absent_flash_attention_becomes_sdpa_with_a_warning(caplog):
+def test_absent_flash_attention_becomes_sdpa_with_a_warning(caplog, monkeypatch):
     config = Qwen2Config(attn_implementation="flash_attention_2")
+    monkeypatch.setitem(FLASH_ATTENTION_COMPATIBILITY_MATRIX[2], "general_availability_check", lambda: False)
     with caplog.at_level(logging.WARNING):
         assert attention_implementation(config) == "sdpa"
-    assert "flash-attn is not installed" in caplog.text
+    assert "there is no flash attention in this environment" in caplog.text
     assert attention_implementation(Qwen2Config()) == "sdpa"
+
+
+@without_flash_attention
+def test_flash_attention_of_torch_is_taken_without_flash_attn():
+    install([FLASH_ATTENTION_BY_TORCH])
+    assert (
+        attention_implementation(Qwen2Config(attn_implementation="flash_attention_2")) == "flash_attention_2"
+    )
+    assert attention_implementation(Qwen2Config()) == "flash_attention_2"
+
+
+def test_a_critic_has_no_logits_of_the_vocabulary_and_all_its_values(vision_language_model):
+    model = load(vision_language_model, "sdpa")
+    ids = torch.tensor([[5, 6, 7, 8], [9, 10, 11, 12]])
+    logits, _, values = model(input_ids=ids, attention_mask=torch.ones_like(ids))
+    assert logits.shape == (2, 1, 64)
+    hidden = model.pretrained_model(input_ids=ids, output_hidden_states=True).hidden_states[-1]
+    assert torch.equal(values, model.v_head(hidden).squeeze(-1))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("cpu_only")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cpu_only")]
 TOLERANCE = {"abs": 1e-3}
 
 

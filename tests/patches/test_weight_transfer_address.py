@@ -11,7 +11,7 @@ from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
 from verl.workers.rollout.vllm_rollout.vllm_rollout import ServerAdapter
 
 from docagent_rl.patches.weight_transfer_address import PATCH, RUN_VARIABLE, own_address
-from docagent_rl.patching import install
+from docagent_rl.training.patching import install
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import verl.workers.rollout.vllm_rollout.bucketed_weight_transfer as upstream
 
 from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.patches.weight_transfer_timeout import PATCH, TIMEOUT_VARIABLE, timeout_s
-from docagent_rl.patching import install
+from docagent_rl.training.patching import install
 
 WEIGHTS = [("a", torch.arange(6.0).reshape(2, 3)), ("b", torch.full((200_000,), 2.0)), ("c", torch.ones(1))]
 
@@ -44,7 +44,7 @@ def outcome(call: Callable[[], object], seconds: float = 20.0) -> str:
     def run() -> None:
         try:
             call()
-        except Exception as error:
+        except Exception as error:  # of a thread: told to the test
             found.append(f"{type(error).__name__}: {error}")
         else:
             found.append("done")

@@ -28,8 +28,8 @@ import torch
 import verl  # noqa: F401  (loads the plugin)
 
 from docagent_rl.patches import ALL_PATCHES
-from docagent_rl.patching import install
-from docagent_rl.platforms import cpu
+from docagent_rl.training.patching import install
+from docagent_rl.training.platforms import cpu
 
 PROMPT = [5, 9, 2, 7, 7, 1]
 EXTENSION = "verl.workers.rollout.vllm_rollout.utils.vLLMColocateWorkerExtension"
@@ -82,14 +82,14 @@ def send(engine, weights, receive) -> dict[str, str | None]:
         sender = BucketedWeightSender(handle, bucket_size_mb=1, use_shm=True)
         try:
             asyncio.run(sender.async_send_weights(iter(weights)))
-        except Exception as error:
+        except Exception as error:  # of a thread: told to the caller
             errors["sender"] = f"{type(error).__name__}: {error}"
 
     thread = threading.Thread(target=run)
     thread.start()
     try:
         receive()
-    except Exception as error:
+    except Exception as error:  # the sender's is told as well
         errors["receiver"] = f"{type(error).__name__}: {error}"
     thread.join()
     return errors

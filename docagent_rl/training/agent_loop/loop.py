@@ -1,0 +1,292 @@
+"""The agent loop that verl runs for every session (`agent_name: docagent`)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any
+
+import ray.exceptions
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, DictConfigWrap
+
+from docagent_rl.config import TextConfig
+from docagent_rl.envs.system import System
+from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.records.record import Record
+from docagent_rl.rollout.images import EncodedImage
+from docagent_rl.rollout.ledger import TurnLedger
+from docagent_rl.rollout.policy_role import Ask
+from docagent_rl.rollout.resources import SessionResources, resources_of
+from docagent_rl.rollout.session import Limits, Sampled, Session
+from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
+from docagent_rl.tracebacks import traceback_text
+from docagent_rl.training.agent_loop.output import VALIDATION, DocAgentLoopOutput, masked_row, training_rows
+from docagent_rl.training.agent_loop.place import Place
+from docagent_rl.training.serving.affinity import route, servers_of
+from docagent_rl.training.serving.named import LOADS, for_server
+
+logger = logging.getLogger(__name__)
+
+validating: ContextVar[bool] = ContextVar("docagent_validating", default=False)
+"""Whether the session belongs to a validation; verl does not tell the loop."""
+
+place: ContextVar[Place | None] = ContextVar("docagent_place", default=None)
+"""The agent worker that plays the session."""
+
+
+class DocAgentLoop(AgentLoopBase):
+    """Plays one session of the configured system.
+
+    A session that fails for infrastructure reasons is started again, then masked: its row carries no loss,
+    enters no statistics and is counted. A sample that cannot be played is masked at once. Any other
+    exception is a bug and ends the run: verl logs what a loop raises, and trains on the other sessions of the
+    group, so that it is handed to the trainer as a row instead (`trainer.accounts`).
+    """
+
+    def __init__(
+        self,
+        trainer_config: DictConfigWrap,
+        server_manager: Any,
+        tokenizer: Any,
+        processor: Any,
+        **_: Any,
+    ) -> None:
+        # not super().__init__(): it builds verl's own tokenisation for every session anew, unused here
+        self.config = trainer_config.config
+        self.rollout_config = self.config.actor_rollout_ref.rollout
+        self.server_manager = server_manager
+        self.tokenizer = tokenizer
+        self.processor = processor
+        self._versions: list[int] = []
+        self._texts = TextConfig()
+
+    # verl's workers take a list of rows, which its base does not say
+    async def run(  # ty: ignore[incompatible-method-override]
+        self, sampling_params: dict[str, Any], **kwargs: Any
+    ) -> list[DocAgentLoopOutput]:
+        """Play a session; its training rows.
+
+        Args:
+            sampling_params: sampling parameters of the rollout.
+            kwargs: columns of the data set (`record`) and verl's bookkeeping (`uid`, `session_id`,
+                `global_steps`).
+        """
+        started: list[Trajectory] = []
+        try:
+            return await self._sessions(sampling_params, kwargs, started)
+        except Exception as error:  # whatever it is: it must not vanish
+            return [self._failure(error, started, kwargs)]
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return [self._failure(error, started, kwargs)]  # of something that the session waited for
+
+    async def _sessions(
+        self, sampling_params: dict[str, Any], kwargs: dict[str, Any], started: list[Trajectory]
+    ) -> list[DocAgentLoopOutput]:
+        """Play, and play again for the sake of a service; `started` takes the record of each attempt."""
+        here = place.get() or Place()
+        resources = await resources_of(self.config, self.tokenizer, self.processor, here.images)
+        here.encoder = resources.encoder
+        self._texts = resources.config.advantage.text
+        sample = Record.from_json(kwargs["record"])
+        attempts = resources.config.rollout.session_attempts
+        for attempt in range(1, attempts + 1):
+            trajectory = self._trajectory(resources, sample, attempt, kwargs)
+            started.append(trajectory)
+            try:
+                ledgers = await self._play(resources, sample, trajectory, sampling_params)
+            except (InfrastructureError, ray.exceptions.RayError, OSError, TimeoutError) as error:
+                trajectory.end, trajectory.error = "infrastructure", f"{type(error).__name__}: {error}"
+            except UserError as error:
+                trajectory.end, trajectory.error = "sample", str(error)
+                break
+            else:
+                if any(ledger.sampled for ledger in ledgers):
+                    warn_of_rows(resources.system, len(ledgers))
+                    return self._rows(ledgers, trajectory, kwargs)
+                trajectory.end, trajectory.error = "empty", "the policy sampled no token of its own"
+                break
+            logger.warning(
+                "%s, attempt %d of %d: %s", sample.question_id, attempt, attempts, trajectory.error
+            )
+        return [self._mask(resources, trajectory, kwargs)]
+
+    def _trajectory(
+        self, resources: SessionResources, sample: Record, attempt: int, kwargs: dict[str, Any]
+    ) -> Trajectory:
+        return Trajectory(
+            uid=str(kwargs["uid"]),
+            session=int(kwargs["session_id"]),
+            step=int(kwargs["global_steps"]),
+            split=VALIDATION if validating.get() else "train",
+            record=sample.to_dict(),
+            system=resources.system.name,
+            attempts=attempt,
+        )
+
+    async def _play(
+        self,
+        resources: SessionResources,
+        sample: Record,
+        trajectory: Trajectory,
+        sampling_params: dict[str, Any],
+    ) -> list[TurnLedger]:
+        rollout = resources.config.rollout
+        session = Session(
+            env=resources.environment(
+                validate=validating.get(),
+                ask=self._asker(resources, trajectory, sampling_params),
+                context=self.rollout_config.max_model_len,
+            ),
+            codec=resources.codec,
+            encoder=resources.encoder,
+            generate=self._generator(resources, trajectory, sampling_params),
+            limits=Limits(
+                prompt=self.rollout_config.prompt_length,
+                response=self.rollout_config.response_length,
+                turn=rollout.turn_tokens,
+                min_turn=rollout.min_turn_tokens,
+            ),
+            trajectory=trajectory,
+        )
+        self._versions.clear()
+        return await session.play(sample)
+
+    def _generator(
+        self, resources: SessionResources, trajectory: Trajectory, sampling_params: dict[str, Any]
+    ) -> Any:
+        request_id, sent = self._route(trajectory), set[str]()
+        stops = [resources.codec.end_of_turn_id, *sorted(resources.codec.control_ids)]
+
+        async def generate(ids: list[int], images: list[EncodedImage], max_tokens: int) -> Sampled:
+            trajectory.image_preprocessings += self._left_to_server(images, sent)
+            output = await self.server_manager.generate(
+                request_id=request_id,
+                prompt_ids=ids,
+                sampling_params={**sampling_params, "max_tokens": max_tokens, "stop_token_ids": stops},
+                image_data=for_server(images),
+            )
+            fields = output.extra_fields
+            trajectory.image_loads += int(fields.get(LOADS) or 0)
+            self._versions += [
+                v for v in (fields.get("min_global_steps"), fields.get("max_global_steps")) if v is not None
+            ]
+            return Sampled(output.token_ids, output.log_probs or ())
+
+        return generate
+
+    @staticmethod
+    def _left_to_server(images: list[EncodedImage], sent: set[str]) -> int:
+        """How many images the server has to preprocess once more; the session has sent some before."""
+        new = {image.key for image in images if image.handle is None} - sent
+        sent |= new
+        return len(new)
+
+    def _route(self, trajectory: Trajectory) -> str:
+        """The name by which the balancer finds the server that plays the session."""
+        own = f"{trajectory.uid}-{trajectory.session}"
+        if self.rollout_config.get("full_determinism", False):
+            return own  # vLLM's too then, and one for each session
+        validates = validating.get()
+        return route(
+            trajectory.uid,
+            trajectory.session,
+            sessions=int(self.rollout_config.val_kwargs.n if validates else self.rollout_config.n),
+            prompts=int(self.config.data.train_batch_size),
+            servers=servers_of(self.config),
+        )
+
+    def _asker(
+        self, resources: SessionResources, trajectory: Trajectory, sampling_params: dict[str, Any]
+    ) -> Ask:
+        """The rollout server for what is no turn of the session."""
+        stops = [resources.codec.end_of_turn_id, *sorted(resources.codec.control_ids)]
+
+        async def ask(ids: list[int], changes: dict[str, Any]) -> Sampled:
+            output = await self.server_manager.generate(
+                request_id=self._route(trajectory),
+                prompt_ids=ids,
+                sampling_params={**sampling_params, **changes, "stop_token_ids": stops},
+                image_data=None,
+            )
+            return Sampled(output.token_ids)
+
+        return ask
+
+    def _rows(
+        self, ledgers: list[TurnLedger], trajectory: Trajectory, kwargs: dict[str, Any]
+    ) -> list[DocAgentLoopOutput]:
+        versions = self._versions or [int(kwargs["global_steps"])]
+        return training_rows(
+            ledgers,
+            trajectory,
+            log_probs=bool(self.rollout_config.calculate_log_probs),
+            steps=(min(versions), max(versions)),
+            texts=self._texts,
+        )
+
+    def _failure(
+        self, error: BaseException, started: list[Trajectory], kwargs: dict[str, Any]
+    ) -> DocAgentLoopOutput:
+        """A row that says what went wrong; with what was played until then, if anything was."""
+        trajectory = started[-1] if started else _unplayed(kwargs)
+        trajectory.end, trajectory.error = MaskReason.FAILED.value, traceback_text(error)
+        return self._masked_row(getattr(self.tokenizer, "eos_token_id", None) or 0, trajectory, kwargs)
+
+    def _mask(
+        self, resources: SessionResources, trajectory: Trajectory, kwargs: dict[str, Any]
+    ) -> DocAgentLoopOutput:
+        return self._masked_row(resources.codec.end_of_turn_id, trajectory, kwargs)
+
+    def _masked_row(self, filler: int, trajectory: Trajectory, kwargs: dict[str, Any]) -> DocAgentLoopOutput:
+        trajectory.status = Status.MASKED.value
+        trajectory.reward = 0.0
+        question = trajectory.record.get("question_id")
+        logger.error("session of %s is masked (%s): %s", question, trajectory.end, trajectory.error)
+        return masked_row(
+            [filler],
+            filler,
+            trajectory,
+            log_probs=bool(self.rollout_config.calculate_log_probs),
+            step=int(kwargs["global_steps"]),
+        )
+
+
+@lru_cache(maxsize=8)
+def _warn_once(system: str) -> None:
+    logger.warning(
+        "%s plays sessions of several rows and does not say so: set several_rows=True in its System. Batch "
+        "sizes were checked as if each session had one",
+        system,
+    )
+
+
+def warn_of_rows(system: System, rows: int) -> None:
+    """Say once a process that a system has more rows a session than it declares."""
+    if rows > 1 and not system.several_rows:
+        _warn_once(system.name)
+
+
+def _unplayed(kwargs: dict[str, Any]) -> Trajectory:
+    """The record of a session that failed before it had one, possibly for the question's own record."""
+    return Trajectory(
+        uid=str(kwargs.get("uid", "")),
+        session=int(kwargs.get("session_id", 0)),
+        step=int(kwargs.get("global_steps", 0)),
+        split=VALIDATION if validating.get() else "train",
+        record=_readable(kwargs.get("record")),
+        system="",
+    )
+
+
+def _readable(record: Any) -> dict[str, Any]:
+    try:
+        found = json.loads(record)
+    except (TypeError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,188 @@
+"""verl's agent loop manager with workers that take image features from the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from contextvars import ContextVar
+from typing import Any, cast
+from uuid import uuid4
+
+import ray
+import torch
+from omegaconf import DictConfig
+from ray.actor import ActorHandle
+from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
+
+from docagent_rl.rollout.images import EncodedImage, join_patches
+from docagent_rl.rollout.patches import GRIDS
+from docagent_rl.training.agent_loop.admission import Held
+from docagent_rl.training.agent_loop.gauges import step_gauges
+from docagent_rl.training.agent_loop.loop import place, validating
+from docagent_rl.training.agent_loop.output import IMAGES
+from docagent_rl.training.agent_loop.place import Place, image_bytes, place_of, session_bytes
+from docagent_rl.training.serving.row_images import name_images
+from docagent_rl.training.serving.shelf import PageDirectory, RayShelf
+
+holding: ContextVar[Held | None] = ContextVar("docagent_holding", default=None)
+"""What the session that runs has told of its memory."""
+
+# the class that ray.remote wrapped, which Ray's annotations do not know
+_Worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class  # ty: ignore[missing-attribute]
+
+
+class DocAgentLoopWorker(_Worker):
+    """Agent loop worker that never preprocesses an image again.
+
+    verl decodes the finished row to text and runs every image of the conversation through the processor once
+    more, on the event loop. The loop has the patches already; they become features in the training engines
+    (`patches/byte_patches.py`).
+    """
+
+    _place: Place | None = None
+    _shelf: RayShelf | None = None
+    _directory: str | None = None
+
+    async def settle(self, workers: int, on_node: int, capacity: int, directory: ActorHandle | None) -> None:
+        """Tell a worker what it shares.
+
+        Args:
+            workers: agent workers of the run.
+            on_node: those of its node.
+            capacity: bytes of images that the run keeps.
+            directory: of these images; `None`: the servers take pixels.
+        """
+        self._shelf = shelf = None if directory is None else RayShelf(directory)
+        self._place = place_of(self.config, workers=workers, on_node=on_node, capacity=capacity, shelf=shelf)
+        self._place.gauges.watch_loop()
+
+    async def name_images(self, directory: str) -> None:
+        """From now on rows to train on name their images.
+
+        Args:
+            directory: the name of the actor.
+        """
+        self._directory = directory
+
+    async def gauges(self) -> dict[str, float]:
+        """The worker's load since this was last asked."""
+        if self._place is None:
+            return {}
+        self._place.look()
+        return self._place.gauges.read()
+
+    async def _run_agent_loop(
+        self, sampling_params: dict[str, Any], trajectory: dict[str, Any], **kwargs: Any
+    ) -> Any:
+        # each session runs in a task of its own, so the variables do not leak into others
+        validating.set(bool(trajectory["validate"]))
+        place.set(self._place)
+        if self._place is None or self._place.admission is None:
+            return await super()._run_agent_loop(sampling_params, trajectory=trajectory, **kwargs)
+        self._place.look()
+        async with self._place.admission.session() as held:
+            holding.set(held)
+            return await super()._run_agent_loop(sampling_params, trajectory=trajectory, **kwargs)
+
+    async def _agent_loop_postprocess(self, output: Any, validate: Any, **kwargs: Any) -> None:
+        """As verl's, while the session still has its place; what it took is known now."""
+        held = holding.get()
+        if held is not None and isinstance(output, list):
+            held.nbytes = session_bytes([row for row in output if IMAGES in (row.multi_modal_data or {})])
+        if self._shelf is not None and self._directory is not None and not validate:
+            rows = output if isinstance(output, list) else [output]
+            images = [image for row in rows for image in _images(row)]
+            await self._shelf.hold(f"{kwargs['uid']}_{kwargs['session_id']}", images)
+        await super()._agent_loop_postprocess(output, validate, **kwargs)
+
+    def _compute_multi_modal_inputs(self, output: Any, input_ids: torch.Tensor) -> dict[str, Any]:
+        data = output.multi_modal_data or {}
+        if IMAGES not in data:
+            return super()._compute_multi_modal_inputs(output, input_ids)
+        if self.processor is None:
+            return {}
+        row = self._fields(_images(output))
+        grid = row.get(GRIDS)
+        if grid is not None:
+            row["images_seqlens"] = torch.repeat_interleave(grid[:, 1] * grid[:, 2], grid[:, 0])
+        # makes `_compute_position_ids` mark the placeholders, and is removed by it
+        row["mm_token_type_ids"] = torch.zeros_like(input_ids)
+        return row
+
+    def _fields(self, images: Sequence[EncodedImage]) -> dict[str, Any]:
+        named = self._directory is not None and all(image.handle is not None for image in images)
+        if self._directory is None or not named or validating.get():
+            return join_patches(images)
+        return name_images(images, self._directory)
+
+    def _compute_position_ids(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        multi_modal_inputs: dict[str, torch.Tensor],
+        *args: Any,
+        **kwargs: Any,
+    ) -> torch.Tensor:
+        """As verl's; afterwards a validation row holds no images: no pass ever reads them."""
+        positions = super()._compute_position_ids(
+            input_ids, attention_mask, multi_modal_inputs, *args, **kwargs
+        )
+        if validating.get():
+            multi_modal_inputs.clear()
+        return positions
+
+
+class DocAgentLoopManager(AgentLoopManagerTQ):
+    """Set as `actor_rollout_ref.rollout.agent.agent_loop_manager_class`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.agent_loop_workers_class = ray.remote(DocAgentLoopWorker)
+
+    async def _init_agent_loop_workers(self) -> None:
+        """As verl's; then each worker learns what it shares with the others of its node and of the run."""
+        await super()._init_agent_loop_workers()
+        self._directory: Any = None  # an actor
+        capacity = image_bytes(self.config, ray.cluster_resources().get("object_store_memory", 0.0))
+        if takes_names(self.rollout_config):
+            self._name = f"docagent_pages_{uuid4().hex}"
+            actor = ray.remote(PageDirectory).options(num_cpus=0, name=self._name)
+            self._directory = actor.remote(capacity)
+        nodes = len([n for n in ray.nodes() if n["Alive"] and n["Resources"].get("CPU", 0) > 0])
+        workers = len(self._handles)
+        shared = (workers, -(-workers // max(1, nodes)), capacity, self._directory)
+        await asyncio.gather(*(worker.settle.remote(*shared) for worker in self._handles))
+
+    def name_images(self) -> None:
+        """From now on rows to train on name their images; whoever says so releases them.
+
+        Without a shelf nothing happens: rows hold their images.
+        """
+        if self._directory is not None:
+            ray.get([worker.name_images.remote(self._name) for worker in self._handles])
+
+    def release_images(self, sessions: Collection[str]) -> None:
+        """The rows of these sessions (`{uid}_{session}`) are not read any more."""
+        if self._directory is not None and sessions:
+            self._directory.release.remote(list(sessions))
+
+    def gauges(self) -> dict[str, float]:
+        """The load of all workers since this was last asked: `docagent/workers/<name>`."""
+        workers = ray.get([worker.gauges.remote() for worker in self._handles])
+        shelf = {} if self._directory is None else ray.get(self._directory.gauges.remote())
+        return step_gauges(workers, shelf)
+
+    @property
+    def _handles(self) -> list[ActorHandle]:
+        return cast("list[ActorHandle]", self.agent_loop_workers)
+
+
+def _images(row: Any) -> Sequence[EncodedImage]:
+    data = row.multi_modal_data or {}
+    return data[IMAGES].images if IMAGES in data else ()
+
+
+def takes_names(rollout: DictConfig) -> bool:
+    """Whether the servers of a rollout are those of `training.serving`."""
+    disaggregation = rollout.get("disaggregation") or {}
+    return rollout.name == "vllm" and not disaggregation.get("enabled", False)

@@ -1,0 +1,208 @@
+"""What an agent loop hands to verl: one training row with its turns and token-level rewards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
+from pydantic import Field
+from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
+
+from docagent_rl.config import TextConfig
+from docagent_rl.rollout.images import EncodedImage
+from docagent_rl.rollout.ledger import NO_TURN, LedgerRow, TurnLedger
+from docagent_rl.rollout.line import SessionLine, whole_line
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.surrogates import encodable
+from docagent_rl.training.trainer.texts import digest
+
+IMAGES = "docagent_images"
+VALIDATION = "val"
+"""`Trajectory.split` of a validation's sessions."""
+TRAJECTORY = "docagent_trajectory"
+DIGEST = "docagent_digest"
+"""In `reward_extra_info` of a validation's sessions: what verl gathers, of each session's last row."""
+SESSION_LINE = "docagent_session_line"
+SESSION_DIGEST = "docagent_session_digest"
+"""Fields of the first row of a session to train on; empty in its other rows."""
+OUTCOME = "docagent_outcome"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOutcome:
+    """What a row says of its session without the whole record.
+
+    Attributes:
+        masked: the session is left out of the loss and of all statistics.
+        reward: over all rows.
+        reason: of the mask, or what ended the session.
+        metrics: the environment's numbers by name, every reward term among them; none of a masked session.
+    """
+
+    masked: bool
+    reward: float
+    reason: str
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, trajectory: Trajectory) -> SessionOutcome:
+        """Of a finished record."""
+        masked = trajectory.masked
+        reason = f"{trajectory.end}: {trajectory.error}" if trajectory.error else trajectory.end
+        return cls(masked, trajectory.reward, encodable(reason), {} if masked else dict(trajectory.metrics))
+
+    @classmethod
+    def read(cls, extra_fields: Any) -> SessionOutcome | None:
+        """From a row's `extra_fields`; None where another agent loop made it."""
+        if not isinstance(extra_fields, dict) or OUTCOME not in extra_fields:
+            return None
+        info = extra_fields["reward_extra_info"]
+        return cls(**extra_fields[OUTCOME], metrics=dict(info))
+
+    def fields(self) -> dict[str, Any]:
+        """As `extra_fields` of a row; samplers of verl and of users find metrics in `reward_extra_info`."""
+        outcome = {"masked": self.masked, "reward": self.reward, "reason": self.reason}
+        return {OUTCOME: outcome, "reward_extra_info": dict(self.metrics)}
+
+
+class RowImages:
+    """The images of a row, opaque to serialisers."""
+
+    __slots__ = ("images",)
+
+    def __init__(self, images: tuple[EncodedImage, ...]):
+        self.images = images
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """A session as one of its rows carries it, serialised once.
+
+    Args:
+        digest: see `SessionDigest`.
+        line: see `SessionLine`.
+        validation: whether the session belongs to a validation.
+    """
+
+    digest: str
+    line: SessionLine
+    validation: bool
+
+    @classmethod
+    def of(cls, trajectory: Trajectory, texts: TextConfig, *, validation: bool) -> SessionRecord:
+        """Of a finished record."""
+        line = SessionLine.of(trajectory)
+        return cls(digest(trajectory, texts, line).to_json(), line, validation)
+
+
+class DocAgentLoopOutput(AgentLoopOutput):
+    """verl's loop output with per-token fields.
+
+    Args:
+        turn_index: `(t,)` turn of each response token, -1 where it was not sampled.
+        token_rewards: `(t,)` reward of each response token.
+        session: the row's session, in one of the session's rows: the last one in a validation, where verl
+            looks, else the first one.
+    """
+
+    turn_index: list[int] = Field(default_factory=list)
+    token_rewards: list[float] = Field(default_factory=list)
+    session: Any = Field(default=None, exclude=True)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Fields as tensors of the response's length; `rm_scores` holds the token-level rewards."""
+        fields = super().as_dict()
+        session: SessionRecord | None = self.session
+        fields[SESSION_DIGEST], fields[SESSION_LINE] = "", b""
+        if session is not None and session.validation:
+            extra = fields["extra_fields"]
+            # in a copy: verl gives all rows of a session what the last one has
+            info = {TRAJECTORY: whole_line(session.line).decode(), DIGEST: session.digest}
+            fields["extra_fields"] = extra | {"reward_extra_info": extra["reward_extra_info"] | info}
+        elif session is not None:
+            fields[SESSION_DIGEST], fields[SESSION_LINE] = session.digest, session.line.text
+        fields["turn_index"] = torch.tensor(fields.pop("turn_index"), dtype=torch.int16)
+        fields["rm_scores"] = torch.tensor(fields.pop("token_rewards"), dtype=torch.float32)
+        return fields
+
+
+def training_rows(
+    ledgers: Sequence[TurnLedger],
+    trajectory: Trajectory,
+    *,
+    log_probs: bool,
+    steps: tuple[int, int],
+    texts: TextConfig | None = None,
+) -> list[DocAgentLoopOutput]:
+    """The rows of a played session, one a context, without contexts in which nothing was sampled.
+
+    Args:
+        ledgers: the session's ledgers.
+        trajectory: its record; turns of rows that are left out are renumbered.
+        log_probs: the rollout is configured to report log-probs.
+        steps: first and last weight version the session was sampled with.
+        texts: what stands for the session where sessions are compared.
+    """
+    kept = [number for number, ledger in enumerate(ledgers) if ledger.sampled]
+    for turn in trajectory.turns:
+        turn.row = kept.index(turn.row) if turn.row in kept else -1
+    extra = _extra_fields(trajectory, steps)
+    rows = [_output(ledgers[n].row(), trajectory, deepcopy(extra), log_probs=log_probs) for n in kept]
+    return _with_session(rows, trajectory, texts)
+
+
+def masked_row(
+    prompt_ids: list[int], filler: int, trajectory: Trajectory, *, log_probs: bool, step: int
+) -> DocAgentLoopOutput:
+    """A row that carries nothing into the loss: one filler token outside the mask, reward 0."""
+    row = LedgerRow(prompt_ids, [filler], [0], [0.0], [NO_TURN], [0.0], ())
+    made = _output(row, trajectory, _extra_fields(trajectory, (step, step)), log_probs=log_probs)
+    return _with_session([made], trajectory, None)[0]
+
+
+def session_json(rows: Sequence[DocAgentLoopOutput]) -> str:
+    """The record that the rows of a session carry, as one line of JSON."""
+    records = [row.session for row in rows if row.session is not None]
+    return whole_line(records[0].line).decode()
+
+
+def _with_session(
+    rows: list[DocAgentLoopOutput], trajectory: Trajectory, texts: TextConfig | None
+) -> list[DocAgentLoopOutput]:
+    if not rows:
+        return rows
+    validation = trajectory.split == VALIDATION
+    record = SessionRecord.of(trajectory, texts or TextConfig(), validation=validation)
+    rows[-1 if validation else 0].session = record
+    return rows
+
+
+def _extra_fields(trajectory: Trajectory, steps: tuple[int, int]) -> dict[str, Any]:
+    extra = SessionOutcome.of(trajectory).fields()
+    # `_compute_metrics` of verl fails on missing weight versions
+    return extra | {"min_global_steps": steps[0], "max_global_steps": steps[1]}
+
+
+def _output(
+    row: LedgerRow, trajectory: Trajectory, extra: dict[str, Any], *, log_probs: bool
+) -> DocAgentLoopOutput:
+    seconds = [turn.seconds for turn in trajectory.turns]
+    return DocAgentLoopOutput(
+        prompt_ids=row.prompt_ids,
+        response_ids=row.response_ids,
+        response_mask=row.response_mask,
+        response_logprobs=(row.log_probs or [0.0] * len(row.response_ids)) if log_probs else None,
+        multi_modal_data={IMAGES: RowImages(cast("tuple[EncodedImage, ...]", row.images))},
+        turn_index=row.turn_index,
+        token_rewards=row.rewards,
+        reward_score=trajectory.reward,
+        num_turns=len(trajectory.turns),
+        metrics=AgentLoopMetrics(
+            generate_sequences=sum(s.get("generate", 0.0) for s in seconds),
+            tool_calls=sum(s.get("step", 0.0) + s.get("encode", 0.0) for s in seconds),
+        ),
+        extra_fields=extra,
+    )

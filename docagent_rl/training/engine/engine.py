@@ -1,0 +1,167 @@
+"""vLLM in this process, asked by token ids: set up as verl's rollout server sets it up."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import torch
+from verl.plugin.platform import get_platform
+from verl.workers.rollout.utils import get_vision_placeholder_token_ids, qwen2_5_vl_dedup_image_tokens
+from vllm import SamplingParams
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.inputs import TokensPrompt
+from vllm.v1.engine.async_llm import AsyncLLM
+from vllm.v1.engine.exceptions import EngineDeadError
+
+from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.rollout.images import EncodedImage
+from docagent_rl.rollout.patches import unpack
+from docagent_rl.rollout.session import Sampled
+from docagent_rl.training.engine.settings import EngineSampling, EngineSettings
+from docagent_rl.training.serving.named import NamedImage
+from docagent_rl.training.serving.pages import IMAGE, EvictedError, PagePreprocessor, Pages
+
+EXTENSION = "verl.workers.rollout.vllm_rollout.utils.vLLMColocateWorkerExtension"
+"""Has the mask of ids that a policy may never sample."""
+
+
+class OwnPages(Pages):
+    """Images of this process: the patches are at hand."""
+
+    async def _fetch(self, image: NamedImage) -> torch.Tensor:
+        return unpack(image.handle, image.layout, self._dtype)
+
+
+class TokenEngine:
+    """One engine; ids in, ids and their log-probabilities out.
+
+    Ids that stand for an image, and rows of the embedding beyond the vocabulary, are never sampled, as in a
+    rollout. Starting takes from half a minute on; the event loop has to run, and stands still meanwhile.
+
+    Args:
+        settings: how it is started and asked.
+        tokenizer: of the model.
+        processor: of the model; `None` for a text-only model.
+
+    Raises:
+        UserError: vLLM refuses the model or the settings, or the engine does not start.
+    """
+
+    def __init__(self, settings: EngineSettings, tokenizer: Any, processor: Any | None) -> None:
+        settings.prepare(get_platform().rollout_env_vars())
+        self._processor, self._settings = processor, settings
+        self._vocabulary = len(tokenizer)
+        self._numbers = itertools.count()
+        with _starting(settings.model):
+            arguments = AsyncEngineArgs(
+                model=settings.model, worker_extension_cls=EXTENSION, **settings.arguments
+            )
+            self._engine = AsyncLLM.from_engine_args(arguments)
+            self._pages = OwnPages(
+                self._engine.renderer, cast("torch.dtype", self._engine.model_config.dtype)
+            )
+            self._engine.input_processor.input_preprocessor = PagePreprocessor(self._engine, self._pages)
+
+    async def ready(self) -> None:
+        """Do what is left to do before the first request.
+
+        Raises:
+            UserError: the engine died.
+        """
+        with _starting(self._settings.model):
+            await self._engine.collective_rpc(
+                method="monkey_patch_model",
+                kwargs={
+                    "vocab_size": self._vocabulary,
+                    "banned_token_ids": get_vision_placeholder_token_ids(self._processor),
+                },
+            )
+
+    async def generate(
+        self,
+        ids: Sequence[int],
+        images: Sequence[EncodedImage],
+        *,
+        most: int,
+        stops: Sequence[int],
+        seed: int,
+        sampling: EngineSampling | None = None,
+    ) -> Sampled:
+        """Sample until a stop id, which is kept, or until there are `most`.
+
+        Args:
+            ids: of the context, placeholders of images as often as the images have tokens.
+            images: in order.
+            most: ids to sample.
+            stops: ids that end it.
+            seed: of the draws.
+            sampling: how tokens are drawn; by default as the settings say.
+
+        Raises:
+            InfrastructureError: the engine died.
+        """
+        how = sampling or self._settings.sampling
+        room = int(self._engine.model_config.max_model_len) - len(ids)
+        if room < 1:
+            raise UserError(
+                f"a context of {len(ids)} tokens leaves no room for a turn in "
+                f"actor_rollout_ref.rollout.max_model_len={self._engine.model_config.max_model_len}"
+            )
+        parameters = SamplingParams(
+            temperature=how.temperature,
+            top_p=how.top_p,
+            top_k=how.top_k,
+            repetition_penalty=how.repetition_penalty,
+            max_tokens=min(most, room),
+            stop_token_ids=list(stops),
+            logprobs=0,
+            seed=seed,
+            detokenize=False,
+        )
+        named = [_named(image) for image in images]
+        prompt = qwen2_5_vl_dedup_image_tokens(list(ids), self._processor)
+        try:
+            return await self._sample(prompt, named, parameters, every=False)
+        except EvictedError:
+            return await self._sample(prompt, named, parameters, every=True)
+        except EngineDeadError as error:
+            raise InfrastructureError(f"the engine of {self._settings.model} died: {error}") from error
+
+    async def _sample(
+        self, prompt: list[int], named: Sequence[NamedImage], parameters: SamplingParams, *, every: bool
+    ) -> Sampled:
+        data = {}
+        if named:
+            loaded, _ = await self._pages.load(named, every=every)
+            data = {IMAGE: loaded}
+        final = None
+        request: Any = TokensPrompt(prompt_token_ids=prompt, multi_modal_data=data)
+        async for output in self._engine.generate(request, parameters, f"play-{next(self._numbers)}"):
+            final = output
+        if final is None:
+            raise InfrastructureError("the engine ended a request without an answer")
+        (reply,) = final.outputs
+        chosen = zip(reply.token_ids, reply.logprobs or (), strict=True)
+        return Sampled(list(reply.token_ids), [found[token].logprob for token, found in chosen])
+
+    def close(self) -> None:
+        """End the engine's processes; may be called twice."""
+        self._engine.shutdown()
+
+
+def _named(image: EncodedImage) -> NamedImage:
+    time, high, wide = image.grid[0].tolist()
+    return NamedImage(image.key, (time, high, wide), image.layout, image.patches)
+
+
+@contextmanager
+def _starting(model: str) -> Generator[None]:
+    try:
+        yield
+    except (ValueError, RuntimeError, OSError, EngineDeadError) as error:
+        raise UserError(
+            f"vLLM cannot start {model}: {type(error).__name__}: {error}. What its processes said is above"
+        ) from error

@@ -1,0 +1,171 @@
+"""A player whose model runs in this process."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig, open_dict
+
+from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.envs.base import DocEnv
+from docagent_rl.play.identity import environment_identity
+from docagent_rl.play.player import new_trajectory
+from docagent_rl.records.record import Record
+from docagent_rl.rollout.chat import template_kwargs
+from docagent_rl.rollout.images import EncodedImage
+from docagent_rl.rollout.policy_role import Ask
+from docagent_rl.rollout.resources import SessionResources
+from docagent_rl.rollout.session import Sampled, Session
+from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
+from docagent_rl.training.engine.checkpoint import model_folder, model_identity
+from docagent_rl.training.engine.settings import EngineSampling, EngineSettings
+
+if TYPE_CHECKING:
+    from docagent_rl.training.engine.engine import TokenEngine
+
+
+class EnginePlayer:
+    """Plays token by token, with the environment, chat template, images, budgets and sampling with which a
+    run of the trainer validates; ids and their log-probabilities are recorded.
+
+    Args:
+        settings: of the engine.
+        engine: started.
+        resources: what sessions share.
+        model: what tells the model from others (`model_identity`).
+        wrap: what is played in the place of each environment.
+    """
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        engine: TokenEngine,
+        resources: SessionResources,
+        model: Mapping[str, str],
+        wrap: Callable[[DocEnv], DocEnv] | None = None,
+    ) -> None:
+        self._wrap = wrap or (lambda env: env)
+        self._settings, self._engine, self._resources = settings, engine, resources
+        self._model = dict(model)
+        codec = resources.codec
+        self._stops = [codec.end_of_turn_id, *sorted(codec.control_ids)]
+
+    @classmethod
+    async def open(
+        cls,
+        run: DictConfig,
+        model: str,
+        *,
+        seed: int = 0,
+        wrap: Callable[[DocEnv], DocEnv] | None = None,
+    ) -> EnginePlayer:
+        """Start an engine.
+
+        Args:
+            run: the composed configuration of what is played; its model's path is set.
+            model: see `model_folder`.
+            seed: of all draws.
+            wrap: what is played in the place of each environment.
+
+        Raises:
+            UserError: the model, the configuration or what it names cannot be used.
+        """
+        # import vLLM and verl
+        from docagent_rl.training.engine.engine import TokenEngine
+        from docagent_rl.training.settings.opening_check import load_tokenizer
+
+        folder = model_folder(model)
+        with open_dict(run):
+            run.actor_rollout_ref.model.path = folder
+        parsed = DocAgentConfig.parse(plain(run.docagent))
+        settings = EngineSettings.of(run, parsed, seed=seed)
+        tokenizer, processor = load_tokenizer(run)
+        # the engine first: its processes are started before there are threads
+        engine = TokenEngine(settings, tokenizer, processor)
+        try:
+            await engine.ready()
+            resources = SessionResources(parsed, tokenizer, processor, template_kwargs(run), running=False)
+            return cls(settings, engine, resources, model_identity(folder), wrap)
+        except BaseException:  # Ctrl-C too: the engine's processes would stay
+            engine.close()
+            raise
+
+    def among(self, run: DictConfig) -> EnginePlayer:
+        """A player with the same engine and other documents, services or environments.
+
+        Args:
+            run: as of `open`; of the model and its engine it has to say the same.
+
+        Raises:
+            UserError: what it names cannot be used.
+        """
+        mine, parsed = self._resources, DocAgentConfig.parse(plain(run.docagent))
+        processor = mine.processor
+        resources = SessionResources(parsed, mine.tokenizer, processor, template_kwargs(run), running=False)
+        return EnginePlayer(self._settings, self._engine, resources, self._model, self._wrap)
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """See `Player.identity`."""
+        return {
+            "player": "engine",
+            "model": self._model["path"],
+            "weights": self._model.get("sha256"),
+            **self._settings.described,
+            "template": dict(self._resources.template),
+            "environment": environment_identity(self._resources, validate=True),
+        }
+
+    @property
+    def resources(self) -> SessionResources:
+        """What its sessions share."""
+        return self._resources
+
+    async def play(self, sample: Record, session: int) -> Trajectory:
+        """See `Player.play`. A session in which nothing was sampled is masked (`MaskReason.EMPTY`)."""
+        resources = self._resources
+        trajectory = new_trajectory(sample, session, resources.system.name)
+        seeds = (draw_seed(self._settings.seed, trajectory.uid, session, n) for n in itertools.count())
+
+        async def generate(ids: list[int], images: list[EncodedImage], most: int) -> Sampled:
+            return await self._engine.generate(ids, images, most=most, stops=self._stops, seed=next(seeds))
+
+        async def ask(ids: list[int], changes: dict[str, Any]) -> Sampled:
+            return await self._ask(ids, changes, next(seeds))
+
+        ledgers = await self._session(trajectory, generate, ask).play(sample)
+        if not any(ledger.sampled for ledger in ledgers):
+            trajectory.status, trajectory.end = Status.MASKED.value, MaskReason.EMPTY.value
+            trajectory.error = "the model sampled no token of its own"
+        return trajectory
+
+    async def close(self) -> None:
+        """See `Player.close`."""
+        self._engine.close()
+
+    def _session(self, trajectory: Trajectory, generate: Any, ask: Ask) -> Session:
+        resources, context = self._resources, self._settings.arguments.get("max_model_len")
+        return Session(
+            env=self._wrap(resources.environment(validate=True, ask=ask, context=context)),
+            codec=resources.codec,
+            encoder=resources.encoder,
+            generate=generate,
+            limits=self._settings.limits,
+            trajectory=trajectory,
+        )
+
+    async def _ask(self, ids: list[int], changes: Mapping[str, Any], seed: int) -> Sampled:
+        """For a role that the policy plays itself."""
+        sampling = EngineSampling(changes["temperature"], changes["top_p"], changes["top_k"])
+        return await self._engine.generate(
+            ids, (), most=changes["max_tokens"], stops=self._stops, seed=seed, sampling=sampling
+        )
+
+
+def draw_seed(seed: int, question_id: str, session: int, turn: int) -> int:
+    """The seed of a turn's draws: the same whoever plays beside it, and another for every turn."""
+    text = f"{seed}\0{question_id}\0{session}\0{turn}".encode()
+    return int.from_bytes(hashlib.sha256(text).digest()[:6], "big")

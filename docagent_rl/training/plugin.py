@@ -1,0 +1,69 @@
+"""Entry point of the group `verl.plugins`: `import verl` loads this module in every process.
+
+Everything is registered when the module of verl that looks it up has been imported, so that a process pays
+for what it uses only. verl logs a failing plugin at DEBUG and goes on without it; here a failure ends the
+process instead, whether it happens now or in a later registration.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+from types import ModuleType
+
+logger = logging.getLogger(__name__)
+
+AGENT_LOOP = "docagent"
+AGENT_LOOP_CLASS = "docagent_rl.training.agent_loop.loop.DocAgentLoop"
+MODULES_VARIABLE = "DOCAGENT_MODULES"
+"""Environment variable with modules of users, separated by commas (`docagent.modules` sets it)."""
+
+TRAINER_MODES = ("docagent_sync", "docagent_colocate_async", "docagent_separate_async")
+
+
+def register() -> None:
+    """Register the platform, the patches, the agent loop, the estimators and the trainer modes."""
+    # in here, so that a module of ours that cannot be imported ends the process as well
+    from docagent_rl.patches import ALL_PATCHES
+    from docagent_rl.training.patching import install, on_import
+    from docagent_rl.training.platforms import cpu  # noqa: F401  registers on import
+
+    install(ALL_PATCHES)
+    on_import("verl.experimental.agent_loop.agent_loop", _register_agent_loop)
+    on_import("verl.workers.rollout.replica", _register_replica)
+    on_import("verl.trainer.ppo.core_algos", _register_estimators)
+    on_import("verl.trainer.ppo.v1", _register_trainer_modes)
+
+
+def _register_agent_loop(module: ModuleType) -> None:
+    # by name, which is all that verl's decorator keeps: the loop's own module may be what imports verl now
+    module._agent_loop_registry[AGENT_LOOP] = {"_target_": AGENT_LOOP_CLASS}
+
+
+def _register_replica(module: ModuleType) -> None:
+    def load() -> type:
+        from docagent_rl.training.serving.server import PageReplica
+
+        return PageReplica
+
+    module.RolloutReplicaRegistry.register("vllm", load)
+
+
+def _register_estimators(_: ModuleType) -> None:
+    for name in filter(None, os.environ.get(MODULES_VARIABLE, "").split(",")):
+        importlib.import_module(name)
+    from docagent_rl.training.trainer import estimators  # noqa: F401  installs them on import
+
+
+def _register_trainer_modes(module: ModuleType) -> None:
+    from docagent_rl.training.trainer import modes  # noqa: F401  registers on import
+
+
+try:
+    register()
+except Exception as error:  # verl swallows every Exception of a plugin; SystemExit it lets through
+    logger.exception("docagent-rl could not be registered with verl")
+    raise SystemExit(
+        f"docagent-rl could not be registered with verl: {type(error).__name__}: {error}"
+    ) from error

@@ -1,0 +1,156 @@
+"""What verl's registries and the patches hold in a process: here, in a Ray worker, in a vLLM worker."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import warnings
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from docagent_rl.training.patching import PatchState, patch_status
+
+logger = logging.getLogger(__name__)
+
+PROBE_EXTENSION = "docagent_rl.training.vllm_extension.ProbeExtension"
+
+
+@dataclass(frozen=True)
+class Registered:
+    """Names that verl can look up in one process, sorted."""
+
+    platform: str
+    """verl's device in this process: cpu, cuda, npu."""
+    platforms: list[str]
+    agent_loops: list[str]
+    trainer_modes: list[str]
+    estimators: list[str]
+    policy_losses: list[str]
+    engines: list[str]
+    """`model type/backend` of the training engines for the active device."""
+    patches: dict[str, str] = field(default_factory=dict)
+    """State of each patch by name."""
+
+
+def registered() -> Registered:
+    """Import verl's modules in this process, which loads the plugin, and list what they hold.
+
+    Raises:
+        ImportError: if a module of verl, or one that a hook imports, is missing or broken.
+    """
+    from verl.experimental.agent_loop import agent_loop
+    from verl.plugin.platform import PlatformRegistry, get_platform
+    from verl.trainer.ppo import core_algos
+    from verl.trainer.ppo.v1 import trainer_base
+    from verl.workers.engine import EngineRegistry
+
+    from docagent_rl.training.plugin import AGENT_LOOP_CLASS
+
+    _import_patched_modules()
+    importlib.import_module(AGENT_LOOP_CLASS.rpartition(".")[0])  # verl knows it by name alone
+    device = get_platform().device_name
+    return Registered(
+        platform=device,
+        platforms=sorted(PlatformRegistry.registered_names()),
+        agent_loops=sorted(agent_loop._agent_loop_registry),
+        trainer_modes=sorted(trainer_base.TRAINER_REGISTRY),
+        estimators=sorted(map(_name, core_algos.ADV_ESTIMATOR_REGISTRY)),
+        policy_losses=sorted(core_algos.POLICY_LOSS_REGISTRY),
+        engines=_engines(EngineRegistry._engines, device),
+        patches={status.name: status.state.value for status in patch_status()},
+    )
+
+
+def _name(key: Any) -> str:
+    return getattr(key, "value", key)
+
+
+def _engines(registry: dict[str, dict[str, dict]], device: str) -> list[str]:
+    return sorted(
+        f"{model_type}/{backend}"
+        for model_type, backends in registry.items()
+        for backend, devices in backends.items()
+        if any(key == device or key[0] == device for key in devices)
+    )
+
+
+def _import_patched_modules() -> None:
+    """Import what patches wait for, so that their status says whether they fit."""
+    for status in patch_status():
+        if status.state is PatchState.WAITING:
+            try:
+                importlib.import_module(status.detail)
+            except ImportError as error:
+                logger.warning("patch %s: %s cannot be imported: %s", status.name, status.detail, error)
+
+
+def prepare_environment() -> None:
+    """Keep libraries quiet and vLLM's cache small, in this process and its children; before any import.
+
+    Standard output belongs to the report. What the user has set stays as it is.
+    """
+    defaults = {
+        "VLLM_LOGGING_LEVEL": "ERROR",
+        "VLLM_LOGGING_STREAM": "ext://sys.stderr",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "PYTHONWARNINGS": "ignore",
+    }
+    for name, value in defaults.items():
+        os.environ.setdefault(name, value)
+    warnings.simplefilter("ignore")  # verl warns of every training engine that is not installed
+
+
+def registered_in_ray_worker() -> Registered:
+    """Start a local Ray, ask one worker, and stop Ray.
+
+    Raises:
+        ray.exceptions.RayError: if the worker fails.
+        RuntimeError: if Ray cannot start, or runs in this process already.
+    """
+    import ray
+
+    if ray.is_initialized():
+        raise RuntimeError("Ray runs in this process already")
+    # no GPUs: a worker then starts on the same footing with and without an accelerator
+    ray.init(address="local", num_cpus=1, num_gpus=0, include_dashboard=False, log_to_driver=False)
+    try:
+        return Registered(**ray.get(ray.remote(_registered_dict).remote()))
+    finally:
+        ray.shutdown()
+
+
+def _registered_dict() -> dict[str, Any]:
+    return asdict(registered())
+
+
+def registered_in_vllm_worker(model: Path) -> Registered:
+    """Start a vLLM engine on `model` as verl does, with random weights, and ask its worker process.
+
+    Raises:
+        RuntimeError: if the engine does not start.
+        ValueError: if vLLM refuses the model.
+    """
+    from verl.plugin.platform import get_platform
+
+    os.environ.update(get_platform().rollout_env_vars())
+    from vllm import LLM
+
+    engine = LLM(
+        str(model),
+        worker_extension_cls=PROBE_EXTENSION,
+        distributed_executor_backend="mp",
+        load_format="dummy",
+        enforce_eager=True,
+        max_model_len=256,
+        max_num_seqs=1,
+        gpu_memory_utilization=0.3,
+        skip_mm_profiling=True,
+        disable_log_stats=True,
+    )
+    try:
+        (found,) = engine.collective_rpc("docagent_registered")
+    finally:
+        engine.llm_engine.engine_core.shutdown()
+    return Registered(**found)

@@ -1,0 +1,82 @@
+"""A difference as tables and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from docagent_rl.eval.report.grids import NOTHING, Grid
+from docagent_rl.training.rescoring.difference import CreditChange, Difference
+from docagent_rl.training.rescoring.repaid import Repaid
+
+_MARK, _VERSION = "docagent_rl_rescore", 1
+MOST = 10
+"""Sessions that are named in the table."""
+
+
+def grids_of(found: Difference, repaid: Sequence[Repaid]) -> list[Grid]:
+    """Tables: terms, groups, credit, and the sessions whose rewards change most."""
+    told = f"{found.sessions:,} sessions, {100 * found.same:.1f} % of them shown the same and ended alike"
+    grids = [
+        Grid(
+            "Rewards",
+            ("term", "before", "after", "sessions that change"),
+            tuple((t.name, _n(t.before), _n(t.after), f"{100 * t.changed:.1f} %") for t in found.terms),
+            (told,),
+        ),
+        _groups(found),
+    ]
+    if found.credit is not None:
+        grids.append(_credit(found.credit))
+    moved = sorted(repaid, key=lambda each: -abs(each.went.reward))[:MOST]
+    rows = tuple(
+        (str(old.question_id), str(old.step), str(old.session), _n(old.reward), _n(new.reward))
+        for old, new in ((each.before, each.after) for each in moved if abs(each.went.reward) > 0)
+    )
+    if rows:
+        head = ("question", "step", "session", "before", "after")
+        grids.append(Grid("Sessions whose reward changes most", head, rows))
+    return grids
+
+
+def as_json(found: Difference, overrides: Sequence[str]) -> str:
+    """All numbers, and what was changed."""
+    data = {_MARK: _VERSION, "overrides": list(overrides), **asdict(found)}
+    return json.dumps(data, indent=2, allow_nan=False) + "\n"
+
+
+def is_ours(content: bytes) -> bool:
+    """Whether it is what `as_json` wrote."""
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return False
+    return isinstance(found, Mapping) and _MARK in found
+
+
+def _groups(found: Difference) -> Grid:
+    groups = found.groups
+    rows = (
+        ("groups of two sessions and more", f"{groups.groups:,}"),
+        ("whose sessions all earned the same before", f"{groups.flat_before:,}"),
+        ("and do after", f"{groups.flat_after:,}"),
+        ("order of the sessions of the others, Kendall's tau-b", _n(groups.agreement)),
+        ("groups with another best session", f"{100 * groups.best_changed:.1f} %"),
+    )
+    return Grid("Groups", ("", "number"), rows)
+
+
+def _credit(credit: CreditChange) -> Grid:
+    rows = (
+        ("turns with advantages", f"{credit.turns:,}"),
+        ("mean size before", _n(credit.before)),
+        ("mean size after", _n(credit.after)),
+        ("turns of the other sign", f"{100 * credit.flipped:.1f} %"),
+        ("correlation", _n(credit.correlation)),
+    )
+    return Grid("Advantages of turns", ("", "number"), rows)
+
+
+def _n(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.4f}"

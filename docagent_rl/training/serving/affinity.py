@@ -1,0 +1,40 @@
+"""Which rollout server plays which session: those of a question share its pages, and its prefix."""
+
+from __future__ import annotations
+
+from omegaconf import DictConfig, OmegaConf
+
+SHARES = 4
+"""Groups of sessions that each server should have at least, so that long ones even out."""
+
+
+def route(uid: str, session: int, *, sessions: int, prompts: int, servers: int) -> str:
+    """The name under which verl's balancer sends a session's requests to one server.
+
+    Sessions of one name go to the same server, a name that is new to the one with the fewest requests. A
+    question's sessions have one name as long as that leaves every server `SHARES` of them; otherwise they are
+    split, down to a name for each.
+
+    Args:
+        uid: of the question in this step.
+        session: number of the session.
+        sessions: of each question.
+        prompts: questions of a step.
+        servers: that play.
+    """
+    wanted = -(-SHARES * servers // max(prompts, 1))  # names that each question should have
+    size = max(1, sessions // wanted)
+    return f"{uid}-{session // size}"
+
+
+def servers_of(run: DictConfig) -> int:
+    """How many rollout servers a composed configuration has, on the trainer's GPUs or on their own."""
+    rollout = run.actor_rollout_ref.rollout
+    sizes = ("tensor_model_parallel_size", "data_parallel_size", "pipeline_model_parallel_size")
+    needed = 1
+    for name in sizes:
+        needed *= int(rollout.get(name) or 1)
+    apart = int(rollout.get("nnodes") or 0) * int(rollout.get("n_gpus_per_node") or 0)
+    nodes = OmegaConf.select(run, "trainer.nnodes", default=1)
+    together = int(nodes) * int(OmegaConf.select(run, "trainer.n_gpus_per_node", default=1))
+    return max(1, (apart or together) // needed)

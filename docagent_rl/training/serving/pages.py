@@ -1,0 +1,169 @@
+"""The front end of a vLLM engine for images that were preprocessed already."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from vllm.inputs.engine import mm_input
+from vllm.inputs.preprocess import InputPreprocessor
+from vllm.multimodal.inputs import MultiModalKwargsItem, MultiModalKwargsItems, PlaceholderRange
+
+from docagent_rl.rollout.patches import GRIDS, unpack
+from docagent_rl.training.serving.named import LoadedImage, NamedImage, all_loaded
+
+if TYPE_CHECKING:
+    from vllm.inputs.engine import MultiModalInput
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+IMAGE = "image"
+"""vLLM's name of the modality."""
+
+
+class EvictedError(ValueError):
+    """The cache has lost an image between the look at it and its use.
+
+    A `ValueError`, which vLLM lets through.
+    """
+
+
+class Pages:
+    """Fetches images that the engine's cache does not hold, and makes the engine's input of them.
+
+    The engine's own preprocessing (pixels, resizing, hashing of pixels) is never run. Its cache is: the front
+    end knows by name what the engine holds, and sends that no more.
+
+    Args:
+        renderer: vLLM's, with its multi-modal processor and cache.
+        dtype: of the model.
+    """
+
+    def __init__(self, renderer: Any, dtype: torch.dtype) -> None:
+        self._renderer = renderer
+        self._dtype = dtype
+        self._loading: dict[str, asyncio.Task[torch.Tensor]] = {}
+
+    async def load(self, images: Sequence[NamedImage], *, every: bool) -> tuple[list[LoadedImage], int]:
+        """Fetch the images that the cache does not hold now, or every one.
+
+        Returns:
+            The images, and how many were fetched for this call.
+
+        Raises:
+            ray.exceptions.RayError: the patches are gone.
+        """
+        cache = self._renderer.mm_processor_cache
+        wanted = {
+            image.key: image
+            for image in images
+            if every or cache is None or not cache.is_cached_item(image.key)
+        }
+        fresh = sum(key not in self._loading for key in wanted)
+        tasks = [self._task(image) for image in wanted.values()]
+        # shielded: one request's end must not take the image away from others
+        values = await asyncio.gather(*map(asyncio.shield, tasks))
+        found = dict(zip(wanted, values, strict=True))
+        return [LoadedImage(image, found.get(image.key)) for image in images], fresh
+
+    def _task(self, image: NamedImage) -> asyncio.Task[torch.Tensor]:
+        """Requests that come while an image is on its way share it."""
+        task = self._loading.get(image.key)
+        if task is None:
+            task = self._loading[image.key] = asyncio.create_task(self._fetch(image))
+            task.add_done_callback(lambda _: self._loading.pop(image.key, None))
+        return task
+
+    async def _fetch(self, image: NamedImage) -> torch.Tensor:
+        patches = await image.handle
+        return await asyncio.to_thread(
+            lambda: unpack(torch.tensor(patches), image.layout, self._dtype)  # a copy: Ray's is read-only
+        )
+
+    def input(self, prompt_ids: Sequence[int], images: Sequence[LoadedImage]) -> MultiModalInput:
+        """The engine's input for a prompt with one placeholder an image; nothing is awaited.
+
+        Raises:
+            EvictedError: the cache does not hold an image any more that was not fetched.
+            ValueError: placeholders and images differ in number.
+        """
+        processor, cache = self._renderer.get_mm_processor(), self._renderer.mm_processor_cache
+        token = processor.info.get_hf_config().image_token_id
+        ids, places = expand(prompt_ids, token, [loaded.image.num_tokens for loaded in images])
+        keys = [loaded.image.key for loaded in images]
+        cached = [cache is not None and cache.is_cached_item(key) for key in keys]
+        fetched = {loaded.image.key: loaded for loaded in images if loaded.pixel_values is not None}
+        if any(not held and key not in fetched for held, key in zip(cached, keys, strict=True)):
+            raise EvictedError("the server's cache has lost an image")
+        items: list[MultiModalKwargsItem | None] = []
+        for key in keys if cache is not None else ():
+            cache.touch_sender_cache_item(key)  # so that adding one of them does not drop another
+        for key, held in zip(keys, cached, strict=True):
+            item = None if held else self._item(processor, fetched[key])
+            if cache is not None:
+                # no prompt updates: the placeholders are expanded here
+                item, _ = cache.get_and_update_item(None if item is None else (item, []), key)
+            items.append(item)
+        self._renderer.update_mm_cache_stats()
+        return mm_input(
+            prompt_token_ids=ids,
+            mm_kwargs=MultiModalKwargsItems({IMAGE: cast("list[MultiModalKwargsItem]", items)}),
+            mm_hashes={IMAGE: keys},
+            mm_placeholders={IMAGE: places},
+        )
+
+    def _item(self, processor: Any, loaded: LoadedImage) -> MultiModalKwargsItem:
+        """As vLLM makes it of its processor's output."""
+        fields = {"pixel_values": loaded.pixel_values, GRIDS: torch.tensor([loaded.image.grid])}
+        items = MultiModalKwargsItems.from_hf_inputs(
+            cast("Any", fields), processor._get_mm_fields_config(fields, {})
+        )
+        return items[IMAGE][0]
+
+
+class PagePreprocessor(InputPreprocessor):
+    """vLLM's, which takes loaded images as they are.
+
+    Args:
+        engine: whose front end it is.
+        pages: of that engine.
+    """
+
+    def __init__(self, engine: AsyncLLM, pages: Pages) -> None:
+        super().__init__(engine.vllm_config, engine.renderer)
+        self._pages = pages
+
+    def _process_multimodal(
+        self, prompt: str | list[int], mm_data: Mapping[str, Any], *args: Any, **kwargs: Any
+    ) -> MultiModalInput:
+        images = mm_data.get(IMAGE)
+        if isinstance(prompt, str) or not all_loaded(images):
+            return super()._process_multimodal(prompt, mm_data, *args, **kwargs)
+        return self._pages.input(prompt, images)
+
+
+def expand(
+    prompt_ids: Sequence[int], token: int, sizes: Sequence[int]
+) -> tuple[list[int], list[PlaceholderRange]]:
+    """Repeat the placeholder of each image as often as it has tokens.
+
+    Raises:
+        ValueError: placeholders and images differ in number.
+    """
+    ids: list[int] = []
+    places: list[PlaceholderRange] = []
+    start = 0
+    for size in sizes:
+        try:
+            at = prompt_ids.index(token, start)
+        except ValueError:
+            raise ValueError(f"{len(sizes)} images for {len(places)} placeholders") from None
+        ids += prompt_ids[start:at]
+        places.append(PlaceholderRange(offset=len(ids), length=size))
+        ids += [token] * size
+        start = at + 1
+    rest = prompt_ids[start:]
+    if token in rest:
+        raise ValueError(f"{len(sizes)} images for {len(sizes) + list(rest).count(token)} placeholders")
+    return [*ids, *rest], places

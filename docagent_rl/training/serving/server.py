@@ -1,0 +1,62 @@
+"""verl's vLLM server for images that agent loops have preprocessed."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, cast
+
+import ray
+import torch
+from verl.workers.rollout.replica import TokenOutput
+from verl.workers.rollout.vllm_rollout import vllm_async_server as upstream
+
+from docagent_rl.training.serving.named import LOADS, all_named
+from docagent_rl.training.serving.pages import EvictedError, PagePreprocessor, Pages
+
+
+class vLLMHttpServer(upstream.vLLMHttpServer):  # noqa: N801  the name by which verl's is known and watched
+    """Takes images by name (`NamedImage`) and fetches those that its engine does not hold."""
+
+    async def run_server(self, args: argparse.Namespace) -> None:
+        """As verl's; then the engine's front end takes images that are preprocessed."""
+        await super().run_server(args)
+        self._pages = Pages(self.engine.renderer, cast("torch.dtype", self.engine.model_config.dtype))
+        self.engine.input_processor.input_preprocessor = PagePreprocessor(self.engine, self._pages)
+
+    # what it does not look at is passed on
+    async def generate(  # ty: ignore[incompatible-method-override]
+        self,
+        prompt_ids: list[int],
+        sampling_params: dict[str, Any],
+        request_id: str,
+        image_data: list[Any] | None = None,
+        **others: Any,
+    ) -> TokenOutput:
+        """As verl's. An image that the engine has lost meanwhile is sent again."""
+        if not all_named(image_data):
+            return await super().generate(
+                prompt_ids, sampling_params, request_id, image_data=image_data, **others
+            )
+        loaded, loads = await self._pages.load(image_data, every=False)
+        try:
+            # verl takes values out of the parameters
+            output = await super().generate(
+                prompt_ids, dict(sampling_params), request_id, image_data=loaded, **others
+            )
+        except EvictedError:
+            # it waited for a weight update, which empties the caches, or others have filled them
+            loaded, again = await self._pages.load(image_data, every=True)
+            loads += again
+            output = await super().generate(
+                prompt_ids, dict(sampling_params), request_id, image_data=loaded, **others
+            )
+        output.extra_fields[LOADS] = loads
+        return output
+
+
+class PageReplica(upstream.vLLMReplica):
+    """verl's replica with servers of this module."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.server_class = ray.remote(vLLMHttpServer)

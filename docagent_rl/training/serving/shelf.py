@@ -1,0 +1,193 @@
+"""The images of a run in Ray's object store: made once, by whichever agent worker needs one first.
+
+The store is memory that the processes of a node share; another node gets a copy of what it asks for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import warnings
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import ray
+import torch
+from ray.actor import ActorHandle
+
+from docagent_rl.envs.images import Picture
+from docagent_rl.rollout.images import EncodedImage
+from docagent_rl.rollout.patches import PatchFormat
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Shelved:
+    """An image on the shelf.
+
+    Args:
+        handle: of its patches.
+        grid: patches over time, height and width.
+        layout: of the patches.
+        nbytes: of the patches.
+    """
+
+    handle: ray.ObjectRef
+    grid: tuple[int, int, int]
+    layout: PatchFormat
+    nbytes: int
+
+    @classmethod
+    def of(cls, image: EncodedImage, handle: ray.ObjectRef) -> Shelved:
+        """An image whose patches are in the store."""
+        time, high, wide = image.grid[0].tolist()
+        return cls(handle, (time, high, wide), image.layout, image.nbytes)
+
+
+class PageDirectory:
+    """Which images are on the shelf and which are being made; an actor, one for a run.
+
+    Args:
+        capacity: bytes to keep; the least recently used images leave first. Sessions that hold one keep it in
+            the store until they end, rows that name one until they are trained on.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._kept: OrderedDict[str, Shelved] = OrderedDict()
+        self._held = 0
+        self._pending: dict[str, asyncio.Future[Shelved | None]] = {}
+        self._named: dict[str, frozenset[str]] = {}
+        self._readers: Counter[str] = Counter()
+        self._most_in_rows = 0
+
+    async def find(self, key: str) -> Shelved | None:
+        """The image; None: the caller is to make it, and others wait until it calls `put` or `drop`."""
+        while True:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+            if key not in self._pending:
+                self._pending[key] = asyncio.get_running_loop().create_future()
+                return None
+            found = await self._pending[key]
+            if found is not None:
+                return found
+
+    async def put(self, key: str, image: Shelved) -> None:
+        """An image was made."""
+        self._keep(key, image)
+        self._settle(key, image)
+        self._make_room()
+
+    async def drop(self, key: str) -> None:
+        """An image could not be made: whoever waits first tries."""
+        self._settle(key, None)
+
+    async def hold(self, session: str, images: Mapping[str, Shelved]) -> None:
+        """Keep images that the rows of a session name until it is released."""
+        for key, image in images.items():
+            self._keep(key, image)
+        before = self._named.get(session, frozenset())
+        self._readers.update(images.keys() - before)
+        self._named[session] = before | images.keys()
+        self._most_in_rows = max(self._most_in_rows, len(self._readers))
+        self._make_room()
+
+    async def release(self, sessions: Iterable[str]) -> None:
+        """The rows of these sessions are not read any more; sessions that hold nothing are passed over."""
+        for session in sessions:
+            self._readers.subtract(self._named.pop(session, ()))
+        self._readers = +self._readers
+        self._make_room()
+
+    async def images(self, keys: Sequence[str]) -> list[Shelved]:
+        """Images that rows name.
+
+        Raises:
+            KeyError: one is not held.
+        """
+        return [self._kept[key] for key in keys]
+
+    async def gauges(self) -> dict[str, float]:
+        """Images that are kept, their bytes, how many are being made, and the most that rows have named since
+        this was last asked.
+        """
+        most, self._most_in_rows = self._most_in_rows, len(self._readers)
+        return {
+            "shelf_images": float(len(self._kept)),
+            "shelf_bytes": float(self._held),
+            "shelf_pending": float(len(self._pending)),
+            "shelf_in_rows": float(most),
+        }
+
+    def _keep(self, key: str, image: Shelved) -> None:
+        if key not in self._kept:
+            self._kept[key] = image
+            self._held += image.nbytes
+
+    def _make_room(self) -> None:
+        """Let the images go that were not used for longest, none that rows name, and not the last one."""
+        if self._held <= self._capacity:
+            return
+        newest = next(reversed(self._kept))
+        for key in [key for key in self._kept if key not in self._readers and key != newest]:
+            self._held -= self._kept.pop(key).nbytes
+            if self._held <= self._capacity:
+                return
+
+    def _settle(self, key: str, image: Shelved | None) -> None:
+        pending = self._pending.pop(key, None)
+        if pending is not None:
+            pending.set_result(image)
+
+
+class RayShelf:
+    """A worker's way to the shelf (`rollout.images.Shelf`).
+
+    Args:
+        directory: an actor of `PageDirectory`.
+    """
+
+    def __init__(self, directory: ActorHandle) -> None:
+        self._directory = directory
+
+    async def find(self, ref: Picture) -> EncodedImage | None:
+        """See `Shelf.find`."""
+        found: Shelved | None = await self._directory.find.remote(ref.key)
+        if found is None:
+            return None
+        patches = shared_tensor(await _value(found.handle))
+        return EncodedImage(ref, patches, torch.tensor([found.grid]), found.layout, found.handle)
+
+    async def put(self, image: EncodedImage) -> EncodedImage:
+        """See `Shelf.put`."""
+        handle = await asyncio.to_thread(ray.put, image.patches.numpy())
+        await self._directory.put.remote(image.key, Shelved.of(image, handle))
+        patches = shared_tensor(await _value(handle))  # the store's memory in the place of our own
+        return EncodedImage(image.ref, patches, image.grid, image.layout, handle)
+
+    async def hold(self, session: str, images: Iterable[EncodedImage]) -> None:
+        """Keep images that the rows of a session name."""
+        shelved = {i.key: Shelved.of(i, i.handle) for i in images if i.handle is not None}
+        await self._directory.hold.remote(session, shelved)
+
+    def drop(self, ref: Picture) -> None:
+        """See `Shelf.drop`."""
+        self._directory.drop.remote(ref.key)
+
+
+async def _value(handle: Any) -> np.ndarray:
+    return await handle
+
+
+def shared_tensor(patches: np.ndarray) -> torch.Tensor:
+    """Patches where they are, in the store's memory; not to be written to."""
+    with warnings.catch_warnings():
+        # nobody writes to patches
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(patches)

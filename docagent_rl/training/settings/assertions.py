@@ -1,0 +1,128 @@
+"""Walks what verl asserts when its workers are built, without building them.
+
+Configurations become verl's own dataclasses, whose `__post_init__` and `validate` say no; models are built on
+the meta device and cut as FSDP2 cuts them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf, open_dict
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.config import omega_conf_to_dataclass, validate_config
+
+from docagent_rl.training.settings.architectures import known_model
+from docagent_rl.training.settings.divisibility import TENSOR_PARALLEL
+
+ACTOR, REF, MODEL, ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", "model", "rollout"))
+REFUSED = (AssertionError, ValueError, TypeError, NotImplementedError, HydraException)
+
+
+def assertion_problems(config: DictConfig) -> list[str]:
+    """What verl would say while it builds the workers of a run.
+
+    Args:
+        config: the composed configuration.
+
+    Returns:
+        One sentence a problem, with the section it is about.
+    """
+    config = copy.deepcopy(config)
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [*_validated(config), *_dataclasses(config), *_models(config)]
+
+
+def _validated(config: DictConfig) -> Iterator[str]:
+    try:
+        # of a critic it would load the tokenizer
+        validate_config(config, need_reference_policy(config), use_critic=False)
+    except REFUSED as error:
+        yield _said(error)
+
+
+def _dataclasses(config: DictConfig) -> Iterator[str]:
+    """`engine_workers.ActorRolloutRefWorker.init_model`, `trainer_base.PPOTrainer._setup`."""
+    policy = config.actor_rollout_ref
+    dynamic = policy.actor.use_dynamic_bsz
+    if dynamic != policy.rollout.log_prob_use_dynamic_bsz:
+        yield f"{ROLLOUT}.log_prob_use_dynamic_bsz has to be {ACTOR}.use_dynamic_bsz={str(dynamic).lower()}"
+    sections = {ROLLOUT: policy.rollout, f"{ROLLOUT}.checkpoint_engine": policy.rollout.checkpoint_engine}
+    if need_reference_policy(config):
+        sections[REF] = _reference(config)
+    if need_critic(config):
+        sections["critic"] = config.critic
+    for name, section in sections.items():
+        made = _made(section)
+        if isinstance(made, str):
+            yield f"{name}: {made}"
+        elif name == "critic":
+            try:
+                gpus = config.trainer.nnodes * config.trainer.n_gpus_per_node
+                made.validate(gpus, config.data.train_batch_size)
+            except REFUSED as error:
+                yield f"critic: {_said(error)}"
+
+
+def _reference(config: DictConfig) -> DictConfig:
+    """As the worker renames its keys."""
+    ref, actor = config.actor_rollout_ref.ref, config.actor_rollout_ref.actor
+    with open_dict(ref):
+        ref.ppo_mini_batch_size = actor.ppo_mini_batch_size
+        ref.ppo_micro_batch_size = ref.pop("log_prob_micro_batch_size", None)
+        ref.ppo_micro_batch_size_per_gpu = ref.pop("log_prob_micro_batch_size_per_gpu", None)
+        ref.use_dynamic_bsz = ref.pop("log_prob_use_dynamic_bsz", False)
+        ref.ppo_max_token_len_per_gpu = ref.pop("log_prob_max_token_len_per_gpu", None)
+    return ref
+
+
+def _made(section: DictConfig) -> Any:
+    """The dataclass of a section, or what verl says; models are looked at apart, for they load files."""
+    with open_dict(section):
+        model = section.pop("model", None)
+    try:
+        return omega_conf_to_dataclass(section)
+    except REFUSED as error:
+        return _said(error)
+    finally:
+        if model is not None:
+            with open_dict(section):
+                section.model = model
+
+
+def _models(config: DictConfig) -> Iterator[str]:
+    """`monkey_patch.apply_monkey_patch`, `fsdp_utils.apply_fsdp2`, vLLM's `ModelConfig`."""
+    from verl.utils.fsdp_utils import _select_fsdp2_wrap_targets
+
+    parts = {MODEL: f"{ACTOR}.fsdp_config"} | ({"critic.model": "critic.fsdp"} if need_critic(config) else {})
+    for key, engine in parts.items():
+        model: Any = known_model(str(OmegaConf.select(config, f"{key}.path")))
+        if model is None:
+            continue
+        text = model.config.get_text_config()
+        heads, kv = text.num_attention_heads, text.num_key_value_heads
+        shared = OmegaConf.select(config, f"{engine}.ulysses_sequence_parallel_size") or 1
+        if key == MODEL:
+            shared = max(shared, OmegaConf.select(config, f"{ACTOR}.ulysses_sequence_parallel_size") or 1)
+        if heads % shared or (kv % shared and shared % kv):
+            where = f"{engine}.ulysses_sequence_parallel_size={shared}"
+            yield f"{where}: the model has {heads} heads, {kv} of keys"
+        tensor = OmegaConf.select(config, TENSOR_PARALLEL)
+        if key == MODEL and (heads % tensor or (kv % tensor and tensor % kv)):
+            yield f"{TENSOR_PARALLEL}={tensor}: the model has {heads} heads, {kv} of keys"
+        given = OmegaConf.select(config, f"{engine}.wrap_policy.transformer_layer_cls_to_wrap")
+        layers = [given] if isinstance(given, str) else list(given or model._no_split_modules or [])
+        if not any(type(m).__name__ in layers for m in _select_fsdp2_wrap_targets(model, layers)):
+            yield f"{engine}.wrap_policy: no layer of {type(model).__name__} is named {', '.join(layers)}"
+
+
+def _said(error: Exception) -> str:
+    cause = error.__cause__ if isinstance(error, HydraException) and error.__cause__ else error
+    return str(cause) or type(cause).__name__

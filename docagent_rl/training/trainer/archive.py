@@ -1,0 +1,147 @@
+"""Files of a run: trajectories and metrics, one file a step, so that a resumed run loses none."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, SupportsFloat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from docagent_rl.io import atomic_write
+from docagent_rl.rollout.digest import SessionDigest
+from docagent_rl.rollout.line import SessionLine
+from docagent_rl.rollout.trajectory import Trajectory
+
+Metrics = Mapping[str, Any]
+
+INTERRUPTED = "docagent/interrupted"
+"""1 in the numbers of a step after whose update the run ended, or is about to save: some are missing."""
+_OF_STEPS = ("trajectories/*.jsonl", "metrics/*.json", "credit/*.parquet")
+_NAME = re.compile(r"(?:val-)?(\d+)")
+
+
+def trajectory_file(run_dir: Path, step: int, *, validation: bool = False) -> Path:
+    """Where the trajectories of a step are: `<run>/trajectories/<step>.jsonl`, `val-<step>.jsonl`."""
+    return run_dir / "trajectories" / f"{'val-' if validation else ''}{step}.jsonl"
+
+
+def write_trajectories(
+    run_dir: Path, step: int, trajectories: Sequence[Trajectory], *, validation: bool = False
+) -> Path:
+    """Write the records of a step's sessions as `write_lines` does."""
+    lines = ((t, [t.to_json().encode()]) for t in trajectories)
+    return write_lines(run_dir, step, lines, validation=validation)
+
+
+def write_lines(
+    run_dir: Path,
+    step: int,
+    sessions: Iterable[tuple[SessionDigest | Trajectory, Iterable[bytes]]],
+    *,
+    validation: bool = False,
+) -> Path:
+    """Write the sessions of a step, ordered by question and session; a repeated step replaces its file.
+
+    Args:
+        run_dir: of the run.
+        step: its number.
+        sessions: each with the pieces of its line.
+        validation: whether they are of a validation.
+    """
+    ordered = sorted(sessions, key=lambda each: (str(each[0].question_id), each[0].uid, each[0].session))
+    pieces = (piece for _, line in ordered for piece in (*line, b"\n"))
+    return atomic_write(trajectory_file(run_dir, step, validation=validation), pieces)
+
+
+def metrics_file(run_dir: Path, step: int, *, validation: bool = False) -> Path:
+    """Where the numbers of a step are."""
+    return run_dir / "metrics" / f"{'val-' if validation else ''}{step}.json"
+
+
+def write_metrics(run_dir: Path, step: int, metrics: Metrics, *, validation: bool = False) -> Path:
+    """Write the numbers of a step to `<run>/metrics/<step>.json`, `val-<step>.json`."""
+    numbers = {k: float(v) for k, v in sorted(metrics.items()) if isinstance(v, SupportsFloat)}
+    path = metrics_file(run_dir, step, validation=validation)
+    return atomic_write(path, json.dumps(numbers, indent=1) + "\n")
+
+
+def read_metrics(run_dir: Path, step: int, *, validation: bool = False) -> dict[str, float] | None:
+    """The numbers of a step; None where there are none."""
+    try:
+        return json.loads(metrics_file(run_dir, step, validation=validation).read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+
+
+def set_aside(run_dir: Path, step: int) -> Path | None:
+    """Move the files of steps that a run will do again to `<run>/superseded/<number>/`; none is lost.
+
+    A run that was killed goes on from its last checkpoint, and may have trained further: what it left of
+    those steps is not of the policy that is trained now.
+
+    Args:
+        run_dir: of the run.
+        step: the step of the checkpoint that the run goes on from; 0: from the beginning, with a new
+            validation before the first step.
+
+    Returns:
+        The folder, if there was anything to move.
+    """
+    old = [path for number, path in _files(run_dir) if number > step or step == 0]
+    if not old:
+        return None
+    root = run_dir / "superseded"
+    taken = [int(p.name) for p in root.iterdir() if p.name.isdecimal()] if root.is_dir() else []
+    target = root / str(max(taken, default=0) + 1)
+    for path in old:
+        (target / path.parent.name).mkdir(parents=True, exist_ok=True)
+        path.replace(target / path.parent.name / path.name)
+    return target
+
+
+def _files(run_dir: Path) -> list[tuple[int, Path]]:
+    """Each file of a step, with its number."""
+    paths = [path for pattern in _OF_STEPS for path in run_dir.glob(pattern)]
+    return [(int(found[1]), path) for path in paths if (found := _NAME.fullmatch(path.stem))]
+
+
+def line_with_log_probs(
+    session: SessionDigest, line: SessionLine, rows: Mapping[int, NDArray[np.float64]] | None
+) -> Iterator[bytes]:
+    """The pieces of a session's line with the trainer's log-probs split over its turns.
+
+    Args:
+        session: what is known of the session.
+        line: of the session.
+        rows: one value for each sampled token of a row, in order, by the row's number; turns of other rows
+            have none.
+
+    Raises:
+        ValueError: the numbers of tokens differ, so that row and record are not of the same session.
+    """
+    own = turn_log_probs(session, rows or {})
+    return line.filled(own)
+
+
+def turn_log_probs(
+    session: SessionDigest, rows: Mapping[int, NDArray[np.float64]]
+) -> list[NDArray[np.float64] | None]:
+    """The values of rows, split over the session's turns; see `line_with_log_probs`."""
+    sampled: Counter[int] = Counter()
+    split: list[NDArray[np.float64] | None] = []
+    for turn in session.turns:
+        begin = sampled[turn.row]
+        sampled[turn.row] += turn.sampled
+        split.append(rows[turn.row][begin : sampled[turn.row]] if turn.row in rows else None)
+    for row, values in rows.items():
+        if sampled[row] != len(values):
+            raise ValueError(
+                f"session {session.uid}_{session.session} sampled {sampled[row]} tokens, "
+                f"its row holds {len(values)}"
+            )
+    return split

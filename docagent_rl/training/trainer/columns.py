@@ -1,0 +1,177 @@
+"""Numbers of a step's sampled tokens; observations, which are most of a row, stay in the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+import transfer_queue as tq
+from tensordict import TensorDict
+from torch import Tensor
+
+from docagent_rl.training.tensors import row_lengths, tensor
+
+TURN = "turn_index"
+_ROWS_AT_ONCE = 128
+"""Rows that are fetched together: those of a step in one piece take gigabytes."""
+
+
+@dataclass(frozen=True)
+class SampledColumns:
+    """Fields of b rows at their n sampled tokens, row after row.
+
+    Args:
+        lengths: (b,) sampled tokens of each row.
+        positions: (n,) position of each in its row.
+        widths: (b,) positions of each row.
+        values: (n,) by name, `turn_index` among them.
+    """
+
+    lengths: Tensor
+    positions: Tensor
+    widths: Tensor
+    values: Mapping[str, Tensor]
+
+    @classmethod
+    def fetch(cls, keys: Sequence[str], partition_id: str, names: Sequence[str] = ()) -> SampledColumns:
+        """Read the fields from the queue, some rows at a time.
+
+        Args:
+            keys: of the rows.
+            partition_id: that holds them.
+            names: of fields with one number a position of the response, beside `turn_index`.
+
+        Raises:
+            ValueError: a field's rows have other lengths than their turns.
+        """
+        starts = range(0, len(keys), _ROWS_AT_ONCE)
+        return cls.joined([_sampled(keys[n : n + _ROWS_AT_ONCE], partition_id, names) for n in starts])
+
+    @classmethod
+    def joined(cls, parts: Sequence[SampledColumns]) -> SampledColumns:
+        """The rows of all parts, in order; the parts have the same fields."""
+        lengths, positions, widths = (torch.cat([getattr(p, name) for p in parts]) for name in _SHAPES)
+        values = {name: torch.cat([p.values[name] for p in parts]) for name in parts[0].values}
+        return cls(lengths, positions, widths, values)
+
+    def having(self, **compact: Tensor) -> SampledColumns:
+        """The same with fields (b, s) that were made of the others."""
+        flat = {name: rows.reshape(-1)[self.places] for name, rows in compact.items()}
+        return replace(self, values={**self.values, **flat})
+
+    def fetching(self, keys: Sequence[str], partition_id: str, names: Sequence[str]) -> SampledColumns:
+        """The same with further fields of its rows, from the queue.
+
+        Raises:
+            ValueError: a field's rows have other lengths than their turns.
+        """
+        if not names:
+            return self
+        found: dict[str, list[Tensor]] = {name: [] for name in names}
+        first = 0
+        for start in range(0, len(keys), _ROWS_AT_ONCE):
+            some = list(keys[start : start + _ROWS_AT_ONCE])
+            widths, lengths = (each[start : start + len(some)] for each in (self.widths, self.lengths))
+            end = first + int(lengths.sum())
+            at = (widths.cumsum(0) - widths)[self.rows[first:end] - start] + self.positions[first:end]
+            data = tq.kv_batch_get(keys=some, partition_id=partition_id, select_fields=list(names))
+            for name in names:
+                found[name].append(_flat_of(data, name, widths)[at])
+            first = end
+        return replace(self, values={**self.values, **{n: torch.cat(each) for n, each in found.items()}})
+
+    def padded(self, name: str, padding: float = 0.0) -> Tensor:
+        """A field as (b, s), s the most sampled tokens of a row."""
+        values = self.values[name]
+        rows = torch.full(self.shape, padding, dtype=values.dtype)
+        rows.view(-1)[self.places] = values
+        return rows
+
+    @cached_property
+    def shape(self) -> tuple[int, int]:
+        """(b, s)"""
+        return len(self.lengths), int(self.lengths.max())
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """(n,) row of each token."""
+        return torch.repeat_interleave(self.lengths)
+
+    @cached_property
+    def places(self) -> Tensor:
+        """(n,) place of each token in (b, s) written as one line."""
+        starts = self.lengths.cumsum(0) - self.lengths
+        return torch.arange(len(self.rows)) + (torch.arange(len(starts)) * self.shape[1] - starts)[self.rows]
+
+    def gathered(self, dense: Tensor) -> Tensor:
+        """(b, t) at the sampled tokens, as (b, s) with zeros after the last one of a row."""
+        rows = torch.zeros(self.shape, dtype=dense.dtype)
+        rows.view(-1)[self.places] = dense.reshape(-1)[self.rows * dense.shape[1] + self.positions]
+        return rows
+
+    def scattered(self, compact: Tensor, width: int) -> Tensor:
+        """The inverse: (b, s) as (b, width), with zeros where nothing was sampled."""
+        dense = torch.zeros(len(self.lengths), width, dtype=compact.dtype)
+        dense.view(-1)[self.rows * width + self.positions] = compact.reshape(-1)[self.places]
+        return dense
+
+    def nested(self, compact: Tensor) -> Tensor:
+        """(b, s) over all positions of the rows, nested, with zeros where nothing was sampled."""
+        starts = self.widths.cumsum(0) - self.widths
+        flat = torch.zeros(int(self.widths.sum()), dtype=compact.dtype)
+        flat[starts[self.rows] + self.positions] = compact.reshape(-1)[self.places]
+        return _jagged(flat, self.widths)
+
+    def split(self, name: str) -> Sequence[Tensor]:
+        """A field's values row by row."""
+        return self.values[name].split(self.lengths.tolist())
+
+
+def rows_with_samples(keys: Iterable[str], partition_id: str) -> set[str]:
+    """Those of the rows, of any agent loop, that have sampled tokens."""
+    names = list(keys)
+    if not names:
+        return set()
+    data = tq.kv_batch_get(keys=names, partition_id=partition_id, select_fields=["response_mask"])
+    masks = tensor(data, "response_mask").unbind()
+    return {key for key, mask in zip(names, masks, strict=True) if mask.any()}
+
+
+_SHAPES = ("lengths", "positions", "widths")
+
+
+def _sampled(keys: Sequence[str], partition_id: str, names: Sequence[str]) -> SampledColumns:
+    fields = [TURN, *names]
+    data: TensorDict = tq.kv_batch_get(keys=list(keys), partition_id=partition_id, select_fields=fields)
+    turns, widths = _flat(data, TURN)
+    at = torch.from_numpy(np.flatnonzero(turns.numpy() >= 0))  # twice as fast as torch's
+    ends = widths.cumsum(0)
+    lengths = torch.searchsorted(at, ends).diff(prepend=ends.new_zeros(1))
+    positions = at - torch.repeat_interleave(ends - widths, lengths)
+    values = {TURN: turns[at].long()}
+    for name in names:
+        values[name] = _flat_of(data, name, widths)[at]
+    return SampledColumns(lengths, positions, widths, values)
+
+
+def _flat_of(data: TensorDict, name: str, widths: Tensor) -> Tensor:
+    flat, own = _flat(data, name)
+    if not torch.equal(own, widths):
+        raise ValueError(f"rows of {name} have other lengths than their turns")
+    return flat
+
+
+def _jagged(values: Tensor, lengths: Tensor) -> Tensor:
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
+    return torch.nested.nested_tensor_from_jagged(values, offsets)
+
+
+def _flat(data: TensorDict, name: str) -> tuple[Tensor, Tensor]:
+    """A field's values one after the other, and the length of each row."""
+    field = tensor(data, name)
+    if field.is_nested:
+        return field.values(), row_lengths(data, name)
+    return field.reshape(-1), torch.full((len(field),), field.shape[1])

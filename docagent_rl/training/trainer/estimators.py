@@ -1,0 +1,110 @@
+"""Makes this package's estimators callable by verl, which calls with two tensors where they take one object.
+
+Once a step, with everything but verl's two tensors handed past it in a context variable:
+
+    mixin.py        _compute_advantage    leaves masked sessions out, with zeros for them
+                      _estimate           with computing(compute):  -----------------+
+    verl                _compute_advantage    KL penalty, rejection, its registry    | ContextVar
+    here                  bridge(token rewards, mask)  <-----------------------------+
+    mixin.py                compute(token rewards, mask)
+                              _advantages         embeds; records, turns and values
+    inputs.py                   advantage_inputs  one AdvantageInputs of all rows
+    advantages/registry.py      Estimator.compute options, the function, its checks
+                            cut to the tokens that verl trains
+    here                  advantages and returns, (b, t) each
+    verl                writes them to the batch
+    mixin.py          _put_targets        writes which tokens the critic learns from
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from torch import Tensor
+from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, AdvantageEstimator, register_adv_est
+
+from docagent_rl.advantages import Estimator, registered_estimators
+from docagent_rl.advantages.inputs import Advantages
+from docagent_rl.errors import UserError
+from docagent_rl.user_code import import_module
+
+Computation = Callable[[Tensor, Tensor], Advantages]
+"""`(token rewards, mask) -> Advantages`, both (b, t): everything else is bound."""
+
+_computation: ContextVar[Computation | None] = ContextVar("docagent_computation", default=None)
+_bridges: set[Callable[..., tuple[Tensor, Tensor]]] = set()
+"""What stands for our estimators in verl's registry."""
+
+
+def load_modules(names: Sequence[str]) -> None:
+    """Import modules of users (`docagent.modules`).
+
+    Raises:
+        UserError: there is none of this name, or it raises.
+    """
+    for name in names:
+        import_module(name, f"docagent.modules: {name}")
+
+
+def install_estimators() -> None:
+    """Register with verl whatever is registered with us and not there yet.
+
+    Raises:
+        UserError: verl has an estimator of its own under this name.
+    """
+    for name in registered_estimators():
+        known = ADV_ESTIMATOR_REGISTRY.get(name)
+        if known is None:
+            register_adv_est(name)(_bridge(name))
+        elif known not in _bridges:
+            raise UserError(f"estimator {name!r} is the name of one of verl's: register yours under another")
+
+
+def known_estimators() -> list[str]:
+    """Names that `algorithm.adv_estimator` takes, sorted."""
+    install_estimators()
+    # verl computes GAE outside its registry in some releases, and lists it in the enumeration
+    return sorted(
+        {str(getattr(name, "value", name)) for name in ADV_ESTIMATOR_REGISTRY}
+        | {member.value for member in AdvantageEstimator}
+    )
+
+
+def our_estimator(name: str) -> Estimator | None:
+    """The estimator of this name if it is one of ours; None for verl's."""
+    return registered_estimators().get(str(name))
+
+
+@contextmanager
+def computing(computation: Computation) -> Generator[None]:
+    """Within this context, verl's call of one of our estimators runs the computation."""
+    token = _computation.set(computation)
+    try:
+        yield
+    finally:
+        _computation.reset(token)
+
+
+def _bridge(name: str) -> Callable[..., tuple[Tensor, Tensor]]:
+    """What verl calls. It is given token rewards and the mask, and knows neither sessions nor turns."""
+
+    def bridge(token_level_rewards: Tensor, response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
+        computation = _computation.get()
+        if computation is None:
+            raise UserError(
+                f"algorithm.adv_estimator={name} needs a trainer mode of this package: set "
+                "trainer.v1.trainer_mode=docagent_sync (or docagent_colocate_async, docagent_separate_async)"
+            )
+        result = computation(token_level_rewards, response_mask)
+        kind = token_level_rewards.dtype
+        return result.advantages.to(kind), result.returns.to(kind)
+
+    _bridges.add(bridge)
+    return bridge
+
+
+# by an import, so that it also happens when this module is what imports verl's registry first
+install_estimators()

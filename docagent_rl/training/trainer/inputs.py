@@ -1,0 +1,194 @@
+"""Builds what estimators are given from the rows of a batch and the records of its sessions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from docagent_rl.advantages.inputs import AdvantageInputs, Discounts
+from docagent_rl.rollout.digest import SessionDigest, TurnDigest
+
+
+@dataclass(frozen=True, slots=True)
+class RowKeys:
+    """Which session and group each row belongs to, as numbers in the order of first appearance.
+
+    Attributes:
+        session: (b,)
+        row: (b,) position of the row in its session.
+        group: (b,)
+        first: for each session, its first row in the batch.
+    """
+
+    session: Tensor
+    row: Tensor
+    group: Tensor
+    first: Sequence[int]
+
+    @classmethod
+    def parse(cls, keys: Sequence[str]) -> RowKeys:
+        """Read verl's keys `{uid}_{session}_{index}`; a uid may hold underscores itself.
+
+        Raises:
+            ValueError: a key of another form.
+        """
+        sessions: dict[tuple[str, str], int] = {}
+        groups: dict[str, int] = {}
+        numbers, first = [], []
+        for position, key in enumerate(keys):
+            parts = key.rsplit("_", 2)
+            if len(parts) != 3 or not parts[2].isdecimal():
+                raise ValueError(f"row key {key!r} is not of the form uid_session_index")
+            uid, session, index = parts
+            if (uid, session) not in sessions:
+                sessions[uid, session] = len(sessions)
+                first.append(position)
+            numbers.append((sessions[uid, session], int(index), groups.setdefault(uid, len(groups))))
+        session, row, group = torch.tensor(numbers).unbind(1)
+        return cls(session, row, group, first)
+
+
+class TermRewards(Mapping[str, Tensor]):
+    """Reward terms by name as (b, t), made when they are asked for.
+
+    Args:
+        trajectories: what is known of each row's session.
+        row: (b,) position of each row in its session.
+        turn_index: (b, t) turn of each sampled token, -1 elsewhere.
+    """
+
+    def __init__(self, trajectories: Sequence[SessionDigest], row: Tensor, turn_index: Tensor):
+        self._trajectories, self._row, self._turn_index = trajectories, row.tolist(), turn_index
+        self._names = sorted({name for t in trajectories for turn in t.turns for name in turn.terms})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._names:
+            raise KeyError(name)
+        values = torch.zeros(self._turn_index.shape)
+        for number, (trajectory, row) in enumerate(zip(self._trajectories, self._row, strict=True)):
+            for turn, ordinal in rewarded_turns(trajectory.turns, row):
+                places = (self._turn_index[number] == ordinal).nonzero().flatten()
+                if not len(places) or name not in turn.terms:
+                    continue
+                spread = [each for each in turn.token_terms if each[0] == name]
+                for _, start, end, value in spread:
+                    values[number, places[start:end]] += value / (end - start)
+                if not spread:
+                    values[number, places[-1]] += turn.terms[name]
+        return values
+
+
+def rewarded_turns(turns: Sequence[TurnDigest], row: int) -> Iterator[tuple[TurnDigest, int]]:
+    """The turns whose reward stands in a row of their session, each with the turn of the row that bears it.
+
+    A turn bears its own reward; one without sampled tokens passes it on to the nearest earlier turn that has
+    some, in whichever row, and to the first that has some where there is none earlier (`Session`).
+
+    Args:
+        turns: all turns of the session, in order.
+        row: position of the row in the session.
+
+    Yields:
+        The turn, and the ordinal of its bearer among the turns of the row.
+    """
+    ordinals: Counter[int] = Counter()
+    bearer: tuple[int, int] | None = None
+    waiting: list[TurnDigest] = []
+    for turn in turns:
+        ordinal = ordinals[turn.row]
+        ordinals[turn.row] += 1
+        waiting.append(turn)
+        bearer = (turn.row, ordinal) if turn.sampled else bearer
+        if bearer is not None:
+            yield from ((each, bearer[1]) for each in waiting if bearer[0] == row)
+            waiting.clear()
+
+
+def advantage_inputs(
+    *,
+    keys: Sequence[str],
+    trajectories: Sequence[SessionDigest],
+    token_rewards: Tensor,
+    turn_index: Tensor,
+    values: Tensor | None,
+    discounts: Discounts,
+    embeddings: Tensor | None = None,
+    prefix_embeddings: Tensor | None = None,
+    texts: Sequence[str] | None = None,
+) -> AdvantageInputs:
+    """One batch as estimators see it; all tensors on the CPU.
+
+    Args:
+        keys: verl's key of each of the `b` rows.
+        trajectories: what is known of each row's session.
+        token_rewards: (b, t) after a KL penalty, if there is one.
+        turn_index: (b, t') from the rollout, -1 on tokens that were not sampled; cut or padded to t.
+        values: (b, t'), likewise.
+        discounts: of both levels.
+        embeddings: (s, d) in the order of `RowKeys.first`, as are `texts`.
+        prefix_embeddings: (s, k + 1, d), likewise.
+        texts: one a session.
+
+    Raises:
+        UserError: see `AdvantageInputs`.
+        ValueError: a key of another form.
+    """
+    numbers = RowKeys.parse(keys)
+    width = token_rewards.shape[1]
+    turns = fitted(turn_index, width, -1)
+    return AdvantageInputs(
+        token_rewards=token_rewards.float(),
+        mask=turns >= 0,
+        turn_index=turns,
+        session=numbers.session,
+        row=numbers.row,
+        group=numbers.group,
+        values=None if values is None else fitted(values, width, 0).float(),
+        embeddings=embeddings,
+        prefix_embeddings=prefix_embeddings,
+        step=None if prefix_embeddings is None else steps_of(trajectories, numbers.row, turns),
+        texts=texts,
+        terms=TermRewards(trajectories, numbers.row, turns),
+        discounts=discounts,
+    )
+
+
+def steps_of(trajectories: Sequence[SessionDigest], row: Tensor, turn_index: Tensor) -> Tensor:
+    """The number of each token's turn among all of its session.
+
+    Args:
+        trajectories: what is known of each row's session.
+        row: (b,) position of each row in its session.
+        turn_index: (b, t) turn of each sampled token in its row, -1 elsewhere.
+
+    Returns:
+        (b, t), -1 on tokens that were not sampled.
+    """
+    places = [
+        torch.tensor([place for place, turn in enumerate(trajectory.turns) if turn.row == own])
+        for trajectory, own in zip(trajectories, row.tolist(), strict=True)
+    ]
+    table = torch.nn.utils.rnn.pad_sequence(places, batch_first=True, padding_value=-1).long()
+    most = table.shape[1]
+    if not most:
+        return torch.full_like(turn_index, -1)
+    known = (turn_index >= 0) & (turn_index < most)
+    steps = table.gather(1, turn_index.long().clamp(0, most - 1)).to(turn_index.dtype)
+    return steps.masked_fill(~known, -1)
+
+
+def fitted(rows: Tensor, width: int, filler: float) -> Tensor:
+    """(b, t') as (b, width): cut, or filled on the right."""
+    if rows.shape[1] >= width:
+        return rows[:, :width]
+    return torch.nn.functional.pad(rows, (0, width - rows.shape[1]), value=filler)

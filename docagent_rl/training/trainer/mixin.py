@@ -1,0 +1,334 @@
+"""What the trainer modes of this package add to verl's."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import transfer_queue as tq
+from omegaconf import DictConfig
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+from verl.workers.utils.padding import response_to_nested
+
+from docagent_rl.advantages import Advantages, Discounts, Estimator, Need
+from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.losses.aggregation import Aggregation
+from docagent_rl.rollout.digest import SessionDigest
+from docagent_rl.training.agent_loop.output import DIGEST, TRAJECTORY
+from docagent_rl.training.nodes.check import check_nodes
+from docagent_rl.training.tensors import partition, row_lengths, tensor
+from docagent_rl.training.trainer.accounts import Accounts, account_for_sessions, check_failed
+from docagent_rl.training.trainer.archive import INTERRUPTED, write_lines, write_metrics
+from docagent_rl.training.trainer.archiving import ArchivingMixin
+from docagent_rl.training.trainer.columns import TURN, SampledColumns, rows_with_samples
+from docagent_rl.training.trainer.credit import group_likeness
+from docagent_rl.training.trainer.embedding import SessionEmbedder, prefix_embeddings
+from docagent_rl.training.trainer.estimators import computing, install_estimators, load_modules, our_estimator
+from docagent_rl.training.trainer.group_filter import filter_by_session
+from docagent_rl.training.trainer.inputs import RowKeys, advantage_inputs
+from docagent_rl.training.trainer.named_images import NamedImagesMixin
+from docagent_rl.training.trainer.pass_fields import PassFieldsMixin
+from docagent_rl.training.trainer.polling import poll_by_cost
+from docagent_rl.training.trainer.rejection import check_something_is_left, keep_rollout_mask, may_reject
+from docagent_rl.training.trainer.resuming import ResumingMixin
+from docagent_rl.training.trainer.saving import SavingMixin
+from docagent_rl.training.trainer.session_reader import SessionReader, read_sessions
+from docagent_rl.training.trainer.summary import PREFIX, mask_reasons, summarise
+from docagent_rl.training.trainer.texts import session_text
+from docagent_rl.training.trainer.validation import mask_report, validation_table
+from docagent_rl.training.workers.critic import VALUE_MASK, critic_kinds, hand_on_sizes, install_critic
+from docagent_rl.training.workers.policy import install_workers, policy_extensions
+from docagent_rl.training.workers.session_loss import put_session_tokens
+
+logger = logging.getLogger(__name__)
+
+SESSIONS_OF_PROMPT = "__rollout_n__"
+"""verl's column for a prompt with a number of sessions of its own."""
+
+
+class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, ArchivingMixin, ResumingMixin):
+    """Masks failed sessions out of the group statistics, hands estimators of this package the turns of all
+    sessions, writes trajectories and reports their numbers.
+
+    Mix in before one of verl's V1 trainers and set `verl_mode` to the name of that trainer: verl compares
+    the configured name in several branches (replay buffer, data loader, checkpoint).
+    """
+
+    def __init__(self, config: DictConfig) -> None:
+        config.trainer.v1.trainer_mode = self.verl_mode
+        self.docagent = DocAgentConfig.parse(plain(config.docagent))
+        load_modules(self.docagent.modules)
+        install_estimators()
+        self._estimator = our_estimator(config.algorithm.adv_estimator)
+        self._embedder = None
+        embeds = self._estimator is not None and self._estimator.embeds
+        check_nodes(config, embeds=embeds)
+        if embeds:
+            # loads its model while the workers start
+            self._embedder = SessionEmbedder(self.docagent.advantage.embedder, str(config.trainer.device))
+        hand_on_sizes(config.critic)
+        self._reader = SessionReader()
+        self._estimated: dict[tuple[str, ...], SampledColumns] = {}
+        self._accounts = Accounts(self.run_dir, int(config.actor_rollout_ref.rollout.n))
+        super().__init__(config)
+
+    def _init_resource_pool_mgr(self) -> None:
+        super()._init_resource_pool_mgr()
+        install_workers(self.role_worker_mapping, policy_extensions(self.config, self.docagent))
+        kinds = critic_kinds(self.config, self.docagent, ours=self._estimator is not None)
+        install_critic(self.role_worker_mapping, kinds)
+
+    def _build_replay_buffer(self) -> Any:
+        buffer = super()._build_replay_buffer()
+        poll_by_cost(buffer)
+        filter_by_session(buffer, patience=self.config.data.train_batch_size)
+        account_for_sessions(buffer, self._accounts, self._reader, self.release_images)
+        return buffer
+
+    def _submit_batch_to_rollout(self, batch: TensorDict) -> int:
+        numbers = list(batch[SESSIONS_OF_PROMPT]) if SESSIONS_OF_PROMPT in batch else None
+        self._accounts.ask(batch["uid"], numbers)
+        return super()._submit_batch_to_rollout(batch)
+
+    @property
+    def run_dir(self) -> Path:
+        """Where the run's trajectories go."""
+        return self.docagent.run_dir
+
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        sessions = dict(self._reader.fetch(batch))
+        counting = {key for key, session in sessions.items() if not session.masked}
+        counting |= rows_with_samples([key for key in batch.keys if key not in sessions], partition(batch))
+        kept = [key for key in batch.keys if key in counting]
+        if not kept:
+            reasons = mask_reasons(list({id(t): t for t in sessions.values()}.values()))
+            raise RuntimeError(f"every session of step {self.global_steps} is masked: {reasons}")
+        rejects = may_reject(self.config)
+        if rejects:
+            keep_rollout_mask(batch)
+        if len(kept) == len(batch.keys):
+            computed = self._estimate(batch, metrics)
+        else:
+            computed = self._estimate_some(batch, kept, metrics)
+        if rejects:
+            check_something_is_left(batch, self.global_steps)
+        return computed
+
+    def _estimate_some(self, batch: KVBatchMeta, kept: list[str], metrics: dict[str, Any]) -> KVBatchMeta:
+        """Advantages of the kept rows from these alone; zeros for the others."""
+        computed = self._estimate(batch.select_keys(kept), metrics)
+        masked = batch.select_keys([k for k in batch.keys if k not in set(kept)])
+        self._put_zeros(masked, computed.fields or ())
+        return KVBatchMeta(
+            keys=batch.keys,
+            tags=batch.tags,
+            partition_id=batch.partition_id,
+            fields=computed.fields,
+            extra_info=batch.extra_info,
+        )
+
+    def _estimate(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """Let verl compute; where it calls an estimator of ours, that one sees sessions and turns."""
+        estimator = self._estimator
+        if estimator is None:
+            return super()._compute_advantage(batch, metrics)
+
+        targets = None
+
+        def compute(token_rewards: torch.Tensor, mask: torch.Tensor) -> Advantages:
+            nonlocal targets
+            names = ["values"] if self.use_critic else []
+            columns = SampledColumns.fetch(batch.keys, partition(batch), names)
+            result = self._advantages(estimator, batch, columns, columns.gathered(token_rewards), metrics)
+            metrics.update(result.metrics)
+            result = result.within(columns.gathered(mask))  # without the tokens that verl has rejected
+            self._keep(batch, columns, token_rewards, result)
+            if self.use_critic and result.value_mask is not None:
+                targets = columns.nested(result.value_mask.long())
+            width = token_rewards.shape[1]
+            return replace(
+                result,
+                advantages=columns.scattered(result.advantages, width),
+                returns=columns.scattered(result.returns, width),
+                value_mask=None,
+            )
+
+        with computing(compute):
+            computed = super()._compute_advantage(batch, metrics)
+        return computed if targets is None else self._put_targets(computed, targets)
+
+    def _keep(
+        self, batch: KVBatchMeta, columns: SampledColumns, token_rewards: torch.Tensor, result: Advantages
+    ) -> None:
+        """For the archive, which would fetch the same from the queue."""
+        if not self.config.algorithm.use_kl_in_reward:  # else these are no rewards of the environment
+            kind = token_rewards.dtype
+            self._estimated[tuple(batch.keys)] = columns.having(
+                rm_scores=columns.gathered(token_rewards),
+                advantages=result.advantages.to(kind),
+                returns=result.returns.to(kind),
+            )
+
+    def _columns(self, keys: Sequence[str], partition_id: str, names: Sequence[str]) -> SampledColumns:
+        """Fields of rows at their sampled tokens; what the step's estimates were made of is there already."""
+        estimated, self._estimated = self._estimated, {}
+        if not estimated or [key for part in estimated for key in part] != list(keys):
+            return SampledColumns.fetch(keys, partition_id, names)
+        known = SampledColumns.joined(list(estimated.values()))
+        return known.fetching(keys, partition_id, [name for name in names if name not in known.values])
+
+    def _put_targets(self, batch: KVBatchMeta, targets: torch.Tensor) -> KVBatchMeta:
+        """Tell the critic which tokens have a target, nested."""
+        fields = TensorDict({VALUE_MASK: targets}, batch_size=len(batch))
+        return tq.kv_batch_put(keys=batch.keys, partition_id=partition(batch), fields=fields)
+
+    def _advantages(
+        self,
+        estimator: Estimator,
+        batch: KVBatchMeta,
+        columns: SampledColumns,
+        token_rewards: torch.Tensor,
+        metrics: dict[str, Any],
+    ) -> Advantages:
+        """At the sampled tokens alone, (b, s): an estimator sees nothing of what stands between them."""
+        settings = self.docagent.advantage
+        rows = self._reader.fetch(batch)
+        if len(rows) != len(batch.keys):
+            raise RuntimeError(
+                f"algorithm.adv_estimator={estimator.name} needs sessions of the agent loop docagent; "
+                f"{len(batch.keys) - len(rows)} rows of this batch come from another"
+            )
+        records = [trajectory for _, trajectory in rows]
+        first = RowKeys.parse(batch.keys).first
+        texts = [session_text(records[n], settings.text) for n in first]
+        embeddings = prefixes = None
+        if Need.EMBEDDINGS in estimator.needs:
+            embeddings = self._embed(texts, metrics)
+            if self.docagent.credit:
+                self._likeness = group_likeness(batch.keys, embeddings)
+        if Need.PREFIXES in estimator.needs:
+            sessions = [records[n] for n in first]
+            prefixes = prefix_embeddings(sessions, settings.text, self._embed, metrics)
+        algorithm = self.config.algorithm
+        inputs = advantage_inputs(
+            keys=batch.keys,
+            trajectories=records,
+            token_rewards=token_rewards,
+            turn_index=columns.padded(TURN, -1),
+            values=columns.padded("values") if self.use_critic else None,
+            discounts=Discounts(algorithm.gamma, algorithm.lam, settings.gamma_turn, settings.lam_turn),
+            embeddings=embeddings,
+            prefix_embeddings=prefixes,
+            texts=texts,
+        )
+        return estimator.compute(inputs, settings.options)
+
+    def _embed(self, texts: Sequence[str], metrics: dict[str, Any]) -> torch.Tensor:
+        if self._embedder is None:
+            raise RuntimeError("an estimator asks for embeddings that it has not announced")
+        return self._embedder(texts, metrics)
+
+    def _put_zeros(self, batch: KVBatchMeta, written: Sequence[str]) -> None:
+        """Give masked rows the fields that the estimator wrote for the others."""
+        data = tq.kv_batch_get(
+            keys=batch.keys, partition_id=partition(batch), select_fields=["response_mask"]
+        )
+        mask = tensor(data, "response_mask")
+        width = int(row_lengths(data, "response_mask").max())
+        zeros = response_to_nested(torch.zeros(len(batch), width), mask)
+        fields = {"advantages": zeros, "returns": zeros}
+        if VALUE_MASK in written:
+            fields[VALUE_MASK] = mask  # zeros already
+        if self.config.algorithm.use_kl_in_reward:
+            fields["token_level_rewards"] = zeros
+        correction = self.config.algorithm.get("rollout_correction", None)
+        if correction is not None and correction.get("rollout_is", None) is not None:
+            fields["rollout_is_weights"] = zeros
+        tq.kv_batch_put(
+            keys=batch.keys,
+            partition_id=partition(batch),
+            fields=TensorDict({**fields}, batch_size=len(batch)),
+        )
+
+    def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        if self.docagent.loss.aggregation is Aggregation.SESSION:
+            batch = put_session_tokens(batch)
+        return super()._update_actor(batch, metrics)
+
+    def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
+        """As verl's; what was played and trained is being written when it ends, and on disk before its
+        checkpoint is.
+        """
+        began = time.perf_counter()
+        batch = super().step(metrics, timing_raw)
+        metrics.update(self._archive(batch))
+        gauges = getattr(self.agent_loop_manager, "gauges", None)  # another manager has none
+        metrics.update({} if gauges is None else gauges())
+        known = {**metrics, INTERRUPTED: 1.0}
+        if not self._counts_experts:
+            timing = {**timing_raw, "step": time.perf_counter() - began}
+            epoch = (self.global_steps - 1) // self.steps_per_epoch
+            super()._compute_metrics(batch, known, timing, global_steps=self.global_steps, epoch=epoch)
+        write_metrics(self.run_dir, self.global_steps, known)
+        return batch
+
+    @property
+    def _counts_experts(self) -> bool:
+        """Whether verl's numbers of a step count towards later ones, so that they are computed once only."""
+        return bool(self.config.actor_rollout_ref.rollout.get("moe_load_balance_metrics_interval", 0))
+
+    def _compute_metrics(
+        self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: Any, global_steps: int, epoch: int
+    ) -> None:
+        super()._compute_metrics(batch, metrics, timing_raw, global_steps=global_steps, epoch=epoch)
+        write_metrics(self.run_dir, global_steps, metrics)
+
+    def _val_metrics_update(
+        self,
+        data_sources: list[str],
+        sample_uids: list[str],
+        reward_extra_infos_dict: dict[str, list[Any]],
+        sample_turns: list[int],
+        expected_acc_counts: dict[tuple[str, str], int] | None = None,
+    ) -> dict[str, float]:
+        lines = reward_extra_infos_dict.pop(TRAJECTORY, [])
+        sessions = read_sessions(reward_extra_infos_dict.pop(DIGEST, []), len(data_sources))
+        trajectories = [session for session in sessions if session is not None]
+        written = [(t, [line.encode()]) for t, line in zip(sessions, lines, strict=False) if t is not None]
+        write_lines(self.run_dir, self.global_steps, written, validation=True)
+        table = validation_table(
+            data_sources, sample_uids, reward_extra_infos_dict, sessions, expected_acc_counts
+        )
+        values = super()._val_metrics_update(
+            table.sources,
+            table.uids,
+            table.columns,
+            sample_turns,
+            expected_acc_counts=expected_acc_counts,
+        )
+        totals = {**summarise(trajectories), **mask_report(sessions, table.missing)}
+        values.update({name.replace(PREFIX, f"val-aux/{PREFIX}", 1): v for name, v in totals.items()})
+        self._warn_of_masked(trajectories, table.missing, len(table.uids))
+        self._rate_checkpoint(values)
+        write_metrics(self.run_dir, self.global_steps, values, validation=True)
+        check_failed(trajectories, self.run_dir)
+        return values
+
+    def _warn_of_masked(self, trajectories: list[SessionDigest], missing: int, number: int) -> None:
+        reasons = mask_reasons(trajectories)
+        if missing:
+            reasons["missing: an exception ended them; see the workers' log"] = missing
+        for reason, count in reasons.items():
+            logger.warning(
+                "validation at step %d: %d of %d session(s) not played and counted as wrong, %s",
+                self.global_steps,
+                count,
+                number,
+                reason,
+            )

@@ -1,0 +1,109 @@
+"""Numbers of a batch of sessions and of their turns, by name."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+import numpy as np
+from torch import Tensor
+
+from docagent_rl.advantages.inputs import Advantages, Discounts
+from docagent_rl.advantages.sessions import turn_metrics
+from docagent_rl.rollout.digest import SessionDigest
+from docagent_rl.rollout.evidence import Evidence, Stage, shares
+from docagent_rl.rollout.trajectory import MaskReason
+from docagent_rl.training.trainer.inputs import advantage_inputs
+
+PREFIX = "docagent"
+
+
+def summarise(trajectories: Sequence[SessionDigest]) -> dict[str, float]:
+    """Averages over the sessions that count, and totals over all of them.
+
+    Args:
+        trajectories: every session of a step, masked ones included.
+
+    Returns:
+        `docagent/<name>` for each of the environment's numbers (mean), `docagent/reward/<term>/{min,max}`
+        beside the means of the reward terms, and the counts `docagent/masked_trajectories`,
+        `docagent/masked/<reason>` by `MaskReason`, `docagent/retried_sessions`,
+        `docagent/<retriever>/{p50_s,p90_s,p99_s}` over all searches that were not known before,
+        `docagent/funnel/<stage>`, the share of the questions with known evidence that came to each stage of
+        `docagent_rl.rollout.evidence`, and `docagent/funnel/guessed`,
+        `docagent/image_preprocessings` (in agent workers and rollout servers) and `docagent/image_loads`.
+    """
+    values: dict[str, list[float]] = defaultdict(list)
+    for trajectory in trajectories:
+        if not trajectory.masked:
+            for name, value in trajectory.metrics.items():
+                values[name].append(value)
+    metrics = {f"{PREFIX}/{name}": fmean(items) for name, items in values.items()}
+    for name, items in values.items():
+        if name.startswith("reward/"):
+            metrics[f"{PREFIX}/{name}/min"] = min(items)
+            metrics[f"{PREFIX}/{name}/max"] = max(items)
+    masked = Counter(t.end for t in trajectories if t.masked)
+    for reason in MaskReason:
+        if reason is not MaskReason.MISSING:
+            metrics[f"{PREFIX}/masked/{reason.value}"] = float(masked[reason.value])
+    metrics[f"{PREFIX}/masked_trajectories"] = float(masked.total())
+    metrics[f"{PREFIX}/retried_sessions"] = float(sum(t.attempts > 1 for t in trajectories))
+    metrics[f"{PREFIX}/image_preprocessings"] = float(sum(t.image_preprocessings for t in trajectories))
+    metrics |= _search_times(trajectories)
+    metrics |= {f"{PREFIX}/funnel/{name}": share for name, share in _funnel(trajectories).items()}
+    metrics[f"{PREFIX}/image_loads"] = float(sum(t.image_loads for t in trajectories))
+    return metrics
+
+
+def _funnel(trajectories: Sequence[SessionDigest]) -> dict[str, float]:
+    return shares(
+        Evidence(Stage(stage) if stage else None, reach, right)
+        for stage, reach, right in (trajectory.evidence for trajectory in trajectories)
+    )
+
+
+def _search_times(trajectories: Sequence[SessionDigest]) -> dict[str, float]:
+    """Masked sessions count too: a service that hangs masks them."""
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for trajectory in trajectories:
+        for name, values in trajectory.search_s.items():
+            seconds[name] += values
+    return {
+        f"{PREFIX}/{name}/p{percent}_s": float(np.percentile(values, percent))
+        for name, values in seconds.items()
+        for percent in (50, 90, 99)
+    }
+
+
+def mask_reasons(trajectories: Sequence[SessionDigest]) -> dict[str, int]:
+    """How many sessions were masked for each reason."""
+    reasons: dict[str, int] = defaultdict(int)
+    for trajectory in trajectories:
+        if trajectory.masked:
+            reasons[f"{trajectory.end}: {trajectory.error}"] += 1
+    return dict(reasons)
+
+
+def turn_report(
+    keys: Sequence[str], trajectories: Sequence[SessionDigest], columns: Mapping[str, Tensor]
+) -> dict[str, float]:
+    """What turns earn and are credited with, whichever estimator they went through (`turn_metrics`).
+
+    Args:
+        keys: verl's key of each of the `b` rows.
+        trajectories: what is known of each row's session.
+        columns: (b, s) by name: `turn_index`, -1 where nothing was sampled, `rm_scores`, `advantages`,
+            `returns`, and `values` where there is a critic. Tokens that verl rejected count with the
+            advantage 0 that they have.
+    """
+    inputs = advantage_inputs(
+        keys=keys,
+        trajectories=trajectories,
+        token_rewards=columns["rm_scores"],
+        turn_index=columns["turn_index"],
+        values=columns.get("values"),
+        discounts=Discounts(),
+    )
+    return turn_metrics(inputs, Advantages(columns["advantages"], columns["returns"]))

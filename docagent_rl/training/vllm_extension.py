@@ -1,0 +1,21 @@
+"""verl's extension of vLLM's workers, with a method for `docagent-rl doctor`.
+
+Import it in a process that runs vLLM only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
+
+from docagent_rl.training.registrations import registered
+
+
+class ProbeExtension(vLLMColocateWorkerExtension):
+    """A worker that tells what is registered in its process."""
+
+    def docagent_registered(self) -> dict[str, Any]:
+        """Return the fields of `Registered`."""
+        return asdict(registered())

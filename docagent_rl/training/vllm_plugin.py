@@ -1,0 +1,15 @@
+"""Entry point of the group `vllm.general_plugins`: vLLM calls `register` in each of its processes.
+
+Its engine's core imports no verl, so that `plugin.py` does not come there. Whatever else runs vLLM in this
+environment gets the same, so it holds what is right for all.
+"""
+
+from __future__ import annotations
+
+
+def register() -> None:
+    """Apply the patches that vLLM's own processes need; may be called again."""
+    from docagent_rl.patches import message_queue_memory
+    from docagent_rl.training.patching import install
+
+    install([message_queue_memory.PATCH])

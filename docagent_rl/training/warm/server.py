@@ -1,0 +1,189 @@
+"""The warm process: imports once, then forks on request. Run as `python server.py <folder> <module>...`."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import io
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MOST_FILES = 250
+"""Open files that one message can carry."""
+
+HIGH = 512
+"""Received files are parked from this number on, before each gets the number it had."""
+
+
+@dataclass
+class Request:
+    """A program to run: what `client.py` sends."""
+
+    body: dict[str, Any]
+    files: list[int]
+
+
+class Server:
+    """Forks a child for each connection; single-threaded, since threads do not survive a fork."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._selector = selectors.DefaultSelector()
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(folder / "socket"))
+        self._listener.listen(64)
+        self._selector.register(self._listener, selectors.EVENT_READ, None)
+        self._children: dict[int, tuple[int, socket.socket]] = {}
+        """By pid: the handle that becomes readable at its end, and its client."""
+
+    def serve(self) -> Request:
+        """Serve for ever in this process; returns in each child, with what it is to run."""
+        while True:
+            for key, _ in self._selector.select():
+                if key.data is None:
+                    connection, _ = self._listener.accept()
+                    request = receive(connection)
+                    if request is not None and self._fork(connection, request):
+                        return request
+                else:
+                    self._end(key.data, hung_up=key.fileobj is not self._children[key.data][0])
+                    break  # other events may be of the same child
+
+    def _fork(self, connection: socket.socket, request: Request) -> bool:
+        pid = os.fork()
+        if not pid:
+            # now, while their numbers are their own: later, others may have them
+            for each in (self._selector, self._listener, connection):
+                each.close()
+            for _, other in self._children.values():
+                other.close()
+            return True
+        for file in request.files:
+            os.close(file)
+        ended = os.pidfd_open(pid)
+        self._children[pid] = (ended, connection)
+        self._selector.register(ended, selectors.EVENT_READ, pid)
+        self._selector.register(connection, selectors.EVENT_READ, pid)
+        send(connection, pid)
+        return False
+
+    def _end(self, pid: int, *, hung_up: bool) -> None:
+        """Bury a child; one whose client was killed is killed first."""
+        ended, connection = self._children.pop(pid)
+        if hung_up:
+            os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+        self._selector.unregister(ended)
+        self._selector.unregister(connection)
+        os.close(ended)
+        send(connection, status)
+        connection.close()
+
+
+def send(connection: socket.socket, number: int) -> None:
+    """Write a line to a client that may be gone."""
+    try:
+        connection.sendall(f"{number}\n".encode())
+    except OSError:
+        return
+
+
+def receive(connection: socket.socket) -> Request | None:
+    """Read a request; None from a client that went away."""
+    head, files, _, _ = socket.recv_fds(connection, 8, MOST_FILES)
+    if len(head) < 8:
+        return None
+    left = int.from_bytes(head, "big")
+    parts = []
+    while left:
+        part = connection.recv(left)
+        if not part:
+            return None
+        parts.append(part)
+        left -= len(part)
+    return Request(json.loads(b"".join(parts)), files)
+
+
+def become(request: Request) -> None:
+    """Take over what the client was started with: files, environment, folder, priority."""
+    numbers = request.body["files"]
+    parked = [os.dup2(file, HIGH + n) for n, file in enumerate(request.files)]
+    os.closerange(0, HIGH)
+    for file, number in zip(parked, numbers, strict=True):
+        os.dup2(file, number, inheritable=True)
+        os.close(file)
+    os.environ.clear()
+    os.environ.update(request.body["env"])
+    os.chdir(request.body["cwd"])
+    os.umask(request.body["umask"])
+    os.setpriority(os.PRIO_PROCESS, 0, request.body["nice"])
+    sys.executable = request.body["executable"]
+    _reseed()
+    import multiprocessing
+
+    multiprocessing.set_executable(sys.executable)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)
+    for entry in reversed(os.environ.get("PYTHONPATH", "").split(os.pathsep)):
+        if entry and entry not in sys.path:
+            sys.path.insert(0, entry)
+
+
+def _reseed() -> None:
+    """Forks would draw the same numbers; `random` sees to that itself."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed()
+
+
+def run(argv: list[str]) -> None:
+    """What `python *argv` does, for the forms that programs are started with."""
+    import runpy
+
+    rest = list(argv)
+    while rest and rest[0].startswith("-") and rest[0] not in ("-c", "-m"):
+        if rest.pop(0) in ("-X", "-W"):
+            rest.pop(0)
+    if not rest:
+        sys.exit("the warm Python process runs programs only")
+    kind = rest.pop(0)
+    if kind == "-c":
+        code = rest.pop(0)
+        sys.argv = ["-c", *rest]
+        sys.path.insert(0, "")
+        exec(compile(code, "<string>", "exec"), sys.modules["__main__"].__dict__)
+    elif kind == "-m":
+        sys.argv = rest
+        sys.path.insert(0, str(Path.cwd()))
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = [kind, *rest]
+        sys.path.insert(0, str(Path(kind).resolve().parent))
+        runpy.run_path(kind, run_name="__main__")
+
+
+def main() -> None:
+    """Import, say so, and serve until standard input closes."""
+    folder, *modules = sys.argv[1:]
+    sys.path.pop(0)
+    for module in modules:
+        importlib.import_module(module)
+    gc.collect()
+    gc.freeze()
+    server = Server(Path(folder))
+    print("ready", flush=True)
+    request = server.serve()
+    become(request)
+    run(request.body["argv"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""verl's worker of the critic, trained on the tokens that have a target; its vision tower may be frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import ray
+from omegaconf import DictConfig, open_dict
+from tensordict import TensorDict
+from verl.single_controller.base.decorator import make_nd_compute_dataproto_dispatch_fn, register
+from verl.trainer.ppo.utils import Role
+from verl.workers.engine_workers import TrainingWorker
+
+from docagent_rl.config import DocAgentConfig
+from docagent_rl.training.settings.frozen_checks import STRATEGIES, freezes_critic
+from docagent_rl.training.workers.extensions import composed
+from docagent_rl.training.workers.frozen import FrozenVisionWorker
+
+VALUE_MASK = "value_mask"
+"""Field of a batch: 1 on sampled tokens whose `returns` is a target, in the shape of `response_mask`."""
+
+
+def install_critic(role_worker_mapping: dict[Role, Any], kinds: Sequence[type[TrainingWorker]]) -> None:
+    """Replace the critic's worker; without a critic, or without kinds, nothing happens.
+
+    Args:
+        role_worker_mapping: verl's, from roles to Ray actor classes; changed in place.
+        kinds: see `critic_kinds`.
+    """
+    if Role.Critic in role_worker_mapping and kinds:
+        base = role_worker_mapping[Role.Critic].__ray_actor_class__
+        role_worker_mapping[Role.Critic] = ray.remote(composed(kinds, base))
+
+
+def critic_kinds(run: DictConfig, section: DocAgentConfig, *, ours: bool) -> list[type[TrainingWorker]]:
+    """What the critic's worker of a run does beyond verl's.
+
+    Args:
+        run: the composed configuration.
+        section: its section `docagent`.
+        ours: the estimator is one of this package: it says which tokens have a target.
+    """
+    chosen = {CriticWorker: ours, FrozenVisionWorker: freezes_critic(run, section)}
+    return [kind for kind, wanted in chosen.items() if wanted]
+
+
+def hand_on_sizes(critic: DictConfig) -> None:
+    """Tell the critic's engine how many rows a micro-batch has.
+
+    verl's V1 trainers do so for the policy alone. The critic's engine then packs rows until they have
+    `ppo_infer_max_token_len_per_gpu` tokens (32,768), whatever `ppo_micro_batch_size_per_gpu`,
+    `use_dynamic_bsz` and `ppo_max_token_len_per_gpu` say.
+
+    Args:
+        critic: verl's section of this name; changed in place where its engine is FSDP.
+    """
+    if critic.strategy not in STRATEGIES:
+        return
+    size = critic.ppo_micro_batch_size_per_gpu
+    with open_dict(critic):
+        if "ppo_infer_max_token_len_per_gpu" not in critic:
+            critic.ppo_infer_max_token_len_per_gpu = critic.ppo_max_token_len_per_gpu
+        if size is not None and not critic.use_dynamic_bsz:
+            critic.fsdp.use_dynamic_bsz = False
+            critic.fsdp.micro_batch_size_per_gpu = size
+            critic.fsdp.infer_micro_batch_size_per_gpu = critic.forward_micro_batch_size_per_gpu or size
+
+
+class CriticWorker(TrainingWorker):
+    """Leaves tokens without a target out of the loss, and out of the number of tokens it is divided by."""
+
+    @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="train"), blocking=False)
+    def train_batch(self, data: TensorDict) -> TensorDict:
+        """As verl's, for one mini-batch."""
+        if VALUE_MASK in data.keys():  # noqa: SIM118  (a TensorDict iterates over its rows)
+            data["response_mask"] = data["loss_mask"] = data[VALUE_MASK]
+        return super().train_batch(data)

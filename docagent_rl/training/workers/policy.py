@@ -1,0 +1,174 @@
+"""verl's worker of policy, rollout and reference, with what this package adds to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import ray
+import torch
+from omegaconf import DictConfig
+from tensordict import TensorDict
+from verl.single_controller.base.decorator import Dispatch, register
+from verl.trainer.ppo.utils import Role
+from verl.utils import tensordict_utils as tu
+from verl.utils.device import get_device_id
+from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
+
+from docagent_rl.config import DocAgentConfig
+from docagent_rl.errors import UserError
+from docagent_rl.losses.aggregation import Aggregation
+from docagent_rl.losses.config import KlScope, KlType, ObservationKl
+from docagent_rl.losses.heads import copied_head
+from docagent_rl.losses.positions import ObservationRule
+from docagent_rl.training.losses.batch import read_rows
+from docagent_rl.training.losses.exact_term import EngineExactTerm
+from docagent_rl.training.losses.reference import ReferenceStates, record_reference
+from docagent_rl.training.losses.visual_kl import ObservationKlLoss, Totals
+from docagent_rl.training.settings.frozen_checks import freezes_actor
+from docagent_rl.training.workers.extensions import Extension, worker_class
+from docagent_rl.training.workers.frozen import FrozenVisionWorker
+from docagent_rl.training.workers.session_loss import SESSION_LOSS
+
+POLICY_ROLES = (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef)
+
+
+def install_workers(role_worker_mapping: dict[Role, Any], extensions: Sequence[Extension]) -> None:
+    """Replace the policy's worker by one with the extensions; without any, everything stays untouched.
+
+    Call it once verl has filled the mapping.
+
+    Args:
+        role_worker_mapping: verl's, from roles to Ray actor classes; changed in place.
+        extensions: see `policy_extensions`.
+    """
+    if not extensions:
+        return
+    for role in POLICY_ROLES:
+        if role in role_worker_mapping:
+            base = role_worker_mapping[role].__ray_actor_class__
+            role_worker_mapping[role] = ray.remote(worker_class(base, extensions))
+
+
+def policy_extensions(run: DictConfig, section: DocAgentConfig) -> list[Extension]:
+    """What the policy's worker of a run does beyond verl's; each is independent of the others.
+
+    Whether they fit the run is for the preflight to say.
+
+    Args:
+        run: the composed configuration.
+        section: its section `docagent`.
+    """
+    found = []
+    if section.kl.enabled:
+        found.append(observation_kl(section.kl.observation))
+    if freezes_actor(run):
+        found.append(Extension(actor=FrozenVisionWorker))
+    if section.loss.aggregation is Aggregation.SESSION:
+        found.append(SESSION_LOSS)
+    return found
+
+
+def observation_kl(config: ObservationKl) -> Extension:
+    """The observation term in the policy's loss."""
+    return Extension(ObservationKlMixin, PolicyWorker, ReferenceWorker, {"observation_kl": config})
+
+
+class PolicyWorker(TrainingWorker):
+    """Trains the policy, and counts the observation tokens of each mini-batch for the means over it."""
+
+    rule: ObservationRule | None = None
+    exact: EngineExactTerm | None = None
+
+    def train_mini_batch(self, data: TensorDict) -> TensorDict:
+        """As verl's."""
+        if self.exact is None:
+            return super().train_mini_batch(data)
+        with self.exact.update(torch.device(get_device_id())):
+            return super().train_mini_batch(data)
+
+    def train_batch(self, data: TensorDict) -> TensorDict:
+        """As verl's, for one mini-batch."""
+        if self.rule is not None:
+            tu.assign_non_tensor(data, **self._totals(data, self.rule).fields())
+        return super().train_batch(data)
+
+    def _totals(self, data: TensorDict, rule: ObservationRule) -> Totals:
+        fields = Totals.count(read_rows(data), rule).fields()
+        counts = torch.tensor(list(fields.values()), device=get_device_id())
+        torch.distributed.all_reduce(counts, group=self.engine.get_data_parallel_group())
+        return Totals(**dict(zip(fields, counts.tolist(), strict=True)))
+
+
+class ReferenceWorker(TrainingWorker):
+    """Runs the reference, and leaves its hidden states where the update finds them."""
+
+    states: ReferenceStates | None = None
+
+    def infer_batch(self, data: TensorDict) -> TensorDict:
+        """As verl's."""
+        if self.states is not None:
+            self.states.clear()
+        return super().infer_batch(data)
+
+
+if TYPE_CHECKING:
+    from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
+
+    _Worker = ActorRolloutRefWorker
+else:
+    _Worker = object
+
+
+class ObservationKlMixin(_Worker):
+    """Mixed in before `ActorRolloutRefWorker`, or a subclass of it, by `worker_class`; its policy is a
+    `PolicyWorker`, its reference a `ReferenceWorker`.
+    """
+
+    observation_kl: ClassVar[ObservationKl]
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # ty: ignore[missing-attribute]  (verl adds the members)
+    def init_model(self) -> None:
+        """Build the models as verl does, then wrap the policy's loss.
+
+        Raises:
+            UserError: the term needs image placeholders or a reference model, and there are none.
+        """
+        super().init_model()
+        actor = cast("PolicyWorker | None", self.actor)
+        if actor is None:
+            return
+        config, options = self.observation_kl, self.config.actor
+        rule = ObservationRule(config.scope, config.at, self._image_token_id(actor))
+        actor.rule = rule
+        actor.exact = self._exact_term(actor, rule) if config.type is KlType.EXACT else None
+        loss = ObservationKlLoss(
+            self.loss_fn,
+            config,
+            rule,
+            aggregation=options.loss_agg_mode,
+            scale_factor=options.loss_scale_factor,
+            exact=actor.exact,
+        )
+        actor.set_loss_fn(loss)
+
+    def _image_token_id(self, actor: PolicyWorker) -> int | None:
+        found = getattr(actor.model_config.hf_config, "image_token_id", None)
+        if found is None and self.observation_kl.scope is KlScope.IMAGE:
+            raise UserError(
+                "docagent.kl.observation.scope is image, but the model has no image placeholder: use all"
+            )
+        return found
+
+    def _exact_term(self, actor: PolicyWorker, rule: ObservationRule) -> EngineExactTerm:
+        ref = cast("ReferenceWorker | None", self.ref)
+        if ref is None:
+            raise UserError(
+                "docagent.kl.observation.type is exact, but no reference model lives in the policy's worker"
+            )
+        states, engine = ReferenceStates(), cast("FSDPEngine", ref.engine)
+        record_reference(engine, rule, states)
+        ref.states = states
+        head = copied_head(engine.module, engine._autocast_dtype, torch.device(get_device_id()))
+        policy, vocabulary = cast("FSDPEngine", actor.engine).module, len(actor.model_config.tokenizer)
+        return EngineExactTerm(self.observation_kl, policy, states, head, vocabulary)

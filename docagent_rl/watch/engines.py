@@ -1,0 +1,132 @@
+"""Asks vLLM's engines for a sign of life: their processes can die or hang while their servers live on."""
+
+from __future__ import annotations
+
+import enum
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray.actor import ActorHandle
+from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError
+
+from docagent_rl.watch.actors import Actor, State
+from docagent_rl.watch.deaths import AGAIN
+
+logger = logging.getLogger(__name__)
+
+SERVER = "vLLMHttpServer"
+"""Class of verl's rollout servers, also those of reward models and teachers."""
+
+
+class EngineState(enum.Enum):
+    """Of a server's engine."""
+
+    ABSENT = enum.auto()
+    """Not there yet, or elsewhere: verl's servers of further nodes have none of their own."""
+    WELL = enum.auto()
+    DEAD = enum.auto()
+
+
+def engine_state(server: Any) -> EngineState:
+    """Run in a rollout server, in a thread of its own: what vLLM knows about its engine's process.
+
+    Args:
+        server: a `vLLMHttpServer`.
+    """
+    engine = getattr(server, "engine", None)
+    if engine is None:
+        return EngineState.ABSENT
+    return EngineState.DEAD if engine.errored else EngineState.WELL
+
+
+@dataclass(slots=True)
+class _Asked:
+    """An open question, and when it was put."""
+
+    answer: ray.ObjectRef
+    at: float = field(default_factory=time.monotonic)
+
+    @property
+    def answered(self) -> bool:
+        return bool(ray.wait([self.answer], timeout=0)[0])
+
+
+@dataclass(slots=True)
+class Engines:
+    """The engines of a run.
+
+    Args:
+        timeout_s: seconds without an answer after which an engine counts as hanging; `None`: never.
+    """
+
+    timeout_s: float | None
+    _states: dict[str, _Asked] = field(default_factory=dict)
+    _questions: dict[str, _Asked] = field(default_factory=dict)
+    _failed: bool = False
+
+    def look(self, actors: Sequence[Actor], wait_s: float = 0.0) -> str | None:
+        """Ask every server, without waiting for one that is busy; a message when an engine is dead or hangs.
+
+        A question goes to every worker of the engine, and waits its turn behind what the engine is doing,
+        such as a weight update.
+
+        Args:
+            actors: of the run.
+            wait_s: seconds to wait for the servers, which are asked anew; 0: what they have answered so far.
+        """
+        servers = [a for a in actors if a.class_name == SERVER and a.name and a.state is State.ALIVE]
+        handles = {server.id: ray.get_actor(server.name, namespace=server.namespace) for server in servers}
+        for key, handle in handles.items():
+            # an answer from before the wait may be older than a death
+            if wait_s or key not in self._states:
+                self._states[key] = _Asked(handle.__ray_call__.remote(engine_state))
+        if handles and wait_s:
+            answers = [self._states[key].answer for key in handles]
+            ray.wait(answers, num_returns=len(answers), timeout=wait_s)
+        return next(filter(None, (self._one(server, handles[server.id]) for server in servers)), None)
+
+    def _one(self, server: Actor, handle: ActorHandle) -> str | None:
+        match self._state(server):
+            case EngineState.DEAD:
+                return (
+                    f"the vLLM engine of {server.label} died (EngineDeadError).\n  The lines before, "
+                    "marked EngineCore, may say why. If it was out of memory, lower "
+                    "actor_rollout_ref.rollout.gpu_memory_utilization or "
+                    f"actor_rollout_ref.rollout.max_num_seqs. {AGAIN}"
+                )
+            case EngineState.WELL:
+                asked = self._questions.get(server.id)
+                if asked is None or asked.answered:
+                    self._questions[server.id] = _Asked(handle.collective_rpc.remote("check_health"))
+        # a server whose process is stopped gives no state either
+        open_ = [asked for asked in (self._questions.get(server.id),) if asked and not asked.answered]
+        return self._hangs(server, time.monotonic() - open_[0].at) if open_ else None
+
+    def _state(self, server: Actor) -> EngineState | None:
+        asked = self._states[server.id]
+        if not asked.answered:
+            return None
+        del self._states[server.id]
+        try:
+            return ray.get(asked.answer)
+        except (ActorDiedError, ActorUnavailableError):
+            return None  # its own death is in Ray's table
+        except RayError as error:
+            if not self._failed:
+                logger.warning(
+                    "%s cannot tell how its engine is, which goes unwatched: %s", server.label, error
+                )
+            self._failed = True
+            return None
+
+    def _hangs(self, server: Actor, silent_s: float) -> str | None:
+        if self.timeout_s is None or silent_s < self.timeout_s:
+            return None
+        return (
+            f"the vLLM engine of {server.label} hangs: no answer for {silent_s:.0f} s "
+            f"(docagent.watch.engine_timeout_s={self.timeout_s:g}).\n  {AGAIN}"
+        )

@@ -1,0 +1,181 @@
+"""The watch over a run: a thread of the driver, begun and ended by Hydra."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+import ray
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig
+from ray.exceptions import ActorUnavailableError, NodeDiedError, RayError
+
+from docagent_rl.config import DocAgentConfig, WatchConfig, plain
+from docagent_rl.errors import UserError
+from docagent_rl.terminal import visible
+from docagent_rl.tracebacks import clean, traceback_text
+from docagent_rl.watch.actors import free_resources, kill_own_actors, read_actors, waiting_groups
+from docagent_rl.watch.deaths import AGAIN, told_deaths
+from docagent_rl.watch.engines import Engines
+from docagent_rl.watch.family import Family
+from docagent_rl.watch.places import Queue
+
+logger = logging.getLogger(__name__)
+
+GRACE_S = 10.0
+"""Seconds that a run has to end by itself, its loggers closed, after a death in it."""
+_LAST_S = 15.0
+_FINAL_LOOK_S = 3.0
+_AGAIN_S = 1.0
+_LONGEST = 300
+NODE_S = 40.0
+"""Ray calls a node dead some 15 s after its last sign of life; before, its actors are unavailable."""
+_UNREACHABLE = (ActorUnavailableError, NodeDiedError)
+TRACEBACK_FILE = "failure_traceback.txt"
+
+
+class Watch:
+    """Looks after the run that the main thread of this process waits for.
+
+    Args:
+        config: how often to look, how long to wait.
+    """
+
+    def __init__(self, config: WatchConfig) -> None:
+        self._interval = config.interval_s
+        self._engines = Engines(config.engine_timeout_s)
+        self._queue = Queue(config.pending_s)
+        self._family = Family()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="docagent-watch", daemon=True)
+        self.trouble: str | None = None
+
+    def start(self) -> None:
+        """Begin; Ray may start later."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """The run has ended, one way or another."""
+        self._ended.set()
+        self._thread.join(timeout=_LAST_S)
+
+    def look_once_more(self, patience_s: float = 0.0) -> str | None:
+        """What a failed run died of, if something died: verl's error may come before the next look.
+
+        Args:
+            patience_s: how long to look again and again, every second.
+        """
+        until = time.monotonic() + patience_s
+        while self.trouble is None and ray.is_initialized():
+            self.trouble = self._look(wait_s=_FINAL_LOOK_S)
+            if self.trouble or time.monotonic() >= until:
+                break
+            time.sleep(_AGAIN_S)
+        return self.trouble
+
+    def end_processes(self) -> None:
+        """End Ray, if it is the run's own, and every process that the run has started."""
+        self._family.look()
+        ray.shutdown()
+        self._family.end()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(self._interval):
+            if not ray.is_initialized():
+                continue
+            self._family.look()
+            self.trouble = self._look()
+            if self.trouble:
+                self._end_run(self.trouble)
+                return
+
+    def _look(self, wait_s: float = 0.0) -> str | None:
+        try:
+            actors = read_actors()
+            return (
+                told_deaths(actors)
+                or self._engines.look(actors, wait_s)
+                or self._queue.overdue(actors, waiting_groups(), free_resources())
+            )
+        except (RayError, ValueError, RuntimeError) as error:
+            # Ray that is about to start or to end; an actor that went between two questions
+            logger.debug("the watch could not look: %s", error)
+            return None
+
+    def _end_run(self, trouble: str) -> None:
+        """Let the run end by itself, or make what the main thread waits for end, or end this process."""
+        if self._ended.wait(GRACE_S):
+            return
+        kill_own_actors()
+        if self._ended.wait(_LAST_S):
+            return
+        _tell(trouble)
+        self._family.end()
+        os._exit(1)
+
+
+class RunWatch(Callback):
+    """Hydra callback of every recipe: a run in which something died ends with one message, status 1."""
+
+    def __init__(self) -> None:
+        self._watch: Watch | None = None
+
+    def on_job_start(self, config: DictConfig, **_: Any) -> None:
+        """Begin to watch, after the checks."""
+        section = DocAgentConfig.parse(plain(config.docagent))
+        self._watch = Watch(section.watch)
+        self._watch.start()
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
+        """Put what the run died of into the place of the error that came of it.
+
+        Raises:
+            SystemExit: something had died, or the trainer found that it cannot work as it is set up.
+        """
+        if self._watch is None:
+            return
+        self._watch.stop()
+        if job_return.status is not JobStatus.FAILED:
+            return
+        error = job_return._return_value
+        if isinstance(error, UserError):  # of the trainer, in words that need no traceback
+            _end(self._watch, str(getattr(error, "cause", error)), job_return, config)
+        unreachable = isinstance(error, _UNREACHABLE)
+        trouble = self._watch.look_once_more(NODE_S if unreachable else 0.0)
+        if trouble is None and unreachable:
+            trouble = f"a part of the run cannot be reached: {_first_line(error)}\n  {AGAIN}"
+        if trouble:
+            _end(self._watch, trouble, job_return, config)
+
+
+def _end(watch: Watch, trouble: str, job_return: JobReturn, config: DictConfig) -> NoReturn:
+    error = job_return._return_value
+    file = _keep(error, Path(config.docagent.run_dir)) if isinstance(error, BaseException) else None
+    watch.end_processes()
+    _tell(trouble if file is None else f"{trouble}\n  what the trainer said: {file}")
+    raise SystemExit(1) from None
+
+
+def _first_line(error: BaseException) -> str:
+    """What Ray says, without the traceback that the error of a task holds."""
+    return str(getattr(error, "cause", error)).strip().partition("\n")[0][:_LONGEST]
+
+
+def _keep(error: BaseException, run_dir: Path) -> Path | None:
+    path = run_dir / TRACEBACK_FILE
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(traceback_text(error), encoding="utf-8")
+    except OSError:
+        return None
+    return path
+
+
+def _tell(trouble: str) -> None:
+    print(visible(f"docagent-rl: {clean(trouble)}"), file=sys.stderr, flush=True)

@@ -1,0 +1,60 @@
+"""transformers' `flash_attention_2` without flash-attn, on torch's kernels.
+
+Upstream: transformers 5.9.0, `modeling_flash_attention_utils.py`. `_lazy_imports` takes the functions of
+`flash_attention_2` from flash-attn, or from the package `kernels`, which downloads them; without either, a
+model that asks for `flash_attention_2` (verl 0.9.1 asks by default, `workers/config/model.py`) cannot be
+made: "FlashAttention2 has been toggled on, but it cannot be used". flash-attn has no wheel on the package
+index.
+
+Here `flash_attention_2` is what `docagent_rl/training/attention/varlen.py` computes: decoder layers, packed
+rows and vision towers go the same way as with flash-attn. Only where flash-attn is not installed, or the
+platform is the processor.
+
+Unneeded once transformers takes `torch.nn.attention.varlen` itself.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from docagent_rl.training.attention.varlen import flash_attn_func, flash_attn_varlen_func
+from docagent_rl.training.attention.ways import without_flash_attn
+from docagent_rl.training.patching import Patch, replace
+
+FLASH_ATTENTION = "flash_attention_2"
+
+
+def _always() -> bool:
+    return True
+
+
+def _apply(module: ModuleType) -> None:
+    if module.is_torch_npu_available() or module.is_torch_xpu_available():
+        return  # these have functions of their own
+    original = module._lazy_imports
+
+    def _lazy_imports(implementation: str | None, *args: Any, **options: Any) -> tuple:
+        """Return the functions of an implementation of flash attention."""
+        if implementation != FLASH_ATTENTION:
+            return original(implementation, *args, **options)
+        # without caches of keys, as upstream without flash-attn 2
+        return flash_attn_func, flash_attn_varlen_func, None, module._pad_input, module._unpad_input
+
+    replace(module, "_lazy_imports", _lazy_imports)
+    # shared with transformers.modeling_utils, which looks up what a model may ask for, and on which device
+    facts = module.FLASH_ATTENTION_COMPATIBILITY_MATRIX[2]
+    facts["general_availability_check"] = _always
+    facts["supported_devices"] += ((_always, "cpu"),)
+
+
+PATCH = Patch(
+    name="flash_attention_by_torch",
+    package="transformers",
+    versions="==5.9.0",
+    reference="transformers/modeling_flash_attention_utils.py::_lazy_imports",
+    reason="flash_attention_2, verl's default, needs flash-attn, which has no wheel on the package index",
+    target_module="transformers.modeling_flash_attention_utils",
+    apply=_apply,
+    needed=without_flash_attn,
+)

@@ -1,0 +1,84 @@
+"""Log-probabilities without flash-attn, and without a loop over tokens.
+
+Upstream: verl 0.9.1, `verl/utils/torch_functional.py`. Without flash-attn's cross entropy
+`logprobs_from_logits` is `logprobs_from_logits_v2`, which goes through the positions of a pack one by one:
+at 15,000 positions 15,000 launches of each of its functions, a copy of the logits kept for the backward
+pass in bf16, and log-probabilities rounded to bf16. `log_probs_from_logits_response_rmpad` and
+`log_probs_from_logits_all_rmpad` import flash-attn's padding functions, for which verl has stand-ins
+elsewhere (`verl/utils/attention_utils.py`).
+
+Here log-probabilities come from `docagent_rl/training/attention/log_probs.py`, in float32 as with
+flash-attn, and padding goes through the stand-ins. `VERL_DISABLE_FLASH_ATTN_CE` changes nothing: there is
+no Triton kernel in it.
+
+Unneeded once verl's own way without flash-attn works in blocks.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from docagent_rl.training.attention.log_probs import log_probs_of_labels
+from docagent_rl.training.attention.ways import without_flash_attn
+from docagent_rl.training.patching import Patch, replace
+
+
+def logprobs_from_logits(logits: Tensor, labels: Tensor, inplace_backward: bool = True) -> Tensor:
+    """Return the log-probabilities of labels (...), given logits (..., v)."""
+    return log_probs_of_labels(logits, labels, inplace_backward)
+
+
+def log_probs_from_logits_response_rmpad(
+    input_ids: Tensor, attention_mask: Tensor, logits_rmpad: Tensor, response_length: int
+) -> Tensor:
+    """Return the response's log-probabilities (b, response_length) from logits of a pack (tokens, v)."""
+    from verl.utils.attention_utils import unpad_input
+
+    packed, indices, *_ = unpad_input(input_ids.unsqueeze(-1), attention_mask=attention_mask)
+    batch, length = input_ids.shape
+    return log_probs_from_logits_all_rmpad(
+        packed.transpose(0, 1), logits_rmpad, indices, batch, length, response_length
+    )
+
+
+def log_probs_from_logits_all_rmpad(
+    input_ids_rmpad: Tensor,
+    logits_rmpad: Tensor,
+    indices: Tensor,
+    batch_size: int,
+    seqlen: int,
+    response_length: int,
+) -> Tensor:
+    """Return the response's log-probabilities (b, response_length) from a pack of tokens (1, tokens)."""
+    from verl.utils.attention_utils import pad_input
+
+    labels = torch.roll(input_ids_rmpad.squeeze(0), shifts=-1, dims=0)
+    found = log_probs_of_labels(logits_rmpad, labels)
+    padded = pad_input(found.unsqueeze(-1), indices=indices, batch=batch_size, seqlen=seqlen)
+    return padded.squeeze(-1)[:, -response_length - 1 : -1]
+
+
+def _apply(module: ModuleType) -> None:
+    if module.NPU_CROSS_ENTROPY_LOSS_AVAILABLE:
+        return
+    for function in (
+        logprobs_from_logits,
+        log_probs_from_logits_response_rmpad,
+        log_probs_from_logits_all_rmpad,
+    ):
+        replace(module, function.__name__, function)
+
+
+PATCH = Patch(
+    name="log_probs_without_loop",
+    package="verl",
+    versions="==0.9.1",
+    reference="verl/utils/torch_functional.py::logprobs_from_logits",
+    reason="without flash-attn log-probabilities are computed position by position",
+    target_module="verl.utils.torch_functional",
+    apply=_apply,
+    needed=without_flash_attn,
+)

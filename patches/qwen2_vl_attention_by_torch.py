@@ -1,0 +1,69 @@
+"""verl's attention of Qwen2-VL and Qwen2.5-VL without flash-attn.
+
+Upstream: verl 0.9.1, `verl/models/transformers/qwen2_vl.py`. With `use_remove_padding` (or Ulysses) every
+decoder layer runs `qwen2_vl_attn_forward`, which uses `flash_attn_varlen_func`,
+`_flash_supports_window_size`, `_flash_supports_deterministic` and `_flash_use_top_left_mask`: names that
+the module only has where flash-attn is installed. Without it the first forward pass ends with a NameError,
+whatever `attn_implementation` says. `verl/models/transformers/glm4v.py` is a copy.
+
+Here both modules get these names from `docagent_rl/training/attention/varlen.py`. A pack of a single row
+goes to transformers' `flash_attention_2` whatever the model's `attn_implementation` is, as packs of several
+rows do. Inputs in float32 stay so on the processor, where nothing asks for bf16 (the output projection is
+in float32 as well).
+
+Unneeded once verl takes these functions from transformers.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+
+import torch
+
+from docagent_rl.training.attention.varlen import flash_attn_func, flash_attn_varlen_func
+from docagent_rl.training.attention.ways import without_flash_attn
+from docagent_rl.training.patching import Patch, on_import, replace
+
+COPY = "verl.models.transformers.glm4v"
+
+
+def supply(module: ModuleType) -> None:
+    """Give a module of verl what it would have imported from flash-attn."""
+    if module.is_npu_available:
+        return  # it has functions of its own
+    cast_for_kernels = module.fa_peft_integration_check
+
+    def fa_peft_integration_check(
+        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, target_dtype: torch.dtype | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Cast float32 to `target_dtype` where a kernel needs it."""
+        return (q, k, v) if q.device.type == "cpu" else cast_for_kernels(q, k, v, target_dtype)
+
+    vars(module).update(
+        flash_attn_func=flash_attn_func,
+        flash_attn_varlen_func=flash_attn_varlen_func,
+        _flash_supports_window_size=True,
+        _flash_supports_deterministic=True,
+        _flash_use_top_left_mask=False,  # the last query is level with the last key, as since flash-attn 2.1
+    )
+    row = functools.partial(module._flash_attention_forward, attn_implementation="flash_attention_2")
+    replace(module, "_flash_attention_forward", row)
+    replace(module, "fa_peft_integration_check", fa_peft_integration_check)
+
+
+def _apply(module: ModuleType) -> None:
+    supply(module)
+    on_import(COPY, supply)
+
+
+PATCH = Patch(
+    name="qwen2_vl_attention_by_torch",
+    package="verl",
+    versions="==0.9.1",
+    reference="verl/models/transformers/qwen2_vl.py, import of flash_attn",
+    reason="packed rows of Qwen2.5-VL use names that exist only where flash-attn is installed",
+    target_module="verl.models.transformers.qwen2_vl",
+    apply=_apply,
+    needed=without_flash_attn,
+)

@@ -1,0 +1,51 @@
+"""A session keeps its GRPO advantage when its last row is rejected.
+
+Upstream: verl 0.9.1, `verl/trainer/ppo/v1/utils.py`, `compute_advantage_for_multi_trajectories`. GRPO is
+computed from the last row of each session and read back at that row's first trained token. Where rejection
+sampling (`algorithm.rollout_correction.rollout_rs`) took all tokens of the last row, there is none, and the
+other rows of the session get 0.
+
+Here such rows show one token while GRPO is computed, and none afterwards.
+
+Unneeded once verl reads a session's score where no mask can hide it.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from docagent_rl.training.patching import Patch, replace
+
+
+def _apply(module: ModuleType) -> None:
+    """Wrap the function where it is defined; `trainer_base` imports it from there."""
+    original = module.compute_advantage_for_multi_trajectories
+    grpo = module.core_algos.AdvantageEstimator.GRPO
+
+    def compute(data: Any, batch_keys: list[str], adv_estimator: Any, **options: Any) -> Any:
+        mask = data.batch["response_mask"]
+        hidden = ~mask.bool().any(dim=1)
+        if adv_estimator != grpo or not hidden.any():
+            return original(data, batch_keys=batch_keys, adv_estimator=adv_estimator, **options)
+        shown = mask.clone()
+        shown[hidden, 0] = 1
+        data.batch["response_mask"] = shown
+        data = original(data, batch_keys=batch_keys, adv_estimator=adv_estimator, **options)
+        data.batch["response_mask"] = mask
+        for name in ("advantages", "returns"):
+            data.batch[name] = data.batch[name] * mask
+        return data
+
+    replace(module, "compute_advantage_for_multi_trajectories", compute)
+
+
+PATCH = Patch(
+    name="rejected_last_row",
+    package="verl",
+    versions="==0.9.1",
+    reference="verl/trainer/ppo/v1/utils.py, compute_advantage_for_multi_trajectories",
+    reason="a session of several rows whose last row is rejected gets the advantage 0 on all of them",
+    target_module="verl.trainer.ppo.v1.utils",
+    apply=_apply,
+)

@@ -1,0 +1,69 @@
+"""A reply that was put together of several keeps what the server says beside the tokens.
+
+Upstream: verl 0.9.1, `verl/workers/rollout/llm_server.py`, the client of the asynchronous trainer modes. It
+asks again when a weight update aborts a request, and makes a new reply of the tokens and names the fields of
+`extra_fields` that it carries over; a field that it does not name is lost, also where nothing was aborted.
+
+Unneeded once verl carries all of `extra_fields`. Numbers of the replies that one was made of are added up, of
+other values the last one stays.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from functools import wraps
+from types import ModuleType
+from typing import Any
+
+from docagent_rl.training.patching import Patch, replace
+
+_replies: ContextVar[list[dict[str, Any]] | None] = ContextVar("docagent_replies", default=None)
+"""`extra_fields` of the replies that the reply to come is made of."""
+
+
+def _apply(module: ModuleType) -> None:
+    resuming = module.FullyAsyncLLMServerClient
+    (once,) = resuming.__bases__
+    ask, ask_until_done = once.generate, resuming.generate
+
+    @wraps(ask)
+    async def noting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        output, known = await ask(self, *args, **kwargs), _replies.get()
+        if known is not None:
+            known.append(dict(output.extra_fields))
+        return output
+
+    @wraps(ask_until_done)
+    async def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        known: list[dict[str, Any]] = []
+        token = _replies.set(known)
+        try:
+            output = await ask_until_done(self, *args, **kwargs)
+        finally:
+            _replies.reset(token)
+        for name, value in _merged(known).items():
+            output.extra_fields.setdefault(name, value)
+        return output
+
+    replace(once, "generate", noting)
+    replace(resuming, "generate", generate)
+
+
+def _merged(replies: list[dict[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for reply in replies:
+        for name, value in reply.items():
+            counts = isinstance(value, (int, float)) and isinstance(found.get(name), (int, float))
+            found[name] = found[name] + value if counts else value
+    return found
+
+
+PATCH = Patch(
+    name="resumed_reply_fields",
+    package="verl",
+    versions="==0.9.1",
+    reference="verl/workers/rollout/llm_server.py::FullyAsyncLLMServerClient.generate",
+    reason="images that rollout servers fetch would be counted as 0 in the asynchronous trainer modes",
+    target_module="verl.workers.rollout.llm_server",
+    apply=_apply,
+)

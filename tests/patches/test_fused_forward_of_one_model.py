@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+import torch
+import verl.models.transformers.monkey_patch as upstream
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from docagent_rl.patches.fused_forward_of_one_model import PATCH
+from docagent_rl.training.patching import install
+
+IDS = torch.tensor([[5, 6, 7, 8]])
+
+
+@pytest.fixture
+def models():
+    """Two of one class: the policy and, beside it, what a critic would put its head on."""
+    install([PATCH])
+    config = Qwen2Config(
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+    )
+    before = Qwen2ForCausalLM.forward
+    yield Qwen2ForCausalLM(config), Qwen2ForCausalLM(config)
+    Qwen2ForCausalLM.forward = before
+
+
+def logits(model):
+    return model(input_ids=IDS, return_dict=True).logits
+
+
+def test_upstream_still_changes_every_model_of_the_class(models):
+    policy, other = models
+    upstream.patch_forward_with_backends.__wrapped__(policy, True, "torch")
+    assert logits(other) is None
+
+
+def test_other_models_of_the_class_keep_their_logits(models):
+    policy, other = models
+    expected = logits(other)
+    upstream.patch_forward_with_backends(policy, use_fused_kernels=True, fused_kernels_backend="torch")
+    assert torch.equal(logits(other), expected)
+
+
+def test_the_one_model_gives_log_probs_in_place_of_logits(models):
+    policy, _ = models
+    chosen = logits(policy).log_softmax(-1)[:, :-1].gather(-1, IDS[:, 1:, None])[..., 0]
+    upstream.patch_forward_with_backends(policy, True, "torch")
+    found = policy(input_ids=IDS, return_dict=True)
+    assert found.logits is None
+    assert torch.allclose(found.log_probs[:, :-1], chosen, atol=1e-6)
+
+
+def test_a_model_without_fused_kernels_is_left_alone(models):
+    policy, _ = models
+    upstream.patch_forward_with_backends(policy, False, "torch")
+    assert "forward" not in vars(policy)
+    assert logits(policy).shape == (1, 4, 64)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import verl.workers.rollout.llm_server as upstream
+from omegaconf import OmegaConf
+from verl.workers.rollout.replica import TokenOutput
+
+from docagent_rl.patches.resumed_reply_fields import PATCH
+from docagent_rl.training.patching import install
+from docagent_rl.training.serving.named import LOADS
+
+
+@pytest.fixture(autouse=True)
+def installed():
+    install([PATCH])
+
+
+class Balanced:
+    """The client's two calls of the balancer, and one server behind it."""
+
+    def __init__(self, replies):
+        config = {"actor_rollout_ref": {"rollout": {"name": "vllm", "response_length": 8}}}
+        super().__init__(OmegaConf.create(config))
+        replies = list(replies)
+
+        async def remote(**_):
+            return replies.pop(0)
+
+        self.server = SimpleNamespace(generate=SimpleNamespace(remote=remote))
+
+    async def _acquire_server(self, request_id, **_):
+        return "server", self.server
+
+    def _release_server(self, *_, **__):
+        pass
+
+
+def reply(ids, loads, step, stop="completed"):
+    fields = {"global_steps": step, LOADS: loads, "place": f"of {step}"}
+    return TokenOutput(token_ids=ids, log_probs=[-1.0] * len(ids), stop_reason=stop, extra_fields=fields)
+
+
+ABORTED = [([1, 2], 3, 4, "aborted"), ([5], 2, 6)]
+
+
+@pytest.fixture
+def ask(monkeypatch):
+    async def at_once(_):
+        pass
+
+    monkeypatch.setattr(upstream.asyncio, "sleep", at_once)
+
+    async def run(*replies):
+        kind = type("Client", (Balanced, upstream.FullyAsyncLLMServerClient), {})
+        client = kind(reply(*each) for each in replies)
+        return await client.generate("id", prompt_ids=[0], sampling_params={"max_tokens": 8})
+
+    return run
+
+
+async def test_loads_of_a_request_reach_the_loop(ask):
+    output = await ask(([1, 2], 3, 4))
+    assert output.extra_fields[LOADS] == 3
+
+
+async def test_those_of_a_request_that_was_resumed_are_added_up(ask):
+    output = await ask(*ABORTED)
+    assert output.token_ids == [1, 2, 5]
+    assert output.extra_fields[LOADS] == 5
+    assert output.extra_fields["place"] == "of 6"
+    # what upstream carries over stays as it made it
+    fields = output.extra_fields
+    assert (fields["global_steps"], fields["min_global_steps"], fields["max_global_steps"]) == (6, 4, 6)
+
+
+async def test_upstream_still_loses_them(ask, monkeypatch):
+    client = upstream.FullyAsyncLLMServerClient
+    monkeypatch.setattr(client, "generate", client.generate.__wrapped__)
+    assert LOADS not in (await ask(([1, 2], 3, 4))).extra_fields
+
+
+async def test_other_clients_are_as_they_were():
+    kind = type("Client", (Balanced, upstream.LLMServerClient), {})
+    output = await kind([reply([1], 2, 3)]).generate("id", prompt_ids=[0], sampling_params={})
+    assert output.extra_fields[LOADS] == 2

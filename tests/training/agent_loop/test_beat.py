@@ -1,0 +1,77 @@
+"""What a session does in company: nothing that takes long holds the event loop, which all sessions share."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from docagent_rl.config import DocAgentConfig
+from docagent_rl.rewards.rule_judge import RuleJudge
+from docagent_rl.rollout import resources as shared
+from docagent_rl.rollout.chat import ChatCodec
+from docagent_rl.rollout.resources import SessionResources
+from docagent_rl.training.agent_loop import loop as loops
+from tests.crowd.play import Crowd
+from tests.crowd.pulse import Pulse
+from tests.crowd.world import make_world
+
+_PATIENCE_S = 20
+"""For the event loop to answer; one that is held never does, a busy machine's does late."""
+_RECIPE = "vrag_rl_qwen2_5_vl_7b"
+
+
+@pytest.fixture
+def answers(tmp_path, monkeypatch):
+    """Plays two sessions together; whether the event loop answered from within each call of a function."""
+
+    def play(owner, name):
+        pulse, found, original = Pulse(), [], getattr(owner, name)
+
+        def asking(*args, **kwargs):
+            found.append(pulse.answers(_PATIENCE_S))
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, asking)
+        crowd = Crowd(make_world(tmp_path), _RECIPE)
+        assert not any(each.trajectory.masked for each in crowd.together(range(2), pulse))
+        return found
+
+    return play
+
+
+def test_others_go_on_while_prompts_become_tokens(answers):
+    found = answers(ChatCodec, "prompt_ids")
+    assert len(found) == 2
+    assert all(found)
+
+
+def test_others_go_on_while_the_first_session_opens_store_and_index(answers):
+    assert answers(SessionResources, "__post_init__") == [True]
+
+
+async def test_a_loop_that_is_held_gives_no_answer():
+    async with Pulse() as pulse:
+        assert not pulse.answers(0.2)
+        assert await asyncio.to_thread(pulse.answers, _PATIENCE_S)
+
+
+def test_a_run_s_configuration_is_read_once(tmp_path, monkeypatch):
+    read, parse = [], DocAgentConfig.parse
+    for module in (loops, shared):
+        named = getattr(module, "DocAgentConfig", None)
+        if named is not None:
+            monkeypatch.setattr(named, "parse", lambda section: read.append(1) or parse(section))
+    crowd = Crowd(make_world(tmp_path), _RECIPE)
+    for number in range(3):
+        crowd.alone(number)
+    assert len(read) == 1
+
+
+async def test_others_go_on_while_a_long_answer_is_judged():
+    answer = "1,204 people and " * 1200
+    async with Pulse() as pulse:
+        await asyncio.sleep(0.05)
+        assert await RuleJudge().judge("How many people?", ["1,204"], answer) == 0
+        await asyncio.sleep(0.05)
+    assert pulse.worst_cpu_s < 0.3

@@ -1,0 +1,157 @@
+"""The agent loop with a scripted server in the place of vLLM: configuration in, token ids out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from omegaconf import OmegaConf
+from verl.experimental.agent_loop.agent_loop import DictConfigWrap
+from verl.workers.rollout.replica import TokenOutput
+
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.rollout import env_resources
+from docagent_rl.rollout import resources as shared
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.systems import get_system
+from docagent_rl.tiny.template import THINKING_TEMPLATE
+from docagent_rl.tiny.tokenizer import build_tokenizer
+from docagent_rl.training.agent_loop.loop import DocAgentLoop, _warn_once
+from docagent_rl.training.agent_loop.output import session_json
+
+RECIPE = "mm_doc_r1_qwen3_8b"
+HEADER = "<|im_start|>assistant\n"
+NO_THOUGHT = HEADER + "<think>\n\n</think>\n\n"
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    """With Qwen3's template and its two marks of a thought, which are no special tokens there either."""
+    made = build_tokenizer()
+    made.add_tokens(["<think>", "</think>"])
+    made.chat_template = THINKING_TEMPLATE
+    return made
+
+
+class Server:
+    """Says given lines and keeps what it was asked."""
+
+    def __init__(self, tokenizer, lines):
+        self.tokenizer, self.lines, self.prompts, self.asked = tokenizer, list(lines), [], []
+
+    async def generate(self, *, request_id, prompt_ids, sampling_params, image_data):
+        self.prompts.append(self.tokenizer.decode(prompt_ids))
+        self.asked.append(sampling_params)
+        ids = [*self.tokenizer.encode(self.lines.pop(0)), self.tokenizer.convert_tokens_to_ids("<|im_end|>")]
+        return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids), extra_fields={})
+
+
+@pytest.fixture
+def play(world, tokenizer):
+    async def run(lines, *overrides, keep=None):
+        store, index = world.root / "store", world.root / "index"
+        places = (
+            f"docagent.workspace={world.root}",
+            f"docagent.store={store}",
+            f"docagent.retriever.index={index}",
+        )
+        config = composed(RECIPE, [*places, *overrides])
+        OmegaConf.update(config, "hydra", {})
+        server = Server(tokenizer, lines)
+        loop = DocAgentLoop(DictConfigWrap(config), server, tokenizer, None)
+        record = world.records[0].to_json()
+        sampling = {"temperature": config.actor_rollout_ref.rollout.temperature}
+        rows = await loop.run(sampling, record=record, uid="u", session_id=0, global_steps=1)
+        if keep is not None:
+            keep += server.asked
+        return server.prompts, rows
+
+    return run
+
+
+async def test_thinking_is_off_in_every_step_of_the_recipe(play, tokenizer):
+    prompts, rows = await play(['<search>["report"]</search>', "<FINISH>"])
+    assert len(prompts) == len(rows) == 2
+    assert all(prompt.endswith(NO_THOUGHT) for prompt in prompts)
+    for prompt, row in zip(prompts, rows, strict=True):
+        assert tokenizer.decode(row.prompt_ids) == prompt
+        assert all(row.response_mask)
+
+
+async def test_the_ablation_lets_it_think(play):
+    """One process, both configurations: what sessions share is not that of the other."""
+    plain, _ = await play(["<FINISH>"])
+    prompts, rows = await play(
+        ["<think>\n<FINISH> already? No.\n</think>\n\n" + '<search>["report"]</search>', "<FINISH>"],
+        "+ablations=mm_doc_r1/thinking",
+    )
+    assert plain[0].endswith(NO_THOUGHT)
+    assert all(prompt.endswith(HEADER) for prompt in prompts)
+    # the thought holds no action, is sampled and trained, and is not shown again
+    assert len(rows) == 2
+    assert "already?" not in prompts[1]
+    assert "Step 1" in prompts[1]
+
+
+async def test_an_argument_that_the_template_does_not_read_is_named(play, caplog, monkeypatch):
+    monkeypatch.setattr(shared, "_known", {})
+    await play(["<FINISH>"], "+data.apply_chat_template_kwargs.enable_thnking=true")
+    assert "does not read enable_thnking" in caplog.text
+
+
+async def test_a_system_that_does_not_say_that_it_has_several_rows_is_named_once(play, caplog, monkeypatch):
+    _warn_once.cache_clear()
+    steps = ['<search>["report"]</search>', "<FINISH>"]
+    await play(steps)
+    assert "several_rows" not in caplog.text
+    monkeypatch.setattr(shared, "_known", {})
+    undeclared = replace(get_system("mm_doc_r1"), several_rows=False)
+    monkeypatch.setattr(env_resources, "get_system", lambda _: undeclared)
+    for _ in range(2):
+        await play(steps)
+    assert caplog.text.count("set several_rows=True in its System") == 1
+
+
+ANSWERING = "+ablations=mm_doc_r1/policy_answer"
+
+
+async def test_the_policy_answers_and_is_not_trained_on_it(play, world):
+    answer = world.records[0].answers[-1]  # spelled without a comma, as the benchmark wants it
+    steps = ['<search>["report"]</search>', "<FINISH>"]
+    prompts, rows = await play([*steps, answer], ANSWERING)
+    # a third prompt, with the question and what was found, thinking off as everywhere
+    assert len(prompts) == 3
+    assert world.records[0].question in prompts[2]
+    assert "Found on p." in prompts[2]
+    assert prompts[2].endswith(NO_THOUGHT)
+    assert len(rows) == 2
+    assert outcome(rows)["answer"] == answer
+    assert rows[-1].reward_score == pytest.approx(1.0)
+
+
+async def test_a_policy_that_answers_with_nothing_does_not_abstain(play):
+    for nothing in ("", "<think>\nhm"):
+        _, rows = await play(["<FINISH>", nothing], ANSWERING)
+        assert outcome(rows) == {"answer": "", "extracted": None, "pages": []}
+
+
+async def test_answers_are_greedy_whatever_the_rollout_samples(play):
+    asked = []
+    await play(["<FINISH>", "41"], ANSWERING, keep=asked)
+    assert [(each["temperature"], each["max_tokens"]) for each in asked] == [(0.8, 1024), (0.0, 1024)]
+
+
+async def test_material_that_the_server_cannot_take_masks_the_session(play):
+    _, rows = await play(
+        ['<search>["report"]</search>', "<FINISH>"], ANSWERING, "actor_rollout_ref.rollout.max_model_len=1100"
+    )
+    (row,) = rows
+    trajectory = Trajectory.from_dict(json.loads(session_json(rows)))
+    assert not any(row.response_mask)
+    assert "max_model_len=1100" in trajectory.error
+
+
+def outcome(rows):
+    trajectory = Trajectory.from_dict(json.loads(session_json(rows)))
+    return trajectory.turns[-1].info["outcome"]

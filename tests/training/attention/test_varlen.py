@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from docagent_rl.errors import UserError
+from docagent_rl.training.attention.varlen import (
+    flash_attn_func,
+    flash_attn_varlen_func,
+    make_backward_deterministic,
+)
+from tests.training.attention.eager import cumulative, eager_pack, eager_row, gradients
+
+LENGTHS = [5, 1, 12, 7]
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def states(
+    lengths: list[int], heads: int = 28, kv_heads: int = 4, size: int = 128, dtype=torch.float64, device="cpu"
+) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    shapes = [(sum(lengths), count, size) for count in (heads, kv_heads, kv_heads)]
+    return [
+        torch.randn(shape, generator=generator, dtype=torch.float64).to(device, dtype).requires_grad_()
+        for shape in shapes
+    ]
+
+
+def attend(tensors: list[Tensor], lengths: list[int], **options) -> Tensor:
+    cu = cumulative(lengths, str(tensors[0].device))
+    return flash_attn_varlen_func(*tensors, cu, cu, max(lengths), torch.tensor(max(lengths)), **options)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize(("heads", "kv_heads", "size"), [(28, 4, 128), (16, 16, 80), (4, 1, 36)])
+def test_packed_rows_on_the_processor_equal_eager_attention(heads, kv_heads, size, causal):
+    tensors = states(LENGTHS, heads, kv_heads, size)
+    cu = cumulative(LENGTHS)
+    out = attend(tensors, LENGTHS, causal=causal)
+    expected = eager_pack(*tensors, cu, cu, causal)
+    torch.testing.assert_close(out, expected, rtol=1e-10, atol=1e-10)
+    upstream = torch.randn_like(out)
+    for got, wanted in zip(
+        gradients(out, upstream, tensors), gradients(expected, upstream, tensors), strict=True
+    ):
+        torch.testing.assert_close(got, wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_rows_of_one_length_equal_eager_attention(causal):
+    q, k, v = (tensor.detach().unflatten(0, (3, 4)) for tensor in states([4, 4, 4], 6, 2, 16))
+    out = flash_attn_func(q, k, v, causal=causal, softmax_scale=0.3)
+    expected = torch.stack([eager_row(*row, causal, scale=0.3) for row in zip(q, k, v, strict=True)])
+    torch.testing.assert_close(out, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_last_query_is_level_with_the_last_key():
+    q, k, v = (tensor.detach() for tensor in states([6], 2, 1, 8))
+    out = flash_attn_varlen_func(q[-2:], k, v, cumulative([2]), cumulative([6]), 2, 6, causal=True)
+    torch.testing.assert_close(out, eager_row(q, k, v, causal=True)[-2:], rtol=1e-10, atol=1e-10)
+
+
+def test_query_without_a_key_gets_zeros_and_no_gradient():
+    tensors = states([3], 2, 2, 8)
+    q, k, v = tensors
+    cu = cumulative([3]), cumulative([2])
+    out = flash_attn_varlen_func(q, k[:2], v[:2], *cu, 3, 2, causal=True)
+    assert out[0].abs().max() == 0 < out[1].abs().min()
+    (gradient, *_) = gradients(out, torch.ones_like(out), tensors)
+    assert torch.isfinite(gradient).all()
+    assert gradient[0].abs().max() == 0
+    row_without_keys = flash_attn_varlen_func(q, k[:2], v[:2], cumulative([1, 2]), cumulative([0, 2]), 2, 2)
+    assert row_without_keys[0].abs().max() == 0
+    assert torch.isfinite(row_without_keys).all()
+
+
+def test_window_hides_what_is_further_to_the_left():
+    q, k, v = (tensor.detach() for tensor in states([6], 2, 2, 8))
+    out = flash_attn_varlen_func(q, k, v, *[cumulative([6])] * 2, 6, 6, causal=True, window_size=(1, 1))
+    for place in range(6):
+        seen = slice(max(0, place - 1), place + 1)
+        expected = eager_row(q[place : place + 1], k[seen], v[seen], causal=False)
+        torch.testing.assert_close(out[place : place + 1], expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("dropout_p", 0.1), ("softcap", 30.0), ("alibi_slopes", torch.ones(2)), ("s_aux", torch.ones(2))],
+)
+def test_what_the_kernels_do_not_compute_is_refused(option, value):
+    with pytest.raises(UserError, match=r"torch.nn.attention.varlen has no \w+: set it to 0"):
+        attend(states([3], 2, 2, 8), [3], **{option: value})
+
+
+class Calls(TorchDispatchMode):
+    """What reaches torch's operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function.namespace == "torch_attn":
+            self.found.append((function._schema.name, args))
+        return function(*args, **(kwargs or {}))
+
+
+def shapes_alone(lengths: list[int], size: int, dtype=torch.bfloat16) -> tuple[list[Tensor], Tensor]:
+    """States without values, for which torch's operators do all but compute."""
+    shapes = [(sum(lengths), count, size) for count in (28, 4, 4)]
+    tensors = [torch.empty(shape, dtype=dtype, device="meta", requires_grad=True) for shape in shapes]
+    return tensors, torch.empty(len(lengths) + 1, dtype=torch.int64, device="meta")
+
+
+@pytest.mark.parametrize(
+    ("options", "is_causal", "window"),
+    [
+        ({"causal": True}, True, [-1, 0]),
+        ({}, False, [-1, -1]),
+        ({"causal": True, "window_size": (4, 4)}, False, [4, 0]),
+    ],
+)
+@pytest.mark.parametrize(("size", "padded"), [(128, 128), (80, 80), (36, 40)])
+def test_torchs_operators_get_these_arguments(options, is_causal, window, size, padded):
+    tensors, cu = shapes_alone(LENGTHS, size)
+    with Calls() as calls:
+        out = flash_attn_varlen_func(*tensors, cu, cu, 12, 12, **options)
+        found = gradients(out, torch.empty_like(out), tensors)
+    assert [tuple(tensor.shape) for tensor in (out, *found)] == [(25, 28, size), *(t.shape for t in tensors)]
+    (forward, args), (backward, back) = calls.found
+    assert (forward, backward) == ("torch_attn::_varlen_attn", "torch_attn::_varlen_attn_backward")
+    assert [tuple(tensor.shape) for tensor in args[:3]] == [
+        (25, 28, padded),
+        (25, 4, padded),
+        (25, 4, padded),
+    ]
+    assert [cu.dtype for cu in args[3:5]] == [torch.int32] * 2
+    assert args[5:8] == (12, 12, is_causal)
+    assert args[8] == pytest.approx(size**-0.5)
+    assert args[9] == window
+    assert back[10] == is_causal
+    assert back[13] == window
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "words"),
+    [
+        (torch.float32, 128, r"bfloat16 or float16, not in torch.float32: set mixed_precision"),
+        (torch.bfloat16, 264, r"heads of up to 256, this model has 264"),
+    ],
+)
+def test_what_torch_would_refuse_is_explained(dtype, size, words):
+    tensors, cu = shapes_alone(LENGTHS, size, dtype)
+    with pytest.raises(UserError, match=words):
+        flash_attn_varlen_func(*tensors, cu, cu, 12, 12)
+
+
+class Spy(torch.autograd.Function):
+    """Notes torch's switch while it runs its backward pass."""
+
+    seen: tuple[bool, bool] | None = None
+
+    @staticmethod
+    def forward(ctx, tensor):
+        return tensor.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        Spy.seen = (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        )
+        return gradient
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_determinism_holds_for_the_one_node_and_is_put_back(enabled):
+    leaf = torch.ones(2, requires_grad=True)
+    torch.use_deterministic_algorithms(enabled, warn_only=enabled)
+    try:
+        inner = Spy.apply(leaf)
+        make_backward_deterministic(inner)
+        (inner * 2).sum().backward()
+        state = (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        )
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert Spy.seen == (True, False)
+    assert state == (enabled, enabled)
+    assert leaf.grad.tolist() == [2, 2]
+
+
+@on_gpu
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize(("heads", "kv_heads", "size"), [(28, 4, 128), (16, 16, 80), (4, 1, 36)])
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_packed_rows_on_a_gpu_equal_eager_attention(heads, kv_heads, size, causal, deterministic):
+    lengths = [300, 1, 77, 1024]
+    tensors = states(lengths, heads, kv_heads, size, torch.bfloat16, "cuda")
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    cu = cumulative(lengths, "cuda")
+    out = attend(tensors, lengths, causal=causal, deterministic=deterministic)
+    expected = eager_pack(*exact, cu, cu, causal)
+    torch.testing.assert_close(out.double(), expected, rtol=2e-2, atol=2e-2)
+    upstream = torch.randn_like(expected).bfloat16()
+    wanted = gradients(expected, upstream.double(), exact)
+    for got, want in zip(gradients(out, upstream, tensors), wanted, strict=True):
+        assert (got.double() - want).norm() < 0.01 * want.norm()

@@ -1,0 +1,1 @@
+from tests.workspaces import long_workspace, resources_of  # noqa: F401  fixtures

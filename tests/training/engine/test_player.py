@@ -1,0 +1,140 @@
+"""A tiny model in vLLM on CPU plays real sessions, in a process of its own."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from docagent_rl.rollout.images import join_features
+from docagent_rl.rollout.trajectory import read_trajectories
+from docagent_rl.sft.replay import replay
+from docagent_rl.training.engine.player import draw_seed
+
+RECIPE = "doc_v_star_qwen2_5_vl_7b"
+"""Its prompt shows images."""
+SCRIPT = """
+import asyncio, json, sys
+from pathlib import Path
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.records.record import read_jsonl
+from docagent_rl.training.engine.player import EnginePlayer
+
+
+async def main(out, model, questions, *overrides):
+    run = composed({recipe!r}, list(overrides))
+    player = await EnginePlayer.open(run, model, seed=3)
+    try:
+        samples = read_jsonl(questions)
+        plan = [(sample, session) for sample in samples for session in range(2)]
+        together = await asyncio.gather(*(player.play(*one) for one in plan))
+        alone = [await player.play(*one) for one in reversed(plan)][::-1]
+    finally:
+        await player.close()
+    Path(out, "together.jsonl").write_text("".join(t.to_json() + "\\n" for t in together))
+    Path(out, "alone.jsonl").write_text("".join(t.to_json() + "\\n" for t in alone))
+    Path(out, "identity.json").write_text(json.dumps(player.identity))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.fixture(scope="module")
+def played(long_workspace, tmp_path_factory):
+    """Sessions of two questions, all at a time and one after the other."""
+    folder = tmp_path_factory.mktemp("engine")
+    (folder / "play.py").write_text(textwrap.dedent(SCRIPT).replace("{recipe!r}", repr(RECIPE)))
+    records = [long_workspace.record("short"), long_workspace.record("long")]
+    (folder / "questions.jsonl").write_text("".join(f"{record.to_json()}\n" for record in records))
+    overrides = [
+        "+profile=cpu",
+        f"docagent.workspace={long_workspace.path}",
+        "docagent.auto_demo=false",
+        "docagent.rollout.turn_tokens=24",
+        "actor_rollout_ref.rollout.val_kwargs.do_sample=true",
+        "actor_rollout_ref.rollout.val_kwargs.temperature=1.0",
+    ]
+    arguments = [folder, long_workspace.path / "model", folder / "questions.jsonl", *overrides]
+    ended = subprocess.run(
+        [sys.executable, str(folder / "play.py"), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return folder
+
+
+@pytest.mark.slow
+async def test_sessions_are_recorded_token_by_token_and_replay(played, resources_of):
+    resources = resources_of(RECIPE)
+    for trajectory in read_trajectories(played / "together.jsonl"):
+        assert not trajectory.masked, trajectory.error
+        assert trajectory.metrics["turns"] == len(trajectory.turns) >= 1
+        for turn in trajectory.turns:
+            assert turn.token_ids
+            assert len(turn.log_probs) == len(turn.token_ids)
+            assert max(turn.log_probs) <= 0.0
+            assert resources.codec.decode(turn.token_ids) == turn.text
+        (ledger, *_) = await replay(trajectory, resources.codec, resources.encoder)
+        assert ledger.prompt_length == trajectory.prompt_tokens
+        assert ledger.response_length == trajectory.response_tokens
+
+
+@pytest.mark.slow
+def test_a_session_is_the_same_alone_and_among_others(played):
+    together, alone = (
+        [[turn.token_ids for turn in each.turns] for each in read_trajectories(played / name)]
+        for name in ("together.jsonl", "alone.jsonl")
+    )
+    assert together == alone
+    assert together[0] != together[1]  # two sessions of a question draw differently
+
+
+@pytest.mark.slow
+def test_log_probs_are_the_models_own(played, long_workspace, resources_of):
+    """The first turn's, computed again by transformers."""
+    import torch
+    from transformers import Qwen2_5_VLForConditionalGeneration
+
+    model = Qwen2_5_VLForConditionalGeneration.from_pretrained(long_workspace.path / "model").eval()
+    resources = resources_of(RECIPE)
+    trajectory = next(read_trajectories(played / "together.jsonl"))
+    ledger = asyncio.run(replay(trajectory, resources.codec, resources.encoder))[0]
+    turn = trajectory.turns[0]
+    ids = torch.tensor([ledger.token_ids[: ledger.prompt_length + len(turn.token_ids)]])
+    shown = len([part for message in trajectory.prompt for part in message["parts"] if "image" in part])
+    assert shown >= 1
+    with torch.no_grad():
+        logits = model(
+            input_ids=ids,
+            mm_token_type_ids=(ids == resources.codec.image_token_id).long(),
+            **join_features(ledger.images[:shown]),
+        ).logits[0, ledger.prompt_length - 1 : -1]
+    banned = [resources.codec.image_token_id]
+    logits[:, banned] = float("-inf")
+    expected = torch.log_softmax(logits, -1)[range(len(turn.token_ids)), turn.token_ids]
+    assert torch.allclose(expected, torch.tensor(turn.log_probs), atol=2e-2)
+
+
+@pytest.mark.slow
+def test_what_is_played_is_told(played, long_workspace):
+    identity = json.loads((played / "identity.json").read_text())
+    assert identity["player"] == "engine"
+    assert identity["model"] == str(long_workspace.path / "model")
+    assert len(identity["weights"]) == 64
+    assert identity["environment"]["system"] == "doc_v_star"
+    assert identity["sampling"]["temperature"] == 1.0
+    assert identity["limits"] == {"prompt": 1536, "response": 1024, "turn": 24, "min_turn": 8}
+
+
+def test_every_turn_has_a_seed_of_its_own():
+    seeds = [draw_seed(0, q, s, t) for q in ("a", "b") for s in range(3) for t in range(3)]
+    assert len(set(seeds)) == len(seeds)
+    assert seeds == [draw_seed(0, q, s, t) for q in ("a", "b") for s in range(3) for t in range(3)]
+    assert draw_seed(1, "a", 0, 0) != draw_seed(0, "a", 0, 0)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from docagent_rl.documents import RenderSettings
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.errors import UserError
+from docagent_rl.retrieval.index_files import HEADER
+from docagent_rl.training.nodes import fingerprint
+from docagent_rl.training.nodes.fingerprint import of_file, of_index, of_model, of_store
+
+
+@pytest.fixture
+def copied(world, tmp_path):
+    shutil.copytree(world.root / "store", tmp_path / "store")
+    shutil.copytree(world.root / "index", tmp_path / "index")
+    return tmp_path
+
+
+def test_a_copy_is_the_same(world, copied):
+    assert of_store(copied / "store") == of_store(world.root / "store")
+    assert of_index(copied / "index") == of_index(world.root / "index")
+    assert of_store(copied / "store").what == "3 documents"
+
+
+def test_pages_drawn_otherwise_are_another_store(world, copied):
+    """The hashes of the pages alone differ, and no file's size need."""
+    other = copied / "other"
+    ingest(world.root / "synthetic" / "pdfs", other, workers=1, settings=RenderSettings(jpeg_quality=71))
+    mine, theirs = of_store(copied / "store"), of_store(other)
+    assert mine.what == theirs.what
+    assert mine.digest != theirs.digest
+
+
+def test_a_store_that_lost_a_document_or_a_page(copied):
+    before = of_store(copied / "store")
+    first = min((copied / "store" / "documents").glob("*.json"))
+    page = json.loads(first.read_text())["pages"][0]["image"]
+    (found,) = (copied / "store" / "objects").rglob(f"{page}.jpg")
+    found.unlink()
+    with pytest.raises(UserError, match=r"the image of page 1 of '.*' is not there"):
+        of_store(copied / "store")
+    first.unlink()
+    assert of_store(copied / "store") != before
+    assert of_store(copied / "store").what == "2 documents"
+
+
+def test_what_is_read_of_a_store_does_not_grow_with_its_manifests(copied, monkeypatch):
+    """Beside a few documents: their ends alone."""
+    monkeypatch.setattr(fingerprint, "SAMPLES", 1)
+    before = of_store(copied / "store")
+    last = max((copied / "store" / "documents").glob("*.json"))
+    text = last.read_bytes()
+    # the same end and size: not looked at, and `docagent-rl check` is there for damage
+    last.write_bytes(text.replace(b"pages", b"PAGES", 1))
+    assert of_store(copied / "store") == before
+
+
+def test_an_index_by_its_header_and_sizes(copied):
+    before = of_index(copied / "index")
+    array = max((copied / "index").rglob("*.npy"), key=lambda path: path.stat().st_size)
+    array.write_bytes(array.read_bytes()[:-1])
+    assert of_index(copied / "index") != before
+    (copied / "index" / HEADER).unlink()
+    with pytest.raises(FileNotFoundError):
+        of_index(copied / "index")
+
+
+def test_a_model_by_its_configuration_and_sizes(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(bytes(10))
+    before = of_model(tmp_path)
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache" / "x").touch()
+    assert of_model(tmp_path) == before
+    (tmp_path / "model.safetensors").write_bytes(bytes(11))
+    longer = of_model(tmp_path)
+    (tmp_path / "config.json").write_text("[]")
+    assert len({before.digest, longer.digest, of_model(tmp_path).digest}) == 3
+
+
+def test_a_file_by_its_size_and_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(fingerprint, "TAIL_BYTES", 4)
+    for name, content in {"a": "12345678", "b": "x2345678", "c": "12345670", "d": "345678"}.items():
+        (tmp_path / name).write_text(content)
+    found = {name: of_file(tmp_path / name).digest for name in "abcd"}
+    assert found["a"] == found["b"]
+    assert len(set(found.values())) == 3

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import psutil
+import pytest
+import torch
+import verl.plugin.platform.platform_manager as manager
+from verl.plugin.platform import PlatformBase, PlatformRegistry
+
+from docagent_rl.training.platforms import cpu
+from docagent_rl.training.platforms.cpu import PlatformCPU
+
+
+@pytest.fixture
+def device():
+    return PlatformCPU().device_module
+
+
+def test_every_member_of_verls_interface_is_defined_here():
+    assert PlatformCPU.__abstractmethods__ == frozenset()
+    assert issubclass(PlatformCPU, PlatformBase)
+
+
+def test_tensors_can_be_sent_to_the_current_device():
+    assert torch.ones(1).to(PlatformCPU().current_device()).device == torch.device("cpu")
+
+
+def test_memory_is_that_of_the_process_and_the_host(device):
+    resident = psutil.Process().memory_info().rss
+    assert device.memory_allocated() == pytest.approx(resident, rel=0.2)
+    before = device.memory_allocated()
+    ballast = np.ones(100_000_000, dtype=np.uint8)
+    grown = device.memory_allocated() - before
+    assert grown > 0.8 * ballast.nbytes
+    assert device.max_memory_allocated() >= device.memory_allocated() - 1_000_000
+    available, total = device.mem_get_info()
+    assert 0 < available <= total == psutil.virtual_memory().total
+
+
+def test_random_state_is_saved_and_restored(device):
+    device.manual_seed(3)
+    state = device.get_rng_state()
+    first = torch.rand(4)
+    device.set_rng_state(state)
+    assert torch.equal(torch.rand(4), first)
+
+
+def test_properties(device):
+    properties = device.get_device_properties(0)
+    assert properties.multi_processor_count == os.cpu_count()
+    assert properties.total_memory == psutil.virtual_memory().total
+    assert device.get_device_name()
+
+
+def test_what_is_not_defined_comes_from_torch(device):
+    assert device.Stream is torch.cpu.Stream
+    with pytest.raises(AttributeError):
+        _ = device.no_such_function
+
+
+def test_verls_memory_report_accepts_the_module(monkeypatch):
+    from verl.utils.profiler import performance
+
+    monkeypatch.setattr(manager, "_current_platform", PlatformCPU())
+    allocated, _, used, total = map(float, performance._get_current_mem_info())
+    assert 0 < allocated <= used + 1
+    assert used < total
+
+
+@pytest.fixture
+def registries(monkeypatch):
+    import verl.workers.engine.fsdp.transformer_impl  # noqa: F401
+    from verl.workers.engine.base import EngineRegistry
+
+    platforms = {name: cls for name, cls in PlatformRegistry._platforms.items() if name != "cpu"}
+    monkeypatch.setattr(PlatformRegistry, "_platforms", platforms)
+    engines = {
+        model_type: {
+            backend: {key: cls for key, cls in devices.items() if key != "cpu"}
+            for backend, devices in backends.items()
+        }
+        for model_type, backends in EngineRegistry._engines.items()
+    }
+    monkeypatch.setattr(EngineRegistry, "_engines", engines)
+    return EngineRegistry
+
+
+def test_registration_serves_platform_and_engines(registries, monkeypatch):
+    monkeypatch.setattr(cpu, "is_cpu_platform", lambda: True)
+    monkeypatch.setattr(manager, "_current_platform", PlatformCPU())
+    assert cpu.register()
+    assert cpu.register()
+    assert PlatformRegistry.get("cpu") is PlatformCPU
+    for model_type, name in (
+        ("language_model", "FSDPEngineWithLMHead"),
+        ("value_model", "FSDPEngineWithValueHead"),
+    ):
+        assert registries.get_engine_cls(model_type, "fsdp2").__name__ == name
+
+
+def test_nothing_is_registered_beside_an_accelerator(registries, monkeypatch):
+    monkeypatch.setattr(cpu, "is_cpu_platform", lambda: False)
+    assert not cpu.register()
+    assert PlatformRegistry.get("cpu") is None
+    assert "cpu" not in registries._engines["language_model"]["fsdp2"]
+
+
+def test_automatic_choice_of_verl_falls_on_the_processor(registries, monkeypatch):
+    monkeypatch.delenv("VERL_PLATFORM", raising=False)
+    for name in ("nvidia", "huawei", "amd"):
+        monkeypatch.setattr(
+            PlatformRegistry.get(name), "is_platform_available", lambda self, use_smi_check: False
+        )
+    monkeypatch.setattr(cpu, "is_cpu_platform", lambda: True)
+    monkeypatch.setattr(cpu, "has_accelerator_vllm", lambda: False)
+    cpu.register()
+    assert manager._detect_platform_name() == "cpu"

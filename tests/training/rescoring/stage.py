@@ -1,0 +1,68 @@
+"""A run's folder with real sessions: the system's script and chance, recorded with made-up ids."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+
+from docagent_rl.config import DocAgentConfig
+from docagent_rl.play.chance import ChancePlayer
+from docagent_rl.play.scripted import ScriptPlayer
+from docagent_rl.rollout.env_resources import EnvResources
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
+from docagent_rl.training.trainer.archive import write_trajectories
+
+
+def section(world, run: Path, system: str, **more) -> dict:
+    """The configuration `docagent`."""
+    return {
+        "system": system,
+        "workspace": str(world.root),
+        "run_dir": str(run),
+        "store": str(world.root / "store"),
+        "retriever": {"kind": "bm25", "index": str(world.root / "index")},
+        "judge": {"kind": "rule"},
+        "env": {},
+        "advantage": {"options": {}},
+        **more,
+    }
+
+
+def stored_run(world, run: Path, system: str, *, algorithm: dict | None = None, questions: int = 4) -> Path:
+    """Two steps: every question by the script once and by chance three times."""
+    docagent = section(world, run, system)
+    resources = EnvResources(DocAgentConfig.parse(docagent), running=False)
+    script, chance = ScriptPlayer(resources, seed=1), ChancePlayer(resources, seed=2)
+    for step in (1, 2):
+        played = asyncio.run(_played(script, chance, world.records[step : step + questions], step))
+        write_trajectories(run, step, played)
+    (run / "hydra").mkdir()
+    made = {"adv_estimator": "grpo", "gamma": 1.0, "lam": 1.0, "norm_adv_by_std_in_grpo": True}
+    config = {"docagent": docagent, "algorithm": made | (algorithm or {})}
+    (run / "hydra" / "config.yaml").write_text(yaml.safe_dump(config))
+    return run
+
+
+async def _played(script, chance, records, step) -> list[Trajectory]:
+    found = []
+    for record in records:
+        for number in range(4):
+            player = script if number == 0 else chance
+            session = await player.play(record, number)
+            session.step, session.split = step, "train"
+            session.turns = [
+                replace(
+                    turn, token_ids=[7] * len(turn.text.split()), log_probs=[-0.5] * len(turn.text.split())
+                )
+                for turn in session.turns
+            ]
+            found.append(session)
+    return found
+
+
+def _sampled(turn: TrajectoryTurn) -> TrajectoryTurn:
+    words = len(turn.text.split())
+    return replace(turn, token_ids=[7] * words, log_probs=[-0.5] * words)

@@ -1,0 +1,207 @@
+"""vLLM's own front end, fed with images that are preprocessed, against the same front end fed with pixels."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from verl.workers.rollout.replica import TokenOutput
+
+from docagent_rl.training.serving.named import LOADS, LoadedImage, NamedImage
+from docagent_rl.training.serving.pages import EvictedError, PagePreprocessor, Pages, expand
+
+pytestmark = pytest.mark.slow
+
+
+class Stored:
+    """Stands for Ray's reference: awaited, it gives the patches, read-only as Ray's are."""
+
+    def __init__(self, patches: np.ndarray) -> None:
+        self.patches, self.fetched = patches.copy(), 0
+        self.patches.flags.writeable = False
+
+    def __await__(self):
+        self.fetched += 1
+        yield from asyncio.sleep(0).__await__()
+        return self.patches
+
+
+@pytest.fixture
+def named(encoded):
+    return [replace(NamedImage.of(i), handle=Stored(i.patches.numpy())) for i in encoded]
+
+
+@pytest.fixture
+def pages(front_end):
+    front_end.renderer.mm_processor_cache.clear_cache()
+    return Pages(front_end.renderer, torch.bfloat16)
+
+
+@pytest.fixture
+def prompt(processor):
+    start, end = processor.tokenizer.convert_tokens_to_ids(["<|vision_start|>", "<|vision_end|>"])
+
+    def make(count):
+        return [5, *[t for _ in range(count) for t in (start, processor.image_token_id, end)], 7]
+
+    return make
+
+
+def same_items(found, expected):
+    for mine, theirs in zip(found, expected, strict=True):
+        assert mine.keys() == theirs.keys()
+        for name in theirs:
+            assert torch.equal(mine[name].data, theirs[name].data), name
+            assert mine[name].data.dtype == theirs[name].data.dtype
+            assert type(mine[name].field) is type(theirs[name].field)
+            assert mine[name].field.keep_on_cpu == theirs[name].field.keep_on_cpu
+
+
+async def test_the_engine_gets_what_vllm_makes_of_pixels(front_end, pages, prompt, named, pictures):
+    loaded, loads = await pages.load(named, every=False)
+    assert loads == 3
+    request = {"prompt_token_ids": prompt(3), "multi_modal_data": {"image": loaded}}
+    mine = PagePreprocessor(front_end, pages).preprocess(request)
+    front_end.renderer.mm_processor_cache.clear_cache()
+    request = {"prompt_token_ids": prompt(3), "multi_modal_data": {"image": pictures}}
+    theirs = front_end.input_preprocessor.preprocess(request)
+    assert mine["prompt_token_ids"] == theirs["prompt_token_ids"]
+    assert mine["mm_placeholders"] == theirs["mm_placeholders"]
+    assert mine.keys() == theirs.keys()
+    same_items(mine["mm_kwargs"]["image"], theirs["mm_kwargs"]["image"])
+
+
+async def test_pixels_still_go_the_way_of_vllm(front_end, pages, prompt, pictures):
+    request = {"prompt_token_ids": prompt(3), "multi_modal_data": {"image": pictures}}
+    mine = PagePreprocessor(front_end, pages).preprocess(request)
+    assert len(mine["mm_hashes"]["image"]) == 3
+
+
+async def test_an_image_is_fetched_and_sent_once(pages, prompt, named):
+    for turn in range(1, 4):  # each shows one more, and all the earlier ones
+        loaded, loads = await pages.load(named[:turn], every=False)
+        assert loads == 1
+        items = pages.input(prompt(turn), loaded)["mm_kwargs"]["image"]
+        assert [item is None for item in items] == [True] * (turn - 1) + [False]
+    assert [image.handle.fetched for image in named] == [1, 1, 1]
+
+
+async def test_requests_at_the_same_time_share_a_fetch(pages, named):
+    found = await asyncio.gather(*(pages.load(named[:1], every=False) for _ in range(4)))
+    assert named[0].handle.fetched == 1
+    assert sum(loads for _, loads in found) == 1
+
+
+async def test_an_image_lost_meanwhile_is_told_and_can_be_sent_again(pages, prompt, named, front_end):
+    pages.input(prompt(3), (await pages.load(named, every=False))[0])
+    loaded, loads = await pages.load(named, every=False)
+    assert loads == 0
+    front_end.renderer.mm_processor_cache.clear_cache()  # as verl does before each update of the weights
+    with pytest.raises(EvictedError):
+        pages.input(prompt(3), loaded)
+    loaded, loads = await pages.load(named, every=True)
+    items = pages.input(prompt(3), loaded)["mm_kwargs"]["image"]
+    assert loads == 3
+    assert all(item is not None for item in items)
+
+
+async def test_an_image_that_is_shown_twice_in_a_prompt_is_sent_once(pages, prompt, named):
+    twice = [named[0], named[1], named[0]]
+    made = pages.input(prompt(3), (await pages.load(twice, every=False))[0])
+    assert [item is None for item in made["mm_kwargs"]["image"]] == [False, False, True]
+
+
+async def test_the_engine_can_resolve_every_request_however_small_the_cache(
+    front_end, pages, prompt, named, monkeypatch
+):
+    """vLLM's engine keeps a cache of the same size, which the front end has to know without asking."""
+    from vllm.multimodal.cache import MultiModalProcessorSenderCache, MultiModalReceiverCache
+    from vllm.multimodal.inputs import MultiModalFeatureSpec
+
+    config = front_end.vllm_config.model_config
+    room = sum(2 * 1176 * grid.grid[1] * grid.grid[2] for grid in named[:2])
+    monkeypatch.setattr(config.get_multimodal_config(), "mm_processor_cache_gb", (room + 4096) / 2**30)
+    sender, receiver = MultiModalProcessorSenderCache(config), MultiModalReceiverCache(config)
+    monkeypatch.setattr(front_end.renderer.get_mm_processor(), "cache", sender)
+    drawn = random.Random(5)
+    sent = 0
+    for _ in range(40):
+        images = drawn.sample(named, drawn.choice([1, 2]))
+        loaded, _ = await pages.load(images, every=False)
+        try:
+            made = pages.input(prompt(len(images)), loaded)
+        except EvictedError:
+            made = pages.input(prompt(len(images)), (await pages.load(images, every=True))[0])
+        items, keys = made["mm_kwargs"]["image"], made["mm_hashes"]["image"]
+        sent += sum(item is not None for item in items)
+        features = [
+            MultiModalFeatureSpec(item, "image", key, place, mm_hash=key)
+            for item, key, place in zip(items, keys, made["mm_placeholders"]["image"], strict=True)
+        ]
+        for feature, image in zip(receiver.get_and_update_features(features), images, strict=True):
+            assert feature.data["image_grid_thw"].data.tolist() == list(image.grid)
+    assert 3 < sent < 40
+
+
+@pytest.mark.parametrize("sizes", [[4], [4, 4, 4]])
+def test_placeholders_and_images_have_to_match(sizes):
+    with pytest.raises(ValueError, match=f"{len(sizes)} images for 2 placeholders"):
+        expand([1, 9, 2, 9], 9, sizes)
+
+
+def test_placeholders_by_hand():
+    ids, places = expand([1, 9, 2, 9, 3], 9, [2, 3])
+    assert ids == [1, 9, 9, 2, 9, 9, 9, 3]
+    assert [(p.offset, p.length) for p in places] == [(1, 2), (4, 3)]
+
+
+async def test_a_server_sends_what_it_has_lost_and_leaves_the_parameters_alone(
+    pages, prompt, named, monkeypatch
+):
+    """verl's `generate` takes values out of them, and may wait for a weight update, which empties caches."""
+    from docagent_rl.training.serving import server as ours
+
+    asked = []
+
+    async def upstream_generate(self, prompt_ids, parameters, request_id, image_data=None, **_):
+        parameters.pop("max_tokens")
+        asked.append([image.pixel_values is not None for image in image_data])
+        pages.input(prompt_ids, image_data)
+        return TokenOutput(token_ids=[1], extra_fields={})
+
+    monkeypatch.setattr(ours.upstream.vLLMHttpServer, "generate", upstream_generate)
+    server = object.__new__(ours.vLLMHttpServer)
+    server._pages = pages
+    parameters = {"max_tokens": 3}
+    first = await server.generate(prompt(2), parameters, "r", image_data=named[:2])
+    load = pages.load
+
+    async def lost_after_the_look(images, *, every):
+        found = await load(images, every=every)
+        if not every:
+            pages._renderer.mm_processor_cache.clear_cache()
+        return found
+
+    monkeypatch.setattr(pages, "load", lost_after_the_look)
+    second = await server.generate(prompt(2), parameters, "r", image_data=named[:2])
+    assert asked == [[True, True], [False, False], [True, True]]
+    assert (first.extra_fields[LOADS], second.extra_fields[LOADS]) == (2, 2)
+    assert parameters == {"max_tokens": 3}
+
+
+def test_loaded_images_are_told_from_pixels(encoded, pictures):
+    from docagent_rl.training.serving.named import all_loaded, all_named, for_server
+
+    names = [NamedImage.of(image) for image in encoded]
+    assert all_named(names)
+    assert not all_named(pictures)
+    assert not all_named([])
+    assert all_loaded([LoadedImage(names[0], None)])
+    assert not all_loaded(names)
+    # without a shelf: pixels, as vLLM takes them
+    assert [p.tobytes() for p in for_server(encoded)] == [p.tobytes() for p in pictures]
+    assert for_server([]) is None

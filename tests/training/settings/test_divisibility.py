@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensordict import TensorDict
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+from verl.utils import tensordict_utils as tu
+from verl.utils.seqlen_balancing import rearrange_micro_batches
+from verl.workers.config import FSDPActorConfig
+from verl.workers.engine.utils import prepare_micro_batches
+from verl.workers.engine_workers import TrainingWorker
+
+from docagent_rl.training.settings.divisibility import (
+    BATCH,
+    NODES,
+    PER_NODE,
+    SERVER,
+    SESSIONS,
+    TENSOR_PARALLEL,
+    Layout,
+    Part,
+    problems,
+    remedy,
+)
+
+MINI, MICRO, INFER, TOKENS = "actor.mini", "actor.micro", "rollout.micro", "actor.tokens"
+SHARED, GROUP = "actor.sp", "actor.fsdp_size"
+
+
+def layout(dynamic: bool = False, several_rows: bool = False, mean_over_rows: bool = True, **values: int):
+    """VRAG-RL on one node of eight, with fixed micro-batches unless told otherwise."""
+    part = Part(MINI, MICRO, INFER, TOKENS, TOKENS, SHARED, GROUP, dynamic)
+    names = {"batch": BATCH, "n": SESSIONS, "nodes": NODES, "per_node": PER_NODE, "tp": TENSOR_PARALLEL}
+    names |= {"mini": MINI, "micro": MICRO, "infer": INFER, "tokens": TOKENS, "sp": SHARED, "group": GROUP}
+    plain = {BATCH: 32, SESSIONS: 5, NODES: 1, PER_NODE: 8, MINI: 16, MICRO: 2, INFER: 4, TOKENS: 10240}
+    plain |= {SHARED: 1, GROUP: -1, SERVER[0]: 2, SERVER[1]: 1, SERVER[2]: 1}
+    given_values = {names[name]: value for name, value in values.items()}
+    return Layout(plain | given_values, [part], 10240, several_rows, mean_over_rows)
+
+
+def changes(found: Layout) -> list[dict[str, int]]:
+    return [dict(problem.change) for problem in problems(found)]
+
+
+def test_sizes_of_one_node_go_together():
+    assert problems(layout()) == []
+    assert remedy(layout()) == {}
+
+
+def test_two_nodes_leave_ten_rows_a_gpu_for_micro_batches_of_four():
+    # 160 rows over 16 GPUs are 10, and a mini-batch of 80 rows is 5 of them
+    found = problems(layout(nodes=2))
+    assert [str(problem) for problem in found] == [
+        f"{MICRO}=2 does not divide the 5 rows of a mini-batch on a GPU: set {MICRO}=1",
+        f"{INFER}=4 does not divide the 10 rows of a step on a GPU: set {INFER}=2",
+    ]
+    assert remedy(layout(nodes=2)) == {MICRO: 1, INFER: 2}
+
+
+def test_with_micro_batches_of_tokens_two_nodes_are_in_order():
+    assert problems(layout(dynamic=True, nodes=2)) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "change"),
+    [
+        # 5 sessions of 8 questions are 40 rows; 16 GPUs need 80
+        ({"nodes": 2, "mini": 8, "dynamic": True}, {MINI: 16}),
+        ({"per_node": 1, "dynamic": True}, {TENSOR_PARALLEL: 1}),
+        ({"per_node": 6, "tp": 4, "dynamic": True, "mini": 18, "batch": 36}, {TENSOR_PARALLEL: 3}),
+        (
+            {"per_node": 8, "tp": 16, "nodes": 3, "dynamic": True, "mini": 24, "batch": 24},
+            {TENSOR_PARALLEL: 8},
+        ),
+        ({"batch": 33}, {BATCH: 40}),
+        ({"mini": 40, "dynamic": False}, {BATCH: 40}),
+        ({"sp": 3, "dynamic": True}, {SHARED: 2}),
+        ({"group": 3, "dynamic": True}, {GROUP: -1}),
+        # two GPUs share a row, so that each needs room for half of it
+        ({"sp": 2, "tokens": 5000, "dynamic": True}, {TOKENS: 5120}),
+        ({"tokens": 10239, "dynamic": True}, {TOKENS: 10240}),
+        # 24 questions are 120 rows: one mini-batch of 80, and 40 empty rows
+        ({"batch": 24, "dynamic": True}, {BATCH: 32}),
+    ],
+)
+def test_every_rule_says_what_to_change(values, change):
+    assert changes(layout(**values))[0] == change
+    assert problems(layout(**values).changed(remedy(layout(**values)))) == []
+
+
+def test_servers_may_span_whole_nodes():
+    assert problems(layout(nodes=2, tp=16, dynamic=True)) == []
+    assert changes(layout(nodes=3, per_node=4, tp=6, mini=12, batch=36, dynamic=True)) == [
+        {TENSOR_PARALLEL: 4}
+    ]
+
+
+def test_empty_rows_matter_where_the_loss_counts_rows():
+    assert problems(layout(batch=24, dynamic=True, mean_over_rows=False)) == []
+    assert problems(layout(batch=24, dynamic=True, several_rows=True)) == []
+
+
+def test_sessions_of_several_rows_fill_a_multiple_of_all_mini_batches():
+    # 16 x 4 = 64 rows over 8 GPUs, however many rows the sessions have
+    found = layout(batch=4, n=4, mini=16, micro=4, infer=8, several_rows=True, dynamic=False)
+    assert found.multiple == found.rows == 64
+    assert changes(found) == [{BATCH: 16}]
+    assert problems(layout(batch=4, n=4, mini=16, several_rows=True, dynamic=True)) == []
+
+
+sizes = {
+    "batch": st.integers(1, 64),
+    "n": st.integers(1, 8),
+    "nodes": st.integers(1, 4),
+    "per_node": st.sampled_from([1, 2, 4, 6, 8]),
+    "mini": st.integers(1, 64),
+    "micro": st.integers(1, 8),
+    "infer": st.integers(1, 8),
+    "tokens": st.integers(1, 20000),
+    "tp": st.integers(1, 16),
+    "sp": st.integers(1, 4),
+    "group": st.sampled_from([-1, 1, 2, 3, 8]),
+}
+flags = {name: st.booleans() for name in ("dynamic", "several_rows", "mean_over_rows")}
+
+
+@given(st.fixed_dictionaries(sizes | flags))
+@settings(deadline=None, max_examples=200)
+def test_a_remedy_leaves_no_problem(values):
+    found = layout(**values)
+    assert problems(found.changed(remedy(found))) == []
+
+
+@given(st.integers(1, 24), st.integers(1, 8))
+@settings(deadline=None, max_examples=60)
+def test_micro_batches_that_verl_asserts(own, micro):
+    data = TensorDict({"x": torch.zeros(own)}, batch_size=own)
+    tu.assign_non_tensor(data, use_dynamic_bsz=False, micro_batch_size_per_gpu=micro)
+    found = layout(n=1, batch=own, mini=own, per_node=1, tp=1, micro=micro, infer=micro)
+    if problems(found):
+        with pytest.raises(AssertionError, match="divisible"):
+            prepare_micro_batches(data)
+    else:
+        assert len(prepare_micro_batches(data)[0]) == own // micro
+
+
+@given(st.integers(1, 12), st.integers(1, 6), st.integers(1, 4))
+@settings(deadline=None, max_examples=60)
+def test_mini_batches_that_verl_asserts(mini, n, workers):
+    """verl's own method up to its first step, on an engine that says how many workers there are."""
+
+    class ReachedError(Exception):
+        pass
+
+    def train_mode(**_):
+        raise ReachedError
+
+    engine = SimpleNamespace(
+        get_data_parallel_size=lambda: workers, get_data_parallel_rank=lambda: 0, train_mode=train_mode
+    )
+    data = TensorDict({"x": torch.zeros(mini * n * workers)}, batch_size=mini * n * workers)
+    tu.assign_non_tensor(data, mini_batch_size=mini * n, epochs=1)
+    update = TrainingWorker.train_mini_batch.__wrapped__
+    found = layout(batch=mini * workers, mini=mini, n=n, per_node=workers, tp=1, dynamic=True)
+    with pytest.raises(AssertionError if problems(found) else ReachedError):
+        update(SimpleNamespace(engine=engine), data)
+
+
+@given(st.integers(1, 64), st.integers(1, 64))
+def test_mini_batches_above_the_batch_that_verl_refuses(batch, mini):
+    actor = FSDPActorConfig(rollout_n=1, ppo_mini_batch_size=mini, ppo_micro_batch_size_per_gpu=1)
+    refused = False
+    try:
+        actor.validate(1, batch)
+    except ValueError:
+        refused = True
+    found = layout(n=1, batch=batch, mini=mini, per_node=1, tp=1, micro=1, infer=1, mean_over_rows=False)
+    assert bool(problems(found)) == refused
+
+
+@given(st.integers(1, 16), st.integers(1, 6), st.integers(1, 8))
+def test_rows_are_filled_up_as_verl_fills_them_up(mini, n, workers):
+    actor = SimpleNamespace(ppo_mini_batch_size=mini)
+    run = SimpleNamespace(
+        actor_rollout_ref=SimpleNamespace(rollout=SimpleNamespace(n=n), actor=actor),
+        trainer=SimpleNamespace(critic_warmup=0),
+    )
+    trainer = SimpleNamespace(config=run, use_critic=False, global_steps=1)
+    multiple = PPOTrainer._get_required_batch_multiple(trainer, workers)
+    assert layout(mini=mini, n=n, per_node=workers, tp=1).multiple == multiple
+
+
+@pytest.mark.parametrize("longest", [10239, 10240, 10241])
+def test_rows_that_verl_cannot_put_into_a_micro_batch(longest):
+    ids = torch.nested.as_nested_tensor([torch.zeros(longest)], layout=torch.jagged)
+    data = TensorDict({"input_ids": ids}, batch_size=1)
+    found = Layout(layout(dynamic=True).values, layout(dynamic=True).parts, longest)
+    if problems(found):
+        with pytest.raises(AssertionError, match="max_token_len"):
+            rearrange_micro_batches(data, max_token_len=10240)
+    else:
+        assert len(rearrange_micro_batches(data, max_token_len=10240)[0]) == 1

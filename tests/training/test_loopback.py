@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.patches.ray_loopback import LOOPBACK_VARIABLE
+from docagent_rl.training.loopback import ADDRESS_KEY, NODES, RAY, VARIABLES, keep_to_loopback
+
+RECIPE = "vrag_rl_qwen2_5_vl_7b"
+LISTENERS = Path(__file__).parents[1] / "listeners.py"
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch, tmp_path):
+    """No Ray of somebody else, and nothing left behind in this process."""
+    for name in (*VARIABLES, "RAY_ADDRESS"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+
+
+def address(config: DictConfig) -> str | None:
+    return OmegaConf.select(config, f"{RAY}.{ADDRESS_KEY}")
+
+
+def variables(config: DictConfig) -> dict[str, str]:
+    return OmegaConf.to_container(OmegaConf.select(config, f"{RAY}.runtime_env.env_vars"))
+
+
+def test_one_machine_keeps_to_loopback():
+    config = composed(RECIPE, ["+profile=cpu"])
+    assert keep_to_loopback(config)
+    assert address(config) == "127.0.0.1"
+    assert variables(config).items() >= VARIABLES.items()
+    assert variables(config)["OMP_NUM_THREADS"] == "1"
+    assert os.environ[LOOPBACK_VARIABLE] == "1"
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "docagent.loopback=false",
+        "trainer.nnodes=2",
+        "actor_rollout_ref.rollout.nnodes=2",
+        "reward.reward_model.nnodes=2",
+        "distillation.nnodes=2",
+        "+ray_kwargs.ray_init.address=192.0.2.1:6379",
+        "+ray_kwargs.ray_init._node_ip_address=192.0.2.1",
+    ],
+)
+def test_what_spans_machines_is_left_alone(override):
+    config = composed(RECIPE, ["+profile=cpu", override])
+    before = OmegaConf.to_container(config.ray_kwargs)
+    assert not keep_to_loopback(config)
+    assert OmegaConf.to_container(config.ray_kwargs) == before
+    assert LOOPBACK_VARIABLE not in os.environ
+
+
+def test_a_ray_that_runs_already_is_left_alone(monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "192.0.2.1:6379")
+    config = composed(RECIPE, ["+profile=cpu"])
+    assert not keep_to_loopback(config)
+    assert address(config) is None
+
+
+def test_values_of_the_user_stay(monkeypatch):
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
+    given = "+ray_kwargs.ray_init.runtime_env.env_vars.VLLM_HOST_IP=192.0.2.3"
+    config = composed(RECIPE, ["+profile=cpu", given])
+    assert keep_to_loopback(config)
+    assert variables(config)["VLLM_HOST_IP"] == "192.0.2.3"
+    assert variables(config)["GLOO_SOCKET_IFNAME"] == "eth7"
+
+
+def test_every_number_of_nodes_is_looked_at():
+    def found(section, prefix=""):
+        for key, value in section.items():
+            if isinstance(value, dict):
+                yield from found(value, f"{prefix}{key}.")
+            elif key == "nnodes":
+                yield f"{prefix}{key}"
+
+    plain = OmegaConf.to_container(composed(RECIPE), resolve=False)
+    old = {"reward_model.nnodes"}  # verl moves it to `reward.reward_model`
+    assert set(found(plain)) - old == set(NODES)
+
+
+def listeners(tmp_path: Path, ray_folder: Path, *overrides: str) -> dict:
+    report = tmp_path / "report.json"
+    environment = {**os.environ, "RAY_TMPDIR": str(ray_folder)}
+    done = subprocess.run(
+        [sys.executable, LISTENERS, report, *overrides],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert report.is_file(), done.stderr[-4000:]
+    return json.loads(report.read_text())
+
+
+def open_to_the_network(report: dict) -> list[tuple[str, str]]:
+    """Who listens elsewhere than on loopback."""
+    found = []
+    for host, name in report["listening"]:
+        parsed = ipaddress.ip_address(host)
+        if not (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback:
+            found.append((host, name))
+    return found
+
+
+@pytest.mark.slow
+def test_ray_and_the_services_of_verl_listen_on_loopback(tmp_path, ray_folder):
+    report = listeners(tmp_path, ray_folder)
+    assert open_to_the_network(report) == []
+    services = {
+        "gcs_server",
+        "raylet",
+        "ray::Runner.run",
+        "ray::SimpleStorageUnit",
+        "ray::TransferQueueController",
+    }
+    assert services <= {name for _, name in report["listening"]}
+    assert report["node"] == report["vllm"] == "127.0.0.1"
+    assert set(report["gloo"]) == {"127.0.0.1"}

@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+import threading
+import uuid
+from types import ModuleType
+
+import pytest
+
+from docagent_rl.training import patching
+from docagent_rl.training.patching import (
+    AppliesTo,
+    Patch,
+    PatchState,
+    install,
+    on_import,
+    patch_status,
+    replace,
+)
+from docagent_rl.training.platforms import detect
+
+
+@pytest.fixture
+def make_module(tmp_path, monkeypatch):
+    """Write modules of fresh names that can be imported."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names: list[str] = []
+
+    def make(source: str = "value = 1", parent: str | None = None) -> str:
+        name = f"m_{uuid.uuid4().hex}"
+        folder = tmp_path
+        if parent is not None:
+            folder = tmp_path / parent
+            folder.mkdir(exist_ok=True)
+            (folder / "__init__.py").touch()
+        (folder / f"{name}.py").write_text(source)
+        importlib.invalidate_caches()
+        names.append(f"{parent}.{name}" if parent else name)
+        return names[-1]
+
+    yield make
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def test_callback_runs_after_the_body_of_the_module(make_module):
+    name, seen = make_module("value = 1\nvalue = 2"), []
+    on_import(name, lambda module: seen.append(module.value))
+    assert seen == []
+    importlib.import_module(name)
+    assert seen == [2]
+
+
+def test_callback_runs_at_once_for_an_imported_module(make_module):
+    name, seen = make_module(), []
+    importlib.import_module(name)
+    on_import(name, seen.append)
+    assert seen == [sys.modules[name]]
+
+
+def test_callbacks_run_in_order_and_once_an_import(make_module):
+    name, seen = make_module(), []
+    for index in range(3):
+        on_import(name, lambda _, index=index: seen.append(index))
+    importlib.import_module(name)
+    importlib.import_module(name)
+    assert seen == [0, 1, 2]
+
+
+def test_submodule_of_a_package(make_module):
+    parent = f"p_{uuid.uuid4().hex}"
+    name, seen = make_module(parent=parent), []
+    on_import(name, seen.append)
+    importlib.import_module(parent)
+    assert seen == []
+    exec(f"from {parent} import {name.split('.')[1]}", {})
+    assert len(seen) == 1
+
+
+def test_error_of_a_callback_fails_the_import_every_time(make_module):
+    name = make_module()
+
+    def fail(module: ModuleType) -> None:
+        raise LookupError("the patch does not fit")
+
+    on_import(name, fail)
+    for _ in range(2):
+        with pytest.raises(LookupError, match="does not fit"):
+            importlib.import_module(name)
+        assert name not in sys.modules
+
+
+def test_error_of_the_module_is_kept_and_no_callback_runs(make_module):
+    name, seen = make_module("raise ZeroDivisionError"), []
+    on_import(name, seen.append)
+    with pytest.raises(ZeroDivisionError):
+        importlib.import_module(name)
+    assert seen == []
+
+
+def test_callback_runs_again_after_a_reload(make_module):
+    name, seen = make_module(), []
+    on_import(name, seen.append)
+    module = importlib.import_module(name)
+    importlib.reload(module)
+    del sys.modules[name]
+    importlib.import_module(name)
+    assert len(seen) == 3
+
+
+def test_registration_from_inside_a_callback_and_import_of_the_same_module(make_module):
+    name, seen = make_module(), []
+
+    def outer(module: ModuleType) -> None:
+        assert importlib.import_module(name) is module
+        on_import(name, lambda _: seen.append("inner"))
+        seen.append("outer")
+
+    on_import(name, outer)
+    importlib.import_module(name)
+    assert seen == ["outer", "inner"]
+
+
+def test_registration_while_another_thread_executes_the_module(make_module):
+    name = make_module(
+        "import sys\nsys.modules['gate'].enter.set()\nsys.modules['gate'].leave.wait(10)\nvalue = 1"
+    )
+    gate = ModuleType("gate")
+    gate.enter, gate.leave = threading.Event(), threading.Event()
+    sys.modules["gate"] = gate
+    seen: list[object] = []
+    on_import(name, lambda module: seen.append(module.value))
+    thread = threading.Thread(target=importlib.import_module, args=(name,))
+    thread.start()
+    try:
+        assert gate.enter.wait(10)
+        on_import(name, lambda module: seen.append(module.value + 1))
+        assert seen == []  # half executed: `value` does not exist yet
+    finally:
+        gate.leave.set()
+        thread.join(10)
+        del sys.modules["gate"]
+    assert seen == [1, 2]
+
+
+def test_module_whose_import_began_without_a_hook_is_refused(make_module):
+    name = make_module(
+        "from docagent_rl.training.patching import on_import\n"
+        "hook = lambda: on_import(__name__, print)\nhook()"
+    )
+    with pytest.raises(RuntimeError, match="import has begun"):
+        importlib.import_module(name)
+
+
+def test_module_that_replaces_itself(make_module):
+    name = make_module("import sys, types\nsys.modules[__name__] = types.SimpleNamespace(value=7)")
+    seen = []
+    on_import(name, lambda module: seen.append(module.value))
+    importlib.import_module(name)
+    assert seen == [7]
+
+
+def test_loader_and_source_stay_what_tools_expect(make_module):
+    name = make_module("def f():\n    return 1\n")
+    on_import(name, lambda _: None)
+    module = importlib.import_module(name)
+    assert type(module.__loader__).__name__ == "SourceFileLoader"
+    assert "return 1" in inspect.getsource(module.f)
+
+
+def test_absent_module_is_absent_with_a_hook_too():
+    on_import("no_such_module_of_docagent", lambda _: None)
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("no_such_module_of_docagent")
+
+
+def test_finder_that_searches_through_all_finders_does_not_recurse(make_module, monkeypatch):
+    name, seen = make_module(), []
+    on_import(name, seen.append)
+    busy = []
+
+    class Curious:
+        @staticmethod
+        def find_spec(fullname, path=None, target=None):
+            if fullname != name or busy:
+                return None
+            busy.append(1)
+            try:
+                return importlib.util.find_spec(fullname)
+            finally:
+                busy.clear()
+
+    monkeypatch.setattr(sys, "meta_path", [Curious, *sys.meta_path])
+    importlib.import_module(name)
+    assert len(seen) == 1
+
+
+@pytest.fixture
+def statuses(monkeypatch):
+    """Start with no patch installed."""
+    monkeypatch.setattr(patching, "_statuses", {})
+
+
+def make_patch(target: str, **changes) -> Patch:
+    fields = {
+        "name": "double",
+        "package": "packaging",
+        "versions": ">=1",
+        "reference": "a test",
+        "reason": "a test",
+        "target_module": target,
+        "apply": lambda module: setattr(module, "value", module.value * 2),
+    }
+    return Patch(**(fields | changes))
+
+
+@pytest.mark.usefixtures("statuses")
+def test_patch_waits_and_is_applied_once(make_module):
+    patch = make_patch(make_module())
+    install([patch])
+    assert [status.state for status in patch_status()] == [PatchState.WAITING]
+    module = importlib.import_module(patch.target_module)
+    install([patch])
+    assert module.value == 2
+    assert [status.state for status in patch_status()] == [PatchState.APPLIED]
+
+
+@pytest.mark.usefixtures("statuses")
+@pytest.mark.parametrize(
+    ("changes", "state", "words"),
+    [
+        ({"versions": "<1"}, PatchState.VERSION_MISMATCH, "written for packaging<1"),
+        ({"package": "no-such-distribution"}, PatchState.NOT_NEEDED, "not installed"),
+        ({"needed": lambda: False}, PatchState.NOT_NEEDED, "does not have the defect"),
+    ],
+)
+def test_patch_that_does_not_fit_is_reported_and_left_out(make_module, changes, state, words):
+    patch = make_patch(make_module(), **changes)
+    install([patch])
+    assert importlib.import_module(patch.target_module).value == 1
+    (status,) = patch_status()
+    assert status.state is state
+    assert words in status.detail
+
+
+@pytest.mark.usefixtures("statuses")
+@pytest.mark.parametrize(("is_cpu", "value"), [(True, 2), (False, 1)])
+def test_cpu_patch_follows_the_platform(make_module, monkeypatch, is_cpu, value):
+    monkeypatch.setattr(detect, "is_cpu_platform", lambda: is_cpu)
+    patch = make_patch(make_module(), applies_to=AppliesTo.CPU_ONLY)
+    install([patch])
+    assert importlib.import_module(patch.target_module).value == value
+
+
+@pytest.mark.usefixtures("statuses")
+def test_failing_patch_fails_the_import(make_module):
+    patch = make_patch(make_module("other = 1"))
+    install([patch])
+    with pytest.raises(AttributeError, match="value"):
+        importlib.import_module(patch.target_module)
+    assert patch_status()[0].state is PatchState.WAITING
+
+
+def test_replace_keeps_the_original():
+    owner = ModuleType("owner")
+    owner.f = original = lambda: 1
+    replace(owner, "f", lambda: 2)
+    assert owner.f() == 2
+    assert owner.f.__wrapped__ is original

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from docagent_rl.errors import UserError
+from docagent_rl.training.trainer.background import Background
+
+
+def test_the_caller_goes_on_and_waits_where_it_asks_to() -> None:
+    done, may_end = [], threading.Event()
+    background = Background()
+    background.start(lambda: (may_end.wait(10), done.append(1)))
+    assert done == []
+    may_end.set()
+    background.settle()
+    assert done == [1]
+
+
+def test_steps_are_done_in_their_order() -> None:
+    done, background = [], Background()
+    for number in range(20):
+        background.start(lambda number=number: done.append(number))
+    background.settle()
+    assert done == list(range(20))
+
+
+def fail() -> None:
+    raise UserError("cannot write x (No space left on device): make room there")
+
+
+def test_a_failure_is_raised_once_where_it_is_waited_for() -> None:
+    background = Background()
+    background.start(fail)
+    with pytest.raises(UserError, match="make room there"):
+        background.start(lambda: None)
+    background.settle()

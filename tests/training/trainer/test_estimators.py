@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from verl.trainer.ppo.core_algos import get_adv_estimator_fn
+
+from docagent_rl.advantages import Advantages, register
+from docagent_rl.advantages.registry import _ESTIMATORS
+from docagent_rl.errors import UserError
+from docagent_rl.training.trainer.estimators import (
+    computing,
+    install_estimators,
+    known_estimators,
+    load_modules,
+    our_estimator,
+)
+
+
+def test_verl_knows_ours_beside_its_own():
+    assert {"gae", "grpo", "rloo", "turn_gae", "spo", "turn_grpo"} <= set(known_estimators())
+    assert our_estimator("grpo") is None
+    assert our_estimator("spo").name == "spo"
+
+
+def test_the_bound_computation_runs_where_verl_calls():
+    install_estimators()
+    rewards, mask = torch.ones(1, 2, dtype=torch.bfloat16), torch.ones(1, 2)
+    bridge = get_adv_estimator_fn("spo")
+    with computing(lambda r, m: Advantages((r * 2).float(), r.float())):
+        advantages, returns = bridge(token_level_rewards=rewards, response_mask=mask, config=None, index=[1])
+    assert advantages.tolist() == [[2, 2]]
+    assert advantages.dtype == returns.dtype == torch.bfloat16
+    with pytest.raises(UserError, match="needs a trainer mode of this package"):
+        bridge(token_level_rewards=rewards, response_mask=mask)
+
+
+def test_names_of_verl_are_taken():
+    register("rloo")(lambda inputs: None)
+    try:
+        with pytest.raises(UserError, match="'rloo' is the name of one of verl's"):
+            install_estimators()
+    finally:
+        del _ESTIMATORS["rloo"]
+
+
+def test_modules_that_cannot_be_imported():
+    load_modules(["json"])
+    with pytest.raises(UserError, match=r"docagent\.modules: no_such_module"):
+        load_modules(["no_such_module"])

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from omegaconf import OmegaConf
+
+from docagent_rl.training.trainer.named_images import NamedImagesMixin, may_name
+
+
+@pytest.mark.parametrize(
+    ("mode", "skip", "expected"),
+    [
+        ("sync", {}, True),
+        ("sync", {"rollout_tq": {"enable": False}}, True),
+        ("sync", {"rollout_tq": {"enable": True}}, False),
+        ("colocate_async", {}, False),
+        ("separate_async", {}, False),
+    ],
+)
+def test_rows_that_outlive_a_run_hold_their_images(mode, skip, expected):
+    assert may_name(OmegaConf.create({"skip": skip}), mode) is expected
+
+
+class Verl:
+    def __init__(self, mode):
+        self.verl_mode, self.config = mode, OmegaConf.create({})
+
+    def fit(self, manager):
+        self.agent_loop_manager = manager
+
+    def step(self, metrics, timing_raw):
+        self.agent_loop_manager.log.append("step")
+        return SimpleNamespace(keys=["a_b_0_0", "a_b_0_1", "a_b_1_0", "pad_0_0"])
+
+
+class Trainer(NamedImagesMixin, Verl):
+    pass
+
+
+class Manager:
+    def __init__(self):
+        self.log = []
+
+    def name_images(self):
+        self.log.append("name")
+
+    def release_images(self, sessions):
+        self.log.append(sessions)
+
+
+def test_the_sessions_of_a_step_are_released_when_it_ends():
+    trainer, manager = Trainer("sync"), Manager()
+    trainer.release_images(["early_0_0"])  # there is no manager yet
+    trainer.fit(manager)
+    trainer.step({}, {})
+    assert manager.log == ["name", "step", ["a_b_0", "a_b_1", "pad_0"]]
+
+
+def test_an_asynchronous_mode_names_nothing():
+    trainer, manager = Trainer("separate_async"), Manager()
+    trainer.fit(manager)
+    assert manager.log == []
+
+
+def test_another_manager_is_left_alone():
+    trainer = Trainer("sync")
+    trainer.fit(SimpleNamespace(log=[]))
+    trainer.step({}, {})
+    assert trainer.agent_loop_manager.log == ["step"]

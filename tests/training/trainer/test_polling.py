@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+import transfer_queue as tq
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
+from docagent_rl.training.trainer.accounts import Accounts
+from docagent_rl.training.trainer.mixin import DocAgentTrainerMixin
+from docagent_rl.training.trainer.polling import pause
+from docagent_rl.training.trainer.session_reader import SessionReader
+
+
+class Verl:
+    """What builds the buffer without the rest of verl's trainer."""
+
+    def _build_replay_buffer(self):
+        return ReplayBuffer("sync", None, None, "drop", None, refill_fn=lambda _: None)
+
+
+class Trainer(DocAgentTrainerMixin, Verl):
+    def __init__(self, run_dir):
+        self.config = SimpleNamespace(data=SimpleNamespace(train_batch_size=1))
+        self._accounts, self._reader = Accounts(run_dir, each=1), SessionReader()
+
+
+def test_a_finished_step_is_seen_at_once(tmp_path, monkeypatch):
+    status = {"status": "running"}
+    group = {"x": {"is_prompt": True, "global_steps": 7}, "x_0_0": {"status": "success", "global_steps": 7}}
+    monkeypatch.setattr(tq, "kv_list", lambda: {"val": {**group, "x": {**group["x"], **status}}})
+    monkeypatch.setattr(tq, "kv_clear", lambda partition_id, keys: None)
+    buffer = Trainer(tmp_path)._build_replay_buffer()
+    ended: list[float] = []
+
+    def end():
+        status["status"] = "finished"
+        ended.append(time.perf_counter())
+
+    threading.Timer(0.3, end).start()
+    draw = getattr(ReplayBuffer.sample, "__wrapped__", ReplayBuffer.sample)
+    batch, _ = draw(buffer, global_steps=7, partition_id="val", batch_size=1)
+    assert batch.keys == ["x_0_0"]
+    assert time.perf_counter() - ended[0] < 1.0
+
+
+@pytest.mark.parametrize(("looked", "wanted"), [(0.0, 0.05), (0.001, 0.05), (0.02, 0.38), (1.0, 2.0)])
+def test_looking_takes_little_of_the_time(looked, wanted):
+    assert pause(looked, 2.0) == pytest.approx(wanted)

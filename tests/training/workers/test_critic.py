@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import ray
+from omegaconf import OmegaConf
+from verl.single_controller.base.decorator import MAGIC_ATTR
+from verl.trainer.ppo.utils import Role
+from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
+
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.config import DocAgentConfig
+from docagent_rl.training.settings.frozen_checks import ACTOR_KEY, CRITIC_KEY
+from docagent_rl.training.workers.critic import CriticWorker, critic_kinds, hand_on_sizes, install_critic
+from docagent_rl.training.workers.frozen import FrozenVisionWorker
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory) -> dict:
+    """Updates in verl's engine, with a learning rate of 0."""
+    folder = tmp_path_factory.mktemp("critic")
+    worker = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+    worker |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "DIST_INIT_METHOD": f"file://{folder}/meeting"}
+    worker |= {"VERL_PLATFORM": "cpu", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.training.workers.critic_engine", str(folder)],
+        env={**os.environ, **worker},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["all", "some"])
+def test_the_loss_is_the_mean_over_tokens_with_a_target(report, which):
+    assert report[which]["critic/vf_loss"] == pytest.approx(report[which]["expected"], rel=1e-5)
+
+
+@pytest.mark.slow
+def test_returns_elsewhere_are_not_seen(report):
+    assert report["all"]["critic/vf_loss"] != pytest.approx(report["some"]["critic/vf_loss"], rel=1e-3)
+    for name in ("critic/vf_loss", "grad_norm"):
+        assert report["noise elsewhere"][name] == pytest.approx(report["some"][name], rel=1e-6)
+
+
+def test_the_critics_worker_is_replaced_and_no_other():
+    mapping = {Role.ActorRolloutRef: ray.remote(ActorRolloutRefWorker)}
+    before = dict(mapping)
+    install_critic(mapping, [CriticWorker])
+    assert mapping == before
+    mapping[Role.Critic] = verls = ray.remote(TrainingWorker)
+    install_critic(mapping, [])
+    assert mapping[Role.Critic] is verls
+    install_critic(mapping, [CriticWorker])
+    assert mapping.pop(Role.Critic).__ray_actor_class__ is CriticWorker
+    assert mapping == before
+    mapping[Role.Critic] = verls
+    install_critic(mapping, [CriticWorker, FrozenVisionWorker])
+    assert issubclass(mapping[Role.Critic].__ray_actor_class__, CriticWorker)
+    assert issubclass(mapping[Role.Critic].__ray_actor_class__, FrozenVisionWorker)
+
+
+@pytest.mark.parametrize(
+    ("actor", "critic", "frozen"),
+    [
+        ("true", "null", True),
+        ("false", "null", False),
+        ("false", "true", True),
+        ("true", "false", False),
+    ],
+)
+def test_the_critics_tower_is_frozen_as_the_policys_unless_told_otherwise(actor, critic, frozen):
+    run = composed("alden_qwen2_5_vl_7b", [f"{ACTOR_KEY}={actor}", f"{CRITIC_KEY}={critic}"])
+    section = DocAgentConfig.parse(OmegaConf.to_container(run.docagent, resolve=True))
+    ours = [CriticWorker, FrozenVisionWorker] if frozen else [CriticWorker]
+    assert critic_kinds(run, section, ours=True) == ours
+    assert critic_kinds(run, section, ours=False) == ours[1:]
+
+
+def engine_of(*overrides: str):
+    """What verl makes of the section, once it has been completed; and the longest micro-batch, in tokens."""
+    run = composed("alden_qwen2_5_vl_7b", ["~critic.model", *overrides])
+    hand_on_sizes(run.critic)
+    config = omega_conf_to_dataclass(run.critic)
+    return config.engine, config.ppo_infer_max_token_len_per_gpu
+
+
+def test_micro_batches_have_the_rows_that_the_recipe_says():
+    engine, _ = engine_of(
+        "critic.use_dynamic_bsz=false",
+        "critic.ppo_micro_batch_size_per_gpu=3",
+        "critic.forward_micro_batch_size_per_gpu=5",
+    )
+    assert engine.use_dynamic_bsz is False
+    assert (engine.micro_batch_size_per_gpu, engine.infer_micro_batch_size_per_gpu) == (3, 5)
+    engine, _ = engine_of("critic.use_dynamic_bsz=false")
+    assert (engine.micro_batch_size_per_gpu, engine.infer_micro_batch_size_per_gpu) == (1, 1)
+
+
+def test_dynamic_micro_batches_are_as_long_as_the_recipe_says():
+    assert engine_of()[1] == 19000
+    engine, tokens = engine_of("critic.use_dynamic_bsz=true", "critic.ppo_max_token_len_per_gpu=20000")
+    assert engine.use_dynamic_bsz is True
+    assert tokens == 20000
+    given = ["critic.use_dynamic_bsz=true", "+critic.ppo_infer_max_token_len_per_gpu=30000"]
+    assert engine_of(*given)[1] == 30000
+
+
+def test_the_worker_keeps_what_verl_calls_from_afar():
+    for name in dir(TrainingWorker):
+        theirs, ours = (called(getattr(kind, name)) for kind in (TrainingWorker, CriticWorker))
+        assert ours == theirs, name
+
+
+def called(method: object) -> dict | None:
+    """How verl sends a method its arguments; partial functions compare by identity."""
+    registered = getattr(method, MAGIC_ATTR, None)
+    if registered is None or not isinstance(registered["dispatch_mode"], dict):
+        return registered
+    mode = {name: (p.func, p.args) for name, p in registered["dispatch_mode"].items()}
+    return registered | {"dispatch_mode": mode}

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, LlavaConfig, Qwen2Config
+
+from docagent_rl.checks.preflight import check_statically
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_list import recipe_names
+from docagent_rl.config import DocAgentConfig
+from docagent_rl.errors import UserError
+from docagent_rl.training.settings.frozen_checks import ACTOR_KEY, CRITIC_KEY, check_vision
+from docagent_rl.training.workers.frozen import freeze
+
+ALDEN, DOC_V_STAR, MM_DOC = "alden_qwen2_5_vl_7b", "doc_v_star_qwen2_5_vl_7b", "mm_doc_r1_qwen3_4b"
+FROZEN = (
+    *("actor", "critic", "checkpointing", "offload", "lora"),
+    *("fsdp1", "fsdp1 critic", "fsdp1 lora"),
+)
+TRAINED = ("actor, not frozen", "critic, not frozen")
+TEXT = {
+    "vocab_size": 64,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory) -> dict:
+    """Updates of policies and critics in verl's engines, and what their checkpoints bring back."""
+    folder = tmp_path_factory.mktemp("frozen")
+    worker = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+    worker |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "DIST_INIT_METHOD": f"file://{folder}/meeting"}
+    worker |= {"VERL_PLATFORM": "cpu", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.training.workers.frozen_engine", str(folder)],
+        env={**os.environ, **worker},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", FROZEN)
+def test_a_frozen_tower_does_not_move_and_the_rest_does(report, which):
+    for step in ("moved", "second"):
+        assert report[which][step]["vision"] == 0
+        assert report[which][step]["language"] > 1e-3
+    assert report[which]["norm"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", FROZEN)
+def test_it_has_no_gradient_and_no_optimizer_state(report, which):
+    assert report[which]["gradients"] == 0
+    assert report[which]["stepped"] == report[which]["held"] == [False]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", TRAINED)
+def test_it_moves_where_it_is_not_frozen(report, which):
+    assert report[which]["moved"]["vision"] > 1e-3
+    assert report[which]["moved"]["language"] > 1e-3
+    assert report[which]["gradients"] > 0
+    assert report[which]["stepped"] == report[which]["held"] == [False, True]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", FROZEN)
+def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(report, which):
+    assert report[which]["loaded"] == report[which]["resumed"] == {"vision": 0, "language": 0}
+
+
+@pytest.mark.slow
+def test_the_rollout_server_gets_the_tower_too(report):
+    assert report["actor"]["sent"] == report["actor, not frozen"]["sent"] > 0
+
+
+@pytest.mark.slow
+def test_a_checkpoint_of_the_other_setting_is_refused(report):
+    assert "was written under another setting of actor_rollout_ref.actor.freeze" in report["other setting"]
+
+
+@pytest.mark.slow
+def test_checkpointing_and_offload_change_nothing(report):
+    for which in ("checkpointing", "offload", "fsdp1"):
+        assert report[which]["norm"] == pytest.approx(report["actor"]["norm"], rel=1e-5)
+
+
+def test_a_projector_beside_the_encoder_is_frozen_too():
+    vision = {
+        "model_type": "clip_vision_model",
+        **{"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2},
+        **{"image_size": 28, "patch_size": 14, "projection_dim": 32},
+    }
+    config = LlavaConfig(vision_config=vision, text_config={"model_type": "qwen2", **TEXT}, image_token_id=60)
+    model = AutoModelForImageTextToText.from_config(config)
+    assert freeze(model) == ["model.vision_tower", "model.multi_modal_projector"]
+    trained = {name.split(".")[1] for name, p in model.named_parameters() if p.requires_grad}
+    assert "language_model" in trained
+    assert not trained & {"vision_tower", "multi_modal_projector"}
+    ids = torch.tensor([[5, 60, 60, 60, 60, 6]])
+    model(input_ids=ids, pixel_values=torch.rand(1, 3, 28, 28)).logits.sum().backward()
+    got = {name.split(".")[1] for name, p in model.named_parameters() if p.grad is not None}
+    assert got == trained
+
+
+def test_a_text_model_has_nothing_to_freeze(tmp_path):
+    model = AutoModelForCausalLM.from_config(Qwen2Config(**TEXT))
+    with pytest.raises(UserError, match="Qwen2ForCausalLM has no vision tower: set it to false"):
+        freeze(model)
+    model.config.save_pretrained(tmp_path)
+    run = composed(MM_DOC, [f"actor_rollout_ref.model.path={tmp_path}", f"{ACTOR_KEY}=true"])
+    with pytest.raises(UserError, match="is a model without a vision tower: set it to false"):
+        check_vision(run, section(run))
+
+
+def section(run):
+    return DocAgentConfig.parse(OmegaConf.to_container(run.docagent, resolve=True))
+
+
+def test_recipes_freeze_what_their_papers_freeze():
+    frozen = {name for name in recipe_names() if composed(name).actor_rollout_ref.actor.freeze_vision_tower}
+    assert frozen == {DOC_V_STAR}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "overrides", "message"),
+    [
+        (
+            DOC_V_STAR,
+            ["actor_rollout_ref.actor.strategy=megatron"],
+            r"actor\.freeze_vision_tower: .* under fsdp and fsdp2, not under strategy megatron",
+        ),
+        (
+            ALDEN,
+            [f"{CRITIC_KEY}=true", "critic.strategy=veomni"],
+            r"docagent\.critic\.freeze_vision_tower: .* not under strategy veomni",
+        ),
+        (
+            DOC_V_STAR,
+            ["actor_rollout_ref.model.enable_activation_offload=true"],
+            r"model\.enable_activation_offload is true, which counts on a backward pass",
+        ),
+        (ALDEN, [f"{CRITIC_KEY}=perhaps"], r"docagent\.critic\.freeze_vision_tower"),
+    ],
+)
+def test_what_cannot_be_frozen_is_refused_before_a_run(recipe, overrides, message):
+    with pytest.raises(UserError, match=message):
+        check_statically(composed(recipe, ["+profile=cpu", *overrides]))
+
+
+def test_a_critic_that_does_not_run_is_not_looked_at():
+    check_statically(composed(DOC_V_STAR, ["+profile=cpu", f"{CRITIC_KEY}=true", "critic.strategy=veomni"]))

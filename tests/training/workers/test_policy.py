@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import pickle
+import struct
+
+import cloudpickle
+import pytest
+import ray
+from omegaconf import OmegaConf
+from verl.experimental.separation.engine_workers import DetachActorWorker
+from verl.single_controller.base.decorator import MAGIC_ATTR, Dispatch
+from verl.trainer.ppo.utils import Role
+from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
+
+from docagent_rl.checks.recipe_check import composed as composed_recipe
+from docagent_rl.config import DocAgentConfig
+from docagent_rl.losses.config import KlConfig
+from docagent_rl.training.settings.frozen_checks import ACTOR_KEY
+from docagent_rl.training.workers.extensions import Extension, worker_class
+from docagent_rl.training.workers.frozen import FrozenVisionWorker
+from docagent_rl.training.workers.policy import (
+    ObservationKlMixin,
+    PolicyWorker,
+    ReferenceWorker,
+    install_workers,
+    observation_kl,
+    policy_extensions,
+)
+from docagent_rl.training.workers.session_loss import SESSION_LOSS
+
+COEF = 0.0123456789
+CONFIG = KlConfig.model_validate({"observation": {"coef": COEF, "type": "k2", "scope": "image"}})
+KL = observation_kl(CONFIG.observation)
+FROZEN = Extension(actor=FrozenVisionWorker)
+
+
+def test_nothing_changes_without_extensions():
+    mapping = {Role.ActorRolloutRef: ray.remote(ActorRolloutRefWorker)}
+    before = dict(mapping)
+    install_workers(mapping, [])
+    assert mapping == before
+
+
+@pytest.mark.parametrize(
+    ("kl", "freeze", "expected"),
+    [
+        (0, False, []),
+        (0.01, False, [PolicyWorker]),
+        (0, True, [FrozenVisionWorker]),
+        (0.01, True, [PolicyWorker, FrozenVisionWorker]),
+    ],
+)
+def test_a_run_gets_what_it_configures(kl, freeze, expected):
+    run = composed_recipe(
+        "vrag_rl_qwen2_5_vl_7b", [f"docagent.kl.observation.coef={kl}", f"{ACTOR_KEY}={str(freeze).lower()}"]
+    )
+    extensions = policy_extensions(
+        run, DocAgentConfig.parse(OmegaConf.to_container(run.docagent, resolve=True))
+    )
+    found = worker_class(ActorRolloutRefWorker, extensions)
+    known = (PolicyWorker, FrozenVisionWorker)
+    assert [kind for kind in found.actor_worker_cls.__mro__ if kind in known] == expected
+    assert issubclass(found.actor_worker_cls, TrainingWorker)
+    assert (found.ref_worker_cls is ReferenceWorker) == (kl > 0) == issubclass(found, ObservationKlMixin)
+    assert not issubclass(found.ref_worker_cls, FrozenVisionWorker)
+
+
+def test_the_loss_over_sessions_comes_with_the_section():
+    run = composed_recipe("mm_doc_r1_qwen3_8b", ["docagent.loss.aggregation=session"])
+    section = DocAgentConfig.parse(OmegaConf.to_container(run.docagent, resolve=True))
+    assert policy_extensions(run, section) == [SESSION_LOSS]
+
+
+def test_each_extension_sees_a_call_in_order():
+    calls = []
+
+    def kind(name):
+        class Kind(TrainingWorker):
+            def reset(self):
+                calls.append(name)
+                if name != "last":
+                    super().reset()
+
+        return Kind
+
+    class Outer:
+        def init_model(self):
+            calls.append(self.tone)
+
+    extensions = [Extension(Outer, kind("first"), settings={"tone": "outer"}), Extension(actor=kind("last"))]
+    found = worker_class(ActorRolloutRefWorker, extensions)
+    found.init_model(object.__new__(found))
+    found.actor_worker_cls.reset(object.__new__(found.actor_worker_cls))
+    assert calls == ["outer", "first", "last"]
+    assert found.ref_worker_cls is TrainingWorker
+
+
+@pytest.mark.parametrize("base", [ActorRolloutRefWorker, DetachActorWorker])
+@pytest.mark.parametrize("role", [Role.Actor, Role.ActorRollout, Role.ActorRolloutRef])
+def test_the_policys_worker_is_replaced_and_no_other(base, role):
+    others = {Role.Critic: ray.remote(TrainingWorker), Role.RefPolicy: ray.remote(base)}
+    mapping = {role: ray.remote(base), **others}
+    install_workers(mapping, [KL])
+    assert {name: mapping[name] for name in others} == others
+    found = mapping[role].__ray_actor_class__
+    assert issubclass(found, base)
+    assert found.observation_kl == CONFIG.observation
+    assert (found.actor_worker_cls, found.ref_worker_cls) == (PolicyWorker, ReferenceWorker)
+
+
+def test_the_worker_keeps_what_verl_calls_from_afar():
+    ours = worker_class(ActorRolloutRefWorker, [KL, FROZEN])
+    for name in dir(ActorRolloutRefWorker):
+        registered = getattr(getattr(ActorRolloutRefWorker, name), MAGIC_ATTR, None)
+        assert getattr(getattr(ours, name), MAGIC_ATTR, None) == registered, name
+    assert getattr(ours.init_model, MAGIC_ATTR)["dispatch_mode"] is Dispatch.ONE_TO_ALL
+    assert ours.init_model is ObservationKlMixin.init_model
+
+
+def test_the_section_travels_with_the_class():
+    ours = worker_class(ActorRolloutRefWorker, [KL, FROZEN])
+    # Ray sends classes that no module holds by value, what they hold included
+    sent = cloudpickle.dumps(ours)
+    assert struct.pack(">d", COEF) in sent
+    assert pickle.loads(sent).observation_kl == CONFIG.observation

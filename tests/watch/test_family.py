@@ -1,0 +1,50 @@
+"""Processes of a run, ended."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from docagent_rl.watch.family import Family
+
+HOLDER = """
+import signal, time
+from multiprocessing import shared_memory
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+held = [shared_memory.SharedMemory(create=True, size=1 << 16) for _ in range(50)]
+print(*(memory.name for memory in held), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+def test_shared_memory_goes_with_the_processes():
+    """A process that must be killed cannot remove it; its tracker can, if it is let."""
+    family = Family()
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, text=True)
+    memory = [Path("/dev/shm") / name for name in holder.stdout.readline().split()]
+    assert len(memory) == 50
+    assert all(each.exists() for each in memory)
+    family.look()
+    family.end()
+    left = [each for each in memory if each.exists()]
+    for each in left:
+        each.unlink()
+    assert not left
+    assert not psutil.pid_exists(holder.pid)
+
+
+@pytest.mark.slow
+def test_those_that_were_there_before_are_left_alone():
+    before = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    family = Family()
+    after = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    family.end()
+    assert not psutil.pid_exists(after.pid)
+    assert before.poll() is None
+    before.kill()
+    before.wait()

@@ -1,0 +1,63 @@
+"""What the driver says of a run that has failed; runs that really die are in `test_run.py`."""
+
+from __future__ import annotations
+
+import pytest
+from hydra.core.utils import JobReturn, JobStatus
+from omegaconf import OmegaConf
+from ray.exceptions import ActorUnavailableError, RayTaskError
+
+from docagent_rl.config import WatchConfig
+from docagent_rl.watch import run
+from docagent_rl.watch.run import RunWatch, Watch
+
+DEATH = "WorkerDict (process 7 on 192.0.2.1) died: its node has died"
+
+
+def unavailable():
+    """What `ray.get` raises for a task that met an actor of a dead node."""
+    cause = ActorUnavailableError("The actor is temporarily unavailable: no connection", b"\0" * 16)
+    return RayTaskError("TaskRunnerV1.run", "Traceback of the task", cause).as_instanceof_cause()
+
+
+@pytest.fixture
+def end(tmp_path, monkeypatch, capsys):
+    """End a failed run; what is printed, unless verl's own error stays."""
+    monkeypatch.setattr(run.ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(run.time, "sleep", lambda _: None)
+
+    def end_run(error, looks, *, speaks=True):
+        watch, seen = RunWatch(), iter(looks)
+        watch._watch = Watch(WatchConfig())
+        monkeypatch.setattr(watch._watch, "stop", lambda: None)
+        monkeypatch.setattr(watch._watch, "end_processes", lambda: None)
+        monkeypatch.setattr(watch._watch, "_look", lambda wait_s: next(seen))
+        job = JobReturn(status=JobStatus.FAILED)
+        job._return_value = error
+        config = OmegaConf.create({"docagent": {"run_dir": str(tmp_path)}})
+        if not speaks:
+            return watch.on_job_end(config, job)
+        with pytest.raises(SystemExit, match="1"):
+            watch.on_job_end(config, job)
+        return capsys.readouterr().err
+
+    return end_run
+
+
+def test_ray_learns_of_a_dead_node_after_the_run_has_failed(end, tmp_path):
+    said = end(unavailable(), [None, None, DEATH])
+    assert said.startswith(f"docagent-rl: {DEATH}\n")
+    assert "ActorUnavailableError" in (tmp_path / "failure_traceback.txt").read_text()
+
+
+def test_what_stays_unreachable_is_one_error(end, monkeypatch):
+    monkeypatch.setattr(run, "NODE_S", 0.0)
+    said = end(unavailable(), [None])
+    assert said.startswith("docagent-rl: a part of the run cannot be reached: ")
+    assert "no connection" in said
+    assert "the run goes on from its last checkpoint" in said
+
+
+def test_an_error_of_another_kind_is_looked_after_once(end):
+    assert end(ValueError("no"), [None], speaks=False) is None
+    assert end(ValueError("no"), [DEATH]).startswith(f"docagent-rl: {DEATH}")
