@@ -1,0 +1,259 @@
+"""What a run over a cluster needs beyond one on this machine, as far as its driver can tell before Ray."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from docagent_rl.config import DocAgentConfig
+from docagent_rl.envs.roles import RoleBackend
+from docagent_rl.errors import UserError
+from docagent_rl.retrieval.config import Backend
+from docagent_rl.rewards.judge import JudgeKind
+from docagent_rl.training.loopback import NODES, RAY
+
+logger = logging.getLogger(__name__)
+
+VARIABLE = "RAY_ADDRESS"
+ANSWER_S = 10.0
+"""Seconds for Ray to take a connection."""
+STARTING_ONLY = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "include_dashboard")
+"""What `ray.init` refuses, or what means nothing, where Ray runs already; the CPU profile sets some."""
+FILES = ("data.train_files", "data.val_files")
+PLACES = (
+    "docagent.workspace",
+    "docagent.run_dir",
+    "docagent.store",
+    "docagent.retriever.index",
+    "docagent.text_retriever.index",
+    "docagent.prompt",
+    "docagent.judge.cache_dir",
+    "trainer.default_local_dir",
+    "actor_rollout_ref.rollout.agent.agent_loop_config_path",
+    *FILES,
+)
+"""Keys of files and folders that processes of the run open, the first the one that others follow."""
+MODELS = ("actor_rollout_ref.model.path", "critic.model.path", "docagent.advantage.embedder.model")
+"""The same, where a name that is no path belongs to a hub."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A Ray that runs already, which the run becomes a part of.
+
+    Args:
+        address: of its head, `host:port`.
+        source: what names it.
+        asked: whether the user named it, rather than `ray start` on this machine at some time.
+    """
+
+    address: str
+    source: str
+    asked: bool
+
+
+def attachment(config: DictConfig) -> Attachment | None:
+    """The Ray that the run attaches to, in Ray's own order of looking; `None` where it starts its own.
+
+    Args:
+        config: the composed configuration.
+
+    Raises:
+        UserError: there is to be one, and there is none.
+    """
+    from ray._private.services import canonicalize_bootstrap_address
+    from ray._private.utils import get_ray_address_file
+
+    settings = OmegaConf.select(config, RAY) or {}
+    given, folder = settings.get("address"), settings.get("_temp_dir")
+    try:
+        # Ray's own callers give it no address either
+        found = canonicalize_bootstrap_address(given, folder)  # ty: ignore[invalid-argument-type]
+    except (ConnectionError, ValueError) as error:
+        raise UserError(
+            f"{RAY}.address={given}, {VARIABLE}={os.environ.get(VARIABLE)}: Ray finds no cluster there "
+            f"({str(error).splitlines()[0]}): give host:port of its head, or none"
+        ) from error
+    if found is None:
+        return None
+    # the variable takes the place of `auto`, and of nothing
+    if given not in (None, "auto"):
+        return Attachment(found, f"{RAY}.address={given}", asked=True)
+    if os.environ.get(VARIABLE):
+        return Attachment(found, f"{VARIABLE}={os.environ[VARIABLE]}", asked=True)
+    return Attachment(found, str(get_ray_address_file(folder)), asked=given == "auto")
+
+
+def check_cluster(config: DictConfig, parsed: DocAgentConfig) -> None:
+    """See that other machines can find what the configuration names.
+
+    Args:
+        config: the composed configuration, its values checked.
+        parsed: its section `docagent`.
+
+    Raises:
+        UserError: a path is relative, an endpoint is on loopback, or no Ray answers where one should run.
+    """
+    found = attachment(config)
+    if found is not None:
+        _check_answer(found)
+        _check_meant(config, found)
+        log = logger.info if found.asked else logger.warning
+        log(
+            "the run attaches to the Ray at %s, which %s names%s",
+            found.address,
+            found.source,
+            "" if found.asked else f": {VARIABLE}=local starts one of its own, `ray stop` ends that one",
+        )
+    if found is not None or spans_nodes(config):
+        _check_paths(config, found)
+    if key := spans_nodes(config):
+        _check_endpoints(config, parsed, key)
+
+
+def spans_nodes(config: DictConfig) -> str | None:
+    """The key that asks for more than one node, if one does."""
+    return next((key for key in NODES if int(OmegaConf.select(config, key) or 0) > 1), None)
+
+
+def leave_out_own_ray(config: DictConfig) -> None:
+    """Take out of `ray_kwargs.ray_init` what only a Ray that the run starts can be given.
+
+    Args:
+        config: the composed configuration, changed where the run attaches to a Ray.
+    """
+    if attachment(config) is None:
+        return
+    if dropped := _sizes(config):
+        with open_dict(config):
+            for key in dropped:
+                del config.ray_kwargs.ray_init[key]
+        listed = ", ".join(f"{key}={value}" for key, value in dropped.items())
+        logger.info("%s: left out %s, which only a Ray of the run's own takes", RAY, listed)
+
+
+def _check_answer(found: Attachment) -> None:
+    host, _, port = found.address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_S).close()
+    except (OSError, ValueError) as error:
+        remedy = (
+            f"name another one, or unset {VARIABLE}"
+            if found.asked
+            else f"`ray stop` forgets it, {VARIABLE}=local starts one for this run alone"
+        )
+        raise UserError(
+            f"the run would attach to the Ray at {found.address}, which {found.source} names, and nothing "
+            f"answers there ({error}): {remedy}"
+        ) from error
+    if found.asked and os.environ.get("RAY_AUTH_MODE", "").lower() != "token":
+        _check_token(found)
+
+
+def _check_meant(config: DictConfig, found: Attachment) -> None:
+    """A run that says how large its Ray is means one of its own, whoever's `ray start` was here before."""
+    sized = _sizes(config)
+    if sized and not found.asked:
+        raise UserError(
+            f"the run would attach to the Ray at {found.address}, which {found.source} names, but "
+            f"{RAY}.{next(iter(sized))} is for a Ray of its own: {VARIABLE}=local starts one, "
+            f"{VARIABLE}={found.address} means that one"
+        )
+
+
+def _sizes(config: DictConfig) -> dict[str, object]:
+    settings = OmegaConf.select(config, RAY) or {}
+    return {key: settings[key] for key in STARTING_ONLY if settings.get(key) is not None}
+
+
+def _check_token(found: Attachment) -> None:
+    """Ray shows its token, without being told to, to a cluster that it has found by itself alone."""
+    import grpc
+    from ray.core.generated.gcs_service_pb2 import CheckAliveRequest
+    from ray.core.generated.gcs_service_pb2_grpc import NodeInfoGcsServiceStub
+
+    with grpc.insecure_channel(found.address) as channel:
+        try:
+            NodeInfoGcsServiceStub(channel).CheckAlive(CheckAliveRequest(), timeout=ANSWER_S)
+        except grpc.RpcError as error:  # what else may be wrong, Ray says
+            # what calls raise is a call too
+            if error.code() is grpc.StatusCode.UNAUTHENTICATED:  # ty: ignore[missing-attribute]
+                raise UserError(
+                    f"the Ray at {found.address}, which {found.source} names, asks for a token: set "
+                    "RAY_AUTH_MODE=token for this command, as on every node, and see that ~/.ray/auth_token "
+                    "is the same on all of them (`ray start` asks for one wherever it finds that file)"
+                ) from error
+
+
+def _check_paths(config: DictConfig, found: Attachment | None) -> None:
+    relative = [each for each in _paths(config) if not Path(each[1]).expanduser().is_absolute()]
+    if not relative:
+        return
+    because = f"Ray runs at {found.address} already" if found else f"{spans_nodes(config)} is more than 1"
+    key, path = relative[0]
+    others = f" (so {'are' if relative[2:] else 'is'} {', '.join(key for key, _ in relative[1:])})"
+    raise UserError(
+        f"{key}={path} is relative{others if relative[1:] else ''}, but {because}, and its processes start "
+        "in folders of their own: give an absolute path that every node sees"
+        + (" (DOCAGENT_WORKSPACE)" if key == PLACES[0] else "")
+    )
+
+
+def _paths(config: DictConfig) -> Iterator[tuple[str, str]]:
+    for key in PLACES:
+        value = OmegaConf.select(config, key)
+        yield from ((key, str(each)) for each in ([value] if isinstance(value, str) else value or ()))
+    for name, role in (OmegaConf.select(config, "docagent.roles") or {}).items():
+        if folder := (role or {}).get("cache_dir"):
+            yield f"docagent.roles.{name}.cache_dir", str(folder)
+    for key in MODELS:
+        path = str(OmegaConf.select(config, key) or "/")
+        if path.startswith(".") or (Path(path) / "config.json").is_file():
+            yield key, path
+
+
+def _check_endpoints(config: DictConfig, parsed: DocAgentConfig, nodes: str) -> None:
+    here = [(key, url) for key, url in _endpoints(parsed) if _is_loopback(url)]
+    if here:
+        settings = " ".join(
+            f"{key}=http://HOST:PORT{'/v1' if key.endswith('base_url') else ''}" for key, _ in here
+        )
+        raise UserError(
+            f"{', '.join(f'{key}={url}' for key, url in here)}: an address of loopback is another machine on "
+            f"every node, and {nodes}={OmegaConf.select(config, nodes)}: let the server listen where all "
+            f"nodes reach it, and set {settings}"
+            + (" (DOCAGENT_JUDGE_URL)" if here[0][0] == "docagent.judge.base_url" else "")
+        )
+
+
+def _endpoints(parsed: DocAgentConfig) -> Iterator[tuple[str, str]]:
+    """Every endpoint that the run asks."""
+    if parsed.judge.kind is JudgeKind.OPENAI and parsed.judge.base_url:
+        yield "docagent.judge.base_url", parsed.judge.base_url
+    for name, role in parsed.roles.items():
+        if role.backend is RoleBackend.OPENAI and role.base_url:
+            yield f"docagent.roles.{name}.base_url", role.base_url
+    for section, whole in parsed.retrievers().items():
+        for key, retriever in whole.flat(section):
+            if retriever.backend is Backend.HTTP and retriever.service.url:
+                yield f"{key}.service.url", retriever.service.url
+
+
+def _is_loopback(url: str) -> bool:
+    host = (urlsplit(url if "//" in url else f"//{url}").hostname or "").rstrip(".")
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None) or address
+    return mapped.is_loopback or mapped.is_unspecified

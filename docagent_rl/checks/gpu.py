@@ -1,0 +1,145 @@
+"""What training on an NVIDIA GPU asks of the machine: a new enough driver, and kernels of attention."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+from packaging.version import InvalidVersion, Version
+
+from docagent_rl.training.attention.ways import (
+    AttentionWay,
+    attention_way,
+    fitting_flash_attn,
+    flash_attn_version,
+)
+
+QUERY = ("--query-gpu=driver_version,name", "--format=csv,noheader")
+QUERY_TIMEOUT_S = 30.0
+OLDEST_DRIVERS = {13: "580", 12: "525.60.13"}
+"""By CUDA's major version (CUDA Toolkit release notes, table of minor version compatibility)."""
+OLDEST_CAPABILITY = (8, 0)
+"""Ampere: flash attention, of flash-attn and of torch, knows nothing older."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One property of the machine, for people."""
+
+    value: str
+    advice: str = ""
+    blocks: bool = False
+    """Whether training on the GPU cannot start so."""
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """What `nvidia-smi` says of the GPUs of this machine."""
+
+    driver: str = ""
+    names: tuple[str, ...] = ()
+    error: str = ""
+    """What it said instead."""
+
+
+def read_gpus(output: str, status: int = 0) -> Gpus:
+    """Read the answer of `nvidia-smi --query-gpu=driver_version,name --format=csv,noheader`.
+
+    Args:
+        output: a line a GPU, or an error in words (`nvidia-smi` prints those to standard output).
+        status: its exit status.
+    """
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    rows = [line.split(",", 1) for line in lines]
+    if status or not rows or any(len(row) != 2 for row in rows):
+        return Gpus(error=lines[0] if lines else f"no answer, status {status}")
+    return Gpus(rows[0][0].strip(), tuple(name.strip() for _, name in rows))
+
+
+def ask_driver() -> Gpus | None:
+    """Ask `nvidia-smi`; return None where there is none."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    try:
+        answer = subprocess.run(
+            [program, *QUERY], capture_output=True, text=True, timeout=QUERY_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Gpus(error=f"{type(error).__name__}: {error}")
+    return read_gpus(answer.stdout or answer.stderr, answer.returncode)
+
+
+def check_driver(gpus: Gpus, cuda: str | None, usable: bool, wanted: bool) -> Finding:
+    """Compare the driver with what torch's build of CUDA needs.
+
+    Args:
+        gpus: the answer of the driver.
+        cuda: the CUDA that torch was built for, such as `13.0`; None for builds without CUDA.
+        usable: whether torch can compute on the GPU: then the driver will do, by forward compatibility.
+        wanted: whether verl would train on the GPU.
+    """
+    if gpus.error:
+        advice = (
+            "nvidia-smi does not reach the driver: load its kernel module, or give the container the GPUs"
+        )
+        return Finding(gpus.error, advice, blocks=wanted)
+    if cuda is None:
+        return Finding(
+            gpus.driver, "torch is a build without CUDA: set up with PINS=gpu make setup", blocks=wanted
+        )
+    oldest = OLDEST_DRIVERS.get(int(cuda.partition(".")[0]))
+    if oldest is None or usable or _at_least(gpus.driver, oldest):
+        return Finding(gpus.driver)
+    advice = f"the wheels are for CUDA {cuda}, which needs driver {oldest} or later: install one"
+    return Finding(f"{gpus.driver} ({gpus.names[0]})", advice, blocks=wanted)
+
+
+def _at_least(driver: str, oldest: str) -> bool:
+    try:
+        return Version(driver) >= Version(oldest)
+    except InvalidVersion:
+        return False
+
+
+def check_attention() -> Finding:
+    """Tell which way of flash attention this process takes, and what would be the other."""
+    import torch
+
+    from docagent_rl.training.platforms.detect import is_cpu_platform
+
+    if is_cpu_platform():  # whatever the GPU beside it can do
+        return Finding("row by row, on the processor")
+    if attention_way() is AttentionWay.FLASH_ATTN:
+        return _check_flash_attn(torch.__version__, torch.version.cuda)
+    if not torch.cuda.is_available():
+        return Finding(f"{AttentionWay.TORCH_VARLEN.value} of torch {torch.__version__}")
+    return check_varlen(torch.__version__, torch.version.cuda, torch.cuda.get_device_capability())
+
+
+def check_varlen(torch_version: str, cuda: str | None, capability: tuple[int, int]) -> Finding:
+    """Tell whether torch's kernels run on a GPU of `capability`, and which flash-attn fits beside them."""
+    value = f"{AttentionWay.TORCH_VARLEN.value} of torch {torch_version}"
+    if capability < OLDEST_CAPABILITY:
+        found, needed = (".".join(map(str, numbers)) for numbers in (capability, OLDEST_CAPABILITY))
+        advice = (
+            f"the GPU's compute capability is {found}, flash attention needs {needed}: use another GPU, or "
+            "attn_implementation=sdpa with use_remove_padding=False"
+        )
+        return Finding(value, advice, blocks=True)
+    return Finding(value, f"enough; another way to the same: {fitting_flash_attn(torch_version, cuda)}")
+
+
+def _check_flash_attn(torch_version: str, cuda: str | None) -> Finding:
+    value = f"{AttentionWay.FLASH_ATTN.value} {flash_attn_version()}"
+    try:
+        importlib.import_module("flash_attn")
+    except ImportError as error:
+        advice = (
+            f"it cannot be imported ({error}): uninstall it, then torch's kernels are used, or install "
+            f"{fitting_flash_attn(torch_version, cuda)}"
+        )
+        return Finding(value, advice, blocks=True)
+    return Finding(value)

@@ -1,0 +1,222 @@
+"""Checks recipes without running them: everything that the configuration alone tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import cast
+
+from hydra import compose, initialize_config_dir, initialize_config_module
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from docagent_rl.checks.recipe_list import ABLATIONS, ROOT, Kind, ablation_names, recipe_kind, recipe_names
+from docagent_rl.errors import UserError
+
+PROFILES = {Kind.RL: (None, "cpu"), Kind.SFT: (None, "sft_cpu")}
+"""Each recipe is checked as it is, and with its profile for the CPU (`+profile=`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found about one way of running a recipe.
+
+    Args:
+        recipe: its name.
+        profile: the machine it was scaled to (`+profile=`).
+        ablation: the ablation it was run with (`+ablations=`).
+        problem: what is wrong with it.
+    """
+
+    recipe: str
+    profile: str | None = None
+    ablation: str | None = None
+    problem: str | None = None
+
+    @property
+    def overrides(self) -> list[str]:
+        """What to add to the launch command to see it; the profile comes last."""
+        chosen = {ABLATIONS: self.ablation, "profile": self.profile}
+        return [f"+{group}={name}" for group, name in chosen.items() if name is not None]
+
+    @property
+    def verdict(self) -> str:
+        """`ok`, or the problem."""
+        return "ok" if self.problem is None else self.problem
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where a recipe is to run; `None` leaves what the recipe says.
+
+    Args:
+        nodes: as `trainer.nnodes`.
+        gpus_per_node: as `trainer.n_gpus_per_node`.
+    """
+
+    nodes: int | None = None
+    gpus_per_node: int | None = None
+
+    @property
+    def change(self) -> DictConfig:
+        """Over a recipe."""
+        sizes = {"nnodes": self.nodes, "n_gpus_per_node": self.gpus_per_node}
+        return OmegaConf.create({"trainer": {key: size for key, size in sizes.items() if size is not None}})
+
+
+AS_WRITTEN = Cluster()
+CLUSTERS = (Cluster(1, 1), Cluster(1, 2), Cluster(1, 4), Cluster(1, 8), Cluster(2, 8))
+"""1, 2, 4, 8 and 16 GPUs."""
+
+
+def check_recipes(
+    names: Sequence[str] = (), root: Traversable = ROOT, cluster: Cluster = AS_WRITTEN
+) -> Iterator[list[Finding]]:
+    """Check recipes, each with and without the CPU profile, alone and with each of its ablations.
+
+    Args:
+        names: recipes; by default all of the folder.
+        root: folder of recipes.
+        cluster: where they are to run; the CPU profile has a machine of its own.
+
+    Yields:
+        The findings of one recipe at a time.
+
+    Raises:
+        UserError: there is no such recipe.
+    """
+    known = recipe_names(root, None)
+    for name in names:
+        if name not in known:
+            raise UserError(f"there is no recipe {name!r}; known are {', '.join(known)}")
+    for name in names or known:
+        yield check_recipe(name, root, cluster=cluster)
+
+
+def check_recipe(
+    name: str,
+    root: Traversable = ROOT,
+    ablations: Sequence[str] | None = None,
+    cluster: Cluster = AS_WRITTEN,
+) -> list[Finding]:
+    """Check one recipe.
+
+    Args:
+        name: the recipe.
+        root: folder of recipes.
+        ablations: ablations to check it with; by default all that belong to it.
+        cluster: where it is to run.
+
+    Returns:
+        One finding for every combination of profile and ablation.
+    """
+    chosen = ablation_names(name, root) if ablations is None else ablations
+    changes = {ablation: _load(root / ABLATIONS / f"{ablation}.yaml") for ablation in chosen}
+    try:
+        plain = _over(composed(name, root=root), cluster.change)
+    except UserError as error:
+        return [Finding(name, problem=str(error))]
+    findings, kind = [], recipe_kind(name, root)
+    judged = _judged_stage if kind is Kind.SFT else _judged
+    for profile in PROFILES[kind]:
+        top = _load(ROOT / "profile" / f"{profile}.yaml") if profile else OmegaConf.create()
+        findings.append(judged(Finding(name, profile), _over(plain, top)))
+        for ablation, change in changes.items():
+            findings.append(judged(Finding(name, profile, ablation), _over(plain, change, top)))
+    return findings
+
+
+def scaled(name: str, root: Traversable = ROOT) -> list[tuple[Cluster, dict[str, int]]]:
+    """What to change of a recipe for other numbers of GPUs, as far as sizes have to divide.
+
+    Args:
+        name: the recipe.
+        root: folder of recipes.
+
+    Returns:
+        Each of `CLUSTERS` with the keys and values to set; none where the recipe runs as it is.
+
+    Raises:
+        UserError: Hydra cannot compose it.
+    """
+    if recipe_kind(name, root) is Kind.SFT:
+        return []  # nothing but the batch has to divide: torchrun says by what
+    from docagent_rl.training.settings.arithmetic import read_layout  # imports verl
+    from docagent_rl.training.settings.divisibility import remedy
+
+    config = composed(name, root=root)
+    return [(c, remedy(read_layout(config, c.nodes, c.gpus_per_node))) for c in CLUSTERS]
+
+
+def composed(name: str, overrides: Sequence[str] = (), root: Traversable = ROOT) -> DictConfig:
+    """The configuration that `--config-name` would run.
+
+    Args:
+        name: the recipe.
+        overrides: as on the command line.
+        root: folder of recipes; the package's own are found from everywhere.
+
+    Raises:
+        UserError: Hydra cannot compose it.
+    """
+    here, extra = _search(root)
+    try:
+        with here:
+            config = compose(name, overrides=[*extra, *overrides])
+    except (HydraException, OmegaConfBaseException, YAMLError) as error:
+        raise UserError(f"recipe {name}: {error}") from error
+    # ablations may bring keys; unknown ones are found by the check
+    OmegaConf.set_struct(config, False)
+    return config
+
+
+def _search(root: Traversable) -> tuple[AbstractContextManager[None], list[str]]:
+    if root is ROOT:
+        return initialize_config_module(config_module="verl.trainer.config", version_base=None), []
+    folder = str(Path(str(root)).resolve())
+    return initialize_config_dir(folder, version_base=None), ["hydra.searchpath=[pkg://verl.trainer.config]"]
+
+
+def _load(file: Traversable) -> DictConfig:
+    # what Hydra does with a group of the package _global_, without reading verl's files each time
+    try:
+        read = OmegaConf.create(file.read_text(encoding="utf-8"))
+    except YAMLError as error:
+        raise UserError(f"{file}: {error}") from error
+    if not isinstance(read, DictConfig):
+        raise UserError(f"{file}: has to be a mapping")
+    return read
+
+
+def _over(config: DictConfig, *changes: DictConfig) -> DictConfig:
+    return cast("DictConfig", OmegaConf.merge(config, *changes))  # which mappings make
+
+
+def _judged_stage(finding: Finding, config: DictConfig) -> Finding:
+    """Of supervised fine-tuning."""
+    from docagent_rl.checks.sft_check import check_sft_statically, size_problems
+
+    try:
+        check_sft_statically(config)
+    except UserError as error:
+        return replace(finding, problem=str(error))
+    problems = size_problems(config, config.trainer.nnodes * config.trainer.n_gpus_per_node)
+    return replace(finding, problem="; ".join(problems) or None)
+
+
+def _judged(finding: Finding, config: DictConfig) -> Finding:
+    # imports verl, which takes seconds
+    from docagent_rl.checks.preflight import check_statically
+    from docagent_rl.training.settings.arithmetic import arithmetic_problems
+
+    try:
+        check_statically(config)
+    except UserError as error:
+        return replace(finding, problem=str(error))
+    problems = arithmetic_problems(config)
+    return replace(finding, problem="; ".join(problems) or None)

@@ -1,0 +1,134 @@
+"""The recipes of the package, and the ablations that belong to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from itertools import takewhile
+
+import yaml
+
+from docagent_rl.errors import UserError
+
+ROOT = files("docagent_rl") / "recipes"
+"""The package's own recipes."""
+ABLATIONS = "ablations"
+"""Folder of the ablations, one in it for each system, and their Hydra group: `+ablations=<system>/<name>`."""
+NOTES = (
+    "Departs from the paper:",
+    "The paper is silent, chosen here:",
+    "With docagent.env.variant=released also set:",
+)
+"""Titles of the notes that end the comment of a recipe (see `docagent_rl.checks.recipe_notes`)."""
+
+
+class Kind(Enum):
+    """Whose configuration a recipe completes; the value is its module."""
+
+    RL = "verl.trainer.main_ppo"
+    SFT = "verl.trainer.sft_trainer"
+
+
+_SFT_BASE = "sft_trainer_engine"
+
+
+def recipe_names(root: Traversable = ROOT, kind: Kind | None = Kind.RL) -> list[str]:
+    """Names that `--config-name` takes, sorted.
+
+    Args:
+        root: folder of recipes.
+        kind: of the trainer that takes them; `None`: of any.
+    """
+    return [name for name in _yaml_names(root) if kind is None or recipe_kind(name, root) is kind]
+
+
+def recipe_kind(name: str, root: Traversable = ROOT) -> Kind:
+    """Whose configuration a recipe completes, by what it and those it builds on begin with.
+
+    A file that cannot be read counts as a recipe of reinforcement learning; its check says what is wrong.
+    """
+    above, names = set(), [name]
+    while names:
+        current = names.pop()
+        file = root / f"{current}.yaml" if (root / f"{current}.yaml").is_file() else ROOT / f"{current}.yaml"
+        if current == _SFT_BASE:
+            return Kind.SFT
+        if current in above or not file.is_file():
+            continue
+        above.add(current)
+        names += _defaults(file)
+    return Kind.RL
+
+
+def _defaults(file: Traversable) -> list[str]:
+    try:
+        read = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, yaml.YAMLError):
+        return []
+    listed = read.get("defaults") if isinstance(read, Mapping) else None
+    return [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
+
+
+def recipe_summary(name: str, root: Traversable = ROOT) -> str:
+    """The comment that opens a recipe, without its first line (the launch command) and its notes."""
+    lines = _comment(root / f"{name}.yaml")[1:]
+    return "\n".join(takewhile(lambda line: line not in NOTES, lines)).strip()
+
+
+def ablation_names(recipe: str | None = None, root: Traversable = ROOT) -> list[str]:
+    """Names that `+ablations=` takes, sorted: `<system>/<name>`, and `<name>` for one outside these folders.
+
+    Args:
+        recipe: leave out those that do not belong to it.
+        root: folder of recipes.
+    """
+    folder = root / ABLATIONS
+    names = _yaml_names(folder) if folder.is_dir() else []
+    for system in folder.iterdir() if folder.is_dir() else ():
+        names += [f"{system.name}/{name}" for name in _yaml_names(system)] if system.is_dir() else []
+    return sorted(name for name in names if recipe is None or recipe in ablation_recipes(name, root))
+
+
+def ablation_summary(name: str, root: Traversable = ROOT) -> str:
+    """What an ablation is, in one line."""
+    return _comment(root / ABLATIONS / f"{name}.yaml")[1]
+
+
+def ablation_recipes(name: str, root: Traversable = ROOT) -> list[str]:
+    """The recipes that an ablation belongs to, as its line `# for:` lists them.
+
+    Raises:
+        UserError: the file has no such line.
+    """
+    return [recipe.strip() for recipe in _field(name, "for", root).split(",")]
+
+
+def ablation_row(name: str, root: Traversable = ROOT) -> str:
+    """The paper's row and number, as the line `# paper:` of an ablation gives them.
+
+    Raises:
+        UserError: the file has no such line.
+    """
+    return _field(name, "paper", root)
+
+
+def _field(name: str, field: str, root: Traversable) -> str:
+    for line in _comment(root / ABLATIONS / f"{name}.yaml"):
+        if line.startswith(f"{field}: "):
+            return line.removeprefix(f"{field}: ")
+    raise UserError(f"recipes/{ABLATIONS}/{name}.yaml: the line `# {field}: ...` is missing")
+
+
+def _yaml_names(folder: Traversable) -> list[str]:
+    return sorted(p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml"))
+
+
+def _comment(path: Traversable) -> list[str]:
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.removeprefix("#").strip())
+    return lines

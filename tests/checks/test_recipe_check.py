@@ -1,0 +1,301 @@
+from __future__ import annotations
+
+from itertools import takewhile
+
+import pytest
+from omegaconf import OmegaConf
+
+from docagent_rl.checks import recipe_check
+from docagent_rl.checks.recipe_check import Cluster, check_recipe, check_recipes, composed, scaled
+from docagent_rl.checks.recipe_list import (
+    ablation_names,
+    ablation_recipes,
+    ablation_row,
+    ablation_summary,
+    recipe_names,
+)
+from docagent_rl.errors import UserError
+from docagent_rl.systems import SYSTEMS
+from docagent_rl.training.settings.arithmetic import check_sizes
+
+RECIPE = "vrag_rl_qwen2_5_vl_7b"
+ROLLOUT = "actor_rollout_ref.rollout"
+FOURS = [f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=4"]
+FIXED = "actor_rollout_ref: {actor: {use_dynamic_bsz: false}}"
+MINE = f"""\
+# python -m verl.trainer.main_ppo --config-name mine
+defaults:
+  - {RECIPE}
+  - _self_
+"""
+
+
+def first_of(recipe):
+    """The ablations whose list of recipes this one opens, so that each is checked once."""
+    return [name for name in ablation_names(recipe) if ablation_recipes(name)[0] == recipe]
+
+
+@pytest.fixture
+def mine(tmp_path):
+    def check(text, ablation=None):
+        (tmp_path / "mine.yaml").write_text(MINE + text)
+        if ablation is not None:
+            (tmp_path / "ablations").mkdir()
+            (tmp_path / "ablations" / "small.yaml").write_text(ablation)
+        return check_recipe("mine", tmp_path)
+
+    return check
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("- 1\n", "has to be a mapping"), ("a: {b", "expected ',' or '}'")]
+)
+def test_an_ablation_that_is_no_mapping(mine, text, message):
+    with pytest.raises(UserError, match=rf"(?s)small\.yaml: .*{message}"):
+        mine("", f"# @package _global_\n# Small.\n# for: mine\n{text}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", recipe_names())
+def test_shipped_recipes_are_in_order(recipe):
+    findings = check_recipe(recipe, ablations=first_of(recipe))
+    assert [f.problem for f in findings if f.problem] == []
+    assert len(findings) == 2 * (1 + len(first_of(recipe)))
+
+
+def test_recipes_of_one_system_differ_from_their_baseline_in_the_estimator_alone():
+    for size in ("4b", "8b"):
+        spo, grpo = composed(f"mm_doc_r1_qwen3_{size}"), composed(f"mm_doc_r1_qwen3_{size}_grpo")
+        assert (spo.algorithm.adv_estimator, grpo.algorithm.adv_estimator) == ("spo", "grpo")
+        spo.algorithm.adv_estimator = "grpo"
+        # what the estimator alone reads
+        spo.docagent.advantage = grpo.docagent.advantage
+        spo.trainer.experiment_name = grpo.trainer.experiment_name
+        assert spo == grpo
+
+
+@pytest.mark.parametrize("ablation", ["vrag_rl/pages_per_search_4", "vrag_rl/cold_start"])
+def test_ablations_are_merged_as_hydra_merges_them(ablation, monkeypatch):
+    seen = []
+    monkeypatch.setattr(recipe_check, "_judged", lambda finding, config: seen.append(config) or finding)
+    findings = check_recipe(RECIPE, ablations=[ablation])
+    assert [f.overrides for f in findings] == [
+        [],
+        [f"+ablations={ablation}"],
+        ["+profile=cpu"],
+        [f"+ablations={ablation}", "+profile=cpu"],
+    ]
+    assert len({OmegaConf.to_yaml(config) for config in seen}) == 4
+    for finding, config in zip(findings, seen, strict=True):
+        assert composed(RECIPE, finding.overrides) == config
+
+
+def test_every_ablation_says_what_it_is_and_where_it_belongs():
+    for name in ablation_names():
+        assert set(ablation_recipes(name)) <= set(recipe_names())
+        assert ablation_summary(name).endswith(".")
+        assert ablation_row(name)
+
+
+def test_ablations_lie_in_folders_named_as_the_systems_they_are_for():
+    system = {recipe: composed(recipe).docagent.system for recipe in recipe_names()}
+    folders = set()
+    for name in ablation_names():
+        folder, _, own = name.partition("/")
+        assert own
+        assert {system[recipe] for recipe in ablation_recipes(name)} == {folder}
+        folders.add(folder)
+    assert folders == set(SYSTEMS)
+
+
+def test_an_ablation_is_added_by_system_and_name():
+    assert composed(RECIPE, ["+ablations=vrag_rl/no_crop"]).docagent.env.grammar.crop is False
+    several = composed(RECIPE, ["+ablations=[vrag_rl/no_crop,vrag_rl/pad_28]", "+profile=cpu"])
+    assert several.docagent.env.grammar.crop is False
+
+
+def test_a_folder_of_ones_own_may_hold_ablations_of_no_system(tmp_path):
+    (tmp_path / "ablations" / "mine").mkdir(parents=True)
+    for name in ("small", "mine/smaller"):
+        (tmp_path / "ablations" / f"{name}.yaml").write_text("# x\n# y\n# for: good\n")
+    assert ablation_names(root=tmp_path) == ["mine/smaller", "small"]
+
+
+@pytest.mark.slow
+def test_every_ablation_changes_something():
+    idle = set()
+    for recipe in recipe_names():
+        plain = composed(recipe) if first_of(recipe) else None
+        for name in first_of(recipe):
+            change = recipe_check._load(recipe_check.ROOT / "ablations" / f"{name}.yaml")
+            if OmegaConf.merge(plain, change) == plain:
+                idle.add(name)
+    assert idle == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("trainer: {sav_freq: 3}", r"trainer\.sav_freq: unknown key; did you mean trainer\.save_freq"),
+        ("docagent: {env: {variant: published}}", r"docagent\.env\.variant"),
+        ("algorithm: {adv_estimator: grop}", "adv_estimator=grop is not registered"),
+        ("data: {max_response_length: 150}", "impossible budget"),
+        (
+            f"data: {{train_batch_size: 33}}\n{FIXED}",
+            r"data\.train_batch_size=33 times .*rollout\.n=5 is 165, which 8 GPUs",
+        ),
+        (
+            "actor_rollout_ref: {actor: {ppo_mini_batch_size: 40, use_dynamic_bsz: false}}",
+            r"actor\.ppo_mini_batch_size=40 is above data\.train_batch_size=32",
+        ),
+        (
+            "actor_rollout_ref: {actor: {ppo_mini_batch_size: 4}}",
+            r"actor\.ppo_mini_batch_size=4 times .*n=5 is 20 rows, which 8 data-parallel",
+        ),
+        (
+            "critic: {enable: true, ppo_mini_batch_size: 4, ppo_micro_batch_size_per_gpu: 1}",
+            r"critic\.ppo_mini_batch_size=4 times .*n=5 is 20 rows",
+        ),
+        (
+            "actor_rollout_ref: {rollout: {tensor_model_parallel_size: 3}}",
+            r"8 GPUs, 8 a node, cannot be divided into servers of 3 \(.*tensor_model_parallel_size=3\)",
+        ),
+        (
+            "actor_rollout_ref: {actor: {use_dynamic_bsz: false}, "
+            "rollout: {log_prob_micro_batch_size_per_gpu: null}}",
+            "log_prob_micro_batch_size",
+        ),
+        ("docagent: {", "recipe mine: while parsing"),
+    ],
+)
+def test_a_broken_recipe_is_reported_by_name(mine, text, message):
+    import re
+
+    plain = mine(text)[0]
+    assert (plain.recipe, plain.profile, plain.ablation) == ("mine", None, None)
+    assert re.search(message, plain.problem)
+    assert plain.verdict == plain.problem
+
+
+def test_dynamic_batches_may_hold_more_than_a_batch(mine):
+    text = "actor_rollout_ref: {actor: {ppo_mini_batch_size: 40, loss_agg_mode: token-mean}}"
+    assert [f.verdict for f in mine(text)] == ["ok", "ok"]
+
+
+def test_an_estimator_that_is_not_registered_is_a_problem(mine):
+    assert all(
+        "coming" in f.problem and f.verdict != "ok" for f in mine("algorithm: {adv_estimator: coming}")
+    )
+
+
+def test_a_broken_ablation_is_reported_with_what_leads_to_it(mine):
+    findings = mine(
+        "", "# @package _global_\n# Small.\n# for: mine\n# paper: -\ndocagent: {env: {max_turn: 3}}\n"
+    )
+    bad = [f for f in findings if f.problem]
+    assert [f.overrides for f in bad] == [["+ablations=small"], ["+ablations=small", "+profile=cpu"]]
+    assert all("docagent.env.max_turn: unknown key" in f.problem for f in bad)
+
+
+def test_an_ablation_that_does_not_say_where_it_belongs(mine):
+    with pytest.raises(UserError, match=r"small\.yaml: the line `# for: \.\.\.` is missing"):
+        mine("", "# @package _global_\n# Small.\ndocagent: {}\n")
+
+
+def test_a_recipe_that_hydra_cannot_compose(tmp_path):
+    (tmp_path / "mine.yaml").write_text("defaults: [nowhere]\n")
+    (finding,) = check_recipe("mine", tmp_path)
+    assert "nowhere" in finding.problem
+
+
+def test_unknown_names():
+    with pytest.raises(UserError, match="there is no recipe 'vrag'; known are alden_hybrid"):
+        list(takewhile(bool, check_recipes(["vrag"])))
+
+
+@pytest.mark.parametrize("recipe", recipe_names())
+def test_every_recipe_trains_with_fsdp2_fused_kernels_and_micro_batches_of_tokens(recipe):
+    run = composed(recipe)
+    policy, ref, critic, rollout = (
+        OmegaConf.select(run, path)
+        for path in (
+            "actor_rollout_ref.actor",
+            "actor_rollout_ref.ref",
+            "critic",
+            "actor_rollout_ref.rollout",
+        )
+    )
+    assert [part.strategy for part in (policy, ref, critic)] == ["fsdp2"] * 3
+    assert run.actor_rollout_ref.model.use_fused_kernels is True
+    assert run.actor_rollout_ref.model.fused_kernel_options.impl_backend == "torch"
+    assert critic.model.use_fused_kernels is False  # a value head has no logits to fuse
+    dynamic = (policy.use_dynamic_bsz, ref.log_prob_use_dynamic_bsz, rollout.log_prob_use_dynamic_bsz)
+    assert (*dynamic, critic.use_dynamic_bsz) == (True,) * 4
+    longest = rollout.max_model_len
+    assert min(policy.ppo_max_token_len_per_gpu, critic.ppo_max_token_len_per_gpu) >= longest
+    assert min(ref.log_prob_max_token_len_per_gpu, rollout.log_prob_max_token_len_per_gpu) >= longest
+    assert rollout.tensor_model_parallel_size <= 2
+
+
+@pytest.mark.parametrize("recipe", recipe_names())
+def test_the_cpu_profile_has_sizes_of_its_own(recipe):
+    run = composed(recipe, ["+profile=cpu"])
+    assert run.actor_rollout_ref.actor.use_dynamic_bsz is False
+    assert run.actor_rollout_ref.model.use_fused_kernels is False
+    assert run.actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu == 4
+
+
+def test_readmes_second_node_is_in_order_for_recipes_that_fit_it():
+    two = Cluster(nodes=2)
+    assert check_recipe(RECIPE, ablations=[], cluster=two)[0].problem is None
+    assert composed(RECIPE).trainer.nnodes == 1
+
+
+def test_fixed_micro_batches_on_two_nodes_are_refused_with_what_to_set():
+    run = composed(RECIPE, ["trainer.nnodes=2", "actor_rollout_ref.actor.use_dynamic_bsz=false", *FOURS])
+    with pytest.raises(UserError, match=r"log_prob_micro_batch_size_per_gpu=4 does not divide the 10 rows"):
+        check_sizes(run)
+    ones = [f"{four.split('=')[0]}=1" for four in FOURS]
+    fixed = ["actor_rollout_ref.actor.use_dynamic_bsz=false", "critic.use_dynamic_bsz=false", *ones]
+    check_sizes(composed(RECIPE, ["trainer.nnodes=2", *fixed]))
+
+
+def test_what_to_set_for_other_numbers_of_gpus():
+    found = {(c.nodes, c.gpus_per_node): change for c, change in scaled("unidoc_rl_qwen2_5_vl_7b")}
+    assert found[1, 1] == {f"{ROLLOUT}.tensor_model_parallel_size": 1}
+    assert found[1, 2] == found[1, 4] == found[1, 8] == {}
+    # groups of 5 on 16 GPUs: the least common number of rows is 80
+    assert found[2, 8] == {"actor_rollout_ref.actor.ppo_mini_batch_size": 16}
+
+
+@pytest.mark.parametrize("recipe", recipe_names())
+def test_no_recipe_leaves_its_number_of_gpus_open(recipe):
+    run = composed(recipe)
+    own = Cluster(run.trainer.nnodes, run.trainer.n_gpus_per_node)
+    assert (own, {}) in scaled(recipe)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            ["actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-sum-norm"],
+            r"divides by the longest response of a micro-batch: set .*loss_scale_factor=9216",
+        ),
+        (
+            ["actor_rollout_ref.model.fused_kernel_options.impl_backend=null"],
+            r"impl_backend=None leaves the model without log-probs: set torch",
+        ),
+        (
+            ["critic.enable=true", "critic.model.use_fused_kernels=true"],
+            r"critic\.model\.use_fused_kernels=true: a value model has no log-probs",
+        ),
+        (
+            ["actor_rollout_ref.actor.ppo_max_token_len_per_gpu=10000"],
+            r"ppo_max_token_len_per_gpu=10000 cannot hold a row of 10240 tokens: set .*=10240",
+        ),
+    ],
+)
+def test_sizes_and_kernels_that_break_a_loss_are_refused_before_ray_starts(overrides, message):
+    with pytest.raises(UserError, match=message):
+        check_sizes(composed(RECIPE, overrides))

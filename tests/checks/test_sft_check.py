@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import pytest
+from omegaconf import OmegaConf
+
+from docagent_rl.checks.recipe_check import check_recipe, composed
+from docagent_rl.checks.recipe_list import Kind, recipe_kind, recipe_names, recipe_summary
+from docagent_rl.checks.recipe_notes import Block, recipe_notes
+from docagent_rl.checks.sft_check import check_sft_statically, size_problems
+from docagent_rl.errors import UserError
+
+RECIPES = recipe_names(kind=Kind.SFT)
+VRAG, UNIDOC, DOC_V_STAR = (f"sft_{name}_qwen2_5_vl_7b" for name in ("vrag_rl", "unidoc_rl", "doc_v_star"))
+EVERYWHERE = {
+    "optim.lr_scheduler_type": "cosine",
+    "docagent.freeze_vision_tower": True,
+    "trainer.total_epochs": 3,
+}
+TABLE_4 = EVERYWHERE | {"optim.lr": 1e-5, "optim.lr_warmup_steps_ratio": 0.1}
+PAPERS = {
+    VRAG: TABLE_4 | {"data.max_length": 16384, "data.train_batch_size": 16 * 2},
+    UNIDOC: TABLE_4 | {"data.max_length": 40000, "data.train_batch_size": 1 * 2 * 8},
+    DOC_V_STAR: EVERYWHERE | {"optim.lr": 3e-6},
+}
+"""What the papers print: VRAG-RL table 4, UniDoc-RL appendix C, Doc-V* appendix D."""
+
+
+def test_kinds_of_recipes_are_kept_apart():
+    assert set(PAPERS) < set(RECIPES)
+    assert all(name.startswith("sft_") for name in RECIPES)
+    assert not any(name.startswith("sft_") for name in recipe_names())
+    assert set(recipe_names(kind=None)) == {*RECIPES, *recipe_names()}
+
+
+def test_a_recipe_of_ones_own_has_the_kind_of_what_it_builds_on(tmp_path):
+    (tmp_path / "mine.yaml").write_text(f"defaults: [{VRAG}, _self_]\n")
+    (tmp_path / "own.yaml").write_text("defaults: [sft_trainer_engine, {base: sft}, _self_]\n")
+    (tmp_path / "rl.yaml").write_text("defaults: [vrag_rl_qwen2_5_vl_7b, _self_]\n")
+    (tmp_path / "broken.yaml").write_text("defaults: [")
+    kinds = {name: recipe_kind(name, tmp_path) for name in ("mine", "own", "rl", "broken")}
+    assert kinds == {"mine": Kind.SFT, "own": Kind.SFT, "rl": Kind.RL, "broken": Kind.RL}
+    assert [finding.problem for finding in check_recipe("mine", tmp_path)] == [None, None]
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_checks_with_and_without_its_profile(recipe):
+    findings = check_recipe(recipe)
+    assert [finding.profile for finding in findings] == [None, "sft_cpu"]
+    assert [finding.problem for finding in findings] == [None, None]
+
+
+@pytest.mark.parametrize("recipe", PAPERS)
+def test_hyperparameters_are_the_papers(recipe):
+    config = composed(recipe)
+    for key, value in PAPERS[recipe].items():
+        assert OmegaConf.select(config, key) == value, key
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_what_the_papers_do_not_say_is_named(recipe):
+    noted = {key for block in Block for note in recipe_notes(recipe, block) for key in note.keys}
+    assert {"optim.weight_decay", "optim.clip_grad", "data.train_batch_size"} <= noted
+    for key in noted:
+        assert OmegaConf.select(composed(recipe), key) is not None, key
+    assert "Hardware" in recipe_summary(recipe)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_run_of_rl_starts_where_the_stage_before_it_ends(recipe):
+    rl = composed(recipe.removeprefix("sft_"))
+    stage = composed(recipe)
+    assert stage.model.path == rl.actor_rollout_ref.model.path
+    assert stage.docagent.system == rl.docagent.system
+    assert stage.docagent.store == rl.docagent.store
+    assert recipe.removeprefix("sft_") in recipe_summary(recipe).replace("3b", "3b")
+    assert "hf_model" in stage.checkpoint.save_contents
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("+optim.learning_rate=1", "optim.learning_rate: unknown key"),
+        ("+data.stor=x", r"data.stor: unknown key; did you mean data.store\?"),
+        ("+docagent.judge=x", r"docagent\.judge"),
+        ("trainer.save_freq=0", "trainer.save_freq=0: has to be"),
+        ("trainer.test_freq=0", "trainer.test_freq=0: has to be"),
+        ("data.val_files=null", r"nothing to validate on \(data.val_files=null\)"),
+        ("data.custom_cls.path=null", "only LedgerSftDataset reads"),
+        ("engine.strategy=megatron", "engine.strategy=megatron"),
+        ("model.enable_activation_offload=true", "backward pass through every block"),
+        ("checkpoint.save_contents=[model,optimizer,extra]", "nothing that RL could start from"),
+        ("checkpoint.save_contents=[hf_model]", "no run can go on from a checkpoint"),
+        ("data.pad_mode=right", "data.pad_mode=right"),
+        ("+profile=cpu", r"\+profile=sft_cpu is its profile"),
+        ("docagent.system=nobody", "there is no system 'nobody'"),
+    ],
+)
+def test_what_no_run_can_have_is_refused(override, message):
+    with pytest.raises(UserError, match=message):
+        check_sft_statically(composed(VRAG, [override]))
+
+
+def test_all_problems_are_told_at_once():
+    with pytest.raises(UserError, match=r"(?s)optim.lr=0.*trainer.total_epochs=0"):
+        check_sft_statically(composed(VRAG, ["optim.lr=0", "trainer.total_epochs=0"]))
+
+
+def test_a_batch_has_to_be_shared_evenly():
+    config = composed(VRAG)
+    assert size_problems(config, 8) == size_problems(config, 1) == []
+    assert "data.train_batch_size=32: is shared by 3 processes" in size_problems(config, 3)[0]
+    fixed = composed(VRAG, ["data.use_dynamic_bsz=false", "data.micro_batch_size_per_gpu=3"])
+    assert "the 4 rows of a process are no multiple" in size_problems(fixed, 8)[0]
+    spread = composed(VRAG, ["engine.ulysses_sequence_parallel_size=4"])
+    assert size_problems(spread, 8) == []
+    assert "does not divide 6" in size_problems(spread, 6)[0]
