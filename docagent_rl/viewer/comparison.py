@@ -1,0 +1,148 @@
+"""Two runs over the questions that both have."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from docagent_rl.errors import UserError
+from docagent_rl.eval.report.paired import compare
+from docagent_rl.eval.scoring.measures import mean
+from docagent_rl.eval.scoring.scored import ScoredSession
+
+DRAWS = 2_000
+"""Resamples of documents."""
+_COLUMNS = ("reward", "turns", "tokens", "invalid", "images", "seconds", "right")
+_TERM = "term:"
+METHOD = (
+    "difference b - a of the means over the questions that both have, sessions of a question averaged; 95% "
+    f"interval by {DRAWS} resamples of documents, p by changing the sides of documents"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What is compared, of one session."""
+
+    session: int
+    question_id: str
+    question: str
+    doc_id: str
+    value: float
+
+
+def compared(first: Sequence[Value], second: Sequence[Value], *, seed: int = 0) -> dict[str, Any]:
+    """Two runs, ready for JSON; questions pair by their ids, and only where they are about one document.
+
+    Args:
+        first: sessions of the one.
+        second: of the other.
+        seed: of the resamples.
+
+    Raises:
+        UserError: they have no question in common.
+    """
+    measure = mean("value", "value")
+    ours, theirs = ([_scored(each) for each in values] for values in (first, second))
+    found = compare(ours, theirs, [measure], draws=DRAWS, seed=seed)
+    a, b = _by_question(first), _by_question(second)
+    clashing = set(found.clashing)
+    both = sorted(key for key in a.keys() & b.keys() if key not in clashing)
+    if not both:
+        raise UserError("the two have no question in common, by id and document")
+    whole = found.whole[0]
+    rows: list[dict[str, Any]] = [
+        {
+            "question_id": key,
+            "question": a[key][0].question,
+            "a": fmean(each.value for each in a[key]),
+            "b": fmean(each.value for each in b[key]),
+            "session_a": a[key][0].session,
+            "session_b": b[key][0].session,
+        }
+        for key in both
+    ]
+    rows.sort(key=lambda row: (row["b"] - row["a"], row["question_id"]))
+    return {
+        "pairs": len(rows),
+        "mean_a": whole.first,
+        "mean_b": whole.second,
+        "difference": whole.gain.value,
+        "low": whole.gain.low,
+        "high": whole.gain.high,
+        "p": whole.p,
+        "documents": whole.gain.documents,
+        "only_a": len(found.only_first),
+        "only_b": len(found.only_second),
+        "clashing": len(found.clashing),
+        "won": found.won,
+        "lost": found.lost,
+        "tied": found.tied,
+        "method": METHOD,
+        "rows": rows,
+    }
+
+
+def values_of(
+    base: sqlite3.Connection, measure: str, split: str, step: int | None
+) -> tuple[int, list[Value]]:
+    """Sessions of a step that were played, with a number of each, and the step.
+
+    Args:
+        base: the index.
+        measure: a column, or `term:<name>`.
+        split: `train` or `val`.
+        step: the last one there is by default.
+
+    Raises:
+        UserError: there are none, or no such number.
+    """
+    if step is None:
+        (step,) = base.execute("SELECT max(step) FROM sessions WHERE split = ?", (split,)).fetchone()
+    if step is None:
+        raise UserError(f"a run has no sessions of split={split}")
+    column, given = _column(measure)
+    rows = base.execute(
+        f"SELECT id, question_id, question, doc_id, {column} AS value FROM sessions "
+        "WHERE split = ? AND step = ? AND status != 'masked' ORDER BY session",
+        (*given, split, step),
+    )
+    return step, [Value(*tuple(row)) for row in rows if row["value"] is not None]
+
+
+def _column(measure: str) -> tuple[str, tuple[str, ...]]:
+    if measure.startswith(_TERM):
+        own = "(SELECT value FROM terms WHERE session = sessions.id AND name = ?)"
+        return own, (measure.removeprefix(_TERM),)
+    if measure not in _COLUMNS:
+        raise UserError(f"measure={measure!r}; known are {', '.join(_COLUMNS)}, term:<name>")
+    return f'"{measure}"', ()
+
+
+def _by_question(values: Iterable[Value]) -> Mapping[str, list[Value]]:
+    found: dict[str, list[Value]] = {}
+    for each in values:
+        found.setdefault(each.question_id, []).append(each)
+    return found
+
+
+def _scored(each: Value) -> ScoredSession:
+    return ScoredSession(
+        question_id=each.question_id,
+        session=0,
+        document=each.doc_id,
+        dataset="",
+        system="",
+        agent="",
+        status="",
+        reason="",
+        scored=True,
+        answer=None,
+        prediction=None,
+        labels={},
+        groups=[],
+        values={"value": float(each.value)},
+    )

@@ -1,0 +1,43 @@
+/** The funnel as a figure of its own, for a paper or a report: plain SVG, no styles from elsewhere. */
+
+import type { Funnel, FunnelGroup } from "../api/types";
+import { count, percent } from "./format";
+import { losses } from "./funnel";
+
+const WIDTH = 640;
+const ROW = 30;
+const LABEL = 110;
+const BAR = 380;
+
+export function funnelFigure(funnel: Funnel, group: FunnelGroup, title: string): string {
+  const steps = losses(funnel, group);
+  const height = 44 + ROW * steps.length;
+  const scale = group.sessions > 0 ? BAR / group.sessions : 0;
+  const rows = steps.map(({ stage, sessions, before }, at) => {
+    const y = 36 + at * ROW;
+    const label = text(LABEL - 10, y + 15, stage.label, "end");
+    if (sessions === null) return label + text(LABEL, y + 15, "not known", "start", "#777");
+    const bar = rect(LABEL, y + 3, sessions * scale, "#3356c8");
+    const gone = before === null ? "" : rect(LABEL + sessions * scale, y + 3, Math.max(0, before - sessions) * scale, "#e3b4af");
+    return label + bar + gone + text(LABEL + BAR + 12, y + 15, `${count(sessions)}  ${percent(sessions, group.sessions)}`, "start");
+  });
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}" font-family="Helvetica, Arial, sans-serif" font-size="13">`,
+    `<rect width="100%" height="100%" fill="#fff"/>`,
+    text(LABEL, 20, title, "start", "#222", "bold"),
+    ...rows,
+    "</svg>",
+  ].join("\n");
+}
+
+function rect(x: number, y: number, width: number, fill: string): string {
+  return `<rect x="${x.toFixed(1)}" y="${y}" width="${width.toFixed(1)}" height="18" fill="${fill}"/>`;
+}
+
+function text(x: number, y: number, content: string, anchor: string, fill = "#222", weight = "normal"): string {
+  return `<text x="${x}" y="${y}" text-anchor="${anchor}" fill="${fill}" font-weight="${weight}">${escaped(content)}</text>`;
+}
+
+function escaped(content: string): string {
+  return content.replace(/[&<>"']/g, (mark) => `&#${mark.charCodeAt(0)};`);
+}

@@ -1,0 +1,100 @@
+import type { Row, Run } from "../api/types";
+import { stageName } from "../logic/funnel";
+import { count, fixed, number, seconds, words } from "../logic/format";
+
+export interface Column {
+  key: string;
+  title: string;
+  /** What the server sorts by; null where it does not. */
+  sort: string | null;
+  width: string;
+  number?: boolean;
+  about?: string;
+}
+
+const QUESTION = "auto";
+const LEAST_QUESTION = 260;
+
+/** The width below which the list scrolls sideways. */
+export function leastWidth(columns: readonly Column[]): number {
+  return columns.reduce((sum, column) => sum + (column.width === QUESTION ? LEAST_QUESTION : parseFloat(column.width)), 0);
+}
+
+/** Terms with columns of their own; more are filters and a tooltip. */
+const MOST_TERMS = 4;
+
+export function columnsOf(run: Run): Column[] {
+  const terms = run.terms.filter((name) => name !== "total").slice(0, MOST_TERMS);
+  const columns: Column[] = [
+    { key: "reward", title: "Reward", sort: "reward", width: "84px" },
+    { key: "question", title: "Question", sort: "question", width: QUESTION },
+    { key: "answer", title: "Answer", sort: null, width: "120px", about: "what the agent answered; gold on hover" },
+    { key: "step", title: "Step", sort: "step", width: "62px", number: true },
+  ];
+  if (run.systems.length > 1) columns.push({ key: "system", title: "System", sort: null, width: "92px" });
+  for (const name of terms) columns.push({ key: `term:${name}`, title: words(name), sort: `term:${name}`, width: `${Math.max(70, Math.min(118, 24 + 6.6 * name.length))}px`, number: true, about: `reward term ${name}` });
+  columns.push(
+    { key: "turns", title: "Turns", sort: "turns", width: "54px", number: true },
+    { key: "invalid", title: "Invalid", sort: "invalid", width: "60px", number: true, about: "invalid actions" },
+    { key: "images", title: "Images", sort: "images", width: "62px", number: true },
+    { key: "tokens", title: "Tokens", sort: "tokens", width: "66px", number: true, about: "tokens of the response" },
+    { key: "end", title: "Ended by", sort: null, width: "92px" },
+    { key: "stage", title: "Got to", sort: null, width: "82px", about: "the last stage of the evidence funnel it passed" },
+  );
+  return columns;
+}
+
+export function RowCells({ row, columns, href, scale }: { row: Row; columns: readonly Column[]; href: string; scale: number }) {
+  return (
+    <>
+      {columns.map((column) => (
+        <td key={column.key} class={column.number ? "num" : `c-${column.key}`}>
+          {column.key === "reward" ? <Reward row={row} scale={scale} /> : <Cell row={row} column={column.key} href={href} />}
+        </td>
+      ))}
+    </>
+  );
+}
+
+function Cell({ row, column, href }: { row: Row; column: string; href: string }) {
+  if (column.startsWith("term:")) return <>{dim(row.terms[column.slice(5)])}</>;
+  switch (column) {
+    case "question":
+      return <a href={href} title={row.question}>{row.question || row.question_id}</a>;
+    case "answer":
+      return <span class={row.answer === null ? "muted" : ""} title={`gold: ${row.gold.join(" | ") || "(unanswerable)"}`}>{row.answer ?? "–"}</span>;
+    case "step":
+      return <>{row.split === "val" && <span class="tag">val</span>} {row.step}</>;
+    case "system":
+      return <>{row.system}</>;
+    case "turns":
+      return <span title={seconds(row.seconds)}>{row.turns}</span>;
+    case "invalid":
+      return row.invalid > 0 ? <b class="neg">{row.invalid}</b> : <span class="muted">0</span>;
+    case "images":
+      return <>{row.images || <span class="muted">0</span>}</>;
+    case "tokens":
+      return <>{count(row.tokens)}</>;
+    case "end":
+      return <span class={`end ${row.status}`}>{words(row.end)}</span>;
+    default:
+      return <>{row.stage === null ? <span class="muted">–</span> : stageName(row.stage)}</>;
+  }
+}
+
+function Reward({ row, scale }: { row: Row; scale: number }) {
+  if (row.status === "masked") return <span class="tag bad" title="masked: not trained on">masked</span>;
+  const reward = row.reward ?? 0;
+  const share = scale > 0 ? Math.min(1, Math.abs(reward) / scale) : 0;
+  return (
+    <span class="reward-cell" title={number(row.reward, 5)}>
+      <span class="num">{fixed(row.reward)}</span>
+      <span class="bar"><span class={reward < 0 ? "fill neg" : "fill"} style={{ left: 0, width: `${share * 100}%` }} /></span>
+    </span>
+  );
+}
+
+function dim(value: number | undefined) {
+  if (value === undefined) return <span class="muted">–</span>;
+  return value === 0 ? <span class="muted">0</span> : <span class={value < 0 ? "neg" : ""}>{fixed(value)}</span>;
+}

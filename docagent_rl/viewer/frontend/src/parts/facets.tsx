@@ -1,0 +1,107 @@
+import { useState } from "preact/hooks";
+import type { Facet, Facets } from "../api/types";
+import { CHOICES, filtersOf, formatRange, label, parseRange, toggled, withValue } from "../logic/filters";
+import { byStage, stageName } from "../logic/funnel";
+import { count, number, words } from "../logic/format";
+
+type Change = (query: URLSearchParams) => void;
+const FEW = 7;
+/** Ranges worth a place; others hold by links. */
+const RANGES = new Set(["reward", "turns", "invalid", "tokens", "images", "advantage"]);
+
+/** Filters beside the list, each value with the sessions that have it. */
+export function FacetPanel({ facets, query, change }: { facets: Facets | undefined; query: URLSearchParams; change: Change }) {
+  const ranges = Object.entries(facets?.ranges ?? {}).filter(
+    ([key, range]) => query.has(key) || (range[0] < range[1] && (RANGES.has(key) || (key.startsWith("term:") && key !== "term:total"))),
+  );
+  return (
+    <aside class="facets" aria-label="Filters">
+      {CHOICES.map((field) => {
+        const counted = facets?.[field] ?? [];
+        const values = withChosen(field === "stage" ? byStage(counted) : counted, query.getAll(field));
+        const dull = values.length < 2 && !query.has(field);
+        return dull ? null : <Choice key={field} field={field} values={values} query={query} change={change} />;
+      })}
+      {ranges.length > 0 && <h2 class="range-title">Between</h2>}
+      {ranges.map(([key, range]) => (
+        <RangeFilter key={`${key} ${query.get(key)}`} name={key} range={range} query={query} change={change} />
+      ))}
+    </aside>
+  );
+}
+
+function Choice({ field, values, query, change }: { field: string; values: Facet[]; query: URLSearchParams; change: Change }) {
+  const [all, setAll] = useState(false);
+  const chosen = new Set(query.getAll(field));
+  const shown = all ? values : values.filter((each, at) => at < FEW || chosen.has(each.value));
+  return (
+    <fieldset>
+      <legend>{label(field)}</legend>
+      {shown.map(({ value, count: sessions }) => (
+        <label key={value} class="choice">
+          <input type="checkbox" checked={chosen.has(value)} onChange={() => change(toggled(query, field, value))} />
+          <span class="choice-name" title={value}>{named(field, value)}</span>
+          <span class="num muted">{count(sessions)}</span>
+        </label>
+      ))}
+      {values.length > shown.length || all ? (
+        values.length > FEW && (
+          <button type="button" class="quiet small" aria-expanded={all} onClick={() => setAll(!all)}>
+            {all ? "Fewer" : `${values.length - shown.length} more`}
+          </button>
+        )
+      ) : null}
+    </fieldset>
+  );
+}
+
+function RangeFilter({ name, range, query, change }: { name: string; range: [number, number]; query: URLSearchParams; change: Change }) {
+  const [low, high] = parseRange(query.get(name));
+  const set = (from: string, to: string): void => {
+    const value = (text: string): number | null => (text.trim() === "" || Number.isNaN(Number(text)) ? null : Number(text));
+    change(withValue(query, name, formatRange(value(from), value(to))));
+  };
+  return (
+    <div class="range" role="group" aria-label={words(label(name))}>
+      <span class="range-name" title={words(label(name))}>{words(label(name).replace(" actions", ""))}</span>
+      <input type="text" inputMode="decimal" aria-label={`${label(name)}, at least`} placeholder={number(range[0], 2)} defaultValue={low ?? ""} onChange={(event) => set(event.currentTarget.value, high === null ? "" : String(high))} />
+      <span aria-hidden="true">–</span>
+      <input type="text" inputMode="decimal" aria-label={`${label(name)}, at most`} placeholder={number(range[1], 2)} defaultValue={high ?? ""} onChange={(event) => set(low === null ? "" : String(low), event.currentTarget.value)} />
+    </div>
+  );
+}
+
+/** The filters that hold, each to be taken off. */
+export function Chips({ query, change }: { query: URLSearchParams; change: Change }) {
+  const filters = [...filtersOf(query)];
+  if (filters.length === 0) return null;
+  const clear = (): void => {
+    const next = new URLSearchParams(query);
+    for (const [key] of filters) next.delete(key);
+    change(next);
+  };
+  return (
+    <ul class="chips" aria-label="Filters that hold">
+      {filters.map(([key, value]) => (
+        <li key={`${key} ${value}`}>
+          <button type="button" onClick={() => change(key === "q" ? withValue(query, "q", null) : toggled(query, key, value))} title={`${label(key)}: ${value} – take it off`}>
+            <span class="muted">{label(key)}</span> {named(key, value)} <span aria-hidden="true">×</span>
+            <span class="hidden">take it off</span>
+          </button>
+        </li>
+      ))}
+      <li><button type="button" class="clear" onClick={clear}>Clear</button></li>
+    </ul>
+  );
+}
+
+function named(field: string, value: string): string {
+  if (field === "stage") return stageName(value);
+  return value === "" ? "none" : words(value);
+}
+
+/** Values that are chosen stay in sight when no session has them any more. */
+function withChosen(values: Facet[], chosen: readonly string[]): Facet[] {
+  const missing = chosen.filter((value) => !values.some((each) => each.value === value));
+  return [...values, ...missing.map((value) => ({ value, count: 0 }))];
+}

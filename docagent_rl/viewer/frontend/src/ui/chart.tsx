@@ -1,0 +1,126 @@
+import { useRef, useState } from "preact/hooks";
+import { extent, pointsOf, ticks, tickText, type Point } from "../logic/chart";
+import { number } from "../logic/format";
+import { useWidth } from "./hooks";
+
+export interface Line {
+  label: string;
+  steps: readonly number[];
+  values: readonly (number | null)[];
+  /** Which hue; lines that mean the same in two runs share it. */
+  hue?: number;
+  /** Of another run, drawn lighter. */
+  beside?: boolean;
+}
+
+const HEIGHT = 116;
+const LEFT = 40;
+const RIGHT = 10;
+const TOP = 8;
+const BOTTOM = 18;
+
+/** Lines over steps. Each line has a hue and a dash of its own; the legend carries the last or the pointed value. */
+export function Chart({ title, lines, unit, onStep, stepLabel }: {
+  title: string;
+  lines: readonly Line[];
+  unit?: string | undefined;
+  onStep?: ((step: number) => void) | undefined;
+  stepLabel?: string;
+}) {
+  const ref = useRef<HTMLDivElement>(null);
+  const width = useWidth(ref);
+  const [pointed, setPointed] = useState<number | null>(null);
+  const drawn = lines.map((line) => ({ ...line, points: pointsOf(line.steps, line.values) }));
+  const all = drawn.flatMap((line) => line.points);
+  const steps = [...new Set(all.map(([step]) => step))].sort((a, b) => a - b);
+  const [low, high] = extent(all.map(([, value]) => value));
+  const [first, last] = [steps[0] ?? 0, steps[steps.length - 1] ?? 1];
+  const x = (step: number): number =>
+    last === first ? LEFT + (width - LEFT - RIGHT) / 2 : LEFT + ((step - first) / (last - first)) * (width - LEFT - RIGHT);
+  const y = (value: number): number => TOP + (1 - (value - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
+  const nearest = (clientX: number): number | null => {
+    const box = ref.current?.getBoundingClientRect();
+    if (box === undefined || steps.length === 0) return null;
+    const at = clientX - box.left;
+    return steps.reduce((best, step) => (Math.abs(x(step) - at) < Math.abs(x(best) - at) ? step : best));
+  };
+  const shown = pointed ?? last;
+  const marks = ticks(low, high, 3);
+  return (
+    <figure class="chart">
+      <figcaption>
+        <span class="chart-title">{title}</span>
+        {unit !== undefined && <span class="muted"> {unit}</span>}
+        {pointed !== null && <span class="muted chart-step">{stepLabel ?? "step"} {pointed}</span>}
+      </figcaption>
+      <div
+        ref={ref}
+        class={onStep ? "plot clickable" : "plot"}
+        onPointerMove={(event) => setPointed(nearest(event.clientX))}
+        onPointerLeave={() => setPointed(null)}
+        onClick={(event) => {
+          const step = nearest(event.clientX);
+          if (step !== null) onStep?.(step);
+        }}
+      >
+        <svg width={width} height={HEIGHT} role="img" aria-label={`${title}: ${summary(drawn)}`}>
+          {marks.map((tick) => (
+            <g key={tick}>
+              <line class="grid" x1={LEFT} x2={width - RIGHT} y1={y(tick)} y2={y(tick)} />
+              <text class="tick" x={LEFT - 6} y={y(tick) + 3.5} text-anchor="end">{tickText(tick, marks)}</text>
+            </g>
+          ))}
+          {stepTicks(first, last, width).map((tick) => (
+            <text key={tick} class="tick" x={x(tick)} y={HEIGHT - 4} text-anchor="middle">{tick}</text>
+          ))}
+          {pointed !== null && <line class="pointer" x1={x(pointed)} x2={x(pointed)} y1={TOP} y2={HEIGHT - BOTTOM} />}
+          {drawn.map((line, at) => (
+            <g key={line.label} class={`line ${style(line, at)}`}>
+              <path d={path(line.points, x, y)} />
+              {(line.points.length < 25 ? line.points : []).map(([step, value]) => (
+                <circle key={step} cx={x(step)} cy={y(value)} r={2} />
+              ))}
+              {pointed !== null && valueAt(line.points, pointed) !== null && (
+                <circle class="on" cx={x(pointed)} cy={y(valueAt(line.points, pointed) as number)} r={3.5} />
+              )}
+            </g>
+          ))}
+        </svg>
+      </div>
+      <ul class="legend">
+        {drawn.map((line, at) => (
+          <li key={line.label} class={style(line, at)}>
+            <svg width="14" height="8" aria-hidden="true"><line x1="0" x2="14" y1="4" y2="4" /></svg>
+            <span class="legend-name">{line.label}</span>
+            <span class="num">{number(valueAt(line.points, shown))}</span>
+          </li>
+        ))}
+      </ul>
+    </figure>
+  );
+}
+
+function style(line: Line, at: number): string {
+  return `l${(line.hue ?? at) % 8}${line.beside ? " beside" : ""}`;
+}
+
+function path(points: readonly Point[], x: (value: number) => number, y: (value: number) => number): string {
+  return points.map(([step, value], at) => `${at === 0 ? "M" : "L"}${x(step).toFixed(1)} ${y(value).toFixed(1)}`).join("");
+}
+
+function valueAt(points: readonly Point[], step: number): number | null {
+  return points.find(([each]) => each === step)?.[1] ?? null;
+}
+
+function stepTicks(first: number, last: number, width: number): number[] {
+  if (first === last) return [first];
+  const whole = ticks(first, last, Math.max(2, Math.floor(width / 70))).filter(Number.isInteger);
+  return whole.length > 0 ? whole : [first, last];
+}
+
+function summary(lines: readonly { label: string; points: readonly Point[] }[]): string {
+  return lines
+    .filter((line) => line.points.length > 0)
+    .map(({ label, points }) => `${label} from ${number(points[0]?.[1])} to ${number(points[points.length - 1]?.[1])}`)
+    .join(", ");
+}

@@ -1,0 +1,27 @@
+import { useLayoutEffect, useRef } from "preact/hooks";
+
+export type Keys = Record<string, () => void>;
+
+/** Keys of a view, while nothing is typed into and no dialog is open. */
+export function useKeys(keys: Keys): void {
+  const now = useRef(keys);
+  now.current = keys;
+  // at once, not after the next frame: a key that is pressed meanwhile is for what is seen
+  useLayoutEffect(() => {
+    const pressed = (event: KeyboardEvent): void => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+      if (typing(event.target) || document.querySelector("dialog[open]") !== null) return;
+      if (event.key === "Enter" && event.target instanceof Element && event.target.closest("a, button, summary")) return;
+      const act = now.current[event.key];
+      if (act === undefined) return;
+      event.preventDefault();
+      act();
+    };
+    window.addEventListener("keydown", pressed);
+    return () => window.removeEventListener("keydown", pressed);
+  }, []);
+}
+
+function typing(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.isContentEditable);
+}

@@ -1,0 +1,131 @@
+import { exported } from "../api/client";
+import { runPath } from "../api/paths";
+import type { Facets, Funnel, FunnelGroup, Run } from "../api/types";
+import { useApi } from "../api/use";
+import { filtersOf, withValue } from "../logic/filters";
+import { count, percent, words } from "../logic/format";
+import { funnelFigure } from "../logic/figure";
+import { cause, worst } from "../logic/funnel";
+import { link, type Route } from "../logic/route";
+import { Chips, FacetPanel } from "../parts/facets";
+import { FunnelBars } from "../parts/funnel";
+import { Chart } from "../ui/chart";
+import { Section, Waiting } from "../ui/basics";
+import { go, replace } from "../ui/location";
+import { save } from "../ui/save";
+
+const BY: [string, string][] = [["none", "all together"], ["step", "step"], ["system", "system"], ["kind", "evidence"], ["dataset", "dataset"], ["split", "split"]];
+
+/** Where the evidence of questions gets lost on its way to a right answer. */
+export function FunnelView({ route, run }: { route: Route; run: Run }) {
+  // a file carries one funnel, of its own sessions
+  const by = exported ? "none" : BY.find(([each]) => each === route.query.get("by"))?.[0] ?? "none";
+  const filters = filtersOf(route.query);
+  const whole = useApi<Funnel>(runPath(run.id, "funnel", withValue(filters, "by", "none")), run.revision);
+  const parts = useApi<Funnel>(by === "none" ? null : runPath(run.id, "funnel", withValue(filters, "by", by)), run.revision);
+  const facets = useApi<Facets>(runPath(run.id, "facets", filters), run.revision);
+  const change = (query: URLSearchParams): void => replace({ ...route, query });
+  const all = whole.data?.groups[0];
+  return (
+    <div class={exported ? "sessions" : "with-panel sessions"}>
+      {!exported && <FacetPanel facets={facets.data} query={route.query} change={change} />}
+      <div class="page">
+        <div class="page-head">
+          <h1>Evidence funnel</h1>
+          {!exported && <label>
+            <span class="muted">by </span>
+            <select value={by} onChange={(event) => change(withValue(route.query, "by", event.currentTarget.value))}>
+              {BY.map(([value, name]) => <option key={value} value={value}>{name}</option>)}
+            </select>
+          </label>}
+          {whole.data && all && <SaveFigure funnel={whole.data} group={all} name={run.name} />}
+          <Chips query={route.query} change={change} />
+        </div>
+        {whole.data === undefined || all === undefined ? (
+          <Waiting error={whole.error} loading={whole.loading} empty="No session here has known evidence." />
+        ) : (
+          <>
+            <Verdict funnel={whole.data} group={all} />
+            <FunnelBars funnel={whole.data} group={all} run={run.id} filters={filters} />
+          </>
+        )}
+        {by !== "none" && (parts.data === undefined ? <Waiting error={parts.error} loading={parts.loading} /> : (
+          <>
+            {by === "step" && <OverSteps funnel={parts.data} run={run.id} filters={filters} />}
+            <Section title={`By ${BY.find(([each]) => each === by)?.[1]}`}><Table funnel={parts.data} by={by} run={run.id} filters={filters} /></Section>
+          </>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+function SaveFigure({ funnel, group, name }: { funnel: Funnel; group: FunnelGroup; name: string }) {
+  const file = `funnel-${name.replace(/[^\w.-]+/g, "-")}.svg`;
+  return (
+    <button type="button" class="quiet" onClick={() => save(file, "image/svg+xml", funnelFigure(funnel, group, name))}>
+      Save as figure
+    </button>
+  );
+}
+
+export function Verdict({ funnel, group }: { funnel: Funnel; group: FunnelGroup }) {
+  const most = worst(funnel, group);
+  if (most === null) return <p class="verdict">Nothing is lost.</p>;
+  return (
+    <p class="verdict">
+      Most is lost to <b>{cause(most.stage.id).split(":")[0]}</b>: {cause(most.stage.id).split(": ")[1]} in {count(most.lost)} of {count(group.sessions)} sessions ({percent(most.lost, group.sessions)}).
+    </p>
+  );
+}
+
+function Table({ funnel, by, run, filters }: { funnel: Funnel; by: string; run: number; filters: URLSearchParams }) {
+  return (
+    <div class="scroll-x" tabIndex={0} role="region" aria-label="The funnel by group">
+      <table class="plain">
+        <thead>
+          <tr>
+            <th scope="col">{BY.find(([each]) => each === by)?.[1]}</th>
+            {funnel.stages.map((stage) => <th key={stage.id} scope="col" class="num" title={stage.about}>{stage.label}</th>)}
+          </tr>
+        </thead>
+        <tbody>
+          {funnel.groups.map((group) => (
+            <tr key={group.key}>
+              <th scope="row"><a href={link("sessions", run, withValue(filters, by, group.key))}>{words(group.key) || "none"}</a></th>
+              {funnel.stages.map((stage, at) => {
+                const value = group.counts[stage.id];
+                if (value === null || value === undefined) return <td key={stage.id} class="num muted">–</td>;
+                const share = group.sessions > 0 ? value / group.sessions : 0;
+                return (
+                  <td key={stage.id} class={`num heat h${Math.round(share * 5)}`} title={`${count(value)} of ${count(group.sessions)}`}>
+                    {at === 0 ? count(value) : percent(value, group.sessions)}
+                  </td>
+                );
+              })}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function OverSteps({ funnel, run, filters }: { funnel: Funnel; run: number; filters: URLSearchParams }) {
+  const groups = [...funnel.groups].sort((a, b) => Number(a.key) - Number(b.key));
+  const steps = groups.map((group) => Number(group.key));
+  if (steps.length < 2 || steps.some(Number.isNaN)) return null;
+  const lines = funnel.stages.slice(1).map((stage) => ({
+    label: stage.label,
+    steps,
+    values: groups.map((group) => {
+      const value = group.counts[stage.id];
+      return value === null || value === undefined || group.sessions === 0 ? null : value / group.sessions;
+    }),
+  }));
+  return (
+    <div class="charts wide">
+      <Chart title="Share of sessions by stage" lines={lines} onStep={(step) => go(link("sessions", run, withValue(filters, "step", String(step))))} />
+    </div>
+  );
+}

@@ -1,0 +1,101 @@
+import { describe, expect, test } from "vitest";
+import type { Funnel } from "../src/api/types";
+import { extent, pointsOf, smoothed, tickText, ticks } from "../src/logic/chart";
+import { plotsOf } from "../src/logic/curves";
+import { count, number, percent, seconds, signed, steps } from "../src/logic/format";
+import { funnelFigure } from "../src/logic/figure";
+import { byStage, cause, losses, worst } from "../src/logic/funnel";
+import { blocksOf, scrollFor, windowOf } from "../src/logic/window";
+
+describe("format", () => {
+  test("numbers are short and keep their sign", () => {
+    expect([number(0), number(0.12345), number(-12.345), number(1234567), number(2.5e-7), number(-2.5e-7), number(null)]).toEqual(["0", "0.123", "−12.35", "1 234 567", "2.5e−7", "−2.5e−7", "–"]);
+    expect([signed(0.5), signed(-0.5), signed(0)]).toEqual(["+0.50", "−0.50", "0.00"]);
+    expect(count(9999999)).toBe("9 999 999");
+  });
+
+  test("shares do not round to all or nothing", () => {
+    expect([percent(1, 1000), percent(999, 1000), percent(5, 5), percent(0, 5), percent(0, 0)]).toEqual(["<1 %", ">99 %", "100 %", "0 %", "–"]);
+  });
+
+  test("times and steps", () => {
+    expect([seconds(0.00002), seconds(0.0034), seconds(1.234), seconds(300)]).toEqual(["20 µs", "3.4 ms", "1.23 s", "5.0 min"]);
+    expect([steps([3]), steps([3, 7]), steps([]), steps(null)]).toEqual(["step 3", "steps 3–7", "", ""]);
+  });
+});
+
+describe("chart", () => {
+  test("ticks are round, inside the range, and told apart", () => {
+    expect(ticks(0, 1, 3)).toEqual([0, 0.5, 1]);
+    expect(ticks(0.287, 0.299, 3)).toEqual([0.29, 0.295]);
+    expect(ticks(0.287, 0.299, 3).map((tick, _, all) => tickText(tick, all))).toEqual(["0.290", "0.295"]);
+    expect(ticks(5, 5, 3)).toEqual([5]);
+  });
+
+  test("an axis is never empty and holds zero where it is near", () => {
+    expect(extent([1, 3])).toEqual([0, 3]);
+    expect(extent([9, 10])).toEqual([9, 10]);
+    expect(extent([0, 0])).toEqual([0, 1]);
+    expect(extent([])).toEqual([0, 1]);
+    const [low, high] = extent([5, 5]);
+    expect(low).toBeLessThan(5);
+    expect(high).toBeGreaterThan(5);
+  });
+
+  test("gaps are no zeros, and smoothing begins at the first value", () => {
+    expect(pointsOf([1, 2, 3], [1, null, Number.NaN])).toEqual([[1, 1]]);
+    expect(smoothed([[1, 4], [2, 4], [3, 0]], 0.5)[0]).toEqual([1, 4]);
+    expect(smoothed([[1, 4], [2, 4]], 0.5)[1]).toEqual([2, 4]);
+  });
+
+  test("known numbers are put together, limits of terms are not terms", () => {
+    const groups = plotsOf(["docagent/reward/total", "docagent/reward/format", "docagent/reward/format/max", "actor/entropy", "odd/one"]);
+    const plots = [...groups.values()].flat();
+    expect(plots.map((plot) => plot.title)).toEqual(["Reward", "Terms", "Entropy"]);
+    expect(plots[1]?.series).toEqual([{ name: "docagent/reward/format", label: "format" }]);
+  });
+});
+
+describe("funnel", () => {
+  const funnel: Funnel = {
+    stages: ["all", "reach", "found", "shown"].map((id) => ({ id, label: id, about: "" })),
+    groups: [{ key: "", sessions: 10, counts: { all: 10, reach: null, found: 4, shown: 1 }, lost: {} }],
+  };
+
+  test("a stage that nobody knows is no loss; the next is counted from the last known", () => {
+    const group = funnel.groups[0]!;
+    expect(losses(funnel, group).map((step) => [step.sessions, step.before, step.lost])).toEqual([[10, null, 0], [null, 10, 0], [4, 10, 6], [1, 4, 3]]);
+    expect(worst(funnel, group)?.stage.id).toBe("found");
+    expect(cause("found")).toContain("retrieval");
+  });
+
+  test("the figure has a bar as long as its share, what was lost behind it, and texts that stay text", () => {
+    const group = { ...funnel.groups[0]!, counts: { all: 10, reach: null, found: 5, shown: 5 } };
+    const svg = funnelFigure(funnel, group, "<script>a & b");
+    expect(svg).toContain("&#60;script&#62;a &#38; b");
+    expect(svg).not.toContain("<script>");
+    expect(svg).toContain('width="380.0" height="18" fill="#3356c8"');
+    expect(svg).toContain('x="300.0" y="99" width="190.0" height="18" fill="#e3b4af"');
+    expect(svg.match(/not known/g)).toHaveLength(1);
+  });
+
+  test("stages stand in their order", () => {
+    expect(byStage([{ value: "shown" }, { value: "zzz" }, { value: "all" }, { value: "found" }]).map((each) => each.value)).toEqual(["all", "found", "shown", "zzz"]);
+  });
+});
+
+describe("long lists", () => {
+  test("rows in sight and their blocks", () => {
+    expect(windowOf(0, 330, 33, 10_000, 2)).toEqual({ first: 0, last: 12 });
+    expect(windowOf(33_000, 330, 33, 1005, 0)).toEqual({ first: 1000, last: 1005 });
+    expect(windowOf(0, 330, 33, 0)).toEqual({ first: 0, last: 0 });
+    expect(blocksOf({ first: 95, last: 205 }, 100)).toEqual([0, 100, 200]);
+    expect(blocksOf({ first: 0, last: 0 }, 100)).toEqual([]);
+  });
+
+  test("a row is brought into sight by the least scrolling", () => {
+    expect(scrollFor(0, 100, 330, 33)).toBe(0);
+    expect(scrollFor(20, 0, 330, 33)).toBe(363);
+    expect(scrollFor(5, 0, 330, 33)).toBeNull();
+  });
+});

@@ -1,0 +1,99 @@
+"""Serves the page from this process, on the loopback device unless told otherwise."""
+
+from __future__ import annotations
+
+import socket
+import webbrowser
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from docagent_rl import __version__
+from docagent_rl.errors import UserError
+from docagent_rl.viewer.api import Api
+from docagent_rl.viewer.folder import ViewedRun
+from docagent_rl.viewer.runs import OpenRun, Places, Poller
+
+
+def open_runs(paths: Sequence[Path], places: Places) -> list[OpenRun]:
+    """The runs of a command line.
+
+    Raises:
+        UserError: one is no run, or is named twice.
+    """
+    folders = [ViewedRun(path) for path in paths]
+    names = short_names([folder.path for folder in folders])
+    return [
+        OpenRun(number, name, folder, places)
+        for number, (name, folder) in enumerate(zip(names, folders, strict=True))
+    ]
+
+
+def short_names(paths: Sequence[Path]) -> list[str]:
+    """Names of folders, with as many folders above as tell them apart.
+
+    Raises:
+        UserError: one is named twice.
+    """
+    if len(set(paths)) < len(paths):
+        raise UserError("a run is named twice")
+    for depth in range(1, max(len(path.parts) for path in paths) + 1):
+        names = ["/".join(path.parts[-depth:]) for path in paths]
+        if len(set(names)) == len(names):
+            break
+    return names
+
+
+def serve(
+    runs: Sequence[OpenRun],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    browse: bool = False,
+    told: Callable[[str], None] = print,
+) -> None:
+    """Serve until interrupted.
+
+    Args:
+        runs: to look at.
+        host: to listen at.
+        port: 0: one that is free.
+        browse: open the page in the user's browser.
+        told: is told the address once it can be asked.
+
+    Raises:
+        UserError: the address cannot be listened at.
+    """
+    import uvicorn
+
+    from docagent_rl.viewer.app import LOOPBACK, make_app
+
+    app = make_app(Api(runs, __version__), {*LOOPBACK, host})
+    handle = _listening(host, port)
+    name = f"[{host}]" if ":" in host else host
+    address = f"http://{name}:{handle.getsockname()[1]}/"
+    poller = Poller(runs)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
+    server = uvicorn.Server(config)
+    poller.start()
+    told(address)
+    if browse:
+        webbrowser.open(address)
+    try:
+        server.run(sockets=[handle])
+    except KeyboardInterrupt:
+        pass  # the way to end it
+    finally:
+        poller.stop()
+        handle.close()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, proto, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        handle = socket.socket(family, kind, proto)
+        handle.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        handle.bind(where)
+        handle.listen()
+    except OSError as error:
+        raise UserError(f"cannot listen at {host}:{port} ({error}): name another --port") from error
+    return handle

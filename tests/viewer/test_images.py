@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from docagent_rl.envs.delivery import render
+from docagent_rl.errors import UserError
+from docagent_rl.viewer.images import JPEG, PNG, picture_of, session_image, thumbnail
+from tests.viewer_runs import BOX, GOLD, part, session, sheet, whole
+
+
+def pixels(content):
+    return np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))
+
+
+def test_an_image_is_what_the_model_saw(store):
+    line = json.loads(session(store).to_json())
+    shown = [sheet(store, "K#1", "K#2", GOLD), whole(store, GOLD), part(store, GOLD, BOX)]
+    for number, picture in enumerate(shown):
+        content, kind = session_image(line, number, store)
+        assert kind == PNG
+        assert np.array_equal(pixels(content), np.asarray(render(picture, store)))
+
+
+def test_a_description_gives_back_its_picture(store):
+    for picture in (sheet(store, "K#1", GOLD), part(store, GOLD, BOX)):
+        assert picture_of(json.loads(json.dumps(picture.to_dict()))) == picture
+
+
+def test_an_image_that_is_not_there_is_named(store):
+    line = json.loads(session(store).to_json())
+    with pytest.raises(UserError, match="no image 3"):
+        session_image(line, 3, store)
+    with pytest.raises(UserError, match="--store"):
+        session_image(line, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("page", "../../etc/passwd#1"), ("page", "K"), ("page_hash", "0"), ("size", [10**6, 10**6]),
+     ("size", [0, 9]), ("raster", [0, 0, 10**7, 10**7]), ("raster", [5, 5, 1, 1]), ("raster", "x"),
+     ("resample", "x"), ("tiles", [{"image": {}}])],
+)  # fmt: skip
+def test_a_hostile_description_is_refused(store, name, value):
+    line = json.loads(session(store).to_json())
+    line["prompt"][0]["parts"][1]["image"] = {**whole(store, GOLD).to_dict(), name: value}
+    with pytest.raises(UserError):
+        session_image(line, 0, store)
+
+
+def test_a_thumbnail_has_the_width_that_was_asked_for(store):
+    content, kind = thumbnail(store, "K", 3, 160)
+    assert kind == JPEG
+    assert pixels(content).shape[1] == 160
+
+
+@pytest.mark.parametrize(
+    ("doc", "page", "width"), [("K", 9, 160), ("../K", 1, 160), ("K", 1, 10**6), ("K", 1, 0)]
+)
+def test_a_page_that_is_not_there_has_no_thumbnail(store, doc, page, width):
+    with pytest.raises(UserError):
+        thumbnail(store, doc, page, width)

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+
+import pytest
+
+from docagent_rl.errors import UserError
+from docagent_rl.viewer.folder import INDEX, ViewedRun
+from docagent_rl.viewer.index import update_index
+from docagent_rl.viewer.schema import reading
+from tests.viewer_runs import run_folder, session
+
+
+def rows(run, what="count(*)"):
+    with reading(run.index_file) as base:
+        return [
+            tuple(row) for row in base.execute(f"SELECT {what} FROM sessions ORDER BY step, uid, session")
+        ]
+
+
+def test_a_run_is_read_once(run):
+    viewed = ViewedRun(run)
+    assert update_index(viewed)
+    before = rows(viewed, "*")
+    assert len(before) == 5
+    assert not update_index(viewed)
+    assert rows(viewed, "*") == before
+    assert viewed.index_file == run / INDEX
+
+
+def test_a_session_keeps_its_number_when_its_file_is_written_again(run, store):
+    viewed = ViewedRun(run)
+    update_index(viewed)
+    before = dict(rows(viewed, "id, uid || session || step || split"))
+    run_folder(run, [session(store, 1, said="needle"), session(store, 0), session(store, 2)])
+    assert update_index(viewed)
+    after = dict(rows(viewed, "id, uid || session || step || split"))
+    assert before.items() < after.items()
+    assert len(after) == 6
+
+
+def test_a_run_that_goes_on_is_followed(tmp_path, store):
+    """An evaluation adds lines to its one file; the last may be half written."""
+    (tmp_path / "run.json").write_text("{}")
+    file = tmp_path / "sessions.jsonl"
+    lines = [session(store, number).to_json().encode() + b"\n" for number in range(3)]
+    file.write_bytes(lines[0] + lines[1][:500])
+    viewed = ViewedRun(tmp_path)
+    read = []
+    update_index(viewed, lambda done, total: read.append((done, total)))
+    assert rows(viewed) == [(1,)]
+    with file.open("ab") as growing:
+        growing.write(lines[1][500:])
+    assert update_index(viewed)
+    with file.open("ab") as growing:
+        growing.write(lines[2])
+    assert update_index(viewed)
+    assert [number for (number,) in rows(viewed, "session")] == [0, 1, 2]
+    begins = [begin for (begin,) in rows(viewed, "begin")]
+    assert begins == [0, len(lines[0]), len(lines[0]) + len(lines[1])]
+    with reading(viewed.index_file) as base:  # each line once
+        assert base.execute("SELECT last_text FROM state").fetchone()[0] == 3
+
+
+def test_lines_in_another_order_are_read_anew(tmp_path, store):
+    (tmp_path / "run.json").write_text("{}")
+    file = tmp_path / "sessions.jsonl"
+    lines = [session(store, number).to_json().encode() + b"\n" for number in range(2)]
+    file.write_bytes(lines[0] + lines[1])
+    viewed = ViewedRun(tmp_path)
+    update_index(viewed)
+    file.write_bytes(lines[1] + lines[0] + lines[0].replace(b'"session": 0', b'"session": 7'))
+    update_index(viewed)
+    assert rows(viewed, "session, begin") == [(0, len(lines[1])), (1, 0), (7, len(lines[0]) + len(lines[1]))]
+
+
+def test_files_that_are_set_aside_are_forgotten(run):
+    viewed = ViewedRun(run)
+    update_index(viewed)
+    (run / "trajectories" / "2.jsonl").unlink()
+    assert update_index(viewed)
+    assert rows(viewed) == [(3,)]
+    with reading(viewed.index_file) as base:
+        left = base.execute("SELECT count(*) FROM terms WHERE session NOT IN (SELECT id FROM sessions)")
+        assert left.fetchone()[0] == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"[]", b"3", b"\xff\xfe", b"[" * 100_000, b'{"version": 1, "turns": 3}', b'{"record": {}, "turns": [3]}',
+     b'{"a": NaN}', b"{"],
+)  # fmt: skip
+def test_a_damaged_line_is_left_out_and_counted(run, line, caplog):
+    file = run / "trajectories" / "1.jsonl"
+    file.write_bytes(line + b"\n" + file.read_bytes())
+    viewed = ViewedRun(run)
+    update_index(viewed)
+    assert rows(viewed) == [(5,)]
+    with reading(viewed.index_file) as base:
+        assert base.execute("SELECT sum(damaged) FROM files").fetchone()[0] == 1
+    assert "what begins at byte 0 is no session" in caplog.text
+
+
+def test_numbers_that_json_has_no_word_for_are_no_numbers(run):
+    file = run / "trajectories" / "1.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    lines[0]["reward"] = lines[0]["turns"][0]["log_probs"][0] = float("nan")
+    lines[0]["record"]["question"] = "half \ud83d"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    viewed = ViewedRun(run)
+    update_index(viewed)
+    found = rows(viewed, "reward, drift, question")
+    assert (None, None, "half ?") in found
+
+
+@pytest.mark.parametrize("content", [b"not a database, but longer than a header of one " * 30, b""])
+def test_what_is_no_index_is_made_anew(run, content):
+    (run / INDEX).write_bytes(content)
+    viewed = ViewedRun(run)
+    update_index(viewed)
+    assert rows(viewed) == [(5,)]
+
+
+def test_an_index_of_another_release_is_made_anew(run):
+    viewed = ViewedRun(run)
+    update_index(viewed)
+    with sqlite3.connect(viewed.index_file) as base:
+        base.execute("PRAGMA user_version = 99")
+        base.execute("DELETE FROM sessions")
+    update_index(viewed)
+    assert rows(viewed) == [(5,)]
+
+
+def test_a_folder_that_cannot_be_written_has_its_index_elsewhere(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    viewed = ViewedRun(run)
+    update_index(viewed)
+    assert not (run / INDEX).exists()
+    assert viewed.index_file.is_relative_to(tmp_path / "cache")
+    assert rows(viewed) == [(5,)]
+
+
+@pytest.mark.parametrize("name", ["", "trajectories", "trajectories/1.jsonl"])
+def test_a_run_may_be_named_by_what_is_in_it(run, name):
+    assert ViewedRun(run / name).path == run
+
+
+def test_a_run_that_has_just_begun_has_no_sessions_yet(tmp_path, store):
+    (tmp_path / "hydra").mkdir()
+    viewed = ViewedRun(tmp_path)
+    assert not update_index(viewed)
+    assert rows(viewed) == [(0,)]
+    run_folder(tmp_path, [session(store)])
+    assert update_index(viewed)
+    assert rows(viewed) == [(1,)]
+
+
+def test_what_is_no_run_is_refused(tmp_path, run):
+    with pytest.raises(UserError, match="no such folder"):
+        ViewedRun(tmp_path / "none")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="no run"):
+        ViewedRun(tmp_path / "empty")
+    for name in (
+        "../run/trajectories/1.jsonl",
+        "trajectories/../../x",
+        "/etc/passwd",
+        "trajectories/x.jsonl",
+    ):
+        with pytest.raises(UserError, match="no file of sessions"):
+            ViewedRun(run).file(name)

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from docagent_rl.rollout.credit import CreditRow, write_credit
+from docagent_rl.viewer.credit import baseline, session_credit
+from docagent_rl.viewer.session import session_view
+from tests.viewer_runs import BOX, GOLD, run_folder, session
+
+
+@pytest.fixture
+def line(store):
+    return json.loads(session(store).to_json())
+
+
+def test_each_turn_says_what_was_done_and_found(line, store):
+    view = session_view(line, run=0, store=store)
+    search, invalid, _crop, answer = view["turns"]
+    assert [turn["valid"] for turn in view["turns"]] == [True, False, True, True]
+    assert search["hits"] == [
+        {"page": "K#2", "rank": 1, "score": 2.5, "gold": False},
+        {"page": GOLD, "rank": 2, "score": 2.0, "gold": True},
+    ]
+    assert search["spans"] == [
+        {"kind": "thought", "begin": 7, "end": 14},
+        {"kind": "action", "begin": 22, "end": 46},
+        {"kind": "argument", "begin": 30, "end": 37},
+    ]
+    assert [span["kind"] for span in invalid["spans"]] == ["invalid", "argument"]
+    assert (invalid["reason"], invalid["detail"]) == ("bad_argument", "the box is empty")
+    assert search["seconds"] == {"generate": 0.5, "step": 0.25, "step/search": 0.2}
+    assert answer["reward"] == 1.0
+    assert view["stage"] == "right"
+
+
+def test_images_are_numbered_and_placed_on_their_pages(line, store):
+    view = session_view(line, run=0, store=store)
+    (sheet,) = [part for part in view["prompt"][0]["parts"] if "image" in part]
+    assert [tile["page"] for tile in sheet["tiles"]] == ["K#1", "K#2", GOLD]
+    assert sheet["tiles"][2]["at"] == pytest.approx([2 / 3, 1 / 3, 1 / 3, 2 / 3])
+    assert sheet["page"] is None
+    shown = [
+        part for turn in view["turns"] for m in turn["observation"] for part in m["parts"] if "image" in part
+    ]
+    assert [part["image"] for part in (sheet, *shown)] == [0, 1, 2]
+    assert shown[0]["box"] == [0, 0, 1, 1]
+    assert shown[1]["box"] == pytest.approx(BOX, abs=0.01)
+    assert shown[1]["gold"]
+    assert shown[1]["gold_boxes"] == [BOX]
+    assert view["images"] == 3
+
+
+def test_without_a_store_boxes_come_from_the_session(line, store):
+    shown = session_view(line, run=0)["turns"][2]["observation"][0]["parts"][0]
+    assert shown["box"] == pytest.approx(BOX, abs=0.01)
+
+
+def test_the_path_through_the_document_is_marked(line, store):
+    found = session_view(line, run=0, store=store)["document"]
+    assert found == {
+        "doc_id": "K",
+        "pages": 5,
+        "gold": [3],
+        "fetched": [],
+        "searched": [2, 3],
+        "shown": [1, 2, 3],
+        "boxes": {"3": [BOX]},
+    }
+
+
+def test_documents_of_a_search_over_a_corpus_stand_apart(line, store):
+    line["turns"][0]["searches"][0]["hits"] += [["M#8", 1.0], ["Q#1", 0.5]]
+    found = session_view(line, run=0, store=store)["document"]
+    assert [(each["doc_id"], each["pages"], each["searched"]) for each in found] == [
+        ("K", 5, [2, 3]),
+        ("M", 8, [8]),
+        ("Q", 3, [1]),
+    ]
+
+
+def test_the_strip_is_to_scale(line, store):
+    view = session_view(line, run=0, store=store)
+    assert view["turns"][0]["strip"] == {"observation_text": 10, "observation_visual": 30, "sampled": 4}
+    assert sum(view["prompt_strip"].values()) == 100
+
+
+def test_tokens_have_texts_where_there_is_a_tokenizer(line):
+    tokenizer = SimpleNamespace(decode=lambda ids, **_: f"<{ids[0]}>")
+    tokens = session_view(line, run=0, tokenizer=tokenizer)["turns"][0]["tokens"]
+    assert tokens["texts"] == ["<5>", "<6>", "<7>", "<8>"]
+    assert tokens["log_probs"] == [-0.1, -0.2, -0.3, -0.4]
+    assert tokens["trainer_log_probs"][3] == -0.5
+    assert tokens["advantages"] is None
+    assert "tokens" not in session_view(line, run=0, tokens=False)["turns"][0]
+
+
+def test_tokens_have_what_they_were_credited_with(line, tmp_path):
+    line["turns"][2]["row"] = line["turns"][3]["row"] = 1
+    rows = [
+        CreditRow("group1", 0, row, {"advantages": np.arange(8) + 8 * row, "values": np.full(8, float(row))})
+        for row in range(2)
+    ]
+    rows.append(CreditRow("group1", 1, 0, {"advantages": np.zeros(4)}))
+    write_credit(tmp_path, 1, "turn_gae", rows)
+    credit = session_credit(tmp_path, 1, "group1", 0)
+    view = session_view(line, run=0, credit=credit)
+    advantages = [turn["tokens"]["advantages"] for turn in view["turns"]]
+    assert advantages == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]
+    assert view["turns"][3]["tokens"]["values"] == [1.0] * 4
+    assert view["turns"][3]["tokens"]["entropy"] is None
+    assert view["credit"]["estimator"] == "turn_gae"
+    assert view["credit"]["turns"][2] == {"value": 1.0, "advantage": 9.5}
+    assert view["advantage"] == 7.5
+
+
+@pytest.mark.parametrize(
+    ("estimator", "options", "expected"),
+    [
+        ("grpo", {}, 1.0),
+        ("session_grpo", {"loo": True}, 1.5),
+        ("rloo", {}, 1.5),
+        ("spo", {"std": "none"}, 0.25),
+        ("spo", {"std": "group"}, None),
+        ("turn_gae", {}, None),
+    ],
+)
+def test_the_baseline_is_what_a_reward_was_compared_with(estimator, options, expected):
+    rewards = {0: 0.0, 1: 1.0, 2: 2.0}
+    assert baseline(estimator, options, -0.25, rewards, 0) == expected
+    assert baseline(estimator, options, -0.25, rewards, 7) is None
+
+
+def test_a_session_says_its_baseline_and_its_likeness(store, tmp_path, asked):
+    run = run_folder(tmp_path / "run", [session(store, 0), session(store, 2, reward=0.0)])
+    rows = [
+        CreditRow(
+            "group1", number, 0, {"advantages": np.full(16, value), "similarities": np.array([1.0, 0.5])}
+        )
+        for number, value in ((0, 0.5), (2, -0.5))
+    ]
+    write_credit(run, 1, "spo", rows)
+    ask = asked(run)
+    (row,) = ask("/api/runs/0/sessions?reward=1:")["rows"]
+    credit = ask(f"/api/runs/0/sessions/{row['id']}")["credit"]
+    assert credit["baseline"] == 0.5
+    assert credit["similarities"] == {"0": 1.0, "2": 0.5}
+
+
+def test_credit_of_another_session_is_not_shown(line, tmp_path):
+    """A row with fewer tokens than the session has is none of its own."""
+    write_credit(tmp_path, 1, "grpo", [CreditRow("group1", 0, 0, {"advantages": np.zeros(3)})])
+    view = session_view(line, run=0, credit=session_credit(tmp_path, 1, "group1", 0))
+    assert [turn["tokens"]["advantages"] for turn in view["turns"]] == [None] * 4
+    assert session_credit(tmp_path, 2, "group1", 0) is None
+    assert session_credit(tmp_path, 1, "other", 0) is None
+
+
+def test_a_group_is_seen_side_by_side(run, asked):
+    found = asked(run)("/api/runs/0/groups/group1?step=1&split=train")
+    assert [each["session"] for each in found["sessions"]] == [0, 1]
+    assert found["gold"] == ["1990"]
+    assert all("tokens" not in turn for each in found["sessions"] for turn in each["turns"])
+
+
+def test_a_validation_has_no_credit_of_the_step_of_its_number(store, asked, tmp_path):
+    run = run_folder(tmp_path / "run", [session(store), session(store, split="val")])
+    write_credit(run, 1, "grpo", [CreditRow("group1", 0, 0, {"advantages": np.ones(16)})])
+    ask = asked(run)
+    rows = ask("/api/runs/0/sessions")["rows"]
+    found = {row["split"]: ask(f"/api/runs/0/sessions/{row['id']}")["advantage"] for row in rows}
+    assert found == {"train": 1.0, "val": None}
