@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import NoReturn
 
 import typer
 from rich.console import Console
 
 from docagent_rl import __version__
-from docagent_rl.commands import data, index, recipes
-from docagent_rl.commands.anchoring import anchoring_command
-from docagent_rl.commands.bias_card import bias_card_command
-from docagent_rl.commands.demo import demo_command
-from docagent_rl.commands.doctor import doctor_command
-from docagent_rl.commands.ingest import ingest_command
-from docagent_rl.commands.learn import learn_command
-from docagent_rl.commands.view import view_command
+from docagent_rl.commands.late import LateGroup, late
 from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.io import FULL
+from docagent_rl.terminal import shown
+
+_OF_THE_MACHINE = FULL | {errno.EACCES, errno.EPERM, errno.EROFS, errno.EMFILE, errno.ENFILE}
+"""Errors of the system that say something about the machine, whoever asked."""
 
 app = typer.Typer(
     help="Document agents trained by reinforcement learning inside an unmodified verl.",
+    cls=LateGroup,
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
-app.command("ingest")(ingest_command)
-app.add_typer(index.app, name="index")
-app.add_typer(data.app, name="data")
-app.command("demo")(demo_command)
-app.add_typer(recipes.app, name="recipes")
-app.command("view")(view_command)
-app.command("bias-card")(bias_card_command)
-app.command("doctor")(doctor_command)
-app.command("learn")(learn_command)
-app.command("anchoring")(anchoring_command)
+for command in late():
+    app.command(command.name, help=command.summary)(command.refuse)
 
 
 def _version(show: bool) -> None:
@@ -50,13 +46,36 @@ def _root(
     """Document agents trained by reinforcement learning inside an unmodified verl."""
 
 
-def main() -> None:
-    """Run the command line; bad input and failing services end it with one line and status 2."""
+def main(command: Callable[[], object] = app) -> None:
+    """Run a command line; bad input and failing services end it with one line and status 2.
+
+    Args:
+        command: reads its arguments from `sys.argv`; `docagent-rl` by default.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # whatever the terminal's encoding lacks is spelt out
+            stream.reconfigure(errors="backslashreplace")
+    with reported():
+        command()
+
+
+@contextmanager
+def reported() -> Generator[None]:
+    """End the process with one line and status 2 for bad input, a failing service, a machine that refuses."""
     try:
-        app()
+        yield
     except (UserError, InfrastructureError) as error:
-        Console(stderr=True).print(f"docagent-rl: {error}", style="red", markup=False, highlight=False)
-        sys.exit(2)
+        _refuse(str(error))
+    except OSError as error:
+        if error.errno not in _OF_THE_MACHINE:
+            raise
+        _refuse(f"{error.filename or 'a file'}: {error.strerror}")
+
+
+def _refuse(message: str) -> NoReturn:
+    Console(stderr=True).print(shown(f"docagent-rl: {message}", "red"))
+    sys.exit(2)
 
 
 if __name__ == "__main__":

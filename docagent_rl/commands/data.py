@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
+from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from docagent_rl.data.outline_questions import outline_records
-from docagent_rl.data.parquet import read_parquet, validate_parquet, write_parquet
-from docagent_rl.data.record import Record, Split, read_jsonl, write_jsonl
-from docagent_rl.data.synth import Difficulty, SynthSettings, synthesize
-from docagent_rl.data.validation import ValidationReport, validate_jsonl
+from docagent_rl.commands.data_curate import curate_command
+from docagent_rl.commands.data_generate import generate_command
+from docagent_rl.commands.data_import import import_command, leakage_command
+from docagent_rl.commands.data_sft import both_files, export_sessions, sft_command
 from docagent_rl.documents import DocumentStore
 from docagent_rl.errors import UserError
+from docagent_rl.outputs import Force, check_output, write_output
+from docagent_rl.records.outline_questions import outline_records
+from docagent_rl.records.parquet import parquet_bytes, read_parquet, validate_parquet
+from docagent_rl.records.questions import read_questions
+from docagent_rl.records.record import Record, Split
+from docagent_rl.records.splitting import SplitUnit, split_records
+from docagent_rl.records.template import template as example
+from docagent_rl.records.validation import ValidationReport, validate_jsonl
+from docagent_rl.sft.easyr1 import Pages, easyr1_bytes, has_evidence
+from docagent_rl.synth import Difficulty, SynthSettings, synthesize
+from docagent_rl.terminal import shown, visible
 
 app = typer.Typer(help="Make, check, convert and look at questions about documents.", no_args_is_help=True)
+app.command("import")(import_command)
+app.command("leakage")(leakage_command)
+app.command("generate")(generate_command)
+app.command("sft")(sft_command)
+app.command("curate")(curate_command)
 
 _DEFAULTS = SynthSettings()
 _SHOWN_PROBLEMS = 50
 
-_File = Annotated[Path, typer.Argument(help="Records as .parquet or .jsonl.")]
+_File = Annotated[Path, typer.Argument(help="Records as .parquet, or questions as .jsonl.")]
 _Out = Annotated[Path, typer.Option(help="File to write.")]
 
 
@@ -72,50 +89,205 @@ def synth(
 
 
 @app.command()
+def template(
+    out: Annotated[Path, typer.Option(help="File to write; one that is there is left alone.")] = Path(
+        "questions.jsonl"
+    ),
+) -> None:
+    """Write an example of a file of questions, one JSON object a line.
+
+    Needed are doc_id (or the name of the PDF), question and answers; evidence_pages, counted from 1, are what
+    rewards for retrieval go by. Everything else is derived.
+
+    Example: docagent-rl data template --out questions.jsonl
+    """
+    write_output(out, example())
+    typer.echo(f"{out}: write yours like these, then `docagent-rl data validate {out} --store STORE`")
+
+
+@app.command()
 def validate(
     file: _File,
     store: Annotated[Path | None, typer.Option(help="Document store that must hold the evidence.")] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="Ask the system of this recipe whether it can train on each question.")
+    ] = None,
 ) -> None:
     """Check columns, records and evidence; the exit status is 2 when something is wrong.
+
+    Questions that only some systems can play are noted; with --recipe they are wrong or right.
 
     Example: docagent-rl data validate data/train.parquet --store data/store
     """
     documents = DocumentStore(store) if store is not None else None
-    check = validate_jsonl if file.suffix == ".jsonl" else validate_parquet
-    report = check(file, store=documents)
+    report = _checked(file, documents)
     if not report.ok:
-        _print_problems(report)
+        _print_problems(report.problems)
         raise typer.Exit(2)
+    if recipe is not None:
+        if documents is None:
+            raise UserError("--recipe needs --store: a system is asked about questions and documents")
+        problems = _unplayable(file, documents, recipe)
+        if problems:
+            _print_problems([f"{file}: {problem}" for problem in problems])
+            raise typer.Exit(2)
     typer.echo(f"{file}: {report.rows} rows are well ({_counts(report.counts)})")
+    if recipe is None and report.notes:
+        _print_problems(report.notes)
+
+
+def _checked(file: Path, documents: DocumentStore | None) -> ValidationReport:
+    check = validate_parquet if file.suffix == ".parquet" else validate_jsonl
+    return check(file, store=documents)
+
+
+def _unplayable(file: Path, documents: DocumentStore, recipe: str) -> list[str]:
+    # these import verl, which takes seconds
+    from docagent_rl.checks.recipe_check import composed
+    from docagent_rl.config import DocAgentConfig, plain
+    from docagent_rl.rollout.playability import recipe_playability
+
+    check = recipe_playability(DocAgentConfig.parse(plain(composed(recipe).docagent)), documents)
+    records = read_parquet(file) if file.suffix == ".parquet" else read_questions(file)
+    return [problem for record in records if (problem := check.problem(record, validate=False))]
 
 
 @app.command()
 def convert(
-    records: Annotated[Path, typer.Argument(help="Records, one JSON object a line.")],
-    out: _Out,
-    split: Annotated[Split | None, typer.Option(help="Keep the questions of this split alone.")] = None,
+    records: Annotated[Path, typer.Argument(help="Questions, one JSON object a line; see `data template`.")],
+    out: Annotated[
+        Path, typer.Option(help="File to write; with a fraction, train.parquet or the folder for both files.")
+    ],
+    split: Annotated[
+        str | None,
+        typer.Option(
+            help="train, val or test: keep the questions of this split alone. A fraction such as 0.1: set so "
+            "many aside for validation, and write train.parquet and val.parquet."
+        ),
+    ] = None,
+    by: Annotated[
+        SplitUnit,
+        typer.Option(help="What a fraction counts and keeps together: questions, or whole documents."),
+    ] = SplitUnit.QUESTION,
+    seed: Annotated[int, typer.Option(help="Of the choice that a fraction makes.")] = 0,
     answerable_only: Annotated[
         bool, typer.Option("--answerable-only", help="Leave out questions known to have no answer.")
     ] = False,
     store: Annotated[Path | None, typer.Option(help="Document store that must hold the evidence.")] = None,
+    force: Force = False,
 ) -> None:
-    """Write records as the Parquet file that the trainer reads; nothing is written when a record is bad.
+    """Write questions as the Parquet files that the trainer reads; nothing is written when one is bad.
 
-    Example: docagent-rl data convert data/synth/records.jsonl --out data/train.parquet --split train
+    A fraction sets questions aside, and no question about a document is in both files, whatever its case and
+    spacing; --by document sets whole documents aside, for validation on documents never trained on.
+
+    Example: docagent-rl data convert questions.jsonl --store data/store --out data --split 0.1
     """
-    report = validate_jsonl(records, store=DocumentStore(store) if store is not None else None)
+    documents = DocumentStore(store) if store is not None else None
+    report = validate_jsonl(records, store=documents)
     if not report.ok:
-        _print_problems(report)
+        _print_problems(report.problems)
         raise typer.Exit(2)
+    fraction, name = _split(split)
     kept = [
-        record
-        for record in read_jsonl(records)
-        if split in (None, record.split) and not (answerable_only and record.answerable is False)
+        _measured(record, documents)
+        for record in read_questions(records)
+        if name in (None, record.split) and not (answerable_only and record.answerable is False)
     ]
     if not kept:
         raise UserError(f"{records}: no record is left to write (split {split}, {_counts(report.counts)})")
-    write_parquet(kept, out)
-    typer.echo(f"{out}: {len(kept)} of {report.rows} records")
+    parts = {out: kept}
+    if fraction is not None:
+        train, val = split_records(kept, fraction, seed=seed, unit=by)
+        parts = dict(zip(both_files(out), (train, val), strict=True))
+    contents = {path: parquet_bytes(part) for path, part in parts.items()}
+    for path, content in contents.items():
+        check_output(path, content, force=force)
+    for path, content in contents.items():
+        written = write_output(path, content, force=force)
+        typer.echo(f"{path}: {len(parts[path])} of {report.rows} records{'' if written else ', unchanged'}")
+    if report.notes:
+        _print_problems(report.notes)
+
+
+def _split(text: str | None) -> tuple[float | None, Split | None]:
+    """The fraction or the name of `--split`."""
+    if text is None:
+        return None, None
+    if text in set(Split):
+        return None, Split(text)
+    try:
+        return float(text), None
+    except ValueError:
+        names = ", ".join(Split)
+        raise UserError(f"--split {text}: expected {names} or a fraction such as 0.1") from None
+
+
+def _measured(record: Record, documents: DocumentStore | None) -> Record:
+    """With the length of its document, if it says none."""
+    if documents is None or record.extra.get("num_pages") is not None:
+        return record
+    pages = documents.document(record.doc_id).num_pages
+    return dataclasses.replace(record, extra={**record.extra, "num_pages": pages})
+
+
+class ExportFormat(StrEnum):
+    """Whose data set reads the file."""
+
+    EASYR1 = "easyr1"
+    LLAMAFACTORY = "llamafactory"
+    TRL = "trl"
+
+
+@app.command()
+def export(
+    records: Annotated[
+        Path, typer.Argument(help="Questions, .parquet or .jsonl; for llamafactory and trl, trajectories.")
+    ],
+    out: Annotated[Path, typer.Option(help="Parquet file to write; for llamafactory and trl, the folder.")],
+    format: Annotated[ExportFormat, typer.Option(help="Whose data set is to read it.")],
+    store: Annotated[Path | None, typer.Option(help="Document store with the pages to show.")] = None,
+    each_turn: Annotated[
+        bool,
+        typer.Option("--each-turn", help="trl: a row for each turn, prompt and completion."),
+    ] = False,
+    pages: Annotated[
+        Pages, typer.Option(help="Show the pages of a question's evidence, or the question alone.")
+    ] = Pages.EVIDENCE,
+    max_images: Annotated[
+        int, typer.Option(min=1, help="Leave out questions with more pages of evidence, or with none.")
+    ] = 5,
+    force: Force = False,
+) -> None:
+    """Write questions or sessions for another trainer; nothing is written when a question is bad.
+
+    easyr1: columns problem, images, answer, and reference, the ground truth of docagent_rl/rewards/easyr1.py.
+    Its agent has one turn and no tools: a question's pages stand in its prompt. See docs/cluster.md.
+
+    llamafactory, trl: recorded sessions as conversations, images as files beside them. See docs/sft.md.
+
+    Example: docagent-rl data export questions.jsonl --format easyr1 --store data/store --out easyr1.parquet
+    """
+    if format is not ExportFormat.EASYR1:
+        export_sessions(records, out, format.value, store, each_turn=each_turn, force=force)
+        return
+    if out.suffix != ".parquet" or "@" in str(out):
+        raise UserError(f"--out {out}: name a .parquet file, without @, which EasyR1 reads as a split")
+    if pages is Pages.EVIDENCE and store is None:
+        raise UserError("--store is needed for the pages; --pages none writes questions alone")
+    documents = DocumentStore(store) if store is not None and pages is Pages.EVIDENCE else None
+    report = _checked(records, documents)
+    if not report.ok:
+        _print_problems(report.problems)
+        raise typer.Exit(2)
+    found = read_parquet(records) if records.suffix == ".parquet" else read_questions(records)
+    kept = [record for record in found if documents is None or has_evidence(record, max_images)]
+    if not kept:
+        raise UserError(f"{records}: no question has 1 to {max_images} pages of evidence")
+    written = write_output(out, easyr1_bytes(kept, documents, max_images), force=force)
+    left = f", {len(found) - len(kept)} without 1 to {max_images} pages of evidence left out"
+    note = left if len(kept) < len(found) else ""
+    typer.echo(f"{out}: {len(kept)} questions{note}{'' if written else ', unchanged'}")
 
 
 @app.command()
@@ -125,6 +297,7 @@ def outline(
     limit: Annotated[int, typer.Option(help="Questions for each document at most.")] = 5,
     seed: Annotated[int, typer.Option(help="Same seed, same choice of bookmarks.")] = 0,
     split: Annotated[Split, typer.Option(help="Split of all questions.")] = Split.TEST,
+    force: Force = False,
 ) -> None:
     """Ask on which page the sections of stored PDFs begin, going by their bookmarks.
 
@@ -136,7 +309,7 @@ def outline(
         found += outline_records(documents.document(doc_id), limit=limit, seed=seed, split=split)
     if not found:
         raise UserError(f"{store}: no bookmark of any document can be asked for; nothing was written")
-    write_jsonl(found, out)
+    write_output(out, "".join(f"{record.to_json()}\n" for record in found), force=force)
     asked = Counter(record.doc_id for record in found)
     typer.echo(f"{out}: {len(found)} questions about {len(asked)} of {len(documents)} documents")
 
@@ -151,16 +324,19 @@ def show(
 
     Example: docagent-rl data show data/train.parquet --rows 3
     """
-    records = read_jsonl(file) if file.suffix == ".jsonl" else read_parquet(file)
+    records = read_parquet(file) if file.suffix == ".parquet" else read_questions(file)
     chosen = records[max(offset, 0) :][: max(rows, 0)]
-    title = Text(f"{file.name}: {len(chosen)} of {len(records)} records")
+    title = shown(f"{file.name}: {len(chosen)} of {len(records)} records")
     table = Table(title=title, show_lines=True, expand=True)
     widths = {"id": 2, "split": 1, "question": 4, "answers": 2, "evidence": 2, "sources": 2}
     for heading, ratio in widths.items():
         table.add_column(heading, ratio=ratio, min_width=5, overflow="fold")
     for record in chosen:
-        # Text, since a question may hold square brackets, which rich would take for markup
-        table.add_row(*map(Text, _cells(record)))
+        try:
+            cells = _cells(record)
+        except UserError as error:
+            raise UserError(f"{file}: question {record.question_id!r}: {error}") from error
+        table.add_row(*map(shown, cells))
     Console().print(table)
 
 
@@ -175,12 +351,12 @@ def _cells(record: Record) -> tuple[str, ...]:
 
 
 def _counts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+    return ", ".join(f"{visible(name)} {count}" for name, count in sorted(counts.items()))
 
 
-def _print_problems(report: ValidationReport) -> None:
+def _print_problems(problems: Sequence[str]) -> None:
     console = Console(stderr=True, soft_wrap=True)
-    for problem in report.problems[:_SHOWN_PROBLEMS]:
-        console.print(problem, markup=False, highlight=False)
-    if (hidden := len(report.problems) - _SHOWN_PROBLEMS) > 0:
+    for problem in problems[:_SHOWN_PROBLEMS]:
+        console.print(shown(problem))
+    if (hidden := len(problems) - _SHOWN_PROBLEMS) > 0:
         console.print(f"... and {hidden} more", markup=False)

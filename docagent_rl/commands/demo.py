@@ -22,18 +22,26 @@ def demo_command(
         list[str] | None,
         typer.Option(help="Make the tiny model of this system; may be repeated, or `all`. Default: vrag_rl."),
     ] = None,
+    claim_only: Annotated[
+        bool,
+        typer.Option("--claim", help="Mark the workspace as the demo's and do nothing else."),
+    ] = False,
 ) -> None:
     """Make synthetic reports, ingest them and your PDFs, build index, data files and tiny models.
 
-    What exists already is not made again.
+    Works in a new workspace, or in one that it made; a workspace of yours is refused. What exists already is
+    not made again: remove a model, or the whole folder, to have it anew.
 
     Example: docagent-rl demo --workspace workspace --pdfs ~/reports --system alden --system vrag_rl
     """
-    from docagent_rl.demo import DEFAULT_SYSTEM, prepare_demo
+    from docagent_rl.tiny.demo import DEFAULT_SYSTEM, claim, prepare_demo
 
+    if claim_only:
+        claim(workspace)
+        return
     for name in _systems(system or [DEFAULT_SYSTEM]):
         report = prepare_demo(workspace, pdfs=pdfs, seed=seed, progress=True, system=name)
-    Console().print(report.describe())
+    Console().print(report.describe(), markup=False, highlight=False, soft_wrap=True)
 
 
 def _systems(names: Sequence[str]) -> list[str]:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from docagent_rl.doctor import ProcessKind, Report, check_system, examine
-from docagent_rl.patching import PatchState
-from docagent_rl.registrations import Registered, prepare_environment
-from docagent_rl.versions import check_versions
+from docagent_rl.checks.doctor import Probe, ProcessKind, Report, check_system
+from docagent_rl.checks.probing import TIMEOUT_S, examine
+from docagent_rl.checks.versions import check_versions
+from docagent_rl.training.patching import PatchState
+from docagent_rl.training.registrations import Registered, prepare_environment
 
 _STYLES = {
     PatchState.APPLIED.value: "green",
@@ -31,11 +34,15 @@ def doctor_command(
     model: Annotated[
         Path | None, typer.Option(help="Model for the vLLM engine (random weights); default: a tiny one.")
     ] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0.001, help="Seconds that each process may take to answer.")
+    ] = TIMEOUT_S,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Check versions, what is registered in every kind of process, and the machine.
 
-    Ends with status 1 if something required is missing.
+    Ends with status 1 if something required is missing, or if a process does not answer in time; what the
+    others answered is shown.
 
     Example: docagent-rl doctor --no-vllm
     """
@@ -43,7 +50,7 @@ def doctor_command(
     kinds = [ProcessKind.DRIVER]
     kinds += [ProcessKind.RAY] if ray else []
     kinds += [ProcessKind.VLLM] if vllm else []
-    report = _examine(tuple(kinds), model)
+    report = _examine(tuple(kinds), model, timeout)
     if as_json:
         typer.echo(json.dumps(report.as_dict(), indent=2))
     else:
@@ -52,14 +59,22 @@ def doctor_command(
         raise typer.Exit(1)
 
 
-def _examine(kinds: tuple[ProcessKind, ...], model: Path | None) -> Report:
-    probes = {}
-    with Console(stderr=True).status("asking " + kinds[0].value) as status:
-        for index, (kind, probe) in enumerate(examine(kinds, model), start=1):
-            probes[kind] = probe
-            if index < len(kinds):
-                status.update("asking " + kinds[index].value)
-    return Report(check_versions(), probes, check_system())
+def _examine(kinds: tuple[ProcessKind, ...], model: Path | None, timeout_s: float) -> Report:
+    console = Console(stderr=True)
+    probes: dict[ProcessKind, Probe] = {}
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        answers = examine(kinds, model, timeout_s)
+        for number, kind in enumerate(kinds, start=1):
+            asked = f"asking the {kind.value}, {number} of {len(kinds)}, at most {timeout_s:g} s"
+            task = progress.add_task(asked)
+            began = time.monotonic()
+            _, probes[kind] = next(answers)
+            progress.remove_task(task)
+            said = probes[kind].error or f"answered after {time.monotonic() - began:.0f} s"
+            console.print(f"{kind.value}: {said}", markup=False, highlight=False, soft_wrap=True)
+        progress.add_task("looking at the machine")
+        return Report(check_versions(), probes, check_system())
 
 
 def _show(report: Report, console: Console) -> None:

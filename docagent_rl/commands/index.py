@@ -2,77 +2,205 @@
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from docagent_rl.commands.serve import serve_command
 from docagent_rl.documents import DocumentStore
-from docagent_rl.retrieval import BM25Retriever, BM25Settings, Hit, Stemmer
+from docagent_rl.documents.store import PageContent
+from docagent_rl.outputs import Force
+from docagent_rl.retrieval import Hit
+from docagent_rl.retrieval.audit import audit_index, describe, kind_of, open_index
+from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
+from docagent_rl.retrieval.building import Encoding, build_bm25, build_vectors
+from docagent_rl.retrieval.config import QueryEncoderConfig, RetrieverConfig
+from docagent_rl.retrieval.registry import open_local
+from docagent_rl.retrieval.tokens import Stemmer, Tokenizer
+from docagent_rl.retrieval.vectors.bank import Precision
+from docagent_rl.retrieval.vectors.header import VectorSettings
+from docagent_rl.terminal import shown
 
 app = typer.Typer(help="Build and try search indexes over a document store.", no_args_is_help=True)
 
 _SNIPPET_CHARACTERS = 160
 _DEFAULTS = BM25Settings()
 
+app.command("serve")(serve_command)
+
+BM25 = "bm25"
+
 StoreOption = Annotated[Path, typer.Option(help="Folder of the document store.")]
+IndexOption = Annotated[Path, typer.Option(help="Folder of the index.")]
 
 
 @app.command("build")
 def build_command(
     store: StoreOption,
-    out: Annotated[Path, typer.Option(help="Folder of the index; an index there is replaced.")],
+    out: Annotated[Path, typer.Option(help="Folder of the index.")],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Index vectors of this model instead of words: a name of `docagent-rl index models`, or a "
+            "file or checkpoint's folder that describes an encoder."
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Folder of the model, where it is not fetched from the hub.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="Of torch: cpu, cuda, cuda:1; by default cpu.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Pages encoded at a time.")] = 8,
+    threads: Annotated[int | None, typer.Option(min=1, help="Of torch on the CPU; by default one.")] = None,
+    precision: Annotated[
+        Precision, typer.Option(help="Of stored vectors; int8 takes half, and loses some recall.")
+    ] = Precision.BFLOAT16,
+    pool_factor: Annotated[
+        int, typer.Option(min=1, help="Late interaction: similar vectors of a page that become one.")
+    ] = 1,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Encode on a Ray cluster: HOST:PORT, or 'auto'."),
+    ] = None,
+    encoders: Annotated[int, typer.Option(min=1, help="Of a cluster: actors that hold the model.")] = 1,
+    gpus: Annotated[float, typer.Option(min=0, help="Of a cluster: GPUs an actor.")] = 0.0,
     k1: Annotated[float, typer.Option(help="BM25 k1: how slowly repetitions saturate.")] = _DEFAULTS.k1,
     b: Annotated[float, typer.Option(help="BM25 b: discount of long pages, 0 to 1.")] = _DEFAULTS.b,
     stemmer: Annotated[
-        Stemmer, typer.Option(help="Reduce words to stems; english needs the package PyStemmer.")
+        Stemmer, typer.Option(help="BM25: reduce words to stems; english needs the package PyStemmer.")
     ] = _DEFAULTS.stemmer,
+    classic: Annotated[
+        bool, typer.Option("--classic", help="BM25: scores times k1 + 1, as Robertson's formula has them.")
+    ] = _DEFAULTS.classic,
+    force: Force = False,
 ) -> None:
-    """Build a BM25 index of the text of all pages.
+    """Build an index of all pages: of their words (BM25), or with --model of vectors.
 
-    Example: docagent-rl index build --store data/store --out data/bm25
+    An index of other pages is replaced with --force alone: it may be that of another store. One of vectors is
+    brought up to date, and only documents that are new or changed are encoded; one that was interrupted goes
+    on where it was.
+
+    Example: docagent-rl index build --store data/store --out data/minilm --model minilm
     """
     documents = DocumentStore(store)
-    retriever = BM25Retriever.build(
-        documents, settings=BM25Settings(k1=k1, b=b, stemmer=stemmer), progress=True
-    )
-    retriever.save(out)
-    blank = sum(documents.page(ref).text_hash is None for ref in documents.pages())
-    note = f"; {blank} of them have no text and will never be found" if blank else ""
-    typer.echo(f"{retriever.num_pages} pages of {len(documents)} documents indexed{note}")
+    if model is None:
+        words = BM25Settings(k1=k1, b=b, stemmer=stemmer, classic=classic)
+        built = build_bm25(documents, out, words, force=force, progress=True)
+    else:
+        encoding = Encoding(
+            device=device,
+            batch_size=batch_size,
+            threads=threads,
+            checkpoint=checkpoint,
+            ray=ray,
+            encoders=encoders,
+            gpus=gpus,
+        )
+        settings = VectorSettings(precision=precision, pool_factor=pool_factor)
+        began = time.monotonic()
+        built = build_vectors(
+            documents, out, model, encoding=encoding, settings=settings, force=force, progress=True
+        )
+        if built.new:
+            pace = built.new / (time.monotonic() - began)
+            typer.echo(f"{built.new} pages encoded, {pace:.1f} a second")
+    if not built.new:
+        typer.echo(f"{out}: unchanged")
+        return
+    note = f"; {built.blank} of them have no text and will never be found" if built.blank else ""
+    typer.echo(f"{built.pages} pages of {built.documents} documents indexed{note}")
+
+
+@app.command("models")
+def models_command() -> None:
+    """List the models that --model knows, and what they are.
+
+    Example: docagent-rl index models
+    """
+    from docagent_rl.retrieval.encoders.models import MODELS
+
+    table = Table("Name", "Model", "Reads", "Vectors of a page", "Systems")
+    for name, known in MODELS.items():
+        spec = known.spec
+        vectors = f"one a {'token' if spec.content is PageContent.TEXT else 'patch'}"
+        vectors = vectors if spec.family.late_interaction else "one, or one a passage"
+        systems = ", ".join(sorted({use.system for use in known.uses}))
+        table.add_row(name, spec.model, spec.content.value, f"{vectors}, {known.dim}", systems)
+    Console().print(table)
+
+
+@app.command("info")
+def info_command(index: IndexOption) -> None:
+    """Show what an index holds and what made it.
+
+    Example: docagent-rl index info --index data/minilm
+    """
+    table = Table(show_header=False)
+    for name, value in describe(index).items():
+        table.add_row(name, shown(value if isinstance(value, str) else json.dumps(value)))
+    Console().print(table)
+
+
+@app.command("check")
+def check_index_command(
+    index: IndexOption,
+    store: Annotated[Path | None, typer.Option(help="Compare with the pages of this document store.")] = None,
+) -> None:
+    """Read every file of an index, and see whether it is that of a store.
+
+    Example: docagent-rl index check --index data/minilm --store data/store
+    """
+    audit = audit_index(index)
+    for damage in audit.damages:
+        typer.echo(f"{damage.path}: {damage.problem}")
+    typer.echo(f"{index}: {audit.contents}; {len(audit.damages) or 'none'} damaged")
+    if audit.damages:
+        raise typer.Exit(1)
+    if store is not None:
+        documents = DocumentStore(store)
+        if kind_of(index) == BM25:
+            BM25Retriever.load(index).check(documents)
+        else:
+            open_index(index).check(documents)
+        typer.echo(f"it is of {store} as it is now")
 
 
 @app.command("search")
 def search_command(
     query: Annotated[str, typer.Argument(help="What to look for.")],
-    index: Annotated[Path, typer.Option(help="Folder of the index.")],
+    index: IndexOption,
     store: StoreOption,
     doc: Annotated[str | None, typer.Option(help="Search this document only.")] = None,
     top_k: Annotated[int, typer.Option(help="Number of pages at most.")] = 10,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Folder of the model, if it does not lie where the index says.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="Of torch: cpu, cuda; by default cpu.")] = None,
 ) -> None:
-    """Search an index and show the pages found.
+    """Search an index of any kind and show the pages found.
 
     Example: docagent-rl index search "net revenue 2023" --index data/bm25 --store data/store --top-k 5
     """
     documents = DocumentStore(store)
-    retriever = BM25Retriever.load(index)
-    retriever.check(documents)
-    (hits,) = retriever.search([query], doc_id=doc, top_k=top_k)
+    encoder = QueryEncoderConfig(model=checkpoint, device=device)
+    config = RetrieverConfig(kind=kind_of(index) or BM25, index=index, encoder=encoder)
+    (hits,) = open_local(config, documents).search([query], doc_id=doc, top_k=top_k)
     if not hits:
         typer.echo("No page matches.")
         return
-    Console().print(_table(hits, documents, retriever.tokenize(query)))
+    Console().print(_table(hits, documents, Tokenizer()(query)))
 
 
 def _table(hits: list[Hit], documents: DocumentStore, tokens: list[str]) -> Table:
     table = Table("#", "Page", "Score", "Text")
     for rank, hit in enumerate(hits, start=1):
         snippet = _snippet(documents.page(hit.ref).text(), tokens)
-        table.add_row(str(rank), Text(str(hit.ref), overflow="fold"), f"{hit.score:.3f}", Text(snippet))
+        table.add_row(str(rank), shown(hit.ref, overflow="fold"), f"{hit.score:.3f}", shown(snippet))
     return table
 
 

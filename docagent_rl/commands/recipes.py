@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-from docagent_rl.errors import UserError
-from docagent_rl.recipe_check import Finding, check_recipes
-from docagent_rl.recipe_list import (
+from docagent_rl.checks.recipe_check import Cluster, Finding, check_recipes, scaled
+from docagent_rl.checks.recipe_list import (
     ROOT,
+    Kind,
     ablation_names,
     ablation_recipes,
     ablation_row,
@@ -23,8 +24,25 @@ from docagent_rl.recipe_list import (
     recipe_names,
     recipe_summary,
 )
-from docagent_rl.variant_table import variant_table
+from docagent_rl.checks.recipe_notes import Block, recipe_notes
+from docagent_rl.checks.variant_table import variant_table
+from docagent_rl.errors import UserError
 
+OTHERS = "other numbers of GPUs"
+
+_KINDS = (
+    (
+        Kind.RL,
+        "reinforcement learning",
+        f"python -m {Kind.RL.value} --config-name <recipe>   (+profile=cpu on a laptop)",
+    ),
+    (
+        Kind.SFT,
+        "supervised fine-tuning (docs/sft.md)",
+        f"torchrun --standalone --nproc-per-node <GPUs> -m {Kind.SFT.value} --config-name <recipe>   "
+        "(+profile=sft_cpu on a laptop)",
+    ),
+)
 app = typer.Typer(help="List and check what can be run.")
 
 NamesArgument = Annotated[
@@ -40,12 +58,32 @@ def list_command(context: typer.Context) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    table = Table("recipe", "what it runs", show_lines=True)
-    for name in recipe_names():
-        table.add_row(name, Text(recipe_summary(name)))
     console = Console()
-    console.print(table)
-    console.print("python -m verl.trainer.main_ppo --config-name <recipe>   (+profile=cpu on a laptop)")
+    for kind, title, launch in _KINDS:
+        table = Table("recipe", "what it runs", show_lines=True, title=title, title_justify="left")
+        for name in recipe_names(kind=kind):
+            table.add_row(name, Text(recipe_summary(name)))
+        console.print(table)
+        console.print(launch, markup=False, soft_wrap=True)
+    console.print("docagent-rl recipes show <recipe>   says where it departs from the paper", markup=False)
+
+
+@app.command("show")
+def show_command(name: Annotated[str, typer.Argument(help="A recipe.")]) -> None:
+    """Show what a recipe reproduces, where it departs from the paper and what was chosen.
+
+    Example: docagent-rl recipes show alden_qwen2_5_vl_7b
+    """
+    _known([name])
+    console = Console()
+    console.print(Text(recipe_summary(name)))
+    for block in Block:
+        notes = recipe_notes(name, block)
+        if notes:
+            table = Table("key", "what", title=block.value, title_justify="left", show_lines=True)
+            for note in notes:
+                table.add_row(Text("\n".join(note.keys)), Text(note.text))
+            console.print(table)
 
 
 @app.command("ablations")
@@ -72,29 +110,62 @@ def check_command(
     folder: Annotated[
         Path | None, typer.Option(help="Check the recipes of this folder instead of the package's.")
     ] = None,
+    nnodes: Annotated[int | None, typer.Option(min=1, help="As trainer.nnodes.")] = None,
+    gpus_per_node: Annotated[int | None, typer.Option(min=1, help="As trainer.n_gpus_per_node.")] = None,
 ) -> None:
-    """Check recipes without running them, with and without +profile=cpu, alone and with each ablation.
+    """Check recipes without running them, as they are and with their profile for the CPU and each ablation.
 
-    Keys, types, prompts, token budgets, estimators, and whether batch sizes and GPUs go together. The status
-    is 1 when there are problems; a recipe that waits for an estimator is none.
+    Keys, types, prompts, token budgets, estimators, and whether batch sizes and GPUs go together: as the
+    recipe has them, or as --nnodes and --gpus-per-node say. Without these it also says what to change for
+    1, 2, 4, 8 and 16 GPUs. The status is 1 when there are problems; a recipe that waits for an estimator is
+    none.
 
-    Example: docagent-rl recipes check vrag_rl_qwen2_5_vl_7b
+    Example: docagent-rl recipes check vrag_rl_qwen2_5_vl_7b --nnodes 2
     """
     if folder is not None and not folder.is_dir():
         raise UserError(f"{folder} is no folder")
     root = ROOT if folder is None else folder
     _known(names or [], root)
-    table = Table("recipe", "checked", "verdict", show_lines=True)
+    table = Table("recipe", "checked", Column("verdict", overflow="fold"), show_lines=True)
+    others = Table("recipe", "GPUs", Column("set", overflow="fold"), title=OTHERS, show_lines=True)
     failed = False
+    cluster = Cluster(nnodes, gpus_per_node)
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("checking", total=len(names or recipe_names(root)))
-        for findings in check_recipes(names or [], root):
+        task = progress.add_task("checking", total=len(names or recipe_names(root, None)))
+        for findings in check_recipes(names or [], root, cluster):
             table.add_row(findings[0].recipe, str(len(findings)), _verdict(findings))
             failed |= any(finding.problem is not None for finding in findings)
+            if cluster == Cluster() and findings[0].problem is None:
+                _add_scaled(others, findings[0].recipe, root)
             progress.advance(task)
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    if others.row_count:
+        console.print(others)
     if failed:
         raise typer.Exit(1)
+
+
+@app.command("budget")
+def budget_command(
+    recipe: Annotated[str | None, typer.Argument(help="A recipe; by default a table of all.")] = None,
+    overrides: Annotated[list[str] | None, typer.Argument(help="As on the launch command.")] = None,
+    nnodes: Annotated[int | None, typer.Option(min=1, help="As trainer.nnodes.")] = None,
+    gpus_per_node: Annotated[int | None, typer.Option(min=1, help="As trainer.n_gpus_per_node.")] = None,
+    gpu_memory: Annotated[float, typer.Option(min=1, help="GiB of one GPU.")] = 80,
+) -> None:
+    """Print what a run takes of GPU memory, host memory and disk, by part, as Markdown. No GPU is needed.
+
+    Example: docagent-rl recipes budget alden_qwen2_5_vl_7b trainer.nnodes=1 --gpu-memory 80
+    """
+    from docagent_rl.checks.budget_page import budget_of_recipe, budget_page
+
+    cluster = Cluster(nnodes, gpus_per_node)
+    if recipe is None:
+        typer.echo(budget_page(Cluster(nnodes or 1, gpus_per_node or 8), gpu_memory), nl=False)
+        return
+    _known([recipe], kind=Kind.RL)
+    typer.echo(budget_of_recipe(recipe, overrides or [], cluster, gpu_memory), nl=False)
 
 
 @app.command("variants")
@@ -106,17 +177,31 @@ def variants_command() -> None:
     typer.echo(variant_table(), nl=False)
 
 
-def _known(names: Sequence[str], root: Path = ROOT) -> None:
-    known = recipe_names(root)
+def _add_scaled(table: Table, recipe: str, root: Traversable) -> None:
+    """A row for each number of GPUs, at most 16, for which a recipe has to be changed."""
+    for cluster, change in scaled(recipe, root):
+        if change:
+            gpus = f"{cluster.nodes} x {cluster.gpus_per_node}"
+            table.add_row(recipe, gpus, Text("\n".join(f"{key}={value}" for key, value in change.items())))
+
+
+def _known(names: Sequence[str], root: Traversable = ROOT, kind: Kind | None = None) -> None:
+    known = recipe_names(root, kind)
     unknown = [name for name in names if name not in known]
     if unknown:
         raise UserError(f"there is no recipe {unknown[0]!r}; known are {', '.join(known)}")
 
 
 def _verdict(findings: Sequence[Finding]) -> Text:
-    """The verdict of a recipe, and every problem with the overrides that lead to it."""
-    problems = [finding for finding in findings if finding.problem is not None]
+    """The verdict of a recipe, and every problem with the overrides that lead to it, once a profile."""
+    plain = {finding.profile: finding.problem for finding in findings if finding.ablation is None}
+    problems = [
+        finding
+        for finding in findings
+        if finding.problem is not None
+        and (finding.ablation is None or finding.problem != plain.get(finding.profile))
+    ]
     if not problems:
-        return Text(findings[0].verdict, style="green" if findings[0].waits_for is None else "yellow")
+        return Text(findings[0].verdict, style="green")
     lines = (" ".join([*finding.overrides, finding.verdict]) for finding in problems)
     return Text("\n".join(lines), style="red")

@@ -1,158 +1,130 @@
-"""`docagent-rl view`: trajectories in the terminal."""
+"""`docagent-rl view`: sessions with the pages they saw, in the browser, in a file or in the terminal."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console, Group, RenderableType
-from rich.panel import Panel
-from rich.rule import Rule
-from rich.table import Table
-from rich.text import Text
 
+from docagent_rl import __version__
 from docagent_rl.errors import UserError
-from docagent_rl.io import atomic_write
-from docagent_rl.rollout.trajectory import Status, Trajectory, TurnRecord, read_trajectories
+from docagent_rl.outputs import Force, write_output
+from docagent_rl.rollout.trajectory import Status
 
-_COLOURS = {"finished": "green", "unfinished": "yellow", "masked": "red"}
+if TYPE_CHECKING:
+    from docagent_rl.viewer.export import Chosen
+    from docagent_rl.viewer.runs import OpenRun
 
 
 def view_command(
-    file: Annotated[Path, typer.Argument(help="A trajectory file, <run>/trajectories/<step>.jsonl.")],
-    number: Annotated[
-        int | None, typer.Option("--number", "-n", help="Only the n-th trajectory, from 1.")
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...",
+            help="Folders of runs, <workspace>/runs/<experiment>, or of evaluations; or a trajectory file.",
+        ),
+    ],
+    store: Annotated[
+        Path | None,
+        typer.Option(help="The documents, where the run names another place."),
     ] = None,
-    question: Annotated[str | None, typer.Option(help="Only sessions of this question id.")] = None,
-    status: Annotated[Status | None, typer.Option(help="Only sessions that ended so.")] = None,
-    limit: Annotated[int, typer.Option(help="Most trajectories to print.")] = 3,
-    table: Annotated[bool, typer.Option("--table", help="One line a trajectory instead.")] = False,
-    svg: Annotated[Path | None, typer.Option(help="Write a picture of what is printed as well.")] = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="A folder with a tokenizer.json, for the texts of tokens.")
+    ] = None,
+    index: Annotated[
+        Path | None,
+        typer.Option(help="An index of BM25 that the questions themselves are asked of, for the funnel."),
+    ] = None,
+    port: Annotated[int, typer.Option(help="0: one that is free.", min=0, max=65535)] = 0,
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
+    export: Annotated[
+        Path | None, typer.Option(help="Write one HTML file that opens anywhere, instead of serving.")
+    ] = None,
+    session: Annotated[list[int] | None, typer.Option(help="For --export: a session, by its id.")] = None,
+    group: Annotated[str | None, typer.Option(help="For --export: the sessions of a group (uid).")] = None,
+    query: Annotated[
+        str | None,
+        typer.Option(
+            help="For --export and --funnel: the sessions of a link, such as 'step=3&reward=0:0.2'."
+        ),
+    ] = None,
+    funnel: Annotated[
+        Path | None, typer.Option(help="Write where evidence is lost as an SVG picture, instead of serving.")
+    ] = None,
+    by: Annotated[
+        str, typer.Option(help="For --funnel: none, step, system, kind, dataset or split.")
+    ] = "none",
+    text: Annotated[bool, typer.Option("--text", help="Print sessions in the terminal instead.")] = False,
+    number: Annotated[int | None, typer.Option("--number", "-n", help="--text: the n-th, from 1.")] = None,
+    question: Annotated[str | None, typer.Option(help="--text: only sessions of this question id.")] = None,
+    status: Annotated[Status | None, typer.Option(help="--text: only sessions that ended so.")] = None,
+    limit: Annotated[int | None, typer.Option(help="--text: most sessions to print, 3 by default.")] = None,
+    table: Annotated[bool, typer.Option("--table", help="--text: one line a session instead.")] = False,
+    svg: Annotated[Path | None, typer.Option(help="--text: write a picture of it as well.")] = None,
+    force: Force = False,
 ) -> None:
-    """Print trajectories: what the policy wrote, what it was shown, what it was paid.
+    """Open runs in the browser: sessions with their pages, curves, warnings, where evidence is lost.
 
-    Example: docagent-rl view workspace/runs/vrag_rl_qwen2_5_vl_7b/trajectories/1.jsonl --table
+    Serves this machine alone until interrupted; nothing is fetched from elsewhere. An index is kept in the
+    folder of each run (view.sqlite, may be deleted).
+
+    Example: docagent-rl view workspace/runs/vrag_rl_qwen2_5_vl_7b
     """
-    chosen = select(read_trajectories(file), number=number, question=question, status=status)
-    if not chosen:
-        raise UserError(f"{file}: no trajectory matches")
-    console = Console(record=svg is not None)
-    if table:
-        console.print(overview(chosen))
-    else:
-        for trajectory in islice(chosen, limit):
-            console.print(render(trajectory))
-        if len(chosen) > limit:
-            console.print(f"{len(chosen) - limit} more; --limit, --number or --table")
-    if svg is not None:
-        # rich's template loads its fonts from the web; a fallback font of the reader does as well
-        picture = re.sub(r"@font-face\s*\{[^}]*\}", "", console.export_svg(title="docagent-rl view"))
-        atomic_write(svg, picture)
+    if text or table or svg or any(each is not None for each in (number, question, status, limit)):
+        from docagent_rl.commands.view_text import TextOptions, print_sessions
 
-
-def select(
-    trajectories: Iterable[Trajectory],
-    *,
-    number: int | None = None,
-    question: str | None = None,
-    status: Status | None = None,
-) -> list[Trajectory]:
-    """The trajectories that match every given criterion; `number` counts from 1 in the file."""
-    return [
-        t
-        for position, t in enumerate(trajectories, 1)
-        if (number is None or position == number)
-        and (question is None or t.record.get("question_id") == question)
-        and (status is None or t.status == status.value)
-    ]
-
-
-def overview(trajectories: Sequence[Trajectory]) -> Table:
-    """One row a trajectory."""
-    table = Table("#", "question", "session", "status", "turns", "tokens", "images", "reward")
-    for number, t in enumerate(trajectories, 1):
-        images = sum(len(_images(turn)) for turn in t.turns if not turn.dropped)
-        status = Text(t.status, style=_COLOURS.get(t.status, ""))
-        cells = (str(len(t.turns)), str(t.response_tokens), str(images), f"{t.reward:.3f}")
-        table.add_row(str(number), str(t.record.get("question_id")), str(t.session), status, *cells)
-    return table
-
-
-def render(trajectory: Trajectory) -> RenderableType:
-    """The whole session."""
-    record = trajectory.record
-    head = Table.grid(padding=(0, 2))
-    head.add_row("question", Text(str(record.get("question"))))
-    head.add_row("reference", Text(", ".join(map(str, record.get("answers") or ["(unanswerable)"]))))
-    head.add_row("evidence", Text(f"{record.get('doc_id')} pages {record.get('evidence_pages')}"))
-    ending = Text(f"{trajectory.status} ({trajectory.end})", style=_COLOURS.get(trajectory.status, ""))
-    head.add_row("ended", ending)
-    if trajectory.error:
-        head.add_row("error", Text(trajectory.error, style="red"))
-    head.add_row("reward", f"{trajectory.reward:.4f}")
-    head.add_row("tokens", f"{trajectory.prompt_tokens} prompt + {trajectory.response_tokens} response")
-    place = f"session {trajectory.session} · step {trajectory.step}"
-    title = f"{trajectory.system} · {record.get('question_id')} · {place}"
-    turns = [part for number, turn in enumerate(trajectory.turns, 1) for part in _turn(number, turn)]
-    return Group(Panel(head, title=Text(title), title_align="left"), *turns, Rule(style="dim"))
-
-
-def _turn(number: int, turn: TurnRecord) -> list[RenderableType]:
-    stop = "" if turn.stop == "end_of_turn" else f" · {turn.stop}"
-    title = f"turn {number} · {len(turn.token_ids)} tokens{stop} · reward {turn.reward:.4f}"
-    parts: list[RenderableType] = [
-        Panel(Text(turn.text), title=Text(title), title_align="left", border_style="blue")
-    ]
-    facts = [*_facts(turn.info), *(f"{name} {value:.4f}" for name, value in turn.terms.items())]
-    if facts:
-        parts.append(Text("  " + " · ".join(facts), style="dim"))
-    for message in turn.observation:
-        body = Text("\n").join(_part(part) for part in message["parts"])
-        dropped = " (did not fit, dropped)" if turn.dropped else f" · {turn.observation_tokens} tokens"
-        style = "red" if turn.dropped else "green"
-        parts.append(
-            Panel(
-                body,
-                title=Text(message["role"] + dropped),
-                title_align="left",
-                border_style=style,
-                padding=(0, 3),
-            )
+        if len(runs) != 1:
+            raise UserError("--text prints the sessions of one run or file")
+        return print_sessions(
+            runs[0],
+            TextOptions(number, question, status, 3 if limit is None else limit, table, svg, force),
         )
-    return parts
+    from docagent_rl.viewer.export import Chosen
+    from docagent_rl.viewer.runs import Places
+    from docagent_rl.viewer.serving import open_runs, serve
+
+    if store is not None and not store.is_dir():
+        raise UserError(f"{store}: no such store")
+    opened = open_runs(runs, Places(store, tokenizer, index))
+    if index is not None:
+        for run in opened:
+            if run.retriever is None:
+                raise UserError(f"--index needs the documents of {run.folder.path}: name them with --store")
+    if funnel is not None:
+        return _draw(opened, funnel, query or "", by, force=force)
+    if export is not None:
+        return _export(opened, export, Chosen(tuple(session or ()), group, query), force=force)
+    if session or group is not None or query is not None:
+        raise UserError("--session, --group and --query choose what is written: name --export as well")
+    return serve(opened, host=host, port=port, browse=not no_open, told=_tell)
 
 
-def _facts(info: dict[str, Any]) -> list[str]:
-    """What the environment made of a turn, in a few words; the file holds all of it."""
-    action, effect = info.get("action") or {}, info.get("effect") or {}
-    facts = [str(action["kind"])] if "kind" in action else []
-    if info.get("valid") is False:
-        facts.append(f"invalid: {info.get('detail') or info.get('reason')}")
-    if effect.get("kind") not in (None, action.get("kind")):
-        facts.append(str(effect["kind"]).replace("_", " "))
-    for page in effect.get("pages", ()):
-        gold = ", gold" if page.get("gold") else ""
-        facts.append(f"{page['page']} (rank {page.get('rank')}, score {page.get('score', 0.0):.2f}{gold})")
-    return facts
+def _export(runs: Sequence[OpenRun], file: Path, chosen: Chosen, *, force: bool) -> None:
+    from docagent_rl.viewer.api import Api
+    from docagent_rl.viewer.export import Build, answers, page
+
+    for run in runs:
+        run.require_update()
+    write_output(file, page(answers(Api(runs, __version__), chosen), Build.shipped()), force=force)
+    typer.echo(f"written: {file}")
 
 
-def _part(part: dict[str, Any]) -> Text:
-    if "text" in part:
-        return Text(part["text"])
-    image = part["image"]
-    width, height = image["size"]
-    if "tiles" in image:
-        pages = list(dict.fromkeys(tile["image"]["page"] for tile in image["tiles"]))
-        named = ", ".join(pages[:4]) + (f" and {len(pages) - 4} more" if len(pages) > 4 else "")
-        return Text(f"[sheet of {len(image['tiles'])} pieces of {named} shown at {width}x{height}]", "cyan")
-    left, top, right, bottom = image["raster"]
-    place = f"({left}, {top})-({right}, {bottom})"
-    return Text(f"[image {image['page']} {place} shown at {width}x{height}]", "cyan")
+def _draw(runs: Sequence[OpenRun], file: Path, query: str, by: str, *, force: bool) -> None:
+    from docagent_rl.viewer.figure import funnel_figure
+    from docagent_rl.viewer.filters import read_pairs
+    from docagent_rl.viewer.funnel import funnel
+
+    if len(runs) != 1:
+        raise UserError("--funnel draws one run")
+    runs[0].require_update()
+    with runs[0].index() as base:
+        found = funnel(base, [*read_pairs(query), ("by", by)])
+    write_output(file, funnel_figure(found, by), force=force)
+    typer.echo(f"written: {file}")
 
 
-def _images(turn: TurnRecord) -> list[dict[str, Any]]:
-    return [p["image"] for m in turn.observation for p in m["parts"] if "image" in p]
+def _tell(address: str) -> None:
+    typer.echo(f"{address}   (Ctrl-C ends it)")

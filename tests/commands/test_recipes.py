@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
+from docagent_rl.checks.recipe_list import recipe_names
 from docagent_rl.commands.recipes import app
 from docagent_rl.errors import UserError
-from docagent_rl.recipe_list import recipe_names
 
 RECIPE = "vrag_rl_qwen2_5_vl_3b"
 
@@ -24,12 +24,22 @@ def test_the_list(invoke):
     assert "overall 57.1" in result.stdout
 
 
+def test_a_recipe_is_shown_with_its_notes(invoke):
+    text = invoke("show", RECIPE).stdout
+    assert "UniDoc" not in text
+    for part in ("overall 53.5", "Departs from the paper", "docagent.retriever.model", "ColPali", "4"):
+        assert part in text
+    assert "The paper is silent" in text
+    # of the list, it is no part
+    assert "ColPali" not in invoke().stdout
+
+
 def test_ablations_of_a_recipe(invoke):
     text = invoke("ablations", RECIPE).stdout
-    assert "vrag_no_crop" in text
+    assert "vrag_rl/no_crop" in text
     assert "54.9" in text
-    assert "docvstar" not in text
-    assert "docvstar_nav10" in invoke("ablations").stdout
+    assert "doc_v_star" not in text
+    assert "doc_v_star/nav10" in invoke("ablations").stdout
 
 
 def test_check_tells_problems_by_recipe_and_overrides(invoke, tmp_path):
@@ -51,7 +61,12 @@ def test_check_tells_problems_by_recipe_and_overrides(invoke, tmp_path):
 
 
 def test_bad_input(invoke, tmp_path):
-    for args in (("check", "mine"), ("ablations", "mine"), ("check", "--folder", str(tmp_path / "nowhere"))):
+    for args in (
+        ("check", "mine"),
+        ("show", "mine"),
+        ("ablations", "mine"),
+        ("check", "--folder", str(tmp_path / "nowhere")),
+    ):
         assert isinstance(invoke(*args).exception, UserError)
 
 

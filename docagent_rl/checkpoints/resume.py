@@ -1,0 +1,210 @@
+"""Which checkpoint a run goes on from: the latest whole one, told before Ray starts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from docagent_rl.checkpoints.inspection import State, Verdict, inspect
+from docagent_rl.checkpoints.layout import numbered_folders, read_tracker, step_folder, step_folders, step_of
+from docagent_rl.checkpoints.manifest import CheckpointCheck, file_names
+from docagent_rl.checkpoints.structure import ACTOR, CRITIC, world_sizes
+from docagent_rl.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+FROM_SCRATCH = (
+    "set trainer.resume_mode=disable to start from the beginning; each stays until its step is saved again"
+)
+_FSDP = ("fsdp", "fsdp2")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Where a run begins.
+
+    Args:
+        folder: of the checkpoint; None: there is none to go on from.
+        notice: what to tell, if it is not what verl would take by itself.
+        by_itself: whether verl takes the same one by itself.
+    """
+
+    folder: Path | None
+    notice: str | None = None
+    by_itself: bool = False
+
+
+def settle_resume(config: DictConfig, check: CheckpointCheck) -> None:
+    """Verify the checkpoint that a run would go on from; if it is not whole, make the run take another one.
+
+    Nothing on disk is changed. verl itself looks at nothing: a tracker that is gone makes it start from the
+    beginning without a word, one that is garbled or a file that was cut off ends the run minutes later.
+
+    Args:
+        config: the composed configuration; `trainer.resume_mode` and `trainer.resume_from_path` are changed
+            where verl would take something else.
+        check: how much is compared.
+
+    Raises:
+        UserError: the named checkpoint is not whole, or none of several is, or the run cannot load it.
+    """
+    trainer, wanted = config.trainer, _parts(config)
+    check_saving(config)
+    if check is CheckpointCheck.OFF or trainer.resume_mode == "disable":
+        return
+    if trainer.resume_mode == "resume_path":
+        choice = named_checkpoint(Path(trainer.resume_from_path), check, wanted)
+    else:
+        choice = latest_checkpoint(Path(trainer.default_local_dir).absolute(), check, wanted)
+    if choice.notice:
+        logger.warning(choice.notice)
+    if choice.folder is not None:
+        _check_processes(config, choice.folder, wanted)
+    if choice.by_itself:
+        return
+    with open_dict(config):
+        trainer.resume_mode = "disable" if choice.folder is None else "resume_path"
+        trainer.resume_from_path = None if choice.folder is None else str(choice.folder)
+
+
+def latest_checkpoint(root: Path, check: CheckpointCheck, parts: Sequence[str] = (ACTOR,)) -> Choice:
+    """What `trainer.resume_mode=auto` means: the checkpoint that the tracker names, if it is whole.
+
+    Otherwise the latest whole one before it; where the tracker names none, the latest of all.
+
+    Args:
+        root: `trainer.default_local_dir`.
+        check: how much is compared.
+        parts: the models that the run loads.
+
+    Raises:
+        UserError: there are checkpoints, and none is whole.
+    """
+    numbered, complaint, named = numbered_folders(root), None, None
+    folders = [path for _, path in numbered]
+    try:
+        named = read_tracker(root)
+    except ValueError as error:
+        complaint = str(error)
+    if named is None:
+        if complaint is None and not folders:
+            return Choice(None, by_itself=True)
+        complaint = complaint or f"{root} has checkpoints, but no file that names the latest"
+    else:
+        folder = step_folder(root, named)
+        if folder.is_dir():
+            verdict = inspect(folder, check, parts)
+            if verdict.usable:
+                return Choice(folder, _doubt(verdict), by_itself=True)
+            complaint = f"{folder} is not whole ({verdict.reason})"
+        else:
+            complaint = f"{folder}, the latest checkpoint, is gone"
+        folders = [path for step, path in numbered if step < named]
+    return _last_good(folders, complaint, check, parts, begun=named is not None)
+
+
+def named_checkpoint(folder: Path, check: CheckpointCheck, parts: Sequence[str] = (ACTOR,)) -> Choice:
+    """What `trainer.resume_mode=resume_path` means: this one, or none.
+
+    Raises:
+        UserError: it is not whole; names the last one beside it that is.
+    """
+    folder = folder.absolute()
+    if step_of(folder) is None:
+        raise UserError(
+            f"trainer.resume_from_path={folder}: has to be the path of a folder global_step_<number>"
+        )
+    problem = "no such folder"
+    if folder.is_dir():
+        verdict = inspect(folder, check, parts)
+        if verdict.usable:
+            return Choice(folder, _doubt(verdict))
+        problem = f"the checkpoint is not whole: {verdict.reason}"
+    others = [path for path in step_folders(folder.parent) if path != folder]
+    good = next((path for path in others if inspect(path, CheckpointCheck.SIZES, parts).usable), None)
+    advice = f"the last one beside it that seems whole is {good}" if good else "none beside it is whole"
+    raise UserError(f"trainer.resume_from_path={folder}: {problem}; {advice}")
+
+
+def check_saving(config: DictConfig) -> None:
+    """Refuse checkpoints that no run could go on from.
+
+    Raises:
+        UserError: `async_save` with FSDP, which saves at once all the same; verl then never names the
+            checkpoint as the latest.
+    """
+    section = config.actor_rollout_ref.actor
+    if section.strategy in _FSDP and OmegaConf.select(section, "checkpoint.async_save"):
+        raise UserError(
+            "actor_rollout_ref.actor.checkpoint.async_save=true: verl saves asynchronously with Megatron "
+            f"only; with {section.strategy} it would never name a checkpoint as the latest, and the run "
+            "could not go on from any: set it to false"
+        )
+
+
+def _last_good(
+    folders: Sequence[Path], complaint: str, check: CheckpointCheck, parts: Sequence[str], *, begun: bool
+) -> Choice:
+    """The first whole one of the folders.
+
+    Args:
+        folders: the latest first.
+        complaint: why it is not the one that verl would take.
+        check: how much is compared.
+        parts: the models that the run loads.
+        begun: whether a checkpoint was whole once, so that a fresh start would lose something.
+    """
+    bad: list[Verdict] = []
+    for folder in folders:
+        verdict = inspect(folder, check, parts)
+        if verdict.usable:
+            doubt = f" ({_doubt(verdict)})" if verdict.state is State.UNSEALED else ""
+            return Choice(folder, f"{complaint}: the run goes on from {folder}, the last whole one{doubt}")
+        bad.append(verdict)
+    damaged = [verdict for verdict in bad if verdict.state is State.DAMAGED]
+    if begun or damaged:
+        listed = "".join(f"\n  {verdict.folder.name}: {verdict.reason}" for verdict in bad)
+        raise UserError(
+            f"{complaint}, and no other checkpoint is whole: put one back, or {FROM_SCRATCH}{listed}"
+        )
+    if bad:
+        complaint = f"the run ended while it saved its first checkpoint ({bad[0].folder})"
+    return Choice(None, f"{complaint}: the run starts from the beginning")
+
+
+def _doubt(verdict: Verdict) -> str | None:
+    if verdict.state is not State.UNSEALED:
+        return None
+    return (
+        f"{verdict.folder} has no manifest, as those of earlier versions: its files seem whole, but damage "
+        "inside of them would go unseen"
+    )
+
+
+def _parts(config: DictConfig) -> tuple[str, ...]:
+    """The models that verl trains: a critic where one is enabled, or where GAE leaves it open."""
+    enabled = config.critic.enable
+    critic = config.algorithm.adv_estimator == "gae" if enabled is None else enabled
+    return (ACTOR, CRITIC) if critic else (ACTOR,)
+
+
+def _check_processes(config: DictConfig, folder: Path, parts: Sequence[str]) -> None:
+    """FSDP loads the shards of as many processes as it runs."""
+    if config.actor_rollout_ref.actor.strategy not in _FSDP:
+        return
+    processes = config.trainer.nnodes * config.trainer.n_gpus_per_node
+    names = file_names(folder)
+    for part in parts:
+        sizes = world_sizes(names, part)
+        if sizes and processes not in sizes:
+            saved = " or ".join(map(str, sorted(sizes)))
+            raise UserError(
+                f"{folder / part} was saved by {saved} processes, this run has {processes} "
+                "(trainer.nnodes * trainer.n_gpus_per_node), which cannot load it: use as many, or "
+                "trainer.resume_mode=disable with actor_rollout_ref.model.path set to the model merged by "
+                "`python -m verl.model_merger`"
+            )

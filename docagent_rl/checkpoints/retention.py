@@ -1,0 +1,78 @@
+"""Removes older checkpoints of a run (`trainer.max_actor_ckpt_to_keep`), once a newer one is whole.
+
+verl removes the older one when the actor of the newer one is saved: with one to keep, a run that ends before
+the critic, the data and the tracker are saved as well has none.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from docagent_rl.checkpoints.manifest import UNFINISHED, mark_unfinished
+from docagent_rl.checkpoints.structure import DATA, QUEUE
+
+
+class Retention:
+    """The checkpoints that this process has saved; as in verl, those of earlier starts stay.
+
+    Args:
+        keep: how many to keep, by part of a checkpoint (`actor`, `critic`); None or 0: all.
+    """
+
+    def __init__(self, keep: Mapping[str, int | None]) -> None:
+        self._keep = {part: number for part, number in keep.items() if number and number > 0}
+        self._saved: dict[str, list[Path]] = {part: [] for part in keep}
+        self._best: tuple[float, Path] | None = None
+
+    def make_room(self, folder: Path) -> None:
+        """Before a checkpoint is saved: no more than the limit with it, but never less than one whole one.
+
+        Args:
+            folder: where it will be; what is there counts no longer.
+        """
+        mark_unfinished(folder)
+        for saved in self._saved.values():
+            saved[:] = [path for path in saved if path != folder]
+        for part, number in self._keep.items():
+            self._retire(part, max(number - 1, 1))
+
+    def add(self, folder: Path) -> None:
+        """Count a checkpoint that is whole, and remove what is too many."""
+        for saved in self._saved.values():
+            saved.append(folder)
+        for part, number in self._keep.items():
+            self._retire(part, number)
+
+    def rate(self, folder: Path, score: float) -> None:
+        """Keep a checkpoint beside the limit as long as no other has a higher score; of equal ones the later.
+
+        Args:
+            folder: of a checkpoint; others than those of this process are not kept apart.
+            score: of its validation.
+        """
+        known = any(folder in saved for saved in self._saved.values())
+        if known and (self._best is None or score >= self._best[0]):
+            self._best = (score, folder)
+
+    def _retire(self, part: str, number: int) -> None:
+        saved = self._saved[part]
+        best = None if self._best is None else self._best[1]
+        old = [folder for folder in saved[:-number] if folder != best]
+        saved[:] = [folder for folder in saved if folder not in old]
+        for folder in old:
+            mark_unfinished(folder)
+            shutil.rmtree(folder / part, ignore_errors=True)
+            if not any(folder in others for others in self._saved.values()):
+                _remove_rest(folder)
+
+
+def _remove_rest(folder: Path) -> None:
+    """What is of no use without the models; a user's own files stay, with the folder."""
+    (folder / DATA).unlink(missing_ok=True)
+    shutil.rmtree(folder / QUEUE, ignore_errors=True)
+    (folder / UNFINISHED).unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()

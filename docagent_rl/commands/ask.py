@@ -1,0 +1,129 @@
+"""`docagent-rl ask`: an agent answers a question about documents of one's own."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from docagent_rl.commands.endpoint_options import model_options
+from docagent_rl.commands.players import check_model, open_player
+from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.eval.agent import Agent
+from docagent_rl.outputs import Force, check_output, write_output
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from docagent_rl.config import DocAgentConfig
+    from docagent_rl.eval.ask.telling import Teller
+    from docagent_rl.records.record import Record
+    from docagent_rl.rollout.trajectory import Trajectory
+
+ONE, SEVERAL = "alden_qwen2_5_vl_7b", "vrag_rl_qwen2_5_vl_7b"
+"""Recipes for one document, and for several."""
+OF_RECIPE = "recipe"
+
+
+@model_options("model")
+def ask_command(
+    documents: Annotated[list[Path], typer.Argument(help="PDFs.", metavar="DOC.pdf...")],
+    question: Annotated[str, typer.Argument(help="About them.")],
+    *,
+    recipe: Annotated[
+        str | None,
+        typer.Option(help=f"Whose system plays; default: {ONE}, for several documents {SEVERAL}."),
+    ] = None,
+    retriever: Annotated[
+        str,
+        typer.Option(
+            help="hybrid, minilm or bm25, which are embedded; another of recipes/retriever/, whose model "
+            f"has to be here; {OF_RECIPE}: the recipe's own."
+        ),
+    ] = "hybrid",
+    store: Annotated[
+        Path | None,
+        typer.Option(help="Folder in which documents are kept ready; default: ~/.cache/docagent-rl."),
+    ] = None,
+    override: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="As on Hydra's command line; may be repeated."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write the session as one page, with the pages of the document.")
+    ] = None,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object and nothing else.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of all sampling.")] = 0,
+    force: Force = False,
+    model: ModelConfig,
+) -> None:
+    """Have an agent answer about PDFs, and say on which pages its answer rests.
+
+    The documents are ingested and indexed at the first question, by content; the next one begins at once.
+    The model is named as for `docagent-rl eval`. The exit status is 0 with an answer, 1 without.
+
+    Example: docagent-rl ask report.pdf "Who wrote it?" --base-url http://127.0.0.1:8000/v1 --model m
+    """
+    from docagent_rl.checks.play_check import check_play, play_config
+    from docagent_rl.documents import DocumentStore
+    from docagent_rl.eval.ask.answer import answered
+    from docagent_rl.eval.ask.library import build_indexes, cache_folder, shelve
+    from docagent_rl.eval.ask.page import session_page
+    from docagent_rl.eval.ask.question import own_question, set_for_asking
+    from docagent_rl.eval.ask.telling import Teller, answer_json, tell_answer
+
+    check_model(Agent.SYSTEM, model)
+    if html is not None:
+        check_output(html, b"", force=force)
+    name = recipe or (ONE if len(documents) == 1 else SEVERAL)
+    chosen = [] if retriever == OF_RECIPE else [f"+retriever={retriever}"]
+    run = play_config(name, Agent.SYSTEM, [*(override or ()), *chosen])
+    shelf = shelve(documents, (store or cache_folder()) / "ask")
+    record = own_question(shelf, question)
+    set_for_asking(run, shelf)
+    parsed = check_play(run, [record])
+    build_indexes(shelf, parsed)
+    console = Console(stderr=json_output)
+    try:
+        trajectory = asyncio.run(_play(run, parsed, model, record, Teller(Console(stderr=True)), seed))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    found = answered(trajectory)
+    if json_output:
+        typer.echo(answer_json(trajectory, found))
+    else:
+        tell_answer(found, console)
+    if html is not None:
+        about = f"{name}, {model.model}"
+        write_output(html, session_page(trajectory, found, DocumentStore(shelf.store), about), force=force)
+    if found.text is None:
+        raise typer.Exit(1)
+
+
+async def _play(
+    run: DictConfig, parsed: DocAgentConfig, model: ModelConfig, record: Record, teller: Teller, seed: int
+) -> Trajectory:
+    from docagent_rl.errors import UserError
+    from docagent_rl.eval.ask.listening import HeardEnv
+    from docagent_rl.play.player import new_trajectory
+    from docagent_rl.rollout.trajectory import MaskReason, Status
+
+    player = await open_player(
+        run, parsed, Agent.SYSTEM, model, seed=seed, wrap=lambda env: HeardEnv(env, teller)
+    )
+    try:
+        return await player.play(record, 0)
+    except UserError as error:
+        if type(error) is not UserError:
+            raise  # a budget that is spent
+        trajectory = new_trajectory(record, 0, parsed.system)
+        trajectory.status, trajectory.end = Status.MASKED.value, MaskReason.SAMPLE.value
+        trajectory.error = str(error)
+        return trajectory
+    finally:
+        await player.close()

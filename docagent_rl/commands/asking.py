@@ -1,0 +1,127 @@
+"""What commands that ask models share: opening them, a bar, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.terminal import shown
+
+if TYPE_CHECKING:
+    from docagent_rl.endpoints.remote_model import RemoteModel
+
+_LONGEST = 1500
+"""Characters of a sample's text that are shown."""
+
+
+def open_models(
+    endpoint: ModelConfig, judge: ModelConfig, cache: Path | None
+) -> tuple[RemoteModel, RemoteModel | None]:
+    """A command's model, and its judge where options name another; they share cache, budget and tally.
+
+    What the judge's options leave out (address, key, model, prices) is the model's.
+
+    Args:
+        endpoint: of the model.
+        judge: of the judge; `None` is returned where it names neither an address nor a model.
+        cache: where replies are kept, unless the model's options say.
+
+    Raises:
+        UserError: see `ModelConfig.open`.
+    """
+    model = endpoint.open("model", cache)
+    if not (judge.base_url or judge.model):
+        return model, None
+    changes: dict[str, Any] = {}
+    if judge.base_url is None:
+        changes |= {"base_url": endpoint.base_url, "api_key_env": judge.api_key_env or endpoint.api_key_env}
+    if judge.model is None:
+        changes["model"] = endpoint.model
+    if judge.price.input is None:
+        changes["price"] = endpoint.price
+    other = judge.model_copy(update=changes)
+    return model, other.open("judge", endpoint.cache_dir or cache, budget=model.budget, ledger=model.ledger)
+
+
+def check_models(*models: RemoteModel | None) -> None:
+    """Ask each for a sign of life.
+
+    Raises:
+        UserError: one does not answer.
+    """
+
+    async def check() -> None:
+        for model in models:
+            if model is not None:
+                await model.check()
+
+    asyncio.run(check())
+
+
+def run_with_progress(
+    work: Callable[[Callable[[], None]], Coroutine[Any, Any, None]],
+    total: int,
+    what: str,
+    model: RemoteModel,
+) -> None:
+    """Run something long under a bar on standard error that says what was spent.
+
+    Args:
+        work: is given what to call after each step.
+        total: number of steps.
+        what: is done.
+        model: whose budget is shown.
+    """
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=total)
+
+        def tick() -> None:
+            bar.update(task, advance=1, description=f"{what} ({model.budget.words()})")
+
+        asyncio.run(work(tick))
+
+
+def reply_cache(out: Path, *, dry_run: bool) -> Path | None:
+    """Where the replies behind an output are kept, beside it; a dry run makes no folder."""
+    folder = out.with_name(f"{out.name}.cache")
+    return None if dry_run and not folder.exists() else folder
+
+
+def interrupted() -> NoReturn:
+    """Say how to go on after Ctrl-C, and end with its status.
+
+    Raises:
+        typer.Exit: always.
+    """
+    Console(stderr=True).print("Interrupted. The same command goes on from here.")
+    raise typer.Exit(130) from None
+
+
+def print_request(console: Console, what: str, messages: Sequence[Mapping[str, Any]]) -> None:
+    """Show what would be sent, long texts cut and pictures named.
+
+    Args:
+        console: where.
+        what: is asked for.
+        messages: of the chat-completions protocol.
+    """
+    console.rule(f"request for {what}")
+    for message in messages:
+        content = message["content"]
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        for part in parts:
+            console.print(
+                shown(_cut(part["text"]) if part["type"] == "text" else "[the picture of the page]")
+            )
+
+
+def _cut(text: str, most: int = _LONGEST) -> str:
+    return text if len(text) <= most else f"{text[:most]} [... {len(text) - most} characters more]"

@@ -1,0 +1,106 @@
+"""`docagent-rl check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from docagent_rl.checkpoints.audit import audit_checkpoints, has_checkpoints
+from docagent_rl.documents.audit import Audit, Damage, audit_store
+from docagent_rl.documents.layout import MARKER
+from docagent_rl.errors import UserError
+from docagent_rl.retrieval.audit import audit_index
+from docagent_rl.retrieval.index_files import HEADER
+
+_SHOWN = 3
+
+
+def check_command(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="STORE|INDEX|RUN...", help="Folders of stores, indexes, runs, checkpoints."),
+    ],
+) -> None:
+    """Read every file of document stores, indexes and checkpoints and compare it with its checksum.
+
+    Lists damaged files, of a store each with the pages that need it; the exit status is then 1. What a run
+    reads is verified in any case, when it is read: this finds damage before. Of a run, the records of its
+    steps are looked for as well.
+
+    Example: docagent-rl check data/store data/bm25 runs/mine
+    """
+    audits = {path: _audit(path) for path in paths}
+    for path, audit in audits.items():
+        for damage in audit.damages:
+            typer.echo(_line(damage))
+        typer.echo(f"{path}: {_summary(audit)}")
+        if audit.damages:
+            typer.echo(_advice(path), err=True)
+    if any(audit.damages for audit in audits.values()):
+        raise typer.Exit(1)
+
+
+def _audit(path: Path) -> Audit:
+    if (path / MARKER).is_file():
+        return audit_store(path, progress=True)
+    if (path / HEADER).is_file():
+        return audit_index(path)
+    if has_checkpoints(path):
+        audit = audit_checkpoints(path)
+        audit.damages += _damaged_credit(path)
+        return audit
+    raise UserError(
+        f"{path} is neither a document store (no {MARKER}) nor an index (no {HEADER}), and there are no "
+        "checkpoints in it"
+    )
+
+
+def _damaged_credit(run_dir: Path) -> list[Damage]:
+    """Files of credit that cannot be read; a run may go without any."""
+    from docagent_rl.rollout.credit import read_credit
+
+    damages = []
+    for file in sorted(run_dir.glob("credit/*.parquet")):
+        try:
+            read_credit(file)
+        except UserError as error:
+            damages.append(Damage(file, str(error)))
+    return damages
+
+
+def _line(damage: Damage) -> str:
+    prefix = "" if str(damage.path) in damage.problem else f"{damage.path}: "
+    line = prefix + damage.problem
+    if damage.users:
+        rest = len(damage.users) - _SHOWN
+        line += f" [{', '.join(damage.users[:_SHOWN])}{f' and {rest} more' if rest > 0 else ''}]"
+    return line
+
+
+def _summary(audit: Audit) -> str:
+    line = f"{audit.contents}; " + (f"{len(audit.damages)} damaged" if audit.damages else "all whole")
+    if audit.unsealed:
+        line += (
+            f"; {audit.unsealed} of its files are of an earlier version and have no checksum, "
+            "so that damage may go unseen"
+        )
+    return line
+
+
+def _advice(path: Path) -> str:
+    if (path / MARKER).is_file():
+        return (
+            f"Repeat `docagent-rl ingest FOLDER --store {path}`: damaged pages are made anew. "
+            "Delete what is listed without pages."
+        )
+    if has_checkpoints(path):
+        return (
+            "A run goes on from the last whole checkpoint before these, if there is one. Checkpoints listed "
+            "here may be deleted."
+        )
+    return (
+        f"Make it anew: docagent-rl index build --store STORE --out {path} --force "
+        "(an index of vectors with its --model)"
+    )

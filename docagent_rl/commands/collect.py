@@ -1,0 +1,202 @@
+"""`docagent-rl collect`: trajectories for supervised fine-tuning."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from docagent_rl.collect.who import Who
+from docagent_rl.commands.endpoint_options import model_options
+from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.errors import UserError
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from docagent_rl.collect.collection import Collection
+    from docagent_rl.collect.config import CollectConfig
+    from docagent_rl.config import DocAgentConfig
+    from docagent_rl.endpoints.ledger import Ledger
+    from docagent_rl.play.player import Player
+    from docagent_rl.play.run_folder import RunFolder
+    from docagent_rl.rollout.env_resources import EnvResources
+
+_AT_A_TIME = 8
+
+
+@model_options("grounder", prefix="grounder-", shared=False)
+@model_options("teacher")
+def collect_command(
+    recipe: Annotated[str, typer.Argument(help="Whose system, retriever, judge and limits; see `recipes`.")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(help="After --, as on Hydra's command line.", metavar="[-- KEY=VALUE...]"),
+    ] = None,
+    *,
+    data: Annotated[Path, typer.Option(help="Questions: .jsonl or .parquet, of `data import` or your own.")],
+    out: Annotated[Path, typer.Option(help="Folder of the run; the same command goes on in it.")],
+    player: Annotated[Who, typer.Option(help="Who plays.")] = Who.ENDPOINT,
+    preset: Annotated[
+        str | None, typer.Option(help="vrag_rl, unidoc_rl, doc_v_star, mm_doc_r1, or a .yaml of your own.")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option(help="With --player replay: a run's folder, or a file of trajectories.")
+    ] = None,
+    sessions: Annotated[
+        int | None, typer.Option(min=1, help="Of each question; default: as the preset.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="So many of the questions, by chance.")] = None,
+    seed: Annotated[int, typer.Option(help="Of that choice, of scripts and of sampling.")] = 0,
+    at_a_time: Annotated[
+        int | None, typer.Option(min=1, help="Sessions played together; default: as the endpoint takes.")
+    ] = None,
+    teacher: ModelConfig,
+    grounder: ModelConfig,
+) -> None:
+    """Have a teacher or a script play a system's real environment, and keep what passes the filters.
+
+    OUT gets sessions.jsonl (every session), kept.jsonl (those that filters leave), funnel.json and
+    verdicts.jsonl. Interrupted, the same command goes on; whole, it filters anew, so that filters may be
+    changed without playing. See docs/collect.md.
+
+    Example: docagent-rl collect vrag_rl_qwen2_5_vl_7b --data train.parquet --out runs/c1 --player detours
+    """
+    from docagent_rl.checks.play_check import check_play, play_config
+    from docagent_rl.collect.collection import Collection
+    from docagent_rl.collect.config import CollectConfig
+    from docagent_rl.endpoints.ledger import Ledger
+    from docagent_rl.eval.agents import Agent
+    from docagent_rl.eval.questions import drawn, read_records
+    from docagent_rl.play.run_folder import RunFolder
+    from docagent_rl.play.runner import RunSettings
+    from docagent_rl.systems import get_system
+
+    config = CollectConfig.load(preset)
+    _check_options(player, teacher, replay)
+    records = drawn(read_records(data), limit, seed)
+    run = play_config(recipe, Agent.SYSTEM, overrides or ())
+    parsed = check_play(run, records)
+    system = get_system(parsed.system).name
+    config.check_system(system)
+    together = at_a_time or (teacher.concurrency if player is Who.ENDPOINT else _AT_A_TIME)
+    settings = RunSettings(sessions or config.sessions, together, parsed.rollout.session_attempts)
+    ledger = Ledger()
+
+    async def opened() -> Player:
+        match player:
+            case Who.ENDPOINT:
+                return await _teacher(run, parsed, config, teacher, grounder, seed, ledger)
+            case Who.REPLAY:
+                return _replay(parsed, replay)
+        return _script(parsed, config, player is Who.DETOURS, seed)
+
+    collection = Collection(recipe, system, records, settings)
+    console = Console(stderr=True)
+    try:
+        asyncio.run(_collect(collection, opened, RunFolder(out)))
+    except KeyboardInterrupt:
+        console.print("Interrupted. What was played is kept; the same command goes on from here.")
+        raise typer.Exit(130) from None
+    finally:
+        if ledger.accounts:
+            console.print(ledger.table())
+    _report(RunFolder(out), config, parsed)
+
+
+def _check_options(player: Who, teacher: ModelConfig, replay: Path | None) -> None:
+    """See that the options go together."""
+    if player is Who.ENDPOINT:
+        teacher.require("--player endpoint")
+    elif teacher.model or teacher.base_url:
+        raise UserError(f"--player {player.value} asks no model: leave out --model and --base-url")
+    if (player is Who.REPLAY) is (replay is None):
+        raise UserError("--player replay and --replay RUN go together")
+
+
+async def _collect(
+    collection: Collection, opened: Callable[[], Awaitable[Player]], folder: RunFolder
+) -> None:
+    player = await opened()
+    try:
+        await collection.play(player, folder)
+    finally:
+        await player.close()
+
+
+async def _teacher(
+    run: DictConfig,
+    parsed: DocAgentConfig,
+    config: CollectConfig,
+    teacher: ModelConfig,
+    grounder: ModelConfig,
+    seed: int,
+    ledger: Ledger,
+) -> Player:
+    """The model behind the endpoint; whoever opens it closes it."""
+    from docagent_rl.collect.teacher import TeacherPlayer
+    from docagent_rl.play.chat import ChatLimits
+    from docagent_rl.play.chat_model import EndpointModel
+
+    if config.temperature is not None and "temperature" not in teacher.model_fields_set:
+        teacher = teacher.model_copy(update={"temperature": config.temperature})
+    remote = teacher.open("teacher", None, ledger=ledger)
+    drawing = None
+    if grounder.named:
+        drawing = grounder.open("grounder", teacher.cache_dir, budget=remote.budget, ledger=ledger)
+    for model in filter(None, (remote, drawing)):
+        await model.check()
+    limits = ChatLimits(
+        turn=parsed.rollout.turn_tokens,
+        context=int(run.data.max_prompt_length) + int(run.data.max_response_length),
+        min_turn=parsed.rollout.min_turn_tokens,
+        seed=seed,
+    )
+    resources = _resources(parsed)
+    second = None if drawing is None else EndpointModel(drawing)
+    return TeacherPlayer.of(
+        resources, EndpointModel(remote), limits, config.teacher, grounder=second, seed=seed
+    )
+
+
+def _resources(parsed: DocAgentConfig) -> EnvResources:
+    """What environments share; refuses what no session could play."""
+    from docagent_rl.rollout.env_resources import EnvResources
+
+    resources = EnvResources(parsed, running=False)
+    resources.environment(validate=False)
+    return resources
+
+
+def _script(parsed: DocAgentConfig, config: CollectConfig, astray: bool, seed: int) -> Player:
+    from docagent_rl.play.scripted import NO_DETOURS, ScriptPlayer
+
+    detours = config.detours if astray else NO_DETOURS
+    return ScriptPlayer(_resources(parsed), detours, seed, validate=False)
+
+
+def _replay(parsed: DocAgentConfig, source: Path | None) -> Player:
+    from docagent_rl.play.replay import ReplayPlayer
+
+    if source is None:  # `_check_options` saw to it
+        raise UserError("--player replay needs --replay RUN")
+    return ReplayPlayer(_resources(parsed), source, validate=False)
+
+
+def _report(folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig) -> None:
+    from docagent_rl.collect.collection import KEPT, sift
+    from docagent_rl.eval.summary import tally_of, unplayed_table
+    from docagent_rl.rewards.judges import make_judge
+
+    # a judge that nobody chose has no say
+    judge = make_judge(parsed.judge) if parsed.judge.kind is not None else None
+    funnel = sift(folder, config, judge)
+    console = Console()
+    console.print(funnel.table())
+    if (unplayed := unplayed_table(tally_of(folder.sessions()))) is not None:
+        console.print(unplayed)
+    Console(stderr=True).print(f"{folder.path / KEPT}; docagent-rl view {folder.path}", markup=False)

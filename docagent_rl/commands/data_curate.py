@@ -1,0 +1,184 @@
+"""`docagent-rl data curate`: the questions that reinforcement learning trains on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from docagent_rl.collect.rules import QUESTIONS, SESSIONS, Rule, Scoring
+from docagent_rl.errors import UserError
+from docagent_rl.outputs import Force, write_output
+from docagent_rl.records.parquet import parquet_bytes, read_parquet
+from docagent_rl.records.questions import read_questions
+from docagent_rl.records.record import Record
+from docagent_rl.terminal import shown
+
+if TYPE_CHECKING:
+    from docagent_rl.collect.curation import Choice, Rate
+
+_LONGER_THAN = 10
+
+
+def curate_command(
+    run: Annotated[Path, typer.Argument(help="Sessions of the fine-tuned model: a run's folder, or a file.")],
+    out: Annotated[Path, typer.Option(help="File to write, .parquet.")],
+    rule: Annotated[Rule, typer.Option(help="Whose rule chooses.")],
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Questions; doc_v_star: 2,048, unidoc_rl: all that it takes.")
+    ] = None,
+    by: Annotated[Scoring | None, typer.Option(help="How answers are scored; default: as the paper.")] = None,
+    threshold: Annotated[float, typer.Option(min=0, max=1, help="From which an answer is right.")] = 0.7,
+    longer_than: Annotated[
+        int | None, typer.Option(min=0, help="Pages of the document; doc_v_star: 10.")
+    ] = None,
+    without: Annotated[
+        list[Path] | None, typer.Option(help="Questions, or sessions of the fine-tuning set, to leave out.")
+    ] = None,
+    without_documents: Annotated[
+        list[Path] | None, typer.Option(help="Files whose documents are left out, e.g. the validation set.")
+    ] = None,
+    prefer: Annotated[
+        Path | None,
+        typer.Option(help="unidoc_rl: verdicts.jsonl of the collection; what it dropped is first."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the draw.")] = 0,
+    force: Force = False,
+) -> None:
+    """Choose questions by how often the fine-tuned model answers them.
+
+    RUN holds several sessions of each question, as `docagent-rl eval --sessions 4` records them. Each record
+    gets `extra.pass_rate` with its right sessions and all.
+
+    Example: docagent-rl data curate runs/x4 --out rl.parquet --rule doc_v_star --without runs/c1/kept.jsonl
+    """
+    from docagent_rl.collect.case import case_of
+    from docagent_rl.collect.curation import choose_learnable, choose_stratified, rates
+    from docagent_rl.play.replay import trajectories_of
+
+    if prefer is not None and rule is not Rule.UNIDOC_RL:
+        raise UserError("--prefer belongs to --rule unidoc_rl")
+    records, cases, unplayed = _pool(run, case_of, trajectories_of)
+    least = _LONGER_THAN if longer_than is None and rule is Rule.DOC_V_STAR else longer_than or 0
+    left_out = _left_out(records, least, rule, without or (), without_documents or ())
+    left_out |= dict.fromkeys(unplayed - set(left_out), "sessions that could not be played")
+    scoring = by or (Scoring.LIKENESS if rule is Rule.DOC_V_STAR else Scoring.OUTCOME)
+    found = rates((case for case in cases if case.question not in left_out), scoring, threshold)
+    _check_sessions(found, rule)
+    if rule is Rule.DOC_V_STAR:
+        choice = choose_stratified(found, count or QUESTIONS, seed)
+    else:
+        preferred = _dropped(prefer) if prefer is not None else ()
+        choice = choose_learnable(found, preferred=preferred, count=count, seed=seed)
+    choice.left_out.update(left_out.values())
+    _write(choice, found, records, out, force)
+
+
+def _pool(run: Path, case_of, trajectories_of):
+    """Questions by id, sessions that were played, and questions of which some could not be."""
+    records: dict[str, Record] = {}
+    cases, unplayed = [], set()
+    for trajectory in trajectories_of(run):
+        record = Record.from_dict(trajectory.record)
+        records.setdefault(record.question_id, record)
+        if trajectory.masked:
+            unplayed.add(record.question_id)
+        else:
+            cases.append(case_of(trajectory))
+    if not cases:
+        raise UserError(f"{run} holds no session that was played")
+    return records, cases, unplayed
+
+
+def _left_out(
+    records: dict[str, Record],
+    longer_than: int,
+    rule: Rule,
+    without: list[Path] | tuple,
+    without_documents: list[Path] | tuple,
+) -> dict[str, str]:
+    """Questions that no rule sees, with the reason."""
+    used = {record.question_id for file in without for record in _questions(file)}
+    closed = {record.doc_id for file in without_documents for record in _questions(file)}
+    found: dict[str, str] = {}
+    for question, record in records.items():
+        pages = record.extra.get("num_pages")
+        if question in used:
+            found[question] = "used before"
+        elif record.doc_id in closed:
+            found[question] = "its document is kept apart"
+        elif longer_than and not (isinstance(pages, int) and pages > longer_than):
+            found[question] = f"not known to be longer than {longer_than} pages"
+        elif rule is Rule.DOC_V_STAR and not record.gold_pages and record.answerable is not False:
+            found[question] = "unknown evidence"
+    return found
+
+
+def _questions(file: Path) -> list[Record]:
+    """Of a file of questions, or of sessions."""
+    from docagent_rl.play.replay import trajectories_of
+    from docagent_rl.rollout.trajectory import read_trajectories
+
+    if file.is_dir():
+        return [Record.from_dict(trajectory.record) for trajectory in trajectories_of(file)]
+    if file.suffix == ".parquet":
+        return read_parquet(file)
+    try:
+        return [Record.from_dict(trajectory.record) for trajectory in read_trajectories(file)]
+    except UserError:
+        return read_questions(file)
+
+
+def _check_sessions(found: list[Rate], rule: Rule) -> None:
+    if not found:
+        raise UserError(
+            "no question is left to choose from: see --longer-than, --without, --without-documents"
+        )
+    numbers = {rate.sessions for rate in found}
+    if numbers != {SESSIONS[rule]}:
+        console = Console(stderr=True)
+        told = ", ".join(map(str, sorted(numbers)))
+        console.print(f"sessions of a question: {told}; the paper plays {SESSIONS[rule]}", markup=False)
+
+
+def _dropped(file: Path) -> set[str]:
+    """Questions none of whose sessions was kept."""
+    import json
+
+    kept: dict[str, bool] = {}
+    try:
+        for line in file.read_text(encoding="utf-8").splitlines():
+            verdict = json.loads(line)
+            question = str(verdict["question_id"])
+            kept[question] = kept.get(question, False) or verdict["dropped_by"] is None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{file}: no verdicts of a collection: {error}") from error
+    return {question for question, any_kept in kept.items() if not any_kept}
+
+
+def _write(choice: Choice, found: list[Rate], records: dict[str, Record], out: Path, force: bool) -> None:
+    by_question = {rate.question: rate for rate in found}
+    chosen = [
+        replace(
+            record,
+            extra={
+                **record.extra,
+                "pass_rate": {
+                    "right": by_question[question].right,
+                    "sessions": by_question[question].sessions,
+                },
+            },
+        )
+        for question, record in records.items()
+        if question in choice.questions
+    ]
+    Console().print(choice.table())
+    for warning in choice.warnings:
+        Console(stderr=True).print(shown(f"warning: {warning}"))
+    if not chosen:
+        raise UserError("the rule takes no question; nothing was written")
+    write_output(out, parquet_bytes(chosen), force=force)
+    typer.echo(f"{out}: {len(chosen)} questions")

@@ -1,0 +1,335 @@
+"""`docagent-rl data generate`."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from docagent_rl.commands.asking import (
+    check_models,
+    interrupted,
+    open_models,
+    print_request,
+    reply_cache,
+    run_with_progress,
+)
+from docagent_rl.commands.endpoint_options import model_options
+from docagent_rl.documents import DocumentStore
+from docagent_rl.endpoints.budget import BudgetError
+from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.errors import UserError
+from docagent_rl.generate.config import GenerateConfig, JudgedBy, View
+from docagent_rl.io import atomic_write
+from docagent_rl.outputs import Force, write_output
+from docagent_rl.records.parquet import read_parquet
+from docagent_rl.records.questions import read_questions
+from docagent_rl.records.record import Record, Split
+from docagent_rl.records.validation import record_problems
+from docagent_rl.terminal import shown
+
+if TYPE_CHECKING:
+    from docagent_rl.generate.funnel import Funnel
+    from docagent_rl.generate.generation import Generation
+
+
+class Mode(StrEnum):
+    """How questions are made."""
+
+    WRITE = "write"
+    """A model writes them, and they are examined."""
+    ALDEN = "alden"
+    """Those of a file that cannot be searched for come to name their page."""
+    OUTLINE = "outline"
+    """Templates over headings, tables and figures; no model."""
+
+
+@model_options()
+@model_options("judge", prefix="judge-", shared=False)
+def generate_command(
+    out: Annotated[Path, typer.Option(help="File to write, .jsonl.")],
+    endpoint: ModelConfig,
+    judge: ModelConfig,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="Document store with the documents to ask about; --mode alden needs none."),
+    ] = None,
+    mode: Annotated[
+        Mode | None,
+        typer.Option(help="How questions are made; by default write with a model, and outline without."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="YAML file: kinds, difficulties, filters, prompts; docs/generate.md.")
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option("--from", help="Questions for --mode alden, .jsonl or .parquet.")
+    ] = None,
+    doc: Annotated[list[str] | None, typer.Option(help="Ask about this document; may be repeated.")] = None,
+    documents: Annotated[int | None, typer.Option(min=1, help="Ask about so many documents.")] = None,
+    view: Annotated[View | None, typer.Option(help="Show pages as text, as pictures, or as both.")] = None,
+    check_by: Annotated[
+        JudgedBy | None, typer.Option("--check-by", help="Who compares answers in the checks.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="--mode outline: questions of a document at most.")] = 10,
+    seed: Annotated[int | None, typer.Option(help="Of the choice of pages and of the sampling.")] = None,
+    split: Annotated[Split | None, typer.Option(help="Split of all questions.")] = None,
+    exclude: Annotated[
+        list[Path] | None, typer.Option(help="Questions that none may repeat; may be repeated.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show requests, tokens, cost and samples; ask nothing.")
+    ] = False,
+    force: Force = False,
+) -> None:
+    """Make questions about your own documents, and keep those that pass every check.
+
+    A model writes questions of the kinds that a configuration lists, with evidence pages. Kept are those that
+    the evidence answers, and neither other pages nor the question alone; that are clear; and that repeat no
+    other. <out>.funnel.json tells what was dropped and why. Replies are kept in <out>.cache: the same command
+    goes on where it was interrupted, and costs nothing when it is done.
+
+    Without a model, templates ask about headings, tables and figures.
+
+    Example: docagent-rl data generate --store data/store --out questions.jsonl \
+        --base-url http://127.0.0.1:8000/v1 --model qwen --max-requests 500 --dry-run
+    """
+    if out.suffix != ".jsonl":
+        raise UserError(f"--out {out}: name a .jsonl file; `data convert` makes Parquet of it")
+    options = {"view": view, "judge": check_by, "seed": seed, "split": split}
+    settings = GenerateConfig.load(config, options)
+    chosen = mode or (Mode.WRITE if endpoint.named else Mode.OUTLINE)
+    if (source is not None) != (chosen is Mode.ALDEN):
+        raise UserError("--from belongs to --mode alden, which rewrites the questions of a file")
+    if chosen is Mode.ALDEN and source is not None:
+        _alden(_checked(source, store), out, settings, endpoint, dry_run=dry_run, force=force)
+        return
+    if store is None:
+        raise UserError("--store is needed: the documents to ask about (`docagent-rl ingest` makes one)")
+    documents_of = DocumentStore(store)
+    names = _chosen(documents_of, doc, documents, settings.seed)
+    if chosen is Mode.OUTLINE:
+        _outline(documents_of, names, out, settings, limit, dry_run=dry_run, force=force)
+        return
+    known = [record for path in exclude or () for record in _records(path)]
+    _write(documents_of, names, out, settings, (endpoint, judge), known, dry_run=dry_run, force=force)
+
+
+def _write(
+    store: DocumentStore,
+    names: Sequence[str],
+    out: Path,
+    settings: GenerateConfig,
+    models: tuple[ModelConfig, ModelConfig],
+    known: Sequence[Record],
+    *,
+    dry_run: bool,
+    force: bool,
+) -> None:
+    from docagent_rl.generate.generation import Generation
+    from docagent_rl.generate.prompt_files import Prompts
+
+    prompts = Prompts.load(settings.prompts)
+    endpoint, other = models
+    endpoint.require(f"--mode {Mode.WRITE.value}")
+    if settings.judge is JudgedBy.RULE:
+        other = ModelConfig()
+    model, judge = open_models(endpoint, other, reply_cache(out, dry_run=dry_run))
+    run = Generation(store, names, settings, prompts, model, judge=judge, known=known)
+    if dry_run:
+        _show_forecast(run)
+        return
+    funnel_file = _funnel_file(out)
+    _refuse_another(out, funnel_file, run.digest, force=force)
+    if not run.writer.is_known(run.slots[0]):
+        check_models(model, judge)
+    records, funnel = _played(run, out)
+    Console().print(funnel.table())
+    if not records:
+        atomic_write(funnel_file, funnel.to_json(run.digest))
+        raise UserError(
+            f"no question passed, and {out} was not written ({funnel.commonest()}); see {funnel_file}"
+        )
+    write_output(out, _lines(records), force=force)
+    atomic_write(funnel_file, funnel.to_json(run.digest))
+    _tell(out, len(records), f"from {len(run.slots)} requests about {len(names)} documents")
+    for why, count in Counter(f"{gap.kind.value}: {gap.why}" for gap in run.gaps).items():
+        Console(stderr=True).print(shown(f"not asked in {count} documents, {why}"))
+
+
+def _played(run: Generation, out: Path) -> tuple[list[Record], Funnel]:
+    """The questions of a run; when it does not come to its end those made so far lie beside `out`."""
+    done, partial = False, out.with_name(f"{out.stem}.partial.jsonl")
+    try:
+        run_with_progress(run.run, len(run.slots), "Asking for questions", run.model)
+        done = True
+    except BudgetError as error:
+        left = f"{run.undone} of {len(run.slots)} requests for questions"
+        raise error.leaving(left, run.model.budget.words()) from None
+    except KeyboardInterrupt:
+        interrupted()
+    finally:
+        records, funnel = run.outcome()
+        Console(stderr=True).print(run.model.ledger.table())
+        if not done and records:
+            atomic_write(partial, _lines(records))
+            Console(stderr=True).print(shown(f"{partial}: the {len(records)} questions made so far"))
+    partial.unlink(missing_ok=True)
+    return records, funnel
+
+
+def _alden(
+    records: Sequence[Record],
+    out: Path,
+    settings: GenerateConfig,
+    endpoint: ModelConfig,
+    *,
+    dry_run: bool,
+    force: bool,
+) -> None:
+    from docagent_rl.generate.alden import (
+        Labelling,
+        forecast_labels,
+        label_messages,
+        label_questions,
+        needs_label,
+        rewritten,
+    )
+    from docagent_rl.generate.prompt_files import Prompts
+
+    prompts = Prompts.load(settings.prompts)
+    endpoint.require(f"--mode {Mode.ALDEN.value}")
+    model = endpoint.open("model", reply_cache(out, dry_run=dry_run))
+    if dry_run:
+        first = next((label_messages(record, prompts) for record in records if needs_label(record)), [])
+        print_request(Console(), "a label", first)
+        Console().print(forecast_labels(records, prompts, settings).table(model.price))
+        return
+    labelling = Labelling()
+
+    async def work(tick: Callable[[], None]) -> None:
+        await label_questions(records, model, prompts, settings, labelling, tick)
+
+    try:
+        run_with_progress(work, len(records), "Labelling questions", model)
+    except BudgetError as error:
+        left = f"{len(records) - len(labelling.fates)} of {len(records)} questions"
+        raise error.leaving(left, model.budget.words()) from None
+    except KeyboardInterrupt:
+        interrupted()
+    finally:
+        Console(stderr=True).print(model.ledger.table())
+    made = rewritten(records, labelling, model.endpoint.model, prompts)
+    write_output(out, _lines(made), force=force)
+    atomic_write(_funnel_file(out), labelling.to_json(records))
+    for fate, count in labelling.counts().items():
+        typer.echo(f"{count:6} {fate}")
+    _tell(out, len(made), "with their labels")
+
+
+def _outline(
+    store: DocumentStore,
+    names: Sequence[str],
+    out: Path,
+    settings: GenerateConfig,
+    limit: int,
+    *,
+    dry_run: bool,
+    force: bool,
+) -> None:
+    from docagent_rl.generate.outline import DATASET, outline_questions
+
+    dataset = settings.dataset if "dataset" in settings.model_fields_set else DATASET
+    made = [
+        record
+        for name in names
+        for record in outline_questions(
+            store.document(name), limit=limit, seed=settings.seed, split=settings.split, dataset=dataset
+        )
+    ]
+    if not made:
+        raise UserError(
+            f"{store.path}: no heading, table or figure of {len(names)} documents can be asked for. Pages "
+            "without text need OCR (`docagent-rl ingest --ocr always`), or a model that sees them "
+            "(--base-url, --view image)"
+        )
+    if dry_run:
+        typer.echo(f"{len(made)} questions would be written, without a request; such as: {made[0].question}")
+        return
+    write_output(out, _lines(made), force=force)
+    _tell(out, len(made), f"about {len({record.doc_id for record in made})} of {len(names)} documents")
+
+
+def _show_forecast(run: Generation) -> None:
+    from docagent_rl.generate.forecast import forecast, samples
+
+    console = Console()
+    for kind, messages in samples(run):
+        print_request(console, kind.value, messages)
+    found = forecast(run)
+    console.print(found.table(run.model.price))
+    typer.echo(
+        f"{found.cached} of {len(run.slots)} requests for questions are in the cache and cost nothing. "
+        "Nothing was asked."
+    )
+
+
+def _refuse_another(out: Path, funnel_file: Path, digest: str, *, force: bool) -> None:
+    """Before anything is paid for: a file that other settings made is not replaced unasked.
+
+    Raises:
+        UserError: such a file is there.
+    """
+    if force or not out.exists():
+        return
+    there = funnel_file.is_file() and f'"settings": "{digest}"' in funnel_file.read_text("utf-8", "replace")
+    if not there:
+        raise UserError(
+            f"{out} was made by other settings, or by something else; name another file, or replace it with "
+            "--force"
+        )
+
+
+def _chosen(store: DocumentStore, doc: Sequence[str] | None, most: int | None, seed: int) -> list[str]:
+    names = list(dict.fromkeys(doc)) if doc else store.doc_ids()
+    if not names:
+        raise UserError(f"{store.path}: the store holds no document; `docagent-rl ingest` fills it")
+    for name in names:
+        store.document(name)
+    if most is not None and most < len(names):
+        names = sorted(random.Random(f"documents/{seed}").sample(names, most))
+    return names
+
+
+def _records(path: Path) -> list[Record]:
+    return read_parquet(path) if path.suffix == ".parquet" else read_questions(path)
+
+
+def _checked(path: Path, store: Path | None) -> list[Record]:
+    """Questions whose pages are those of their documents, where a store can tell.
+
+    Raises:
+        UserError: a page or a document is not there.
+    """
+    records, documents = _records(path), None if store is None else DocumentStore(store)
+    for record in records:
+        if problems := record_problems(record, store=documents):
+            raise UserError(f"{path}: question {record.question_id!r}: {'; '.join(problems)}")
+    return records
+
+
+def _funnel_file(out: Path) -> Path:
+    return out.with_name(f"{out.name}.funnel.json")
+
+
+def _lines(records: Sequence[Record]) -> str:
+    return "".join(f"{record.to_json()}\n" for record in records)
+
+
+def _tell(out: Path, count: int, more: str) -> None:
+    typer.echo(f"{out}: {count} questions {more}")

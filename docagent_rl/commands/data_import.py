@@ -1,0 +1,252 @@
+"""`docagent-rl data import` and `docagent-rl data leakage`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from docagent_rl.documents import RenderSettings
+from docagent_rl.errors import UserError
+from docagent_rl.outputs import Force, check_output, write_output
+from docagent_rl.records.importers import Benchmark, get_importer
+from docagent_rl.records.importers.holdings import Gathering
+from docagent_rl.records.importers.report import ImportReport
+from docagent_rl.records.importers.running import ImportSettings, run_import
+from docagent_rl.records.importers.selection import REST, Paper, Selection, preset
+from docagent_rl.records.leakage import THRESHOLD, LeakReport, find_leaks, open_store
+from docagent_rl.records.parquet import parquet_bytes, read_parquet
+from docagent_rl.records.questions import read_questions
+from docagent_rl.records.record import Record, Split
+from docagent_rl.records.splitting import SplitUnit
+from docagent_rl.terminal import shown
+
+_DEFAULTS = RenderSettings()
+_PART = re.compile(r"([A-Za-z0-9_]{1,40})=([0-9]{1,9}|rest)")
+_SHOWN = 20
+
+
+def import_command(
+    benchmark: Annotated[Benchmark, typer.Argument(help="What SRC is a download of.")],
+    src: Annotated[Path, typer.Argument(help="The folder as downloaded, or one file of questions in it.")],
+    store: Annotated[
+        Path | None, typer.Option(help="Document store: documents it lacks are ingested from SRC.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write, .jsonl or .parquet; default: <benchmark>.jsonl.")
+    ] = None,
+    paper: Annotated[
+        Paper | None, typer.Option(help="Take the questions that this paper takes; other options change it.")
+    ] = None,
+    split: Annotated[Split | None, typer.Option(help="Keep the questions of this split.")] = None,
+    min_pages: Annotated[
+        int | None, typer.Option(min=1, help="Keep questions about documents of so many pages or more.")
+    ] = None,
+    max_pages: Annotated[int | None, typer.Option(min=1, help="... or fewer.")] = None,
+    answerable_only: Annotated[
+        bool, typer.Option("--answerable-only", help="Leave out questions known to have no answer.")
+    ] = False,
+    hidden: Annotated[
+        bool, typer.Option("--hidden", help="Keep questions whose answer the benchmark does not tell.")
+    ] = False,
+    sample: Annotated[int | None, typer.Option(min=1, help="Keep so many questions.")] = None,
+    part: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=N",
+            help="Write parts that share nothing, each to a file of its name; rest: what is left.",
+        ),
+    ] = None,
+    by: Annotated[
+        SplitUnit, typer.Option(help="What parts and --exclude keep apart: questions, or whole documents.")
+    ] = SplitUnit.QUESTION,
+    seed: Annotated[int, typer.Option(help="Of sample and parts.")] = 0,
+    exclude: Annotated[
+        list[Path] | None, typer.Option(help="Leave out what is in this file of records; may be repeated.")
+    ] = None,
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="Keep this dataset of several, e.g. uda_feta; may be repeated.")
+    ] = None,
+    any_count: Annotated[
+        bool,
+        typer.Option("--any-count", help="Take files with another number of rows than the released ones."),
+    ] = False,
+    dpi: Annotated[int, typer.Option(help="Pixels an inch of a PDF page that is ingested.")] = _DEFAULTS.dpi,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes that read documents.")] = None,
+    force: Force = False,
+) -> None:
+    """Make records of a public benchmark as it was downloaded; see docs/benchmarks.md.
+
+    Pages come to count from 1, boxes to be fractions of the page. Rows that give no record are counted by
+    reason, here and in <out>.report.json. The same command goes on where it was interrupted.
+
+    Example: docagent-rl data import mmlongbench_doc MMLongBench-Doc/ --store data/store --out data/mmlb.jsonl
+    """
+    target = out or Path(f"{benchmark.value}.jsonl")
+    if target.suffix not in (".jsonl", ".parquet"):
+        raise UserError(f"--out {target}: name a .jsonl or a .parquet file")
+    changes: dict[str, Any] = {
+        "split": split,
+        "min_pages": min_pages,
+        "max_pages": max_pages,
+        "sample": sample,
+    }
+    changes |= {"answerable_only": answerable_only or None, "hidden": hidden or None, "parts": _parts(part)}
+    chosen = dataclasses.replace(
+        preset(paper) if paper else Selection(),
+        seed=seed,
+        unit=by,
+        **{name: value for name, value in changes.items() if value is not None},
+    )
+    gathering = Gathering(store, RenderSettings(dpi=dpi), workers, progress=True)
+    settings = ImportSettings(
+        gathering=gathering,
+        selection=chosen,
+        exclude=[record for path in exclude or () for record in _records(path)],
+        datasets=frozenset(dataset or ()),
+        any_count=any_count,
+        progress=True,
+    )
+    try:
+        parts, report = run_import(get_importer(benchmark), src, settings)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("Interrupted. The same command goes on from here.")
+        raise typer.Exit(130) from None
+    _write(target, parts, report, force=force)
+    Console().print(_table(report))
+
+
+def leakage_command(
+    first: Annotated[Path, typer.Argument(help="Records, .jsonl or .parquet.")],
+    second: Annotated[Path, typer.Argument(help="Others, that should share nothing with them.")],
+    store: Annotated[
+        Path | None, typer.Option(help="Document store: documents are compared page by page, too.")
+    ] = None,
+    by: Annotated[
+        SplitUnit, typer.Option(help="What must not be shared: questions, or documents as well.")
+    ] = SplitUnit.DOCUMENT,
+    threshold: Annotated[
+        float, typer.Option(min=50, max=100, help="Token-set similarity from which questions are alike.")
+    ] = THRESHOLD,
+    out: Annotated[Path | None, typer.Option(help="Write what was found as JSON.")] = None,
+    force: Force = False,
+) -> None:
+    """Look for documents and questions that two sets share; the exit status is 2 when there are any.
+
+    Documents are compared by id and by content, questions by the words they are made of. Questions that are
+    alike about different documents, with different answers, are only counted.
+
+    Example: docagent-rl data leakage train.jsonl test.jsonl --store data/store
+    """
+    report = find_leaks(
+        _records(first), _records(second), store=open_store(store), threshold=threshold, progress=True
+    )
+    if out is not None:
+        write_output(out, _leaks_json(report), force=force)
+    console = Console()
+    if report.documents:
+        console.print(_documents_table(report))
+    if report.leaking:
+        console.print(_questions_table(report))
+    typer.echo(
+        f"{len(report.documents)} documents in both, {len(report.leaking)} pairs of questions that give each "
+        f"other away, {len(report.questions) - len(report.leaking)} pairs that are only alike"
+    )
+    if report.leaking or (report.documents and by is SplitUnit.DOCUMENT):
+        raise typer.Exit(2)
+
+
+def _parts(options: list[str] | None) -> dict[str, int] | None:
+    if not options:
+        return None
+    found: dict[str, int] = {}
+    for option in options:
+        match = _PART.fullmatch(option)
+        if match is None or match[1] in found or match[2] == "0":
+            raise UserError(f"--part {option}: expected NAME=N or NAME=rest, each name once")
+        found[match[1]] = REST if match[2] == "rest" else int(match[2])
+    if list(found.values()).count(REST) > 1:
+        raise UserError("--part: only one part can take the rest")
+    return found
+
+
+def _records(path: Path) -> list[Record]:
+    return read_parquet(path) if path.suffix == ".parquet" else read_questions(path)
+
+
+def _write(target: Path, parts: dict[str, list[Record]], report: ImportReport, *, force: bool) -> None:
+    contents: dict[Path, bytes | str] = {}
+    for name, records in parts.items():
+        path = target.with_name(f"{target.stem}-{name}{target.suffix}") if name else target
+        lines = "".join(f"{record.to_json()}\n" for record in records)
+        contents[path] = parquet_bytes(records) if path.suffix == ".parquet" else lines
+        typer.echo(f"{path}: {len(records)} records")
+    contents[target.with_name(f"{target.stem}.report.json")] = report.to_json()
+    for path, content in contents.items():
+        check_output(path, content, force=force)
+    for path, content in contents.items():
+        write_output(path, content, force=force)
+
+
+def _table(report: ImportReport) -> Table:
+    title = shown(f"{report.importer}: {sum(report.written.values())} records of {report.rows_read} rows")
+    table = Table("What", "Count", "First", title=title, title_justify="left")
+    for name, count in sorted(report.read.items()):
+        table.add_row(shown(f"rows of {name}"), str(count), "")
+    for name, count in sorted(report.written.items()):
+        table.add_row(shown(f"records of {name}"), str(count), "")
+    for label, tally in (("skipped", report.skipped), ("note", report.notes)):
+        for reason, count in sorted(tally.counts.items()):
+            table.add_row(
+                shown(f"{label}: {reason}"), str(count), shown(", ".join(tally.examples[reason][:2]))
+            )
+    for name, count in report.documents.items():
+        table.add_row(f"documents {name}", str(count), "")
+    if report.base is not None and report.base.cited:
+        table.add_row("page base", str(report.base.base.value), shown(str(report.base)))
+    if hits := report.text_check:
+        found = f"{hits['before']} on the page before, {hits['after']} on the one after"
+        table.add_row("answers on cited pages", f"{hits['cited']} of {hits['sampled']}", found)
+    for warning in report.warnings:
+        table.add_row("warning", "", shown(warning))
+    return table
+
+
+def _documents_table(report: LeakReport) -> Table:
+    table = Table("First", "Second", "Same by", "Pages", title="Documents in both", title_justify="left")
+    for each in report.documents[:_SHOWN]:
+        table.add_row(shown(each.first), shown(each.second), each.how.value, f"{each.share:.0%}")
+    return table
+
+
+def _questions_table(report: LeakReport) -> Table:
+    title = "Questions that give each other away"
+    table = Table("First", "Second", "Alike", "Question", title=title, title_justify="left")
+    for pair in report.leaking[:_SHOWN]:
+        ids = pair.first.question_id, pair.second.question_id
+        table.add_row(shown(ids[0]), shown(ids[1]), f"{pair.score:.0f}", shown(pair.first.question[:120]))
+    return table
+
+
+def _leaks_json(report: LeakReport) -> str:
+    content = {
+        "documents": [{**dataclasses.asdict(each), "how": each.how.value} for each in report.documents],
+        "questions": [
+            {
+                "first": pair.first.question_id,
+                "second": pair.second.question_id,
+                "score": round(pair.score, 2),
+                "same_document": pair.same_document,
+                "same_answer": pair.same_answer,
+                "leaks": pair.leaks,
+            }
+            for pair in report.questions
+        ],
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,226 @@
+"""`docagent-rl data sft` and the exports of sessions: recorded sessions for supervised trainers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from docagent_rl.documents import DocumentStore
+from docagent_rl.errors import UserError
+from docagent_rl.outputs import Force, write_output, write_stream
+from docagent_rl.records.splitting import SplitUnit
+from docagent_rl.terminal import shown
+
+Sessions = Annotated[
+    list[Path],
+    typer.Argument(help="Trajectories, .jsonl, as a run, `collect` or `eval` leaves them; or folders."),
+]
+Retokenise = Annotated[
+    bool,
+    typer.Option(
+        "--retokenise",
+        help="Encode the texts of sessions that another model sampled; those of chat endpoints are always.",
+    ),
+]
+TemplateKwargs = Annotated[
+    str,
+    typer.Option(
+        help="Arguments of the chat template, as data.apply_chat_template_kwargs of the RL run: '{\"x\": 1}'."
+    ),
+]
+
+
+def sft_command(
+    trajectories: Sessions,
+    model: Annotated[str, typer.Option(help="The model to fine-tune: a folder, or a name of the hub.")],
+    store: Annotated[Path, typer.Option(help="Document store whose pages the sessions show.")],
+    out: Annotated[
+        Path, typer.Option(help="File to write; with a fraction, train.parquet or the folder for both files.")
+    ],
+    val_fraction: Annotated[
+        float | None, typer.Option(help="Set so many aside for validation: train.parquet and val.parquet.")
+    ] = None,
+    by: Annotated[
+        SplitUnit, typer.Option(help="What the fraction counts and keeps together.")
+    ] = SplitUnit.DOCUMENT,
+    seed: Annotated[int, typer.Option(help="Of the choice that a fraction makes.")] = 0,
+    max_length: Annotated[
+        int | None,
+        typer.Option(min=1, help="Leave out sessions with a longer row (data.max_length); none is cut."),
+    ] = None,
+    retokenise: Retokenise = False,
+    template_kwargs: TemplateKwargs = "{}",
+    force: Force = False,
+) -> None:
+    """Write sessions as the rows that verl's supervised trainer reads: the tokens and masks of an RL step.
+
+    What was sampled is taken from the record; what was shown is rendered again and has to come to the tokens
+    that were counted. Sessions of a chat endpoint have texts alone and are encoded for the model. Sessions
+    that were masked, cut off, too long or cannot be encoded are left out and counted.
+
+    Example: docagent-rl data sft sessions.jsonl --model Qwen/Qwen2.5-VL-7B-Instruct --store data/store
+    --out data/sft/vrag_rl --val-fraction 0.05 --max-length 16384
+    """
+    # these import transformers
+    from docagent_rl.sft.files import file_pieces
+    from docagent_rl.sft.rows import tokenizer_digest
+    from docagent_rl.sft.sessions import Account, Parts, RowMaker, made_rows, read_sessions, session_files
+
+    files = session_files(trajectories)
+    parts: list[tuple[Path, bool | None]] = [(out, None)]
+    chosen = None
+    with sessions_progress(files, passes=1 if val_fraction is None else 3) as ticked:
+        if val_fraction is not None:
+            chosen = Parts.choose(ticked(read_sessions(files)), val_fraction, by, seed)
+            train, val = both_files(out)
+            parts = [(train, False), (val, True)]
+        codec = codec_of(model, template_kwargs)
+        maker = RowMaker(codec, DocumentStore(store), max_length, retokenise)
+        digest, accounts, written = tokenizer_digest(codec.tokenizer), [], []
+        for path, validates in parts:
+            sessions = (
+                each
+                for each in ticked(read_sessions(files))
+                if chosen is None or validates == chosen.validates(each)
+            )
+            account = Account()
+            try:
+                pieces = file_pieces(made_rows(sessions, maker, account), digest, str(path))
+                written.append(write_stream(path, pieces, force=force))
+            except UserError:
+                if account.dropped:
+                    Console(stderr=True).print(_dropped([account]))
+                raise
+            accounts.append(account)
+    for (path, _), account, new in zip(parts, accounts, written, strict=True):
+        typer.echo(
+            f"{path}: {account.rows} rows of {account.sessions} sessions, {account.tokens} tokens "
+            f"({account.trained} trained on), {account.images} images, longest row {account.longest}"
+            f"{'' if new else ', unchanged'}"
+        )
+    if any(account.dropped for account in accounts):
+        Console(stderr=True).print(_dropped(accounts))
+
+
+def export_sessions(
+    trajectories: Path, out: Path, form: str, store: Path | None, *, each_turn: bool, force: bool
+) -> None:
+    """Write sessions in the format of another trainer into a folder.
+
+    Raises:
+        UserError: the folder holds another export, no session can be told, or pages are not in the store.
+    """
+    from docagent_rl.sft.exports import DATASET_INFO, FILES, SessionFormat, example_lines
+    from docagent_rl.sft.sessions import Account, read_sessions, session_files
+
+    if store is None:
+        raise UserError("--store is needed for the pages that the sessions show")
+    kind, account = SessionFormat(form), Account()
+    if each_turn and kind is not SessionFormat.TRL:
+        raise UserError("--each-turn: LLaMA-Factory trains on the turns of a conversation alone as it is")
+    if out.is_file():
+        raise UserError(f"--out {out} is a file: name a folder")
+    path, files = out / FILES[kind], session_files([trajectories])
+    with sessions_progress(files, passes=1) as ticked:
+        sessions = ticked(read_sessions(files))
+        lines = example_lines(sessions, kind, DocumentStore(store), out, account, each_turn=each_turn)
+        new = write_stream(path, _some(lines, trajectories), force=force)
+    if kind is SessionFormat.LLAMAFACTORY:
+        write_output(out / "dataset_info.json", json.dumps(DATASET_INFO, indent=2) + "\n", force=force)
+    typer.echo(
+        f"{path}: {account.rows} examples of {account.sessions} sessions, {account.images} images"
+        f"{'' if new else ', unchanged'}"
+    )
+    if account.dropped:
+        Console(stderr=True).print(_dropped([account]))
+
+
+def _some(lines: Iterable[bytes], source: Path) -> Generator[bytes]:
+    empty = True
+    for line in lines:
+        empty = False
+        yield line
+    if empty:
+        raise UserError(f"{source}: no session can be told as a conversation")
+
+
+def both_files(out: Path) -> tuple[Path, Path]:
+    """The files for training and validation.
+
+    Raises:
+        UserError: the name is that of the second.
+    """
+    if out.suffix != ".parquet":
+        return out / "train.parquet", out / "val.parquet"
+    if out.name == "val.parquet":
+        raise UserError(f"--out {out}: with a fraction, name the file for training or the folder for both")
+    return out, out.with_name("val.parquet")
+
+
+def codec_of(model: str, template_kwargs: str) -> Any:
+    """Chat turns as tokens of a model.
+
+    Raises:
+        UserError: there is no such model, or the arguments are no JSON object.
+    """
+    from transformers import AutoProcessor, AutoTokenizer
+
+    from docagent_rl.rollout.chat import ChatCodec
+
+    try:
+        arguments = json.loads(template_kwargs)
+    except ValueError as error:
+        raise UserError(f"--template-kwargs {template_kwargs}: no JSON ({error})") from error
+    if not isinstance(arguments, dict):
+        raise UserError(f"--template-kwargs {template_kwargs}: has to be a JSON object")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(model)
+        processor = AutoProcessor.from_pretrained(model)
+    except (OSError, ValueError) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise UserError(f"--model {model}: no tokenizer or processor could be loaded ({first})") from error
+    vision = getattr(processor, "image_processor", None) is not None
+    return ChatCodec(tokenizer, processor if vision else None, tuple(arguments.items()))
+
+
+@contextmanager
+def sessions_progress(
+    files: Iterable[Path], passes: int
+) -> Generator[Callable[[Iterable[Any]], Iterable[Any]]]:
+    """A bar over the sessions of files, which are read so many times; what it yields counts what goes by."""
+    total = passes * sum(_lines(file) for file in files)
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("reading sessions", total=total)
+
+        def ticked(sessions: Iterable[Any]) -> Iterable[Any]:
+            for session in sessions:
+                yield session
+                progress.advance(task)
+
+        yield ticked
+
+
+def _lines(file: Path) -> int:
+    if not file.is_file():
+        return 0  # who reads it says so
+    with file.open("rb") as lines:
+        return sum(1 for line in lines if line.strip())
+
+
+def _dropped(accounts: Iterable[Any]) -> Table:
+    table = Table("sessions left out", "why")
+    counts: dict[str, int] = {}
+    for account in accounts:
+        for reason, count in account.dropped.items():
+            counts[reason.value] = counts.get(reason.value, 0) + count
+    for why, count in sorted(counts.items(), key=lambda each: -each[1]):
+        table.add_row(str(count), shown(why))
+    return table

@@ -1,0 +1,125 @@
+"""`docagent-rl eval`: play a system or a baseline over questions, and score it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from docagent_rl.commands.endpoint_options import model_options
+from docagent_rl.commands.players import check_model, open_player, sessions_at_a_time
+from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.eval.agent import Agent
+
+if TYPE_CHECKING:
+    from docagent_rl.config import DocAgentConfig
+    from docagent_rl.eval.evaluation import Evaluation
+    from docagent_rl.eval.summary import Tally
+    from docagent_rl.play.run_folder import RunFolder
+    from docagent_rl.play.runner import RunSettings
+
+
+@model_options("model")
+def eval_command(
+    recipe: Annotated[str, typer.Argument(help="Whose system, retriever, judge and limits; see `recipes`.")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(help="After --, as on Hydra's command line.", metavar="[-- KEY=VALUE...]"),
+    ] = None,
+    *,
+    data: Annotated[Path, typer.Option(help="Questions: .jsonl or .parquet, of `data import` or your own.")],
+    out: Annotated[Path, typer.Option(help="Folder of the run; the same command goes on in it.")],
+    agent: Annotated[
+        Agent, typer.Option(help="The recipe's system, or what it is compared with.")
+    ] = Agent.SYSTEM,
+    sessions: Annotated[int, typer.Option(min=1, help="Of each question.")] = 1,
+    limit: Annotated[int | None, typer.Option(min=1, help="So many of the questions, by chance.")] = None,
+    seed: Annotated[int, typer.Option(help="Of that choice and of all sampling.")] = 0,
+    at_a_time: Annotated[
+        int | None, typer.Option(min=1, help="Sessions played together; default: as many as the model takes.")
+    ] = None,
+    score: Annotated[
+        bool, typer.Option(help="Score and report at the end, with the embedded judge where one is needed.")
+    ] = True,
+    model: ModelConfig,
+) -> None:
+    """Play a system or a baseline over questions, record every session, and score them.
+
+    --model NAME with --base-url is a model behind an OpenAI-compatible endpoint. Without an address it is a
+    folder of weights, or a checkpoint of a run (global_step_N, or the run's folder for the latest), played in
+    this process by vLLM. `docagent-rl view OUT` shows the sessions, `docagent-rl report OUT` scores them with
+    a judge. See docs/evaluation.md.
+
+    Example: docagent-rl eval vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/e1 --model runs/x/checkpoints
+    """
+    from docagent_rl.checks.play_check import check_play, play_config
+    from docagent_rl.eval.evaluation import Evaluation
+    from docagent_rl.eval.questions import drawn, read_records
+    from docagent_rl.play.run_folder import RunFolder
+    from docagent_rl.play.runner import RunSettings
+
+    check_model(agent, model)
+    records = drawn(read_records(data), limit, seed)
+    run = play_config(recipe, agent, overrides or ())
+    parsed = check_play(run, records)
+    evaluation = Evaluation(recipe, agent, run, records, sessions, seed)
+    settings = RunSettings(
+        sessions, at_a_time or sessions_at_a_time(model, run), parsed.rollout.session_attempts
+    )
+    try:
+        tally = asyncio.run(_play(evaluation, parsed, model, RunFolder(out), settings))
+    except KeyboardInterrupt:
+        Console(stderr=True).print(
+            "Interrupted. What was played is kept; the same command goes on from here."
+        )
+        raise typer.Exit(130) from None
+    _tell(tally)
+    if score:
+        _report(RunFolder(out))
+    Console(stderr=True).print(f"{out}: run.json, sessions.jsonl; docagent-rl view {out}", markup=False)
+
+
+async def _play(
+    evaluation: Evaluation,
+    parsed: DocAgentConfig,
+    model: ModelConfig,
+    folder: RunFolder,
+    settings: RunSettings,
+) -> Tally:
+    from docagent_rl.eval.evaluation import evaluate
+    from docagent_rl.systems import get_system
+
+    player = await open_player(evaluation.run, parsed, evaluation.agent, model, seed=evaluation.seed)
+    try:
+        return await evaluate(evaluation, player, get_system(parsed.system).name, folder, settings)
+    finally:
+        await player.close()
+
+
+def _tell(tally: Tally) -> None:
+    from docagent_rl.eval.summary import summary_table, unplayed_table
+
+    console = Console()
+    console.print(summary_table(tally))
+    if (unplayed := unplayed_table(tally)) is not None:
+        console.print(unplayed)
+
+
+def _report(folder: RunFolder) -> None:
+    """The numbers of the benchmark; other judges are named to `docagent-rl report`."""
+    from docagent_rl.commands.report import DATA, PAGE, write_report
+    from docagent_rl.eval.report.build import ReportSettings, ScoredRun
+    from docagent_rl.eval.report.making import PICTURE, make_report
+    from docagent_rl.eval.report.terminal import rendered
+    from docagent_rl.eval.scoring.run import ScoringSettings, score_run
+
+    sessions = asyncio.run(score_run(folder, ScoringSettings()))
+    found = make_report([ScoredRun(folder.path.name, sessions, folder.manifest())], ReportSettings())
+    files = {PAGE: found.page, DATA: found.data, PICTURE: found.picture}
+    write_report(files, folder.path, force=False)
+    console = Console()
+    for grid in found.grids:
+        console.print(rendered(grid))

@@ -1,0 +1,128 @@
+"""Who plays for a command: a model behind an endpoint, one in this process, a script, chance."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from docagent_rl.errors import UserError
+from docagent_rl.eval.agent import Agent
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from docagent_rl.config import DocAgentConfig
+    from docagent_rl.endpoints.model_config import ModelConfig
+    from docagent_rl.envs.base import DocEnv
+    from docagent_rl.play.player import Player
+
+    Wrap = Callable[[DocEnv], DocEnv]
+
+ENGINE_SESSIONS = 32
+"""Sessions at a time on an engine, which batches their turns."""
+
+
+_QUIET = {
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_LOGGING_STREAM": "ext://sys.stderr",  # standard output is the command's
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+def check_model(agent: Agent, model: ModelConfig) -> None:
+    """See that the options say who plays; call it before anything imports vLLM, which is kept quiet.
+
+    Raises:
+        UserError: a model is missing, or named in vain.
+    """
+    if agent.modelled and not model.model:
+        raise UserError(
+            "name the model that plays: --model with --base-url for one behind an endpoint, or --model PATH "
+            "for a folder of weights or a checkpoint, which runs in this process"
+        )
+    if not agent.modelled and (model.model or model.base_url):
+        raise UserError(f"--agent {agent.value} asks no model: leave out --model and --base-url")
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+
+
+def sessions_at_a_time(model: ModelConfig, run: DictConfig) -> int:
+    """As many as the endpoint takes, or an engine."""
+    if model.base_url:
+        return model.concurrency
+    return min(ENGINE_SESSIONS, int(run.actor_rollout_ref.rollout.max_num_seqs or ENGINE_SESSIONS))
+
+
+def in_process(agent: Agent, model: ModelConfig) -> bool:
+    """Whether a model writes the turns in this process."""
+    return agent.modelled and not model.base_url
+
+
+def other_documents(player: Player, run: DictConfig) -> Player:
+    """A player of a model in this process (`in_process`), over another configuration with the same engine.
+
+    Raises:
+        UserError: what the configuration names cannot be used.
+    """
+    from docagent_rl.training.engine.player import EnginePlayer
+
+    assert isinstance(player, EnginePlayer)
+    return player.among(run)
+
+
+async def open_player(
+    run: DictConfig,
+    parsed: DocAgentConfig,
+    agent: Agent,
+    model: ModelConfig,
+    *,
+    seed: int,
+    wrap: Wrap | None = None,
+) -> Player:
+    """The player; whoever opens it closes it.
+
+    Args:
+        run: the composed configuration, checked.
+        parsed: its section `docagent`.
+        agent: who plays.
+        model: who writes the turns; a path of weights where it has no address.
+        seed: of all draws.
+        wrap: what a model plays in the place of each environment.
+
+    Raises:
+        UserError: something that is named is missing or does not fit.
+    """
+    if in_process(agent, model):
+        # imports torch, vLLM and verl
+        from docagent_rl.training.engine.player import EnginePlayer
+
+        return await EnginePlayer.open(run, str(model.model), seed=seed, wrap=wrap)
+    from docagent_rl.rollout.env_resources import EnvResources
+
+    resources = EnvResources(parsed, running=False)
+    resources.environment(validate=True)  # refuses what no session could play
+    if agent is Agent.ORACLE:
+        from docagent_rl.play.scripted import ScriptPlayer
+
+        return ScriptPlayer(resources, seed=seed)
+    if agent is Agent.RANDOM:
+        from docagent_rl.play.chance import ChancePlayer
+
+        return ChancePlayer(resources, seed=seed)
+    from docagent_rl.play.chat import ChatLimits, ChatPlayer
+    from docagent_rl.play.chat_model import EndpointModel
+
+    remote = model.open("model that plays", None)
+    await remote.check()
+    limits = ChatLimits(
+        turn=parsed.rollout.turn_tokens,
+        context=int(run.data.max_prompt_length) + int(run.data.max_response_length),
+        min_turn=parsed.rollout.min_turn_tokens,
+        seed=seed,
+    )
+    player = ChatPlayer.of(resources, EndpointModel(remote), limits)
+    if wrap is None:
+        return player
+    return replace(player, environment=lambda: wrap(player.environment()))

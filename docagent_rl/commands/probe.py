@@ -1,0 +1,168 @@
+"""`docagent-rl probe`: what is left of a score without the pages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from docagent_rl.commands.endpoint_options import model_options
+from docagent_rl.commands.players import (
+    check_model,
+    in_process,
+    open_player,
+    other_documents,
+    sessions_at_a_time,
+)
+from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.eval.agent import Agent
+from docagent_rl.eval.probe.conditions import Condition
+from docagent_rl.io import atomic_write
+from docagent_rl.outputs import Force, check_output
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from docagent_rl.eval.scoring.scored import ScoredSession
+    from docagent_rl.play.player import Player
+    from docagent_rl.records.record import Record
+
+PAGE, DATA = "probe.md", "probe.json"
+
+
+@model_options("model")
+def probe_command(
+    recipe: Annotated[str, typer.Argument(help="Whose system, retriever, judge and limits; see `recipes`.")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(help="After --, as on Hydra's command line.", metavar="[-- KEY=VALUE...]"),
+    ] = None,
+    *,
+    data: Annotated[Path, typer.Option(help="Questions: .jsonl or .parquet, of `data import` or your own.")],
+    out: Annotated[Path, typer.Option(help="Folder of the runs; the same command goes on in it.")],
+    condition: Annotated[
+        list[Condition] | None, typer.Option(help="What is done to the documents; default: all.")
+    ] = None,
+    agent: Annotated[
+        Agent, typer.Option(help="The recipe's system, or what it is compared with.")
+    ] = Agent.SYSTEM,
+    sessions: Annotated[int, typer.Option(min=1, help="Of each question.")] = 1,
+    limit: Annotated[int | None, typer.Option(min=1, help="So many of the questions, by chance.")] = None,
+    seed: Annotated[int, typer.Option(help="Of that choice, of sampling and of exchanged pages.")] = 0,
+    at_a_time: Annotated[
+        int | None, typer.Option(min=1, help="Sessions played together; default: as many as the model takes.")
+    ] = None,
+    force: Force = False,
+    model: ModelConfig,
+) -> None:
+    """Play the same questions with pages blanked, exchanged, or without evidence, and say what is left.
+
+    Searches find what they find in the documents as they are; what the agent is shown differs: as_is,
+    blank (white pages without texts), text_layer (white pages with their texts), no_evidence (white where
+    evidence is), shuffled (another document's pages). A reader of pages loses its score, a guesser keeps it.
+    Models are named as to `docagent-rl eval`; every condition leaves a run of its own in OUT.
+
+    Example: docagent-rl probe vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/probe --model runs/x
+    """
+    from docagent_rl.checks.play_check import check_play, play_config
+    from docagent_rl.documents import DocumentStore
+    from docagent_rl.eval.probe.conditions import shown_store
+    from docagent_rl.eval.questions import drawn, read_records
+
+    check_model(agent, model)
+    records = drawn(read_records(data), limit, seed)
+    parsed = check_play(play_config(recipe, agent, overrides or ()), records)
+    chosen = [Condition.AS_IS, *(each for each in condition or Condition if each is not Condition.AS_IS)]
+    store, shown = DocumentStore(parsed.store), {}
+    for each in dict.fromkeys(chosen):
+        shown[each] = shown_store(each, store, records, out / "stores", seed=seed)
+    runs = {}
+    for each, path in shown.items():
+        runs[each] = play_config(recipe, agent, overrides or ())
+        runs[each].docagent.shown_store = None if path is None else str(path.resolve())
+    probe = _Probe(recipe, agent, model, records, sessions, seed, out, at_a_time)
+    try:
+        scored = asyncio.run(probe.play(runs))
+    except KeyboardInterrupt:
+        Console(stderr=True).print(
+            "Interrupted. What was played is kept; the same command goes on from here."
+        )
+        raise typer.Exit(130) from None
+    _tell(scored, out, seed, force=force)
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """Plays the same questions under one condition after the other."""
+
+    recipe: str
+    agent: Agent
+    model: ModelConfig
+    records: Sequence[Record]
+    sessions: int
+    seed: int
+    out: Path
+    at_a_time: int | None
+
+    async def play(self, runs: dict[Condition, DictConfig]) -> dict[Condition, list[ScoredSession]]:
+        """The scored sessions of every condition."""
+        scored: dict[Condition, list[ScoredSession]] = {}
+        async with AsyncExitStack() as opened:
+            player: Player | None = None
+            for condition, run in runs.items():
+                parsed = DocAgentConfig.parse(plain(run.docagent))
+                if player is not None and in_process(self.agent, self.model):
+                    player = other_documents(player, run)  # the engine, which takes a minute to start, stays
+                else:
+                    player = await open_player(run, parsed, self.agent, self.model, seed=self.seed)
+                    opened.push_async_callback(player.close)
+                scored[condition] = await self._condition(condition, run, parsed, player)
+        return scored
+
+    async def _condition(
+        self, condition: Condition, run: DictConfig, parsed: DocAgentConfig, player: Player
+    ) -> list[ScoredSession]:
+        from docagent_rl.eval.evaluation import Evaluation, evaluate
+        from docagent_rl.eval.scoring.run import ScoringSettings, score_run
+        from docagent_rl.play.run_folder import RunFolder
+        from docagent_rl.play.runner import RunSettings
+        from docagent_rl.systems import get_system
+
+        Console(stderr=True).print(f"{condition.value}:", highlight=False)
+        evaluation = Evaluation(self.recipe, self.agent, run, self.records, self.sessions, self.seed)
+        folder = RunFolder(self.out / condition.value)
+        at_a_time = self.at_a_time or sessions_at_a_time(self.model, run)
+        settings = RunSettings(self.sessions, at_a_time, parsed.rollout.session_attempts)
+        await evaluate(evaluation, player, get_system(parsed.system).name, folder, settings)
+        return await score_run(folder, ScoringSettings())
+
+
+def _tell(scored: dict[Condition, list[ScoredSession]], out: Path, seed: int, *, force: bool) -> None:
+    from docagent_rl.eval.probe.table import as_json, grids_of, is_ours, left_of
+    from docagent_rl.eval.report.build import ReportSettings
+    from docagent_rl.eval.report.markdown import markdown
+    from docagent_rl.eval.report.terminal import rendered
+
+    found = left_of(scored, ReportSettings(seed=seed))
+    grids = grids_of(found)
+    console = Console()
+    for grid in grids:
+        console.print(rendered(grid))
+    if not grids:
+        console.print("No question says what its right answer is, so that there is no score to be left of.")
+    data = out / DATA
+    earlier = data.is_file() and is_ours(data.read_bytes())
+    files = {out / PAGE: markdown(grids, None), data: as_json(found)}
+    for path, content in files.items():
+        check_output(path, content, force=force, ours=lambda _: earlier)
+    for path, content in files.items():
+        atomic_write(path, content)
+    where = f"{out}: {PAGE}, {DATA}, and a run for every condition (docagent-rl view)"
+    Console(stderr=True).print(where, markup=False)

@@ -1,0 +1,40 @@
+"""Text that others wrote, on its way to a terminal or a picture."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from rich.text import Text
+
+# Control characters but line feed and tab; what turns the direction of the text around it; other breaks of
+# lines; unseen tags; halves of characters, and what no XML may hold.
+_UNSHOWN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff\ufff9-\ufffb"
+    "\ufffe\uffff\U000e0000-\U000e007f]"
+)
+
+
+def visible(text: str) -> str:
+    r"""The text with an escape like `\x1b` for every character that would act on a terminal.
+
+    The result can be printed, and written to XML. Line feeds and tabs stay; a carriage return before a line
+    feed goes.
+    """
+    return _UNSHOWN.sub(_escape, text.replace("\r\n", "\n"))
+
+
+def shown(value: Any, style: str = "", **options: Any) -> Text:
+    """A value from a file, for rich: visible as it stands, never markup.
+
+    Args:
+        value: anything; its `str` is shown.
+        style: of the whole.
+        options: of `rich.text.Text`.
+    """
+    return Text(visible(str(value)), style, **options)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,107 @@
+"""Text that others wrote, on its way to a model that judges or plays a role.
+
+Questions, documents and answers may spell the special tokens of the model that is asked, and so try to open
+a turn of their own. Which model serves an endpoint is not known here, so the spellings of all common families
+are broken by an invisible character, as `rollout.chat.ChatCodec` does for the policy with its own tokenizer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+INVISIBLE = "\u200b"
+_MARK = 12
+# the second is the full-width one of DeepSeek
+_BAR = r"|\uff5c"
+# special tokens that look like plain tags; all others are known by their shape
+_NAMED = (
+    "s|unk|pad|mask|sep|cls|bos|eos|eod|eop|eot|sop|bot|image|img|video|audio|box|quad|ref|point|file_sep"
+    r"|\w{1,40}_(?:of|token)_\w{1,40}|\w{1,40}_(?:token|context|placeholder|id_\d{1,6})"
+    r"|(?:unused|reserved|fim)_?\w{0,40}"
+)
+# Places inside of spellings. Nothing is ever removed, so that no spelling can form anew; every repetition is
+# bounded, so that no text takes long.
+_SEAMS = re.compile(
+    # <|im_start|>, [|assistant|]
+    rf"(?<=[<\[])(?=[{_BAR}])|(?<=[{_BAR}])(?=[>\]])"
+    # [INST], [/INST], [gMASK], [TOOL_CALLS]
+    r"|(?<=\[)(?=/?[A-Za-z_]{0,40}?[A-Z]{2}[A-Za-z_]{0,40}\])"
+    # ]~b], [e~[
+    r"|(?<=[\[\]])(?=~)|(?<=~)(?=[\[\]])|(?<=\[)(?=[a-z]~\[)"
+    # <<SYS>>, <</SYS>>
+    r"|(?<=<)(?=</?\w{1,40}>>)"
+    # </s>, <end_of_turn>
+    rf"|(?<=<)(?=/?(?i:{_NAMED})>)"
+)
+_TAGS = re.compile(r"(?<=<)(?=/?[A-Za-z_][\w.:-]{0,80}\s{0,9}/?>)")
+_BROKEN = re.compile(rf"(?<=[<\[\]{_BAR}~]){INVISIBLE}")
+
+
+def without_tokens(text: str) -> str:
+    """The text with every spelling of a special token broken; reads the same."""
+    return _SEAMS.sub(INVISIBLE, text)
+
+
+def without_joint_tokens(texts: Sequence[str]) -> list[str]:
+    """`without_tokens` for texts that somebody will join: two halves may spell what neither does."""
+    return inserted(texts, (seam.start() for seam in _SEAMS.finditer("".join(texts))))
+
+
+def inserted(texts: Sequence[str], places: Iterable[int]) -> list[str]:
+    """Texts with invisible characters in them.
+
+    Args:
+        texts: the pieces of one text.
+        places: before which characters of the whole, ascending; those beyond its end are left out.
+    """
+    wanted, result, begin = list(places), [], 0
+    for text in texts:
+        here = [place - begin for place in wanted if begin <= place < begin + len(text)]
+        edges = [0, *here, len(text)]
+        result.append(INVISIBLE.join(text[a:b] for a, b in itertools.pairwise(edges)))
+        begin += len(text)
+    return result
+
+
+def defused(text: str) -> str:
+    """`without_tokens`, and tags without attributes broken as well: `<judge>`, `</think>`, `<answer>`."""
+    return _TAGS.sub(INVISIBLE, without_tokens(text))
+
+
+def defused_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Variables of a prompt: texts and the texts in lists are defused, everything else stays."""
+    return {name: _value(value) for name, value in values.items()}
+
+
+def mended(text: str) -> str:
+    """What a model wrote, without the invisible characters that it copied from defused text."""
+    return _BROKEN.sub("", text)
+
+
+def fenced(text: str) -> str:
+    """The text between two lines that it cannot hold: they carry a mark made from the text itself.
+
+    Equal texts have equal fences, so that equal requests stay equal. Prompt files use it as a filter:
+    `{{ prediction | fenced }}`.
+    """
+    text = str(text)
+    mark = _digest(text)
+    while mark in text:
+        mark = _digest(mark + text)
+    return f"----- begin {mark} -----\n{text}\n----- end {mark} -----"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:_MARK]
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, str):
+        return defused(value)
+    if isinstance(value, list | tuple):
+        return [_value(item) for item in value]
+    return value

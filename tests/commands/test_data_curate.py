@@ -1,0 +1,118 @@
+"""Choosing questions from sessions that were really played."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from docagent_rl.commands.data import app
+from docagent_rl.errors import UserError
+from docagent_rl.play.player import new_trajectory
+from docagent_rl.play.run_folder import RunFolder
+from docagent_rl.play.runner import Runner, RunSettings
+from docagent_rl.play.scripted import ScriptPlayer
+from docagent_rl.play.texts import play_texts, said
+from docagent_rl.records.parquet import read_parquet
+from docagent_rl.records.record import write_jsonl
+from tests.play.stage import resources
+
+
+class Forgetful(ScriptPlayer):
+    """Right in so many sessions as the question's number says."""
+
+    async def play(self, sample, session):
+        right = int(sample.question_id.rpartition("-")[2])
+        if session < right:
+            return await ScriptPlayer.play(self, sample, session)
+
+        async def write(trajectory):
+            searched = bool(trajectory.turns)
+            return said("<answer>nonsense</answer>" if searched else f"<search>{sample.question}</search>")
+
+        env = self.resources.environment()
+        return await play_texts(env, sample, write, new_trajectory(sample, session, "vrag_rl"))
+
+
+@pytest.fixture(scope="module")
+async def run(world, tmp_path_factory):
+    player = Forgetful(resources(world, "vrag_rl", judge={"kind": "anls"}))
+    records = [
+        dataclasses.replace(
+            record, question_id=f"q-{number % 5}" if number < 5 else f"p{number}-{number % 5}"
+        )
+        for number, record in enumerate(world.records[:10])
+    ]
+    folder = RunFolder(tmp_path_factory.mktemp("curate") / "run")
+    folder.begin({"player": "forgetful"})
+    await Runner(player, "vrag_rl", folder, RunSettings(sessions=4)).run(records)
+    return folder.path, records
+
+
+def curated(*arguments):
+    found = CliRunner().invoke(app, ["curate", *map(str, arguments)], env={"COLUMNS": "200"})
+    if found.exception is not None and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    return found
+
+
+def test_strata_are_drawn_and_stored_with_their_rates(run, tmp_path):
+    path, records = run
+    rule = ("--rule", "doc_v_star", "--longer-than", "0", "--count", "5")
+    found = curated(path, "--out", tmp_path / "rl.parquet", *rule)
+    chosen = read_parquet(tmp_path / "rl.parquet")
+    # two are easy, six medium, two hard; 0.5, 3.5, 1
+    assert sorted(r.extra["pass_rate"]["right"] for r in chosen)[0] == 0
+    assert len(chosen) == 5
+    by_id = {record.question_id: record for record in records}
+    for record in chosen:
+        right = int(record.question_id.rpartition("-")[2])
+        assert record.extra["pass_rate"] == {"right": right, "sessions": 4}
+        assert record.question == by_id[record.question_id].question
+    assert "5 questions chosen" in found.output
+
+
+def test_short_documents_are_left_out_as_in_the_paper(run, tmp_path):
+    with pytest.raises(UserError, match="no question is left"):
+        curated(run[0], "--out", tmp_path / "rl.parquet", "--rule", "doc_v_star")
+
+
+def test_what_was_used_and_what_is_kept_apart_is_left_out(run, tmp_path):
+    path, records = run
+    write_jsonl(records[:2], tmp_path / "used.jsonl")
+    write_jsonl(records[2:3], tmp_path / "val.jsonl")
+    more = ("--without", tmp_path / "used.jsonl", "--without-documents", tmp_path / "val.jsonl")
+    rule = ("--rule", "doc_v_star", "--longer-than", "0", "--count", "10")
+    apart = [r for r in records[2:] if r.doc_id == records[2].doc_id]
+    rest = [r for r in records[2:] if r.doc_id != records[2].doc_id]
+    if not rest:
+        with pytest.raises(UserError, match="no question is left"):
+            curated(path, "--out", tmp_path / "rl.parquet", *rule, *more)
+        more = more[:2]
+        rest = records[2:]
+    found = curated(path, "--out", tmp_path / "rl.parquet", *rule, *more)
+    assert {r.question_id for r in read_parquet(tmp_path / "rl.parquet")} == {r.question_id for r in rest}
+    assert "left out: used before" in found.output
+    assert apart
+
+
+def test_learnable_questions_of_unidoc_rl(run, tmp_path):
+    path, records = run
+    verdicts = [{"question_id": records[0].question_id, "dropped_by": "2 answer"}]
+    (tmp_path / "verdicts.jsonl").write_text("".join(json.dumps(each) + "\n" for each in verdicts))
+    rule = ("--rule", "unidoc_rl", "--prefer", tmp_path / "verdicts.jsonl", "--count", "3")
+    curated(path, "--out", tmp_path / "rl.parquet", *rule)
+    chosen = read_parquet(tmp_path / "rl.parquet")
+    assert len(chosen) == 3
+    assert records[0].question_id in {record.question_id for record in chosen}
+    assert all(record.extra["pass_rate"]["right"] < 4 for record in chosen)
+
+
+def test_what_is_no_run_is_told(tmp_path):
+    with pytest.raises(UserError, match="no such trajectory file"):
+        curated(tmp_path / "gone.jsonl", "--out", tmp_path / "rl.parquet", "--rule", "unidoc_rl")
+    (tmp_path / "v.jsonl").write_text("[]\n")
+    with pytest.raises(UserError, match="--prefer belongs to"):
+        curated(tmp_path, "--out", tmp_path / "o", "--rule", "doc_v_star", "--prefer", tmp_path / "v.jsonl")

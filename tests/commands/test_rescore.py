@@ -1,0 +1,74 @@
+"""Stored sessions paid another way."""
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from docagent_rl.commands.rescore import rescore_command
+from docagent_rl.errors import UserError
+from docagent_rl.rollout.trajectory import read_trajectories
+from tests.training.rescoring.stage import stored_run
+
+
+def called(*arguments):
+    app = typer.Typer()
+    app.command()(rescore_command)
+    found = CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": "200"})
+    if found.exception is not None and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    return found
+
+
+def numbers(out):
+    return json.loads((out / "rescore.json").read_text())
+
+
+@pytest.mark.parametrize("system", ["vrag_rl", "alden", "unidoc_rl", "doc_v_star", "mm_doc_r1"])
+def test_nothing_changed_changes_nothing(world, tmp_path, system):
+    run, out = stored_run(world, tmp_path / "run", system), tmp_path / "out"
+    called(run, "--out", out)
+    found = numbers(out)
+    assert (found["sessions"], found["same"]) == (32, 1.0)
+    assert all(term["changed"] == 0 for term in found["terms"])
+    assert found["groups"]["agreement"] == 1.0
+    assert (found["credit"]["flipped"], found["credit"]["correlation"]) == (0.0, pytest.approx(1.0))
+    for step in (1, 2):
+        old, new = (list(read_trajectories(each / "trajectories" / f"{step}.jsonl")) for each in (run, out))
+        for before, after in zip(old, new, strict=True):
+            assert (before.uid, before.session, before.reward) == (after.uid, after.session, after.reward)
+            assert [t.token_ids for t in before.turns] == [t.token_ids for t in after.turns]
+            assert [t.terms for t in before.turns] == [t.terms for t in after.turns]
+            assert after.metrics["reward/total"] == before.metrics["reward/total"]
+
+
+def test_other_weights_and_another_estimator(world, tmp_path):
+    run, out = stored_run(world, tmp_path / "run", "vrag_rl"), tmp_path / "out"
+    called(
+        run, "--out", out, "--step", 1, "--", "docagent.env.variant=released", "algorithm.adv_estimator=rloo"
+    )
+    found = numbers(out)
+    assert found["overrides"] == ["docagent.env.variant=released", "algorithm.adv_estimator=rloo"]
+    assert found["sessions"] == 16
+    terms = {term["name"]: term for term in found["terms"]}
+    assert terms["reward"]["changed"] > 0
+    assert terms["retrieval_ndcg"]["changed"] == 0
+    assert found["credit"]["turns"] > 16
+    assert found["credit"]["correlation"] < 1.0
+    assert "Kendall" in (out / "rescore.md").read_text()
+
+
+def test_other_files_are_left_alone(world, tmp_path):
+    run, out = stored_run(world, tmp_path / "run", "vrag_rl", questions=1), tmp_path / "out"
+    with pytest.raises(UserError, match="is the run itself"):
+        called(run, "--out", run)
+    (out / "trajectories").mkdir(parents=True)
+    (out / "trajectories" / "1.jsonl").write_text("mine")
+    with pytest.raises(UserError, match=r"1\.jsonl is there"):
+        called(run, "--out", out)
+    assert (out / "trajectories" / "1.jsonl").read_text() == "mine"
+    assert not (out / "rescore.json").exists()
+    called(run, "--out", out, "--force")
+    called(run, "--out", out, "--", "docagent.judge.kind=exact")  # what it wrote itself is replaced
+    assert numbers(out)["overrides"] == ["docagent.judge.kind=exact"]
