@@ -8,14 +8,14 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from docagent_rl.actions import Answer
+from docagent_rl.actions import Answer, Search
 from docagent_rl.actions.arguments import read_answer, read_search
-from docagent_rl.actions.display import DisplayRule
 from docagent_rl.actions.grammar import TagGrammar
+from docagent_rl.documents.display import DisplayRule
 from docagent_rl.envs.base import DocEnv, EndReason, ImagePart, Observation, RewardTerms, StepResult, TextPart
+from docagent_rl.envs.system import System
 from docagent_rl.envs.views import page_view
 from docagent_rl.prompts import PromptSpec
-from docagent_rl.systems import System
 
 GRAMMAR = TagGrammar({"search": read_search, "answer": read_answer})
 
@@ -30,21 +30,20 @@ class OneLookEnv(DocEnv):
         self.config, self.services, self.prompt = config, services, prompt
         self.turns, self.terms = 0, {"correct": 0.0, "short": 0.0}
 
-    def reset(self, sample):
-        self.sample, text = sample, self.prompt.render("user", question=sample.question)
-        return Observation.user(TextPart(text))
+    def show_prompt(self, episode):
+        return Observation.user(TextPart(self.prompt.render("user", question=episode.sample.question)))
 
     async def step(self, turn):
         self.turns += 1
-        action, question = GRAMMAR.parse(turn.text).action, self.sample.question
+        action, sample = GRAMMAR.parse(turn.text).action, self.episode.sample
         if isinstance(action, Answer):
-            correct = await self.services.judge.judge(question, self.sample.answers, action.text)
+            correct = await self.services.judge.judge(sample.question, sample.answers, action.text)
             self.terms = {"correct": correct, "short": 1 / (1 + len(action.text.split()))}
         if isinstance(action, Answer) or self.turns == 2:
             return StepResult(None, EndReason.ANSWERED, await self.conclude(EndReason.ANSWERED))
-        query, doc_id = getattr(action, "query", question), self.sample.doc_id
-        hits = await self.services.retriever.search(query, doc_id=doc_id, top_k=1)
-        page = self.services.store.document(doc_id).page(hits[0].ref.page if hits else 1)
+        query = action.query if isinstance(action, Search) else sample.question
+        hits = await self.services.retriever.search(query, doc_id=sample.doc_id, top_k=1)
+        page = self.services.store.document(sample.doc_id).page(hits[0].ref.page if hits else 1)
         return StepResult(Observation.user(ImagePart(page_view(page, self.config.display, self.turns).image)))
 
     async def conclude(self, reason):

@@ -1,0 +1,6 @@
+"""What the observation KL holds: visual states of a tiny agent under a reward that ignores the pages.
+
+PYTHONPATH=examples python -m anchoring --out docs
+
+writes docs/anchoring.md and its picture; `--help` has the options. The task is that of `learning`.
+"""

@@ -1,0 +1,101 @@
+"""Shows what the observation KL holds, as a page and a picture.
+
+PYTHONPATH=examples python -m anchoring --out docs
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from docagent_rl.cli import main
+from docagent_rl.outputs import Force, write_page
+
+if TYPE_CHECKING:
+    from anchoring.results import Anchoring
+
+COEF, UPDATES = 0.3, 16
+"""Those of `AnchoringSettings`, which takes a second to load."""
+
+COMMAND = "PYTHONPATH=examples python -m anchoring"
+
+app = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
+
+
+@app.command()
+def anchoring_command(
+    out: Annotated[Path, typer.Option(help="Folder of anchoring.md and anchoring.svg.")] = Path("docs"),
+    seeds: Annotated[
+        list[int] | None, typer.Option(help="Seed; may be repeated. Default: 0, 1 and 2.")
+    ] = None,
+    coef: Annotated[float, typer.Option(min=1e-6, help="Coefficient of the observation KL.")] = COEF,
+    updates: Annotated[int, typer.Option(min=1, help="Updates of a run.")] = UPDATES,
+    work: Annotated[
+        Path, typer.Option(help="Folder of the reader and the runs; done ones in it are kept.")
+    ] = Path("workspace/anchoring"),
+    force: Force = False,
+) -> None:
+    """Train a tiny agent under an aggressive reward, with the observation KL and without it.
+
+    A model that reads page images is paid for something that has nothing to do with them. Measured is how far
+    its visual hidden states drift where its responses have moved equally far from the reference. No GPU is
+    needed.
+
+    Example: PYTHONPATH=examples python -m anchoring --seeds 0 --coef 0.1 --out anchoring
+    """
+    # torch, transformers and verl take seconds to load, and --help should not
+    from transformers.utils import logging as transformers_logging
+
+    from anchoring.page import anchoring_page
+    from anchoring.plot import anchoring_plot
+    from anchoring.results import AnchoringSettings
+    from anchoring.run import demonstrate
+
+    transformers_logging.disable_progress_bar()
+    settings = AnchoringSettings(updates=updates, coef=coef)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def on_work(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done)
+
+        found = demonstrate(work, seeds=seeds or [0, 1, 2], settings=settings, on_work=on_work)
+    page, picture = anchoring_page(found, _command(out, seeds, coef, updates)), anchoring_plot(found.runs)
+    write_page(out / "anchoring.md", page, out / "anchoring.svg", picture, force=force)
+    console = Console()
+    console.print(_table(found))
+    for name in ("anchoring.md", "anchoring.svg"):
+        console.print(str(out / name), markup=False, highlight=False)
+
+
+def _command(out: Path, seeds: list[int] | None, coef: float, updates: int) -> str:
+    """What the page says it was written by: the options that are not the defaults."""
+    words = [COMMAND, f"--out {out}", *(f"--seeds {seed}" for seed in seeds or [])]
+    if coef != COEF:
+        words.append(f"--coef {coef:g}")
+    if updates != UPDATES:
+        words.append(f"--updates {updates}")
+    return " ".join(words)
+
+
+def _table(found: Anchoring) -> Table:
+    from anchoring.compare import spread_at
+    from anchoring.page import arms, stops
+
+    table = Table("response KL", *(f"drift, {arm.value}" for arm in arms(found)))
+    for kl in stops(found):
+        spreads = (spread_at(found.runs, arm, kl, "distance") for arm in arms(found))
+        table.add_row(f"{kl:g}", *(f"{spread.mean:.3f}" for spread in spreads))
+    return table
+
+
+if __name__ == "__main__":
+    main(app)

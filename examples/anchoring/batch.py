@@ -1,0 +1,97 @@
+"""Rows of real sessions in the layout of verl's trainer, and passes over them in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from transformers import Qwen2_5_VLForConditionalGeneration
+from verl.utils import tensordict_utils as tu
+
+from anchoring.world import features
+from docagent_rl.rollout.ledger import LedgerRow
+from docagent_rl.training.losses.reference import USE_REMOVE_PADDING
+from docagent_rl.training.tensors import jagged, tensor
+
+FEATURES = "features"
+
+
+def nested(rows: Sequence[Tensor]) -> Tensor:
+    """Rows of different lengths as one jagged tensor."""
+    return torch.nested.as_nested_tensor(list(rows), layout=torch.jagged)
+
+
+def to_batch(rows: Sequence[LedgerRow], advantages: Sequence[float]) -> TensorDict:
+    """A mini-batch as verl's trainer hands it to the policy's worker, but for the log-probs.
+
+    Args:
+        rows: b rows of the ledger.
+        advantages: b numbers; every token that the policy sampled gets that of its row.
+    """
+    prompts = [torch.tensor(row.prompt_ids) for row in rows]
+    responses = [torch.tensor(row.response_ids) for row in rows]
+    masks = [torch.tensor(row.response_mask) for row in rows]
+    columns = {
+        "prompts": prompts,
+        "responses": responses,
+        "response_mask": masks,
+        "input_ids": [torch.cat(pair) for pair in zip(prompts, responses, strict=True)],
+        "advantages": [value * mask.float() for value, mask in zip(advantages, masks, strict=True)],
+    }
+    data = TensorDict({name: nested(column) for name, column in columns.items()}, batch_size=len(rows))
+    images = [found for row in rows if (found := features(row))]
+    joined = {name: torch.cat([each[name] for each in images]) for name in (images[0] if images else ())}
+    tu.assign_non_tensor(
+        data,
+        dp_size=1,
+        batch_num_tokens=sum(int(mask.sum()) for mask in masks),
+        global_batch_size=len(rows),
+        temperature=1.0,
+        **{USE_REMOVE_PADDING: False, FEATURES: joined},
+    )
+    return data
+
+
+class LocalEngine:
+    """A model in this process behind the method of verl's engines that `losses.reference` wraps.
+
+    Args:
+        module: the model.
+    """
+
+    def __init__(self, module: Qwen2_5_VLForConditionalGeneration) -> None:
+        self.module = module
+
+    def hidden(self, data: TensorDict) -> Tensor:
+        """Final hidden states (b, l, d), padded on the right."""
+        model = self.module.model
+        ids = pad_sequence(list(tensor(data, "input_ids").unbind()), batch_first=True)
+        vision = tu.get_non_tensor_data(data, FEATURES, {})
+        is_image = (ids == self.module.config.image_token_id).long()
+        # (3, b, l): time, height and width; causal attention needs no mask for what is padded on the right
+        # transformers declares tensors by their kind of number
+        positions, _ = model.get_rope_index(ids, is_image, vision.get("image_grid_thw"))  # ty: ignore[invalid-argument-type]
+        output = model(input_ids=ids, position_ids=positions, use_cache=False, **vision)
+        return output.last_hidden_state
+
+    def log_probs(self, data: TensorDict) -> Tensor:
+        """Of the next token at each position of each row, nested; that of the last one means nothing."""
+        hidden, ids = self.hidden(data), jagged(data, "input_ids")
+        lengths = ids.offsets().diff().tolist()
+        states = torch.cat([row[:length] for row, length in zip(hidden, lengths, strict=True)])
+        log_probs = self.module.lm_head(states).float().log_softmax(-1)
+        chosen = log_probs.gather(1, ids.values().roll(-1)[:, None])[:, 0]
+        return torch.nested.nested_tensor_from_jagged(chosen, ids.offsets())
+
+    def forward_step(self, micro_batch: TensorDict, loss_function: Any, forward_only: bool) -> Any:
+        """One pass; the loss, zero without a function, and the output in verl's layout."""
+        with torch.set_grad_enabled(not forward_only):
+            output = {"log_probs": self.log_probs(micro_batch)}
+        if loss_function is None:
+            return torch.zeros(()), {"model_output": output, "metrics": {}}
+        loss, metrics = loss_function(model_output=output, data=micro_batch)
+        return loss, {"model_output": output, "metrics": metrics}

@@ -1,0 +1,188 @@
+"""The anchoring demonstration as a page."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+
+from anchoring.compare import Spread, reach, spread_at, spread_of
+from anchoring.results import Anchoring, Arm
+from docagent_rl.errors import UserError
+
+STOPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
+"""Response KL that the table compares at, as far as all runs get."""
+
+NAMES = {Arm.NONE: "none", Arm.K3: "sampled (k3)", Arm.EXACT: "exact"}
+COLUMNS = {
+    "distance": ("drift", ".3f"),
+    "cosine": ("cosine", ".3f"),
+    "visual_kl": ("visual KL", ".4f"),
+    "visual_k3": ("k3 there", ".4f"),
+    "reward": ("reward", ".2f"),
+    "update": ("updates", ".1f"),
+}
+"""Fields of `Point` with their headings and formats."""
+
+WIDTH = 110
+
+
+def stops(found: Anchoring) -> list[float]:
+    """The values of `STOPS` that every run reaches, and the furthest that all do, cut to two digits.
+
+    Raises:
+        UserError: there is none.
+    """
+    furthest = math.floor(100 * reach(found.runs)) / 100
+    if furthest < STOPS[0]:
+        raise UserError(
+            f"a run's responses have moved by {reach(found.runs):.4f} nats only, too little to compare: "
+            "take more updates or a smaller coefficient"
+        )
+    return sorted({furthest, *(kl for kl in STOPS if kl <= furthest)})
+
+
+def arms(found: Anchoring) -> list[Arm]:
+    """The arms that were run, in the order of their declaration."""
+    return [arm for arm in Arm if any(run.arm is arm for run in found.runs)]
+
+
+def anchoring_page(found: Anchoring, command: str) -> str:
+    """Text, picture and tables as Markdown; the same results give the same bytes.
+
+    Args:
+        found: the demonstration.
+        command: what wrote it.
+
+    Raises:
+        UserError: the runs have hardly moved.
+    """
+    seeds = len({run.seed for run in found.runs})
+    blocks = [
+        "# What the observation KL holds",
+        f"```bash\n{command}\n```",
+        _text(_about(found)),
+        _text(_finding(found)),
+        "![Drift of visual hidden states over the KL of responses](anchoring.svg)",
+        _text(f"""Lines are means over {seeds} seed{"s" if seeds > 1 else ""}, bands reach from the lowest to
+            the highest. The tables give means, and for the drift the standard deviation over the seeds."""),
+        "## At the same response KL",
+        _equal(found),
+        _legend(),
+        f"## After {found.settings.updates} updates",
+        _final(found),
+        "## What is run",
+        _method(found),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _about(found: Anchoring) -> str:
+    return f"""ALDEN (arXiv 2510.25668) has two KL terms in its loss. One holds the tokens that the policy
+        samples near the reference, as usual; the other holds the tokens that the environment shows, which are
+        page images for the most part. Rewards depend on what an agent writes, and nothing else in the loss
+        cares what becomes of its reading. Here is the second term at work: a Qwen2.5-VL of a million
+        parameters that reads the digit on a page ({100 * found.right:.0f} % right in sampled sessions) is
+        paid for large digits, whatever the page shows, so that it pays to stop looking. All runs start from
+        the same weights and get the same questions in the same order; their losses differ in the observation
+        KL alone."""
+
+
+def _finding(found: Anchoring) -> str:
+    first, at = stops(found)[0], stops(found)[-1]
+
+    def mean(arm: Arm, name: str) -> float:
+        return spread_at(found.runs, arm, at, name).mean
+
+    early = [f"{spread_at(found.runs, arm, first, 'distance').mean:.2f} ({arm.value})" for arm in arms(found)]
+
+    base, base_kl = mean(Arm.NONE, "distance"), mean(Arm.NONE, "visual_kl")
+    held = [
+        f"""with the {NAMES[arm]} term by {mean(arm, "distance"):.2f}, and {mean(arm, "visual_kl"):.3f} nats
+        ({mean(arm, "distance") / base:.0%} of the drift and {mean(arm, "visual_kl") / base_kl:.0%} of the KL
+        without it)"""
+        for arm in arms(found)
+        if arm is not Arm.NONE
+    ]
+    return f"""A run with the term also changes its responses more slowly, and who learns less drifts less. So
+        runs are compared where their *responses* have moved equally far. When they have moved by {at:g} nats
+        a token, the hidden states of the images have drifted by {base:.2f} of their length without the
+        observation KL, and what the model predicts from them by {base_kl:.3f} nats; {"; ".join(held)}. The
+        beginning looks different: at {first:g} nats the drifts are {", ".join(early)}, since the first steps
+        of AdamW have the same size whatever the loss. The columns *reward* and *updates* tell what holding
+        them costs."""
+
+
+def _equal(found: Anchoring) -> str:
+    rows = []
+    for kl in stops(found):
+        for arm in arms(found):
+            spreads = {name: spread_at(found.runs, arm, kl, name) for name in COLUMNS}
+            rows.append([f"{kl:g}", NAMES[arm], *_cells(spreads)])
+    return _table(["response KL", "observation KL", *(title for title, _ in COLUMNS.values())], rows)
+
+
+def _final(found: Anchoring) -> str:
+    names = [name for name in COLUMNS if name != "update"]
+    rows = []
+    for arm in arms(found):
+        last = [run.points[-1] for run in found.runs if run.arm is arm]
+        cells = _cells({name: spread_of(last, name) for name in names})
+        rows.append([f"{spread_of(last, 'response_kl').mean:.3f}", NAMES[arm], *cells])
+    return _table(["response KL", "observation KL", *(COLUMNS[name][0] for name in names)], rows)
+
+
+def _cells(spreads: Mapping[str, Spread]) -> list[str]:
+    cells = []
+    for name, spread in spreads.items():
+        form = COLUMNS[name][1]
+        deviation = f" ± {spread.deviation:{form}}" if name == "distance" and spread.deviation else ""
+        cells.append(f"{spread.mean:{form}}{deviation}")
+    return cells
+
+
+def _legend() -> str:
+    return _list(
+        """**response KL**: exact KL(policy || reference), nats a token, over the tokens that the reference
+        sampled in its own sessions about pages that no run trains on. A run is read off where it first gets
+        there, on the line between two updates.""",
+        """**drift**, **cosine**: final hidden states at the image placeholders of these sessions against the
+        reference's: relative L2 distance and cosine similarity.""",
+        """**visual KL**: exact KL of the distributions read from them, nats. **k3 there**: the sampled
+        estimator at the placeholders, which looks at one entry of the vocabulary.""",
+        """**reward**, **updates**: mean reward of the sessions that the policy plays at this point, and how
+        many updates it took to get there.""",
+    )
+
+
+def _method(found: Anchoring) -> str:
+    s = found.settings
+    return _list(
+        """**Sessions**: those of [the learning demonstration](learning.md) with one digit a page, sampled
+        from the present policy. The agent searches for a word, is shown a page of 16 visual tokens, and
+        answers. Rows come from the ledger that training uses.""",
+        f"""**Reward**: the digit of the answer over 9. Advantages are rewards minus their mean over their
+        standard deviation among the {s.sessions} sessions of an update. One step of AdamW on all weights,
+        learning rate {s.learning_rate:g}.""",
+        f"""**Loss**: verl's `ppo_loss` with its own KL over sampled tokens (`low_var_kl`, {s.beta_gen:g}) in
+        all runs, and around it `docagent_rl.training.losses.visual_kl.ObservationKlLoss` in those
+        with the term: `docagent.kl.observation: {{coef: {s.coef:g}, scope: all, at: label}}`, `type` k3 or
+        exact. The coefficient fits this task and its learning rate; the paper's is 0.01 at 1e-6, and
+        `--coef` takes another.""",
+        """**Limits**: at the reference the term has no gradient, so the first update of a run is not held.
+        And a model of this size shows that the term does what it is for, not what it is worth to a large
+        one.""",
+    )
+
+
+def _text(text: str, width: int = WIDTH) -> str:
+    return textwrap.fill(" ".join(text.split()), width, break_long_words=False, break_on_hyphens=False)
+
+
+def _list(*items: str) -> str:
+    return "\n".join(textwrap.indent(_text(item, WIDTH - 2), "  ").replace("  ", "- ", 1) for item in items)
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    rules = ["---:" if number != 1 else "---" for number in range(len(heads))]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [heads, rules, *rows])

@@ -1,0 +1,153 @@
+"""A small model that reads pages, and the world in which it does: the task of `learning.task`, cut down."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import Qwen2_5_VLForConditionalGeneration
+
+from anchoring.results import ReaderSettings
+from docagent_rl.config import DocAgentConfig
+from docagent_rl.io import atomic_dir
+from docagent_rl.records.parquet import read_parquet
+from docagent_rl.records.record import Record
+from docagent_rl.rollout.images import EncodedImage, join_features
+from docagent_rl.rollout.ledger import LedgerRow, TurnLedger
+from docagent_rl.rollout.resources import SessionResources
+from docagent_rl.rollout.session import Limits
+from docagent_rl.sft.scripted import play_scripted
+from docagent_rl.tiny.encoding import Example
+from docagent_rl.tiny.loss import batch_loss
+from docagent_rl.tiny.model import build_model, tiny_config
+from docagent_rl.tiny.processor import build_processor
+from docagent_rl.tiny.tokenizer import build_tokenizer
+from learning.oracle import EXTRA_WORD, oracle
+from learning.task import SYSTEM, Part, TaskPaths, TaskSettings, make_task, task_section
+
+LIMITS = Limits(prompt=128, response=160, turn=24, min_turn=8)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The task with everything that is needed to play it.
+
+    Args:
+        paths: where its parts are.
+        processor: of the model.
+        resources: store, index, prompt, chat codec, image encoder.
+    """
+
+    paths: TaskPaths
+    processor: Any
+    resources: SessionResources
+
+    @classmethod
+    def make(cls, root: Path, task: TaskSettings) -> World:
+        """Draw, ingest and index the pages in a folder; what is there already is left alone.
+
+        Raises:
+            UserError: the folder holds another task.
+        """
+        paths = make_task(root, task)
+        records = read_parquet(paths.data(Part.SFT))
+        # words of the task become single tokens, which shortens everything
+        texts = [record.question for record in records]
+        texts += [f"<search>{record.extra[EXTRA_WORD]}</search><answer>" for record in records]
+        texts += [paths.prompt.read_text(encoding="utf-8"), "</answer>"] * 4
+        processor = build_processor(build_tokenizer(texts))
+        config = DocAgentConfig.parse(task_section(paths))
+        return cls(paths, processor, SessionResources(config, processor.tokenizer, processor))
+
+    def records(self, part: Part) -> list[Record]:
+        """Questions of a part."""
+        return read_parquet(self.paths.data(part))
+
+
+def features(row: LedgerRow) -> dict[str, torch.Tensor]:
+    """Of a row's images, joined: `pixel_values` (p, channels) and `image_grid_thw` (i, 3), or nothing."""
+    return join_features([image for image in row.images if isinstance(image, EncodedImage)])
+
+
+def oracle_ledgers(world: World, records: Sequence[Record]) -> list[TurnLedger]:
+    """The oracle's sessions, token by token as in a rollout."""
+    resources = world.resources
+
+    async def play() -> list[TurnLedger]:
+        ledgers: list[TurnLedger] = []
+        for record in records:
+            played = await play_scripted(
+                record,
+                oracle,
+                env=resources.environment(validate=False),
+                system=SYSTEM,
+                codec=resources.codec,
+                encoder=resources.encoder,
+                limits=LIMITS,
+            )
+            ledgers += played.ledgers
+        return ledgers
+
+    return asyncio.run(play())
+
+
+def train_reader(
+    world: World, settings: ReaderSettings, *, on_step: Callable[[float], None] = lambda loss: None
+) -> Qwen2_5_VLForConditionalGeneration:
+    """Fit a model of a million parameters to the oracle's sessions, from random weights.
+
+    Args:
+        world: with the oracle's questions.
+        settings: how long and how.
+        on_step: called with the loss of every step, in nats a token.
+    """
+    image = world.processor.image_token_id
+    examples = [_example(ledger.row(), image) for ledger in oracle_ledgers(world, world.records(Part.SFT))]
+    model = build_model(tiny_config(world.processor.tokenizer), settings.seed)
+    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=0.01)
+    rng = random.Random(f"anchoring/{settings.seed}")
+    for step in range(settings.steps):
+        for group in optimizer.param_groups:
+            group["lr"] = settings.rate(step)
+        loss = batch_loss(model, rng.sample(examples, settings.batch_size))
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        on_step(loss.item())
+    return model
+
+
+def load_reader(
+    world: World,
+    settings: ReaderSettings,
+    folder: Path,
+    *,
+    on_step: Callable[[float], None] = lambda loss: None,
+) -> Qwen2_5_VLForConditionalGeneration:
+    """The model of a folder, trained first where there is none."""
+    if not folder.is_dir():
+        model = train_reader(world, settings, on_step=on_step)
+        with atomic_dir(folder) as made:
+            model.save_pretrained(made)
+    # from the file at the first call too, so that all calls get the same
+    return Qwen2_5_VLForConditionalGeneration.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="sdpa"
+    ).eval()
+
+
+def _example(row: LedgerRow, image_token_id: int) -> Example:
+    ids = torch.tensor([*row.prompt_ids, *row.response_ids])
+    seen = features(row)
+    return Example(
+        input_ids=ids,
+        is_image=(ids == image_token_id).long(),
+        supervised=torch.tensor([0] * len(row.prompt_ids) + row.response_mask).bool(),
+        pixel_values=seen.get("pixel_values"),
+        image_grid_thw=seen.get("image_grid_thw"),
+    )

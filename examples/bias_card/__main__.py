@@ -1,0 +1,77 @@
+"""What each advantage estimator does on average, as a page and a picture.
+
+PYTHONPATH=examples python -m bias_card --out docs
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from docagent_rl.cli import main
+from docagent_rl.outputs import Force, write_page
+
+app = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
+
+
+@app.command()
+def bias_card_command(
+    out: Annotated[Path, typer.Option(help="Folder of bias_card.md and bias_card.svg.")] = Path("docs"),
+    group_size: Annotated[int, typer.Option(help="Sessions a group, 2 to 64.")] = 4,
+    go_on: Annotated[float, typer.Option(help="p, the probability of going on.")] = 0.3,
+    good: Annotated[float, typer.Option(help="q, the probability of picking well after that.")] = 0.6,
+    stop_reward: Annotated[float, typer.Option(help="a, the reward for stopping.")] = 1.0,
+    go_on_reward: Annotated[float, typer.Option(help="c, the reward for going on.")] = 0.4,
+    good_reward: Annotated[float, typer.Option(help="b1, the reward for picking well.")] = 2.0,
+    bad_reward: Annotated[float, typer.Option(help="b0, the reward for picking badly.")] = 0.5,
+    similarity: Annotated[float, typer.Option(help="Cosine between stopping and going on (SPO).")] = 0.6,
+    module: Annotated[
+        list[str] | None,
+        typer.Option(help="Module with estimators of your own that declare a `Card`; may be repeated."),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Compare the expected gradient of each advantage estimator with the true one, in a problem of two turns.
+
+    All groups of sessions are enumerated and given to the estimators that train, and to your own. The same
+    options give the same bytes.
+
+    Example: PYTHONPATH=examples python -m bias_card --group-size 8 --out card
+    """
+    # torch and matplotlib take seconds to load, and --help should not
+    from bias_card.card import bias_card
+    from bias_card.page import bias_page
+    from bias_card.plot import bias_plot
+    from bias_card.rows import bias_rows
+    from bias_card.toy import Toy
+    from docagent_rl.user_code import import_module
+
+    for name in module or []:
+        import_module(name, f"--module {name}")
+    toy = Toy(go_on, good, stop_reward, go_on_reward, good_reward, bad_reward)
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        measured = bias_card(toy, group_size, similarity)
+        card = list(
+            progress.track(measured, total=len(bias_rows(similarity)), description="enumerating groups")
+        )
+    page, picture = bias_page(card, toy, group_size, similarity), bias_plot(card, group_size)
+    write_page(out / "bias_card.md", page, out / "bias_card.svg", picture, force=force)
+    table = Table("estimator", "going on", "picking well", "verdict")
+    for each in card:
+        ratios = (f"{round(ratio, 3) + 0.0:.3f}" for ratio in each.ratio)
+        table.add_row(Text(each.row.name.replace("`", "")), *ratios, each.explanation)
+    console = Console()
+    console.print(table)
+    console.print("expected gradient / true gradient, by decision")
+    for name in ("bias_card.md", "bias_card.svg"):
+        console.print(str(out / name), markup=False, highlight=False)
+
+
+if __name__ == "__main__":
+    main(app)

@@ -1,0 +1,181 @@
+"""The bias card as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from bias_card.card import Measured
+from bias_card.toy import Toy, ToyCritic
+
+_INTRO = """# Bias card
+
+An estimator turns rewards into advantages, and advantages decide which choices of the agent become likelier.
+Here is what the estimators of `docagent_rl.advantages` do to two choices **on average**, in a problem so
+small that all groups of {size} sessions can be written down. Every group is given to the function that
+trains, and its gradient weighed with the probability of the group: no sampling, no error bars.
+Written by `PYTHONPATH=examples python -m bias_card`, which takes other numbers as options.
+
+![Expected gradient over true gradient, for each estimator](bias_card.svg)
+
+In short: sum rewards over the turns of a session before comparing sessions, not turn by turn; division by the
+spread of a small group takes sides; a critic may be wrong as long as lam is 1; broadcast a turn's advantage
+only against a value from before the turn.
+
+## The problem
+
+```text
+{drawing}
+```
+
+Going on is worth `c + b = {going:g}` on average, `b = q b1 + (1-q) b0 = {b:g}` being the mean of the second
+turn; stopping is worth `a = {a:g}`. So the policy should {should}, and pick {pick}. In the logits of p and q
+the true gradient of the expected reward is
+
+```text
+g1 = D (c + b - a)       = {g1:.4f}     D = p (1-p)     going on
+g2 = p q (1-q) (b1 - b0) = {g2:.4f}                     picking well
+```
+
+A turn has two tokens, the choice and the end of the turn, where its reward stands.
+
+## How to read it
+
+`E1` and `E2` are the expected gradients, to be compared with g1 and g2; `var1` and `var2` the variances of
+the estimate of one group (the mean over its sessions). A formula says what E1 or E2 is for any numbers;
+`u = 1 - 1/G = {u:g}`, `->` marks a limit of large groups.
+
+- **unbiased**: E = g.
+- **scaled**: right direction, other length. A learning rate makes up for it, and variances compare only after
+  division by the square of the scale.
+- **uneven**: each choice is pushed the right way, with its own step size. Nothing is wrong at the optimum;
+  one choice is learned more slowly.
+- **biased**: a choice is pushed even where both ways pay the same. A *toll* of 0.3 on going on means that the
+  agent learns to stop wherever going on is worth up to 0.3 more; a negative one is a bonus.
+- **no signal**: the gradient is noise around zero.
+"""
+
+_OUTRO = """## Why
+
+A baseline may be subtracted from the return of a choice if it is known before the choice, or depends on other
+sessions only. Each verdict follows from what the baseline has seen.
+
+- **Own reward in the mean.** A mean over G sessions that counts the session itself takes away 1/G of its
+  reward: the scale u. `loo` leaves it out.
+- **Division by the standard deviation.** Who is in the group decides the divisor, the session included. In
+  small groups this leans towards some choices even where they do not matter; in large ones it only weighs
+  questions by 1/sigma, sigma^2 = p q (1-q) (b1-b0)^2 + D (c + b - a)^2 here.
+- **Normalising each turn index.** A session is charged the mean reward of every turn it reaches, and the
+  policy chooses how many it reaches: a toll of `b` on going on under the mean over survivors, of `p b` under
+  the mean padded with zeros. `rtg_centered` and `fixed_horizon` sum the rewards first and centre afterwards.
+  *split* indexes the rewards before the last by turn and compares the last over all sessions: a toll of `c`,
+  padded `p c`.
+- **A turn that few reach.** `rtg_centered` compares the second turn with those that reached it, and says
+  nothing when one session alone did: uneven, not biased.
+- **Similar sessions (`spo`).** The baseline is taken from sessions that went alike, here with a similarity of
+  chi = {chi:g} between stopping and going on, 1 among either. It damps the choice that makes sessions differ:
+  `h = chi ((1-p) / (p + (1-p) chi) + p / (1-p + p chi))` for large groups, 0 at chi = 0.
+- **A critic.** With lam = 1 values cancel or stand before the choice, so any critic will do. With lam < 1 a
+  value stands in for rewards to come, and its error becomes bias; with an exact critic there is none. A
+  discount means that later rewards count less: its toll is `(1 - gamma) b`.
+- **Broadcast from the end of the turn.** The value before the *last* token has seen the choice, so what it
+  foresees is taken from the choice's credit: all of it, if the critic is exact. `anchor=start` has not
+  seen it.
+
+In formulas of critics V1 and V2 are the values that stand for the two turns (`anchor`). The wrong critic has
+values {critic}.
+
+`spo_prefix` is not here: its baselines compare what sessions did before a turn, and before their last turn
+all sessions of this problem that have one did the same.
+
+The card leaves out what comes later: whitening, clipping and KL terms. Whitening subtracts one number a batch
+and divides by one, which changes lengths and not directions as long as batches are large.
+"""
+
+
+def bias_page(card: Sequence[Measured], toy: Toy, group_size: int, similarity: float) -> str:
+    """The page; tables by family.
+
+    Args:
+        card: what was measured.
+        toy: the problem it was measured in.
+        group_size: sessions a group.
+        similarity: SPO's cosine between stopping and going on.
+    """
+    first, second = toy.gradient.tolist()
+    intro = _INTRO.format(
+        size=group_size,
+        drawing=_drawing(toy),
+        a=toy.stop_reward,
+        b=_plain(toy.second_mean),
+        going=_plain(toy.go_on_reward + toy.second_mean),
+        should="go on more often" if first > 0 else "stop more often",
+        pick="well" if second > 0 else "badly",
+        g1=first,
+        g2=second,
+        u=_plain(1 - 1 / group_size),
+    )
+    parts = [intro, f"## The card, G = {group_size}\n"]
+    for family, members in groupby(card, key=lambda each: each.row.family):
+        parts.append(f"### {family}\n")
+        parts.append(_table(list(members)))
+    critic = ToyCritic()
+    values = (
+        f"{critic.start:g} at the start, {critic.went_on:g} and {critic.stopped:g} once it went on or "
+        f"stopped, {critic.second:g} before the\nsecond turn, {critic.picked_good:g} and "
+        f"{critic.picked_bad:g} once it picked well or badly"
+    )
+    return "\n".join([*parts, _OUTRO.format(chi=similarity, critic=values)])
+
+
+def _drawing(toy: Toy) -> str:
+    """The toy as a tree."""
+    go_on, first = f"p = {toy.go_on:g}", f"--> go on, paid c = {toy.go_on_reward:g}  --"
+    stop, good, bad = (
+        f"1-p = {_plain(1 - toy.go_on):g}",
+        f"q = {toy.good:g}",
+        f"1-q = {_plain(1 - toy.good):g}",
+    )
+    wide, deep = max(len(go_on), len(stop)) + 1, max(len(good), len(bad)) + 1
+    left = " " * len("question --")
+    middle, inner = " " * (wide + len(first)), " " * (len(left) + 4 + wide + len(first))
+    return "\n".join(
+        [
+            f"{left}+-- {stop:<{wide}}--> stop, paid a = {toy.stop_reward:g}",
+            "question --+",
+            f"{left}|   {middle}+-- {good:<{deep}}--> pick well, paid b1 = {toy.good_reward:g}",
+            f"{left}+-- {go_on:<{wide}}{first}+",
+            f"{inner}+-- {bad:<{deep}}--> pick badly, paid b0 = {toy.bad_reward:g}",
+        ]
+    )
+
+
+def _table(card: Sequence[Measured]) -> str:
+    lines = [
+        "| estimator | E1 | E1 in general | E2 | E2 in general | var1 | var2 | verdict |",
+        "|---|---:|---|---:|---|---:|---:|---|",
+    ]
+    for each in card:
+        row, (first, second) = each.row, each.expected
+        numbers = [_number(x) for x in (first, second, *each.variance)]
+        cells = [
+            row.name,
+            numbers[0],
+            f"`{row.first}`" if row.first else "",
+            numbers[1],
+            f"`{row.second}`" if row.second else "",
+            *numbers[2:],
+            f"**{each.verdict}**{each.explanation.removeprefix(each.verdict)}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _number(x: float) -> str:
+    """Four digits, never -0."""
+    return f"{round(x, 4) + 0.0:.4f}"
+
+
+def _plain(x: float) -> float:
+    """Without the digits that binary fractions add."""
+    return round(x, 10)

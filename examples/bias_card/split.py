@@ -1,0 +1,46 @@
+"""An estimator that nobody should use and some do: the last reward compared apart from those before it."""
+
+from __future__ import annotations
+
+import torch
+
+from docagent_rl.advantages import AdvantageInputs, Advantages, Card, Case, Family, register
+from docagent_rl.advantages.compress import compress
+from docagent_rl.advantages.group_turns import GroupTurns, IndexMean, index_advantages
+from docagent_rl.advantages.groups import Std, cell_count
+from docagent_rl.advantages.grpo import outcome_advantages
+from docagent_rl.advantages.sessions import session_table, turn_table
+
+_CARD = Card(
+    Family.TURN,
+    (
+        Case("split, `survivors`", {"mean": IndexMean.SURVIVORS}, "u D (b - a)", "u g2"),
+        Case("split, `padded`", {"mean": IndexMean.PADDED}, "u D ((1-p) c + b - a)", "u g2"),
+    ),
+)
+
+
+@register("turn_split", card=_CARD)
+def turn_split(inputs: AdvantageInputs, *, mean: IndexMean = IndexMean.SURVIVORS) -> Advantages:
+    """The last reward of a session compared over all sessions, for all of its tokens; for a turn before the
+    last also its own, compared by turn index.
+
+    Args:
+        inputs: batch of (b, t) of sessions that all have sampled tokens.
+        mean: see `IndexMean`.
+    """
+    tokens = compress(inputs)
+    table, turns = session_table(inputs, tokens), turn_table(inputs, tokens)
+    goes_on = turns.followed.bool()
+    ends, earlier = (~goes_on).nonzero().squeeze(1), goes_on.nonzero().squeeze(1)
+    outcome = torch.zeros_like(table.totals).index_copy(0, turns.session[ends], turns.rewards[ends])
+    scores = outcome_advantages(outcome, table.group, std=Std.NONE)[turns.session]
+    steps = GroupTurns(
+        rewards=turns.rewards[earlier],
+        session=turns.session[earlier],
+        ordinal=turns.ordinal[earlier],
+        group=table.group[turns.session[earlier]],
+        size=cell_count(table.group, table.num_groups),
+    )
+    scores = scores.index_add(0, earlier, index_advantages(steps, mean=mean))
+    return Advantages(tokens.scatter(scores[tokens.turn]), tokens.scatter(outcome[tokens.session]))

@@ -1,0 +1,22 @@
+"""What a run of the demonstration can be."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Estimator(StrEnum):
+    """Estimators that are shown to learn."""
+
+    GRPO = "grpo"
+    SPO = "spo"
+    TURN_GAE = "turn_gae"
+
+
+class Arm(StrEnum):
+    """What a run is paid."""
+
+    REWARD = "reward"
+    """Its own rewards."""
+    SHUFFLED = "shuffled"
+    """Rewards of other sessions of the batch."""

@@ -1,0 +1,155 @@
+"""What is run: which estimator, how long, with which overrides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hydra.core.override_parser.types import Quote, QuotedString
+
+from learning.choices import Arm, Estimator
+from learning.task import TaskPaths, TaskSettings
+
+RECIPE = "vrag_rl_qwen2_5_vl_7b"
+PROFILES = ("hydra.searchpath=[pkg://learning]", "+profile=cpu", "+recipe=number_pages")
+SHUFFLED_MODULE = "learning.shuffled"
+"""Registers `shuffled_<estimator>`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnSettings:
+    """Sizes of the demonstration.
+
+    Args:
+        task: the documents.
+        sft_steps: most steps of supervised training, batches of 32 sessions.
+        sft_every: steps between checkpoints.
+        ceiling: the warm start is the last checkpoint before sampled answers are right this often.
+        steps: steps of reinforcement learning.
+    """
+
+    task: TaskSettings = field(default_factory=TaskSettings)
+    sft_steps: int = 140
+    sft_every: int = 5
+    ceiling: float = 0.25
+    steps: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class RunKey:
+    """One run of reinforcement learning."""
+
+    estimator: Estimator
+    arm: Arm
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """As in file names."""
+        return f"{self.estimator.value}-{self.arm.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class LearnPaths:
+    """Where everything is; `root` is absolute."""
+
+    root: Path
+
+    @property
+    def task(self) -> TaskPaths:
+        """Documents and questions, shared by all seeds."""
+        return TaskPaths(self.root / "task")
+
+    @property
+    def results(self) -> Path:
+        """All results so far."""
+        return self.root / "results.json"
+
+    @property
+    def plot(self) -> Path:
+        """The picture of them."""
+        return self.root / "learning.svg"
+
+    def seed(self, seed: int) -> Path:
+        """Everything of one seed."""
+        return self.root / f"seed-{seed}"
+
+    def warm_start(self, seed: int) -> Path:
+        """The model that reinforcement learning starts from."""
+        return self.seed(seed) / "warm_start"
+
+    def run(self, key: RunKey) -> Path:
+        """One run."""
+        return self.seed(key.seed) / key.name
+
+
+def _path(key: str, path: Path) -> str:
+    """An override, quoted: Hydra's grammar takes few characters without."""
+    return f"{key}={QuotedString(str(path), Quote.single).with_quotes()}"
+
+
+def base_overrides(paths: LearnPaths, run_dir: Path) -> list[str]:
+    """What every composition of the recipe needs."""
+    return [*PROFILES, _path("docagent.workspace", paths.task.workspace), _path("docagent.run_dir", run_dir)]
+
+
+def rl_overrides(key: RunKey, paths: LearnPaths, settings: LearnSettings) -> list[str]:
+    """Overrides of `python -m verl.trainer.main_ppo --config-name <RECIPE>` for one run."""
+    model = paths.warm_start(key.seed)
+    name = key.estimator.value if key.arm is Arm.REWARD else f"shuffled_{key.estimator.value}"
+    overrides = [
+        *base_overrides(paths, paths.run(key) / "run"),
+        _path("actor_rollout_ref.model.path", model),
+        _path("critic.model.path", model),
+        f"algorithm.adv_estimator={name}",
+        f"data.seed={key.seed}",
+        f"actor_rollout_ref.rollout.seed={key.seed}",
+        f"trainer.total_training_steps={settings.steps}",
+        f"trainer.test_freq={settings.steps}",
+        f"trainer.experiment_name={key.name}-{key.seed}",
+    ]
+    if key.arm is Arm.SHUFFLED:
+        overrides.append(f"docagent.modules=[{SHUFFLED_MODULE}]")
+    if key.estimator is Estimator.TURN_GAE:
+        overrides.append("critic.enable=true")
+    return overrides
+
+
+def sft_overrides(rows: Path, model: Path, out: Path, store: Path, settings: LearnSettings) -> list[str]:
+    """Overrides of `python -m verl.trainer.sft_trainer`.
+
+    Args:
+        rows: the oracle's sessions.
+        model: the model to begin with.
+        out: folder of the checkpoints.
+        store: the document store.
+        settings: how long.
+    """
+    return [
+        _path("data.train_files", rows),
+        "data.custom_cls.path=pkg://docagent_rl.sft.dataset",
+        "data.custom_cls.name=LedgerSftDataset",
+        _path("+data.store", store),
+        "data.num_workers=0",
+        "data.train_batch_size=32",
+        "data.micro_batch_size_per_gpu=32",
+        "data.use_dynamic_bsz=false",
+        _path("model.path", model),
+        "model.use_remove_padding=false",
+        "model.enable_gradient_checkpointing=false",
+        "+model.override_config.attn_implementation=sdpa",
+        "engine.strategy=fsdp2",
+        "engine.dtype=float32",
+        "+engine.mixed_precision={param_dtype: fp32, reduce_dtype: fp32, buffer_dtype: fp32}",
+        "engine.use_torch_compile=false",
+        "optim.lr=1e-3",
+        "optim.lr_warmup_steps=20",
+        "checkpoint.save_contents=[hf_model]",
+        "trainer.device=cpu",
+        "trainer.logger=[console]",
+        "trainer.resume_mode=disable",
+        "trainer.total_epochs=1000",
+        f"trainer.total_training_steps={settings.sft_steps}",
+        f"trainer.save_freq={settings.sft_every}",
+        _path("trainer.default_local_dir", out),
+    ]

@@ -1,0 +1,188 @@
+"""What a run changed: held-out rewards before and after, on real pages and on blank ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from docagent_rl.errors import UserError
+from docagent_rl.io import atomic_write
+from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
+from learning.choices import Arm, Estimator
+from learning.plan import RunKey
+from learning.task import Part
+
+ANSWERED_RIGHT = "reward/outcome"
+STEP_REWARD = "docagent/reward/total"
+STEP_SECONDS = "timing_s/step"
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Greedy sessions about one part, question by question.
+
+    Args:
+        reward: reward of each question, in the order of their ids.
+        right: 1 where the answer was right.
+    """
+
+    reward: tuple[float, ...]
+    right: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Mean reward."""
+        return fmean(self.reward)
+
+    @property
+    def accuracy(self) -> float:
+        """Share of right answers."""
+        return fmean(self.right)
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """One run of reinforcement learning.
+
+    Args:
+        estimator: as in `algorithm.adv_estimator`.
+        arm: what it was paid.
+        seed: of everything random.
+        steps: its length.
+        seconds: wall-clock time of the steps, start and validation not counted.
+        before: held-out questions, warm start.
+        after: the same after training.
+        blank_before: the held-out questions on white paper, warm start.
+        blank_after: the same after training.
+        curve: mean reward of the sampled sessions of each step.
+    """
+
+    estimator: Estimator
+    arm: Arm
+    seed: int
+    steps: int
+    seconds: float
+    before: Scores
+    after: Scores
+    blank_before: Scores
+    blank_after: Scores
+    curve: tuple[float, ...]
+
+    @property
+    def gain(self) -> float:
+        """Mean held-out reward after minus before."""
+        return self.after.mean - self.before.mean
+
+    def to_json(self) -> str:
+        """JSON for `from_json`."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> RunResult:
+        """The inverse of `dataclasses.asdict`.
+
+        Raises:
+            UserError: a field is missing or wrong.
+        """
+        try:
+            scores = {name: _scores(data[name]) for name in _SCORES}
+            return cls(
+                estimator=Estimator(data["estimator"]),
+                arm=Arm(data["arm"]),
+                seed=int(data["seed"]),
+                steps=int(data["steps"]),
+                seconds=float(data["seconds"]),
+                curve=tuple(float(value) for value in data["curve"]),
+                **scores,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(f"not the result of a run: {type(error).__name__}: {error}") from error
+
+
+_SCORES = ("before", "after", "blank_before", "blank_after")
+
+
+def is_complete(run_dir: Path, steps: int) -> bool:
+    """Whether a run has been measured at its end."""
+    return _validation(run_dir, steps).is_file()
+
+
+def read_run(run_dir: Path, key: RunKey, *, steps: int) -> RunResult:
+    """Read the result off the files of a run.
+
+    Raises:
+        UserError: trajectories or metrics of a step are missing.
+    """
+    first = _by_part(read_trajectories(_validation(run_dir, 0)))
+    last = _by_part(read_trajectories(_validation(run_dir, steps)))
+    numbers = [_metrics(run_dir, step) for step in range(1, steps + 1)]
+    return RunResult(
+        estimator=key.estimator,
+        arm=key.arm,
+        seed=key.seed,
+        steps=steps,
+        seconds=sum(each[STEP_SECONDS] for each in numbers),
+        before=first[Part.HELD_OUT],
+        after=last[Part.HELD_OUT],
+        blank_before=first[Part.BLANK],
+        blank_after=last[Part.BLANK],
+        curve=tuple(each[STEP_REWARD] for each in numbers),
+    )
+
+
+def write_results(results: Sequence[RunResult], path: Path) -> Path:
+    """Write all results into one file."""
+    return atomic_write(path, json.dumps([asdict(result) for result in results], indent=1) + "\n")
+
+
+def read_results(path: Path) -> list[RunResult]:
+    """Read a file of `write_results`, or of a single `RunResult.to_json`.
+
+    Raises:
+        UserError: not such a file.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read as results: {error}") from error
+    return [RunResult.from_dict(entry) for entry in (data if isinstance(data, list) else [data])]
+
+
+def _by_part(trajectories: Iterable[Trajectory]) -> dict[Part, Scores]:
+    sessions: dict[str, list[Trajectory]] = {}
+    for trajectory in trajectories:
+        sessions.setdefault(trajectory.record["dataset"], []).append(trajectory)
+    missing = [part for part in (Part.HELD_OUT, Part.BLANK) if part.dataset not in sessions]
+    if missing:
+        raise UserError(f"the validation holds no question of {missing[0].dataset}")
+    return {part: _measure(sessions[part.dataset]) for part in (Part.HELD_OUT, Part.BLANK)}
+
+
+def _measure(sessions: Sequence[Trajectory]) -> Scores:
+    ordered = sorted(sessions, key=lambda t: t.record["question_id"])
+    if masked := [t.record["question_id"] for t in ordered if t.masked]:
+        raise UserError(f"{len(masked)} held-out sessions were masked, {masked[0]} among them")
+    return Scores(
+        tuple(round(t.reward, 6) for t in ordered), tuple(t.metrics[ANSWERED_RIGHT] for t in ordered)
+    )
+
+
+def _validation(run_dir: Path, step: int) -> Path:
+    return run_dir / "trajectories" / f"val-{step}.jsonl"
+
+
+def _metrics(run_dir: Path, step: int) -> dict[str, float]:
+    path = run_dir / "metrics" / f"{step}.json"
+    try:
+        numbers = json.loads(path.read_text(encoding="utf-8"))
+        return {name: float(numbers[name]) for name in (STEP_REWARD, STEP_SECONDS)}
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"{path}: no reward or time of the step: {error}") from error
+
+
+def _scores(data: dict[str, Any]) -> Scores:
+    return Scores(tuple(map(float, data["reward"])), tuple(map(float, data["right"])))

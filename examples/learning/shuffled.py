@@ -1,0 +1,86 @@
+"""Estimators that give every session the reward of another one: training on them must not help.
+
+A run imports this module by `docagent.modules=[learning.shuffled]` and names an estimator
+`shuffled_<name>`. Everything else of the run stays as it is, the distribution of rewards included.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from docagent_rl.advantages.grpo import grpo
+from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
+from docagent_rl.advantages.registry import Need, register
+from docagent_rl.advantages.spo import spo
+from docagent_rl.advantages.turn_gae import turn_gae
+
+PREFIX = "shuffled_"
+
+
+def shuffled(inputs: AdvantageInputs, seed: int = 0) -> AdvantageInputs:
+    """The batch with the totals of its sessions permuted, each on its session's last sampled token.
+
+    The permutation is a function of `seed` and of the batch, so that every step has another one.
+
+    Args:
+        inputs: `b` rows of `t` positions.
+        seed: of the permutation.
+    """
+    totals, session = session_totals(inputs)
+    stamp = zlib.crc32(inputs.token_rewards.numpy().tobytes(), zlib.crc32(inputs.mask.numpy().tobytes()))
+    generator = torch.Generator().manual_seed(stamp + seed)
+    totals = totals[torch.randperm(len(totals), generator=generator)]
+    rewards = torch.zeros_like(inputs.token_rewards)
+    rows, columns = last_tokens(inputs, session)
+    rewards[rows, columns] = totals[session[rows]].to(rewards.dtype)
+    return dataclasses.replace(inputs, token_rewards=rewards)
+
+
+def session_totals(inputs: AdvantageInputs) -> tuple[Tensor, Tensor]:
+    """Total reward of each session over the rows that count, and the number of each row's session.
+
+    Returns:
+        (s,) totals in ascending order of the session ids, and (b,) numbers from 0.
+    """
+    ids, session = torch.unique(inputs.session, return_inverse=True)
+    paid = (inputs.token_rewards * inputs.mask).sum(1) * inputs.valid
+    return torch.zeros(len(ids)).index_add(0, session, paid.float()), session
+
+
+def last_tokens(inputs: AdvantageInputs, session: Tensor) -> tuple[Tensor, Tensor]:
+    """Row and column of the last sampled token of each session that sampled any.
+
+    A session's rows follow each other in the order of `inputs.row`; copies of a row are passed over.
+
+    Returns:
+        two (s',) tensors.
+    """
+    length = inputs.mask.shape[1]
+    alive = inputs.mask.any(1) & inputs.valid
+    place = torch.where(alive, inputs.row, torch.full_like(inputs.row, -1))
+    top = torch.full((int(session.max()) + 1,), -1).scatter_reduce(0, session, place, "amax")
+    rows = (alive & (place == top[session])).nonzero()[:, 0]
+    columns = length - 1 - inputs.mask[rows].flip(1).int().argmax(1)
+    return rows, columns
+
+
+def _variant(name: str, estimator: Callable[..., Advantages], needs: tuple[Need, ...] = ()) -> None:
+    # with the options of the estimator, which a recipe may set
+    @functools.wraps(estimator)
+    def estimate(inputs: AdvantageInputs, **options: Any) -> Advantages:
+        return estimator(shuffled(inputs), **options)
+
+    estimate.__module__, estimate.__qualname__ = __name__, f"{PREFIX}{name}"
+    register(f"{PREFIX}{name}", needs=needs)(estimate)
+
+
+_variant("grpo", grpo)
+_variant("spo", spo, needs=(Need.EMBEDDINGS,))
+_variant("turn_gae", turn_gae, needs=(Need.VALUES,))

@@ -1,0 +1,216 @@
+"""The task: find the page about a word among the pages of a document, and read the number on it."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.errors import UserError
+from docagent_rl.io import atomic_write
+from docagent_rl.records.parquet import write_parquet
+from docagent_rl.records.record import Record, Split
+from docagent_rl.tiny.demo import build_index, shuffled
+from docagent_rl.tiny.workspace import WorkspacePaths
+from learning.oracle import EXTRA_WORD
+from learning.pages import NumberPage, number_pages_pdf
+
+WORDS = ("revenue", "income", "profit", "cost", "energy", "water", "traffic", "market",
+         "school", "hospital", "network", "survey", "model", "region", "student", "team")  # fmt: skip
+"""Words of pages."""
+
+SYSTEM = "vrag_rl"
+NUMBER_PAGES = Path(__file__).parent / "recipe" / "number_pages.yaml"
+"""What `+recipe=number_pages` adds to a recipe of the system."""
+
+_DRAWS = "plates"
+"""Begins every seed; with another word the pages behind docs/learning.md and docs/anchoring.md are others."""
+
+
+class Part(StrEnum):
+    """Disjoint sets of documents."""
+
+    SFT = "sft"
+    """Played by the oracle."""
+    TRAIN = "train"
+    """Played by the policy in training."""
+    DEV = "dev"
+    """Tells when the warm start has to stop."""
+    HELD_OUT = "held_out"
+    """Measured before and after; some of its numbers are on no page of another part."""
+    BLANK = "blank"
+    """The held-out documents on white paper."""
+
+    @property
+    def dataset(self) -> str:
+        """`Record.dataset` of its questions; verl reports validations by it."""
+        return f"numbers_{self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSettings:
+    """Sizes of the task.
+
+    Args:
+        digits: digits of a number, 1 to 3.
+        pages: pages of a document.
+        sft: documents of `Part.SFT`; the other sizes likewise.
+        shift: largest offset of a number from the centre, in points.
+        unseen: share of all numbers that only `Part.HELD_OUT` shows.
+        seed: of everything random.
+    """
+
+    digits: int = 2
+    pages: int = 4
+    sft: int = 100
+    train: int = 200
+    dev: int = 16
+    held_out: int = 50
+    shift: float = 1.5
+    unseen: float = 0.2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.digits <= 3:
+            raise UserError(f"digits={self.digits}: expected 1 to 3, which fit a page")
+        if not 1 <= self.pages <= len(WORDS):
+            raise UserError(f"pages={self.pages}: expected 1 to {len(WORDS)}, one for each known word")
+
+    def documents(self, part: Part) -> int:
+        """Documents of a part."""
+        return self.held_out if part is Part.BLANK else int(getattr(self, part.value))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPaths(WorkspacePaths):
+    """Where the parts of a workspace are; `data` takes a `Part`."""
+
+    @property
+    def prompt(self) -> Path:
+        """The prompt file."""
+        return self.workspace / "prompt.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A document before it is drawn."""
+
+    doc_id: str
+    part: Part
+    pages: tuple[NumberPage, ...]
+
+    def records(self) -> Iterator[Record]:
+        """One question a page."""
+        split = Split.TRAIN if self.part in (Part.SFT, Part.TRAIN) else Split.VAL
+        for number, page in enumerate(self.pages, start=1):
+            yield Record(
+                question_id=f"{self.doc_id}-{number}",
+                dataset=self.part.dataset,
+                split=split,
+                doc_id=self.doc_id,
+                question=f"Which number is on the page {page.word}?",
+                answers=(page.number,),
+                answer_format="string",
+                evidence_pages=(number,),
+                extra={
+                    "gold": page.number,
+                    "num_pages": len(self.pages),
+                    "native_id": f"{self.doc_id}-{number}",
+                    "row": 0,
+                    EXTRA_WORD: page.word,
+                },
+            )
+
+
+def sheets(settings: TaskSettings) -> list[Sheet]:
+    """All documents of the task, the same for the same settings."""
+    rng = random.Random(f"{_DRAWS}/{settings.seed}")
+    everything, seen = _numbers(settings, rng)
+    made = []
+    for part in (Part.SFT, Part.TRAIN, Part.DEV, Part.HELD_OUT):
+        pool = everything if part is Part.HELD_OUT else seen
+        for index in range(settings.documents(part)):
+            pages = tuple(
+                NumberPage(word, rng.choice(pool), _shift(settings, rng))
+                for word in rng.sample(WORDS, settings.pages)
+            )
+            made.append(Sheet(f"{part.value}-{index:04d}", part, pages))
+    blank = [
+        dataclasses.replace(sheet, doc_id=sheet.doc_id.replace(Part.HELD_OUT, Part.BLANK), part=Part.BLANK)
+        for sheet in made
+        if sheet.part is Part.HELD_OUT
+    ]
+    return made + blank
+
+
+def make_task(workspace: Path, settings: TaskSettings, *, progress: bool = False) -> TaskPaths:
+    """Draw, ingest and index all documents, and write the questions; what is there already is left alone.
+
+    Raises:
+        UserError: the workspace holds the task of other settings.
+    """
+    paths, drawn = TaskPaths(workspace), sheets(settings)
+    stamp = workspace / "task.txt"
+    if stamp.is_file():
+        if stamp.read_text(encoding="utf-8") != f"{settings}\n":
+            raise UserError(f"{workspace} holds another task; choose another folder or remove this one")
+        return paths
+    for sheet in drawn:
+        atomic_write(
+            paths.pdfs / f"{sheet.doc_id}.pdf", number_pages_pdf(sheet.pages, blank=sheet.part is Part.BLANK)
+        )
+    ingest(
+        paths.pdfs, paths.store, settings=RenderSettings(dpi=144), workers=1, progress=progress, strict=True
+    )
+    build_index(DocumentStore(paths.store), paths.index, progress=progress)
+    for part in Part:
+        write_parquet(_shuffled(drawn, part, settings.seed), paths.data(part))
+    write_prompt(paths)
+    atomic_write(stamp, f"{settings}\n")
+    return paths
+
+
+def task_section(paths: TaskPaths) -> dict[str, Any]:
+    """The section `docagent` of sessions outside of a trainer: what the recipe sets, over a workspace."""
+    recipe = OmegaConf.load(NUMBER_PAGES).docagent
+    return {
+        "system": SYSTEM,
+        "workspace": paths.workspace,
+        "run_dir": paths.workspace / "run",
+        "store": paths.store,
+        "retriever": {"index": paths.index},
+        "judge": OmegaConf.to_container(recipe.judge),
+        "env": OmegaConf.to_container(OmegaConf.merge(recipe.env, recipe.env_cpu)),
+        "prompt": paths.prompt,
+    }
+
+
+def write_prompt(paths: TaskPaths) -> Path:
+    """Write the prompt of the task into its folder."""
+    return atomic_write(paths.prompt, Path(__file__).with_name("prompt.yaml").read_bytes())
+
+
+def _shuffled(drawn: Sequence[Sheet], part: Part, seed: int) -> list[Record]:
+    records = [record for sheet in drawn if sheet.part is part for record in sheet.records()]
+    return shuffled(records, f"{_DRAWS}/{seed}/{part.value}")
+
+
+def _numbers(settings: TaskSettings, rng: random.Random) -> tuple[list[str], list[str]]:
+    """All numbers, and those that every part shows."""
+    low = 10 ** (settings.digits - 1) if settings.digits > 1 else 0
+    numbers = [str(number) for number in range(low, 10**settings.digits)]
+    rng.shuffle(numbers)
+    return numbers, numbers[round(settings.unseen * len(numbers)) :]
+
+
+def _shift(settings: TaskSettings, rng: random.Random) -> tuple[float, float]:
+    limit = settings.shift
+    return (round(rng.uniform(-limit, limit), 2), round(rng.uniform(-limit, limit), 2))

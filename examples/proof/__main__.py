@@ -1,0 +1,110 @@
+"""A learning proof for each system.
+
+PYTHONPATH=examples python -m proof run --system alden --out /data/proof
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from docagent_rl.cli import main
+from proof.results import RESULTS, is_measured, read_results, result_path
+from proof.unit import SEEDS, Unit, in_order
+
+app = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
+_PAGE = Path(__file__).parents[2] / "docs" / "proof.md"
+
+Results = Annotated[Path, typer.Option(help="Folder of the results, a JSON file a unit.")]
+
+
+@app.callback()
+def proof_command() -> None:
+    """A learning proof for each system: warm start, reinforcement learning, controls, ablations.
+
+    Example: PYTHONPATH=examples python -m proof run --system alden --out /data/proof
+    """
+
+
+@app.command("run")
+def run_command(
+    system: Annotated[list[str], typer.Option(help="Whose proof; may be repeated.")],
+    out: Annotated[Path, typer.Option(help="Folder of everything; stages that are done in it are kept.")],
+    arm: Annotated[
+        list[str] | None, typer.Option(help="reward, shuffled or an ablation; may be repeated. Default: all.")
+    ] = None,
+    seeds: Annotated[list[int] | None, typer.Option(help="May be repeated. Default: 0, 1 and 2.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Units at most, the most telling first.")] = None,
+    results: Results = RESULTS,
+) -> None:
+    """Measure units without a result of the present settings, one after the other, the most telling first.
+
+    Makes documents, fine-tunes a tiny model on a script's sessions until it is right now and then, trains it
+    further with verl by the system's recipe, and writes one JSON file a unit. A unit that was interrupted
+    goes on with the same command.
+
+    Example: PYTHONPATH=examples python -m proof run --system alden --arm reward --seeds 0 --out /data/proof
+    """
+    from docagent_rl.training.warm import WarmPython
+    from proof.study import run_unit
+    from proof.table import gain_of
+
+    wanted = in_order(system, arm, seeds or SEEDS)
+    units = [unit for unit in wanted if not is_measured(unit, results)][:limit]
+    console = Console()
+    # every unit starts a dozen processes with the same imports
+    with WarmPython() if units else nullcontext() as warm:
+        for unit in units:
+            console.print(f"{unit.system} {unit.name} ...")
+            result = run_unit(unit, out, results, warm.executable if warm else None)
+            console.print(
+                f"{unit.system} {unit.name}: right {result.before.accuracy:.3f} to "
+                f"{result.after.accuracy:.3f}, gain {gain_of(result)}, blank pages "
+                f"{result.blank_after.accuracy:.3f}; {result_path(unit, results)}"
+            )
+    console.print(f"{len(units)} units measured")
+
+
+@app.command("table")
+def table_command(
+    results: Results = RESULTS,
+    page: Annotated[Path, typer.Option(help="Where the table stands between its marks.")] = _PAGE,
+    picture: Annotated[Path | None, typer.Option(help="SVG; default: beside the page.")] = None,
+) -> None:
+    """Write the table and the picture of the results that are there, and name the units that are missing.
+
+    Example: PYTHONPATH=examples python -m proof table
+    """
+    from proof.plot import draw_results
+    from proof.table import write_table
+
+    drawn = draw_results(read_results(results), picture or page.with_suffix(".svg"))
+    typer.echo(f"{write_table(page, results)}, {drawn}")
+
+
+@app.command("list")
+def list_command(
+    system: Annotated[list[str] | None, typer.Option(help="May be repeated. Default: all written.")] = None,
+    results: Results = RESULTS,
+) -> None:
+    """Say which units have no result, the most telling first.
+
+    Example: PYTHONPATH=examples python -m proof list --system vrag_rl
+    """
+    from proof.table import missing
+
+    for unit in missing(read_results(results)):
+        if not system or unit.system in system:
+            typer.echo(_told(unit))
+
+
+def _told(unit: Unit) -> str:
+    return f"{unit.system} {unit.arm} {unit.seed}"
+
+
+if __name__ == "__main__":
+    main(app)

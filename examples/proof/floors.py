@@ -1,0 +1,77 @@
+"""What a task is worth without its pages, and with all of the answers: floors and ceiling, once a task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.config import DocAgentConfig
+from docagent_rl.eval.agent import Agent
+from docagent_rl.eval.agents import appoint
+from docagent_rl.play.chance import ChancePlayer
+from docagent_rl.records.parquet import read_parquet
+from docagent_rl.rollout.env_resources import EnvResources
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.tiny.trial import Setting
+from proof.plan import base_overrides
+from proof.scores import Scores
+from proof.tasks.base import Part
+from proof.unit import ProofPaths, Unit
+from proof.warm_start import processor_of, sampled, script_sessions, setting_of
+
+QUESTION_ONLY, COMMONEST, RANDOM, ORACLE = "question_only", "commonest", "random", "oracle"
+
+
+def measure_floors(unit: Unit, paths: ProofPaths) -> dict[str, Any]:
+    """Scores of the held-out questions by who answers them.
+
+    Args:
+        unit: whose warm start answers the question alone.
+        paths: with workspace and warm start made.
+
+    Returns:
+        `question_only`: the warm start is shown no page, by the baseline of the evaluation harness;
+        `commonest`: the most frequent answer of the training documents; `random`: legal actions by chance;
+        `oracle`: the script of the task, in the real environment.
+    """
+    task = unit.task
+    records = read_parquet(paths.task.data(Part.HELD_OUT))
+    model = paths.warm_start(unit)
+    setting = setting_of(task, paths)
+    played = script_sessions(task, setting, processor_of(model), records)
+    found = {
+        QUESTION_ONLY: sampled(_alone(unit, paths), model, records, sessions=1, seed=unit.seed),
+        RANDOM: asyncio.run(_by_chance(setting.config, records, unit.seed)),
+        ORACLE: [session.trajectory for session in played],
+    }
+    numbers: dict[str, Any] = {name: _summary(Scores.of(sessions)) for name, sessions in found.items()}
+    numbers[COMMONEST] = {"accuracy": _commonest(paths, [record.answers[0] for record in records])}
+    return numbers
+
+
+def _alone(unit: Unit, paths: ProofPaths) -> Setting:
+    task = unit.task
+    run = composed(task.recipe, base_overrides(task, paths, Path(paths.folder / "unused")))
+    appoint(run, Agent.QUESTION_ONLY)
+    return Setting.of(run)
+
+
+async def _by_chance(config: DocAgentConfig, records: list, seed: int) -> list[Trajectory]:
+    player = ChancePlayer(EnvResources(config, running=False), seed=seed)
+    return [await player.play(record, 0) for record in records]
+
+
+def _commonest(paths: ProofPaths, wanted: list[str]) -> float:
+    counts = Counter(record.answers[0] for record in read_parquet(paths.task.data(Part.TRAIN)))
+    ((answer, _),) = counts.most_common(1)
+    return sum(each == answer for each in wanted) / len(wanted)
+
+
+def _summary(scores: Scores) -> dict[str, float]:
+    """Means alone: who plays them is no model of the study."""
+    rewards = asdict(scores)["reward"]
+    return {"accuracy": scores.accuracy, "reward": round(sum(rewards) / len(rewards), 4)}

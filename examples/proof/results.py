@@ -1,0 +1,175 @@
+"""What a unit changed: one JSON file, from which alone tables and pictures are made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from docagent_rl.errors import UserError
+from docagent_rl.io import atomic_write
+from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
+from proof.scores import Scores
+from proof.tasks import get_task
+from proof.tasks.base import Part
+from proof.unit import Unit
+from proof.workspace import settings_digest
+
+RESULTS = Path(__file__).parent / "results"
+"""Results that are committed, a folder a system."""
+FLOORS = "floors.json"
+"""Beside the units of a system: floors and ceiling of its task."""
+
+STEP_REWARD = "docagent/reward/total"
+STEP_SECONDS = "timing_s/step"
+_SCORES = ("before", "after", "blank_before", "blank_after")
+
+
+@dataclass(frozen=True, slots=True)
+class UnitResult:
+    """One unit, measured.
+
+    Args:
+        system: name in the registry.
+        arm: what it was paid or lacked.
+        seed: of weights, data order and sampling.
+        steps: of reinforcement learning.
+        task: digest of the documents and questions.
+        settings: digest of the overlay and of the sizes of the task.
+        warm_start: how its warm start was chosen.
+        seconds: wall-clock time of the trainer's steps, start and validation not counted.
+        before: held-out questions, warm start.
+        after: the same after training.
+        blank_before: the held-out questions on white paper, warm start.
+        blank_after: the same after training.
+        curve: mean reward of the sampled sessions of each step.
+    """
+
+    system: str
+    arm: str
+    seed: int
+    steps: int
+    task: str
+    settings: str
+    warm_start: Mapping[str, Any]
+    seconds: float
+    before: Scores
+    after: Scores
+    blank_before: Scores
+    blank_after: Scores
+    curve: tuple[float, ...]
+
+    @property
+    def gain(self) -> float:
+        """Share of right answers after minus before."""
+        return self.after.accuracy - self.before.accuracy
+
+    @property
+    def current(self) -> bool:
+        """Whether it was measured with the settings that its task has now."""
+        return self.settings == settings_digest(get_task(self.system))
+
+    def to_json(self) -> str:
+        """JSON for `read_result`: a field a line."""
+        lines = (f" {json.dumps(name)}: {json.dumps(value)}" for name, value in asdict(self).items())
+        return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def result_path(unit: Unit, folder: Path = RESULTS) -> Path:
+    """Where the result of a unit lies."""
+    return folder / unit.system / f"{unit.name}.json"
+
+
+def read_result(path: Path) -> UnitResult:
+    """Read a result.
+
+    Raises:
+        UserError: not the result of a unit.
+    """
+    try:
+        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        data.update({name: Scores.from_dict(data[name]) for name in _SCORES})
+        data["curve"] = tuple(map(float, data["curve"]))
+        return UnitResult(**data)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{path}: not the result of a unit: {type(error).__name__}: {error}; measure the unit again"
+        ) from error
+
+
+def is_measured(unit: Unit, folder: Path = RESULTS) -> bool:
+    """Whether there is a result of a unit, with the settings of now."""
+    path = result_path(unit, folder)
+    return path.is_file() and read_result(path).current
+
+
+def read_results(folder: Path = RESULTS) -> list[UnitResult]:
+    """All results of a folder, by system, arm and seed."""
+    return [read_result(path) for path in sorted(folder.glob("*/*-[0-9]*.json"))]
+
+
+def write_result(result: UnitResult, folder: Path = RESULTS) -> Path:
+    """Write a result into its place."""
+    unit = Unit(result.system, result.arm, result.seed)
+    return atomic_write(result_path(unit, folder), result.to_json())
+
+
+def is_complete(run_dir: Path, steps: int) -> bool:
+    """Whether a run was measured at its end."""
+    return _validation(run_dir, steps).is_file()
+
+
+def read_run(
+    run_dir: Path, unit: Unit, *, task: str, settings: str, warm_start: Mapping[str, Any]
+) -> UnitResult:
+    """The result of a unit off the files of its run.
+
+    The sessions of the trainer's own validations are scored: they are those of `docagent-rl eval`, token by
+    token, and cost no further start of vLLM.
+
+    Raises:
+        UserError: trajectories or metrics of a step are missing.
+    """
+    first = _by_part(read_trajectories(_validation(run_dir, 0)))
+    last = _by_part(read_trajectories(_validation(run_dir, unit.steps)))
+    numbers = [_metrics(run_dir, step) for step in range(1, unit.steps + 1)]
+    return UnitResult(
+        system=unit.system,
+        arm=unit.arm,
+        seed=unit.seed,
+        steps=unit.steps,
+        task=task,
+        settings=settings,
+        warm_start=warm_start,
+        seconds=round(sum(each[STEP_SECONDS] for each in numbers), 1),
+        before=first[Part.HELD_OUT],
+        after=last[Part.HELD_OUT],
+        blank_before=first[Part.BLANK],
+        blank_after=last[Part.BLANK],
+        curve=tuple(round(each[STEP_REWARD], 4) for each in numbers),
+    )
+
+
+def _by_part(trajectories: Iterable[Trajectory]) -> dict[Part, Scores]:
+    sessions: dict[str, list[Trajectory]] = {}
+    for trajectory in trajectories:
+        sessions.setdefault(trajectory.record["dataset"], []).append(trajectory)
+    wanted = (Part.HELD_OUT, Part.BLANK)
+    if missing := [part for part in wanted if part.dataset not in sessions]:
+        raise UserError(f"the validation holds no question of {missing[0].dataset}")
+    return {part: Scores.of(sessions[part.dataset]) for part in wanted}
+
+
+def _validation(run_dir: Path, step: int) -> Path:
+    return run_dir / "trajectories" / f"val-{step}.jsonl"
+
+
+def _metrics(run_dir: Path, step: int) -> dict[str, float]:
+    path = run_dir / "metrics" / f"{step}.json"
+    try:
+        numbers = json.loads(path.read_text(encoding="utf-8"))
+        return {name: float(numbers[name]) for name in (STEP_REWARD, STEP_SECONDS)}
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"{path}: no reward or time of the step: {error}") from error

@@ -1,0 +1,40 @@
+"""Intervals: over the documents of a seed, and over the seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from docagent_rl.errors import UserError
+from docagent_rl.eval.report.bootstrap import DRAWS, ends, resampled
+from learning.statistics import Interval, over_seeds
+
+__all__ = ["Interval", "clustered_gain", "over_seeds"]
+
+
+def clustered_gain(
+    before: Sequence[float], after: Sequence[float], documents: Sequence[str], *, seed: int = 0
+) -> Interval:
+    """Bootstrap interval for the mean gain, resampling documents: questions about one are not independent.
+
+    Args:
+        before: of each question.
+        after: of the same questions in the same order.
+        documents: that they are about.
+        seed: of the resamples.
+
+    Raises:
+        UserError: the three differ in length, or are empty.
+    """
+    if not len(before) == len(after) == len(documents) or not len(before):
+        raise UserError(
+            f"{len(before)} numbers before, {len(after)} after and {len(documents)} documents: give one of "
+            "each a question"
+        )
+    gains = np.asarray(after, dtype=float) - np.asarray(before, dtype=float)
+    names, place = np.unique(np.asarray(documents), return_inverse=True)
+    table = np.stack([np.bincount(place, gains, len(names)), np.bincount(place, minlength=len(names))], 1)
+    draws = np.concatenate(list(resampled(table, DRAWS, seed)))
+    low, high = ends(draws[:, 0] / draws[:, 1])
+    return Interval(float(gains.mean()), float(low), float(high))

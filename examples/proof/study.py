@@ -1,0 +1,69 @@
+"""A unit from its documents to its result; every stage that is done is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.errors import UserError
+from docagent_rl.io import atomic_write
+from learning.process import PPO_MODULE, Trainer
+from proof.floors import measure_floors
+from proof.plan import base_overrides, rl_overrides
+from proof.results import FLOORS, RESULTS, UnitResult, is_complete, read_run, write_result
+from proof.unit import REWARD, ProofPaths, Unit
+from proof.warm_start import make_warm_start
+from proof.workspace import DOCUMENT_SEED, digest_of, make_workspace, settings_digest
+
+
+def run_unit(unit: Unit, root: Path, results: Path = RESULTS, python: Path | None = None) -> UnitResult:
+    """Do what is left of a unit, and write its result.
+
+    A trainer that was killed goes on from its last checkpoint.
+
+    Args:
+        unit: of the study.
+        root: folder of all systems.
+        results: folder of the results.
+        python: interpreter of the trainers, e.g. one that has its imports done; by default this one.
+
+    Raises:
+        InfrastructureError: a trainer failed.
+        UserError: the folder holds another task, or a run of the unit with other settings.
+    """
+    task, paths = unit.task, ProofPaths(root.resolve(), unit.system)
+    _stamp(paths.run(unit) / "settings.txt", settings_digest(task))
+    make_workspace(task, paths.task)
+    warm_start = make_warm_start(unit, paths, python)
+    folder = paths.run(unit)
+    if not is_complete(folder / "run", unit.steps):
+        arguments = ["--config-name", task.recipe, *rl_overrides(unit, paths, estimator_of(unit, paths))]
+        Trainer(PPO_MODULE, arguments, folder, python).run()
+    result = read_run(
+        folder / "run",
+        unit,
+        task=digest_of(task.sheets(DOCUMENT_SEED)),
+        settings=settings_digest(task),
+        warm_start=warm_start,
+    )
+    write_result(result, results)
+    floors = results / unit.system / FLOORS
+    if unit.arm == REWARD and not floors.is_file():
+        atomic_write(floors, json.dumps(measure_floors(unit, paths), indent=1) + "\n")
+    return result
+
+
+def _stamp(file: Path, settings: str) -> None:
+    """See that a run goes on with the settings that it began with."""
+    if file.is_file() and file.read_text(encoding="utf-8").strip() != settings:
+        raise UserError(
+            f"{file.parent} holds a run with other settings; move it away, or choose another --out"
+        )
+    atomic_write(file, f"{settings}\n")
+
+
+def estimator_of(unit: Unit, paths: ProofPaths) -> str:
+    """The estimator of the recipe behind its overlay."""
+    overrides = base_overrides(unit.task, paths, paths.folder / "unused", unit.ablation)
+    return str(composed(unit.task.recipe, overrides).algorithm.adv_estimator)

@@ -1,0 +1,129 @@
+"""The table of the committed results: what each arm gained, floors and ceiling, and what is missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from docagent_rl.errors import UserError
+from docagent_rl.io import atomic_write
+from proof.floors import COMMONEST, ORACLE, QUESTION_ONLY, RANDOM
+from proof.results import FLOORS, RESULTS, UnitResult, read_results
+from proof.statistics import Interval, clustered_gain, over_seeds
+from proof.tasks import SYSTEMS, get_task
+from proof.unit import SEEDS, Unit, in_order
+
+BEGIN, END = "<!-- made by `python -m proof table` -->", "<!-- to here -->"
+"""What stands between them in docs/proof.md is replaced."""
+_HEAD = ("system", "arm", "steps", "seeds", "warm start", "trained", "gain", "trained, blank pages")
+_MORE = ("gain of each seed", "by kind of question, trained")
+
+
+def make_table(folder: Path = RESULTS) -> str:
+    """Markdown of all results in a folder."""
+    results = read_results(folder)
+    return "\n\n".join(
+        ["### Units", _units(results), "### Floors and ceiling", _floors(results, folder), _missing(results)]
+    )
+
+
+def write_table(page: Path, folder: Path = RESULTS) -> Path:
+    """Put the table between its marks in a page.
+
+    Raises:
+        UserError: the page has no marks.
+    """
+    text = page.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise UserError(f"{page}: there is no place for the table, {BEGIN!r} to {END!r}")
+    return atomic_write(page, f"{before}{BEGIN}\n\n{make_table(folder)}\n\n{END}{after}")
+
+
+def groups(results: Iterable[UnitResult]) -> list[list[UnitResult]]:
+    """Results of the same system, arm and settings, by seed; arms in the order of the study."""
+    found: dict[tuple[str, str, str], list[UnitResult]] = {}
+    for result in sorted(results, key=lambda r: r.seed):
+        found.setdefault((result.system, result.arm, result.settings), []).append(result)
+    order = {(unit.system, unit.arm): place for place, unit in enumerate(in_order(_written(), seeds=(0,)))}
+    return [
+        found[key] for key in sorted(found, key=lambda key: (key[0], order.get(key[:2], len(order)), key))
+    ]
+
+
+def gain_of(result: UnitResult) -> Interval:
+    """Share of right answers after minus before, with an interval over documents."""
+    return clustered_gain(result.before.right, result.after.right, result.before.documents)
+
+
+def missing(results: Iterable[UnitResult], seeds: Sequence[int] = SEEDS) -> list[Unit]:
+    """Units of the written tasks without a result of the present settings, the most telling first."""
+    done = {(result.system, result.arm, result.seed) for result in results if result.current}
+    units = in_order(_written(), seeds=seeds)
+    return [unit for unit in units if (unit.system, unit.arm, unit.seed) not in done]
+
+
+def _units(results: Sequence[UnitResult]) -> str:
+    return _grid((*_HEAD, *_MORE), [_row(group) for group in groups(results)])
+
+
+def _row(runs: Sequence[UnitResult]) -> list[str]:
+    gains = [gain_of(run) for run in runs]
+    kinds = sorted(set(runs[0].after.kinds))
+    by_kind = (f"{kind} {over_seeds([run.after.of_kind(kind) for run in runs]).mean:.3f}" for kind in kinds)
+    # such a result says what it says, and is measured again
+    mark = "" if runs[0].current else " (other settings)"
+    return [
+        f"`{runs[0].system}`",
+        f"{runs[0].arm}{mark}",
+        ", ".join(str(steps) for steps in sorted({run.steps for run in runs})),
+        ", ".join(str(run.seed) for run in runs),
+        f"{over_seeds([run.before.accuracy for run in runs]).mean:.3f}",
+        f"{over_seeds([run.after.accuracy for run in runs]).mean:.3f}",
+        # a single seed has its interval over documents
+        str(over_seeds([run.gain for run in runs]) if len(runs) > 1 else gains[0]),
+        f"{over_seeds([run.blank_after.accuracy for run in runs]).mean:.3f}",
+        ", ".join(map(str, gains)),
+        ", ".join(by_kind),
+    ]
+
+
+def _floors(results: Sequence[UnitResult], folder: Path) -> str:
+    rows = []
+    for system in sorted({result.system for result in results}):
+        file = folder / system / FLOORS
+        if not file.is_file():
+            continue
+        numbers = json.loads(file.read_text(encoding="utf-8"))
+        names = (QUESTION_ONLY, COMMONEST, RANDOM, ORACLE)
+        rows.append([f"`{system}`", *(f"{numbers[name]['accuracy']:.3f}" for name in names)])
+    return _grid(("system", "question alone", "commonest answer", "random actions", "oracle"), rows)
+
+
+def _missing(results: Sequence[UnitResult]) -> str:
+    lacking: dict[str, list[str]] = {}
+    for unit in missing(results):
+        lacking.setdefault(unit.system, []).append(unit.name)
+    for system in sorted(set(SYSTEMS) - set(_written())):
+        lacking[system] = ["its task is not written"]
+    lines = (f"- `{system}`: {', '.join(names)}" for system, names in sorted(lacking.items()))
+    return "\n".join(["### Not measured", "", *(lines if lacking else ("Nothing.",))])
+
+
+def _written() -> list[str]:
+    """Systems whose task is there."""
+    found = []
+    for system in SYSTEMS:
+        try:
+            get_task(system)
+        except UserError:
+            continue
+        found.append(system)
+    return found
+
+
+def _grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

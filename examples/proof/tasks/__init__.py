@@ -1,0 +1,29 @@
+"""One task a system: documents that need its ideas, and the script that plays them perfectly."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from docagent_rl.errors import UserError
+from proof.tasks.base import ProofTask
+
+SYSTEMS = ("alden", "doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl")
+"""Systems whose task is `proof.tasks.<system>:TASK`."""
+
+
+def get_task(system: str) -> ProofTask:
+    """The task of a system.
+
+    Raises:
+        UserError: there is none.
+    """
+    if system not in SYSTEMS:
+        raise UserError(f"there is no task of {system!r}; known are {', '.join(SYSTEMS)}")
+    try:
+        return import_module(f"proof.tasks.{system}").TASK
+    except ModuleNotFoundError as error:
+        if error.name != f"proof.tasks.{system}":
+            raise
+        raise UserError(
+            f"the task of {system} is not written yet (examples/proof/tasks/{system}.py)"
+        ) from None

@@ -1,0 +1,110 @@
+"""ALDEN's task: pages opened by their numbers, named in the question or on a page that a search finds.
+
+A document has twelve pages. Four have a word, which a search finds, and the number of another page in the
+picture; eight have a two-digit number in the picture and nothing that a search could find them by.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from docagent_rl.records.record import Record
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.sft.scripted import WriteTurn
+from learning.task import WORDS
+from proof.tasks.base import (
+    NO_WORD,
+    Ablation,
+    Painted,
+    Part,
+    ProofPage,
+    Question,
+    Sheet,
+    Sizes,
+    centre,
+    draw,
+    numbers,
+    with_blanks,
+)
+
+PAGES, INDEX = 12, 4
+DOCUMENTS = {Part.SFT: 60, Part.TRAIN: 120, Part.DEV: 12, Part.HELD_OUT: 30}
+PAGE_INDEX, TWO_HOP = "page_index", "two_hop"
+KINDS = (PAGE_INDEX, TWO_HOP)
+"""Kinds of questions."""
+
+
+@dataclass(frozen=True)
+class AldenTask:
+    """See `ProofTask`."""
+
+    system: str = "alden"
+    recipe: str = "alden_qwen2_5_vl_7b"
+    sft_recipe: str | None = None
+    sizes: Sizes = field(default_factory=lambda: Sizes(sft_steps=200, sft_every=5, ceiling=0.25, steps=30))
+    ablations: Mapping[str, Ablation] = field(
+        default_factory=lambda: {
+            "outcome_only": Ablation(("+ablations=alden/outcome_only",)),
+            "no_fetch": Ablation(("+ablations=alden/no_fetch",), own_warm_start=True),
+        }
+    )
+
+    def sheets(self, seed: int) -> list[Sheet]:
+        """See `ProofTask`: the script's documents have as many questions of both kinds."""
+        rng = random.Random(f"alden/{seed}")
+        everything, seen = numbers(rng)
+        made = []
+        for part, documents in DOCUMENTS.items():
+            pool = everything if part is Part.HELD_OUT else seen
+            made += [_sheet(f"{part.value}-{index:04d}", part, pool, rng) for index in range(documents)]
+        return with_blanks(made)
+
+    def pdf(self, sheet: Sheet) -> bytes:
+        """See `ProofTask`."""
+        return draw(sheet)
+
+    def player(self, record: Record, ablation: str | None = None) -> WriteTurn:
+        """See `ProofTask`. Without a fetch it searches and answers: no page that it can see tells."""
+        way: list[str] = []
+        if (word := record.extra.get("word")) or ablation == "no_fetch":
+            way.append(f"<search>{word or NO_WORD}</search>")
+        if ablation != "no_fetch":
+            way.append(f"<fetch>{record.evidence_pages[0]}</fetch>")
+        way.append(f"<answer>\\boxed{{{record.answers[0]}}}</answer>")
+
+        def write(trajectory: Trajectory) -> str:
+            return f"<think></think>{way[len(trajectory.turns)]}"
+
+        return write
+
+
+def _sheet(doc_id: str, part: Part, pool: Sequence[str], rng: random.Random) -> Sheet:
+    places = rng.sample(range(1, PAGES + 1), PAGES)
+    index, content = sorted(places[:INDEX]), sorted(places[INDEX:])
+    number = {page: rng.choice(pool) for page in content}
+    words = dict(zip(index, rng.sample(WORDS, INDEX), strict=True))
+    target = dict(zip(index, rng.sample(content, INDEX), strict=True))
+    pages = tuple(
+        ProofPage(words.get(page, NO_WORD), (Painted(str(target.get(page) or number[page]), centre(rng)),))
+        for page in range(1, PAGES + 1)
+    )
+    asked = [
+        Question(
+            f"Which number is on the page of {words[page]}?",
+            number[target[page]],
+            (target[page],),
+            TWO_HOP,
+            extra={"word": words[page]},
+        )
+        for page in index
+    ]
+    asked += [
+        Question(f"Which number is on page {page}?", number[page], (page,), PAGE_INDEX)
+        for page in sorted(rng.sample(content, INDEX))
+    ]
+    return Sheet(doc_id, part, pages, tuple(asked))
+
+
+TASK = AldenTask()

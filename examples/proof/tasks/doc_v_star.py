@@ -1,0 +1,112 @@
+"""Doc-V*: the overview tells which page has the colour that is asked for; its number has to be fetched."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from docagent_rl.records.record import Record
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.sft.scripted import WriteTurn
+from learning.pages import SIDE_PT
+from proof.tasks.base import Ablation, Painted, Part, Question, Sheet, Sizes, centre, numbers, with_blanks
+from proof.tasks.coloured import WHITE, ColouredPage, draw_coloured
+
+PAGES = 12
+"""Pages of a document, 3 columns of 4 in the overview."""
+COLOURED = ("red", "blue")
+"""A page of each in a document; the others are white."""
+DOCUMENTS = {Part.SFT: 300, Part.TRAIN: 150, Part.DEV: 24, Part.HELD_OUT: 60}
+
+BAND = 24.0
+"""Height of the coloured band at the top of a page."""
+FIELD = (0.0, BAND, SIDE_PT, SIDE_PT)
+"""White below it; the number is there on every page."""
+TEXT_LAYER = "A page."
+"""The same on all pages: a retrieval tells nothing."""
+OVERVIEW, NO_OVERVIEW = "overview", "no_overview"
+
+
+class DocVStarTask:
+    """The task of Doc-V*."""
+
+    system = "doc_v_star"
+    recipe = "doc_v_star_qwen2_5_vl_7b"
+    sft_recipe = "sft_doc_v_star_qwen2_5_vl_7b"
+    ablations: Mapping[str, Ablation] = {
+        NO_OVERVIEW: Ablation(("docagent.env.overview.enabled=false",), own_warm_start=True)
+    }
+    sizes = Sizes(sft_steps=300, sft_every=10, ceiling=0.25, steps=30)
+
+    def sheets(self, seed: int) -> list[Sheet]:
+        """See `ProofTask`."""
+        rng = random.Random(f"doc_v_star/{seed}")
+        everything, seen = numbers(rng)
+        made = [
+            _sheet(f"{part.value}-{index:04d}", part, everything if part is Part.HELD_OUT else seen, rng)
+            for part, count in DOCUMENTS.items()
+            for index in range(count)
+        ]
+        return with_blanks(made)
+
+    def pdf(self, sheet: Sheet) -> bytes:
+        """See `ProofTask`."""
+        return draw_coloured(sheet)
+
+    def player(self, record: Record, ablation: str | None = None) -> WriteTurn:
+        """See `ProofTask`; without an overview nothing tells the page, so that it fetches and reads any."""
+        page = record.evidence_pages[0]
+        if ablation == NO_OVERVIEW:
+            page = random.Random(record.question_id).randint(1, record.extra["num_pages"])
+        number = record.extra["numbers"][page - 1]
+
+        def write(trajectory: Trajectory) -> str:
+            return last_turn(page, number) if trajectory.turns else first_turn(page)
+
+        return write
+
+
+def first_turn(page: int) -> str:
+    """Fetches a page, which it names as soon as it has looked."""
+    thought = f"<analysis>{page}</analysis><plan>read</plan><summary>page</summary>"
+    return f"<think>{thought}</think><action><fetch_page>[{page}]</fetch_page></action>"
+
+
+def last_turn(page: int, answer: str) -> str:
+    """Says what it has read, names the page and answers."""
+    relevant = f"<relevant_pages>[{page}]</relevant_pages>"
+    thought = f"<analysis>{answer}</analysis>{relevant}<summary>page</summary>"
+    return f"<think>{thought}</think><action><answer>{answer}</answer></action>"
+
+
+def _sheet(doc_id: str, part: Part, pool: list[str], rng: random.Random) -> Sheet:
+    colours = dict(zip(rng.sample(range(PAGES), len(COLOURED)), COLOURED, strict=True))
+    pages = tuple(
+        ColouredPage(
+            TEXT_LAYER,
+            (Painted(rng.choice(pool), _below(centre(rng))),),
+            colour=colours.get(index, WHITE),
+            field=FIELD,
+        )
+        for index in range(PAGES)
+    )
+    shown = [page.painted[0].text for page in pages]
+    questions = tuple(
+        Question(
+            f"Which number is on the {colour} page?",
+            shown[index],
+            (index + 1,),
+            OVERVIEW,
+            extra={"numbers": shown},
+        )
+        for index, colour in sorted(colours.items())
+    )
+    return Sheet(doc_id, part, pages, questions)
+
+
+def _below(at: tuple[float, float]) -> tuple[float, float]:
+    """In the middle of the field instead of the page."""
+    return at[0], round(at[1] + BAND / 2, 2)
+
+
+TASK = DocVStarTask()

@@ -1,0 +1,115 @@
+"""MM-Doc-R1: keywords find a page, which may name another word to search; the page with the total is read."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Mapping, Sequence
+
+from reportlab.pdfgen.canvas import Canvas
+
+from docagent_rl.records.record import Record
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.sft.scripted import WriteTurn
+from learning.pages import write_text
+from learning.task import WORDS
+from proof.tasks.base import Ablation, Part, ProofPage, Question, Sheet, Sizes, numbers, with_blanks
+
+LINKS = 6
+"""Pages of a document that name another one; the other ten have totals."""
+ASKED = 2
+"""Questions of each kind about a document."""
+DOCUMENTS = {Part.SFT: 120, Part.TRAIN: 120, Part.DEV: 16, Part.HELD_OUT: 40}
+
+SIDE = 200.0
+EMPTY = "Nothing is written here."
+"""The text layer of a blank page: this agent reads text."""
+ONE_HOP, TWO_HOP = "one_hop", "two_hop"
+
+
+class MMDocTask:
+    """The task of MM-Doc-R1."""
+
+    system = "mm_doc_r1"
+    recipe = "mm_doc_r1_qwen3_8b"
+    sft_recipe = None
+    ablations: Mapping[str, Ablation] = {
+        "grpo": Ablation(
+            (
+                "algorithm.adv_estimator=grpo",
+                "algorithm.norm_adv_by_std_in_grpo=false",
+                "docagent.advantage.options=null",
+            )
+        )
+    }
+    sizes = Sizes(sft_steps=200, sft_every=10, ceiling=0.35, steps=40)
+
+    def sheets(self, seed: int) -> list[Sheet]:
+        """See `ProofTask`."""
+        rng = random.Random(f"mm_doc_r1/{seed}")
+        everything, seen = numbers(rng)
+        made = [
+            _sheet(f"{part.value}-{index:04d}", part, everything if part is Part.HELD_OUT else seen, rng)
+            for part, count in DOCUMENTS.items()
+            for index in range(count)
+        ]
+        return with_blanks(made)
+
+    def pdf(self, sheet: Sheet) -> bytes:
+        """See `ProofTask`; the agent reads text layers, so that a blank page says so in its own."""
+        buffer = io.BytesIO()
+        canvas = Canvas(buffer, pagesize=(SIDE, SIDE), invariant=1)
+        for page in sheet.pages:
+            text = EMPTY if sheet.part is Part.BLANK else page.word
+            write_text(canvas, text, (4, SIDE / 2), "Helvetica", 8, visible=True)
+            canvas.showPage()
+        canvas.save()
+        return buffer.getvalue()
+
+    def player(self, record: Record, ablation: str | None = None) -> WriteTurn:
+        """See `ProofTask`."""
+        searches = [f'<search>["{word}"]</search>' for word in record.extra["words"]]
+        entry = f'{{"page_ids": [{record.evidence_pages[0]}], "query": "total"}}'
+        turns = [*searches, f"<read>[{entry}]</read>", "<FINISH>"]
+
+        def write(trajectory: Trajectory) -> str:
+            return turns[len(trajectory.turns)]
+
+        return write
+
+
+def _sheet(doc_id: str, part: Part, pool: Sequence[str], rng: random.Random) -> Sheet:
+    words = rng.sample(WORDS, len(WORDS))
+    linked, direct = words[:LINKS], words[LINKS:]
+    target = dict(zip(linked, rng.sample(direct, LINKS), strict=True))
+    totals = {word: rng.choice(pool) for word in direct}
+    order = rng.sample(words, len(words))
+    pages = tuple(
+        ProofPage(_link(word, target[word]) if word in target else _total(word, totals[word]), (), SIDE)
+        for word in order
+    )
+    chains: list[tuple[str, ...]] = [(word,) for word in rng.sample(direct, ASKED)]
+    chains += [(word, target[word]) for word in rng.sample(linked, ASKED)]
+    questions = tuple(
+        Question(
+            f"What is the final total of {chain[0]}?",
+            totals[chain[-1]],
+            (order.index(chain[-1]) + 1,),
+            ONE_HOP if len(chain) == 1 else TWO_HOP,
+            extra={"words": list(chain)},
+        )
+        for chain in chains
+    )
+    return Sheet(doc_id, part, pages, questions)
+
+
+def _link(word: str, target: str) -> str:
+    return f"{word}: see {target}."
+
+
+def _total(word: str, number: str) -> str:
+    # more than six words: the extractor takes the number out of a sentence, and a shorter answer whole
+    return f"{word}: the final total of this page is {number}."
+
+
+TASK = MMDocTask()

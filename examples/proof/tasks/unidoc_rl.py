@@ -1,0 +1,128 @@
+"""UniDoc-RL: a search finds three pages, their colours tell the right one, its number wants magnifying."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+from docagent_rl.records.record import Record
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.sft.scripted import WriteTurn
+from learning.task import WORDS
+from proof.tasks.base import Ablation, Painted, Part, Question, Sheet, Sizes, centre, numbers, with_blanks
+from proof.tasks.coloured import ColouredPage, draw_coloured
+
+TOPICS = 4
+"""Words of a document; each is on as many pages as a search shows."""
+CHOSEN = ("red", "green", "blue")
+"""Colours of the pages of a word."""
+CANDIDATES = len(CHOSEN)
+"""Pages that a search shows."""
+DOCUMENTS = {Part.SFT: 250, Part.TRAIN: 100, Part.DEV: 16, Part.HELD_OUT: 40}
+
+SIDE = 112.0
+"""Of a page in points: 224 pixels at 144 dpi, shown as 112; a quarter comes back at twice the size."""
+SHOWN = 112
+"""Pixels of a page as it is shown."""
+HALF = 0.5
+CROP = "crop"
+
+
+class UniDocTask:
+    """The task of UniDoc-RL."""
+
+    system = "unidoc_rl"
+    recipe = "unidoc_rl_qwen2_5_vl_7b"
+    sft_recipe = "sft_unidoc_rl_qwen2_5_vl_7b"
+    ablations: Mapping[str, Ablation] = {
+        "reward_vanilla": Ablation(
+            (
+                "docagent.env.reward.weights.search_ndcg=0",
+                "docagent.env.reward.weights.select=0",
+                "docagent.env.reward.weights.roi=0",
+            )
+        )
+    }
+    sizes = Sizes(sft_steps=280, sft_every=20, ceiling=0.25, steps=30)
+
+    def sheets(self, seed: int) -> list[Sheet]:
+        """See `ProofTask`."""
+        rng = random.Random(f"unidoc_rl/{seed}")
+        everything, seen = numbers(rng)
+        made = [
+            _sheet(f"{part.value}-{index:04d}", part, everything if part is Part.HELD_OUT else seen, rng)
+            for part, count in DOCUMENTS.items()
+            for index in range(count)
+        ]
+        return with_blanks(made)
+
+    def pdf(self, sheet: Sheet) -> bytes:
+        """See `ProofTask`."""
+        return draw_coloured(sheet)
+
+    def player(self, record: Record, ablation: str | None = None) -> WriteTurn:
+        """See `ProofTask`."""
+        page, box = next(iter(record.evidence_boxes.items()))
+        corners = [round(SHOWN * side) for side in box[0]]
+        answer = record.answers[0]
+
+        def write(trajectory: Trajectory) -> str:
+            match len(trajectory.turns):
+                case 0:
+                    return f"<search>{record.extra['word']}</search>"
+                case 1:
+                    return f"<select>{shown_pages(trajectory).index(page)}</select>"
+                case 2:
+                    return f"<bbox>[{corners}]</bbox>"
+            return f"<information>{answer}</information><answer>{answer}</answer>"
+
+        return write
+
+
+def shown_pages(trajectory: Trajectory) -> list[int]:
+    """The candidates of the last turn, a search."""
+    return [int(page["page"].rpartition("#")[2]) for page in trajectory.turns[-1].info["effect"]["pages"]]
+
+
+def _sheet(doc_id: str, part: Part, pool: Sequence[str], rng: random.Random) -> Sheet:
+    """Pages in any order; three of each word, in three colours."""
+    words = rng.sample(WORDS, TOPICS)
+    plan = [(word, colour) for word in words for colour in CHOSEN]
+    rng.shuffle(plan)
+    pages, quarters = [], []
+    for word, colour in plan:
+        quarter = rng.randrange(2) * HALF, rng.randrange(2) * HALF
+        quarters.append(quarter)
+        pages.append(_page(word, colour, rng.choice(pool), quarter, rng))
+    questions = []
+    for word in words:
+        index = rng.choice([at for at, (each, _) in enumerate(plan) if each == word])
+        left, top = quarters[index]
+        questions.append(
+            Question(
+                f"Which number is on the {plan[index][1]} page about {word}?",
+                pages[index].painted[0].text,
+                (index + 1,),
+                CROP,
+                evidence_boxes={index + 1: ((left, top, left + HALF, top + HALF),)},
+                extra={"word": word},
+            )
+        )
+    return Sheet(doc_id, part, tuple(pages), tuple(questions))
+
+
+def _page(
+    word: str, colour: str, number: str, quarter: tuple[float, float], rng: random.Random
+) -> ColouredPage:
+    left, top = (SIDE * part for part in quarter)
+    x, y = centre(rng, SIDE * HALF)
+    return ColouredPage(
+        word,
+        (Painted(number, (left + x, top + y)),),
+        side=SIDE,
+        colour=colour,
+        field=(left, top, left + SIDE * HALF, top + SIDE * HALF),
+    )
+
+
+TASK = UniDocTask()

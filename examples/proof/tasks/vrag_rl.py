@@ -1,0 +1,123 @@
+"""VRAG-RL's task: find a page by its word, magnify the corner that is asked for, read it.
+
+A document has ten pages. A page has a word, which a search finds, and in each corner a two-digit number that
+is too small to read until its corner is magnified.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from docagent_rl.records.record import Record
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.sft.scripted import WriteTurn
+from learning.task import WORDS
+from proof.tasks.base import (
+    Ablation,
+    Painted,
+    Part,
+    ProofPage,
+    Question,
+    Sheet,
+    Sizes,
+    draw,
+    numbers,
+    with_blanks,
+)
+
+PAGES, ASKED = 10, 5
+SIDE, CELL, SHOWN = 224.0, 56.0, 112
+"""Side of a page and of a corner in points; pixels of the shown page, and of a shown corner."""
+SIZE = 18.0
+"""Of the font: 9 pixels on the shown page, 36 on a magnified corner."""
+DOCUMENTS = {Part.SFT: 80, Part.TRAIN: 120, Part.DEV: 16, Part.HELD_OUT: 30}
+CORNERS = {"top left": (0, 0), "top right": (1, 0), "bottom left": (0, 1), "bottom right": (1, 1)}
+"""Column and row by name."""
+KIND = "corner"
+
+
+@dataclass(frozen=True)
+class VragTask:
+    """See `ProofTask`."""
+
+    system: str = "vrag_rl"
+    recipe: str = "vrag_rl_qwen2_5_vl_7b"
+    sft_recipe: str | None = "sft_vrag_rl_qwen2_5_vl_7b"
+    sizes: Sizes = field(default_factory=lambda: Sizes(sft_steps=200, sft_every=5, ceiling=0.25, steps=40))
+    ablations: Mapping[str, Ablation] = field(
+        default_factory=lambda: {
+            "no_crop": Ablation(("+ablations=vrag_rl/no_crop",), own_warm_start=True),
+            "outcome_only": Ablation(("+ablations=vrag_rl/reward_outcome_only",)),
+        }
+    )
+
+    def sheets(self, seed: int) -> list[Sheet]:
+        """See `ProofTask`."""
+        rng = random.Random(f"vrag_rl/{seed}")
+        everything, seen = numbers(rng)
+        made = []
+        for part, documents in DOCUMENTS.items():
+            pool = everything if part is Part.HELD_OUT else seen
+            made += [_sheet(f"{part.value}-{index:04d}", part, pool, rng) for index in range(documents)]
+        return with_blanks(made)
+
+    def pdf(self, sheet: Sheet) -> bytes:
+        """See `ProofTask`."""
+        return draw(sheet)
+
+    def player(self, record: Record, ablation: str | None = None) -> WriteTurn:
+        """See `ProofTask`. Without a zoom it answers from the page as it is shown."""
+        way = [f"<search>{record.extra['word']}</search>"]
+        if ablation != "no_crop":
+            way.append(f"<bbox>[{', '.join(map(str, record.extra['box']))}]</bbox>")
+        way.append(f"<answer>{record.answers[0]}</answer>")
+
+        def write(trajectory: Trajectory) -> str:
+            return way[len(trajectory.turns)]
+
+        return write
+
+
+def _sheet(doc_id: str, part: Part, pool: Sequence[str], rng: random.Random) -> Sheet:
+    words = rng.sample(WORDS, PAGES)
+    found = [{name: rng.choice(pool) for name in CORNERS} for _ in range(PAGES)]
+    pages = tuple(
+        ProofPage(word, tuple(_mark(number, CORNERS[name], rng) for name, number in each.items()), SIDE)
+        for word, each in zip(words, found, strict=True)
+    )
+    asked = []
+    for page in sorted(rng.sample(range(PAGES), ASKED)):
+        name = rng.choice(list(CORNERS))
+        asked.append(
+            Question(
+                f"Which number is at the {name} of {words[page]}?",
+                found[page][name],
+                (page + 1,),
+                KIND,
+                evidence_boxes={page + 1: (_fractions(CORNERS[name]),)},
+                extra={"word": words[page], "box": _box(CORNERS[name])},
+            )
+        )
+    return Sheet(doc_id, part, pages, tuple(asked))
+
+
+def _mark(number: str, corner: tuple[int, int], rng: random.Random) -> Painted:
+    x, y = (CELL / 2 + (SIDE - CELL) * place + rng.uniform(-2, 2) for place in corner)
+    return Painted(number, (round(x, 2), round(y, 2)), SIZE)
+
+
+def _box(corner: tuple[int, int]) -> list[int]:
+    """In pixels of the shown page."""
+    scale = SHOWN / SIDE
+    left, top = (int((SIDE - CELL) * place * scale) for place in corner)
+    return [left, top, left + int(CELL * scale), top + int(CELL * scale)]
+
+
+def _fractions(corner: tuple[int, int]) -> tuple[float, float, float, float]:
+    left, top = ((SIDE - CELL) * place / SIDE for place in corner)
+    return (left, top, left + CELL / SIDE, top + CELL / SIDE)
+
+
+TASK = VragTask()

@@ -1,0 +1,154 @@
+"""The warm start of a unit: the script's sessions, supervised training, and the checkpoint to begin with."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.errors import InfrastructureError
+from docagent_rl.io import atomic_dir
+from docagent_rl.records.parquet import read_parquet
+from docagent_rl.records.record import Record
+from docagent_rl.rollout.resources import SessionResources
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.sft.rows import sft_rows, write_sft
+from docagent_rl.sft.scripted import ScriptedSession, play_scripted
+from docagent_rl.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
+from docagent_rl.tiny.trial import Setting, play_trial
+from learning.process import SFT_MODULE, Trainer
+from learning.warm_start import checkpoint_steps, choose
+from proof.plan import base_overrides, sft_command
+from proof.scores import right
+from proof.tasks.base import Part, ProofTask
+from proof.unit import ProofPaths, Unit
+
+RECORD = "warm_start.json"
+"""How the checkpoint was chosen, kept beside its weights."""
+
+
+def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -> dict[str, Any]:
+    """Make the model that a unit begins with; one that is there is left alone.
+
+    Args:
+        unit: of the study.
+        paths: with the workspace made.
+        python: interpreter of the trainer; by default this one.
+
+    Returns:
+        How it was chosen: `step`, `ceiling`, `dev_accuracy` by step, `seconds`.
+
+    Raises:
+        InfrastructureError: the script is not right, the trainer failed, or no checkpoint is weak enough.
+    """
+    target, task = paths.warm_start(unit), unit.task
+    if (target / RECORD).is_file():
+        return json.loads((target / RECORD).read_text(encoding="utf-8"))
+    began = time.monotonic()
+    folder = target.with_name(f"{target.name}-sft")
+    shutil.rmtree(folder, ignore_errors=True)
+    model = build_tiny_qwen2_5_vl(folder / "model", seed=unit.seed)
+    processor = processor_of(model)
+    ablation = unit.ablation if unit.own_warm_start else None
+    setting = setting_of(task, paths, ablation)
+    records = read_parquet(paths.task.data(Part.SFT))
+    played = script_sessions(task, setting, processor, records, ablation)
+    rows = [row for session in played for row in sft_rows(session.trajectory, session.ledgers)]
+    file = write_sft(rows, folder / "rows.parquet", processor.tokenizer)
+    Trainer(SFT_MODULE, sft_command(task, file, model, paths, folder / "run"), folder, python).run()
+    checkpoints = folder / "run" / "checkpoints"
+    dev = read_parquet(paths.task.data(Part.DEV))
+    chosen, measured = choose(
+        checkpoint_steps(checkpoints),
+        lambda step: accuracy(task, setting, _weights(checkpoints, step), dev, unit.seed),
+        task.sizes.ceiling,
+    )
+    record = {
+        "step": chosen,
+        "ceiling": task.sizes.ceiling,
+        "dev_accuracy": measured,
+        "rows": len(rows),
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    with atomic_dir(target) as made:
+        shutil.copytree(_weights(checkpoints, chosen), made, dirs_exist_ok=True)
+        (made / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    shutil.rmtree(checkpoints)
+    return record
+
+
+def setting_of(task: ProofTask, paths: ProofPaths, ablation: str | None = None) -> Setting:
+    """How the recipe plays: the script's sessions and the trainer's differ in nothing but the policy."""
+    unused = paths.folder / "unused"
+    return Setting.of(composed(task.recipe, base_overrides(task, paths, unused, ablation)))
+
+
+def script_sessions(
+    task: ProofTask,
+    setting: Setting,
+    processor: Any,
+    records: Sequence[Record],
+    ablation: str | None = None,
+) -> list[ScriptedSession]:
+    """The script's sessions, in the order of the questions.
+
+    Raises:
+        InfrastructureError: an answer is not right, so task and environment do not fit each other.
+    """
+    resources = SessionResources(setting.config, processor.tokenizer, processor, setting.template)
+
+    async def play() -> list[ScriptedSession]:
+        played = []
+        for record in records:
+            session = await play_scripted(
+                record,
+                task.player(record, ablation),
+                env=resources.environment(validate=False),
+                system=resources.system.name,
+                codec=resources.codec,
+                encoder=resources.encoder,
+                limits=setting.limits,
+            )
+            # an ablation may lack what it takes
+            if ablation is None and not right(session.trajectory):
+                said = [turn.text for turn in session.trajectory.turns]
+                raise InfrastructureError(f"the script is not right about {record.question_id}: {said}")
+            played.append(session)
+        return played
+
+    return asyncio.run(play())
+
+
+def accuracy(task: ProofTask, setting: Setting, model: Path, records: Sequence[Record], seed: int) -> float:
+    """Share of sampled sessions with the right answer."""
+    played = sampled(setting, model, records, sessions=task.sizes.dev_sessions, seed=seed)
+    return sum(map(right, played)) / len(played)
+
+
+def sampled(
+    setting: Setting, model: Path, records: Sequence[Record], *, sessions: int, seed: int
+) -> list[Trajectory]:
+    """Sessions of a model, by transformers in this process."""
+    import torch
+    from transformers import Qwen2_5_VLForConditionalGeneration
+
+    weights = Qwen2_5_VLForConditionalGeneration.from_pretrained(model, dtype=torch.float32)
+    return play_trial(
+        setting, weights, processor_of(model), records, sessions=sessions, together=64, seed=seed
+    )
+
+
+def processor_of(model: Path) -> Any:
+    """The processor of a model."""
+    from transformers import AutoProcessor
+
+    return AutoProcessor.from_pretrained(model)
+
+
+def _weights(checkpoints: Path, step: int) -> Path:
+    return checkpoints / f"global_step_{step}" / "huggingface"

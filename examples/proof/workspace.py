@@ -1,0 +1,79 @@
+"""The documents and questions of a task, ingested and indexed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.errors import UserError
+from docagent_rl.io import atomic_write
+from docagent_rl.records.parquet import write_parquet
+from docagent_rl.records.record import Record
+from docagent_rl.tiny.demo import build_index, shuffled
+from docagent_rl.tiny.workspace import WorkspacePaths
+from proof.tasks.base import Part, ProofTask, Sheet
+
+HERE = Path(__file__).parent
+DOCUMENT_SEED = 0
+"""Of the documents, whatever the seed of a unit: seeds are compared on the same questions."""
+_STAMP = "task.txt"
+
+
+def make_workspace(task: ProofTask, paths: WorkspacePaths) -> WorkspacePaths:
+    """Draw, ingest and index all documents, and write questions and prompts.
+
+    What is there is left alone, but for the prompts.
+
+    Raises:
+        UserError: the folder holds other documents.
+    """
+    drawn = task.sheets(DOCUMENT_SEED)
+    _copy_prompts(task.system, paths.workspace / "prompts")
+    stamp, found = paths.workspace / _STAMP, digest_of(drawn)
+    if stamp.is_file():
+        if stamp.read_text(encoding="utf-8").strip() != found:
+            raise UserError(f"{paths.workspace} holds another task; choose another folder or remove this one")
+        return paths
+    for sheet in drawn:
+        atomic_write(paths.pdfs / f"{sheet.doc_id}.pdf", task.pdf(sheet))
+    ingest(paths.pdfs, paths.store, settings=RenderSettings(dpi=144), workers=2, strict=True)
+    build_index(DocumentStore(paths.store), paths.index)
+    for part in Part:
+        write_parquet(questions(drawn, part), paths.data(part))
+    atomic_write(stamp, f"{found}\n")
+    return paths
+
+
+def questions(drawn: Sequence[Sheet], part: Part) -> list[Record]:
+    """All questions of a part, shuffled."""
+    records = [record for sheet in drawn if sheet.part is part for record in sheet.records()]
+    return shuffled(records, f"proof/{DOCUMENT_SEED}/{part.value}")
+
+
+def digest_of(drawn: Sequence[Sheet]) -> str:
+    """What tells the documents of a task from others: 12 hexadecimal digits."""
+    return hashlib.sha256(repr(drawn).encode()).hexdigest()[:12]
+
+
+def overlay(system: str) -> Path:
+    """What `+recipe=<system>` adds to the recipe of a system."""
+    return HERE / "recipe" / f"{system}.yaml"
+
+
+def settings_digest(task: ProofTask) -> str:
+    """What tells the settings of a system from others: 12 hexadecimal digits."""
+    sizes = json.dumps(asdict(task.sizes), sort_keys=True)
+    text = overlay(task.system).read_text(encoding="utf-8") + sizes
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _copy_prompts(system: str, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for prompt in sorted((HERE / "prompts").glob(f"{system}*.yaml")):
+        shutil.copyfile(prompt, folder / prompt.name)

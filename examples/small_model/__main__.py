@@ -1,0 +1,87 @@
+"""A real pretrained small model through the whole life of an agent, on a CPU.
+
+PYTHONPATH=examples python -m small_model all
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from docagent_rl.cli import main
+from docagent_rl.io import atomic_write
+from small_model.plan import HERE, Settings, Step, steps
+from small_model.process import environment, run, shown
+from small_model.stages import ORDER, SHARED, Stage, StudyPaths, StudySystem
+
+DEFAULTS = Settings()
+WORKSPACE = Path("workspace/small_model")
+
+app = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
+
+
+@app.command()
+def study_command(
+    stage: Annotated[Stage, typer.Argument(help="What to do; all: every stage, in this order.")],
+    workspace: Annotated[
+        Path, typer.Option(help="Folder for everything; what is done in it is kept.")
+    ] = Path("workspace/small_model"),
+    system: Annotated[
+        list[StudySystem] | None, typer.Option(help="Who plays; may be repeated. Default: both.")
+    ] = None,
+    collected: Annotated[
+        int, typer.Option(min=1, help="Questions that the oracle plays.")
+    ] = DEFAULTS.collected,
+    sft_steps: Annotated[int, typer.Option(min=1, help="Batches of fine-tuning.")] = DEFAULTS.sft_steps,
+    rl_minutes: Annotated[
+        float,
+        typer.Option(min=0.1, help="Wall clock of RL, which goes on when called again."),
+    ] = DEFAULTS.rl_minutes,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the commands and run none.")] = False,
+) -> None:
+    """Take a real pretrained model of 135 million parameters from the wheel to RL, over real PDFs.
+
+    Every stage is one or more of the project's own commands; each is printed before it runs. Commands that
+    ended well are not repeated; delete their lines in done.json, and what they wrote, to have them again.
+    Reinforcement learning is: it goes on from its last checkpoint for as long again.
+
+    Example: PYTHONPATH=examples python -m small_model all --system mm_doc_r1 --rl-minutes 30
+    """
+    paths = StudyPaths(workspace.absolute())
+    settings = Settings(collected=collected, sft_steps=sft_steps, rl_minutes=rl_minutes)
+    if not dry_run:
+        shutil.copytree(HERE / "prompts", paths.root / "prompts", dirs_exist_ok=True)
+    chosen = ORDER if stage is Stage.ALL else (stage,)
+    systems = list(dict.fromkeys(system or list(StudySystem)))
+    for who in systems:
+        for each in chosen:
+            if each not in SHARED or who is systems[0]:
+                # later stages name what earlier ones left
+                for step in steps(each, who, paths, settings):
+                    _do(step, paths, dry_run=dry_run)
+
+
+def _do(step: Step, paths: StudyPaths, *, dry_run: bool) -> None:
+    console = Console(stderr=True, soft_wrap=True)
+    variables = environment(paths.root)
+    line = shown(step, variables)
+    done = json.loads(paths.done.read_text(encoding="utf-8")) if paths.done.is_file() else []
+    again = step.minutes is not None or step.words[1:2] == ("report",) or "small_model.figure" in step.words
+    if line in done and not again:
+        console.print(f"done: {line}", markup=False, style="dim")
+        return
+    console.print(line, markup=False, highlight=False)
+    if not dry_run:
+        run(step, variables)
+        atomic_write(
+            paths.done, json.dumps([*(each for each in done if each != line), line], indent=1) + "\n"
+        )
+
+
+if __name__ == "__main__":
+    main(app)

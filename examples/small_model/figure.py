@@ -1,0 +1,139 @@
+"""The picture of a system's runs: `python -m small_model.figure RUNS`; RUNS holds `report/report.json`."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from docagent_rl.errors import UserError
+from docagent_rl.io import atomic_write
+from small_model.table import table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MEASURES = ("rule", "page_recall", "invalid_rate")
+"""What is drawn, by the report's names; one that a run lacks is left out."""
+COLOURS = ("#0072b2", "#d55e00", "#009e73")
+PICTURE, TABLES = "small_model.svg", "small_model.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A number of a run on a set of questions, in per cent.
+
+    Args:
+        run: its name.
+        questions: the set.
+        value: the number.
+        low: lower end of the interval; None without one.
+        high: upper end.
+    """
+
+    run: str
+    questions: str
+    value: float
+    low: float | None
+    high: float | None
+
+
+def bars(report: Mapping[str, Any], measure: str) -> tuple[str, list[Bar]]:
+    """One measure of all runs.
+
+    Returns:
+        Its title, empty when no run has it, and the numbers in the order of the runs.
+    """
+    title, found = "", []
+    for run in report["runs"]:
+        for name, benchmark in run["benchmarks"].items():
+            for number in (*benchmark["answers"], *benchmark["use"]):
+                if number["measure"] == measure and number["value"] is not None:
+                    title = number["title"] + (" †" if number["rule_judge"] else "")
+                    low, high = (
+                        None if number[end] is None else 100 * number[end] for end in ("low", "high")
+                    )
+                    value = 100 * number["value"]
+                    found.append(Bar(run["name"], name, value, low, high))
+    return title, found
+
+
+def rewards(metrics: Path) -> list[float]:
+    """The mean reward of every step of reinforcement learning, in order; empty before there is any."""
+    files = sorted(
+        (file for file in metrics.glob("*.json") if file.stem.isdecimal()), key=lambda f: int(f.stem)
+    )
+    read = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    return [step["critic/score/mean"] for step in read if "critic/score/mean" in step]
+
+
+def draw(report: Mapping[str, Any], curve: Sequence[float]) -> str:
+    """The picture as SVG; the same numbers give the same bytes."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    panels = [(title, found) for title, found in (bars(report, measure) for measure in MEASURES) if found]
+    with pyplot.rc_context({"svg.hashsalt": "docagent-rl", "svg.fonttype": "none", "font.size": 8}):
+        count = len(panels) + bool(curve)
+        figure, axes = pyplot.subplots(
+            1, count, figsize=(3.2 * count, 3.6), layout="constrained", squeeze=False
+        )
+        runs = [run["name"] for run in report["runs"]]
+        for place, (title, found) in zip(axes[0], panels, strict=False):
+            _bars(place, title, found, runs)
+        if curve:
+            axes[0][-1].plot(range(1, len(curve) + 1), curve, color=COLOURS[0], marker=".")
+            axes[0][-1].set(title="mean reward while training", xlabel="step of RL")
+        axes[0][0].legend(loc="lower right", frameon=False)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+        pyplot.close(figure)
+    return buffer.getvalue()
+
+
+def _bars(axes: Axes, title: str, found: Sequence[Bar], runs: Sequence[str]) -> None:
+    sets = list(dict.fromkeys(bar.questions for bar in found))
+    height = 0.8 / len(sets)
+    for row, name in enumerate(sets):
+        own = [bar for bar in found if bar.questions == name]
+        places = [runs.index(bar.run) + height * (row - (len(sets) - 1) / 2) for bar in own]
+        # a number without an interval gets none
+        ends = [
+            [max(0.0, bar.value - (bar.value if bar.low is None else bar.low)) for bar in own],
+            [max(0.0, (bar.value if bar.high is None else bar.high) - bar.value) for bar in own],
+        ]
+        values = [bar.value for bar in own]
+        axes.barh(
+            places, values, height, xerr=ends, color=COLOURS[row % len(COLOURS)], label=name, ecolor="#555"
+        )
+    axes.set(title=title, xlabel="per cent", yticks=range(len(runs)), yticklabels=runs, xlim=(0, 105))
+    axes.invert_yaxis()
+
+
+def write(runs: Path) -> Path:
+    """Draw the runs of a system, and write their numbers beside the picture.
+
+    Args:
+        runs: their folder.
+
+    Raises:
+        UserError: there is no report on them.
+    """
+    report = runs / "report" / "report.json"
+    if not report.is_file():
+        raise UserError(f"{report} is missing: run the stage `report` of this study")
+    read = json.loads(report.read_text(encoding="utf-8"))
+    atomic_write(runs / TABLES, table(read))
+    return atomic_write(runs / PICTURE, draw(read, rewards(runs / "rl" / "metrics")))
+
+
+if __name__ == "__main__":
+    from docagent_rl.cli import main
+
+    main(lambda: print(write(Path(sys.argv[1]))))

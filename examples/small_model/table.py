@@ -1,0 +1,49 @@
+"""The numbers of a system's runs as lines of Markdown, from the report on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+COLUMNS = (
+    ("rule", "rule judge †"),
+    ("word_f1", "F1 over words"),
+    ("page_recall", "page recall"),
+    ("invalid_turns", "invalid turns"),
+    ("finished", "finished"),
+    ("turns", "turns"),
+)
+"""Measures by the report's names, and their headings; per cent but for the last."""
+REWARD = "reward/total"
+
+
+def table(report: Mapping[str, Any]) -> str:
+    """A table for each set of questions, its lines in the order of the runs."""
+    sets = list(dict.fromkeys(name for run in report["runs"] for name in run["benchmarks"]))
+    return "\n\n".join(_of(report["runs"], name) for name in sets) + "\n"
+
+
+def _of(runs: Sequence[Mapping[str, Any]], name: str) -> str:
+    heads = ["run", *(heading for _, heading in COLUMNS), "reward"]
+    lines = [_line(heads), _line(["---"] * len(heads))]
+    found = [(run["name"], run["benchmarks"][name]) for run in runs if name in run["benchmarks"]]
+    for run, numbers in found:
+        measured = {number["measure"]: number for number in (*numbers["answers"], *numbers["use"])}
+        cells = [_cell(measured.get(measure)) for measure, _ in COLUMNS]
+        reward = numbers["environment"].get(REWARD)
+        lines.append(_line([run, *cells, "" if reward is None else f"{reward['value']:.2f}"]))
+    count = max(numbers["questions"] for _, numbers in found)
+    return f"**{name}**, {count} questions\n\n" + "\n".join(lines)
+
+
+def _cell(number: Mapping[str, Any] | None) -> str:
+    if number is None or number["value"] is None:
+        return ""
+    scale, digits = (100, 1) if number["unit"] == "%" else (1, 2)
+    ends = [number[key] for key in ("low", "high")]
+    shown = f"{scale * number['value']:.{digits}f}"
+    return shown if None in ends else f"{shown} [{', '.join(f'{scale * end:.{digits}f}' for end in ends)}]"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

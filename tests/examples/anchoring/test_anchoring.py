@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from xml.etree import ElementTree
+
+import pytest
+import torch
+
+from anchoring.batch import LocalEngine, to_batch
+from anchoring.compare import at_response_kl, reach, spread_at
+from anchoring.page import anchoring_page, stops
+from anchoring.plot import anchoring_plot
+from anchoring.results import (
+    Anchoring,
+    AnchoringSettings,
+    Arm,
+    Point,
+    ReaderSettings,
+    Run,
+    read_run,
+    run_json,
+)
+from anchoring.run import demonstrate, probe_sessions
+from anchoring.sessions import Played, advantages, draw, play, reward, waves
+from anchoring.update import Probe
+from anchoring.world import World, load_reader
+from docagent_rl.errors import UserError
+from docagent_rl.records.record import Record
+from learning.task import Part, TaskSettings
+
+SMALL = AnchoringSettings(
+    task=TaskSettings(digits=1, pages=4, sft=24, train=12, dev=1, held_out=4, unseen=0.0),
+    # it writes turns after that and cannot read yet
+    reader=ReaderSettings(steps=90, batch_size=8, rise=8),
+    updates=7,
+    coef=1.0,
+)
+
+
+def at(update: float, response_kl: float, distance: float) -> Point:
+    return Point(update, response_kl, distance, 1 - distance, distance / 2, distance / 4, 0.5)
+
+
+def fake(arm: Arm, seed: int, slope: float) -> Run:
+    return Run(arm, seed, tuple(at(n, 0.1 * n, slope * n) for n in range(4)))
+
+
+RUNS = (
+    *(fake(Arm.NONE, seed, 0.2 + 0.01 * seed) for seed in range(3)),
+    *(fake(Arm.EXACT, seed, 0.1 + 0.01 * seed) for seed in range(3)),
+)
+
+
+def test_a_run_is_read_off_where_it_first_gets_there():
+    run = Run(Arm.NONE, 0, (at(0, 0.0, 0.0), at(1, 0.4, 0.2), at(2, 0.2, 0.9), at(3, 0.6, 0.3)))
+    found = at_response_kl(run, 0.3)
+    assert found is not None
+    assert (found.update, found.response_kl) == (pytest.approx(0.75), pytest.approx(0.3))
+    assert found.distance == pytest.approx(0.15)
+    assert at_response_kl(run, 0.5).distance == pytest.approx(0.25 * 0.9 + 0.75 * 0.3)
+    assert at_response_kl(run, 0.0) == run.points[0]
+    assert at_response_kl(run, 0.7) is None
+
+
+def test_arms_are_compared_as_far_as_all_of_them_get():
+    short = Run(Arm.EXACT, 0, (at(0, 0.0, 0.0), at(1, 0.15, 0.1)))
+    assert reach([*RUNS[:3], short]) == 0.15
+    spread = spread_at(RUNS, Arm.NONE, 0.1, "distance")
+    assert spread.mean == pytest.approx(0.21)
+    assert (spread.low, spread.high) == (pytest.approx(0.20), pytest.approx(0.22))
+    assert spread.deviation == pytest.approx(0.01)
+    with pytest.raises(ValueError, match="exact does not reach"):
+        spread_at([*RUNS, short], Arm.EXACT, 0.2, "distance")
+
+
+def test_the_page_says_what_was_measured_and_is_reproducible():
+    found = Anchoring(AnchoringSettings(updates=3), 0.97, RUNS)
+    page = anchoring_page(found, "PYTHONPATH=examples python -m anchoring --out docs")
+    assert stops(found) == [0.01, 0.02, 0.05, 0.1, 0.2, 0.3]
+    for words in (
+        "PYTHONPATH=examples python -m anchoring --out docs",
+        "97 % right",
+        "| 0.1 | none | 0.210 ± 0.010 |",
+        "| 0.1 | exact | 0.110 ± 0.010 |",
+        "drifted by 0.63 of their length",
+        "(52% of the drift",
+    ):
+        assert words in " ".join(page.split()), words
+    assert "k3)" not in page.split("## At the same")[0]  # was not run
+    assert max(len(line) for line in page.splitlines() if not line.startswith("|")) <= 110
+    assert anchoring_page(found, "PYTHONPATH=examples python -m anchoring --out docs") == page
+
+
+def test_the_picture_is_reproducible():
+    first = anchoring_plot(RUNS)
+    assert anchoring_plot(RUNS) == first
+    assert ElementTree.fromstring(first).tag.endswith("svg")
+    assert "without observation KL" in first
+    assert "k3" not in first
+
+
+def test_runs_that_hardly_move_are_not_compared():
+    still = Run(Arm.NONE, 0, (at(0, 0.0, 0.0), at(1, 0.001, 0.1)))
+    with pytest.raises(UserError, match="too little to compare"):
+        anchoring_page(Anchoring(SMALL, 1.0, (still,)), "x")
+
+
+def test_runs_travel_through_files(tmp_path):
+    file = tmp_path / "run.json"
+    file.write_text(run_json(RUNS[1]))
+    assert read_run(file) == RUNS[1]
+    file.write_text(run_json(RUNS[1])[:40])
+    with pytest.raises(UserError, match=r"run\.json: not a run"):
+        read_run(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<answer>9</answer>", 1.0),
+        ("<answer>3</answer>", 1 / 3),
+        ("<answer>0</answer>", 0.0),
+        ("<answer>99</answer>", 0.0),
+        ("<search>9</search>", 0.0),
+    ],
+)
+def test_large_digits_are_rewarded(text, expected):
+    assert reward(text) == pytest.approx(expected)
+
+
+def test_advantages_are_standardised():
+    assert advantages([Played(None, reward, False) for reward in (0.0, 1.0, 0.5)]) == pytest.approx(
+        [-(1.5**0.5), 1.5**0.5, 0.0]
+    )
+    assert advantages([Played(None, 0.3, False)] * 2) == [0.0, 0.0]
+
+
+def question(number: int, text: str) -> Record:
+    return Record(
+        question_id=str(number), dataset="x", split="train", doc_id="x", question=text, answers=("1",)
+    )
+
+
+def test_sessions_of_an_update_differ_in_their_question():
+    records = [question(n, "abc"[n % 3]) for n in range(9)]
+    drawn = draw(records, 3, random.Random(0))
+    assert sorted(record.question for record in drawn) == ["a", "b", "c"]
+    assert draw(records, 3, random.Random(0)) == drawn
+    found = waves([*records, question(9, "a")])
+    assert [len(wave) for wave in found] == [3, 3, 3, 1]
+    assert sorted(int(r.question_id) for wave in found for r in wave) == list(range(10))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("anchoring")
+
+
+@pytest.fixture(scope="module")
+def found(folder) -> Anchoring:
+    """Two runs from the same weights: seven updates each."""
+    return demonstrate(folder, seeds=[0], arms=[Arm.NONE, Arm.EXACT], settings=SMALL)
+
+
+@pytest.fixture(scope="module")
+def reader(found, folder):
+    (home,) = folder.iterdir()
+    world = World.make(home / "task", SMALL.task)
+    return world, load_reader(world, SMALL.reader, home / "reader")
+
+
+@pytest.mark.slow
+def test_the_term_holds_visual_states_at_the_same_response_kl(found):
+    none, exact = found.runs
+    assert none.points[0].response_kl == exact.points[0].response_kl == pytest.approx(0, abs=1e-6)
+    assert none.points[0].reward == exact.points[0].reward  # the same sessions
+    assert fmean(point.reward for point in none.points[-3:]) > none.points[0].reward  # it learns
+    kl = reach(found.runs)
+    free, held = (spread_at(found.runs, arm, kl, "distance").mean for arm in (Arm.NONE, Arm.EXACT))
+    assert held < 0.85 * free
+    free, held = (spread_at(found.runs, arm, kl, "visual_kl").mean for arm in (Arm.NONE, Arm.EXACT))
+    assert held < 0.6 * free
+
+
+@pytest.mark.slow
+def test_runs_that_are_done_are_kept(found, folder):
+    heard = []
+    again = demonstrate(
+        folder,
+        seeds=[0],
+        arms=[Arm.NONE, Arm.EXACT],
+        settings=SMALL,
+        on_work=lambda *work: heard.append(work),
+    )
+    assert again == found
+    assert not heard
+
+
+@pytest.mark.slow
+def test_passes_over_padded_rows_equal_single_ones(reader):
+    world, model = reader
+    rows = [each.row for each in play(world, model, waves(world.records(Part.DEV))[0], seed=0)]
+    rows.append(replace(rows[0], response_ids=rows[0].response_ids[:5], response_mask=[1] * 5, images=()))
+    data = to_batch(rows, [1.0] * len(rows))
+    with torch.no_grad():
+        together = LocalEngine(model).log_probs(data).unbind()
+        for row, found in zip(rows, together, strict=True):
+            alone = LocalEngine(model).log_probs(to_batch([row], [1.0])).unbind()[0]
+            torch.testing.assert_close(found, alone, atol=1e-5, rtol=1e-4)
+        ids = data["input_ids"].unbind()[-1]
+        dense = model(input_ids=ids[None]).logits[0].log_softmax(-1)
+    torch.testing.assert_close(
+        together[-1][:-1], dense[:-1].gather(1, ids[1:, None])[:, 0], atol=1e-5, rtol=1e-4
+    )
+
+
+@pytest.mark.slow
+def test_sessions_do_not_depend_on_the_order_they_arrive_in(reader):
+    world, model = reader
+    records = waves(world.records(Part.TRAIN))[0][:6]
+    forward = play(world, model, records, seed=3)
+    backward = play(world, model, records[::-1], seed=3)
+    assert [p.row.response_ids for p in forward] == [p.row.response_ids for p in backward[::-1]]
+
+
+@pytest.mark.slow
+def test_the_probe_measures_moved_weights(reader):
+    world, model = reader
+    probe = Probe(model, [each.row for each in probe_sessions(world, model)])
+    still = probe.measure(model)
+    assert still.distance == pytest.approx(0, abs=1e-6)
+    assert still.visual_kl == pytest.approx(0, abs=1e-6)
+    assert still.cosine == pytest.approx(1)
+    # the norm before the head scales what the head reads, and nothing else
+    norm = model.model.language_model.norm.weight
+    with torch.no_grad():
+        norm.mul_(1.5)
+        moved = probe.measure(model)
+        norm.div_(1.5)
+    assert moved.distance == pytest.approx(0.5, rel=1e-4)
+    assert moved.cosine == pytest.approx(1)
+    assert moved.visual_kl > 1e-3
+    assert moved.response_kl > 1e-4

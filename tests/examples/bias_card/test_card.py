@@ -1,0 +1,345 @@
+"""Closed forms of every estimator's expected gradient, and numbers worked out apart from this code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+
+import pytest
+import torch
+
+from bias_card.card import Measured, Verdict, bias_card, measure
+from bias_card.rows import BiasRow, bias_rows
+from bias_card.toy import Toy, ToyCritic
+from bias_card.toy_groups import ToyGroups
+from docagent_rl.advantages.group_turns import IndexMean
+from docagent_rl.advantages.groups import Std
+from docagent_rl.advantages.grpo import grpo
+from docagent_rl.advantages.inputs import Discounts
+from docagent_rl.advantages.similarity import SelfWeight
+from docagent_rl.advantages.spo import spo
+from docagent_rl.advantages.turn_gae import Anchor, turn_gae
+from docagent_rl.advantages.turn_grpo import TurnBaseline, turn_grpo
+from docagent_rl.errors import UserError
+
+OTHER = Toy(go_on=0.8, good=0.25, stop_reward=-0.5, go_on_reward=-0.3, good_reward=-1.0, bad_reward=1.5)
+Pair = tuple[float, float]
+Form = Callable[[Toy, int], Pair]
+SIZES = [2, 4, 8]
+
+
+@cache
+def groups(toy: Toy, size: int) -> ToyGroups:
+    return ToyGroups.ordered(toy, size)
+
+
+def expectation(toy: Toy, size: int, row: BiasRow) -> list[float]:
+    all_groups = groups(toy, size)
+    return all_groups.moments(row.estimator(all_groups))[0].tolist()
+
+
+def spread(toy: Toy) -> float:
+    return toy.go_on * (1 - toy.go_on)
+
+
+def u(size: int) -> float:
+    return 1 - 1 / size
+
+
+def whole(scale: Callable[[int], float]) -> Form:
+    return lambda toy, size: (scale(size) * float(toy.gradient[0]), scale(size) * float(toy.gradient[1]))
+
+
+def reached(toy: Toy, size: int) -> float:
+    return float(toy.gradient[1]) * (1 - (1 - (1 - toy.go_on) ** size) / (size * toy.go_on))
+
+
+def first(form: Callable[[Toy], float], second: Callable[[Toy, int], float]) -> Form:
+    return lambda toy, size: (u(size) * spread(toy) * form(toy), second(toy, size))
+
+
+def scaled_second(toy: Toy, size: int) -> float:
+    return u(size) * float(toy.gradient[1])
+
+
+def living(toy: Toy) -> float:
+    return toy.go_on_reward - toy.stop_reward + (1 - toy.go_on) * toy.second_mean
+
+
+def own_turn(toy: Toy) -> float:
+    return toy.go_on_reward - toy.stop_reward
+
+
+def second_value(toy: Toy, anchor: Anchor) -> float:
+    critic = ToyCritic()
+    if anchor == Anchor.START:
+        return critic.second
+    return toy.good * critic.picked_good + (1 - toy.good) * critic.picked_bad
+
+
+def bootstrapped(toy: Toy, size: int, anchor: Anchor) -> Pair:
+    error = second_value(toy, anchor) - toy.second_mean
+    return float(toy.gradient[0]) + spread(toy) * 0.5 * error, float(toy.gradient[1])
+
+
+def discounted(toy: Toy, size: int) -> Pair:
+    return spread(toy) * (toy.go_on_reward + 0.9 * toy.second_mean - toy.stop_reward), float(toy.gradient[1])
+
+
+def seen(toy: Toy, size: int) -> Pair:
+    critic, second = ToyCritic(), toy.go_on * toy.good * (1 - toy.good)
+    return (
+        float(toy.gradient[0]) - spread(toy) * (critic.went_on - critic.stopped),
+        float(toy.gradient[1]) - second * (critic.picked_good - critic.picked_bad),
+    )
+
+
+def short_lambda(toy: Toy, size: int) -> Pair:
+    """Token-level GAE at lambda = 0.95, written out."""
+    lam, critic = 0.95, ToyCritic()
+    later = (1 - lam) * critic.second + lam * (
+        (1 - lam) * second_value(toy, Anchor.END) + lam * toy.second_mean
+    )
+    going_on = (1 - lam) * critic.went_on + lam * (toy.go_on_reward + later)
+    stopping = (1 - lam) * critic.stopped + lam * toy.stop_reward
+    picks = (1 - lam) * (critic.picked_good - critic.picked_bad) + lam * (toy.good_reward - toy.bad_reward)
+    return spread(toy) * (going_on - stopping), toy.go_on * toy.good * (1 - toy.good) * picks
+
+
+UNBIASED = whole(lambda _: 1.0)
+FORMS: dict[str, Form] = {
+    "`session_grpo`, `std=none`": whole(u),
+    "`session_grpo`, `std=none`, `loo`": UNBIASED,
+    "`rtg_centered`": lambda t, g: (u(g) * float(t.gradient[0]), reached(t, g)),
+    "`rtg_centered`, `loo`": lambda t, g: (
+        float(t.gradient[0]),
+        float(t.gradient[1]) * (1 - (1 - t.go_on) ** (g - 1)),
+    ),
+    "`fixed_horizon`": whole(u),
+    "`fixed_horizon`, `loo`": UNBIASED,
+    "`index_suffix`, `survivors`": first(own_turn, reached),
+    "`index_suffix`, `padded`": first(living, scaled_second),
+    "`index_broadcast`, `survivors`": first(own_turn, reached),
+    "`index_broadcast`, `padded`": first(living, scaled_second),
+    "`myopic`, `survivors`": first(own_turn, reached),
+    "split, `survivors`": first(lambda t: t.second_mean - t.stop_reward, scaled_second),
+    "split, `padded`": first(lambda t: t.gain - t.go_on * t.go_on_reward, scaled_second),
+    "`token_gae`, lam = 1": UNBIASED,
+    "`token_gae`, lam = 0.95": short_lambda,
+    "`token_gae`, lam = 0.95, exact critic": UNBIASED,
+    "`turn_gae`, lam_turn = 1": UNBIASED,
+    "`turn_gae`, lam_turn = 0.5, `anchor=end`": partial(bootstrapped, anchor=Anchor.END),
+    "`turn_gae`, lam_turn = 0.5, `anchor=start`": partial(bootstrapped, anchor=Anchor.START),
+    "`turn_gae`, lam_turn = 0.5, exact critic": UNBIASED,
+    "`turn_gae`, lam_turn = 1, gamma_turn = 0.9": discounted,
+    "`turn_gae`, `broadcast`, `anchor=start`": UNBIASED,
+    "`turn_gae`, `broadcast`, `anchor=end`": seen,
+    "`turn_gae`, `broadcast`, `anchor=end`, exact critic": whole(lambda _: 0.0),
+}
+ROWS = {row.name: row for row in bias_rows()}
+WITHOUT_FORM = {
+    name
+    for name in ROWS
+    if name.startswith(("`spo`", "`session_grpo`, `std=biased`", "`session_grpo`, `std=un"))
+}
+
+
+def test_all_rows_are_covered() -> None:
+    assert set(FORMS) | WITHOUT_FORM == set(ROWS)
+    assert len(ROWS) == len(bias_rows())
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize(("toy", "size"), [*((Toy(), size) for size in SIZES), (OTHER, 2), (OTHER, 4)])
+def test_closed_forms(name: str, toy: Toy, size: int) -> None:
+    assert expectation(toy, size, ROWS[name]) == pytest.approx(FORMS[name](toy, size), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "mean", "want"),
+    [
+        (TurnBaseline.INDEX_SUFFIX, IndexMean.SURVIVORS, -0.126),
+        (TurnBaseline.INDEX_SUFFIX, IndexMean.PADDED, 0.0798),
+        (TurnBaseline.MYOPIC, IndexMean.PADDED, -0.126),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:turn_grpo")
+def test_first_turn_in_units_of_u(baseline: TurnBaseline, mean: IndexMean, want: float) -> None:
+    for size in SIZES:
+        toy = groups(Toy(), size)
+        advantages = turn_grpo(toy.inputs(), baseline=baseline, index_mean=mean).advantages
+        assert float(toy.moments(toy.decisions(advantages))[0][0]) / u(size) == pytest.approx(want)
+
+
+@pytest.mark.parametrize(("name", "want"), [("split, `survivors`", 0.084), ("split, `padded`", 0.1428)])
+@pytest.mark.parametrize("size", SIZES)
+def test_split_in_units_of_u(name: str, want: float, size: int) -> None:
+    assert expectation(Toy(), size, ROWS[name])[0] / u(size) == pytest.approx(want)
+
+
+@pytest.mark.parametrize(("size", "factor"), [(2, 0.15), (4, 0.36675), (8, 0.60735)])
+def test_second_turn_of_rtg_centered(size: int, factor: float) -> None:
+    assert expectation(Toy(), size, ROWS["`rtg_centered`"])[1] / 0.108 == pytest.approx(factor, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("std", "want"), [(Std.BIASED, [0.110424, 0.179128]), (Std.UNBIASED, [0.095629, 0.155130])]
+)
+def test_grpo_with_std(std: Std, want: list[float]) -> None:
+    four = groups(Toy(), 4)
+    found = four.moments(four.decisions(grpo(four.inputs(), std=std).advantages))[0]
+    assert found.tolist() == pytest.approx(want, abs=1e-6)
+
+
+def test_grpo_with_std_in_large_groups() -> None:
+    want = torch.tensor([0.30858, 0.19837]).double()
+    errors = []
+    for size in (16, 32, 64):
+        some = ToyGroups.counted(Toy(), size)
+        found = some.moments(some.decisions(grpo(some.inputs(), std=Std.BIASED).advantages))[0]
+        errors.append((found - want).abs())
+    assert bool((errors[1] < errors[0]).all())
+    assert bool((errors[2] < errors[1]).all())
+    assert float(errors[2].max()) < 0.005
+
+
+def spo_gradient(size: int, similarity: float, weight: SelfWeight) -> list[float]:
+    some = ToyGroups.enumerate(Toy(), size)
+    advantages = spo(some.inputs(similarity=similarity), self_weight=weight).advantages
+    return some.moments(some.decisions(advantages))[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("size", "weight", "want"),
+    [
+        (2, SelfWeight.INCLUDE, [0.063, 0.04455]),
+        (4, SelfWeight.INCLUDE, [0.097290, 0.073487]),
+        (4, SelfWeight.LOO, [0.144316, 0.108]),
+    ],
+)
+def test_spo(size: int, weight: SelfWeight, want: list[float]) -> None:
+    assert spo_gradient(size, 0.6, weight) == pytest.approx(want, abs=1e-6)
+
+
+@pytest.mark.parametrize("chi", [0.0, 0.25, 0.6, 1.0])
+def test_spo_in_pairs(chi: float) -> None:
+    want = [0.168 * chi / (1 + chi), 0.108 * (0.3 / 2 + 0.7 * chi / (1 + chi))]
+    assert spo_gradient(2, chi, SelfWeight.INCLUDE) == pytest.approx(want, abs=1e-6)
+
+
+@pytest.mark.parametrize("chi", [0.25, 0.6])
+@pytest.mark.parametrize("weight", SelfWeight)
+def test_spo_in_large_groups(chi: float, weight: SelfWeight) -> None:
+    h = chi * (0.7 / (0.3 + 0.7 * chi) + 0.3 / (0.7 + 0.3 * chi))
+    far = spo_gradient(12, chi, weight)[0] - h * 0.168
+    near = spo_gradient(48, chi, weight)[0] - h * 0.168
+    assert abs(near) < 0.4 * abs(far)
+    assert abs(near) < 0.004
+
+
+def test_spo_of_equals_is_grpo() -> None:
+    for size in (2, 4):
+        assert spo_gradient(size, 1.0, SelfWeight.INCLUDE) == pytest.approx(
+            [0.168 * u(size), 0.108 * u(size)]
+        )
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("options", "lam", "want"),
+    [
+        ({}, 1.0, [0.1386, 0.108]),
+        ({"anchor": Anchor.START}, 1.0, [0.1386, 0.108]),
+        ({}, 0.5, [0.13671, 0.108]),
+        ({"anchor": Anchor.START}, 0.5, [0.1008, 0.108]),
+        ({"broadcast": True, "allow_biased": True}, 0.5, [0.07371, 0.0504]),
+    ],
+)
+def test_turn_gae_of_a_wrong_critic(options: dict, lam: float, want: list[float], size: int) -> None:
+    some, discounts = groups(Toy(), size), Discounts(gamma_turn=0.9, lam_turn=lam)
+    inputs = some.inputs(critic=ToyCritic(), discounts=discounts)
+    advantages = turn_gae(inputs, whiten=False, **options).advantages
+    assert some.moments(some.decisions(advantages))[0].tolist() == pytest.approx(want, abs=1e-9)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.9])
+@pytest.mark.parametrize("lam", [1.0, 0.5])
+def test_broadcast_from_the_end_of_an_exact_critic_is_silent(gamma: float, lam: float) -> None:
+    some, discounts = groups(Toy(), 4), Discounts(gamma_turn=gamma, lam_turn=lam)
+    inputs = some.inputs(critic=ToyCritic.exact(Toy(), gamma), discounts=discounts)
+    advantages = turn_gae(inputs, broadcast=True, allow_biased=True, whiten=False).advantages
+    mean, variance = some.moments(some.decisions(advantages))
+    assert mean.tolist() == pytest.approx([0, 0], abs=1e-12)
+    assert float(variance[0]) > 0
+
+
+@cache
+def card(size: int) -> dict[str, Measured]:
+    return {each.row.name: each for each in bias_card(group_size=size)}
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "text"),
+    [
+        ("`session_grpo`, `std=none`", Verdict.SCALED, "scaled by u"),
+        ("`session_grpo`, `std=none`, `loo`", Verdict.UNBIASED, "unbiased"),
+        ("`session_grpo`, `std=biased`", Verdict.BIASED, "biased: pushes going on without reason (+0.0566)"),
+        ("`rtg_centered`", Verdict.UNEVEN, "uneven: going on x 0.750, picking well x 0.367"),
+        ("`fixed_horizon`", Verdict.SCALED, "scaled by u"),
+        (
+            "`index_suffix`, `survivors`",
+            Verdict.BIASED,
+            "biased: toll 1.40 on going on; here the wrong way",
+        ),
+        ("`index_suffix`, `padded`", Verdict.BIASED, "biased: toll 0.42 on going on"),
+        ("split, `survivors`", Verdict.BIASED, "biased: toll 0.40 on going on"),
+        ("split, `padded`", Verdict.BIASED, "biased: toll 0.12 on going on"),
+        ("`spo`, `self_weight=loo`", Verdict.UNEVEN, "uneven: going on x 0.859, picking well x 1.000"),
+        ("`token_gae`, lam = 1", Verdict.UNBIASED, "unbiased"),
+        ("`turn_gae`, lam_turn = 1, gamma_turn = 0.9", Verdict.BIASED, "biased: toll 0.14 on going on"),
+        (
+            "`turn_gae`, `broadcast`, `anchor=end`",
+            Verdict.BIASED,
+            "biased: toll 0.30 on going on, toll 0.80 on picking well",
+        ),
+        ("`turn_gae`, `broadcast`, `anchor=end`, exact critic", Verdict.SILENT, "no signal"),
+    ],
+)
+def test_verdicts(name: str, verdict: Verdict, text: str) -> None:
+    assert card(4)[name].verdict == verdict
+    assert card(4)[name].explanation == text
+
+
+def test_the_variance_of_sessions_apart_falls_with_their_number() -> None:
+    name = "`token_gae`, lam = 1"
+    assert card(2)[name].variance == pytest.approx([2 * v for v in card(4)[name].variance])
+    # the score of going on times the return minus 0.9, session by session
+    by_hand = 0.7 * (0.3 * 0.1) ** 2 + 0.3 * (0.6 * (0.7 * 1.5) ** 2 + 0.4 * 0.0**2) - 0.168**2
+    assert card(4)[name].variance[0] == pytest.approx(by_hand / 4)
+
+
+def test_loo_is_the_same_estimate_longer() -> None:
+    centred, loo = (
+        card(4)[name] for name in ("`session_grpo`, `std=none`", "`session_grpo`, `std=none`, `loo`")
+    )
+    assert loo.variance == pytest.approx([v * (4 / 3) ** 2 for v in centred.variance])
+
+
+@pytest.mark.parametrize(
+    "name", ["`session_grpo`, `std=biased`", "`rtg_centered`", "`spo`, `self_weight=include`"]
+)
+def test_groups_in_any_order_or_counted(name: str) -> None:
+    ordered, counted = (
+        measure(ROWS[name], g) for g in (ToyGroups.ordered(OTHER, 5), ToyGroups.counted(OTHER, 5))
+    )
+    assert ordered.expected == pytest.approx(counted.expected, abs=1e-9)
+    assert ordered.variance == pytest.approx(counted.variance, abs=1e-9)
+
+
+def test_bad_input() -> None:
+    with pytest.raises(UserError, match=r"similarity -0\.5"):
+        bias_card(similarity=-0.5)
+    with pytest.raises(UserError, match="group size 1"):
+        bias_card(group_size=1)
+    with pytest.raises(UserError, match="true gradient"):
+        list(bias_card(Toy(good_reward=0.5)))

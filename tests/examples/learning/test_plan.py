@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from docagent_rl.checks.preflight import check_statically
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.training.settings.arithmetic import arithmetic_problems
+from docagent_rl.training.trainer.estimators import load_modules
+from learning.choices import Arm, Estimator
+from learning.plan import RECIPE, LearnPaths, LearnSettings, RunKey, rl_overrides
+from learning.task import write_prompt
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arm", list(Arm))
+@pytest.mark.parametrize("estimator", list(Estimator))
+def test_every_run_passes_the_checks_before_a_start(tmp_path, estimator, arm):
+    paths, key = LearnPaths(tmp_path), RunKey(estimator, arm, 1)
+    write_prompt(paths.task)
+    config = composed(RECIPE, rl_overrides(key, paths, LearnSettings(steps=7)))
+    load_modules(config.docagent.get("modules", ()))
+    parsed = check_statically(config)
+    assert arithmetic_problems(config) == []
+    assert parsed.env["display"]["max_pixels"] == 12544
+    assert config.algorithm.adv_estimator == ("shuffled_" if arm is Arm.SHUFFLED else "") + estimator.value
+    assert config.trainer.total_training_steps == config.trainer.test_freq == 7
+    assert config.docagent.run_dir == str(tmp_path / "seed-1" / f"{estimator.value}-{arm.value}" / "run")
+    assert config.actor_rollout_ref.model.path == str(tmp_path / "seed-1" / "warm_start")
+
+
+def test_a_critic_is_trained_where_values_are_needed(tmp_path):
+    def critic(estimator):
+        overrides = rl_overrides(RunKey(estimator, Arm.REWARD, 0), LearnPaths(tmp_path), LearnSettings())
+        return composed(RECIPE, overrides).critic.enable
+
+    assert critic(Estimator.TURN_GAE) is True
+    assert not critic(Estimator.GRPO)
+    assert not critic(Estimator.SPO)
+
+
+@pytest.mark.parametrize("name", ["a b", "ü", "a,b", "a=b", "a[b]", "{a}", "it's"])
+def test_a_folder_may_have_any_name(tmp_path, name):
+    """Hydra's grammar has a meaning for most characters."""
+    paths = LearnPaths(tmp_path / name)
+    config = composed(RECIPE, rl_overrides(RunKey(Estimator.GRPO, Arm.REWARD, 0), paths, LearnSettings()))
+    assert Path(config.docagent.workspace) == paths.task.workspace
+    assert Path(config.actor_rollout_ref.model.path) == paths.warm_start(0)

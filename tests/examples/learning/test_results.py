@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from docagent_rl.errors import UserError
+from docagent_rl.rollout.trajectory import Status, Trajectory
+from docagent_rl.training.trainer.archive import write_metrics, write_trajectories
+from learning.choices import Arm, Estimator
+from learning.plan import RunKey
+from learning.results import RunResult, Scores, is_complete, read_results, read_run, write_results
+from learning.summary import summarise
+
+KEY = RunKey(Estimator.GRPO, Arm.REWARD, 0)
+
+
+def session(part, number, right):
+    return Trajectory(
+        uid=f"{part}{number}",
+        session=0,
+        step=0,
+        split="val",
+        record={"question_id": f"{part}-{number}", "dataset": f"numbers_{part}"},
+        system="vrag_rl",
+        status=Status.FINISHED.value,
+        reward=0.2 + 0.8 * right,
+        metrics={"reward/outcome": float(right)},
+    )
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    for step, right in ((0, 2), (2, 5)):
+        sessions = [session("held_out", n, n < right) for n in range(6)]
+        sessions += [session("blank", n, False) for n in range(6)]
+        write_trajectories(tmp_path, step, sessions, validation=True)
+    for step, reward in ((1, 0.3), (2, 0.4)):
+        write_metrics(tmp_path, step, {"docagent/reward/total": reward, "timing_s/step": 4.5})
+    return tmp_path
+
+
+def test_a_run_is_read_off_its_files(run_dir):
+    result = read_run(run_dir, KEY, steps=2)
+    assert result.before.right == (1, 1, 0, 0, 0, 0)
+    assert result.after.right == (1, 1, 1, 1, 1, 0)
+    assert result.before.mean == pytest.approx((2 * 1.0 + 4 * 0.2) / 6)
+    assert result.after.accuracy == pytest.approx(5 / 6)
+    assert result.blank_after.accuracy == 0
+    assert result.gain == pytest.approx(3 * 0.8 / 6)
+    assert result.curve == (0.3, 0.4)
+    assert result.seconds == 9.0
+
+
+def test_a_run_is_complete_once_it_was_measured_at_its_end(run_dir):
+    assert is_complete(run_dir, 2)
+    assert not is_complete(run_dir, 3)
+
+
+def test_results_survive_the_file(run_dir, tmp_path):
+    result = read_run(run_dir, KEY, steps=2)
+    assert read_results(write_results([result, result], tmp_path / "results.json")) == [result, result]
+    (tmp_path / "one.json").write_text(result.to_json())
+    assert read_results(tmp_path / "one.json") == [result]
+
+
+def test_files_that_are_missing_or_wrong_are_named(run_dir, tmp_path):
+    with pytest.raises(UserError, match=r"val-3\.jsonl"):
+        read_run(run_dir, KEY, steps=3)
+    (run_dir / "metrics" / "2.json").unlink()
+    with pytest.raises(UserError, match=r"2\.json: no reward"):
+        read_run(run_dir, KEY, steps=2)
+    (tmp_path / "bad.json").write_text(json.dumps([{"estimator": "grpo"}]))
+    with pytest.raises(UserError, match="not the result of a run"):
+        read_results(tmp_path / "bad.json")
+
+
+def test_held_out_sessions_that_were_masked_are_no_result(run_dir):
+    broken = session("held_out", 0, True)
+    broken.status = Status.MASKED.value
+    write_trajectories(run_dir, 2, [broken, session("blank", 0, False)], validation=True)
+    with pytest.raises(UserError, match="1 held-out sessions were masked, held_out-0"):
+        read_run(run_dir, KEY, steps=2)
+
+
+def made(estimator, arm, seed, before, after, questions=100):
+    def scores(share):
+        right = tuple(float(n < share * questions) for n in range(questions))
+        return Scores(tuple(0.2 + 0.8 * r for r in right), right)
+
+    return RunResult(
+        estimator, arm, seed, 1, 1.0, scores(before), scores(after), scores(0.01), scores(0.02), (0.5,)
+    )
+
+
+def test_three_seeds_that_gain_are_learning():
+    runs = [made(Estimator.SPO, Arm.REWARD, seed, 0.3, 0.7 + 0.02 * seed) for seed in range(3)]
+    runs += [made(Estimator.SPO, Arm.SHUFFLED, seed, 0.3, 0.29 + 0.01 * seed) for seed in range(3)]
+    learnt, control = summarise(runs)
+    assert (learnt.estimator, learnt.arm, learnt.seeds) == (Estimator.SPO, Arm.REWARD, (0, 1, 2))
+    assert learnt.gain.mean == pytest.approx(0.8 * 0.42)
+    assert learnt.learns
+    assert control.arm is Arm.SHUFFLED
+    assert not control.learns
+    assert learnt.blank.mean == pytest.approx(0.02)
+
+
+def test_a_gain_of_few_questions_is_not_learning():
+    runs = [made(Estimator.GRPO, Arm.REWARD, 0, 0.3, 0.32, questions=50)]
+    (summary,) = summarise(runs)
+    assert summary.gain.mean > 0
+    assert not summary.learns
+
+
+def test_seeds_that_disagree_are_not_learning():
+    ends = (0.35, 0.9, 0.36)
+    runs = [made(Estimator.GRPO, Arm.REWARD, seed, 0.3, end) for seed, end in enumerate(ends)]
+    (summary,) = summarise(runs)
+    assert not summary.gain.above_zero
+    assert not summary.learns

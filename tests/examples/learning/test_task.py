@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from omegaconf import OmegaConf
+
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.documents import DocumentStore
+from docagent_rl.errors import UserError
+from docagent_rl.records.parquet import read_parquet, validate_parquet
+from learning.oracle import oracle
+from learning.plan import RECIPE, LearnPaths, base_overrides
+from learning.task import Part, TaskSettings, make_task, sheets, task_section
+from tests.examples.learning.small_task import SETTINGS, SmallTask
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory, processor):
+    return SmallTask(tmp_path_factory.mktemp("task"), processor)
+
+
+def numbers(part, settings):
+    return {page.number for sheet in sheets(settings) if sheet.part is part for page in sheet.pages}
+
+
+def test_documents_are_those_that_the_published_results_are_of():
+    first = sheets(TaskSettings())[0]
+    assert [(page.word, page.number) for page in first.pages] == [
+        ("profit", "81"),
+        ("cost", "55"),
+        ("water", "92"),
+        ("hospital", "33"),
+    ]
+    assert first.pages[0].shift == (0.08, -0.87)
+
+
+def test_sessions_without_a_trainer_are_played_as_the_recipe_says(tmp_path):
+    paths = LearnPaths(tmp_path)
+    recipe = composed(RECIPE, base_overrides(paths, tmp_path / "run")).docagent
+    section = task_section(paths.task)
+    assert section["env"]["display"] == {"min_pixels": 12544, "max_pixels": 12544}
+    assert OmegaConf.merge(recipe.env, recipe.env_cpu, section["env"]) == OmegaConf.merge(
+        recipe.env, recipe.env_cpu
+    )
+    assert section["judge"]["kind"] == recipe.judge.kind == "exact"
+    assert section["system"] == recipe.system
+    assert str(section["prompt"]) == recipe.prompt
+    assert str(section["store"]) == recipe.store
+
+
+def test_some_numbers_are_held_out_only():
+    settings = TaskSettings()
+    seen = set.union(*(numbers(part, settings) for part in (Part.SFT, Part.TRAIN, Part.DEV)))
+    assert len(seen) == 72  # of 90, since 20 % are kept
+    assert len(numbers(Part.HELD_OUT, settings) - seen) > 10
+    assert numbers(Part.HELD_OUT, settings) & seen
+
+
+def test_blank_documents_are_the_held_out_ones():
+    settings = TaskSettings()
+    held_out = [s for s in sheets(settings) if s.part is Part.HELD_OUT]
+    blank = [s for s in sheets(settings) if s.part is Part.BLANK]
+    assert [s.pages for s in blank] == [s.pages for s in held_out]
+    assert not {s.doc_id for s in blank} & {s.doc_id for s in held_out}
+
+
+def test_words_of_a_document_differ():
+    for sheet in sheets(TaskSettings(pages=16, train=5)):
+        assert len({page.word for page in sheet.pages}) == 16
+
+
+def test_the_same_settings_give_the_same_documents():
+    assert sheets(SETTINGS) == sheets(dataclasses.replace(SETTINGS))
+    assert sheets(SETTINGS) != sheets(dataclasses.replace(SETTINGS, seed=1))
+
+
+@pytest.mark.parametrize("change", [{"digits": 0}, {"digits": 4}, {"pages": 0}, {"pages": 17}])
+def test_settings_that_do_not_fit_are_refused(change):
+    with pytest.raises(UserError, match="expected 1 to"):
+        TaskSettings(**change)
+
+
+def test_the_files_are_those_of_the_trainer(task):
+    store = DocumentStore(task.paths.store)
+    for part in Part:
+        assert validate_parquet(task.paths.data(part), store=store).ok
+        records = read_parquet(task.paths.data(part))
+        assert len(records) == SETTINGS.documents(part) * SETTINGS.pages
+        assert {record.dataset for record in records} == {part.dataset}
+
+
+def test_a_task_is_made_once_and_never_mixed_with_another(task):
+    before = task.paths.index.stat().st_mtime_ns
+    assert make_task(task.root, SETTINGS) == task.paths
+    assert task.paths.index.stat().st_mtime_ns == before
+    with pytest.raises(UserError, match="holds another task"):
+        make_task(task.root, dataclasses.replace(SETTINGS, seed=3))
+
+
+def test_the_oracle_finds_the_page_and_is_paid_in_full(task):
+    for number in range(4):
+        trajectory = task.play(oracle, number=number).trajectory
+        assert trajectory.reward == pytest.approx(1.0)
+        assert trajectory.metrics["retrieval_recall"] == 1.0
+        assert trajectory.metrics["turns"] == 2
+
+
+def test_an_answer_without_a_look_is_wrong_but_for_luck(task):
+    wrong = task.play(lambda t: f"<answer>{(int(t.record['answers'][0]) + 1) % 100}</answer>")
+    assert wrong.trajectory.reward == 0.0
+    both = task.play(lambda t: f"<answer>{t.record['answers'][0]} or 5</answer>")
+    assert both.trajectory.reward == 0.0, "an answer must not name several numbers"

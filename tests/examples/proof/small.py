@@ -1,0 +1,47 @@
+"""Tasks of a few documents, and made-up results."""
+
+from __future__ import annotations
+
+import importlib
+
+from proof.results import UnitResult
+from proof.scores import Scores
+from proof.tasks import SYSTEMS, get_task
+from proof.tasks.base import Part
+from proof.workspace import settings_digest
+
+FEW = {Part.SFT: 2, Part.TRAIN: 1, Part.DEV: 1, Part.HELD_OUT: 2}
+WRITTEN = [name for name in SYSTEMS if importlib.util.find_spec(f"proof.tasks.{name}") is not None]
+
+
+def shrink(system, monkeypatch):
+    """The task of a system with few documents."""
+    module = importlib.import_module(f"proof.tasks.{system}")
+    monkeypatch.setattr(module, "DOCUMENTS", FEW)
+    return get_task(system)
+
+
+def scores(right, documents=None):
+    count = len(right)
+    return Scores(
+        tuple(documents or map(str, range(count))), ("a",) * count, tuple(map(float, right)), (0.5,) * count
+    )
+
+
+def result(system="alden", arm="reward", seed=0, before=(0, 0, 1, 0), after=(1, 1, 1, 0), settings=None):
+    blank = scores((0,) * len(before))
+    return UnitResult(
+        system,
+        arm,
+        seed,
+        3,
+        "t",
+        settings or settings_digest(get_task(system)),
+        {"step": 5},
+        9.5,
+        scores(before),
+        scores(after),
+        blank,
+        blank,
+        (0.1, 0.2, 0.4),
+    )

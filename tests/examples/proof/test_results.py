@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from docagent_rl.errors import UserError
+from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
+from docagent_rl.training.trainer.archive import write_metrics, write_trajectories
+from proof.results import is_complete, read_result, read_run, write_result
+from proof.scores import right
+from proof.unit import Unit
+from tests.examples.proof.small import result
+
+
+def session(part, number, said, status=Status.FINISHED):
+    record = {
+        "question_id": f"{part}-{number}",
+        "dataset": f"proof_{part}",
+        "split": "val",
+        "doc_id": f"{part}-{number // 2}",
+        "question": "Which number?",
+        "answers": ["73"],
+        "answer_format": "string",
+        "evidence_pages": [1],
+        "evidence_boxes": {},
+        "evidence_sources": [],
+        "answerable": True,
+        "extra": {"kind": "a"},
+    }
+    info = {"action": {"kind": "answer", "text": said}, "executed": True}
+    turn = TrajectoryTurn("", "end_of_turn", [], [], info=info)
+    return Trajectory(
+        uid=f"{part}{number}",
+        session=0,
+        step=0,
+        split="val",
+        record=record,
+        system="vrag_rl",
+        status=status.value,
+        turns=[turn] if said else [],
+        reward=0.25,
+    )
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    for step, count in ((0, 1), (2, 3)):
+        sessions = [session("held_out", n, "73" if n < count else "37") for n in range(4)]
+        sessions += [session("blank", n, None) for n in range(4)]
+        write_trajectories(tmp_path, step, sessions, validation=True)
+    for step, reward in ((1, 0.3), (2, 0.4)):
+        write_metrics(tmp_path, step, {"docagent/reward/total": reward, "timing_s/step": 4.5})
+    return tmp_path
+
+
+@pytest.mark.parametrize(("said", "value"), [("73", 1), ("73.", 1), ("37", 0), ("73 37", 0), (None, 0)])
+def test_an_answer_is_right_when_it_is_the_reference(said, value):
+    assert right(session("held_out", 0, said)) == value
+
+
+def test_a_run_is_read_off_its_files(run_dir, monkeypatch):
+    monkeypatch.setattr(Unit, "steps", 2)
+    unit = Unit("vrag_rl", "reward", 1)
+    found = read_run(run_dir, unit, task="t", settings="s", warm_start={"step": 5})
+    assert found.before.right == (1, 0, 0, 0)
+    assert found.after.right == (1, 1, 1, 0)
+    assert found.gain == 0.5
+    assert found.after.documents == ("held_out-0", "held_out-0", "held_out-1", "held_out-1")
+    assert found.blank_after.accuracy == 0
+    assert found.curve == (0.3, 0.4)
+    assert is_complete(run_dir, 2)
+    assert not is_complete(run_dir, 3)
+
+
+def test_a_masked_session_is_no_score(run_dir, monkeypatch):
+    monkeypatch.setattr(Unit, "steps", 2)
+    masked = [session("held_out", 0, None, Status.MASKED), session("blank", 0, None)]
+    write_trajectories(run_dir, 2, masked, validation=True)
+    with pytest.raises(UserError, match="1 sessions were masked, held_out-0"):
+        read_run(run_dir, Unit("vrag_rl", "reward", 1), task="t", settings="s", warm_start={})
+
+
+def test_results_survive_the_file(tmp_path):
+    made = result()
+    path = write_result(made, tmp_path)
+    assert path == tmp_path / "alden" / "reward-0.json"
+    assert read_result(path) == made
+    path.write_text("{}")
+    with pytest.raises(UserError, match="not the result of a unit"):
+        read_result(path)

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from docagent_rl.errors import UserError
+from proof.plot import draw_results
+from proof.results import is_measured, read_results, write_result
+from proof.table import BEGIN, END, make_table, missing, write_table
+from proof.unit import Unit
+from tests.examples.proof.small import result
+
+PAGE = Path(__file__).parents[3] / "docs" / "proof.md"
+
+
+def row(table, *cells):
+    (found,) = [line for line in table.splitlines() if line.startswith("| " + " | ".join(cells))]
+    return [cell.strip() for cell in found.strip("|").split("|")]
+
+
+def test_a_row_is_an_arm_over_its_seeds(tmp_path):
+    write_result(result(), tmp_path)
+    write_result(result(seed=1, after=(0, 0, 1, 0)), tmp_path)
+    write_result(result(arm="shuffled", after=(0, 0, 0, 0)), tmp_path)
+    table = make_table(tmp_path)
+    cells = row(table, "`alden`", "reward")
+    assert cells[2:6] == ["3", "0, 1", "0.250", "0.500"]
+    assert cells[6].startswith("0.250 [-2.9")
+    assert cells[8].startswith("0.500 [0.000, 1.000], 0.000 [0.000, 0.000]")
+    assert cells[9] == "a 0.500"
+    assert row(table, "`alden`", "shuffled")[6].startswith("-0.250 [-0.750, 0.000]")
+
+
+def test_floors_stand_beside_the_units(tmp_path):
+    write_result(result(), tmp_path)
+    numbers = {
+        name: {"accuracy": value}
+        for name, value in zip(
+            ("question_only", "commonest", "random", "oracle"), (0.01, 0.02, 0.0, 1.0), strict=True
+        )
+    }
+    (tmp_path / "alden" / "floors.json").write_text(json.dumps(numbers))
+    assert row(make_table(tmp_path), "`alden`", "0.010")[2:] == ["0.020", "0.000", "1.000"]
+
+
+def test_what_was_not_measured_is_named(tmp_path):
+    write_result(result(), tmp_path)
+    lacking = [(unit.system, unit.arm, unit.seed) for unit in missing(read_results(tmp_path))]
+    assert ("alden", "reward", 0) not in lacking
+    assert ("alden", "reward", 1) in lacking
+    assert "- `alden`: shuffled-0, outcome_only-0" in make_table(tmp_path)
+
+
+def test_a_result_of_other_settings_is_told_and_measured_again(tmp_path):
+    write_result(result(settings="another"), tmp_path)
+    unit = Unit("alden", "reward", 0)
+    assert not is_measured(unit, tmp_path)
+    assert unit in missing(read_results(tmp_path))
+    assert row(make_table(tmp_path), "`alden`", "reward (other settings)")[5] == "0.750"
+    write_result(result(seed=1), tmp_path)
+    assert row(make_table(tmp_path), "`alden`", "reward", "3", "1")[3] == "1"  # never one mean of both
+    write_result(result(), tmp_path)
+    assert is_measured(unit, tmp_path)
+
+
+def test_the_table_of_the_documentation_is_that_of_the_results():
+    _, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    assert rest.partition(END)[0].strip() == make_table().strip()
+
+
+def test_the_picture_of_the_documentation_is_that_of_the_results(tmp_path):
+    drawn = draw_results(read_results(), tmp_path / "proof.svg")
+    assert drawn.read_bytes() == PAGE.with_suffix(".svg").read_bytes()
+
+
+def test_a_page_without_marks_is_left_alone(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("nothing")
+    with pytest.raises(UserError, match="no place for the table"):
+        write_table(page, tmp_path)
+    assert page.read_text() == "nothing"

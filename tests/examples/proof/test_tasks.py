@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import io
+
+import pypdfium2
+import pytest
+
+from docagent_rl.errors import UserError
+from docagent_rl.records.record import check_record
+from proof.plan import base_overrides
+from proof.tasks import get_task
+from proof.tasks.base import Part
+from proof.unit import ProofPaths
+from proof.warm_start import script_sessions, setting_of
+from proof.workspace import make_workspace, questions
+from tests.examples.proof.small import WRITTEN, shrink
+
+READS_TEXT = ("mm_doc_r1",)
+"""Systems whose agent sees no picture: their blank pages have no words either."""
+
+
+@pytest.mark.parametrize("system", WRITTEN)
+def test_no_document_is_in_two_parts(system):
+    sheets = get_task(system).sheets(0)
+    assert {sheet.part for sheet in sheets} == set(Part)
+    names = [sheet.doc_id for sheet in sheets]
+    assert len(set(names)) == len(names)
+    drawn = {part: {sheet.pages for sheet in sheets if sheet.part is part} for part in Part}
+    assert drawn[Part.BLANK] == drawn[Part.HELD_OUT]
+    for part in (Part.SFT, Part.TRAIN, Part.DEV):
+        assert not drawn[part] & drawn[Part.HELD_OUT]
+
+
+@pytest.mark.parametrize("system", WRITTEN)
+def test_questions_are_sound_and_documents_long_enough(system):
+    task = get_task(system)
+    sheets = task.sheets(0)
+    assert sheets == task.sheets(0) != task.sheets(1)
+    for sheet in sheets:
+        assert 10 <= len(sheet.pages) <= 40
+        assert [check_record(record) for record in sheet.records()]
+
+
+@pytest.mark.parametrize("system", [name for name in WRITTEN if name not in READS_TEXT])
+def test_a_blank_document_has_the_words_and_nothing_to_see(system):
+    task = get_task(system)
+    sheets = {sheet.doc_id: sheet for sheet in task.sheets(0)}
+    shown, blank = (
+        pypdfium2.PdfDocument(io.BytesIO(task.pdf(sheets[f"{part.value}-0000"])))
+        for part in (Part.HELD_OUT, Part.BLANK)
+    )
+    for page, white in zip(shown, blank, strict=True):
+        assert page.get_textpage().get_text_bounded() == white.get_textpage().get_text_bounded() != ""
+        assert white.render().to_pil().convert("L").getextrema() == (255, 255)
+    assert shown[0].render().to_pil().convert("L").getextrema()[0] < 80
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", WRITTEN)
+def test_the_script_is_right_in_every_environment_that_it_is_told_of(
+    system, monkeypatch, tmp_path, processor
+):
+    task = shrink(system, monkeypatch)
+    paths = ProofPaths(tmp_path, system)
+    make_workspace(task, paths.task)
+    records = questions(task.sheets(0), Part.SFT)
+    most = 0.0
+    for ablation in [None, *(name for name, each in task.ablations.items() if each.own_warm_start)]:
+        setting = setting_of(task, paths, ablation)
+        played = script_sessions(task, setting, processor, records, ablation)
+        assert len(played) == len(records)
+        rewards = [session.trajectory.reward for session in played]
+        # nothing that an ablation leaves pays as much as the whole
+        most = most or min(rewards)
+        assert max(rewards) <= most or ablation is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", WRITTEN)
+def test_every_ablation_composes(system, tmp_path):
+    task = get_task(system)
+    paths = ProofPaths(tmp_path, system)
+    for ablation in task.ablations:
+        plain, without = (base_overrides(task, paths, tmp_path, each) for each in (None, ablation))
+        assert set(plain) < set(without)
+
+
+def test_other_documents_are_not_written_over(monkeypatch, tmp_path):
+    task = shrink(WRITTEN[0], monkeypatch)
+    paths = ProofPaths(tmp_path, task.system).task
+    (paths.workspace).mkdir(parents=True)
+    (paths.workspace / "task.txt").write_text("another\n")
+    with pytest.raises(UserError, match="holds another task"):
+        make_workspace(task, paths)
+
+
+def test_a_system_without_a_task_is_named():
+    with pytest.raises(UserError, match="known are alden, doc_v_star"):
+        get_task("nobody")

@@ -1,0 +1,170 @@
+"""The commands of the study: they name what is there, in an order that works, and pass the checks."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+
+import pytest
+import typer
+
+from docagent_rl.checks.play_check import play_config
+from docagent_rl.checks.preflight import check_statically
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.sft_check import check_sft_statically
+from docagent_rl.cli import app
+from docagent_rl.collect.config import CollectConfig
+from docagent_rl.eval.agent import Agent
+from docagent_rl.prompts import load_prompt
+from docagent_rl.systems import get_system
+from docagent_rl.training.settings.arithmetic import arithmetic_problems
+from small_model.plan import BASELINES, HELD_OUT, HERE, LEARNT, WITHOUT_MODEL, Settings, overlay, steps
+from small_model.stages import ORDER, SHARED, Stage, StudyPaths, StudySystem
+from tools.documents.manifest import MANIFEST, read_manifest
+
+
+@pytest.fixture
+def paths(tmp_path):
+    return StudyPaths(tmp_path)
+
+
+def words(stage, system, paths, settings=None):
+    return [step.words for step in steps(stage, system, paths, settings or Settings())]
+
+
+def test_every_document_of_the_corpus_is_learnt_from_or_held_out():
+    manifest = read_manifest(MANIFEST)
+    assert set(LEARNT) & set(HELD_OUT) == set()
+    assert {*LEARNT, *HELD_OUT} == {entry.doc_id for entry in manifest.documents}
+    assert {scan.doc_id for scan in manifest.scans}.isdisjoint({*LEARNT, *HELD_OUT})
+
+
+@pytest.mark.parametrize("system", list(StudySystem))
+@pytest.mark.parametrize("stage", ORDER)
+def test_the_command_line_knows_every_option(paths, stage, system):
+    """Each line is read by the command that it names, as far as it can be without running."""
+    group = typer.main.get_command(app)
+    read = 0
+    for line in words(stage, system, paths):
+        if line[0] == "docagent-rl":
+            command, rest = group, list(line[1:])
+            while hasattr(command, "resolve_command"):
+                context = command.make_context(None, rest, resilient_parsing=True)
+                _, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+            assert command.make_context("x", rest).params
+            read += 1
+    assert read or stage in (Stage.MODEL, Stage.RL)
+
+
+@pytest.mark.parametrize("system", list(StudySystem))
+def test_agents_are_evaluated_on_the_held_out_questions_alone(paths, system):
+    lines = words(Stage.BEFORE, system, paths)
+    agents = [line[line.index("--agent") + 1] for line in lines]
+    assert agents == [*WITHOUT_MODEL, *BASELINES, "system"]
+    assert {line[line.index("--data") + 1] for line in lines} == {str(paths.held_out)}
+    assert ["--model" in line for line in lines] == [agent not in WITHOUT_MODEL for agent in agents]
+    (collect,) = words(Stage.COLLECT, system, paths)
+    assert collect[collect.index("--data") + 1] == str(paths.train)
+
+
+@pytest.mark.parametrize("system", list(StudySystem))
+def test_each_stage_begins_with_what_the_one_before_left(paths, system):
+    tracker = paths.run(system, "sft") / "checkpoints" / "latest_checkpointed_iteration.txt"
+    tracker.parent.mkdir(parents=True)
+    tracker.write_text("24\n")
+    tuned = str(tracker.parent / "global_step_24" / "huggingface")
+    (after,) = words(Stage.AFTER_SFT, system, paths)
+    (rl,) = steps(Stage.RL, system, paths, Settings(rl_minutes=7))
+    (last,) = words(Stage.AFTER_RL, system, paths)
+    assert after[after.index("--model") + 1] == tuned
+    assert f"actor_rollout_ref.model.path={tuned}" in rl.words
+    assert rl.minutes == 7
+    assert f"docagent.run_dir={last[last.index('--model') + 1]}" in rl.words
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", list(StudySystem))
+def test_a_session_is_text_and_short(paths, system, monkeypatch):
+    monkeypatch.setenv("DOCAGENT_WORKSPACE", str(paths.root))
+    run = play_config(system.recipe, Agent.SYSTEM, overlay(system))
+    who = get_system(run.docagent.system)
+    config = who.parse_config({**_resolved(run), "variant": "paper"})
+    assert who.max_images(config) == 0
+    assert (
+        run.data.max_prompt_length + run.data.max_response_length
+        <= run.actor_rollout_ref.rollout.max_model_len
+    )
+    for agent in (Agent.RAG_TEXT, Agent.REACT, Agent.ORACLE):
+        assert play_config(system.recipe, agent, overlay(system)).docagent.retriever.kind == "bm25"
+
+
+def _resolved(run):
+    from docagent_rl.config import DocAgentConfig, plain
+
+    return DocAgentConfig.parse(plain(run.docagent)).env
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", list(StudySystem))
+def test_training_passes_the_checks_before_a_start(paths, system, monkeypatch):
+    monkeypatch.setenv("DOCAGENT_WORKSPACE", str(paths.root))
+    prompts = paths.root / "prompts"
+    prompts.mkdir()
+    for file in (HERE / "prompts").glob("*.yaml"):
+        (prompts / file.name).write_bytes(file.read_bytes())
+    (rl,) = words(Stage.RL, system, paths)
+    assert rl[3:5] == ("--config-name", system.recipe)
+    config = composed(system.recipe, rl[5:])
+    parsed = check_statically(config)
+    assert arithmetic_problems(config) == []
+    assert parsed.system == system.value
+    assert config.actor_rollout_ref.rollout.dtype == "bfloat16"
+    *_, sft = words(Stage.SFT, system, paths, Settings(sft_steps=5))
+    config = composed("sft_small", sft[7:], HERE / "study")
+    assert check_sft_statically(config).system == system.value
+    assert config.trainer.total_training_steps == 5
+    assert config.data.train_files == str(paths.rows(system))
+
+
+@pytest.mark.parametrize("name", ["a b", "ü", "a,b", "it's"])
+def test_a_workspace_may_have_any_name(tmp_path, name):
+    *_, sft = words(Stage.SFT, StudySystem.ALDEN, StudyPaths(tmp_path / name))
+    assert composed("sft_small", sft[7:], HERE / "study").model.path == str(StudyPaths(tmp_path / name).model)
+
+
+@pytest.mark.parametrize("system", list(StudySystem))
+def test_the_prompts_fit_the_systems(system):
+    who = get_system(system.value)
+    prompt = load_prompt(str(HERE / "prompts" / f"{system.value}.yaml"), who.prompt_spec)
+    assert "user" in prompt
+
+
+def test_the_filters_can_be_read():
+    config = CollectConfig.load(str(HERE / "collect.yaml"))
+    assert [each.kind for each in config.filters] == ["format", "evidence", "duplicates"]
+
+
+def test_shared_stages_are_the_same_for_both(paths):
+    for stage in SHARED:
+        assert len({tuple(words(stage, system, paths)) for system in StudySystem}) == 1
+
+
+def test_the_report_pairs_what_was_played(paths):
+    def paired():
+        lines = words(Stage.REPORT, StudySystem.ALDEN, paths)
+        return [tuple(line[2:4]) for line in lines if "--paired" in line]
+
+    folders = {name: str(paths.run(StudySystem.ALDEN, name)) for name in ("before", "after_sft", "after_rl")}
+    chain = [(folders["before"], folders["after_sft"]), (folders["after_sft"], folders["after_rl"])]
+    assert paired() == chain
+    for name in ("oracle", "before", "after_sft"):
+        report = paths.run(StudySystem.ALDEN, name) / "report.json"
+        report.parent.mkdir(parents=True)
+        report.write_text("{}")
+    assert paired() == chain[:1]
+    (whole, *_) = words(Stage.REPORT, StudySystem.ALDEN, paths)
+    assert shlex.join(whole).count("runs/alden/") == 4
+
+
+def test_settings_are_plain_numbers():
+    assert all(value > 0 or field == "seed" for field, value in dataclasses.asdict(Settings()).items())
