@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
@@ -67,3 +68,11 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> N
     console = Console()
     console.print(machine(), highlight=False)
     console.print(table)
+
+
+WORDS = ["revenue", "of", "page", "table", "shows", "total", "in", "year", "report", "figure", "and"]
+
+
+def filler(rng: random.Random, words: int) -> str:
+    """Text of no meaning."""
+    return " ".join(rng.choices(WORDS, k=words))

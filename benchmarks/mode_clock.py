@@ -9,7 +9,7 @@ from typing import Any
 
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
-from docagent_rl.trainer.mixin import DocAgentTrainerMixin
+from docagent_rl.training.trainer.mixin import DocAgentTrainerMixin
 
 METHODS = ("_compute_advantage", "_compute_metrics")
 _inside: list[float] = []

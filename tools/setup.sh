@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes .venv with the pinned packages and this one in editable mode. Does nothing when all is in place.
 # PINS=gpu installs vLLM's GPU wheel instead; `make train` and `make test` run on the CPU everywhere.
+# Every file that is downloaded has to have a SHA-256 of requirements/ (tools/lock.sh writes them).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,10 +20,10 @@ done
 [ "$(uname -s)" = Linux ] || fail "vLLM needs Linux; this is $(uname -s)"
 
 pins=requirements/${PINS:-cpu}.txt
-[ -f "$pins" ] || fail "PINS=$PINS: there is no $pins; use cpu or gpu"
+case ${PINS:-cpu} in cpu | gpu) ;; *) fail "PINS=$PINS: use cpu or gpu" ;; esac
 
 stamp=.venv/.docagent-rl-set-up
-wanted=$(cat "$pins" pyproject.toml tools/setup.sh | sha256sum | cut -d' ' -f1)
+wanted=$(cat "$pins" requirements/build.txt requirements/uv.txt pyproject.toml tools/setup.sh | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && [ -x .venv/bin/docagent-rl ]; then
     exit 0
 fi
@@ -30,17 +31,24 @@ fi
 free=$(df -Pk . | awk 'NR==2 {print int($4 / 1048576)}')
 [ -d .venv ] || [ "$free" -ge 12 ] || fail "12 GiB of disk are needed, $free are free"
 
-if ! command -v uv >/dev/null; then
+knows_hashes() { uv pip install --help 2>/dev/null | grep -c -e --require-build-hashes >/dev/null; }
+if ! knows_hashes; then
     # a tool environment of its own, so that nothing outside this folder changes
-    [ -x .venv/tool/bin/uv ] || { "$python" -m venv .venv/tool && .venv/tool/bin/pip install --quiet uv; } \
-        || fail "uv could not be installed (python3-venv and a package index are needed)"
     PATH="$PWD/.venv/tool/bin:$PATH"
+    knows_hashes || {
+        "$python" -m venv .venv/tool \
+            && .venv/tool/bin/python -m pip install --quiet --no-deps --require-hashes -r requirements/uv.txt
+    } || fail "uv could not be installed (python3-venv and a package index are needed)"
 fi
+checked=(--quiet --python .venv/bin/python --no-deps --build-constraints requirements/build.txt --require-build-hashes)
 
-say "installing $(grep -c == "$pins") packages from $pins (about 7 GB, 1 to 4 minutes)"
+say "installing $(grep -c '^[A-Za-z0-9].*==' "$pins") packages from $pins (about 8 GB, 2 to 5 minutes)"
 [ -x .venv/bin/python ] || uv venv --quiet --allow-existing --python "$python" .venv
-uv pip install --quiet --python .venv/bin/python --no-deps -r "$pins" || fail "the packages of $pins could not be installed"
-uv pip install --quiet --python .venv/bin/python --no-deps -e . || fail "this package could not be installed"
+uv pip install "${checked[@]}" --require-hashes -r "$pins" || fail "the packages of $pins could not be installed"
+uv pip install "${checked[@]}" -e . || fail "this package could not be installed"
+# else each of a run's ten processes spends ten seconds on it, again and again where they may not write it down;
+# what does not compile is not meant to (templates, files for other versions of Python)
+.venv/bin/python -m compileall -qq -j 0 .venv/lib/python3*/site-packages docagent_rl >/dev/null || true
 
 if ! command -v pdftoppm >/dev/null; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

@@ -6,7 +6,7 @@ import pytest
 import torch
 import typer
 
-from benchmarks import spo, turn_gae
+from benchmarks import log_probs, spo, turn_gae
 from benchmarks.common import best_times, machine
 from docagent_rl.advantages.inputs import Discounts
 from docagent_rl.advantages.spo import similarity_advantages
@@ -40,6 +40,20 @@ def test_both_compute_the_same_gae() -> None:
 def test_both_compute_the_same_spo(size: int) -> None:
     batch = spo.sessions(30, size, 16, seed=3)
     torch.testing.assert_close(similarity_advantages(*batch), spo.loop(*batch), atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [3, 10])
+def test_a_batched_product_computes_the_same_spo(size: int) -> None:
+    batch = spo.sessions(30, size, 16, seed=3)
+    torch.testing.assert_close(similarity_advantages(*batch), spo.matmul(*batch), atol=1e-6, rtol=1e-6)
+
+
+def test_both_compute_the_same_log_probs() -> None:
+    logits, labels = torch.randn(30, 17), torch.randint(17, (30,))
+    found = log_probs.both_passes(log_probs.log_probs_of_labels, logits, labels)
+    stock = log_probs.both_passes(log_probs.verl_functional.logprobs_from_logits_v2, logits, labels)
+    assert found == pytest.approx(stock, rel=1e-5)
+    assert found[0] == pytest.approx(float(logits.log_softmax(1)[range(30), labels].sum()), rel=1e-5)
 
 
 @pytest.mark.parametrize("cpu", [False, True])

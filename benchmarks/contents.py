@@ -1,0 +1,162 @@
+"""Tables of contents made from manuals without their bookmarks, held against these."""
+
+from __future__ import annotations
+
+import re
+import time
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.common import show
+from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.contents import list_of_figures, table_of_contents
+from docagent_rl.documents.manifest import OutlineEntry
+from docagent_rl.documents.page_lines import body_lines
+from docagent_rl.documents.pdf import open_pdf, page_text
+from docagent_rl.documents.printed_contents import printed_contents
+from docagent_rl.documents.typography import Line, page_typography
+
+TUNED = frozenset(
+    {
+        "debian-reference", "developers-reference", "gnucash-guide-en", "gnucash-help-de", "R-exts", "R-lang",
+        "gnuplot", "packaging-tutorial", "GC3-Manual", "GC3-FAQ", "GC3-Release", "loudness-meter",
+        "fullrefman", "R-FAQ",
+    }
+)  # fmt: skip
+"""Manuals that were looked at while the rules were made; all others are held out."""
+
+_NUMBER = re.compile(
+    r"^(?:(?:chapter|section|part|appendix|kapitel|teil|anhang|cap[ií]tulo|capitolo|parte|ap[eê]ndice|appendice)\s+"
+    r"(?:\d+|[A-Z]|[IVXLC]+)(?:\.\d+)*[.:]?|第\s*\d+\s*[章部節]\.?|(?:\d+|[A-Z])(?:\.\d+)+\.?|\d+\.?|[A-Z]\.|[IVXL]+\.)\s+",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Manual:
+    """What is read of a PDF."""
+
+    outline: tuple[OutlineEntry, ...]
+    texts: dict[int, str]
+    typography: dict[int, tuple[Line, ...]]
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well found headings fit the true ones.
+
+    Args:
+        precision: share of the found ones that are true: title, without number, and page.
+        recall: share of the true ones that are found.
+        upper: the same of the first two levels of bookmarks.
+        found: number of different ones found.
+        true: number of different true ones.
+    """
+
+    precision: float
+    recall: float
+    upper: float
+    found: int
+    true: int
+
+
+def read(path: Path) -> Manual:
+    """Text, print and bookmarks of a PDF."""
+    texts, typography = {}, {}
+    with open_pdf(path) as pdf:
+        for number in range(1, pdf.num_pages + 1):
+            with pdf.page(number) as page:
+                texts[number], typography[number] = page_text(page), page_typography(page)
+        return Manual(pdf.outline(), texts, typography)
+
+
+def read_stored(path: Path, store: DocumentStore) -> Manual | None:
+    """Bookmarks of a PDF, text and lines of the document of its name; None where there is none."""
+    if path.stem not in store:
+        return None
+    document = store.document(path.stem)
+    pages = {number: document.page(number) for number in range(1, document.num_pages + 1)}
+    with open_pdf(path) as pdf:
+        outline = pdf.outline()
+    texts = {number: page.text() for number, page in pages.items()}
+    return Manual(outline, texts, {number: page.lines() for number, page in pages.items()})
+
+
+def without_tables(manual: Manual) -> Manual:
+    """The manual as if it had no printed table of contents."""
+    tables = printed_contents(body_lines(manual.typography)).pages
+    texts = {page: text for page, text in manual.texts.items() if page not in tables}
+    return Manual(manual.outline, texts, manual.typography)
+
+
+def plain(title: str) -> str:
+    """Letters and digits of a title without its section number, case folded."""
+    title = " ".join(unicodedata.normalize("NFKC", title).split())
+    return "".join(letter for letter in _NUMBER.sub("", title).casefold() if letter.isalnum())
+
+
+def score(found: Iterable[tuple[str, int]], outline: Iterable[OutlineEntry]) -> Score:
+    """Compare (title, page) pairs with bookmarks; those without a page or without letters do not count."""
+    pairs = {(plain(title), page) for title, page in found if plain(title)}
+    bookmarks = [entry for entry in outline if entry.page and plain(entry.title)]
+    true = {(plain(entry.title), entry.page) for entry in bookmarks}
+    upper = {(plain(entry.title), entry.page) for entry in bookmarks if entry.level <= 2}
+    hits = len(pairs & true)
+    return Score(
+        hits / max(len(pairs), 1),
+        hits / max(len(true), 1),
+        len(pairs & upper) / max(len(upper), 1),
+        len(pairs),
+        len(true),
+    )
+
+
+def main(
+    folder: Annotated[Path, typer.Argument(help="PDFs with bookmarks.")],
+    text_only: Annotated[bool, typer.Option(help="As for a store that has no print of the lines.")] = False,
+    no_table: Annotated[bool, typer.Option(help="Leave the printed tables of contents out, too.")] = False,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="Take the text from documents of the same names there, such as scans read by OCR."),
+    ] = None,
+) -> None:
+    """Print precision and recall of the outlines of all PDFs in a folder."""
+    rows = []
+    for path in sorted(folder.glob("*.pdf")):
+        manual = read(path) if store is None else read_stored(path, DocumentStore(store))
+        if manual is None or not manual.outline:
+            continue
+        if no_table:
+            manual = without_tables(manual)
+        began = time.perf_counter()
+        headings = table_of_contents(
+            (), manual.texts, typography={} if text_only else manual.typography, max_title=1000
+        )
+        captions = list_of_figures(manual.texts)
+        seconds = time.perf_counter() - began
+        result = score([(heading.title, heading.page) for heading in headings], manual.outline)
+        shares = [f"{share:.3f}" for share in (result.precision, result.recall, result.upper)]
+        rows.append([path.stem + ("" if path.stem in TUNED else " (held out)"), str(len(manual.texts)),
+        str(result.true),
+                     str(result.found), *shares, str(len(captions)), f"{seconds:.2f}"])  # fmt: skip
+    columns = [
+        "manual",
+        "pages",
+        "bookmarks",
+        "found",
+        "precision",
+        "recall",
+        "levels 1, 2",
+        "captions",
+        "seconds",
+    ]
+    show("Contents without bookmarks", columns, rows)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,164 @@
+"""Ingestion of real PDFs against pdf2image in its JPEG mode."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import pdf2image
+import typer
+from rich.console import Console
+
+from benchmarks.common import show
+from docagent_rl.documents import RenderSettings
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.ocr import OcrMode, OcrSettings
+
+_FETCH = Path(__file__).parents[1] / "tools" / "fetch_pdfs.sh"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run took.
+
+    Args:
+        processor: seconds of processor time, of this process and those that it started.
+        wall: seconds that went by.
+        pages: number of pages.
+        size: bytes of the JPEG files.
+    """
+
+    processor: float
+    wall: float
+    pages: int
+    size: int
+
+
+def measure(run: Callable[[Path], int]) -> Cost:
+    """Run once in an empty folder; the processes that `run` starts are to end with it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        processor, wall = _processor_time(), time.perf_counter()
+        pages = run(folder)
+        processor, wall = _processor_time() - processor, time.perf_counter() - wall
+        return Cost(processor, wall, pages, sum(path.stat().st_size for path in folder.rglob("*.jpg")))
+
+
+def with_poppler(pdfs: Path, settings: RenderSettings, out: Path, *, text: bool, workers: int) -> int:
+    """The pages by pdf2image, as JPEG files of the same resolution and quality, and the text by pdftotext."""
+    pages = 0
+    for path in sorted(pdfs.glob("*.pdf")):
+        files = pdf2image.convert_from_path(
+            path,
+            dpi=settings.dpi,
+            fmt="jpeg",
+            jpegopt={"quality": settings.jpeg_quality},
+            output_folder=out,
+            paths_only=True,
+            thread_count=workers,
+        )
+        pages += len(files)
+        if text:  # with the places of its lines, which typography is, too
+            subprocess.run(["pdftotext", "-bbox-layout", path, out / f"{path.stem}.html"], check=True)
+    return pages
+
+
+def with_ingest(pdfs: Path, settings: RenderSettings, out: Path, *, workers: int) -> int:
+    """The pages by `docagent_rl.documents.ingestion`, with the texts that the files hold."""
+    ocr = OcrSettings(mode=OcrMode.NEVER)
+    report = ingest(pdfs, out / "store", settings=settings, workers=workers, strict=True, ocr=ocr)
+    return report.pages
+
+
+def main(
+    folder: Annotated[Path | None, typer.Argument(help="PDFs; by default Debian's manuals.")] = None,
+    dpi: Annotated[int, typer.Option(help="Pixels an inch.")] = 144,
+    quality: Annotated[int, typer.Option(help="Quality of the JPEG files, for both.")] = 90,
+    repeats: Annotated[int, typer.Option(help="Rounds; the best of each counts.")] = 3,
+) -> None:
+    """Print what ingesting a folder of PDFs costs, beside pdf2image and pdftotext.
+
+    Equal output is a JPEG file of each page, at the same resolution and quality, and its text with the places
+    of the lines. The store has checksums, manifests and whole documents only, forced to disk, on top.
+    """
+    missing = [tool for tool in ("pdftoppm", "pdfinfo", "pdftotext") if shutil.which(tool) is None]
+    if missing:
+        Console(stderr=True).print(
+            f"{' and '.join(missing)} is not on the PATH, so that there is nothing to compare with: install "
+            "poppler (Debian: apt install poppler-utils)"
+        )
+        raise typer.Exit(2)
+    settings = RenderSettings(dpi=dpi, jpeg_quality=quality)
+    with tempfile.TemporaryDirectory() as fetched:
+        if folder is None:
+            folder = Path(fetched)
+            subprocess.run(["bash", _FETCH, folder], check=True)
+        compare(folder, settings, repeats)
+
+
+def compare(pdfs: Path, settings: RenderSettings, repeats: int) -> None:
+    """Measure all candidates in turn and print the table."""
+    runs: dict[str, Callable[[Path], int]] = {}
+    for workers in (1, 2):
+        tell = f"{workers} worker{'s' * (workers > 1)}"
+        runs[f"pdf2image, {tell}"] = lambda out, n=workers: with_poppler(
+            pdfs, settings, out, text=False, workers=n
+        )
+        runs[f"pdf2image and pdftotext, {tell}"] = lambda out, n=workers: with_poppler(
+            pdfs, settings, out, text=True, workers=n
+        )
+        runs[f"docagent-rl ingest, {tell}"] = lambda out, n=workers: with_ingest(
+            pdfs, settings, out, workers=n
+        )
+    costs: dict[str, list[Cost]] = {name: [] for name in runs}
+    for _ in range(repeats):
+        for name, run in runs.items():
+            costs[name].append(measure(run))
+    best = {
+        name: Cost(
+            min(cost.processor for cost in found),
+            min(cost.wall for cost in found),
+            found[0].pages,
+            found[0].size,
+        )
+        for name, found in costs.items()
+    }
+    equal = best["pdf2image and pdftotext, 1 worker"]
+    raster = best["pdf2image, 1 worker"]
+    rows = [
+        [
+            name,
+            f"{cost.processor / cost.pages * 1000:.1f}",
+            f"{equal.processor / cost.processor:.2f}",
+            f"{raster.processor / cost.processor:.2f}",
+            f"{cost.pages / cost.wall:.0f}",
+            f"{cost.size / cost.pages / 1000:.0f}",
+        ]
+        for name, cost in best.items()
+    ]
+    columns = ["", "ms a page", "times as fast, equal output", "as pdf2image alone", "pages/s", "kB a page"]
+    title = f"{equal.pages} pages at {settings.dpi} dpi, JPEG quality {settings.jpeg_quality}: processor time"
+    show(title, columns, rows)
+    one, two = (best[f"docagent-rl ingest, {name}"] for name in ("1 worker", "2 workers"))
+    load = os.getloadavg()[0]
+    typer.echo(
+        f"two workers: {one.wall / two.wall:.2f} times the pages per second of one, "
+        f"{two.processor / one.processor:.2f} times its processor time (load of the machine: {load:.1f})"
+    )
+
+
+def _processor_time() -> float:
+    found = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in found)
+
+
+if __name__ == "__main__":
+    typer.run(main)

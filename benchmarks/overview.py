@@ -1,0 +1,71 @@
+"""The overview of a long document (Doc-V*) with and without kept thumbnails."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.common import best_times, show, single_thread
+from docagent_rl.documents import DocumentStore, Page
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.shown import ShownRasters
+from docagent_rl.envs.delivery import render
+from docagent_rl.systems.doc_v_star.overview import OverviewStyle, overview
+
+_FETCH = Path(__file__).parents[1] / "tools" / "fetch_pdfs.sh"
+
+
+def draw(store: DocumentStore, chosen: list[Page], style: OverviewStyle) -> list[bytes]:
+    """The pixels of all sheets."""
+    return [render(sheet.image, store).tobytes() for sheet in overview(chosen, style)]
+
+
+def main(
+    pages: Annotated[int, typer.Option(help="Pages of the document; Debian's manuals over and over.")] = 1000,
+    cell: Annotated[int, typer.Option(help="Side of the square for a thumbnail, in pixels.")] = 256,
+    repeats: Annotated[int, typer.Option(help="Rounds with kept thumbnails; the best counts.")] = 3,
+) -> None:
+    """Print the processor time of an overview: drawn as ever, drawn and kept, from kept thumbnails."""
+    single_thread(True)
+    style = OverviewStyle(cell=cell)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        subprocess.run(["bash", _FETCH, folder / "pdfs"], check=True)
+        ingest(folder / "pdfs", folder / "store")
+        plain = DocumentStore(folder / "store", image_cache=0)
+        found = [plain.page(ref) for ref in plain.pages()]
+        # every page of a long document is another: no decoded page is kept between them
+        chosen = [found[number % len(found)] for number in range(pages)]
+        seconds, sheets = best_times({"plain": lambda: draw(plain, chosen, style)}, 1, cpu=True)
+        shown = ShownRasters([folder / "shown"], capacity=8 << 30)
+        keeping = DocumentStore(folder / "store", image_cache=0, shown=shown)
+        first, unique = list(found), len(found)
+        once, _ = best_times({"first": lambda: draw(keeping, first, style)}, 1, cpu=True)
+        again, kept = best_times({"kept": lambda: draw(keeping, chosen, style)}, repeats, cpu=True)
+        if kept["kept"] != sheets["plain"]:
+            raise typer.BadParameter("the pixels differ")
+    rows = [
+        ["drawn in each session", f"{seconds['plain']:.2f}", f"{seconds['plain'] / pages * 1000:.2f}", "1"],
+        [
+            "drawn and kept",
+            f"{once['first'] / unique * pages:.2f}",
+            f"{once['first'] / unique * 1000:.2f}",
+            "",
+        ],
+        [
+            "from kept thumbnails",
+            f"{again['kept']:.2f}",
+            f"{again['kept'] / pages * 1000:.2f}",
+            f"{seconds['plain'] / again['kept']:.0f}",
+        ],
+    ]
+    title = f"Overview of {pages} pages, cells of {cell} px; the same pixels"
+    show(title, ["", "seconds", "ms a page", "times as fast"], rows)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,64 @@
+"""Queries of many sessions: encoded one by one, in batches as they come, and with repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated
+
+import typer
+
+from benchmarks.common import CPU_TIME, best_times, show, single_thread
+from docagent_rl.retrieval.config import QueryEncoderConfig
+from docagent_rl.retrieval.encoders.base import Encoder
+from docagent_rl.retrieval.encoders.models import DEFAULT, known_model
+from docagent_rl.retrieval.encoders.opening import open_encoder
+from docagent_rl.retrieval.encoders.queries import QueryEncoder
+
+WORDS = ("revenue", "table", "growth", "figure", "of", "the", "largest", "company", "in", "year", "compare")
+
+
+def questions(count: int) -> list[str]:
+    """Distinct queries of 6 to 14 words."""
+    return [
+        f"question {n}: " + " ".join(WORDS[(n * 7 + k * 5) % len(WORDS)] for k in range(6 + n % 9))
+        for n in range(count)
+    ]
+
+
+def ask(encoder: Encoder, queries: list[str], sessions: int) -> int:
+    """Each query in a call of its own, `sessions` calls at a time; the number of answers."""
+    with ThreadPoolExecutor(sessions) as pool:
+        return sum(len(answer) for answer in pool.map(lambda query: encoder.encode_queries([query]), queries))
+
+
+def main(
+    count: Annotated[int, typer.Option(help="Queries.")] = 512,
+    sessions: Annotated[int, typer.Option(help="That ask at the same time.")] = 128,
+    repeats: Annotated[int, typer.Option(help="Rounds.")] = 5,
+    cpu_time: Annotated[bool, typer.Option(help=CPU_TIME)] = False,
+) -> None:
+    """Time the embedded model behind `QueryEncoder` against the model alone."""
+    single_thread(cpu_time)
+    model = open_encoder(known_model(DEFAULT).spec, batch_size=32)
+    distinct = questions(count)
+    again = [distinct[n % (count // 8)] for n in range(count)]
+
+    def behind(queries: list[str], cached: int) -> Callable[[], int]:
+        # a new one each round, so that nothing is remembered from the last
+        config = QueryEncoderConfig(batch_size=32, cached=cached)
+        return lambda: ask(QueryEncoder(model, config), queries, sessions)
+
+    calls = {
+        "the model, one query a call": lambda: ask(model, distinct, sessions),
+        "QueryEncoder, batches of 32": behind(distinct, 0),
+        "QueryEncoder, each query eight times": behind(again, 4096),
+    }
+    seconds, _ = best_times(calls, repeats, cpu_time)
+    base = seconds["the model, one query a call"]
+    rows = [(n, f"{1000 * s / count:.2f}", f"{base / s:.1f}") for n, s in seconds.items()]
+    show(f"{count} queries of {sessions} sessions", ("", "ms a query", "times as fast"), rows)
+
+
+if __name__ == "__main__":
+    typer.run(main)

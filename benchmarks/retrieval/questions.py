@@ -1,0 +1,92 @@
+"""The hand-checked questions about real documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from docagent_rl.documents import PageRef
+from docagent_rl.errors import UserError
+from docagent_rl.records.questions import scan_questions
+from docagent_rl.records.record import Record
+from tools.documents.manifest import Manifest
+
+QUESTIONS = Path(__file__).with_name("questions.jsonl")
+
+
+class Kind(StrEnum):
+    """What of a page answers a question."""
+
+    TEXT = "text"
+    TABLE = "table"
+    CHART = "chart"
+    FIGURE = "figure"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question whose evidence is known.
+
+    Args:
+        text: what is asked.
+        answers: right answers, each sufficient.
+        kind: what answers it.
+        evidence: all pages that hold the answer or a part of it.
+    """
+
+    text: str
+    answers: tuple[str, ...]
+    kind: Kind
+    evidence: tuple[PageRef, ...]
+
+    @property
+    def doc_id(self) -> str:
+        """The document it is about."""
+        return self.evidence[0].doc_id
+
+
+def read(path: Path = QUESTIONS) -> list[Question]:
+    """Read the questions.
+
+    Raises:
+        UserError: The file is missing or wrong; each problem is named with its line.
+    """
+    found = scan_questions(path)
+    problems, questions = list(found.problems), []
+    for line, record in found.records:
+        try:
+            questions.append(_question(record))
+        except UserError as error:
+            problems.append(f"{path}:{line}: {error}")
+    if problems:
+        raise UserError("\n".join(problems))
+    return questions
+
+
+def about_scans(questions: Sequence[Question], manifest: Manifest) -> list[Question]:
+    """The questions about scanned documents' originals, asked about the scans."""
+    scans = {scan.of: scan.doc_id for scan in manifest.scans}
+    return [
+        Question(
+            question.text,
+            question.answers,
+            question.kind,
+            tuple(PageRef(scans[ref.doc_id], ref.page) for ref in question.evidence),
+        )
+        for question in questions
+        if question.doc_id in scans
+    ]
+
+
+def _question(record: Record) -> Question:
+    kind = record.extra.get("kind")
+    if kind not in set(Kind):
+        raise UserError(f"kind={kind!r}: expected one of {', '.join(Kind)}")
+    if not record.evidence_pages:
+        raise UserError("field 'evidence_pages' is empty: name all pages that hold the answer")
+    if not record.question.strip():
+        raise UserError("field 'question' is empty")
+    evidence = tuple(PageRef(record.doc_id, page) for page in record.evidence_pages)
+    return Question(record.question, record.answers, Kind(kind), evidence)

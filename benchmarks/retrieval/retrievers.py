@@ -1,0 +1,54 @@
+"""The retrievers that are measured on real documents; their indexes of vectors are kept beside the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from docagent_rl.documents import DocumentStore
+from docagent_rl.retrieval.base import Retriever
+from docagent_rl.retrieval.bm25 import BM25Retriever
+from docagent_rl.retrieval.building import Encoding, build_vectors
+from docagent_rl.retrieval.config import Fusion, RetrieverConfig
+from docagent_rl.retrieval.hybrid import HybridRetriever
+from docagent_rl.retrieval.registry import open_local
+from docagent_rl.tiny.indexes import make_retriever
+
+Make = Callable[[DocumentStore], Retriever]
+
+
+def vectors(model: str, encoding: Encoding | None = None) -> Make:
+    """By the vectors of a model of the table, or of a tiny one: `tiny_` and its family."""
+
+    def make(store: DocumentStore) -> Retriever:
+        place = store.path.parent
+        name = str(place / model) if model.startswith("tiny_") else model
+        if model.startswith("tiny_") and not Path(name).is_dir():
+            make_retriever(Path(name))
+        index = place / f"index_{model}"
+        build_vectors(store, index, name, encoding=encoding, progress=True)
+        kind = "late_interaction" if model.startswith(("tiny_", "col")) else "dense"
+        return open_local(RetrieverConfig(kind=kind, model=name, index=index), store)
+
+    return make
+
+
+def hybrid(fusion: Fusion) -> Make:
+    """BM25 and the embedded dense model."""
+
+    def make(store: DocumentStore) -> Retriever:
+        parts = {"words": BM25Retriever.build(store), "meaning": vectors("minilm")(store)}
+        return HybridRetriever(parts, fusion=fusion)
+
+    return make
+
+
+RETRIEVERS: Mapping[str, Make] = {
+    "bm25": BM25Retriever.build,
+    "minilm": vectors("minilm"),
+    "hybrid": hybrid(Fusion.RRF),
+    "hybrid, weights": hybrid(Fusion.WEIGHTS),
+    "tiny_colqwen2": vectors("tiny_colqwen2"),
+}
+"""By name; one more is one more line. `tiny_colqwen2` has random weights: what it finds is chance, what it
+takes is not."""

@@ -1,0 +1,129 @@
+"""Recall and MRR of retrievers on hand-checked questions about real documents."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.retrieval.evaluation import Result, Scope, as_ranks, check_store, evaluate
+from benchmarks.retrieval.questions import QUESTIONS, read
+from benchmarks.retrieval.retrievers import RETRIEVERS
+from docagent_rl.documents import DocumentStore
+from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.outputs import Force, write_output
+from tools.documents.manifest import MANIFEST, read_manifest
+
+_SCOPES = {Scope.DOCUMENT: "in doc.", Scope.CORPUS: "corpus"}
+_COLUMNS = (
+    "retriever",
+    "part",
+    "asked",
+    *(f"{_SCOPES[s]}\n{m}" for s in Scope for m in ("R@1", "R@5", "MRR")),
+)
+
+
+def main(
+    store: Annotated[Path, typer.Option(help="The ingested documents.")] = Path("workspace/documents/store"),
+    retriever: Annotated[list[str] | None, typer.Option(help="One of them; repeat for several.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A Markdown file to write the table to.")] = None,
+    details: Annotated[Path | None, typer.Option(help="A file for the ranks of each question.")] = None,
+    questions: Annotated[Path, typer.Option(help="The questions.")] = QUESTIONS,
+    manifest: Annotated[Path, typer.Option(help="The documents that they are about.")] = MANIFEST,
+    force: Force = False,
+) -> None:
+    """Print recall@1, recall@5 and MRR by kind of question, in the document and over the corpus.
+
+    Recall is the share of a question's evidence pages that are found; MRR takes the first of them, however
+    far down. The part `original` is the questions about the document that is there as a scan, too, and the
+    part `scan` the same questions about the scan. Run `make documents` before.
+    """
+    unknown = set(retriever or ()) - set(RETRIEVERS)
+    if unknown:
+        raise typer.BadParameter(f"no retriever {min(unknown)!r}; known are {', '.join(RETRIEVERS)}")
+    try:
+        names = list(dict.fromkeys(retriever or RETRIEVERS))
+        results, ranks = measure(DocumentStore(store), names, questions, manifest)
+        Console().print(table(results))
+        if out is not None:
+            write_output(out, markdown(results), force=force)
+        if details is not None:
+            write_output(details, ranks, force=force)
+    except (UserError, InfrastructureError) as error:
+        Console(stderr=True, soft_wrap=True).print(str(error), markup=False, highlight=False)
+        raise typer.Exit(2 if isinstance(error, UserError) else 1) from error
+
+
+def measure(
+    store: DocumentStore, names: Sequence[str], questions: Path = QUESTIONS, manifest: Path = MANIFEST
+) -> tuple[list[Result], str]:
+    """Build each retriever and ask all questions.
+
+    Returns:
+        The results; and a JSON line for each question asked, with the ranks of its evidence pages from 1.
+
+    Raises:
+        UserError: The store or the questions do not fit the manifest.
+    """
+    documents = read_manifest(manifest)
+    check_store(store, documents)
+    asked = read(questions)
+    console = Console(stderr=True)
+    measured: list[Result] = []
+    ranks: list[str] = []
+    for name in names:
+        start = time.process_time()
+        built = RETRIEVERS[name](store)
+        indexing = time.process_time() - start
+        results, answered, searching = evaluate(name, built, asked, documents)
+        console.print(
+            f"{name}: {indexing:.1f} s of processor time to index, {1000 * searching:.2f} ms a search",
+            highlight=False,
+        )
+        measured += results
+        ranks += [json.dumps({"retriever": name, **as_ranks(found)}) + "\n" for found in answered]
+    return measured, "".join(ranks)
+
+
+def table(results: Sequence[Result]) -> Table:
+    """The results for a terminal."""
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for position, column in enumerate(_COLUMNS):
+        shown.add_column(column, justify="left" if position < 2 else "right", overflow="fold")
+    for row in _rows(results):
+        shown.add_row(*row)
+    return shown
+
+
+def markdown(results: Sequence[Result]) -> str:
+    """The results as a table of Markdown."""
+    columns = [column.replace("\n", " ") for column in _COLUMNS]
+    lines = [columns, ["---", "---", *["---:"] * (len(_COLUMNS) - 2)], *_rows(results)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _rows(results: Sequence[Result]) -> list[list[str]]:
+    return [
+        [result.retriever, result.part, str(result.scores[Scope.CORPUS].questions)]
+        + [
+            f"{value:.2f}"
+            for scope in Scope
+            for value in (
+                result.scores[scope].recall_1,
+                result.scores[scope].recall_5,
+                result.scores[scope].mrr,
+            )
+        ]
+        for result in results
+    ]
+
+
+if __name__ == "__main__":
+    typer.run(main)

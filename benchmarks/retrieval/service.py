@@ -1,0 +1,292 @@
+"""Many sessions that search at the same time: in the process, in actors of Ray, at an HTTP server.
+
+`python -m benchmarks.retrieval.service --sessions 256 2000` searches a made corpus by BM25. Each session asks
+a few queries of its own, one after the other, as environments do (`RetrieverService`); each answer is
+compared with that of the retriever itself. With `--kill`, an actor and the server are killed in the middle
+(SIGKILL); Ray starts the actor again, and this script the server, as systemd would.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import yaml
+
+from benchmarks.common import show
+from benchmarks.retrieval.made_corpus import WORDS, make_corpus
+from docagent_rl.documents import DocumentStore
+from docagent_rl.envs.search_log import SearchNote, noting
+from docagent_rl.envs.services import RetrieverService
+from docagent_rl.errors import InfrastructureError
+from docagent_rl.retrieval.bm25 import BM25Retriever
+from docagent_rl.retrieval.config import Backend, RetrieverConfig
+from docagent_rl.retrieval.opening import open_retriever
+
+TOP_K = 10
+COLUMNS = ("backend", "sessions", "a second", "p50", "p99", "CPU here", "there", "bad", "retried", "back s")
+"""p50 and p99 in ms; CPU in ms a search, of the sessions' process and of those that search; bad: lost,
+doubled or wrong."""
+Pids = Callable[[], Awaitable[list[int]]]
+Kill = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is asked.
+
+    Args:
+        sessions: at a time.
+        turns: searches of each.
+        doc_ids: a third of the searches keep to one document.
+    """
+
+    sessions: int
+    turns: int
+    doc_ids: tuple[str, ...]
+
+    def queries(self) -> list[list[tuple[str, str | None]]]:
+        """Of each session; no two are alike, so that none is answered from memory."""
+        drawn = random.Random(7)
+        return [
+            [
+                (
+                    " ".join([*drawn.sample(WORDS, 4), f"s{session}t{turn}"]),
+                    drawn.choice(self.doc_ids) if turn % 3 == 2 else None,
+                )
+                for turn in range(self.turns)
+            ]
+            for session in range(self.sessions)
+        ]
+
+
+async def measured(
+    service: RetrieverService, load: Load, truth: BM25Retriever, kill: Kill | None, pids: Pids
+) -> list[str]:
+    """One row: every search is asked, timed and compared."""
+    found: dict[tuple[int, int], Any] = {}
+    ended: list[float] = []
+    answers: Counter[tuple[int, int]] = Counter()
+    queries = load.queries()
+
+    async def session(number: int) -> None:
+        for turn, (query, doc_id) in enumerate(queries[number]):
+            try:
+                hits = await service.search(query, doc_id=doc_id, top_k=TOP_K)
+            except InfrastructureError as error:
+                hits = error
+            found[number, turn] = hits
+            answers[number, turn] += 1
+            ended.append(time.perf_counter())
+
+    there = [psutil.Process(pid) for pid in await pids()]
+    began, here, before = time.perf_counter(), time.process_time(), _cpu(there)
+    with noting() as notes:
+        killing = asyncio.create_task(_in_the_middle(kill, ended, load)) if kill else None
+        await asyncio.gather(*(session(number) for number in range(load.sessions)))
+        seconds = time.perf_counter() - began
+        cpu = [time.process_time() - here, 0.0 if kill else _cpu(there) - before]
+        if killing:
+            await killing
+    asked = [(n, t) for n in range(load.sessions) for t in range(load.turns)]
+    lost = [key for key in asked if isinstance(found.get(key), InfrastructureError) or answers[key] != 1]
+    wrong = 0
+    for number, turn in asked:
+        query, doc_id = queries[number][turn]
+        hits = found[number, turn]
+        if not isinstance(hits, InfrastructureError):
+            wrong += hits != truth.search([query], doc_id=doc_id, top_k=TOP_K)[0]
+    shown = [f"{each / len(asked) * 1e3:.2f}" if each else "" for each in cpu]
+    retried = str(sum(note.tries > 1 for note in notes))
+    gap = f"{max(np.diff(ended)):.1f}" if kill else ""
+    return [*_numbers(notes, load, seconds), *shown, str(len(lost) + wrong), retried, gap]
+
+
+def _cpu(processes: list[psutil.Process]) -> float:
+    return sum(sum(process.cpu_times()[:2]) for process in processes)
+
+
+async def _in_the_middle(kill: Kill, ended: list[float], load: Load) -> None:
+    while len(ended) < load.sessions * load.turns // 4:
+        await asyncio.sleep(0.005)
+    await kill()
+
+
+def _numbers(notes: list[SearchNote], load: Load, seconds: float) -> list[str]:
+    waits = [note.seconds * 1e3 for note in notes]
+    p50, p99 = np.percentile(waits, [50, 99])
+    return [str(load.sessions), f"{len(notes) / seconds:.0f}", f"{p50:.0f}", f"{p99:.0f}"]
+
+
+class Server:
+    """`docagent-rl index serve`, in a process of its own."""
+
+    def __init__(self, store: Path, index: Path, options: Any) -> None:
+        self._arguments = ["--store", str(store), "--index", str(index)]
+        self._arguments += ["--max-waiting", str(options.max_waiting), "--threads", str(options.threads)]
+        self._process, self.url = self._start("0")
+
+    @property
+    def pid(self) -> int:
+        """Of the process that runs now."""
+        return self._process.pid
+
+    async def kill_and_start(self) -> None:
+        """What becomes of it under an operating system that looks after it."""
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+        port = self.url.rpartition(":")[2]
+        self._process, _ = await asyncio.to_thread(self._start, port)
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.wait()
+
+    def _start(self, port: str) -> tuple[subprocess.Popen, str]:
+        command = [
+            sys.executable,
+            "-m",
+            "docagent_rl.cli",
+            "index",
+            "serve",
+            "--port",
+            port,
+            *self._arguments,
+        ]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        return process, next(word for word in line.split() if word.startswith("http://"))
+
+
+def main() -> None:
+    """Measure and show."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sessions", type=int, nargs="+", default=[256, 2000])
+    parser.add_argument("--turns", type=int, default=4)
+    parser.add_argument("--documents", type=int, default=100)
+    parser.add_argument("--pages", type=int, default=20, help="of a document")
+    parser.add_argument("--replicas", type=int, default=2)
+    parser.add_argument("--shards", type=int, default=1)
+    parser.add_argument("--backends", nargs="+", default=["local", "ray", "http"], choices=list(Backend))
+    parser.add_argument("--max-waiting", type=int, default=256)
+    parser.add_argument("--threads", type=int, default=8, help="of an actor or the server")
+    parser.add_argument("--kill", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="service-") as folder:
+        store, index = make_corpus(Path(folder), options.documents, options.pages)
+        rows = []
+        for backend in options.backends:
+            rows += _measured_backend(Backend(backend), store, index, options)
+        title = f"BM25 over {options.documents * options.pages} pages, {os.cpu_count()} cores"
+        show(title, COLUMNS, rows)
+
+
+def _measured_backend(backend: Backend, store: DocumentStore, index: Path, options: Any) -> list[list[str]]:
+    service: dict[str, Any] = {"num_cpus": 0.1, "replicas": options.replicas, "shards": options.shards}
+    service |= {"max_waiting": options.max_waiting, "threads": options.threads}
+    server = None
+    if backend is Backend.HTTP:
+        server = Server(store.path, index, options)
+        service["url"] = server.url
+    if backend is Backend.RAY:
+        import ray
+
+        ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
+    config = RetrieverConfig.model_validate(
+        yaml.safe_load(yaml.safe_dump({"backend": backend.value, "service": service, "index": str(index)}))
+    )
+    retriever, truth = open_retriever(config, store), BM25Retriever.load(index)
+    pids = _searching(retriever, server)
+    asyncio.run(
+        _with_close(
+            measured(_service(retriever, config), Load(8, 4, ("doc0000",)), truth, None, pids), retriever
+        )
+    )
+    rows = []
+    try:
+        for sessions in options.sessions:
+            load = Load(sessions, options.turns, tuple(store.doc_ids()))
+            kills = [None, _killer(backend, retriever, server)] if options.kill else [None]
+            for kill in kills:
+                if kill is None or backend is not Backend.LOCAL:
+                    asking = _service(retriever, config)
+                    row = asyncio.run(_with_close(measured(asking, load, truth, kill, pids), retriever))
+                    rows.append([f"{backend.value}{', killed' if kill else ''}", *row])
+    finally:
+        if server is not None:
+            server.stop()
+        if backend is Backend.RAY:
+            import ray
+
+            ray.shutdown()
+    return rows
+
+
+def _service(retriever: Any, config: RetrieverConfig) -> RetrieverService:
+    if config.backend is Backend.LOCAL:
+        return RetrieverService(retriever, deadline_s=120)
+    return RetrieverService(retriever, deadline_s=120, concurrency=config.service.connections)
+
+
+async def _with_close(work: Awaitable[list[str]], retriever: Any) -> list[str]:
+    try:
+        return await work
+    finally:
+        if hasattr(retriever, "aclose"):
+            await retriever.aclose()
+
+
+def _searching(retriever: Any, server: Server | None) -> Pids:
+    """The processes that search, where that is not this one."""
+
+    async def pids() -> list[int]:
+        if server is not None:
+            return [server.pid]
+        replicas = getattr(retriever, "_replicas", None)
+        if replicas is None:
+            return []
+        return [await _pid(handle) for handle in replicas._handles.values()]
+
+    return pids
+
+
+async def _pid(handle: Any) -> int:
+    """Of an actor, which may be about to start again."""
+    from ray.exceptions import ActorUnavailableError
+
+    while True:
+        try:
+            return (await handle.health.remote())["pid"]
+        except ActorUnavailableError:
+            await asyncio.sleep(0.2)
+
+
+def _killer(backend: Backend, retriever: Any, server: Server | None) -> Kill:
+    async def kill() -> None:
+        if server is not None:
+            await server.kill_and_start()
+        elif backend is Backend.RAY:
+            handle = next(iter(retriever._replicas._handles.values()))
+            os.kill(await _pid(handle), signal.SIGKILL)
+
+    return kill
+
+
+if __name__ == "__main__":
+    main()

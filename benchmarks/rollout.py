@@ -1,0 +1,186 @@
+"""Processor time and bytes of a step's sessions, by part and system: as this package works on them, and as an
+opponent who hands verl what its interfaces suggest.
+
+Real environments, the real processor of Qwen2.5-VL, a generate function that answers at once, vLLM's real
+front end with its cache, verl's real TransferQueue. Some sessions are played; a step of more grows with their
+number. `make features` is the trainer's, on a GPU where there is one: what the processors have to do is the
+first sum.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+
+from benchmarks.bill import PARTS, Bill
+from benchmarks.common import show
+from benchmarks.full_sessions import FULL, Theatre, configured, play, workspace
+from benchmarks.image_replay import EachRow, Row, Stage, opponent, ours, read
+from benchmarks.row_traffic import Traffic, queue
+from docagent_rl.envs.delivery import render
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Both ways of one system.
+
+    Args:
+        system: its name.
+        theirs: the opponent's bill.
+        mine: this package's.
+        unique: different images of all sessions.
+        preprocessings: of images, theirs and mine.
+    """
+
+    system: str
+    theirs: Bill
+    mine: Bill
+    unique: int
+    preprocessings: tuple[int, int]
+
+
+def main(
+    system: Annotated[list[str] | None, typer.Option(help="A system; repeatable. All by default.")] = None,
+    sessions: Annotated[int, typer.Option(help="Sessions to play.")] = 8,
+    group: Annotated[int, typer.Option(help="Sessions of a question.")] = 4,
+    workers: Annotated[int, typer.Option(help="Agent workers.")] = 2,
+    servers: Annotated[int, typer.Option(help="Rollout servers.")] = 2,
+    room: Annotated[int, typer.Option(help="MiB of rows to store; the others count as these.")] = 512,
+    whole: Annotated[int, typer.Option(help="Sessions of the step that is reckoned.")] = 512,
+    seed: Annotated[int, typer.Option()] = 1,
+) -> None:
+    """Play, measure both ways, reckon the whole step.
+
+    Example: python -m benchmarks.rollout --system alden
+    """
+    torch.set_num_threads(1)
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        questions = workspace(Path(folder), max(4, -(-sessions // group)), seed)
+        processor = qwen2_5_vl()
+        for name in system or sorted(FULL):
+            run = configured(name, Path(folder))
+            theatre = play(name, run, processor, questions, sessions, group)
+            ends = [front_end(Path(folder) / "model", processor) for _ in range(servers)]
+            draw = partial(render, store=theatre.store)
+            stage = Stage(processor, draw, ends, workers, group, len(theatre.passes))
+            with queue():
+                found.append(compare(theatre, stage, room << 20))
+            report(found[-1], theatre)
+    totals(found, whole / sessions, f"{whole} sessions of each system")
+
+
+def compare(theatre: Theatre, stage: Stage, room: int) -> Comparison:
+    """Measure both ways.
+
+    Raises:
+        RuntimeError: the features of the first row are not equal to the bit.
+    """
+    bills, times, firsts = [], [], []
+    for replay, compact in ((ours, True), (opponent, False)):
+        own = Bill()
+        traffic = Traffic(theatre, own, compact, room)
+        traffic.warm_up()
+
+        def each_row(number: int, place: int, row: Row, store: EachRow = traffic.each_row) -> None:
+            if not number and not place:
+                firsts.append(read(row))
+            store(number, place, row)
+
+        made = replay(stage, theatre.sessions, each_row)
+        traffic.passes()
+        traffic.records()
+        bills.append(Bill({**made.bill.parts, **own.parts}))
+        times.append(made.preprocessings)
+        for each in stage.front_ends:
+            each.renderer.mm_processor_cache.clear_cache()
+    for name, value in firsts[1].items():
+        if not torch.equal(value, firsts[0][name]):
+            raise RuntimeError(f"{theatre.system}: {name} differs")
+    unique = {ref.key for each in theatre.sessions for refs in each.requests for ref in refs}
+    return Comparison(theatre.system, bills[1], bills[0], len(unique), (times[1], times[0]))
+
+
+def report(found: Comparison, theatre: Theatre) -> None:
+    """Both bills side by side."""
+    rows = []
+    for name in PARTS:
+        a, b = found.theirs.part(name), found.mine.part(name)
+        rows.append([name, f"{a.seconds:.2f}", f"{b.seconds:.2f}", _mib(a.nbytes), _mib(b.nbytes)])
+    for name, everything in {"without features": False, "all": True}.items():
+        a, b = (bill.seconds(features=everything) for bill in (found.theirs, found.mine))
+        rows.append([name, f"{a:.2f}", f"{b:.2f}", _mib(found.theirs.nbytes), _mib(found.mine.nbytes)])
+        rows.append(["  times", "", f"{a / b:.1f}", "", f"{found.theirs.nbytes / found.mine.nbytes:.1f}"])
+    turns = [len(each.record.turns) for each in theatre.sessions]
+    images = [sum(map(len, each.rows)) for each in theatre.sessions]
+    title = (
+        f"{found.system}: {len(turns)} sessions of {min(turns)} to {max(turns)} turns and {min(images)} to "
+        f"{max(images)} images, {found.unique} different ones; {len(theatre.passes)} passes"
+    )
+    show(title, ["part", "opponent, CPU s", "ours, CPU s", "opponent, MiB", "ours, MiB"], rows)
+    if found.unique:
+        a, b = (times / found.unique for times in found.preprocessings)
+        typer.echo(f"preprocessings per different image: opponent {a:.2f}, ours {b:.2f}")
+
+
+def totals(found: list[Comparison], factor: float, title: str) -> None:
+    """A line a system, of steps so many times as large."""
+    rows = []
+    for each in found:
+        a, b = each.theirs.times(factor), each.mine.times(factor)
+        spent = [bill.seconds(features=False) for bill in (a, b)]
+        rows.append(
+            [
+                each.system,
+                *(f"{seconds:,.0f}" for seconds in spent),
+                f"{spent[0] / spent[1]:.1f}",
+                *(f"{bill.nbytes / 2**30:,.1f}" for bill in (a, b)),
+                f"{a.nbytes / b.nbytes:.1f}",
+            ]
+        )
+    columns = ["", "opponent, CPU s", "ours, CPU s", "times", "opponent, GiB", "ours, GiB", "times"]
+    show(title, columns, rows)
+
+
+def _mib(nbytes: float) -> str:
+    return f"{nbytes / 2**20:,.1f}"
+
+
+def qwen2_5_vl() -> Any:
+    """The released checkpoints' image processor around a small tokenizer."""
+    from docagent_rl.tiny.processor import build_processor
+    from docagent_rl.tiny.tokenizer import build_tokenizer
+
+    return build_processor(build_tokenizer())
+
+
+def front_end(folder: Path, processor: Any) -> Any:
+    """vLLM's front end for Qwen2.5-VL, without an engine."""
+    import verl  # noqa: F401  the plugin makes vLLM find its platform
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.v1.engine.input_processor import InputProcessor
+
+    from docagent_rl.tiny.model import tiny_config
+
+    config = tiny_config(processor.tokenizer)
+    config.architectures = ["Qwen2_5_VLForConditionalGeneration"]
+    config.save_pretrained(folder)
+    processor.save_pretrained(folder)
+    arguments = AsyncEngineArgs(
+        model=str(folder),
+        dtype="bfloat16",
+        max_model_len=2048,
+        enforce_eager=True,
+        limit_mm_per_prompt={"image": 99},
+    )
+    return InputProcessor(arguments.create_engine_config())
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,259 @@
+"""What a step costs the driver: processor time and memory of our work between verl's calls, by part.
+
+python -m benchmarks.rollout_driver --sessions 64 --sessions 128
+
+Sessions of several rows (MM-Doc-R1: 512 of 8) go through the agent loop's own output into the real
+TransferQueue; then the trainer mode's methods do their part of a step: the sessions that are there, the
+advantages of `--estimator`, the archive. What verl does in between is made ready before and not counted: the
+padded rewards and mask that it hands to an estimator, and its copies of what comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Annotated, Any, cast
+
+import ray
+import torch
+import transfer_queue as tq
+import typer
+from omegaconf import OmegaConf
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+
+from benchmarks.common import filler, show
+from docagent_rl.config import AdvantageConfig
+from docagent_rl.rollout.ledger import TurnLedger
+from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
+from docagent_rl.training.agent_loop.output import training_rows
+from docagent_rl.training.trainer.accounts import Accounts
+from docagent_rl.training.trainer.estimators import our_estimator
+from docagent_rl.training.trainer.mixin import DocAgentTrainerMixin
+from docagent_rl.training.trainer.session_reader import SessionReader
+
+STEP = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A step.
+
+    Args:
+        sessions: of the step, eight to a group.
+        rows: of a session.
+        tokens: of a row's response region.
+        turns: of a row.
+        sampled: tokens of a turn.
+    """
+
+    sessions: int
+    rows: int
+    tokens: int
+    turns: int
+    sampled: int
+
+    @property
+    def all_rows(self) -> int:
+        """Rows of the step."""
+        return self.sessions * self.rows
+
+
+def played(shape: Shape, number: int) -> tuple[list[TurnLedger], Trajectory]:
+    """A session as the agent loop has it when it has been played."""
+    random_ = random.Random(number)
+    made = Trajectory(
+        f"group{number // 8}", number % 8, STEP, "train", {"question_id": f"q{number // 8}"}, "mm_doc_r1",
+        status=Status.FINISHED.value, end="answered", metrics={"reward/outcome": random_.random()},
+    )  # fmt: skip
+    between = max((shape.tokens - shape.turns * shape.sampled) // max(shape.turns - 1, 1), 1)
+    ledgers = []
+    for row in range(shape.rows):
+        ledger = TurnLedger([1] * 16, max_response=shape.tokens + between, image_token_id=None)
+        for turn in range(shape.turns):
+            ids = [random_.randrange(150_000) for _ in range(shape.sampled)]
+            log_probs = [-random_.random() for _ in ids]
+            ledger.add_turn(ids, log_probs)
+            ledger.add_reward(0.1 * turn)
+            shown = [{"role": "user", "parts": [{"text": filler(random_, between)}]}]
+            made.turns.append(
+                TrajectoryTurn(
+                    filler(random_, shape.sampled), "end_of_turn", ids, log_probs, row=row,
+                    reward=0.1 * turn, terms={"outcome": 0.1 * turn}, observation=shown,
+                    seconds={"generate": 1.0, "step": 0.1, "encode": 0.01},
+                )
+            )  # fmt: skip
+            ledger.add_observation([7] * between)
+        ledgers.append(ledger)
+    made.reward = sum(turn.reward for turn in made.turns)
+    return ledgers, made
+
+
+def fill(shape: Shape, generator: torch.Generator) -> list[str]:
+    """Put the rows of all sessions into the queue as verl's worker does; their keys."""
+    keys = []
+    for number in range(shape.sessions):
+        ledgers, made = played(shape, number)
+        outputs = training_rows(ledgers, made, log_probs=True, steps=(STEP, STEP))
+        for output in outputs[:-1]:  # as verl does
+            output.extra_fields["reward_extra_info"] = outputs[-1].extra_fields["reward_extra_info"]
+        fields = []
+        for output in outputs:
+            values = output.as_dict()
+            values.pop("multi_modal_data", None)
+            for name in ("old_log_probs", "advantages", "returns", "values"):
+                values[name] = -torch.rand(len(values["turn_index"]), generator=generator)
+            fields.append(values)
+        own = [f"{made.uid}_{made.session}_{n}" for n in range(len(outputs))]
+        tags = [{"status": "success", "global_steps": STEP, "is_padding": False} for _ in own]
+        data = list_of_dict_to_tensordict(fields)
+        asyncio.run(tq.async_kv_batch_put(keys=own, fields=data, tags=tags, partition_id="train"))
+        keys += own
+    return keys
+
+
+@dataclass
+class VerlPart:
+    """What verl's trainer does within our methods: it hands rewards and mask to the estimator."""
+
+    rewards: torch.Tensor
+    mask: torch.Tensor
+    estimator: str
+
+    def estimate(self, batch: KVBatchMeta) -> KVBatchMeta:
+        """As verl's `_compute_advantage`, without the transfers; what comes out is let go of at its end."""
+        self.estimated()
+        return batch
+
+    def estimated(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Advantages and returns, both (b, t)."""
+        estimate = ADV_ESTIMATOR_REGISTRY[self.estimator]
+        return estimate(token_level_rewards=self.rewards, response_mask=self.mask)
+
+
+class VerlStub:
+    """In the place of verl's trainer in the order of methods."""
+
+    verl: VerlPart
+
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        return self.verl.estimate(batch)
+
+
+class Driver(DocAgentTrainerMixin, VerlStub):
+    """Our trainer mode without models: sampling, updates and transfers of verl are left out."""
+
+    def __init__(self, shape: Shape, folder: Path, estimator: str, verl: VerlPart) -> None:
+        self.verl = verl
+        self.docagent = cast("Any", SimpleNamespace(run_dir=folder, advantage=AdvantageConfig(), credit=True))
+        algorithm = {"gamma": 1.0, "lam": 1.0, "use_kl_in_reward": False, "adv_estimator": estimator}
+        self.config = OmegaConf.create({"algorithm": algorithm})
+        self.use_critic = self.use_reference_policy = False
+        self.global_steps = STEP
+        self._estimator = our_estimator(estimator)
+        self._reader = SessionReader()
+        self._estimated = {}
+        self._accounts = Accounts(folder, 8)
+
+    def _embed(self, texts: Sequence[str], metrics: dict[str, Any]) -> torch.Tensor:
+        return torch.randn(len(texts), 384, generator=torch.Generator().manual_seed(0))
+
+
+def step(driver: Driver, batch: KVBatchMeta) -> dict[str, Callable[[], Any]]:
+    """Our parts of a step, in their order."""
+    metrics: dict[str, Any] = {}
+    parts: dict[str, Callable[[], Any]] = {
+        "sessions that are there": lambda: driver._reader.fetch(batch),
+        "advantages": lambda: driver._compute_advantage(batch, metrics),
+        "archive": lambda: driver._archive(batch),
+    }
+    files = getattr(driver, "_files", None)  # absent where the archive writes at once
+    return parts if files is None else {**parts, "written": files.settle}
+
+
+def measure(shape: Shape, estimator: str) -> list[list[str]]:
+    """Fill the queue, run the parts, one table row each."""
+    keys = fill(shape, torch.Generator().manual_seed(0))
+    tags = [{"is_padding": False} for _ in keys]
+    batch = KVBatchMeta(partition_id="train", keys=keys, tags=tags)
+    fields = ["rm_scores", "response_mask"]
+    data: TensorDict = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=fields)
+    padded = {name: data[name].to_padded_tensor(padding=0) for name in fields}
+    verl = VerlPart(padded["rm_scores"], padded["response_mask"], estimator)
+    del data, padded
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        driver = Driver(shape, Path(folder), estimator, verl)
+        seconds_of_all, most = 0.0, 0.0
+        gc.collect()
+        before = reset_peak()
+        for name, part in step(driver, batch).items():
+            reset_peak()
+            began, wall = time.process_time(), time.perf_counter()
+            part()
+            seconds, passed = time.process_time() - began, time.perf_counter() - wall
+            grown = peak() - before
+            seconds_of_all, most = seconds_of_all + seconds, max(most, grown)
+            rows.append([name, f"{seconds:.2f}", f"{passed:.2f}", f"{grown:,.0f}"])
+        size = sum(path.stat().st_size for path in Path(folder).rglob("*.jsonl")) / 2**20
+    rows.append(["all of it", f"{seconds_of_all:.2f}", "", f"{most:,.0f}"])
+    label, scale = f"4,096 rows by that (trajectories {size:,.0f} MiB here)", 4096 / shape.all_rows
+    rows.append([label, f"{seconds_of_all * scale:.1f}", "", f"{most * scale:,.0f}"])
+    tq.kv_clear(keys=keys, partition_id="train")
+    return rows
+
+
+def reset_peak() -> float:
+    """Start measuring the most memory anew; what is held now, in MiB."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def peak() -> float:
+    """The most memory since then, in MiB."""
+    return _status("VmHWM")
+
+
+def _status(name: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
+
+
+def main(
+    sessions: Annotated[list[int] | None, typer.Option(help="Sessions of a step; repeatable.")] = None,
+    rows: Annotated[int, typer.Option(help="Rows of a session.")] = 8,
+    tokens: Annotated[int, typer.Option(help="Positions of a row's response region.")] = 19_000,
+    turns: Annotated[int, typer.Option(help="Turns of a row.")] = 6,
+    sampled: Annotated[int, typer.Option(help="Sampled tokens of a turn.")] = 180,
+    estimator: Annotated[str, typer.Option(help="One of ours.")] = "spo",
+) -> None:
+    """Measure the driver's work on steps of several sizes.
+
+    Example: python -m benchmarks.rollout_driver --sessions 64 --sessions 128
+    """
+    torch.set_num_threads(1)
+    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="error")
+    tq.init(OmegaConf.create({"backend": {"SimpleStorage": {"num_data_storage_units": 1}}}))
+    try:
+        measure(Shape(8, 2, 64, 2, 8), estimator)  # imports what is imported when it is used
+        for number in sessions or [64]:
+            shape = Shape(number, rows, tokens, turns, sampled)
+            title = f"{number} sessions of {rows} rows of {tokens:,} tokens, {estimator}"
+            columns = ["", "processor, s", "wall, s", "peak above, MiB"]
+            show(title, columns, measure(shape, estimator))
+    finally:
+        tq.close()
+        ray.shutdown()
+
+
+if __name__ == "__main__":
+    typer.run(main)

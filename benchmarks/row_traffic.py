@@ -1,0 +1,254 @@
+"""Rows of sessions through the real TransferQueue, and their records in the driver."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import ray
+import torch
+import transfer_queue as tq
+from omegaconf import OmegaConf
+from tensordict import NonTensorData, NonTensorStack, TensorDict
+from transfer_queue import KVBatchMeta
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+
+from benchmarks.bill import RECORD, STORE, Bill
+from benchmarks.full_sessions import Played, Theatre
+from docagent_rl.training.agent_loop.output import (
+    SESSION_DIGEST,
+    SESSION_LINE,
+    TRAJECTORY,
+    DocAgentLoopOutput,
+    training_rows,
+)
+from docagent_rl.training.trainer.archive import line_with_log_probs, write_lines
+from docagent_rl.training.trainer.pass_fields import Pass
+from docagent_rl.training.trainer.session_reader import SessionReader, fetch_lines
+
+PARTITION = "train"
+WRITTEN: Mapping[str, Sequence[str]] = {
+    "old_log_prob": ("log_probs", "entropy", "old_log_probs"),
+    "ref_log_prob": ("ref_log_prob",),
+    "values": ("values", "advantages", "returns"),
+}
+"""Columns that a pass adds to each row; advantages come before the updates."""
+READS = {
+    "old_log_prob": Pass.INFER,
+    "ref_log_prob": Pass.INFER,
+    "values": Pass.INFER,
+    "update_critic": Pass.UPDATE_CRITIC,
+    "update_actor": Pass.UPDATE_POLICY,
+}
+
+
+@contextmanager
+def queue() -> Iterator[None]:
+    """Ray and a queue of their own."""
+    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="error")
+    try:
+        tq.init(OmegaConf.create({"backend": {"SimpleStorage": {"num_data_storage_units": 1}}}))
+        yield
+    finally:
+        tq.close()
+        ray.shutdown()
+
+
+def rows_of(played: Played) -> list[DocAgentLoopOutput]:
+    """A session's rows, as the agent loop hands them to verl."""
+    return training_rows(played.ledgers, played.record, log_probs=True, steps=(1, 1))
+
+
+FETCHED_AT_ONCE = 256 << 20
+"""Bytes of rows, so that the opponent's fit into memory."""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Puts rows into the queue and fetches them in each pass.
+
+    Args:
+        theatre: whose rows.
+        bill: takes time and bytes.
+        compact: records and columns as this package has them; else as the opponent.
+        room: bytes of rows that go through the queue, at least those of a session; sessions for which there
+            is no room count as the others.
+    """
+
+    theatre: Theatre
+    bill: Bill
+    compact: bool
+    room: int
+    _own: Bill = field(default_factory=Bill)
+    _stored: set[int] = field(default_factory=set)
+    _lengths: dict[str, int] = field(default_factory=dict)
+    _sizes: dict[str, int] = field(default_factory=dict)
+    _waiting: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _there: list[str] = field(default_factory=list)
+
+    def warm_up(self) -> None:
+        """Connect to the queue, and import what that takes."""
+        self._put({"first": {"responses": torch.zeros(1)}}, Bill())
+        self._fetch(["first"], Bill())
+        tq.kv_clear(keys=["first"], partition_id=PARTITION)
+
+    def each_row(self, number: int, place: int, images: Mapping[str, Any]) -> None:
+        """Store a row."""
+        if number not in self._stored and self._stored and sum(self._sizes.values()) > self.room:
+            return
+        self._stored.add(number)
+        played = self.theatre.sessions[number]
+        output = rows_of(played)[place]
+        fields, key = self._fields(played, output, dict(images)), f"row_{number}_{place}"
+        self._lengths[key], self._sizes[key] = len(output.response_ids), size_of(fields)
+        self._waiting[key] = fields
+        if place + 1 == len(played.ledgers):  # verl stores the rows of a session together
+            self._put(self._waiting, self._own)
+            self._waiting.clear()
+
+    def passes(self) -> None:
+        """Fetch what was stored in each pass, and write what the pass finds."""
+        for name in self.theatre.passes:
+            for keys in self._portions():
+                self._fetch(keys, self._own, READS[name])
+                if name in WRITTEN:
+                    self._put({key: self._written(name, key) for key in keys}, self._own)
+        tq.kv_clear(keys=list(self._lengths), partition_id=PARTITION)
+        weight, spent = len(self.theatre.sessions) / len(self._stored), self._own.part(STORE)
+        self.bill.add(STORE, weight * spent.seconds, weight * spent.nbytes)
+
+    def _written(self, name: str, key: str) -> dict[str, torch.Tensor]:
+        return {column: torch.zeros(self._lengths[key]) for column in WRITTEN[name]}
+
+    def _portions(self) -> Iterator[list[str]]:
+        portion: list[str] = []
+        for key in self._sizes:
+            portion.append(key)
+            if sum(self._sizes[each] for each in portion) > FETCHED_AT_ONCE:
+                yield portion
+                portion = []
+        if portion:
+            yield portion
+
+    def records(self) -> None:
+        """What the driver does with the records of all sessions in a step."""
+        rows: dict[str, dict[str, Any]] = {}
+        for played in self.theatre.sessions:
+            for place, output in enumerate(rows_of(played)):
+                key = f"{played.record.uid}_{played.record.session}_{place}"
+                fields = self._fields(played, output, {})
+                names = ("extra_fields", SESSION_DIGEST, SESSION_LINE, "responses")
+                rows[key] = {name: fields[name] for name in names}
+        self._put(rows, Bill())
+        keys = list(rows)
+        with tempfile.TemporaryDirectory() as folder, measured(self.bill, RECORD):
+            (_lean if self.compact else _parsed)(keys, self.theatre.sessions, Path(folder))
+        tq.kv_clear(keys=keys, partition_id=PARTITION)
+
+    def _fields(self, played: Played, output: DocAgentLoopOutput, images: dict[str, Any]) -> dict[str, Any]:
+        """A row as verl's worker stores it."""
+        fields = output.as_dict()
+        fields.pop("multi_modal_data", None)
+        if not self.compact:
+            fields[SESSION_DIGEST], fields[SESSION_LINE] = "", b""
+            fields["extra_fields"] = {**fields["extra_fields"], TRAJECTORY: played.record.to_json()}
+        ids = torch.cat([fields["prompts"], fields["responses"]])
+        depth = () if self.theatre.resources.processor is None else (4,)  # of Qwen2.5-VL's positions
+        return fields | {
+            "loss_mask": fields["response_mask"],
+            "input_ids": ids,
+            "position_ids": torch.zeros(*depth, len(ids), dtype=torch.int64),
+            "multi_modal_inputs": images,
+            "record": json.dumps(played.record.record),
+            "raw_prompt": played.record.prompt,
+            "uid": played.record.uid,
+        }
+
+    def _put(self, rows: Mapping[str, dict[str, Any]], bill: Bill) -> None:
+        data, keys = list_of_dict_to_tensordict(list(rows.values())), list(rows)
+        with measured(bill, STORE):
+            meta = tq.kv_batch_put(keys=keys, fields=data, tags=[{} for _ in keys], partition_id=PARTITION)
+        self._there = list(meta.fields or ())
+        bill.add(STORE, nbytes=sum(map(size_of, rows.values())))
+
+    def _fetch(self, keys: Sequence[str], bill: Bill, reads: Pass | None = None) -> None:
+        """Fetch rows, whole or, where rows are ours, the fields that a pass reads."""
+        unread = reads.value if reads is not None and self.compact else ()
+        names = [name for name in self._there if name not in unread]
+        with measured(bill, STORE):
+            data: TensorDict = tq.kv_batch_get(keys=list(keys), partition_id=PARTITION, select_fields=names)
+        bill.add(STORE, nbytes=sum(size_of(value) for value in data.values()))
+
+
+@contextmanager
+def measured(bill: Bill, name: str) -> Iterator[None]:
+    """Processor time of this process and of the queue's own."""
+    actors = [p for p in psutil.Process().children(recursive=True) if _is_of_queue(p)]
+    begun = _seconds(actors)
+    with bill.timed(name):
+        yield
+    bill.add(name, _seconds(actors) - begun)
+
+
+def _is_of_queue(process: psutil.Process) -> bool:
+    try:
+        return process.name().startswith(("ray::Simple", "ray::Transfer"))
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _seconds(processes: Sequence[psutil.Process]) -> float:
+    times = [process.cpu_times() for process in processes]
+    return sum(each.user + each.system for each in times)
+
+
+def size_of(value: Any) -> int:
+    """Bytes of what a field holds."""
+    if isinstance(value, NonTensorStack):
+        return sum(size_of(getattr(each, "data", each)) for each in value.tolist())
+    data = value.data if isinstance(value, NonTensorData) else value
+    if isinstance(data, torch.Tensor):
+        return data.values().nbytes if data.is_nested else data.nbytes
+    if isinstance(data, Mapping):
+        return sum(size_of(each) for each in data.values())
+    if isinstance(data, (list, tuple)):
+        return sum(size_of(each) for each in data)
+    if isinstance(data, (str, bytes)):
+        return len(data)
+    return 8
+
+
+def _lean(keys: Sequence[str], sessions: Sequence[Played], folder: Path) -> None:
+    """Digests and lines, each once a session."""
+    batch = KVBatchMeta(partition_id=PARTITION, keys=list(keys), tags=[{} for _ in keys])
+    found = SessionReader().fetch(batch)
+    digests = list({(each.uid, each.session): each for _, each in found}.values())
+    lines = fetch_lines(digests, PARTITION)
+    values = {
+        f"{each.record.uid}_{each.record.session}": {
+            row: np.zeros(own.sampled) for row, own in enumerate(each.ledgers)
+        }
+        for each in sessions
+    }
+    names = {id(each): f"{each.uid}_{each.session}" for each in digests}
+    pieces = [(d, line_with_log_probs(d, lines[names[id(d)]], values[names[id(d)]])) for d in digests]
+    write_lines(folder, 1, pieces)
+
+
+def _parsed(keys: Sequence[str], sessions: Sequence[Played], folder: Path) -> None:
+    """The whole record of each row is parsed, and each session's written again."""
+    data = tq.kv_batch_get(keys=list(keys), partition_id=PARTITION, select_fields=["extra_fields"])
+    extra = [getattr(value, "data", value) for value in list(data["extra_fields"])]
+    records = [json.loads(each[TRAJECTORY]) for each in extra]
+    with (folder / "1.jsonl").open("w") as file:
+        for record in {(each["uid"], each["session"]): each for each in records}.values():
+            for turn in record["turns"]:
+                turn["trainer_log_probs"] = [0.0] * len(turn["token_ids"])
+            file.write(json.dumps(record) + "\n")

@@ -1,0 +1,142 @@
+"""The index of a large run, what the page asks of it, a long session, and what stored credit takes."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from benchmarks.common import show
+from docagent_rl.rollout.credit import TOKENS, CreditRow, write_credit
+from docagent_rl.viewer.api import Api
+from docagent_rl.viewer.folder import ViewedRun
+from docagent_rl.viewer.runs import OpenRun, Places
+
+_GROUP = 8
+_STEP = 256
+"""Sessions of a step."""
+
+
+def repeated(lines: list[dict[str, Any]], sessions: int, tokens: int) -> Iterator[dict[str, Any]]:
+    """Sessions of a run over and over, as sessions of other groups and steps, each turn of so many tokens."""
+    for number in range(sessions):
+        line = lines[number % len(lines)]
+        for turn in line["turns"]:
+            for name in ("token_ids", "log_probs", "trainer_log_probs"):
+                turn[name] = (turn[name] * (tokens // max(1, len(turn[name])) + 1))[:tokens]
+        place = {"uid": f"group{number // _GROUP}", "session": number % _GROUP, "step": 1 + number // _STEP}
+        yield {**line, **place, "split": "train"}
+
+
+def write_run(folder: Path, made: Iterator[dict[str, Any]]) -> int:
+    """The bytes of a run of these sessions."""
+    size, file = 0, None
+    (folder / "trajectories").mkdir(parents=True)
+    for line in made:
+        path = folder / "trajectories" / f"{line['step']}.jsonl"
+        if file is None or Path(file.name) != path:
+            if file is not None:
+                file.close()
+            file = path.open("wb")
+        size += file.write(json.dumps(line).encode() + b"\n")
+    if file is not None:
+        file.close()
+    return size
+
+
+def long_session(line: dict[str, Any], turns: int) -> dict[str, Any]:
+    """A session whose turns are repeated."""
+    many = (line["turns"] * (turns // len(line["turns"]) + 1))[:turns]
+    return {**line, "uid": "long", "session": 0, "step": 1_000_000, "split": "train", "turns": many}
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds, and what came of it."""
+    began = time.perf_counter()
+    found = call()
+    return time.perf_counter() - began, found
+
+
+def credit_cost(folder: Path, rows: int, tokens: int) -> tuple[float, float]:
+    """Seconds to write a step's credit, and bytes a token, all five numbers of it as noise."""
+    random = np.random.default_rng(0)
+    made = [
+        CreditRow(f"u{n // _GROUP}", n % _GROUP, 0, {name: random.normal(size=tokens) for name in TOKENS})
+        for n in range(rows)
+    ]
+    seconds, path = timed(lambda: write_credit(folder, 1, "turn_gae", made))
+    return seconds, path.stat().st_size / (rows * tokens)
+
+
+def main(
+    run: Annotated[Path, typer.Argument(help="A run whose sessions are repeated.")],
+    sessions: Annotated[int, typer.Option(help="Of the made run.")] = 10_000,
+    tokens: Annotated[int, typer.Option(help="Sampled in a turn.")] = 150,
+    turns: Annotated[int, typer.Option(help="Of the long session.")] = 200,
+    rows: Annotated[
+        int, typer.Option(help="Training rows, of 1,000 tokens each, whose credit is written.")
+    ] = 1024,
+) -> None:
+    """Print the seconds of each."""
+    lines = [
+        json.loads(line)
+        for file in ViewedRun(run).session_files()
+        for line in file.path.read_text(encoding="utf-8").splitlines()
+    ]
+    found: list[tuple[str, str, str]] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "run"
+        size = write_run(folder, repeated(lines, sessions, tokens))
+        with (folder / "trajectories" / "1000000.jsonl").open("w") as file:
+            file.write(
+                json.dumps(long_session(max(lines, key=lambda line: len(line["turns"])), turns)) + "\n"
+            )
+        opened = OpenRun(0, "run", ViewedRun(folder), Places())
+        seconds, _ = timed(opened.update)
+        index = opened.folder.index_file.stat().st_size
+        found.append(
+            (f"index of {sessions} sessions", f"{seconds:.2f}", f"{size / 1e6:.0f} MB, {index / 1e6:.0f}")
+        )
+        again = OpenRun(0, "run", ViewedRun(folder), Places())
+        first = Api([again])
+        found.append(
+            ("open it again, and the first list", f"{timed(lambda: _open(again, first))[0]:.3f}", "")
+        )
+        for path, query in _ASKED:
+            spent, reply = timed(lambda path=path, query=query: first.answer(f"/api/runs/0/{path}", query))
+            found.append((f"{path}?{query}", f"{spent:.3f}", f"{len(reply.content) / 1e3:.0f} kB"))
+        (row,) = json.loads(first.answer("/api/runs/0/sessions", "uid=long").content)["rows"]
+        spent, reply = timed(lambda: first.answer(f"/api/runs/0/sessions/{row['id']}"))
+        found.append((f"a session of {turns} turns", f"{spent:.3f}", f"{len(reply.content) / 1e3:.0f} kB"))
+        spent, each = credit_cost(folder, rows, 1000)
+        found.append(
+            (f"write the credit of {rows} rows of 1,000 tokens", f"{spent:.2f}", f"{each:.1f} bytes a token")
+        )
+    show("The viewer", ("what", "seconds", "size"), found)
+
+
+_ASKED = (
+    ("sessions", "sort=reward&order=desc&limit=100"),
+    ("sessions", "q=section&split=train&reward=0.1:1&sort=term:outcome"),
+    ("facets", ""),
+    ("facets", "status=finished&turns=2-4"),
+    ("funnel", "by=step"),
+    ("warnings", ""),
+)
+
+
+def _open(run: OpenRun, api: Api) -> None:
+    run.update()
+    api.answer("/api/runs")
+    api.answer("/api/runs/0/sessions")
+    api.answer("/api/runs/0/facets")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,137 @@
+"""The harness over a real store of two documents, one of them with a scan, and real BM25."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from reportlab.pdfgen.canvas import Canvas
+
+from benchmarks.retrieval.evaluation import Answered, Scope, Score, check_store, score
+from benchmarks.retrieval.questions import Kind, Question
+from benchmarks.retrieval.run import RETRIEVERS, markdown, measure
+from docagent_rl.documents import DocumentStore, PageRef, RenderSettings
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.ocr import OcrMode, OcrSettings
+from docagent_rl.errors import UserError
+from tools.documents.manifest import read_manifest
+from tools.documents.scan import scan_pdf
+
+ENTRY = {
+    "title": "t", "kind": "manual", "package": "p", "version": "1", "path": "a.pdf", "sha256": "0" * 64,
+    "licence": "GPL-2", "licence_file": "copyright",
+}  # fmt: skip
+
+
+def write_pdf(path: Path, *pages: str) -> None:
+    canvas = Canvas(str(path), pagesize=(300, 100), invariant=1)
+    for text in pages:
+        canvas.drawString(10, 50, text)
+        canvas.showPage()
+    canvas.save()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("documents")
+    pdfs = folder / "pdfs"
+    pdfs.mkdir()
+    write_pdf(pdfs / "birds.pdf", "geese fly south", "an owl hunts at night", "owls and geese")
+    write_pdf(pdfs / "boats.pdf", "owls are sails too", "a keel holds the course")
+    scan = scan_pdf((pdfs / "birds.pdf").read_bytes(), dpi=50, seed=0, title="scan")
+    (pdfs / "birds-scan.pdf").write_bytes(scan)
+    unread = OcrSettings(mode=OcrMode.NEVER)
+    ingest(pdfs, folder / "store", settings=RenderSettings(dpi=20), workers=1, strict=True, ocr=unread)
+    documents = [{"doc_id": "birds", "pages": 3, **ENTRY}, {"doc_id": "boats", "pages": 2, **ENTRY}]
+    scans = [{"doc_id": "birds-scan", "of": "birds", "dpi": 50, "seed": 0}]
+    (folder / "documents.json").write_text(json.dumps({"documents": documents, "scans": scans}))
+    asked = [
+        {"doc_id": "birds", "question": "who hunts?", "answers": "a", "evidence_pages": 2, "kind": "text"},
+        {"doc_id": "birds", "question": "geese", "answers": "b", "evidence_pages": [1, 3], "kind": "figure"},
+        {"doc_id": "boats", "question": "owls", "answers": "c", "evidence_pages": [1], "kind": "chart"},
+        {"doc_id": "boats", "question": "rudder", "answers": "d", "evidence_pages": [1], "kind": "chart"},
+    ]  # fmt: skip
+    (folder / "questions.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in asked))
+    return folder
+
+
+def found(kind: Kind, ranked: tuple[int, ...], *evidence: int) -> Answered:
+    question = Question("?", ("a",), kind, tuple(PageRef("K", page) for page in evidence))
+    pages = tuple(PageRef("K", page) for page in ranked)
+    return Answered(question, {Scope.DOCUMENT: pages, Scope.CORPUS: ()})
+
+
+def test_scores_are_means_over_questions() -> None:
+    answered = [found(Kind.TEXT, (2, 1), 1), found(Kind.TABLE, (3, 4), 3, 4)]
+    assert score(answered, Scope.DOCUMENT) == Score(2, 0.25, 1.0, 0.75)
+    assert score(answered, Scope.CORPUS) == Score(2, 0.0, 0.0, 0.0)
+
+
+def test_results_are_by_kind_scope_and_scan(folder: Path) -> None:
+    store = DocumentStore(folder / "store")
+    results, lines = measure(store, ["bm25"], folder / "questions.jsonl", folder / "documents.json")
+    by_part = {result.part: result.scores for result in results}
+    assert list(by_part) == ["text", "chart", "figure", "all", "original", "scan"]
+    assert by_part["text"][Scope.CORPUS] == Score(1, 1.0, 1.0, 1.0)
+    assert by_part["figure"][Scope.DOCUMENT] == Score(1, 0.5, 1.0, 1.0)
+    # no page has the word of one of the two
+    assert by_part["chart"][Scope.DOCUMENT] == Score(2, 0.5, 0.5, 0.5)
+    # in the corpus a shorter page of the other document comes before it
+    assert by_part["chart"][Scope.CORPUS].recall_1 == 0.0
+    assert by_part["chart"][Scope.CORPUS].recall_5 == 0.5
+    assert by_part["all"][Scope.DOCUMENT] == Score(4, (1 + 0.5 + 1) / 4, 0.75, 0.75)
+    assert by_part["original"][Scope.DOCUMENT] == Score(2, 0.75, 1.0, 1.0)
+    # without text there is nothing to find, and the original is not there to be found instead
+    assert by_part["scan"][Scope.CORPUS] == Score(2, 0.0, 0.0, 0.0)
+    ranks = [json.loads(line) for line in lines.splitlines()]
+    assert len(ranks) == 6
+    assert ranks[1]["evidence_pages"] == [1, 3]
+    assert sorted(ranks[1]["document"]) == [1, 2]
+    assert (ranks[4]["doc_id"], ranks[4]["corpus"]) == ("birds-scan", [None])
+    table = markdown(results).splitlines()
+    assert len(table) == 2 + 6
+    assert table[2] == "| bm25 | text | 1 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 |"
+
+
+def test_another_store_is_refused(folder: Path, tmp_path: Path) -> None:
+    manifest = read_manifest(folder / "documents.json")
+    check_store(DocumentStore(folder / "store"), manifest)
+    pdfs = tmp_path / "pdfs"
+    pdfs.mkdir()
+    write_pdf(pdfs / "birds.pdf", "one page")
+    ingest(pdfs, tmp_path / "store", settings=RenderSettings(dpi=20), workers=1, strict=True)
+    with pytest.raises(
+        UserError, match=r"'birds' has 1 pages where 3 are expected, and 2 more differ; `make"
+    ):
+        check_store(DocumentStore(tmp_path / "store"), manifest)
+
+
+def test_each_retriever_can_be_built_of_a_store(folder: Path) -> None:
+    assert "bm25" in RETRIEVERS
+    built = RETRIEVERS["bm25"](DocumentStore(folder / "store"))
+    [hits] = built.search(["keel"], top_k=3)
+    assert [hit.ref for hit in hits] == [PageRef("boats", 2)]
+
+
+@pytest.mark.slow
+def test_the_command_writes_its_table_once(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "table.md"
+    command = [
+        sys.executable, "-m", "benchmarks.retrieval.run", "--store", folder / "store", "--out", out,
+        "--questions", folder / "questions.jsonl", "--manifest", folder / "documents.json",
+        "--retriever", "bm25",
+    ]  # fmt: skip
+    root = Path(__file__).parents[3]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert out.read_text().count("\n") == 2 + 6
+    out.write_text("something else")
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "holds something else" in done.stderr
+    done = subprocess.run([*command, "--retriever", "magic"], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "no retriever 'magic'" in done.stderr

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.retrieval.metrics import recall_at, reciprocal_rank
+from docagent_rl.documents import PageRef
+
+pages = st.integers(1, 12).map(lambda n: PageRef("K", n))
+
+
+def refs(*numbers: int) -> list[PageRef]:
+    return [PageRef("K", number) for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("ranked", "evidence", "recalls", "reciprocal"),
+    [
+        ((3, 1, 2), (3,), (1.0, 1.0), 1.0),
+        ((1, 3, 2), (3,), (0.0, 1.0), 1 / 2),
+        ((1, 2, 4, 5, 6, 3), (3,), (0.0, 0.0), 1 / 6),
+        ((4, 1, 2), (1, 4), (0.5, 1.0), 1.0),
+        ((7, 8, 1), (1, 4), (0.0, 0.5), 1 / 3),
+        ((), (1,), (0.0, 0.0), 0.0),
+    ],
+)
+def test_values_are_those_worked_out_by_hand(
+    ranked: tuple, evidence: tuple, recalls: tuple, reciprocal: float
+) -> None:
+    found, gold = refs(*ranked), refs(*evidence)
+    assert (recall_at(found, gold, 1), recall_at(found, gold, 5)) == recalls
+    assert reciprocal_rank(found, gold) == pytest.approx(reciprocal)
+
+
+@given(st.lists(pages, unique=True), st.sets(pages, min_size=1), st.integers(1, 12))
+def test_metrics_equal_their_slow_definitions(ranked: list, evidence: set, k: int) -> None:
+    ranks = [ranked.index(page) + 1 for page in evidence if page in ranked]
+    assert recall_at(ranked, evidence, k) == sum(rank <= k for rank in ranks) / len(evidence)
+    assert reciprocal_rank(ranked, evidence) == (1 / min(ranks) if ranks else 0.0)
+
+
+def test_a_page_of_the_same_number_elsewhere_is_no_evidence() -> None:
+    assert recall_at([PageRef("M", 1)], refs(1), 1) == 0
+    assert reciprocal_rank([PageRef("M", 1)], refs(1)) == 0
+
+
+def test_recall_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="evidence pages"):
+        recall_at(refs(1), [], 1)
+    with pytest.raises(ValueError, match="k from 1"):
+        recall_at(refs(1), refs(1), 0)

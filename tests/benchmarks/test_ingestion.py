@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import typer
+from PIL import Image
+from reportlab.pdfgen.canvas import Canvas
+
+from benchmarks import ingestion, overview
+from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents.shown import ShownRasters
+from docagent_rl.systems.doc_v_star.overview import OverviewStyle
+
+needs_poppler = pytest.mark.skipif(shutil.which("pdftotext") is None, reason="poppler is not installed")
+SETTINGS = RenderSettings(dpi=36)
+
+
+@pytest.fixture
+def pdfs(tmp_path):
+    folder = tmp_path / "pdfs"
+    folder.mkdir()
+    canvas = Canvas(str(folder / "a.pdf"), invariant=True)
+    for number in range(3):
+        canvas.drawString(100, 700, f"page {number}")
+        canvas.showPage()
+    canvas.save()
+    return folder
+
+
+def test_without_poppler_the_benchmark_says_what_is_missing(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(typer.Exit):
+        ingestion.main(tmp_path)
+    assert "poppler-utils" in " ".join(capsys.readouterr().err.split())
+
+
+@needs_poppler
+def test_both_sides_make_the_same_pages_and_texts(pdfs, tmp_path):
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    theirs.mkdir()
+    assert ingestion.with_poppler(pdfs, SETTINGS, theirs, text=True, workers=1) == 3
+    assert ingestion.with_ingest(pdfs, SETTINGS, ours, workers=1) == 3
+    document = DocumentStore(ours / "store").document("a")
+    sizes = []
+    for path in sorted(theirs.glob("*.jpg")):
+        with Image.open(path) as image:
+            sizes.append(image.size)
+    assert sizes == [document.page(number).size for number in (1, 2, 3)]
+    text = (theirs / "a.html").read_text()
+    assert all(
+        f">{word}</word>" in text for number in (1, 2, 3) for word in document.page(number).text().split()
+    )
+
+
+def test_the_processes_that_a_run_starts_are_counted(pdfs):
+    cost = ingestion.measure(lambda out: ingestion.with_ingest(pdfs, SETTINGS, out, workers=1))
+    assert cost.pages == 3
+    assert cost.size > 0
+    assert cost.processor > 0.05  # the start of the process alone
+
+
+def test_kept_thumbnails_make_the_same_overview(pdfs, tmp_path):
+    ingestion.with_ingest(pdfs, SETTINGS, tmp_path, workers=1)
+    plain = DocumentStore(tmp_path / "store")
+    keeping = DocumentStore(tmp_path / "store", shown=ShownRasters([tmp_path / "shown"], capacity=1 << 30))
+    pages = [plain.page(ref) for ref in plain.pages()]
+    style = OverviewStyle(cell=56)
+    for _ in range(2):
+        assert overview.draw(keeping, pages, style) == overview.draw(plain, pages, style)

@@ -1,0 +1,70 @@
+"""The sessions that the benchmark plays are as large as their recipes allow, and both ways carry them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from benchmarks.bill import FRONT_END, HAND, JOIN, RECORD, RENDER, STORE
+from benchmarks.full_sessions import FULL, configured, passes_of, play, workspace
+from benchmarks.image_replay import Stage
+from benchmarks.rollout import compare, front_end, qwen2_5_vl
+from benchmarks.row_traffic import queue
+from docagent_rl.envs.delivery import render
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("rollout")
+
+
+@pytest.fixture(scope="module")
+def questions(folder):
+    return workspace(folder, documents=2, seed=1)
+
+
+@pytest.fixture(scope="module")
+def processor():
+    return qwen2_5_vl()
+
+
+PASSES = {"alden": 5, "doc_v_star": 2, "mm_doc_r1": 3, "unidoc_rl": 3, "vrag_rl": 3}
+TURNS = {"alden": 7, "doc_v_star": 8, "mm_doc_r1": 4, "unidoc_rl": 10, "vrag_rl": 5}
+
+
+@pytest.mark.parametrize("name", sorted(FULL))
+def test_sessions_go_on_to_their_last_turn(name, folder, questions, processor):
+    run = configured(name, folder)
+    theatre = play(name, run, processor, questions, sessions=2, group=2)
+    assert len(passes_of(run)) == PASSES[name]
+    for session in theatre.sessions:
+        assert len(session.record.turns) == TURNS[name] == len(session.requests)
+        for earlier, later in zip(session.requests, session.requests[1:], strict=False):
+            assert later[: len(earlier)] == earlier
+        images = sum(map(len, session.rows))
+        if name == "mm_doc_r1":
+            assert (len(session.ledgers), images) == (TURNS[name], 0)
+        else:
+            assert (len(session.ledgers), images) == (1, len(session.requests[-1]))
+        if name == "alden":
+            assert images == 30
+        if name == "doc_v_star":
+            assert images > 4 * (TURNS[name] - 2)
+
+
+def test_both_ways_of_a_system_by_part(folder, questions, processor):
+    theatre = play("vrag_rl", configured("vrag_rl", folder), processor, questions, sessions=4, group=2)
+    ends = [front_end(folder / "model", processor)]
+    stage = Stage(processor, partial(render, store=theatre.store), ends, 2, 2, len(theatre.passes))
+    with queue():
+        found = compare(theatre, stage, room=1 << 30)
+    mine, theirs = found.mine, found.theirs
+    for name in (RENDER, HAND, FRONT_END, JOIN, STORE, RECORD):
+        assert mine.part(name).seconds > 0 < theirs.part(name).seconds
+    assert found.preprocessings[1] == found.unique < found.preprocessings[0]
+    # rows name their images
+    assert 50 * mine.part(STORE).nbytes < theirs.part(STORE).nbytes
+    assert 50 * mine.part(HAND).nbytes < theirs.part(HAND).nbytes

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import Qwen2_5_VLConfig
+
+from tools.gpu_check.batches import PATCH, ROWS, Pictures, Row, make_batch
+from tools.gpu_check.models import SMALL, TEXT_HEAD, VISION_HEAD, configuration
+
+
+@pytest.fixture(scope="module")
+def config() -> Qwen2_5_VLConfig:
+    return configuration(SMALL)
+
+
+@pytest.mark.parametrize("kind", Pictures)
+def test_rows_have_as_many_placeholders_as_features(config, kind):
+    data = make_batch(ROWS[kind], config)
+    for row, ids, shown in zip(
+        ROWS[kind], data["input_ids"].unbind(), data["multi_modal_inputs"], strict=True
+    ):
+        placeholders = int((ids == config.image_token_id).sum())
+        assert placeholders == row.images * row.image_tokens
+        assert len(ids) == row.tokens
+        patches = shown["pixel_values"].shape if row.images else (0, PATCH)
+        assert tuple(patches) == (placeholders * 4, PATCH)
+
+
+def test_only_words_are_sampled(config):
+    data = make_batch(ROWS[Pictures.MIXED], config)
+    special = torch.tensor([config.image_token_id, config.vision_start_token_id, config.vision_end_token_id])
+    for responses, mask in zip(data["responses"].unbind(), data["response_mask"].unbind(), strict=True):
+        assert torch.equal(mask.bool(), ~torch.isin(responses, special))
+
+
+def test_positions_are_those_that_the_model_would_count(config):
+    from transformers import Qwen2_5_VLForConditionalGeneration
+
+    row = Row(6, 9, 2, (4, 8))
+    data = make_batch([row], config)
+    ids, (shown,) = data["input_ids"].unbind()[0], data["multi_modal_inputs"]
+    with torch.device("meta"):
+        model = Qwen2_5_VLForConditionalGeneration(config)
+    kinds = (ids == config.image_token_id).long()[None]
+    expected, _ = model.model.get_rope_index(ids[None], kinds, image_grid_thw=shown["image_grid_thw"])
+    ours = data["position_ids"].unbind()[0]
+    assert torch.equal(ours[1:], expected[:, 0])
+    assert torch.equal(ours[0], torch.arange(row.tokens))
+
+
+def test_small_models_have_the_head_sizes_of_the_real_one(config):
+    text, vision = config.text_config, config.vision_config
+    assert text.hidden_size // text.num_attention_heads == TEXT_HEAD == 128
+    assert vision.hidden_size // vision.num_heads == VISION_HEAD == 80
+    assert sum(text.rope_parameters["mrope_section"]) == TEXT_HEAD // 2

@@ -1,0 +1,77 @@
+"""The committed page is the one of the sources."""
+
+import json
+import shutil
+
+import pytest
+
+from tools.viewer_build import BUILT, FRONTEND, digest, stale, sums
+
+STATIC = FRONTEND.parent / "static"
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """Sources and page that may be changed."""
+    frontend, static = tmp_path / "frontend", tmp_path / "static"
+    shutil.copytree(FRONTEND, frontend, ignore=shutil.ignore_patterns("node_modules"))
+    shutil.copytree(STATIC, static)
+    return frontend, static
+
+
+def test_the_committed_page_is_the_one_of_its_sources():
+    assert stale(FRONTEND, STATIC) is None
+
+
+def test_a_changed_source_is_noticed(copied):
+    frontend, static = copied
+    file = frontend / "src/logic/format.ts"
+    file.write_text(file.read_text() + "\n")
+    assert "the sources are not" in stale(frontend, static)
+
+
+def test_a_new_and_a_renamed_source_are_noticed(copied):
+    frontend, static = copied
+    before = sums(frontend, static)
+    (frontend / "src/main.tsx").rename(frontend / "src/begin.tsx")
+    assert sums(frontend, static)["sources"] != before["sources"]
+    (frontend / "src/begin.tsx").rename(frontend / "src/main.tsx")
+    assert sums(frontend, static) == before
+    (frontend / "src/more.ts").write_text("")
+    assert stale(frontend, static)
+
+
+def test_a_page_changed_by_hand_is_noticed(copied):
+    frontend, static = copied
+    (static / "app.js").write_bytes((static / "app.js").read_bytes() + b" ")
+    assert "the built are not" in stale(frontend, static)
+
+
+def test_content_cannot_move_from_one_file_to_the_next(tmp_path):
+    for name, first, second in (("a", "xy", "z"), ("b", "x", "yz")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1").write_text(first)
+        (tmp_path / name / "2").write_text(second)
+    assert digest(tmp_path / "a", ("1", "2")) != digest(tmp_path / "b", ("1", "2"))
+
+
+def test_the_page_runs_and_asks_nothing_from_elsewhere():
+    texts = {name: (STATIC / name).read_text() for name in BUILT}
+    index = texts["index.html"]
+    assert 'src="app.js"' in index
+    assert 'href="app.css"' in index
+    assert "<script>" not in index
+    assert "style=" not in index
+    for name, text in texts.items():
+        assert "</script" not in text.replace('<script defer src="app.js"></script>', ""), name
+        assert "sourceMappingURL" not in text, name
+        for scheme in ("https://", "http://"):
+            places = {place.split('"')[0].split("`")[0] for place in text.split(scheme)[1:]}
+            # names of XML, which nobody fetches
+            assert all(place.startswith("www.w3.org/") for place in places), (name, places)
+
+
+def test_the_lock_names_no_registry():
+    lock = json.loads((FRONTEND / "package-lock.json").read_text())
+    assert all("resolved" not in package for package in lock["packages"].values())
+    assert all("integrity" in package for name, package in lock["packages"].items() if name)

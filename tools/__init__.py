@@ -1,0 +1,1 @@
+"""Tools of this repository; nothing that is installed imports them."""

@@ -1,0 +1,92 @@
+"""Which documents there are, and what they must be."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from docagent_rl.errors import UserError
+
+MANIFEST = Path(__file__).with_name("documents.json")
+"""The documents that questions are asked about."""
+
+_Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.+-]*$")]
+
+
+class DocumentKind(StrEnum):
+    """What a reader would call the document."""
+
+    MANUAL = "manual"
+    GUIDE = "guide"
+    SLIDES = "slides"
+    SURVEY = "survey"
+    REPORT = "report"
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Fetched(_Entry):
+    """A PDF of a Debian package. The documents are fetched for use here and never passed on."""
+
+    doc_id: _Name
+    title: str
+    kind: DocumentKind
+    pages: Annotated[int, Field(ge=1)]
+    package: _Name
+    version: Annotated[str, Field(pattern=r"^[0-9A-Za-z.+~:-]+$")]
+    path: Annotated[str, Field(pattern=r"^[^/].*\.pdf(\.gz)?$")]
+    """Its place in the package; `.gz` is unpacked."""
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    """Of the PDF, unpacked."""
+    licence: str
+    licence_file: str
+    """Where the package states it."""
+
+
+class Scan(_Entry):
+    """A document as a scanner would give it: page images, no text."""
+
+    doc_id: _Name
+    of: _Name
+    dpi: Annotated[int, Field(ge=10, le=1200)]
+    seed: int
+
+
+class Manifest(_Entry):
+    """All documents."""
+
+    documents: tuple[Fetched, ...]
+    scans: tuple[Scan, ...] = ()
+
+    def pages(self) -> dict[str, int]:
+        """Number of pages of each document and each scan."""
+        pages = {document.doc_id: document.pages for document in self.documents}
+        return pages | {scan.doc_id: pages[scan.of] for scan in self.scans}
+
+
+def read_manifest(path: Path = MANIFEST) -> Manifest:
+    """Read a list of documents.
+
+    Raises:
+        UserError: The file is missing or wrong, names a document twice, or scans one that it has not.
+    """
+    try:
+        manifest = Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, ValidationError) as error:
+        raise UserError(f"{path} is no list of documents: {error}") from error
+    fetched = {document.doc_id for document in manifest.documents}
+    ids = Counter(
+        [*(document.doc_id for document in manifest.documents), *(s.doc_id for s in manifest.scans)]
+    )
+    if twice := [doc_id for doc_id, count in ids.items() if count > 1]:
+        raise UserError(f"{path}: {twice[0]!r} is listed twice")
+    if lost := [scan for scan in manifest.scans if scan.of not in fetched]:
+        raise UserError(f"{path}: {lost[0].doc_id!r} is a scan of {lost[0].of!r}, which is not listed")
+    return manifest

@@ -1,0 +1,59 @@
+"""`python -m tools.gpu_check`."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from docagent_rl.io import atomic_write
+from tools.gpu_check.check import Outcome
+from tools.gpu_check.machine import this_machine
+from tools.gpu_check.registry import CHECKS
+from tools.gpu_check.report import as_json, heading, table
+from tools.gpu_check.runner import run_checks
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def main(
+    only: Annotated[list[str] | None, typer.Option(help="A check to run; repeat for several.")] = None,
+    out: Annotated[Path, typer.Option(help="JSON file to write.")] = Path("gpu-check.json"),
+    seconds: Annotated[float | None, typer.Option(help="For all checks together.")] = None,
+    names: Annotated[bool, typer.Option("--list", help="Name the checks and end.")] = False,
+) -> None:
+    """Check the training path on this machine's GPU; status 1 if a check fails.
+
+    Example: python -m tools.gpu_check --only attention --only models
+    """
+    console = Console(soft_wrap=True)
+    if names:
+        for check in CHECKS:
+            console.print(f"{check.name}: {check.about}", highlight=False)
+        return
+    unknown = set(only or ()) - {check.name for check in CHECKS}
+    if unknown:
+        known = ", ".join(check.name for check in CHECKS)
+        raise typer.BadParameter(f"there is no check {min(unknown)!r}; known are {known}")
+    machine = this_machine()
+    console.print(heading(machine), highlight=False)
+    chosen = [check for check in CHECKS if not only or check.name in only]
+    found = []
+    with tempfile.TemporaryDirectory(prefix="gpu-check-") as folder:
+        for check, result in run_checks(chosen, machine, Path(folder), seconds):
+            found.append((check, result))
+            console.print(f"{result.outcome} {check.name}: {result.summary}", markup=False, highlight=False)
+            # after each: what was found stays, whatever becomes of the rest
+            atomic_write(out, as_json(machine, found))
+    Console().print(table(machine, found))
+    console.print(f"{out}", highlight=False)
+    if any(result.outcome is Outcome.FAIL for _, result in found):
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,20 @@
+"""Which attention the models of a run get."""
+
+from __future__ import annotations
+
+from typing import Any
+
+FLASH = "flash_attention_2"
+
+
+def packed_attention() -> tuple[Any, str]:
+    """What verl's forward pass of Qwen2.5-VL calls on packed rows, and who computes it.
+
+    flash-attn where it is installed, else what the plugin puts in its place; None where there is neither.
+    """
+    import verl  # noqa: F401  (loads the plugin)
+    from verl.models.transformers import qwen2_vl
+
+    from docagent_rl.training.attention.ways import attention_way
+
+    return getattr(qwen2_vl, "flash_attn_varlen_func", None), attention_way().value

@@ -1,0 +1,43 @@
+"""A policy that is saved, loaded into a new worker, and takes the same next step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from tools.gpu_check.batches import ROWS, Pictures, make_batch
+from tools.gpu_check.check import Machine, Result, expect, passed
+from tools.gpu_check.models import SMALL, configuration, write_checkpoint
+from tools.gpu_check.parts.models import settings_of_recipes
+from tools.gpu_check.workers import make_worker, update
+
+FIRST = 3
+"""The step after loading."""
+NEXT_LOSS, LATER_LOSS, NORM = 1e-5, 0.05, 0.02
+"""Shares that may differ. The next loss comes of a forward pass; sums of a GPU's backward pass are in no
+fixed order, and Adam's first steps make much of small gradients."""
+
+
+def run(machine: Machine, folder: Path) -> Result:
+    """See the module."""
+    config = configuration(SMALL)
+    path = write_checkpoint(folder / "model", config)
+    batch = make_batch(ROWS[Pictures.MIXED], config)
+    settings = replace(settings_of_recipes(machine), lr=1e-3)
+    first = make_worker(path, settings)
+    before = [update(first, batch)[:2] for _ in range(2)]
+    first.save_checkpoint(str(folder / "saved"), global_step=2)
+    expected = [update(first, batch)[:2] for _ in range(2)]
+    again = make_worker(path, settings)
+    again.load_checkpoint(str(folder / "saved"))
+    found = [update(again, batch)[:2] for _ in range(2)]
+    losses = [loss for loss, _ in (*before, *expected)]
+    expect(len(set(losses)) == len(losses), f"training changes nothing: {losses}")
+    for step, ours, theirs in zip((FIRST, FIRST + 1), found, expected, strict=True):
+        (loss, norm), (wanted, wanted_norm) = ours, theirs
+        share = NEXT_LOSS if step == FIRST else LATER_LOSS
+        expect(abs(loss - wanted) <= share * abs(wanted), f"step {step}: loss {loss}, not {wanted}")
+        same = step > FIRST or abs(norm - wanted_norm) <= NORM * wanted_norm
+        expect(same, f"step {step}: norm of the gradient {norm}, not {wanted_norm}")
+    text = f"steps 3 and 4 after loading: loss {found[0][0]:.6f} and {found[1][0]:.6f}, as without the stop"
+    return passed(text, losses=losses, resumed=[loss for loss, _ in found])

@@ -1,0 +1,124 @@
+"""Weights from the trainer's process to the rollout's, by verl's own sender and receiver.
+
+Over CUDA IPC on a GPU, with a tensor above 2 GiB that no bucket holds; over shared memory elsewhere. A second
+round has a receiver that fails: both sides must say so at once instead of waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from docagent_rl.errors import InfrastructureError
+from docagent_rl.patches.weight_transfer_timeout import TIMEOUT_VARIABLE
+from tools.gpu_check.check import CheckError, Machine, Result, expect, passed
+from tools.gpu_check.without_vllm import open_rollout_package
+
+MIB = 2**20
+WAIT_S = 60.0
+SEED = 7
+
+
+def run(machine: Machine, folder: Path) -> Result:
+    """See the module."""
+    os.environ[TIMEOUT_VARIABLE] = str(WAIT_S)
+    context = multiprocessing.get_context("spawn")
+    mine, theirs = context.Pipe()
+    handles = [f"ipc://{folder}/{name}.sock" for name in ("whole", "failing")]
+    # a daemon ends with this process, whatever happens here
+    process = context.Process(target=_receive, args=(machine, handles, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    told = _told(mine)
+    expect(told == "ready", f"the receiver does not start: {told}")
+    shapes = _shapes(machine)
+    failure, seconds = _send(machine, handles[0])
+    told = _told(mine)
+    expect(not failure and not told["error"], failure or told["error"])
+    expect(sorted(told["arrived"]) == sorted(shapes), f"arrived {told['arrived']}, sent {sorted(shapes)}")
+    expect(not told["different"], f"other numbers arrived: {told['different']}")
+    failure, failing_s = _send(machine, handles[1])
+    told = _told(mine)
+    expect("KeyError" in failure, f"the sender heard nothing of the failure: {failure or 'no error'}")
+    expect("KeyError" in told["error"], f"the receiver's error was lost: {told['error'] or 'none'}")
+    expect(failing_s < WAIT_S / 2, f"the failure took {failing_s:.0f} s to be heard of")
+    process.join(WAIT_S)
+    expect(not process.is_alive(), "the receiver does not end")
+    sizes = [torch.Size(shape).numel() * 2 / MIB for shape in shapes.values()]
+    way = "shared memory" if machine.gpu is None else "CUDA IPC"
+    sent = f"{sum(sizes):.0f} MiB by {way} in {seconds:.1f} s, largest tensor {max(sizes):.0f} MiB"
+    text = f"{sent}; a failure is told after {failing_s:.1f} s"
+    return passed(text, mib=sum(sizes), seconds=seconds, largest_mib=max(sizes), failure_seconds=failing_s)
+
+
+def _told(pipe: Connection) -> Any:
+    """What the receiver says next."""
+    expect(pipe.poll(WAIT_S * 2), "the receiver says nothing")
+    try:
+        return pipe.recv()
+    except EOFError:
+        raise CheckError("the receiver ended") from None
+
+
+def _shapes(machine: Machine) -> dict[str, tuple[int, ...]]:
+    if machine.gpu is None:
+        return {"first": (300, 1000), "second": (7,), "third": (600, 1000)}
+    return {"first": (4096, 4096), "huge": (1_200_000, 1024), "last": (152_064, 3584)}
+
+
+def _weights(machine: Machine) -> Iterator[tuple[str, Tensor]]:
+    """The same in both processes: the draw of a device depends on the seed alone."""
+    for number, (name, shape) in enumerate(_shapes(machine).items()):
+        draw = torch.Generator(machine.device).manual_seed(SEED + number)
+        yield name, torch.randn(shape, generator=draw, device=machine.device, dtype=torch.bfloat16)
+
+
+def _send(machine: Machine, handle: str) -> tuple[str, float]:
+    """Send all weights; the error of the sender, or nothing, and its seconds."""
+    open_rollout_package()
+    from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import BucketedWeightSender
+
+    on_gpu = machine.gpu is not None
+    sender = BucketedWeightSender(handle, 512 if on_gpu else 2, use_shm=not on_gpu)
+    began = time.monotonic()
+    try:
+        asyncio.run(sender.async_send_weights(_weights(machine)))
+    except InfrastructureError as error:
+        return str(error), time.monotonic() - began
+    return "", time.monotonic() - began
+
+
+def _receive(machine: Machine, handles: list[str], tell: Connection) -> None:
+    """The rollout's process: takes the weights of the first handle, fails at those of the second."""
+    open_rollout_package()
+    from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import BucketedWeightReceiver
+
+    expected = dict(_weights(machine))
+    tell.send("ready")
+    for handle, fails in zip(handles, (False, True), strict=True):
+        arrived: list[str] = []
+        different: list[str] = []
+
+        def take(weights: list[tuple[str, Tensor]], is_last: bool, fails=fails, names=arrived, bad=different):
+            if fails:
+                raise KeyError("a weight that the server does not know")
+            names += [name for name, _ in weights]
+            bad += [name for name, tensor in weights if not torch.equal(tensor, expected[name])]
+
+        # the index of the device is what handles are opened on
+        device = torch.device("cpu") if machine.gpu is None else torch.device("cuda", 0)
+        error = ""
+        try:
+            BucketedWeightReceiver(handle, device, use_shm=machine.gpu is None).receive_weights(take)
+        except (KeyError, InfrastructureError, RuntimeError) as problem:
+            error = f"{type(problem).__name__}: {problem}"
+        tell.send({"error": error, "arrived": arrived, "different": different})

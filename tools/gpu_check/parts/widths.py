@@ -1,0 +1,132 @@
+"""A few layers of Qwen2.5-VL-7B at the longest rows of the recipes: memory and seconds a layer, for all 28.
+
+Forward and backward pass of one row in verl's FSDP2 engine, with the settings of recipes and no step of the
+optimizer. Memory of activations is the peak less weights and gradients: those are sharded in a run, and their
+share depends on the number of GPUs. Three fifths of a row are pages of 1,280 visual tokens.
+"""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from verl.workers.engine_workers import TrainingWorker
+
+from tools.gpu_check.batches import Row, make_batch
+from tools.gpu_check.check import Machine, Result, expect, passed
+from tools.gpu_check.meter import Cost, measured
+from tools.gpu_check.models import SEVEN, SMALL, configuration, write_checkpoint
+from tools.gpu_check.parts.models import settings_of_recipes
+from tools.gpu_check.workers import make_worker, train_without_step
+
+VISUAL = 0.6
+"""Share of a row that is pages."""
+NUMBER = 4
+"""Bytes of a weight, and of its gradient."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What is measured: sizes of the model, its layers in two runs and in truth, rows, pages in patches."""
+
+    sizes: dict
+    layers: tuple[int, int]
+    all_layers: int
+    rows: tuple[int, ...]
+    page: tuple[int, int]
+
+
+def run(machine: Machine, folder: Path) -> Result:
+    """See the module."""
+    rows = recipe_rows()
+    if machine.gpu is None:
+        scale = Scale(SMALL, (1, 3), 8, (200,), (4, 4))
+    else:
+        scale = Scale(SEVEN, (4, 8), SEVEN["layers"], tuple(sorted(set(rows.values()))), (64, 80))
+    few, many = scale.layers
+    costs = {layers: _costs(machine, folder, scale, layers) for layers in scale.layers}
+    found: dict[int, Cost] = {}
+    for row in scale.rows:
+        expect(costs[few][row] is not None, f"{few} layers do not fit at {row} tokens")
+        if costs[many][row] is not None:
+            found[row] = extrapolated(costs[few][row], costs[many][row], scale.layers, scale.all_layers)
+    expect(bool(found), f"{many} layers fit at no row")
+    numbers: dict[str, Any] = {
+        "layers": scale.all_layers,
+        "extrapolated": {str(row): cost.as_dict() for row, cost in found.items()},
+        "measured": {
+            f"{layers} layers, {row} tokens": None if cost is None else cost.as_dict()
+            for layers, by_row in costs.items()
+            for row, cost in by_row.items()
+        },
+        "recipes": rows,
+    }
+    longest = max(found)
+    cost = f"activations {found[longest]} for forward and backward"
+    text = f"{scale.all_layers} layers at {longest} tokens: {cost} (from {few} and {many} layers)"
+    return passed(text, **numbers)
+
+
+def extrapolated(few: Cost | None, many: Cost | None, layers: tuple[int, int], wanted: int) -> Cost:
+    """The cost of `wanted` layers, on the line through two measurements.
+
+    Raises:
+        ValueError: one of them is missing.
+    """
+    if few is None or many is None:
+        raise ValueError("both measurements are needed")
+    steps = (wanted - layers[1]) / (layers[1] - layers[0])
+    return Cost(
+        many.peak_mib + steps * (many.peak_mib - few.peak_mib),
+        many.seconds + steps * (many.seconds - few.seconds),
+    )
+
+
+def recipe_rows() -> dict[str, int]:
+    """The longest row of each recipe for a vision-language model, in tokens."""
+    from docagent_rl.checks.recipe_check import composed
+    from docagent_rl.checks.recipe_list import recipe_names
+
+    runs = {name: composed(name) for name in recipe_names()}
+    return {
+        name: int(run.actor_rollout_ref.rollout.max_model_len)
+        for name, run in runs.items()
+        if "VL" in run.actor_rollout_ref.model.path
+    }
+
+
+def _costs(machine: Machine, folder: Path, scale: Scale, layers: int) -> dict[int, Cost | None]:
+    """By row; None where it does not fit."""
+    config = configuration(scale.sizes, layers=layers)
+    path = write_checkpoint(folder / f"layers-{layers}", config, device=machine.device)
+    settings = replace(settings_of_recipes(machine), tokens=max(scale.rows))
+    made = make_worker(path, settings)
+    found = {
+        row: _cost(machine, made, make_batch([_row(row, scale.page)], config), row) for row in scale.rows
+    }
+    del made
+    gc.collect()
+    if machine.gpu is not None:
+        torch.cuda.empty_cache()
+    return found
+
+
+def _cost(machine: Machine, made: TrainingWorker, batch: Any, row: int) -> Cost | None:
+    gradients = sum(p.numel() * NUMBER for p in made.engine.module.parameters()) / 2**20
+    try:
+        cost = measured(lambda: train_without_step(made, batch), machine.device)
+    except torch.cuda.OutOfMemoryError:
+        print(f"{row} tokens do not fit")
+        return None
+    # on a processor the process's memory tells little of what such small tensors need
+    return cost if machine.gpu is None else replace(cost, peak_mib=cost.peak_mib - gradients)
+
+
+def _row(tokens: int, page: tuple[int, int]) -> Row:
+    one = page[0] * page[1] // 4 + 2
+    images = int(VISUAL * tokens / one)
+    prompt = tokens // 20
+    return Row(prompt, tokens - prompt - images * one, images, page)

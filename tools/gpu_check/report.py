@@ -1,0 +1,59 @@
+"""The table for people and the JSON for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from tools.gpu_check.check import Check, Machine, Outcome, Result
+
+STYLES = {Outcome.PASS: "green", Outcome.FAIL: "bold red", Outcome.SKIP: "yellow"}
+PACKAGES = ("torch", "triton", "transformers", "verl", "vllm", "flash-attn", "ray", "tensordict")
+
+
+def versions() -> dict[str, str | None]:
+    """What is installed of what matters."""
+    found: dict[str, str | None] = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def heading(machine: Machine) -> str:
+    """One line about the machine."""
+    if machine.gpu is None:
+        return "No GPU here: tiny sizes on the processor. This proves nothing about a GPU."
+    return f"{machine.gpu}, {machine.memory_gib:.0f} GiB"
+
+
+def table(machine: Machine, found: Sequence[tuple[Check, Result]]) -> Table:
+    """One row a check."""
+    made = Table("check", "", "on", "s", "result", title=heading(machine), title_justify="left")
+    for check, result in found:
+        outcome = Text(result.outcome, STYLES[result.outcome])
+        made.add_row(check.name, outcome, result.device, f"{result.seconds:.0f}", Text(result.summary))
+    return made
+
+
+def as_json(machine: Machine, found: Sequence[tuple[Check, Result]]) -> str:
+    """Everything, with the logs of what failed."""
+    report: dict[str, Any] = {
+        "machine": dataclasses.asdict(machine)
+        | {"python": sys.version.split()[0], "os": platform.platform()},
+        "versions": versions(),
+        "checks": {
+            check.name: {"about": check.about} | dataclasses.asdict(result) for check, result in found
+        },
+    }
+    return json.dumps(report, indent=2) + "\n"

@@ -1,0 +1,155 @@
+"""Runs each check in a process of its own: a crash or a full GPU ends one check and not the others."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from tools.gpu_check.check import Check, Machine, Outcome, Result
+
+ROOT = Path(__file__).parents[2]
+LOG_END = 4000
+SLOW_PROCESSOR = 3
+"""Times the limit of a check where it runs on a processor."""
+FULL = ("CUDA out of memory", "OutOfMemoryError", "CUBLAS_STATUS_ALLOC_FAILED")
+"""What a full GPU is called in a log."""
+
+
+def run_checks(
+    checks: Iterable[Check], machine: Machine, folder: Path, limit_s: float | None = None
+) -> Iterator[tuple[Check, Result]]:
+    """Run checks one after the other.
+
+    Args:
+        checks: which.
+        machine: where.
+        folder: for their files and logs.
+        limit_s: seconds for all together; checks that would begin later are skipped.
+
+    Yields:
+        Each check with its result, as soon as it is there.
+    """
+    began = time.monotonic()
+    for check in checks:
+        lacking = machine.lacks(check)
+        left = float("inf") if limit_s is None else limit_s - (time.monotonic() - began)
+        if lacking:
+            yield check, Result(Outcome.SKIP, f"needs {' and '.join(lacking)}")
+        elif left <= 0:
+            yield check, Result(Outcome.SKIP, f"the {limit_s:g} s for all checks were over")
+        else:
+            limit = check.limit_s * (SLOW_PROCESSOR if machine.gpu is None else 1)
+            yield check, run_one(check, machine, folder, min(limit, left))
+
+
+def run_one(
+    check: Check,
+    machine: Machine,
+    folder: Path,
+    limit_s: float,
+    command: Callable[[Check, Path, Path], list[str]] | None = None,
+) -> Result:
+    """Run a check in a new process, and end the process and all it started when its time is over.
+
+    Args:
+        check: which.
+        machine: where.
+        folder: for its files and its log.
+        limit_s: seconds.
+        command: makes the command from the check, the file of its result and its folder.
+    """
+    own = folder / check.name
+    own.mkdir(parents=True, exist_ok=True)
+    result, log = own / "result.json", own / "log.txt"
+    result.unlink(missing_ok=True)
+    began = time.monotonic()
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            (command or _command)(check, result, own),
+            cwd=ROOT,
+            env=environment(machine, own),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            status = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            _end(process)
+    seconds = time.monotonic() - began
+    end = log.read_text(errors="replace")[-LOG_END:]
+    found = _read(result) if status == 0 else None
+    if found is None:
+        found = Result(Outcome.FAIL, _death(status, end, limit_s))
+    kept = "" if found.outcome is not Outcome.FAIL else end
+    return dataclasses.replace(found, device=machine.device, seconds=round(seconds, 1), log=kept)
+
+
+def _command(check: Check, result: Path, folder: Path) -> list[str]:
+    return [sys.executable, "-m", "tools.gpu_check.child", check.name, str(result), str(folder)]
+
+
+def environment(machine: Machine, folder: Path) -> dict[str, str]:
+    """Of a check's process: one rank, no network, the platform of the machine."""
+    own = {
+        "RANK": "0",
+        "WORLD_SIZE": "1",
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(_free_port()),
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "PYTHONFAULTHANDLER": "1",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])),
+        "TMPDIR": str(folder),
+    }
+    if machine.gpu is None:
+        own |= {"VERL_PLATFORM": "cpu", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    return os.environ | own
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _end(process: subprocess.Popen) -> None:
+    """End the process's whole session: what a check left running holds memory of the GPU."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _read(path: Path) -> Result | None:
+    """What the check wrote, or None where it wrote nothing that can be read."""
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        return Result(**fields | {"outcome": Outcome(fields["outcome"])})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _death(status: int | None, end: str, limit_s: float) -> str:
+    if status is None:
+        return f"not ready after {limit_s:.0f} s"
+    if any(word in end for word in FULL):
+        return "the GPU's memory is full"
+    if status < 0:
+        return f"ended by {signal.Signals(-status).name}"
+    lines = [line for line in end.splitlines() if line.strip()]
+    return lines[-1].strip() if lines else f"ended with status {status}"

@@ -1,0 +1,163 @@
+"""verl's own workers over FSDP2 with one rank, and what is read of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import verl  # noqa: F401  (loads the plugin: platform, patches)
+from tensordict import TensorDict
+from torch import Tensor
+from verl.trainer.config import CheckpointConfig
+from verl.utils import tensordict_utils as tu
+from verl.utils.metric import Metric
+from verl.workers.config import FSDPEngineConfig, FSDPOptimizerConfig, HFModelConfig, TrainingWorkerConfig
+from verl.workers.engine_workers import TrainingWorker
+
+from docagent_rl.training.losses.batch import response_part
+
+POLICY, VALUE = "language_model", "value_model"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a worker computes.
+
+    Attributes:
+        bf16: parameters are cast to bfloat16 for the passes; else all is float32.
+        remove_padding: rows are packed, as recipes do.
+        checkpointing: activations are computed again in the backward pass.
+        fused: backend of the fused log-probs, `triton` or `torch`; None computes whole logits.
+        attention: of the language model and the vision tower.
+        tokens: of a dynamic micro-batch; None takes a row at a time.
+        forward_only: a reference; under FSDP2 its weights are offloaded.
+        lr: learning rate.
+        offload_optimizer: the optimizer's states wait in host memory.
+    """
+
+    bf16: bool = False
+    remove_padding: bool = False
+    checkpointing: bool = False
+    fused: str | None = None
+    attention: str = "sdpa"
+    tokens: int | None = None
+    forward_only: bool = False
+    lr: float = 1e-3
+    offload_optimizer: bool = False
+
+
+def make_worker(path: Path, settings: Settings, kind: str = POLICY) -> TrainingWorker:
+    """A worker of verl with the model of a folder, and a loss: `surrogate`, for critics `squared_error`."""
+    number = "bf16" if settings.bf16 else "fp32"
+    engine = FSDPEngineConfig(
+        strategy="fsdp2",
+        dtype="bfloat16" if settings.bf16 else "float32",
+        model_dtype="fp32",
+        mixed_precision={"param_dtype": number, "reduce_dtype": "fp32", "buffer_dtype": "fp32"},
+        use_torch_compile=False,
+        forward_only=settings.forward_only,
+        optimizer_offload=settings.offload_optimizer,
+    )
+    engine.use_dynamic_bsz = settings.tokens is not None
+    if settings.tokens is None:
+        engine.micro_batch_size_per_gpu = engine.infer_micro_batch_size_per_gpu = 1
+    else:
+        engine.max_token_len_per_gpu = engine.infer_max_token_len_per_gpu = settings.tokens
+    model = HFModelConfig(
+        path=str(path),
+        use_remove_padding=settings.remove_padding,
+        enable_gradient_checkpointing=settings.checkpointing,
+        use_fused_kernels=settings.fused is not None,
+        fused_kernel_options={"impl_backend": settings.fused or "torch"},
+        override_config={"attn_implementation": settings.attention},
+    )
+    config = TrainingWorkerConfig(
+        model_type=kind,
+        model_config=model,
+        engine_config=engine,
+        optimizer_config=FSDPOptimizerConfig(lr=settings.lr, lr_warmup_steps=0, total_training_steps=10),
+        checkpoint_config=CheckpointConfig(),
+    )
+    torch.manual_seed(0)  # a critic's head is drawn
+    made = TrainingWorker(config=config)
+    made.reset()
+    made.set_loss_fn(surrogate if kind == POLICY else squared_error)
+    return made
+
+
+def surrogate(model_output: Any, data: TensorDict, dp_group: Any = None) -> tuple[Tensor, dict]:
+    """Sum of log-probs of sampled tokens, each with a random weight; a batch may be cut as it likes."""
+    return _weighted(model_output["log_probs"], data, lambda found, noise: -noise * found)
+
+
+def squared_error(model_output: Any, data: TensorDict, dp_group: Any = None) -> tuple[Tensor, dict]:
+    """Distance of the values from random targets."""
+    return _weighted(model_output["values"], data, lambda found, noise: (found - noise).square())
+
+
+def _weighted(output: Tensor, data: TensorDict, term: Any) -> tuple[Tensor, dict]:
+    columns = [response_part(output, data), data["noise"].unbind(), data["response_mask"].unbind()]
+    terms = [
+        (term(found.float(), noise.to(found.device)) * mask.to(found.device)).sum()
+        for found, noise, mask in zip(*columns, strict=True)
+    ]
+    return data["dp_size"] * torch.stack(terms).sum() / 100, {}
+
+
+def infer(made: TrainingWorker, data: TensorDict) -> Tensor:
+    """Log-probs or values of all sampled tokens, one after the other, in float32 on the processor."""
+    data = data.copy()
+    tu.assign_non_tensor(data, compute_loss=False)
+    found = made.infer_batch(data)
+    output = found["log_probs"] if "log_probs" in found.keys() else found["values"]  # noqa: SIM118
+    rows = zip(response_part(output, data), data["response_mask"].unbind(), strict=True)
+    return torch.cat([row.float().cpu()[mask.bool().cpu()] for row, mask in rows])
+
+
+def update(made: TrainingWorker, data: TensorDict) -> tuple[float, float, Tensor]:
+    """One step: its loss, the norm of the gradient, and all gradients in one vector on the processor."""
+    data, seen = data.copy(), []
+    step = made.engine.optimizer_step
+    made.engine.optimizer_step = partial(_watched, made, step, seen)
+    tu.assign_non_tensor(data, mini_batch_size=len(data), global_batch_size=len(data), epochs=1)
+    try:
+        found = tu.get(made.train_mini_batch(data), "metrics")
+    finally:
+        made.engine.optimizer_step = step
+    return _number(found["loss"]), _number(found["grad_norm"]), seen[0]
+
+
+def train_without_step(made: TrainingWorker, data: TensorDict) -> None:
+    """Forward and backward pass over a batch; gradients are dropped, and the optimizer makes no states."""
+    data, engine = data.copy(), made.engine
+    step = engine.optimizer_step
+    engine.optimizer_step = partial(_no_step, made)
+    tu.assign_non_tensor(data, mini_batch_size=len(data), global_batch_size=len(data), epochs=1)
+    try:
+        made.train_mini_batch(data)
+    finally:
+        engine.optimizer_step = step
+
+
+def _no_step(made: TrainingWorker) -> float:
+    made.engine.optimizer_zero_grad()
+    return 0.0
+
+
+def _watched(made: TrainingWorker, step: Any, seen: list[Tensor]) -> Any:
+    parts = [_whole(p.grad) for p in made.engine.module.parameters() if p.grad is not None]
+    seen.append(torch.cat([part.flatten() for part in parts]))
+    return step()
+
+
+def _whole(tensor: Tensor) -> Tensor:
+    whole = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+    return whole.detach().float().cpu()
+
+
+def _number(value: Any) -> float:
+    value = value[0] if isinstance(value, list) else value
+    return float(value.aggregate() if isinstance(value, Metric) else value)

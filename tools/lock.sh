@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Writes the SHA-256 of every file of every pin into requirements/*.txt. Versions stay: to change one, edit its
+# line (NAME==VERSION is enough, new packages too) and run this. Versions that do not fit each other, on one of the
+# two Pythons, are refused, and so is a set that lacks a package that another one needs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+PATH="$PWD/.venv/tool/bin:$PATH"
+command -v uv >/dev/null || { echo "lock: uv is missing; tools/setup.sh installs it" >&2; exit 2; }
+
+new=$(mktemp -d)
+trap 'rm -rf "$new"' EXIT
+for pins in requirements/*.txt; do
+    file=${pins##*/}
+    echo "# Written by tools/lock.sh: pins for Linux, Python 3.11 and 3.12, with the SHA-256 of all their files." > "$new/$file"
+    # to an empty place: uv keeps the hashes of an output that exists
+    grep -o '^[A-Za-z0-9][^ ]*==[^ ]*' "$pins" > "$new/pins"
+    uv pip compile --quiet --no-deps --generate-hashes --universal --python-version 3.11 \
+        --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+        --output-file "$new/hashed" "$new/pins"
+    grep -o '^[A-Za-z0-9][^ ]*==[^ ]*' "$new/hashed" | cmp -s - "$new/pins" \
+        || { echo "lock: uv changed the pins of $pins; keep it sorted, one NAME==VERSION a line" >&2; exit 1; }
+    cat "$new/hashed" >> "$new/$file"
+    rm "$new/hashed"
+done
+
+plain() { sed -n 's/^\([A-Za-z0-9][^ ]*==[^ ]*\).*/\1/p' "$1" | sort; }
+for machine in cpu gpu; do
+    grep '^[A-Za-z0-9].*==' "$new/$machine.txt" | sed 's/ \\$//' > "$new/pins"
+    for python in 3.11 3.12; do
+        uv pip compile --quiet --no-header --no-annotate --python-version "$python" \
+            --python-platform x86_64-manylinux_2_28 --constraints "$new/pins" --extra "$machine" --extra dev \
+            --output-file "$new/resolved" pyproject.toml \
+            || { echo "lock: the pins of $machine do not fit each other on Python $python" >&2; exit 1; }
+        missing=$(comm -13 <(plain "$new/pins") <(plain "$new/resolved"))
+        [ -z "$missing" ] || { echo "lock: requirements/$machine.txt lacks" $missing "(Python $python)" >&2; exit 1; }
+        rm "$new/resolved"
+    done
+done
+for pins in requirements/*.txt; do cp "$new/${pins##*/}" "$pins"; done
