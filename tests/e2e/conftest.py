@@ -7,22 +7,26 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import psutil
 import pytest
 
-from docagent_rl.testing.warm import WarmPython
+from docagent_rl.training.warm import WarmPython
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
 HERE = Path(__file__).parent
+WORKSPACE = "DOCAGENT_WORKSPACE"
 AT_A_TIME = 2
-MAKING = Lock()
+MAKING: defaultdict[Path, Lock] = defaultdict(Lock)
 
 
 @dataclass
@@ -36,6 +40,8 @@ class Run:
     """The interpreter; a warm one saves its imports."""
     python_path: Path = HERE
     recipe: str = RECIPE
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Of the driver's environment; with `DOCAGENT_WORKSPACE` the command line does not name the workspace."""
 
     @property
     def run_dir(self) -> Path:
@@ -48,11 +54,14 @@ class Run:
     def start(self) -> subprocess.Popen:
         command = [
             *(self.python, "-m", "verl.trainer.main_ppo", "--config-name", self.recipe, "+profile=cpu"),
-            f"docagent.workspace={self.workspace}",
             f"docagent.run_dir={self.run_dir}",
             *self.overrides,
         ]
+        if WORKSPACE not in self.variables:
+            command.append(f"docagent.workspace={self.workspace}")
         environment = {**os.environ, "PYTHONPATH": str(self.python_path), "HYDRA_FULL_ERROR": "1"}
+        environment["RAY_ADDRESS"] = "local"  # whatever `ray start` has left on this machine
+        environment |= self.variables
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.log.open("a") as log:
             return subprocess.Popen(
@@ -75,23 +84,27 @@ class Run:
         assert code == 0, f"exit status {code}; the log ends with\n{text[-6000:]}"
         return text
 
-    def kill_when(self, condition: Callable[[], bool], timeout: float = 900) -> None:
-        """Start, and kill everything with SIGKILL as soon as the condition holds."""
+    def kill_when(self, condition: Callable[[], bool], timeout: float = 900, every: float = 0.2) -> None:
+        """Start, and kill everything with SIGKILL once the condition holds; `every`: s between two looks."""
         process = self.start()
         deadline = time.monotonic() + timeout
         try:
             while not condition():
                 assert process.poll() is None, self.log.read_text(errors="replace")[-6000:]
                 assert time.monotonic() < deadline, self.log.read_text(errors="replace")[-6000:]
-                time.sleep(0.2)
+                time.sleep(every)
         finally:
             kill(process)
 
 
 def kill(process: subprocess.Popen) -> None:
-    """Kill the driver; Ray's processes share its fate."""
+    """Kill the driver and, unless it is a warm one, all it has started; Ray's processes share its fate."""
     if process.poll() is None:
+        started = psutil.Process(process.pid).children(recursive=True)
         os.killpg(process.pid, signal.SIGKILL)
+        for each in started:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
         process.wait()
     time.sleep(1)
 
@@ -106,6 +119,16 @@ class Background:
     def start(self, name: str, play: Callable[[], Any]) -> None:
         self._futures[name] = self._pool.submit(play)
 
+    def start_alone(self, name: str, play: Callable[[], Any]) -> None:
+        """Once all are done that were started before; those that take the memory of two are started last."""
+        before = list(self._futures.values())
+
+        def wait_and_play() -> Any:
+            wait(before)
+            return play()
+
+        self.start(name, wait_and_play)
+
     def result(self, name: str) -> Any:
         return self._futures[name].result()
 
@@ -119,47 +142,65 @@ def wanted(session: pytest.Session) -> set[str]:
 
 
 @pytest.fixture(scope="session")
-def warm_python() -> Iterator[Path]:
-    """An interpreter with the imports of a run done."""
+def warm_python(demo) -> Iterator[Path]:
+    """An interpreter with the imports of a run done; the demo is made meanwhile."""
     with WarmPython() as warm:
         yield warm.executable
 
 
 @pytest.fixture(scope="session")
-def runs(request, tmp_path_factory, workspace, warm_python) -> Iterator[Background]:
+def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
     """The runs of all chosen tests, begun at the first test that needs one."""
-    from tests.e2e import critic, custom, grpo, learning, recipes
+    from tests.e2e import asynchronous, chain, custom, deaths, grpo, learning, nodes, ranks, recipes, scanned
 
-    modules, background = wanted(request.session), Background(AT_A_TIME)
+    modules, background, workspace = wanted(request.session), Background(AT_A_TIME), demo.result()
     folder = tmp_path_factory.mktemp
     python = warm_python
-    with critic.judge(workspace) as url:
-        if "test_grpo_run" in modules:
-            background.start("grpo", lambda: grpo.play(folder("grpo"), workspace, python))
-        if "test_learning_run" in modules:
-            background.start("learning", lambda: learning.play(folder("learning"), python))
-        if "test_critic_run" in modules:
-            background.start("critic", lambda: critic.play(folder("critic"), workspace, python, url))
-        if "test_custom_run" in modules:
-            for name in custom.EXAMPLES:
-                background.start(name, partial(custom.play, name, folder(name), workspace, python))
-        if "test_recipe_runs" in modules:
-            for name in recipes.chosen(request.session):
-                background.start(name, partial(recipes.play, name, folder(name), workspace, python))
-        yield background
-        background.stop()
+    if {"test_grpo_run", "test_evaluation_run"} & modules:
+        background.start("grpo", lambda: grpo.play(folder("grpo"), workspace, python))
+    if "test_learning_run" in modules:
+        background.start("learning", lambda: learning.play(folder("learning"), python))
+    if {"test_asynchronous_run", "test_deaths_run"} & modules:
+        background.start("asynchronous", lambda: asynchronous.play(folder("asynchronous"), workspace, python))
+    if "test_deaths_run" in modules:
+        play = partial(deaths.play, "server", folder("server"), workspace)
+        background.start("death of server", play)
+    if "test_chain_run" in modules:
+        background.start("chain", lambda: chain.play(folder("chain"), workspace, python))
+    if "test_custom_run" in modules:
+        background.start("custom", lambda: custom.play(folder("custom"), workspace, python))
+    if "test_scanned_run" in modules:
+        background.start("scanned", lambda: scanned.play(folder("scanned"), workspace, python))
+    switched = recipes.SWITCHES if "test_switches_run" in modules else ()
+    ranked = (*recipes.RANKS, ranks.RECIPE) if "test_ranks_run" in modules else ()
+    for name in sorted({*recipes.chosen(request.session), *switched, *ranked}):
+        background.start(name, partial(recipes.play, name, folder(name), workspace, python))
+    if "test_ranks_run" in modules:
+        background.start_alone("ranks", lambda: ranks.play(folder("ranks"), workspace, python))
+    if "test_nodes_run" in modules:
+        background.start_alone("nodes", lambda: nodes.play(folder("nodes"), workspace, python))
+    yield background
+    background.stop()
 
 
 @pytest.fixture(scope="session")
-def workspace(tmp_path_factory) -> Path:
-    """A demo workspace without the real PDFs; models of other systems are added when they are needed."""
-    path = tmp_path_factory.mktemp("e2e") / "workspace"
-    add_model(path, "vrag_rl")
-    return path
+def demo(tmp_path_factory) -> Iterator[Future[Path]]:
+    """A demo workspace without the real PDFs; models are added when they are needed."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(make_demo, tmp_path_factory.mktemp("e2e") / "workspace", None)
 
 
 def add_model(workspace: Path, system: str) -> None:
-    """Make a workspace, or add a system's tiny model to it."""
-    command = [sys.executable, "-c", "from docagent_rl.cli import main; main()"]
-    with MAKING:
-        subprocess.run([*command, "demo", "--workspace", str(workspace), "--system", system], check=True)
+    """Add a system's tiny model to a workspace; those of two systems may be made at once."""
+    model = workspace / "models" / f"tiny_{system}"
+    with MAKING[model]:
+        if not (model / "config.json").exists():
+            make_demo(workspace, system)
+
+
+def make_demo(workspace: Path, system: str | None) -> Path:
+    """Make what a demo lacks, in a process of its own."""
+    script = f"prepare_demo(Path({str(workspace)!r}), system={system!r})"
+    imports = "from pathlib import Path; from docagent_rl.tiny.demo import prepare_demo"
+    subprocess.run([sys.executable, "-c", f"{imports}; {script}"], check=True)
+    return workspace

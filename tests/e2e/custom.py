@@ -1,10 +1,10 @@
-"""The examples of a system and of an estimator of one's own, through the real trainer."""
+"""The examples of a system, an estimator and a retriever of one's own, together through the real trainer."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.e2e.conftest import Run
+from tests.e2e.conftest import Run, add_model
 
 FOLDER = Path(__file__).parents[2] / "examples"
 
@@ -15,14 +15,12 @@ EXAMPLES = {
         "algorithm.adv_estimator=median_baseline",
         "+docagent.advantage.options.decay=0.8",
     ),
+    "custom_retriever": (
+        "docagent.retriever.kind=custom_retriever:FuzzyRetriever",
+        "+docagent.retriever.options.cutoff=55",
+    ),
 }
 """What their docstrings add to the command line."""
-
-MODE = {
-    "custom_system": "docagent_sync",
-    "custom_estimator": "docagent_colocate_async",
-}
-"""Each in another trainer mode; separate_async needs accelerators for its weight transfer."""
 
 SHORT = (
     "trainer.total_training_steps=2",
@@ -32,9 +30,10 @@ SHORT = (
 )
 
 
-def play(name: str, folder: Path, workspace: Path, python: Path) -> Run:
-    """Two steps."""
-    overrides = (*EXAMPLES[name], *SHORT, f"trainer.v1.trainer_mode={MODE[name]}")
+def play(folder: Path, workspace: Path, python: Path) -> Run:
+    """Two steps of the system under the estimator, with the retriever."""
+    add_model(workspace, "vrag_rl")
+    overrides = (*(override for example in EXAMPLES.values() for override in example), *SHORT)
     run = Run(folder, workspace, overrides, python, python_path=FOLDER)
     run.finish()
     return run

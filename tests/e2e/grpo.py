@@ -1,31 +1,38 @@
-"""A GRPO run that is killed after its first checkpoint and started again."""
+"""A GRPO run that is killed while it saves its second checkpoint and loses its tracker, is killed behind
+its last checkpoint too, and started a third time."""
 
 from __future__ import annotations
 
+import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.e2e.conftest import Run
+from tests.e2e.conftest import Run, add_model
 
 STEPS = 3
+VALIDATED = 4
+"""Questions of a validation; the last one is too long for any prompt."""
 AGENTS = "- name: misplaced\n  _target_: misplaced.MisplacedLoop\n"
 
 
 def play(folder: Path, workspace: Path, python: Path) -> Run:
-    """Kill, resume, finish; the second start is that of a user, every import included."""
+    """Kill, resume, kill, finish; the first start is that of a user, every import included."""
+    add_model(workspace, "vrag_rl")
     table = pq.read_table(workspace / "data" / "train.parquet")
     # every fourth question is played by a loop that misplaces an image
     names = ["misplaced" if row % 4 == 3 else "docagent" for row in range(len(table))]
     column = table.column_names.index("agent_name")
     pq.write_table(table.set_column(column, "agent_name", pa.array(names)), folder / "train.parquet")
     (folder / "agents.yaml").write_text(AGENTS)
+    pq.write_table(with_unplayable(pq.read_table(workspace / "data" / "val.parquet")), folder / "val.parquet")
     overrides = (
         f"data.train_files={folder}/train.parquet",
+        f"data.val_files={folder}/val.parquet",
         "data.shuffle=false",
-        "data.val_max_samples=4",
         f"actor_rollout_ref.rollout.agent.agent_loop_config_path={folder}/agents.yaml",
         # micro-batches of one row, so that some hold no image
         "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1",
@@ -33,10 +40,30 @@ def play(folder: Path, workspace: Path, python: Path) -> Run:
         f"trainer.total_training_steps={STEPS}",
         f"trainer.test_freq={STEPS}",
     )
-    run = Run(folder, workspace, overrides, python)
-    latest = run.run_dir / "checkpoints" / "latest_checkpointed_iteration.txt"
-    run.kill_when(latest.is_file)
+    run = Run(folder, workspace, overrides, Path(sys.executable))
+    checkpoints = run.run_dir / "checkpoints"
+    run.kill_when((checkpoints / "global_step_2").exists, every=0.005)
+    # the save of a tiny model can be quicker than the kill
+    (checkpoints / "global_step_2" / "manifest.json").unlink(missing_ok=True)
+    (checkpoints / "latest_checkpointed_iteration.txt").write_bytes(b"")
     run.log.rename(folder / "first.txt")
-    run.python = Path(sys.executable)
+    run.python = python
+    run.kill_when(partial(is_saved_only, run.run_dir), every=0.005)
+    run.log.rename(folder / "second.txt")
     run.finish()
     return run
+
+
+def is_saved_only(run_dir: Path) -> bool:
+    """Whether the last checkpoint is whole and the validation behind it is not done."""
+    tracker = run_dir / "checkpoints" / "latest_checkpointed_iteration.txt"
+    return tracker.read_text() == str(STEPS) and not (run_dir / "metrics" / f"val-{STEPS}.json").exists()
+
+
+def with_unplayable(table: pa.Table) -> pa.Table:
+    """The first questions of a file, the last of them made too long."""
+    table = table.slice(0, VALIDATED)
+    records = [json.loads(text) for text in table["record"].to_pylist()]
+    records[-1]["question"] += " why?" * 2000
+    lines = pa.array([json.dumps(record) for record in records])
+    return table.set_column(table.column_names.index("record"), "record", lines)

@@ -1,15 +1,15 @@
-"""A short form of `docagent-rl learn`."""
+"""A short form of `PYTHONPATH=examples python -m learning`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from docagent_rl.learning.choices import Arm, Estimator
-from docagent_rl.learning.demonstration import demonstrate
-from docagent_rl.learning.plan import LearnPaths, LearnSettings, RunKey
-from docagent_rl.learning.results import RunResult
-from docagent_rl.learning.task import TaskSettings
+from learning.choices import Arm, Estimator
+from learning.demonstration import demonstrate
+from learning.plan import LearnPaths, LearnSettings, RunKey
+from learning.results import RunResult
+from learning.task import TaskSettings
 
 SETTINGS = LearnSettings(
     task=TaskSettings(train=64, dev=8, held_out=32), sft_steps=120, sft_every=5, ceiling=0.25, steps=28

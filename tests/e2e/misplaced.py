@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docagent_rl.rollout.loop import DocAgentLoop
+from docagent_rl.training.agent_loop.loop import DocAgentLoop
 
 
 class MisplacedLoop(DocAgentLoop):
@@ -10,7 +10,7 @@ class MisplacedLoop(DocAgentLoop):
 
     def _rows(self, ledgers, trajectory, kwargs):
         (output,) = super()._rows(ledgers, trajectory, kwargs)
-        image = self._workshop().codec.image_token_id
+        image = self.tokenizer.convert_tokens_to_ids("<|image_pad|>")
         ids = output.response_ids
         if image in ids:
             first = ids.index(image)

@@ -15,9 +15,10 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1 import trainer_base
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
-from docagent_rl.recipe_check import composed
-from docagent_rl.trainer.estimators import our_estimator
-from docagent_rl.trainer.modes import DocAgentColocateAsync, DocAgentSeparateAsync, DocAgentSync
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.training.trainer.estimators import our_estimator
+from docagent_rl.training.trainer.modes import DocAgentColocateAsync, DocAgentSeparateAsync, DocAgentSync
+from docagent_rl.training.trainer.session_reader import SessionReader
 
 ESTIMATORS = (
     "gae",
@@ -45,6 +46,7 @@ def rows(generator: torch.Generator) -> list[dict]:
         made.append(
             {
                 "uid": f"q_{number // SESSIONS}",
+                "extra_fields": {},
                 "response_mask": mask,
                 "rm_scores": rewards,
                 "turn_index": torch.where(mask > 0, (torch.arange(length) > 3).long(), -1),
@@ -61,6 +63,7 @@ def computed(kind: type, config, batch: KVBatchMeta) -> dict[str, torch.Tensor]:
     """What a trainer of this kind writes back."""
     trainer = object.__new__(kind)
     trainer.config, trainer._estimator, trainer.use_critic = config, our_estimator("grpo"), True
+    trainer._reader = SessionReader()
     metrics: dict = {}
     trainer._compute_advantage(batch, metrics)
     fields = ["advantages", "returns"]
@@ -70,7 +73,7 @@ def computed(kind: type, config, batch: KVBatchMeta) -> dict[str, torch.Tensor]:
 
 def main() -> None:
     """Compare."""
-    ray.init(num_cpus=4, include_dashboard=False)
+    ray.init(address="local", num_cpus=4, include_dashboard=False)
     config = composed("vrag_rl_qwen2_5_vl_7b", ["+profile=cpu"])
     config.transfer_queue.enable = True
     tq.init(OmegaConf.create(OmegaConf.to_container(config.transfer_queue, resolve=True)))

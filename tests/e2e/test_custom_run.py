@@ -26,7 +26,7 @@ def test_the_docstring_gives_this_command(name):
 
 
 def test_the_system_trains(runs):
-    run = runs.result("custom_system")
+    run = runs.result("custom")
     for step in (1, 2):
         numbers = metrics(run, step)
         assert {"docagent/reward/correct", "docagent/reward/short", "docagent/turns"} <= numbers.keys()
@@ -37,7 +37,7 @@ def test_the_system_trains(runs):
 
 
 def test_the_estimator_trains(runs):
-    run = runs.result("custom_estimator")
+    run, spread = runs.result("custom"), []
     for step in (1, 2):
         numbers = metrics(run, step)
         rewards = {}
@@ -46,4 +46,6 @@ def test_the_estimator_trains(runs):
         medians = [sorted(group)[(len(group) - 1) // 2] for group in rewards.values()]
         # groups have four sessions of one row each, so that rows and groups have the same mean
         assert numbers["median_baseline/mean"] == pytest.approx(sum(medians) / len(medians), abs=1e-6)
-        assert numbers["critic/advantages/max"] > numbers["critic/advantages/min"]
+        spread.append(numbers["critic/advantages/max"] - numbers["critic/advantages/min"])
+    # the sessions of a step may all be paid alike
+    assert max(spread) > 0

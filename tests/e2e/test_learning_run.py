@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from docagent_rl.learning.warm_start import RECORD
+from learning.warm_start import RECORD
 from tests.e2e.learning import KEY, SETTINGS, play
 
 

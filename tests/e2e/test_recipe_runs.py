@@ -6,15 +6,17 @@ import json
 
 import numpy as np
 import pytest
+import torch
+from transformers import AutoModelForImageTextToText
 
-from docagent_rl.recipe_check import composed
 from docagent_rl.rollout.trajectory import read_trajectories
-from tests.e2e.recipes import RECIPES, questions, system_of
+from tests.e2e.ranks import saved_weights
+from tests.e2e.recipes import CORE, RECIPES, configuration, is_sibling, questions, steps, system_of
 
-STEPS = (1, 2)
+PARAMS = [pytest.param(name, marks=pytest.mark.core if name in CORE else ()) for name in RECIPES]
 
 
-@pytest.fixture(params=RECIPES, scope="module")
+@pytest.fixture(params=PARAMS, scope="module")
 def recipe(request):
     return request.param
 
@@ -25,13 +27,13 @@ def run(runs, recipe):
 
 
 @pytest.fixture(scope="module")
-def metrics(run):
-    return [json.loads((run.run_dir / "metrics" / f"{step}.json").read_text()) for step in STEPS]
+def metrics(run, recipe):
+    return [json.loads((run.run_dir / "metrics" / f"{step}.json").read_text()) for step in steps(recipe)]
 
 
 @pytest.fixture(scope="module")
-def sessions(run):
-    files = [run.run_dir / "trajectories" / f"{step}.jsonl" for step in STEPS]
+def sessions(run, recipe):
+    files = [run.run_dir / "trajectories" / f"{step}.jsonl" for step in steps(recipe)]
     return [session for file in files for session in read_trajectories(file)]
 
 
@@ -46,13 +48,14 @@ def test_every_reward_term_varies(metrics, sessions, recipe):
         assert {session.metrics[name] for session in sessions} >= {low, high}
         if low == high:
             constant.append(name)
-    assert not constant
+    # one step of few questions is too few for the rare ones
+    assert not constant or is_sibling(recipe)
 
 
 def test_sessions_are_played_to_their_ends(metrics, sessions):
     assert all(step["docagent/masked_trajectories"] == 0 for step in metrics)
     assert np.mean([session.metrics["invalid_action_rate"] for session in sessions]) < 0.6
-    assert {len(session.turns) for session in sessions} > {1}
+    assert len({len(session.turns) for session in sessions}) > 1
 
 
 def test_the_trainer_sees_the_tokens_of_the_rollout(sessions, recipe):
@@ -65,16 +68,16 @@ def test_the_trainer_sees_the_tokens_of_the_rollout(sessions, recipe):
     ]
     assert len(gaps) > 100
     # the server's log-probs are those after truncation to top_p
-    top_p = composed(recipe, ["+profile=cpu"]).actor_rollout_ref.rollout.top_p
+    top_p = configuration(recipe).actor_rollout_ref.rollout.top_p
     assert np.abs(gaps).max() < 1e-3 - np.log(top_p)
 
 
 def test_policy_and_critic_are_updated(metrics, recipe):
-    config = composed(recipe, ["+profile=cpu"])
+    config = configuration(recipe)
     for step in metrics:
         assert np.isfinite(step["actor/grad_norm"])
         assert np.isfinite(step["critic/advantages/mean"])
-    assert any(step["actor/grad_norm"] > 0 for step in metrics)
+    assert is_updated(metrics) or is_sibling(recipe)
     if config.critic.enable:
         assert all(step["critic/vf_loss"] > 0 for step in metrics)
     if config.docagent.kl.observation.coef > 0:
@@ -84,11 +87,48 @@ def test_policy_and_critic_are_updated(metrics, recipe):
         assert all(step["docagent/embedded_texts"] == 4 * questions(recipe) for step in metrics)
 
 
+ROUNDING = 1e-4
+"""Norm of a gradient in which nothing is learned; others are above a hundredth."""
+
+
+def is_updated(metrics):
+    """Whether the policy is; it is not where all sessions of each question earned the same.
+
+    Then the KL to the reference alone may move it, which is rounding where both are one model (on two ranks).
+    """
+    for step in metrics:
+        varies = step["critic/advantages/min"] < step["critic/advantages/max"]
+        assert step["actor/grad_norm"] > 0 if varies else step["actor/grad_norm"] < ROUNDING
+    return any(step["actor/grad_norm"] > 0 for step in metrics)
+
+
+def test_the_vision_tower_moves_unless_it_is_frozen(run, metrics, recipe):
+    """The policy's, and the critic's where there is one: the last checkpoint against the first weights."""
+    config = configuration(recipe)
+    frozen = bool(config.actor_rollout_ref.actor.freeze_vision_tower)
+    model = run.workspace / "models" / f"tiny_{system_of(recipe)}"
+    start = AutoModelForImageTextToText.from_pretrained(model).state_dict()
+    folder = run.run_dir / "checkpoints" / f"global_step_{steps(recipe)[-1]}"
+    for role in ("actor", "critic") if config.critic.enable else ("actor",):
+        changed = dict.fromkeys(("visual", "language"), 0)
+        for name, value in saved_weights(folder / role):
+            # a value model holds the model it was made of under a prefix
+            before = start.get(name.removeprefix("pretrained_model."))
+            if before is not None:
+                part = "visual" if ".visual." in name else "language"
+                changed[part] += not torch.equal(value, before)
+        updated = role == "critic" or is_updated(metrics)
+        assert (changed["language"] > 0) == updated, role
+        # the tiny model has a tower for every system; MM-Doc-R1's policy sees no image
+        trained = system_of(recipe) != "mm_doc_r1" and not frozen
+        assert (changed["visual"] > 0) == (trained and updated), role
+
+
 def test_turns_are_reported(metrics, sessions, recipe):
-    critic = bool(composed(recipe, ["+profile=cpu"]).critic.enable)
+    critic = bool(configuration(recipe).critic.enable)
     names = ["sessions", "reward", "advantage", *(["value", "target"] if critic else [])]
     for step in metrics:
         assert all(np.isfinite(step[f"turns/{name}/{k}"]) for name in names for k in (1, 2))
         assert ("turns/value/1" in step) == critic
     longest = max(len(session.turns) for session in sessions)
-    assert {f"turns/sessions/{longest}"} & (metrics[0].keys() | metrics[1].keys())
+    assert any(f"turns/sessions/{longest}" in step for step in metrics)

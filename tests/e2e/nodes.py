@@ -1,0 +1,69 @@
+"""A run over two Ray nodes, told by variables of its driver alone; then a third node joins that sees no
+store, and the same command says so."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from ray.util import get_node_ip_address
+
+from tests.cluster import Cluster, can_hide
+from tests.e2e.asynchronous import judge
+from tests.e2e.conftest import WORKSPACE, Run, add_model, kill
+from tests.e2e.custom import SHORT
+
+OVERRIDES = (
+    *SHORT,
+    "trainer.total_training_steps=1",
+    "trainer.save_freq=1",
+    "trainer.nnodes=2",
+    "actor_rollout_ref.rollout.agent.num_workers=2",  # verl puts one on each node
+    "docagent.judge.kind=openai",
+    "docagent.judge.model=judge",
+)
+END_S = 300
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """What came of it.
+
+    Args:
+        run: over two nodes, done.
+        url: of its judge.
+        asked: how often that was asked.
+        blind: status and words of the run with the third node; `None` where nothing can be hidden.
+    """
+
+    run: Run
+    url: str
+    asked: int
+    blind: tuple[int, str] | None
+
+
+def play(folder: Path, workspace: Path, python: Path) -> Nodes:
+    """Start the nodes, run, let the third one join, run again."""
+    add_model(workspace, "vrag_rl")
+    with (
+        tempfile.TemporaryDirectory(prefix="n", ignore_cleanup_errors=True) as short,
+        Cluster(Path(short), python) as cluster,
+        judge((), get_node_ip_address(), asked := []) as url,
+    ):
+        cluster.add()
+        variables = {**cluster.environment, WORKSPACE: str(workspace), "DOCAGENT_JUDGE_URL": url}
+        run = Run(folder, workspace, OVERRIDES, python, variables=variables)
+        run.finish()
+        if not can_hide():
+            return Nodes(run, url, len(asked), None)
+        during = len(asked)
+        cluster.add(hidden=workspace / "store", gpus=0, python=Path(sys.executable))
+        blind = Run(folder / "blind", workspace, OVERRIDES, python, variables=variables)
+        process = blind.start()
+        try:
+            code = process.wait(END_S)
+        finally:
+            kill(process)
+        return Nodes(run, url, during, (code, blind.log.read_text(errors="replace")))

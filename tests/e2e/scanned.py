@@ -1,0 +1,66 @@
+"""A user's workspace of scanned pages: pictures without text are read, indexed and trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.records.parquet import read_parquet, write_parquet
+from docagent_rl.records.record import Record, Split
+from docagent_rl.retrieval.bm25 import BM25Settings
+from docagent_rl.retrieval.building import build_bm25
+from docagent_rl.tiny.workspace import DemoPaths
+from tests.e2e.conftest import Run, add_model
+from tests.e2e.custom import SHORT
+
+RECIPE = "vrag_rl_qwen2_5_vl_7b"
+PAGES = 16
+"""About so many are scanned; reading one takes seconds."""
+
+
+def play(folder: Path, demo: Path, python: Path) -> Run:
+    """One step over scans of a few of the demo's reports."""
+    add_model(demo, "vrag_rl")
+    workspace = DemoPaths(folder / "workspace")
+    scan(DemoPaths(demo), workspace)
+    overrides = (
+        *SHORT,
+        "trainer.total_training_steps=1",
+        # warmed up on the same pages, when they had text
+        f"actor_rollout_ref.model.path={DemoPaths(demo).model('vrag_rl')}",
+    )
+    run = Run(folder, workspace.workspace, overrides, python, recipe=RECIPE)
+    run.finish()
+    return run
+
+
+def scan(demo: DemoPaths, own: DemoPaths) -> None:
+    """Pictures of reports, as a scanner leaves them: a folder a document, a file a page."""
+    store = DocumentStore(demo.store)
+    questions = {split: list(read_parquet(demo.data(split))) for split in (Split.TRAIN, Split.VAL)}
+    chosen = {split: chosen_documents(store, records) for split, records in questions.items()}
+    for doc_id in sorted(set().union(*chosen.values())):
+        (own.pdfs / doc_id).mkdir(parents=True)
+        for number in range(1, store.document(doc_id).num_pages + 1):
+            page = store.document(doc_id).page(number)
+            (own.pdfs / doc_id / f"{number:03}.jpg").write_bytes(page.image_bytes())
+    report = ingest(own.pdfs, own.store)
+    assert not report.failed
+    build_bm25(DocumentStore(own.store), own.index, BM25Settings())
+    for split, records in questions.items():
+        write_parquet([record for record in records if record.doc_id in chosen[split]], own.data(split))
+
+
+def chosen_documents(store: DocumentStore, records: list[Record]) -> set[str]:
+    """The shortest documents that are asked about, of `PAGES` / 2 pages together at least."""
+    found: set[str] = set()
+    pages = 0
+    for doc_id in sorted(
+        {record.doc_id for record in records}, key=lambda d: (store.document(d).num_pages, d)
+    ):
+        if pages >= PAGES // 2:
+            break
+        found.add(doc_id)
+        pages += store.document(doc_id).num_pages
+    return found

@@ -1,0 +1,51 @@
+"""Benchmarks in, a trained agent and its report out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from docagent_rl.play.run_folder import RunFolder
+from docagent_rl.records.importers import Benchmark
+from docagent_rl.records.record import read_jsonl
+from docagent_rl.rollout.trajectory import read_trajectories
+
+
+@pytest.fixture(scope="module")
+def chain(runs):
+    return runs.result("chain")
+
+
+def test_all_ten_are_collected_from(chain):
+    records = read_jsonl(chain.questions)
+    assert {record.question_id.partition("-")[0] for record in records} == set(Benchmark)
+    kept = list(read_trajectories(chain.kept))
+    assert {session.question_id for session in kept} <= {record.question_id for record in records}
+    assert len(kept) > 0.8 * len(records)
+
+
+def test_rl_begins_with_the_fine_tuned_model_and_its_checkpoint_is_played(chain):
+    assert (chain.run.run_dir / "trajectories" / "1.jsonl").exists()
+    manifest = RunFolder(chain.trained).manifest()
+    assert "global_step_1" in json.dumps(manifest)
+    sessions = list(RunFolder(chain.trained).sessions())
+    assert [s.question_id for s in sessions] == [r.question_id for r in read_jsonl(chain.questions)]
+    assert all(turn.token_ids and turn.log_probs for s in sessions if not s.masked for turn in s.turns)
+
+
+def headline(run: dict, benchmark: str) -> float:
+    part = run["benchmarks"][benchmark]
+    return next(each["value"] for each in part["answers"] if each["measure"] == part["headline"])
+
+
+def test_the_report_has_every_benchmark_between_floor_and_ceiling(chain):
+    report = json.loads((chain.report / "report.json").read_text(encoding="utf-8"))
+    records = read_jsonl(chain.questions)
+    runs = {run["name"]: run for run in report["runs"]}
+    assert [run["sessions"] for run in runs.values()] == [len(records)] * 3
+    for dataset in {record.dataset for record in records}:
+        ceiling, floor, trained = (headline(runs[name], dataset) for name in ("oracle", "random", "trained"))
+        assert 0 <= floor <= trained <= ceiling <= 1, dataset
+        assert ceiling > 0.5 > floor, dataset
+    assert (chain.report / "report.md").stat().st_size > 1000

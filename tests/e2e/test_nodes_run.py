@@ -1,0 +1,61 @@
+"""Two Ray nodes, and a third one that does not see the store."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from omegaconf import OmegaConf
+
+from docagent_rl.checkpoints.inspection import State, inspect
+from docagent_rl.checkpoints.manifest import CheckpointCheck
+from docagent_rl.rollout.trajectory import read_trajectories
+from tests.e2e.identity import agreement
+
+
+@pytest.fixture(scope="module")
+def nodes(runs):
+    return runs.result("nodes")
+
+
+def test_what_the_driver_was_told_reaches_every_node(nodes):
+    saved = OmegaConf.load(nodes.run.run_dir / "hydra" / "config.yaml")
+    assert saved.docagent.workspace == str(nodes.run.workspace)
+    assert saved.docagent.judge.base_url == nodes.url
+    # by the driver and by each node before the run, at least
+    assert nodes.asked >= 3
+
+
+def test_no_session_is_lost_between_the_nodes(nodes):
+    metrics = json.loads((nodes.run.run_dir / "metrics" / "1.json").read_text())
+    sessions = list(read_trajectories(nodes.run.run_dir / "trajectories" / "1.jsonl"))
+    assert len(sessions) == metrics["docagent/sessions/asked"] == metrics["docagent/sessions/trained"] == 16
+    assert metrics["actor/grad_norm"] > 0
+
+
+def test_servers_and_trainers_agree_over_two_nodes(nodes):
+    result = agreement(read_trajectories(nodes.run.run_dir / "trajectories" / "1.jsonl"))
+    assert result.tokens > 100
+    assert result.holds, result
+
+
+def test_the_checkpoint_holds_both_ranks(nodes):
+    folder = nodes.run.run_dir / "checkpoints" / "global_step_1"
+    verdict = inspect(folder, CheckpointCheck.FULL)
+    assert verdict.state is State.WHOLE, verdict
+    ranks = {path.name for path in (folder / "actor").glob("model_world_size_2_rank_*.pt")}
+    assert ranks == {f"model_world_size_2_rank_{rank}.pt" for rank in range(2)}
+
+
+def test_the_node_that_does_not_see_the_store_is_named(nodes):
+    if nodes.blind is None:
+        pytest.skip("nothing can be hidden from a process here")
+    code, said = nodes.blind
+    assert code == 1, said[-4000:]
+    lines = said.splitlines()
+    (first,) = [n for n, line in enumerate(lines) if line.startswith("docagent-rl: ")]
+    assert lines[first] == "docagent-rl: 3 nodes were asked what they see:"
+    assert f": docagent.store={nodes.run.workspace}/store: " in lines[first + 1]
+    assert "is not a document store" in lines[first + 1]
+    assert "Every node has to see the same files under the same paths" in lines[first + 2]
+    assert "vLLMHttpServer" not in said

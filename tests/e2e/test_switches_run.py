@@ -1,0 +1,79 @@
+"""What verl rejects is not trained, and nothing else changes; groups are compared by session."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from statistics import fmean
+
+import pytest
+
+from docagent_rl.rollout.trajectory import read_trajectories
+from tests.e2e.recipes import SWITCHES, TERM, questions
+
+ALDEN, MM_DOC_R1 = SWITCHES
+
+
+@pytest.fixture(scope="module", params=SWITCHES)
+def run(request, runs):
+    return runs.result(request.param)
+
+
+def metrics(run, step):
+    return json.loads((run.run_dir / "metrics" / f"{step}.json").read_text())
+
+
+def sessions(run, step):
+    return list(read_trajectories(run.run_dir / "trajectories" / f"{step}.jsonl"))
+
+
+def test_tokens_and_rows_are_rejected(run):
+    for step in (1, 2):
+        numbers = metrics(run, step)
+        for name in ("masked_fraction", "token_k1_masked_fraction", "seq_mean_k1_seq_masked_fraction"):
+            assert 0 < numbers[f"rollout_corr/rollout_rs_{name}"] < 1, name
+        assert numbers["actor/grad_norm"] > 0
+
+
+def test_records_keep_every_sampled_token(run):
+    for step in (1, 2):
+        for session in sessions(run, step):
+            assert not session.masked
+            for turn in session.turns:
+                if turn.row >= 0:
+                    assert len(turn.trainer_log_probs) == len(turn.token_ids) == len(turn.log_probs)
+
+
+def test_no_reward_is_lost_with_a_rejected_token(run):
+    for step in (1, 2):
+        numbers, rewards = metrics(run, step), defaultdict(list)
+        for session in sessions(run, step):
+            for number, turn in enumerate((t for t in session.turns if t.token_ids), 1):
+                rewards[number].append(turn.reward)
+        for number, values in rewards.items():
+            assert numbers[f"turns/sessions/{number}"] == len(values)
+            assert numbers[f"turns/reward/{number}"] == pytest.approx(fmean(values), abs=1e-5)
+
+
+def test_sessions_have_the_rows_that_this_is_about(runs):
+    assert all(turn.row == 0 for s in sessions(runs.result(ALDEN), 1) for turn in s.turns)
+    rows = [max(turn.row for turn in s.turns) for s in sessions(runs.result(MM_DOC_R1), 1)]
+    assert max(rows) >= 2
+
+
+def test_the_observation_kl_counts_observations_alone(runs):
+    numbers = metrics(runs.result(ALDEN), 2)
+    assert numbers["actor/kl_observation"] > 0
+    assert numbers["critic/vf_loss"] > 0
+
+
+def test_no_group_of_equal_sessions_is_trained(runs):
+    run, evicted = runs.result(MM_DOC_R1), 0.0
+    for step in (1, 2):
+        groups = defaultdict(list)
+        for session in sessions(run, step):
+            groups[session.uid].append(session.metrics[TERM])
+        assert len(groups) == questions(MM_DOC_R1)
+        assert all(len(values) == 4 and len(set(values)) > 1 for values in groups.values())
+        evicted += metrics(run, step).get("training/filter_groups/evicted_samples", 0.0)
+    assert evicted > 0

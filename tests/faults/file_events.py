@@ -1,0 +1,159 @@
+"""Counts what a command and its processes do to files, and at the chosen event kills it or fills the disk.
+
+Imported by the warm process that the commands are forks of (`docagent_rl.training.warm`), so that it is there
+in the command and in every process that it starts. It does nothing where `VARIABLE` is not set.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import sys
+from dataclasses import asdict, dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+VARIABLE = "FILE_EVENTS"
+
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_ADDS = frozenset({"open", "os.mkdir", "os.rename", "os.link", "os.symlink", "fsync"})
+_REMOVES = frozenset({"os.remove", "os.rmdir"})
+
+
+class Fault(Enum):
+    """What happens."""
+
+    KILL = "kill"
+    FULL = "full"
+    """From then on nothing can be added; files can be removed."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the processes of one command are told.
+
+    Args:
+        state: folder of `count` (a byte an event), `driver` and `pids`.
+        root: files below it count.
+        fault: what happens.
+        at: at which event, from 1; 0 never.
+    """
+
+    state: str
+    root: str
+    fault: str = Fault.KILL.value
+    at: int = 0
+
+    def env(self) -> dict[str, str]:
+        """The variable."""
+        return {VARIABLE: json.dumps(asdict(self))}
+
+
+def events(state: Path) -> int:
+    """How many events there were."""
+    path = state / "count"
+    return path.stat().st_size if path.exists() else 0
+
+
+def pids(state: Path) -> list[int]:
+    """The processes that did something to files."""
+    path = state / "pids"
+    return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+class _Counter:
+    """In a process with a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._pid = os.getpid()
+        driver = os.path.join(plan.state, "driver")  # noqa: PTH118
+        try:
+            handle = os.open(driver, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            os.write(handle, str(self._pid).encode())
+        except FileExistsError:
+            handle = os.open(driver, os.O_RDONLY)
+            self._driver = int(os.read(handle, 32) or 0)
+        else:
+            self._driver = self._pid
+        os.close(handle)
+        self._append("pids", f"{self._pid}\n".encode())
+
+    def event(self, kind: str) -> None:
+        count, at = self._append("count", b"."), self.plan.at
+        if not at or count < at:
+            return
+        if self.plan.fault == Fault.KILL.value:
+            os.kill(self._driver, signal.SIGKILL)
+            os.kill(self._pid, signal.SIGKILL)
+        elif kind in _ADDS:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _append(self, name: str, data: bytes) -> int:
+        handle = os.open(
+            os.path.join(self.plan.state, name),  # noqa: PTH118
+            os.O_WRONLY | os.O_CREAT | os.O_APPEND,
+            0o644,
+        )
+        try:
+            os.write(handle, data)
+            return os.fstat(handle).st_size
+        finally:
+            os.close(handle)
+
+
+_counter: _Counter | None = None
+_inside = False
+
+
+def _is_event(event: str, args: tuple[Any, ...], root: str) -> bool:
+    if event == "open":
+        path, mode, flags = args
+        writes = bool(set(mode) & set("wax+")) if isinstance(mode, str) else bool((flags or 0) & _WRITES)
+        if not writes:
+            return False
+    elif event in ("os.rename", "os.link", "os.symlink"):
+        path = args[1]
+    else:
+        path = args[0]
+        if args[-1] not in (-1, None) and event != "fsync":  # relative to a folder's handle
+            return True
+    if isinstance(path, int):
+        return False
+    return os.path.abspath(os.fsdecode(path)).startswith(root)  # noqa: PTH100
+
+
+def _hook(event: str, args: tuple[Any, ...]) -> None:
+    global _counter, _inside
+    if _inside or (event not in _ADDS and event not in _REMOVES):
+        return
+    told = os.environ.get(VARIABLE)
+    if not told:
+        return
+    _inside = True
+    try:
+        if _counter is None or _counter._pid != os.getpid():
+            _counter = _Counter(Plan(**json.loads(told)))
+        if _is_event(event, args, _counter.plan.root):
+            _counter.event(event)
+    finally:
+        _inside = False
+
+
+def _install() -> None:
+    sys.addaudithook(_hook)
+    fsync = os.fsync
+
+    def audited(handle: int) -> None:
+        sys.audit("fsync", str(Path(f"/proc/self/fd/{handle}").readlink()))
+        fsync(handle)
+
+    os.fsync = audited
+    # a process of its own group and session each, as without the warm process: some end their whole group
+    os.register_at_fork(after_in_child=os.setsid)
+
+
+_install()
