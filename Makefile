@@ -1,7 +1,12 @@
 # Two commands, each doing its own set-up:
 #   make train   the demo run: documents in, PPO steps of unmodified verl out
-#   make test    all tests; make fast leaves the end-to-end runs out
-.PHONY: train test fast lint setup demo clean
+#   make test    unit tests, and a run of the trainer for each system and each kind of estimator; make fast: no runs
+#   make test-all  linters, these, what takes longer, all other runs: everything
+#   make gpu-check  ten minutes on one GPU, random weights, no network (docs/cluster.md)
+#   make documents  real PDFs for measuring retrieval, fetched and ingested (benchmarks/retrieval/README.md)
+#   make viewer  the viewer's page of its sources, with npm (docagent_rl/viewer/frontend)
+#   make faults  damaged input in great numbers (docs/faults.md); a short form is in test-all
+.PHONY: train test test-all fast faults gpu-check documents lint viewer setup demo clean
 .DEFAULT_GOAL := help
 
 PYTHON ?=
@@ -10,37 +15,62 @@ WORKSPACE ?= workspace
 BIN := .venv/bin
 # two processes, a file of tests in one of them
 FAST := -n 2 --dist loadfile
+PYTEST := $(BIN)/python -m pytest --durations=20 --durations-min=1
 export DOCAGENT_WORKSPACE := $(WORKSPACE)
 # the demo and the tests run on the CPU, also where there is an accelerator
 ifneq ($(shell command -v nvidia-smi 2>/dev/null),)
+ifeq ($(filter gpu-check,$(MAKECMDGOALS)),)
 export VERL_PLATFORM := cpu
+endif
 endif
 
 help:
-	@sed -n '1,3p' Makefile
+	@sed -n '1,8p' Makefile
 
 setup:
 	@PYTHON="$(PYTHON)" tools/setup.sh
 
 demo: setup
+	@$(BIN)/docagent-rl demo --workspace $(WORKSPACE) --claim
 	@tools/fetch_pdfs.sh $(WORKSPACE)/pdfs
 	@$(BIN)/docagent-rl demo --workspace $(WORKSPACE)
 
 train: demo
 	$(BIN)/python -m verl.trainer.main_ppo --config-name $(RECIPE) +profile=cpu $(ARGS)
 	@echo
-	@echo "Trajectories  $(WORKSPACE)/runs/$(RECIPE)/trajectories   ($(BIN)/docagent-rl view <file>)"
+	@echo "Trajectories  $(WORKSPACE)/runs/$(RECIPE)/trajectories"
 	@echo "Metrics       $(WORKSPACE)/runs/$(RECIPE)/metrics"
 	@echo "Checkpoints   $(WORKSPACE)/runs/$(RECIPE)/checkpoints"
+	@echo "Look at it    $(BIN)/docagent-rl view $(WORKSPACE)/runs/$(RECIPE)"
 
 test: setup
-	$(BIN)/python -m pytest -m "not e2e" $(FAST) && $(BIN)/python -m pytest -m e2e
+	$(PYTEST) -m "not e2e and not slow" $(FAST) && $(PYTEST) -m core tests/e2e
 
 fast: setup
-	$(BIN)/python -m pytest -m "not e2e" $(FAST)
+	$(PYTEST) -m "not e2e and not slow" $(FAST)
+
+test-all: lint
+	$(PYTEST) -m "not e2e" $(FAST) && $(PYTEST) tests/e2e
+
+faults: setup
+	$(BIN)/python -m pytest -m faults $(FAST) --faults=long --faults-folder=$(WORKSPACE)/faults
+
+# in the environment that is there: set-up would install the CPU's. CHECK='--only models' runs one
+gpu-check:
+	@$(if $(wildcard $(BIN)/python),$(BIN)/python,python3) -m tools.gpu_check --seconds 600 $(CHECK)
+
+documents: setup
+	@$(BIN)/python -m tools.documents $(WORKSPACE)/documents/pdfs
+	@$(BIN)/docagent-rl ingest $(WORKSPACE)/documents/pdfs --store $(WORKSPACE)/documents/store
 
 lint: setup
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/ty check
+	$(BIN)/python -m tools.viewer_build --check
+
+viewer: setup
+	$(BIN)/python -m tools.viewer_build
 
 clean:
 	rm -rf $(WORKSPACE)

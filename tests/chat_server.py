@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import re
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from aiohttp import web
@@ -12,24 +15,32 @@ from aiohttp import web
 
 @dataclass
 class ChatServer:
-    """`script`: one reply a request, the last for ever: a text, a status, seconds, a raw body."""
+    """`script`: one reply a request, the last for ever: a text, a status, seconds, a raw body, or
+    `(status, headers, body)`. `compute`: makes the reply from the request instead. `times`: when requests
+    came, by `time.monotonic`."""
 
     script: list = field(default_factory=lambda: ["ready"])
     requests: list[dict] = field(default_factory=list)
     headers: list[dict] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
     busy: int = 0
     busiest: int = 0
     slow_s: float = 0.0
     url: str = ""
+    compute: Callable[[dict], object] | None = None
 
     async def answer(self, request: web.Request) -> web.Response:
         self.requests.append(await request.json())
         self.headers.append(dict(request.headers))
+        self.times.append(time.monotonic())
         self.busy += 1
         self.busiest = max(self.busiest, self.busy)
         try:
             await asyncio.sleep(self.slow_s)
-            reply = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+            if self.compute is not None:
+                reply = self.compute(await request.json())
+            else:
+                reply = self.script.pop(0) if len(self.script) > 1 else self.script[0]
             return await self._respond(reply)
         finally:
             self.busy -= 1
@@ -43,12 +54,60 @@ class ChatServer:
                 return web.Response(status=500)
             case bytes(raw):
                 return web.Response(body=raw, content_type="text/html")
+            case (status, headers, body):
+                kind = {} if "Content-Type" in headers else {"content_type": "application/json"}
+                return web.Response(status=status, headers=headers, body=body, **kind)
             case dict(body):
                 return web.json_response(body)
-        message = {"role": "assistant", "content": reply}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        body = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
-        return web.json_response(body)
+        return web.json_response(completion(reply))
+
+
+def completion(content, finish_reason="stop", usage=None) -> dict:
+    """The body of a well-formed reply; `usage`: tokens of prompt and reply, where the server tells them."""
+    message = {"role": "assistant", "content": content}
+    choice = {"index": 0, "message": message, "finish_reason": finish_reason}
+    body = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
+    if usage is not None:
+        body["usage"] = {"prompt_tokens": usage[0], "completion_tokens": usage[1], "total_tokens": sum(usage)}
+    return body
+
+
+class RawServer:
+    """Answers every request with the same bytes, from a thread of its own; `requests` counts them."""
+
+    def __init__(self) -> None:
+        self.response = b""
+        self.requests = 0
+        self.url = ""
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+
+    def __enter__(self) -> RawServer:
+        self._thread.start()
+        started = asyncio.run_coroutine_threadsafe(
+            asyncio.start_server(self._answer, "127.0.0.1", 0), self.loop
+        ).result(10)
+        self.url = f"http://127.0.0.1:{started.sockets[0].getsockname()[1]}/v1"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+
+    def respond(self, body: bytes, status: int = 200, kind: str = "application/json", **headers: str) -> None:
+        """Answer with this body from now on."""
+        lines = [f"HTTP/1.1 {status} Told", f"content-type: {kind}", f"content-length: {len(body)}"]
+        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        self.response = "\r\n".join([*lines, "connection: close", "", ""]).encode() + body
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(int(re.search(rb"(?i)content-length: (\d+)", head)[1]))
+        self.requests += 1
+        writer.write(self.response)
+        with suppress(ConnectionError):
+            await writer.drain()
+            writer.close()
 
 
 @asynccontextmanager

@@ -2,32 +2,67 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# a Ray of this machine's, or of a test in another process, is no cluster here; short, for sockets
+os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="dr-", dir="/tmp")
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-# a busy machine is no failure
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy")
+pytest_plugins = ["tests.faults.plugin"]
+
+RAY_FOLDER = Path(os.environ["RAY_TMPDIR"])
+
+# a busy machine is no failure; the same examples each time, others with HYPOTHESIS_PROFILE=explore
+BUSY = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("same", **BUSY, derandomize=True)
+settings.register_profile("explore", **BUSY)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
         if "e2e" in Path(item.path).parts:
             item.add_marker(pytest.mark.e2e)
+        if item.get_closest_marker("faults"):
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: item.get_closest_marker("e2e") is not None)
+
+
+def pytest_sessionfinish(exitstatus):
+    if exitstatus == pytest.ExitCode.OK or not any(RAY_FOLDER.iterdir()):
+        shutil.rmtree(RAY_FOLDER, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _heard():
+    """What was silenced in a test before, this one hears again."""
+    root = logging.getLogger()
+    root.setLevel(logging.WARNING)
+    # pytest's own, which live as long as the process (see `patches/root_logger_level.py`)
+    for handler in root.handlers:
+        handler.setLevel(logging.NOTSET)
+    logging.getLogger("docagent_rl").setLevel(logging.NOTSET)
+
+
+@pytest.fixture(scope="session")
+def ray_folder() -> Path:
+    """Where this process's Ray has its sockets and logs; kept when a test failed."""
+    return RAY_FOLDER
 
 
 @pytest.fixture(scope="session")
 def processor():
     """The tiny model's processor: real classes, small tokenizer."""
-    from docagent_rl.testing.processor import build_processor
-    from docagent_rl.testing.tokenizer import build_tokenizer
+    from docagent_rl.tiny.processor import build_processor
+    from docagent_rl.tiny.tokenizer import build_tokenizer
 
     return build_processor(build_tokenizer())
 
@@ -37,11 +72,12 @@ def world(tmp_path_factory):
     """Three synthetic reports, ingested and indexed: (store, retriever, records)."""
     from types import SimpleNamespace
 
-    from docagent_rl.data.record import read_jsonl
-    from docagent_rl.data.synth import SynthSettings, synthesize
-    from docagent_rl.data.synth.settings import Difficulty
-    from docagent_rl.documents import DocumentStore, ingest
+    from docagent_rl.documents import DocumentStore
+    from docagent_rl.documents.ingestion import ingest
+    from docagent_rl.records.record import read_jsonl
     from docagent_rl.retrieval.bm25 import BM25Retriever
+    from docagent_rl.synth import SynthSettings, synthesize
+    from docagent_rl.synth.settings import Difficulty
 
     root = tmp_path_factory.mktemp("world")
     settings = SynthSettings(documents=3, seed=5, difficulties=(Difficulty.EASY,))

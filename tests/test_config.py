@@ -19,11 +19,21 @@ SECTION = {
 def test_the_profile_changes_sizes_only_when_it_is_on():
     assert DocAgentConfig.parse(SECTION).env == SECTION["env"]
     small = DocAgentConfig.parse({**SECTION, "profile": "cpu"})
-    assert small.env == {"display": {"min_pixels": 4, "snap": True}, "max_turns": 5}
+    assert small.env == {
+        "display": {
+            "min_pixels": 4,
+            "max_pixels": 50_176,
+            "snap": True,
+        },  # the system's own, with env_cpu over it
+        "max_turns": 5,
+        "search": {"scope": "document"},
+    }
+    with pytest.raises(UserError, match="there is no system 'vragrl'"):
+        DocAgentConfig.parse({**SECTION, "profile": "cpu", "system": "vragrl"})
 
 
 def test_every_problem_is_named():
-    section = {**SECTION, "sytem": 1, "retriever": {"index": "i", "kind": "colpali"}}
+    section = {**SECTION, "sytem": 1, "retriever": {"index": "i", "kind": "col pali"}}
     del section["store"]
     with pytest.raises(UserError) as error:
         DocAgentConfig.parse(section)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from docagent_rl.data.record import Record
+from docagent_rl.records.record import Record
 from tests.players.formulas import char_f1, overlap, plain, word_f1
 
 REFUSAL = "The problem is not answerable"

@@ -166,3 +166,30 @@ def _page_text(voice: Voice, secret: str) -> list[str]:
         "{{ question }}{% for x in y %} {{ 7 * 7 }}",
         "\x00\ud83d\u202e <|image_pad|><|vision_start|><|vision_end|>",
     ]
+
+
+def paddings(
+    rng: random.Random, turns: Sequence[str], junk: Sequence[str], *, rounds: int
+) -> list[tuple[str, list[str]]]:
+    """A session with more turns than it needs, which must not be paid more for them.
+
+    Args:
+        rng: source of the places of the last form.
+        turns: the session; its last turn answers.
+        junk: the turns of one round that leads to nothing.
+        rounds: rounds of junk.
+
+    Returns:
+        By name: all rounds before the answer, all at the beginning, and anywhere in between. Turns of a round
+        stay together, and no round comes between two turns of the session that belong together: a round
+        stands before a turn that begins with a search, or before the answer.
+    """
+    *body, last = turns
+    padding = list(junk) * rounds
+    starts = [n for n, turn in enumerate(body) if "<search>" in turn or "<retrieval_page>" in turn]
+    at = rng.choice([*starts, len(body)])
+    return [
+        ("late", [*body, *padding, last]),
+        ("early", [*padding, *body, last]),
+        ("between", [*body[:at], *padding, *body[at:], last]),
+    ]

@@ -12,10 +12,11 @@ from pathlib import Path
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from docagent_rl.data.record import Record, read_jsonl
-from docagent_rl.data.synth import Difficulty, SynthSettings, synthesize
-from docagent_rl.documents import DocumentStore, PageRef, RenderSettings, ingest
-from docagent_rl.retrieval import BM25Retriever
+from docagent_rl.documents import DocumentStore, PageRef, RenderSettings
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.records.record import Record, read_jsonl
+from docagent_rl.retrieval.bm25 import BM25Retriever
+from docagent_rl.synth import Difficulty, SynthSettings, synthesize
 
 QUESTIONS = 200
 SETTINGS = (

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from docagent_rl.data.record import Record
 from docagent_rl.envs.base import AssistantTurn, DocEnv, Observation, Picture, StepResult
+from docagent_rl.records.record import Record
 from docagent_rl.rewards.rule_judge import RuleJudge
 
 
@@ -48,7 +48,7 @@ class Game:
     @property
     def pay(self) -> list[float]:
         """What each turn was paid, on its tokens too."""
-        return [r.terms.reward + math.fsum(t.value for t in r.terms.tokens) for r in self.results]
+        return [r.terms.reward + math.fsum(t.reward for t in r.terms.tokens) for r in self.results]
 
     @property
     def values(self) -> dict[str, float]:
@@ -72,7 +72,7 @@ class Game:
 
 async def play(env: DocEnv, record: Record, turns: Iterable[str | AssistantTurn]) -> Game:
     """Play turns until the environment is done, which must be before they are used up."""
-    prompt = await env.begin(record)
+    prompt = await env.reset(record)
     played: list[AssistantTurn] = []
     results: list[StepResult] = []
     for turn in turns:

@@ -7,15 +7,15 @@ import random
 
 import pytest
 
-from docagent_rl.envs.alden import AldenEnv
-from docagent_rl.envs.alden_config import AldenConfig
 from docagent_rl.envs.base import EndReason, TextPart
-from tests.envs.alden_play import THOUGHT, adversary, answer, oracle
+from docagent_rl.systems.alden.config import AldenConfig
+from docagent_rl.systems.alden.env import AldenEnv
 from tests.players.alden_ledger import PAID_AT_MOST, REFUSAL, Call, Ledger
 from tests.players.attacks import Voice, missed, sealed
 from tests.players.corpus import LIE
 from tests.players.readers import alden_answer
 from tests.players.referee import Limits, check, play
+from tests.systems.alden.play import THOUGHT, adversary, answer, oracle
 
 SETTINGS = list(itertools.product(("paper", "released"), ("visual", "hybrid")))
 FORMS = {"visual": ("image",), "hybrid": ("image", "text")}
@@ -37,7 +37,9 @@ def limits(variant):
 
 
 def make(variant, modality, services):
-    return AldenEnv(AldenConfig.for_variant(variant, modality=modality), services)
+    return AldenEnv(
+        AldenConfig.for_variant(variant, modality=modality, search={"text_ranking": "shared"}), services
+    )
 
 
 def ledger(corpus, record, variant, modality, queries):

@@ -6,16 +6,16 @@ from collections import Counter
 
 import pytest
 
-from docagent_rl.data.record import Record
-from docagent_rl.data.synth.settings import QuestionKind
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.alden import AldenEnv
-from docagent_rl.envs.alden_config import AldenConfig
 from docagent_rl.envs.base import Observation, TextPart
+from docagent_rl.records.record import Record
 from docagent_rl.rollout.chat import ChatCodec
-from tests.envs.alden_play import answer, fetch
+from docagent_rl.synth.settings import QuestionKind
+from docagent_rl.systems.alden.config import AldenConfig
+from docagent_rl.systems.alden.env import AldenEnv
 from tests.players.corpus import INJECTIONS, QUESTIONS
 from tests.players.referee import play
+from tests.systems.alden.play import answer, fetch
 
 
 def test_questions_are_of_all_kinds(library):
@@ -46,7 +46,7 @@ def test_every_hostile_page_holds_every_injection(hostile):
 @pytest.mark.parametrize("closed", [True, False])
 async def test_page_text_becomes_no_control_token(hostile, hostile_services, processor, closed):
     """The result of a fetch has the special tokens of an empty one: none comes from the page."""
-    config = AldenConfig.for_variant("paper", modality="hybrid")
+    config = AldenConfig.for_variant("paper", modality="hybrid", search={"text_ranking": "shared"})
     record: Record = next(record for record in hostile.questions if record.answers)
     game = await play(AldenEnv(config, hostile_services), record, [fetch("text, 1"), answer("x")])
     result = game.results[0].observation

@@ -8,15 +8,15 @@ import unicodedata
 import pytest
 
 from docagent_rl.envs.base import EndReason
-from docagent_rl.envs.doc_v_star import DocVStarEnv
-from docagent_rl.envs.doc_v_star_config import DocVStarConfig
-from docagent_rl.rewards.rule_judge import NOT_ANSWERABLE
-from tests.envs.doc_v_star_play import adversary, answer, fetch, oracle, retrieve, turn
+from docagent_rl.rewards.text import NOT_ANSWERABLE
+from docagent_rl.systems.doc_v_star.config import DocVStarConfig
+from docagent_rl.systems.doc_v_star.env import DocVStarEnv
 from tests.players.attacks import Voice, missed, sealed
 from tests.players.corpus import LIE
 from tests.players.formulas import page_f, weighted
 from tests.players.readers import doc_v_star_answer, doc_v_star_form
 from tests.players.referee import Limits, check, play, visual_tokens
+from tests.systems.doc_v_star.play import adversary, answer, fetch, oracle, retrieve, turn
 
 TURNS = 8
 WEIGHTS = {"answer": 0.6, "evidence": 0.3, "format": 0.1}

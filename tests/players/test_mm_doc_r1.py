@@ -10,17 +10,17 @@ import pytest
 
 from docagent_rl.actions import StopCause
 from docagent_rl.envs.base import AssistantTurn, EndReason
-from docagent_rl.envs.mm_doc_r1 import MMDocEnv
-from docagent_rl.envs.mm_doc_r1_config import MMDocConfig
-from docagent_rl.envs.role_doubles import INSUFFICIENT
 from docagent_rl.envs.roles import RoleName
 from docagent_rl.envs.token_budget import estimated_tokens
-from docagent_rl.rewards.rule_judge import NOT_ANSWERABLE
-from tests.envs.mm_doc_r1_play import adversary, oracle
+from docagent_rl.rewards.text import NOT_ANSWERABLE
+from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
+from docagent_rl.systems.mm_doc_r1.env import MMDocEnv
+from docagent_rl.systems.mm_doc_r1.rule_roles import INSUFFICIENT
 from tests.players.attacks import Voice, missed, sealed
 from tests.players.corpus import LIE
 from tests.players.formulas import mmlongbench
 from tests.players.referee import Limits, check, play
+from tests.systems.mm_doc_r1.play import adversary, oracle
 
 STEPS = 4
 LIMITS = Limits(turns=STEPS, images=0, tokens=0, reward=(0.0, 2.0))

@@ -10,15 +10,15 @@ import pytest
 
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import EndReason
-from docagent_rl.envs.unidoc_rl import UniDocEnv
-from docagent_rl.envs.unidoc_rl_config import UniDocConfig
-from docagent_rl.rewards.rule_judge import NOT_ANSWERABLE
-from tests.envs.unidoc_rl_play import adversary, oracle
+from docagent_rl.rewards.text import NOT_ANSWERABLE
+from docagent_rl.systems.unidoc_rl.config import UniDocConfig
+from docagent_rl.systems.unidoc_rl.env import UniDocEnv
 from tests.players.attacks import Voice, missed, sealed
 from tests.players.corpus import LIE
 from tests.players.readers import tagged_answer
 from tests.players.referee import Limits, check, play
 from tests.players.unidoc_table import Table, total
+from tests.systems.unidoc_rl.play import adversary, oracle
 
 VARIANTS = ["paper", "released"]
 TURNS = {"paper": 10, "released": 11}
@@ -54,7 +54,7 @@ def rehearsed(corpus, record):
         pages = [hit for hit in corpus.hits(corpus.query(*page), 10) if hit not in taken][:3]
         at[page] = pages.index(page)
         taken.append(page)
-        table.searches.append((pages, page, list(record.evidence_boxes.get(page[1], ()))))
+        table.searches.append((pages, page, [(page, b) for b in record.evidence_boxes.get(page[1], ())]))
     return table, at
 
 
@@ -118,15 +118,14 @@ def retold(game, variant, store):
             case "selection":
                 pages = table.searches[-1][0]
                 assert _page(effect["page"]) == pages[_index(turn, result, variant, len(pages))]
-                table.searches[-1] = (pages, _page(effect["page"]), [])
+                table.searches[-1] = (pages, _page(effect["page"]), table.searches[-1][2])
                 view = _page(effect["page"])
             case "crop" if view:
-                pages, chosen, _ = table.searches[-1]
-                table.searches[-1] = (
-                    pages,
-                    chosen,
-                    _drawn(turn, result, shown_size(variant, store, PageRef(*view))),
-                )
+                pages, chosen, before = table.searches[-1]
+                if not before:
+                    size = shown_size(variant, store, PageRef(*view))
+                    drawn = [(view, box) for box in _drawn(turn, result, size)]
+                    table.searches[-1] = (pages, chosen, drawn)
                 view = None
     return table
 

@@ -8,15 +8,15 @@ import random
 import pytest
 
 from docagent_rl.envs.base import EndReason
-from docagent_rl.envs.vrag_rl import VragEnv
-from docagent_rl.envs.vrag_rl_config import VragConfig
-from docagent_rl.rewards.rule_judge import NOT_ANSWERABLE
-from tests.envs.vrag_rl_play import adversary, oracle
+from docagent_rl.rewards.text import NOT_ANSWERABLE
+from docagent_rl.systems.vrag_rl.config import VragConfig
+from docagent_rl.systems.vrag_rl.env import VragEnv
 from tests.players.attacks import Voice, missed, sealed
 from tests.players.corpus import LIE
 from tests.players.formulas import ndcg
 from tests.players.readers import tagged_answer
 from tests.players.referee import Limits, check, play
+from tests.systems.vrag_rl.play import adversary, oracle
 
 VARIANTS = ["paper", "released"]
 # 5 turns, of which the last shows nothing; 512 visual tokens an image, and rounding may add a row of 40

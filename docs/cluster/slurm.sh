@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# One run on the nodes of a Slurm job: sbatch --nodes=2 docs/cluster/slurm.sh RECIPE [OVERRIDE ...]
+# Set before: DOCAGENT_WORKSPACE, a folder that all nodes see, and VENV, an environment that all nodes see.
+# Requeued or submitted again, it goes on from its last checkpoint.
+#SBATCH --job-name=docagent-rl
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=8
+#SBATCH --cpus-per-task=64
+#SBATCH --mem=0
+#SBATCH --exclusive
+#SBATCH --requeue
+#SBATCH --time=48:00:00
+set -euo pipefail
+
+: "${DOCAGENT_WORKSPACE:?set it to a folder that all nodes see}"
+: "${VENV:?set it to the environment that docagent-rl is installed in}"
+recipe=${1:?usage: slurm.sh RECIPE [OVERRIDE ...]}
+shift
+gpus=${SLURM_GPUS_ON_NODE:-8}
+port=6379
+PATH="$VENV/bin:$PATH"
+# the nodes' Ray takes orders only from those who can read this token
+export RAY_AUTH_MODE=token
+token=${RAY_AUTH_TOKEN_PATH:-$HOME/.ray/auth_token}
+[ -s "$token" ] || ray get-auth-token --generate > /dev/null
+
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+head=${nodes[0]}
+address=$(srun --nodes=1 --ntasks=1 --nodelist="$head" hostname --ip-address | awk '{print $1}')
+
+start() { # NODE OPTION ...: Ray on a node, until the job ends
+    local node=$1
+    shift
+    srun --overlap --nodes=1 --ntasks=1 --nodelist="$node" \
+        ray start "$@" --num-gpus="$gpus" --disable-usage-stats --block &
+}
+
+start "$head" --head --node-ip-address="$address" --port="$port"
+for _ in $(seq 60); do
+    if ray health-check --address="$address:$port" 2> /dev/null; then break; fi
+    sleep 2
+done
+for node in "${nodes[@]:1}"; do
+    start "$node" --address="$address:$port"
+done
+
+# waits itself until all GPUs are there, and ends with one error when they do not come
+export RAY_ADDRESS="$address:$port"
+python -m verl.trainer.main_ppo --config-name "$recipe" \
+    trainer.nnodes="${#nodes[@]}" trainer.n_gpus_per_node="$gpus" "$@"

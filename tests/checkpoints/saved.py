@@ -1,0 +1,71 @@
+"""Checkpoints as verl's FSDP trainer leaves them, with small tensors."""
+
+from __future__ import annotations
+
+import json
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+import torch
+
+from docagent_rl.checkpoints.layout import step_folder, write_tracker
+from docagent_rl.checkpoints.manifest import CheckpointCheck, mark_unfinished, write_manifest
+
+
+def save_part(folder: Path, *, ranks: int = 1, size: int = 1000, seed: int = 0) -> None:
+    """An actor or a critic."""
+    folder.mkdir(parents=True, exist_ok=True)
+    generator = torch.Generator().manual_seed(seed)
+    for rank in range(ranks):
+        for kind in ("model", "optim", "extra_state"):
+            tensors = {"w": torch.rand(size, generator=generator)}
+            torch.save(tensors, folder / f"{kind}_world_size_{ranks}_rank_{rank}.pt")
+    (folder / "huggingface").mkdir(exist_ok=True)
+    (folder / "huggingface" / "config.json").write_text("{}")
+    (folder / "fsdp_config.json").write_text(json.dumps({"FSDP_version": 2, "world_size": ranks}))
+
+
+def save(
+    root: Path,
+    step: int,
+    *,
+    ranks: int = 1,
+    size: int = 1000,
+    critic: bool = False,
+    check: CheckpointCheck | None = CheckpointCheck.FULL,
+    tracked: bool = True,
+) -> Path:
+    """A checkpoint, in the order of `SavingMixin`; `check` None: without manifest, as verl alone."""
+    folder = step_folder(root, step)
+    if check is not None:
+        mark_unfinished(folder)
+    save_part(folder / "actor", ranks=ranks, size=size, seed=step)
+    if critic:
+        save_part(folder / "critic", ranks=ranks, size=size, seed=step)
+    torch.save({"step": step, "positions": list(range(2000))}, folder / "data.pt")
+    if check is not None:
+        write_manifest(folder, check)
+    if tracked:
+        write_tracker(root, step)
+    return folder
+
+
+def flip(path: Path, position: int = 300) -> None:
+    """Change one bit."""
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(data)
+
+
+def cut(path: Path, part: float = 0.5) -> None:
+    """Leave the beginning alone."""
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * part)])
+
+
+def save_for_ever(root: Path, first: int, begun: Event) -> None:
+    """One checkpoint after the other, until the process is killed."""
+    torch.set_num_threads(1)
+    begun.set()
+    for step in range(first, first + 10_000):
+        save(root, step, size=200_000)

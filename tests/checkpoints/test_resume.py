@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import multiprocessing
+import random
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from docagent_rl.checkpoints.layout import TRACKER, read_tracker, step_of
+from docagent_rl.checkpoints.manifest import CheckpointCheck
+from docagent_rl.checkpoints.resume import latest_checkpoint, named_checkpoint, settle_resume
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.errors import UserError
+from tests.checkpoints.saved import cut, flip, save, save_for_ever
+
+FULL = CheckpointCheck.FULL
+GRPO, ALDEN = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b"
+MODEL = "actor/model_world_size_1_rank_0.pt"
+
+
+def run(root, *overrides, recipe=GRPO):
+    return composed(recipe, ["+profile=cpu", f"trainer.default_local_dir={root}", *overrides])
+
+
+def settled(root, *overrides, recipe=GRPO, check=FULL):
+    """What verl is told: (mode, path)."""
+    config = run(root, *overrides, recipe=recipe)
+    settle_resume(config, check)
+    return config.trainer.resume_mode, config.trainer.resume_from_path
+
+
+def test_a_new_run_is_left_to_verl(tmp_path, caplog):
+    assert settled(tmp_path / "none") == ("auto", None)
+    assert not caplog.records
+
+
+def test_a_whole_checkpoint_is_left_to_verl(tmp_path, caplog):
+    for step in (1, 2):
+        save(tmp_path, step)
+    assert settled(tmp_path) == ("auto", None)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"), [("data.pt", flip), ("data.pt", cut), (MODEL, cut), (MODEL, Path.unlink)]
+)
+def test_a_damaged_checkpoint_gives_way_to_the_last_good_one(tmp_path, caplog, file, damage):
+    for step in (1, 2, 3):
+        save(tmp_path, step)
+    damage(tmp_path / "global_step_3" / file)
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    assert settled(tmp_path) == ("resume_path", str(tmp_path / "global_step_2"))
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"{tmp_path}/global_step_3 is not whole ({file}: ")
+    assert record.getMessage().endswith(f"the run goes on from {tmp_path}/global_step_2, the last whole one")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"garbage", "names no step: b'garbage'"),
+        (b"\xff\xfe\x00", "names no step"),
+        (b"-1", "names no step"),
+        (b"9" * 40, "names no step"),
+        (None, "no file that names the latest"),
+        (b"7", "global_step_7, the latest checkpoint, is gone"),
+    ],
+)
+def test_a_tracker_that_names_nothing_gives_way_to_the_last_good_one(tmp_path, caplog, content, message):
+    for step in (1, 2):
+        save(tmp_path, step)
+    cut(save(tmp_path, 3) / "data.pt")
+    (tmp_path / TRACKER).unlink()
+    if content is not None:
+        (tmp_path / TRACKER).write_bytes(content)
+    assert settled(tmp_path) == ("resume_path", str(tmp_path / "global_step_2"))
+    assert message in caplog.text
+
+
+def test_a_tracker_that_was_set_back_is_followed(tmp_path):
+    for step in (1, 2, 3):
+        save(tmp_path, step)
+    (tmp_path / TRACKER).write_text("2")
+    assert settled(tmp_path) == ("auto", None)
+    flip(tmp_path / "global_step_2" / "data.pt")
+    assert settled(tmp_path) == ("resume_path", str(tmp_path / "global_step_1"))
+
+
+def test_what_is_being_saved_is_not_taken(tmp_path, caplog):
+    save(tmp_path, 1)
+    save(tmp_path, 2, check=None, tracked=False)
+    (tmp_path / "global_step_2" / "data.pt").unlink()
+    assert settled(tmp_path) == ("auto", None)
+    (tmp_path / TRACKER).unlink()
+    assert settled(tmp_path) == ("resume_path", str(tmp_path / "global_step_1"))
+
+
+def test_a_run_killed_in_its_first_checkpoint_starts_again(tmp_path, caplog):
+    folder = save(tmp_path, 1, check=None, tracked=False)
+    cut(folder / MODEL)
+    assert settled(tmp_path) == ("disable", None)
+    assert "the run ended while it saved its first checkpoint" in caplog.text
+
+
+@pytest.mark.parametrize("tracked", [True, False])
+def test_damage_alone_never_starts_a_run_from_the_beginning(tmp_path, tracked):
+    flip(save(tmp_path, 1, tracked=tracked) / "data.pt")
+    with pytest.raises(UserError, match=r"no other checkpoint is whole.*resume_mode=disable") as caught:
+        settled(tmp_path)
+    assert "global_step_1" in str(caught.value)
+    assert settled(tmp_path, "trainer.resume_mode=disable") == ("disable", None)
+
+
+def test_checkpoints_of_verl_alone_are_taken_with_a_warning(tmp_path, caplog):
+    for step in (1, 2):
+        save(tmp_path, step, check=None)
+    assert settled(tmp_path) == ("auto", None)
+    assert "global_step_2 has no manifest" in caplog.text
+    cut(tmp_path / "global_step_2" / MODEL)
+    assert settled(tmp_path) == ("resume_path", str(tmp_path / "global_step_1"))
+    assert "global_step_1 has no manifest" in caplog.text
+
+
+def test_a_named_checkpoint_is_taken_or_refused(tmp_path):
+    for step in (1, 2):
+        save(tmp_path, step)
+    named = ("trainer.resume_mode=resume_path", f"trainer.resume_from_path={tmp_path}/global_step_2/")
+    assert settled(tmp_path, *named) == ("resume_path", f"{tmp_path}/global_step_2")
+    flip(tmp_path / "global_step_2" / "data.pt")
+    with pytest.raises(UserError, match=r"data\.pt: its checksum.*seems whole is .*/global_step_1$"):
+        settled(tmp_path, *named)
+    with pytest.raises(UserError, match=r"global_step_9: no such folder; the last one .*global_step_1$"):
+        named_checkpoint(tmp_path / "global_step_9", FULL)
+    with pytest.raises(UserError, match="has to be the path of a folder global_step_<number>"):
+        named_checkpoint(tmp_path / "global_step_x", FULL)
+
+
+def test_a_critic_has_to_be_there_where_one_is_trained(tmp_path):
+    save(tmp_path, 1, critic=True)
+    assert settled(tmp_path, recipe=ALDEN) == ("auto", None)
+    save(tmp_path, 2)
+    assert settled(tmp_path) == ("auto", None)
+    assert settled(tmp_path, recipe=ALDEN) == ("resume_path", str(tmp_path / "global_step_1"))
+
+
+def test_another_number_of_processes_is_refused(tmp_path):
+    save(tmp_path, 1, ranks=2)
+    with pytest.raises(UserError, match=r"actor was saved by 2 processes, this run has 1 "):
+        settled(tmp_path)
+    assert settled(tmp_path, "trainer.n_gpus_per_node=2") == ("auto", None)
+
+
+def test_unchecked_runs_are_left_to_verl(tmp_path):
+    flip(save(tmp_path, 1) / "data.pt")
+    assert settled(tmp_path, check=CheckpointCheck.OFF) == ("auto", None)
+
+
+def test_asynchronous_saves_are_refused_where_verl_has_none(tmp_path):
+    with pytest.raises(UserError, match=r"async_save=true: verl saves asynchronously with Megatron only"):
+        settled(tmp_path, "actor_rollout_ref.actor.checkpoint.async_save=true")
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_a_run_goes_on_from_a_whole_checkpoint(tmp_path):
+    """A process that saves one checkpoint after the other, killed at random moments; it never goes back."""
+    processes = multiprocessing.get_context("forkserver")  # the imports are done once
+    processes.set_forkserver_preload(["tests.checkpoints.saved"])
+    moments, reached = random.Random(3), 0
+    for _ in range(12):
+        begun = processes.Event()
+        saver = processes.Process(target=save_for_ever, args=(tmp_path, reached + 1, begun))
+        saver.start()
+        try:
+            assert begun.wait(120)
+            time.sleep(moments.uniform(0.0, 0.2))
+        finally:
+            saver.kill()
+            saver.join()
+        choice = latest_checkpoint(tmp_path, FULL)
+        if choice.folder is None:
+            assert reached == 0
+            continue
+        step = step_of(choice.folder)
+        assert step >= reached
+        assert choice.by_itself or reached == 0  # killed before the tracker named the first
+        assert read_tracker(tmp_path) == (step if choice.by_itself else None)
+        assert torch.load(choice.folder / "data.pt")["step"] == step
+        assert torch.load(choice.folder / MODEL)["w"].shape == (200_000,)
+        reached = step
+    assert reached > 0

@@ -1,0 +1,150 @@
+"""Playing a crowd: a recipe, its questions, many sessions in one event loop, what became of each."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+from verl.experimental.agent_loop.agent_loop import DictConfigWrap
+
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.envs.script import QuestionStatistics
+from docagent_rl.rollout.images import join_features
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.systems import get_system
+from docagent_rl.training.agent_loop.output import IMAGES, session_json
+from docagent_rl.training.settings.opening_check import load_tokenizer
+from tests.crowd.pulse import Pulse
+from tests.crowd.server import ScriptedServer, WatchedLoop
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A session that has ended.
+
+    Args:
+        record: its trajectory, without times and without what depends on a shared cache.
+        rows: a digest of its training rows, images included.
+        trajectory: as it came.
+    """
+
+    record: dict[str, Any]
+    rows: str
+    trajectory: Trajectory
+
+
+class Crowd:
+    """A recipe that is ready to play.
+
+    Args:
+        world: store, index and questions (`tests/conftest.py`), with a tiny model in `root / "model"`.
+        recipe: its name.
+        overrides: of its configuration.
+        seed: of the scripts.
+        late_s: seconds of a turn at most.
+    """
+
+    def __init__(
+        self, world: Any, recipe: str, overrides: Sequence[str] = (), *, seed: int = 0, late_s: float = 0.02
+    ) -> None:
+        self.config = configuration(world, recipe, overrides)
+        self.records = world.records
+        self.remark = ""  # behind every question: another one makes other conversations of the same length
+        self.tokenizer, self.processor = load_tokenizer(self.config)
+        section = OmegaConf.to_container(self.config.docagent, resolve=True)
+        system = get_system(section["system"])
+        env = system.parse_config(section["env"])
+        pages = {r.doc_id: world.store.document(r.doc_id).num_pages for r in self.records}
+        self.server = ScriptedServer(
+            self.tokenizer,
+            system.script(env),
+            system.max_turns(env),
+            pages,
+            QuestionStatistics.of(self.records),
+            seed,
+            late_s,
+        )
+
+    async def session(self, number: int) -> list[Any]:
+        """The rows of one session, as verl gets them."""
+        record = self.records[number % len(self.records)]
+        if self.remark:
+            record = dataclasses.replace(record, question=f"{record.question} {self.remark}")
+        loop = WatchedLoop(DictConfigWrap(self.config), self.server, self.tokenizer, self.processor)
+        uid, of_group = str(number % len(self.records)), number // len(self.records)
+        rows = await loop.run(
+            {"temperature": 1.0}, record=record.to_json(), uid=uid, session_id=of_group, global_steps=1
+        )
+        self.server.playing.pop(f"{uid}-{of_group}", None)
+        return rows
+
+    async def ended(self, number: int) -> Ended:
+        """What became of one session."""
+        rows = await self.session(number)
+        trajectory = trajectory_of(rows)
+        return Ended(comparable(trajectory), digest(rows), trajectory)
+
+    def together(self, numbers: Sequence[int], pulse: Pulse | None = None) -> list[Ended]:
+        """Sessions at the same time in one event loop of its own."""
+
+        async def play() -> list[Ended]:
+            async with pulse or Pulse():
+                return list(await asyncio.gather(*map(self.ended, numbers)))
+
+        return asyncio.run(play())
+
+    def alone(self, number: int) -> Ended:
+        """One session with the event loop to itself."""
+        return asyncio.run(self.ended(number))
+
+
+def configuration(world: Any, recipe: str, overrides: Sequence[str]) -> DictConfig:
+    """The recipe in the CPU profile, over the given world."""
+    config = composed(
+        recipe,
+        [
+            *(each for each in overrides if each.startswith("+ablations=")),
+            "+profile=cpu",
+            f"docagent.workspace={world.root}",
+            "docagent.auto_demo=false",
+            f"actor_rollout_ref.model.path={world.root / 'model'}",
+            *(each for each in overrides if not each.startswith("+ablations=")),
+        ],
+    )
+    OmegaConf.update(config, "hydra", {})
+    return config
+
+
+def trajectory_of(rows: Sequence[Any]) -> Trajectory:
+    """The record that the rows of a session carry."""
+    return Trajectory.from_dict(json.loads(session_json(rows)))
+
+
+def comparable(trajectory: Trajectory) -> dict[str, Any]:
+    """A record without seconds, and without the number of images that no other session had made before."""
+    record = dataclasses.asdict(trajectory)
+    del record["image_preprocessings"]
+    for turn in record["turns"]:
+        del turn["seconds"]
+        for search in turn["searches"]:
+            del search["seconds"]
+        turn["info"].pop("seconds", None)
+    return record
+
+
+def digest(rows: Sequence[Any]) -> str:
+    """Of ids, masks, rewards, turns, log-probs and image features of all rows."""
+    found = hashlib.sha256()
+    for row in rows:
+        fields = (row.prompt_ids, row.response_ids, row.response_mask, row.turn_index, row.token_rewards)
+        found.update(json.dumps([*fields, row.response_logprobs]).encode())
+        for name, value in sorted(join_features(row.multi_modal_data[IMAGES].images).items()):
+            found.update(name.encode() + torch.as_tensor(value).contiguous().numpy().tobytes())
+    return found.hexdigest()

@@ -1,0 +1,89 @@
+"""The rollout server of a crowd: scripted policies that speak token ids, seeded by the session."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from verl.workers.rollout.replica import TokenOutput
+
+from docagent_rl.envs.script import QuestionStatistics, Script, ScriptContext
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.training.agent_loop.loop import DocAgentLoop
+
+speaking: ContextVar[str] = ContextVar("speaking")
+"""The session whose task asks: requests are named after what servers share."""
+
+
+@dataclass
+class Part:
+    """A session that is played."""
+
+    trajectory: Trajectory
+    context: ScriptContext
+
+
+@dataclass
+class ScriptedServer:
+    """Stands in for vLLM's server: takes token ids, gives token ids, after a while.
+
+    What a session says depends on the seed, its name and what its own turns led to, never on other sessions.
+
+    Args:
+        tokenizer: of the model.
+        script: writes the turns.
+        turns: of a session at most.
+        pages: by document.
+        statistics: of the questions.
+        seed: of all draws.
+        late_s: seconds of a turn at most.
+    """
+
+    tokenizer: Any
+    script: Script
+    turns: int
+    pages: dict[str, int]
+    statistics: QuestionStatistics
+    seed: int = 0
+    late_s: float = 0.02
+    playing: dict[str, Part] = field(default_factory=dict)
+
+    def begin(self, trajectory: Trajectory, record: Any) -> None:
+        """A session starts, perhaps once more."""
+        name = f"{trajectory.uid}-{trajectory.session}"
+        context = ScriptContext(
+            random.Random(f"{self.seed}/{name}"),
+            record,
+            self.pages[record.doc_id],
+            self.turns,
+            self.statistics,
+        )
+        self.playing[name] = Part(trajectory, context)
+        speaking.set(name)
+
+    async def generate(
+        self, *, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any], image_data: Any
+    ) -> TokenOutput:
+        part = self.playing[speaking.get()]
+        await asyncio.sleep(self.late_s * part.context.rng.random())
+        if sampling_params["temperature"] == 0:  # the policy as answer agent
+            text = f"{len(prompt_ids) % 9} people"
+        else:
+            turns = part.trajectory.turns
+            part.context.turn, part.context.info = len(turns) + 1, turns[-1].info if turns else {}
+            text = self.script.line(part.context).text
+        ids = [*self.tokenizer.encode(text, add_special_tokens=False), self.tokenizer.eos_token_id]
+        ids = ids[: sampling_params["max_tokens"]]
+        return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids), extra_fields={})
+
+
+class WatchedLoop(DocAgentLoop):
+    """The agent loop; its sessions are made known to the scripted server."""
+
+    def _trajectory(self, resources: Any, sample: Any, attempt: int, kwargs: dict[str, Any]) -> Trajectory:
+        trajectory = super()._trajectory(resources, sample, attempt, kwargs)
+        self.server_manager.begin(trajectory, sample)
+        return trajectory

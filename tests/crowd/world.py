@@ -1,0 +1,26 @@
+"""A small world that is made once a process: documents, index, questions and a tiny model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.records.record import read_jsonl
+from docagent_rl.retrieval.bm25 import BM25Retriever
+from docagent_rl.synth import SynthSettings, synthesize
+from docagent_rl.synth.settings import Difficulty
+from docagent_rl.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
+
+
+def make_world(root: Path) -> SimpleNamespace:
+    """Store, index, questions with evidence, and a model."""
+    settings = SynthSettings(documents=3, seed=5, difficulties=(Difficulty.EASY,))
+    synthesize(root / "synthetic", settings)
+    ingest(root / "synthetic" / "pdfs", root / "store", workers=1)
+    store = DocumentStore(root / "store")
+    BM25Retriever.build(store).save(root / "index")
+    build_tiny_qwen2_5_vl(root / "model")
+    records = [r for r in read_jsonl(root / "synthetic" / "records.jsonl") if r.gold_pages]
+    return SimpleNamespace(root=root, store=store, records=records)

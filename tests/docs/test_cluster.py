@@ -1,0 +1,150 @@
+"""What docs/cluster.md tells people to run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from docagent_rl.checks.recipe_list import recipe_names
+from tools.gpu_check.registry import CHECKS
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "cluster.md").read_text()
+SLURM = DOCS / "cluster" / "slurm.sh"
+JOB = yaml.safe_load((DOCS / "cluster" / "rayjob.yaml").read_text())
+FAKE = """#!/usr/bin/env python3
+import json, os, sys
+name = os.path.basename(sys.argv[0])
+with open(os.environ["CALLS"], "a") as calls:
+    seen = [os.environ.get(variable) for variable in ("RAY_ADDRESS", "RAY_AUTH_MODE")]
+    calls.write(json.dumps([name, sys.argv[1:], *seen]) + "\\n")
+if name == "scontrol":
+    print("n1\\nn2\\nn3")
+if name == "srun" and "hostname" in sys.argv:
+    print("10.0.0.1 fe80::1")
+sys.exit(int(os.environ.get("STATUS", 0)) if name == "python" else 0)
+"""
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("script", [*blocks("bash"), SLURM.read_text()])
+def test_every_script_is_bash(script):
+    found = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
+    assert found.returncode == 0, found.stderr
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
+@pytest.mark.parametrize("script", [SLURM, DOCS.parent / "tools" / "gpu_kit.sh"])
+def test_shellcheck_finds_nothing(script):
+    found = subprocess.run(["shellcheck", str(script)], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout
+
+
+def test_every_check_of_a_gpu_is_told_of():
+    told = re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE)
+    assert [check.name for check in CHECKS] == told[: len(CHECKS)]
+
+
+def test_recipes_and_files_that_are_named_exist():
+    named = set(re.findall(r"--config-name (\w+)|slurm.sh (\w+)\n", PAGE))
+    assert {name for pair in named for name in pair if name} <= set(recipe_names())
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", PAGE):
+        assert (DOCS / target).exists() or target == "memory.md", target
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    """Runs the script where Slurm, Ray and the trainer only write down how they are called."""
+    tools = tmp_path / "venv" / "bin"
+    tools.mkdir(parents=True)
+    for name in ("srun", "scontrol", "ray", "python"):
+        (tools / name).write_text(FAKE)
+        (tools / name).chmod(0o755)
+    calls = tmp_path / "calls"
+
+    def run(*arguments: str, status: int = 0, **more: str) -> tuple[int, list]:
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(tmp_path),
+            "VENV": str(tmp_path / "venv"),
+            "DOCAGENT_WORKSPACE": "/shared/w",
+            "SLURM_JOB_NODELIST": "n[1-3]",
+            "SLURM_GPUS_ON_NODE": "4",
+            "CALLS": str(calls),
+            "STATUS": str(status),
+            **more,
+        }
+        command = ["bash", str(SLURM), *arguments]
+        code = subprocess.run(
+            command, env=environment, capture_output=True, check=False, timeout=60
+        ).returncode
+        return code, [json.loads(line) for line in calls.read_text().splitlines()] if calls.exists() else []
+
+    return run
+
+
+def test_slurm_starts_ray_on_every_node_and_the_run_once(slurm):
+    code, calls = slurm("vrag_rl_qwen2_5_vl_7b", "trainer.total_epochs=1")
+    assert code == 0
+    started = {call[1][call[1].index("start") - 2]: call[1] for call in calls if "start" in call[1]}
+    assert started.keys() == {"--nodelist=n1", "--nodelist=n2", "--nodelist=n3"}
+    assert {"--head", "--node-ip-address=10.0.0.1", "--port=6379"} <= set(started["--nodelist=n1"])
+    for node in ("--nodelist=n2", "--nodelist=n3"):
+        assert "--address=10.0.0.1:6379" in started[node]
+        assert "--head" not in started[node]
+    assert all("--num-gpus=4" in options for options in started.values())
+    ((_, arguments, address, mode),) = [call for call in calls if call[0] == "python"]
+    assert (address, mode) == ("10.0.0.1:6379", "token")
+    assert arguments == [
+        *("-m", "verl.trainer.main_ppo", "--config-name", "vrag_rl_qwen2_5_vl_7b"),
+        *("trainer.nnodes=3", "trainer.n_gpus_per_node=4", "trainer.total_epochs=1"),
+    ]
+    assert ["ray", ["get-auth-token", "--generate"]] in [call[:2] for call in calls]
+
+
+def test_the_job_of_a_run_that_fails_fails(slurm):
+    assert slurm("vrag_rl_qwen2_5_vl_7b", status=3)[0] == 3
+
+
+@pytest.mark.parametrize("missing", ["VENV", "DOCAGENT_WORKSPACE"])
+def test_slurm_ends_before_anything_starts_when_something_is_not_set(slurm, missing):
+    code, calls = slurm("vrag_rl_qwen2_5_vl_7b", **{missing: ""})
+    assert code != 0
+    assert calls == []
+
+
+def test_the_manifest_asks_for_what_the_run_needs():
+    spec = JOB["spec"]["rayClusterSpec"]
+    entry = JOB["spec"]["entrypoint"].split()
+    workers = sum(group["replicas"] for group in spec["workerGroupSpecs"])
+    assert f"trainer.nnodes={1 + workers}" in entry
+    pods = [spec["headGroupSpec"], *spec["workerGroupSpecs"]]
+    for pod in pods:
+        (container,) = pod["template"]["spec"]["containers"]
+        gpus = container["resources"]["limits"]["nvidia.com/gpu"]
+        assert f"trainer.n_gpus_per_node={gpus}" in entry
+        assert pod["rayStartParams"]["num-gpus"] == gpus
+        assert container["resources"]["limits"] == container["resources"]["requests"]
+        volumes = {volume["name"] for volume in pod["template"]["spec"]["volumes"]}
+        assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+        assert "/dev/shm" in {mount["mountPath"] for mount in container["volumeMounts"]}
+    variables = yaml.safe_load(JOB["spec"]["runtimeEnvYAML"])["env_vars"]
+    mounts = {m["mountPath"] for m in pods[0]["template"]["spec"]["containers"][0]["volumeMounts"]}
+    assert variables["DOCAGENT_WORKSPACE"] in mounts
+    assert JOB["spec"]["rayClusterSpec"]["rayVersion"] == pinned("ray")
+
+
+def pinned(name: str) -> str:
+    text = (DOCS.parent / "requirements" / "gpu.txt").read_text()
+    (version,) = re.findall(rf"^{name}(?:\[.*\])?==([0-9.]+)", text, re.MULTILINE)
+    return version

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_list import ROOT, Kind, recipe_names
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "sft.md").read_text(encoding="utf-8")
+
+
+def cells() -> dict[str, list[str]]:
+    """The table of recipes, by the first recipe of each line."""
+    lines = (line for line in PAGE.splitlines() if line.startswith("| `sft_"))
+    split = ([cell.strip(" *") for cell in line.strip("|").split("|")] for line in lines)
+    return {re.findall(r"`(\w+)`", row[0])[0]: row for row in split}
+
+
+@pytest.mark.parametrize("recipe", cells())
+def test_the_table_says_what_the_recipes_have(recipe):
+    _, _, rate, schedule, epochs, batch, longest, tower, _ = cells()[recipe]
+    config = composed(recipe)
+    assert float(rate) == config.optim.lr
+    assert schedule.startswith(config.optim.lr_scheduler_type)
+    assert float(schedule.split()[-1]) == config.optim.lr_warmup_steps_ratio
+    assert int(epochs) == config.trainer.total_epochs
+    product = 1
+    for number in re.findall(r"\d+", batch):
+        product *= int(number)
+    assert product == config.data.train_batch_size
+    assert int(longest.replace(",", "")) == config.data.max_length
+    assert (tower == "frozen") is config.docagent.freeze_vision_tower
+
+
+def test_every_recipe_is_in_the_table_and_what_is_named_exists():
+    told = {*cells(), *(name.replace("7b", "3b") for name, row in cells().items() if "_3b" in row[0])}
+    assert told == set(recipe_names(kind=Kind.SFT))
+    named = set(re.findall(r"--config-name\s+\\?\s*(\w+)", PAGE))
+    assert named
+    assert named <= set(recipe_names(kind=None))
+    for profile in set(re.findall(r"\+profile=(\w+)", PAGE)):
+        assert (ROOT / "profile" / f"{profile}.yaml").is_file()
+    for path in set(re.findall(r"`((?:tests|patches|docagent_rl)/[\w/.]+\.py)", PAGE)):
+        assert (DOCS.parent / path).is_file(), path
+
+
+def test_the_export_that_rl_starts_from_is_saved():
+    for recipe in recipe_names(kind=Kind.SFT):
+        assert "hf_model" in OmegaConf.select(composed(recipe), "checkpoint.save_contents")

@@ -1,0 +1,60 @@
+"""Imports each module in a fork of its own in which nothing of verl or of this package is loaded yet."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import sys
+import traceback
+
+OURS = ("docagent_rl", "hydra_plugins", "verl")
+
+
+def loaded_by(module: str) -> list[str]:
+    """Modules of others that an import brings in; found out in a fork."""
+
+    def report() -> str:
+        importlib.import_module(module)
+        return "\n".join(name for name in sys.modules if name.partition(".")[0] not in OURS)
+
+    return in_fork(report).splitlines()
+
+
+def in_fork(play) -> str:
+    """What `play` returns in a child process, or raises as text."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        with os.fdopen(write, "w") as out:
+            try:
+                out.write(play())
+            except BaseException:  # a fork must end here, with whatever it met told
+                out.write("failed\n" + traceback.format_exc())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as result:
+        text = result.read()
+    os.waitpid(child, 0)
+    return text
+
+
+def main() -> None:
+    """Arguments: the module whose imports of others are shared, then the modules to import."""
+    heavy, *modules = sys.argv[1:]
+    for name in loaded_by(heavy):
+        with contextlib.suppress(Exception):  # some can be imported from within their package only
+            importlib.import_module(name)
+    failures = {}
+    for name in modules:
+        text = in_fork(lambda name=name: str(importlib.import_module(name))[:0])
+        if text:
+            failures[name] = text
+    assert not any(name.partition(".")[0] in OURS for name in sys.modules), "the forks did not start bare"
+    print(json.dumps(failures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Starts Ray as verl does and what asks Ray for an address; writes down who listens where.
+
+python listeners.py REPORT OVERRIDE...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import psutil
+
+DRIVER, REPORT = "LISTENERS_DRIVER", "LISTENERS_REPORT"
+
+
+def listening(process: psutil.Process) -> list[tuple[str, str]]:
+    """Address and process name of every socket that takes connections, of a process and its descendants."""
+    names = {child.pid: child.name() for child in [process, *process.children(recursive=True)]}
+    return sorted(
+        (connection.laddr.ip, names[connection.pid])
+        for connection in psutil.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN and connection.pid in names
+    )
+
+
+async def serve(config) -> None:
+    """Start the services of a run, without models, and write down where they listen."""
+    import ray
+    import torch.distributed
+    import transfer_queue
+    from fastapi import FastAPI
+    from verl.single_controller.base.worker import WorkerHelper
+    from verl.workers.rollout.utils import run_uvicorn
+    from vllm.utils.network_utils import get_ip
+
+    transfer_queue.init(config.transfer_queue)
+    node = ray.util.get_node_ip_address()
+    _, server = await run_uvicorn(FastAPI(), None, node)
+    found = listening(psutil.Process(int(os.environ[DRIVER])))
+    os.environ["WG_BACKEND"] = "ray"
+    master, port = WorkerHelper().get_available_master_addr_port()
+    os.environ.update(MASTER_ADDR=master, MASTER_PORT=port, RANK="0", WORLD_SIZE="1")
+    before = {connection.laddr.port for connection in psutil.Process().net_connections("inet")}
+    torch.distributed.init_process_group("gloo")
+    gloo = [
+        connection.laddr.ip
+        for connection in psutil.Process().net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+        and connection.laddr.port not in before | {int(port)}  # that is torch's store
+    ]
+    torch.distributed.destroy_process_group()
+    server.cancel()
+    report = {"node": node, "vllm": get_ip(), "gloo": gloo, "listening": found}
+    Path(os.environ[REPORT]).write_text(json.dumps(report))
+
+
+class Runner:
+    """In the place of verl's TaskRunner."""
+
+    def run(self, config) -> None:
+        """Serve for a moment."""
+        asyncio.run(serve(config))
+
+
+def main(report: str, overrides: list[str]) -> None:
+    """Run it as `python -m verl.trainer.main_ppo` would."""
+    import ray
+    from verl.trainer.main_ppo import run_ppo
+
+    from docagent_rl.checks.recipe_check import composed
+    from docagent_rl.training.loopback import keep_to_loopback
+
+    os.environ.update({DRIVER: str(os.getpid()), REPORT: report})
+    config = composed("vrag_rl_qwen2_5_vl_7b", ["+profile=cpu", *overrides])
+    keep_to_loopback(config)
+    run_ppo(config, ray.remote(num_cpus=1)(Runner))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,36 @@
+"""Whether a process has ended, also where nobody collects what orphans leave behind."""
+
+from __future__ import annotations
+
+import time
+
+import psutil
+
+
+def ended(pid: int) -> bool:
+    """Whether a process runs no more: gone, or a zombie that its parent never asked for.
+
+    An orphan belongs to process 1, which in a container may be a program that collects nothing.
+    """
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def title(process: psutil.Process) -> str:
+    """The command line of a process; empty where it has ended meanwhile."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:  # a zombie too
+        return ""
+
+
+def ends(pid: int, within: float = 20) -> bool:
+    """Wait up to `within` seconds for a process to end; whether it did."""
+    deadline = time.monotonic() + within
+    while not ended(pid):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.commands.test_view_texts import LINE
+
+ATTACK = "\x1b[2J\x1b]0;owned\x07[/b]"
+SPELT = r"\x1b[2J\x1b]0;owned\x07[/b]"
+
+
+def docagent(*arguments, encoding="utf-8"):
+    """The command in a process of its own; status, output, errors."""
+    env = {**os.environ, "PYTHONIOENCODING": encoding, "COLUMNS": "200"}
+    command = [sys.executable, "-m", "docagent_rl.cli", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, env=env, timeout=300)
+    return done.returncode, done.stdout.decode(encoding), done.stderr.decode(encoding)
+
+
+def test_an_error_spells_control_characters_out(tmp_path):
+    status, _, errors = docagent("view", tmp_path / f"{ATTACK}.jsonl")
+    assert status == 2
+    assert "\x1b" not in errors
+    assert SPELT.split("/")[0] in errors
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_lacks_characters(tmp_path, encoding):
+    file = tmp_path / "1.jsonl"
+    file.write_text(json.dumps(LINE | {"system": "漢 é"}), encoding="utf-8")
+    status, output, errors = docagent("view", "--text", file, encoding=encoding)
+    assert (status, errors) == (0, "")
+    assert r"\u6f22" in output
+    assert ("é" if encoding == "latin-1" else r"\xe9") in output
+
+
+def test_a_question_is_no_markup_and_no_escape_sequence(tmp_path):
+    line = {"doc_id": "a", "question_id": "q", "question": f"What {ATTACK}?", "answers": "b"}
+    (tmp_path / "q.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
+    status, output, errors = docagent("data", "show", tmp_path / "q.jsonl")
+    assert (status, errors) == (0, "")
+    assert "\x1b" not in output
+    assert "".join(SPELT.split("/")[0]) in "".join(output.split())
+
+
+def test_a_document_that_fails_is_named_as_it_is(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a\x1b[2J[red].pdf").write_bytes(b"%PDF-1.4 nothing")
+    status, output, errors = docagent(
+        "ingest", tmp_path / "in", "--store", tmp_path / "store", "--workers", 1
+    )
+    assert status == 2
+    assert "\x1b[2J" not in output + errors
+    assert r"\x1b[2J[red].pdf" in "".join(errors.split())

@@ -1,0 +1,151 @@
+"""Runs of all systems with real sessions, the server over them, and a browser that looks at it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import numpy as np
+
+from docagent_rl.play.scripted import Detours, ScriptPlayer
+from docagent_rl.rollout.credit import CreditRow, write_credit
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.tiny.tokenizer import build_tokenizer
+from tests.play.stage import resources
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script>'
+_ASTRAY = Detours(wrong_query=0.6, wrong_page=0.6, malformed=0.5)
+_QUESTIONS, _SESSIONS = 4, 3
+
+
+def play_run(path: Path, world: Any, system: str, seed: int = 0) -> Path:
+    """A run of two steps: sessions of the system's script that goes astray, with tokens and credit."""
+    player = ScriptPlayer(resources(world, system, judge={"kind": "anls"}), _ASTRAY, seed=seed)
+
+    async def played() -> list[Trajectory]:
+        chosen = world.records[:_QUESTIONS]
+        return [await player.play(record, number) for record in chosen for number in range(_SESSIONS)]
+
+    tokenizer, noise = build_tokenizer(), np.random.default_rng(seed)
+    sessions = asyncio.run(played())
+    for place, each in enumerate(sessions):
+        each.step, each.split = 1 + place // _SESSIONS % 2, "train"
+        for turn in each.turns:
+            turn.token_ids = tokenizer(turn.text, add_special_tokens=False)["input_ids"]
+            turn.log_probs = (-noise.exponential(0.5, len(turn.token_ids))).tolist()
+            turn.trainer_log_probs = [value + noise.normal(0, 0.02) for value in turn.log_probs]
+    write_run(path, sessions)
+    for step in (1, 2):
+        rows = [row for each in sessions if each.step == step for row in _credit(each, noise)]
+        write_credit(path, step, "session_grpo", rows)
+    tokenizer.save_pretrained(world.root / "tokenizer")
+    return path
+
+
+def write_run(path: Path, sessions: list[Trajectory]) -> Path:
+    """Trajectories and metrics of a run's steps."""
+    for step in sorted({each.step for each in sessions}):
+        own = [each for each in sessions if each.step == step]
+        file = path / "trajectories" / f"{step}.jsonl"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(f"{each.to_json()}\n" for each in own), encoding="utf-8")
+        names = sorted({name for each in own for name in each.metrics})
+        numbers = {
+            f"docagent/{name}": float(np.mean([each.metrics.get(name, 0.0) for each in own]))
+            for name in names
+        }
+        numbers["actor/entropy"] = 1.0 / step
+        numbers["timing_s/step"] = 2.0
+        (path / "metrics").mkdir(exist_ok=True)
+        (path / "metrics" / f"{step}.json").write_text(json.dumps(numbers))
+    return path
+
+
+def _credit(session: Trajectory, noise: np.random.Generator) -> Iterator[CreditRow]:
+    for row in sorted({turn.row for turn in session.turns}):
+        count = sum(len(turn.token_ids) for turn in session.turns if turn.row == row)
+        advantage = np.full(count, session.reward - 1.0, np.float32)
+        values = noise.normal(0, 1, count).astype(np.float32)
+        lists = {"advantages": advantage, "returns": advantage + values, "values": values}
+        yield CreditRow(session.uid, session.session, row, lists)
+
+
+@contextmanager
+def served(*runs: Path, world: Any, folder: Path) -> Iterator[str]:
+    """The address of `docagent-rl view` over the runs."""
+    command = [sys.executable, "-m", "docagent_rl.cli", "view", *map(str, runs), "--no-open"]
+    command += ["--store", str(world.root / "store"), "--tokenizer", str(world.root / "tokenizer")]
+    with (folder / "view.log").open("w") as errors:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "COLUMNS": "200"}
+        )
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            found = re.search(r"http://\S+", line)
+            assert found, line + (folder / "view.log").read_text()
+            origin = found[0].rstrip("/")
+            _read_whole(origin)
+            yield origin
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+def _read_whole(origin: str) -> None:
+    """Wait until every run is in its index."""
+    for _ in range(300):
+        with urlopen(f"{origin}/api/runs", timeout=10) as reply:
+            runs = json.load(reply)["runs"]
+        if all(run["indexing"] is None and run["sessions"] for run in runs):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"the runs are not read: {runs}")
+
+
+@dataclass
+class Watched:
+    """What a page did that nobody should have to look for.
+
+    Args:
+        origin: the only place that may be asked.
+    """
+
+    origin: str
+    problems: list[str] = field(default_factory=list)
+
+    def watch(self, page: Any) -> None:
+        """Note errors, and requests that leave the machine."""
+        page.on("console", lambda m: self._note(m.type in ("error", "warning"), f"{m.type}: {m.text}"))
+        page.on("pageerror", lambda error: self._note(True, f"exception: {error}"))
+        page.on("request", lambda r: self._note(not self._ours(r.url), f"request: {r.url}"))
+        page.on("response", lambda r: self._note(r.status >= 400, f"{r.status}: {r.url}"))
+
+    def _ours(self, url: str) -> bool:
+        return url.startswith((f"{self.origin}/", "data:")) or url == self.origin
+
+    def _note(self, bad: bool, text: str) -> None:
+        if bad:
+            self.problems.append(text)

@@ -1,0 +1,99 @@
+"""A workspace with a short and a long document, real from the PDFs to the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from omegaconf import DictConfig
+from reportlab.pdfgen.canvas import Canvas
+
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.records.parquet import write_parquet
+from docagent_rl.records.record import Record, Split
+from docagent_rl.retrieval.bm25 import BM25Retriever
+from docagent_rl.retrieval.building import build_vectors
+from docagent_rl.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
+
+PAGES = {"short": 6, "long": 130}
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where a run would be."""
+
+    path: Path
+
+    def record(self, doc_id: str = "short", **changes) -> Record:
+        fields = {
+            "question_id": f"about-{doc_id}",
+            "dataset": "made",
+            "split": Split.TRAIN,
+            "doc_id": doc_id,
+            "question": "Which page holds the word page3?",
+            "answers": ("3",),
+            "evidence_pages": (3,),
+            "answerable": True,
+            "extra": {"gold": "3", "num_pages": PAGES[doc_id], "native_id": 1, "row": 0},
+        }
+        return Record(**{**fields, **changes})
+
+    def config(self, recipe: str, *overrides: str) -> DictConfig:
+        return composed(
+            recipe,
+            [
+                "+profile=cpu",
+                f"docagent.workspace={self.path}",
+                "docagent.auto_demo=false",
+                "data.train_batch_size=1",
+                "actor_rollout_ref.actor.ppo_mini_batch_size=1",
+                f"actor_rollout_ref.model.path={self.path / 'model'}",
+                *overrides,
+            ],
+        )
+
+    def data(self, folder: Path, train: Sequence[Record], val: Sequence[Record]) -> list[str]:
+        """Overrides that name files of these questions."""
+        files = {"train": train, "val": val}
+        paths = {name: write_parquet(records, folder / f"{name}.parquet") for name, records in files.items()}
+        return [f"data.{name}_files={path}" for name, path in paths.items()]
+
+
+@pytest.fixture(scope="session")
+def long_workspace(tmp_path_factory) -> Workspace:
+    root = tmp_path_factory.mktemp("long_workspace")
+    (root / "pdf").mkdir()
+    for name, pages in PAGES.items():
+        canvas = Canvas(str(root / "pdf" / f"{name}.pdf"), pagesize=(210, 297), invariant=True)
+        for number in range(1, pages + 1):
+            canvas.drawString(30, 150, f"page{number} of {name}")
+            canvas.showPage()
+        canvas.save()
+    ingest(root / "pdf", root / "store", workers=1, settings=RenderSettings(dpi=36))
+    store = DocumentStore(root / "store")
+    BM25Retriever.build(store).save(root / "index")
+    # the hybrid of ALDEN ranks texts by it
+    build_vectors(store, root / "index_minilm", "minilm")
+    build_tiny_qwen2_5_vl(root / "model")
+    return Workspace(root)
+
+
+@pytest.fixture
+def resources_of(long_workspace) -> Callable:
+    """What the sessions of a recipe share."""
+    from omegaconf import OmegaConf
+
+    from docagent_rl.config import DocAgentConfig
+    from docagent_rl.rollout.resources import SessionResources
+    from docagent_rl.training.settings.opening_check import load_tokenizer
+
+    def make(recipe: str, *overrides: str) -> SessionResources:
+        config = long_workspace.config(recipe, *overrides)
+        parsed = DocAgentConfig.parse(OmegaConf.to_container(config.docagent, resolve=True))
+        return SessionResources(parsed, *load_tokenizer(config))
+
+    return make
