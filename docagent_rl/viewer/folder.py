@@ -117,14 +117,17 @@ class ViewedRun:
 
     @cached_property
     def config(self) -> DictConfig:
-        """What the run was composed of; empty where that is not there."""
+        """What the run was composed of, or what an evaluation keeps of that; empty where neither is there."""
         from omegaconf import DictConfig, OmegaConf
         from omegaconf.errors import OmegaConfBaseException
         from yaml import YAMLError
 
         try:
-            found = OmegaConf.load(self.path / "hydra" / "config.yaml")
-        except (OSError, OmegaConfBaseException, YAMLError, ValueError):
+            if self.kind is Kind.EVALUATION:
+                found = OmegaConf.create(RunFolder(self.path).manifest().get("config"))
+            else:
+                found = OmegaConf.load(self.path / "hydra" / "config.yaml")
+        except (UserError, OSError, OmegaConfBaseException, YAMLError, ValueError):
             return OmegaConf.create()
         return found if isinstance(found, DictConfig) else OmegaConf.create()
 
