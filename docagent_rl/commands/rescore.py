@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from docagent_rl.errors import UserError
 from docagent_rl.io import atomic_write
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from docagent_rl.rollout.trajectory import Trajectory
-    from docagent_rl.training.rescoring.difference import Turns
-    from docagent_rl.training.rescoring.repaid import Repaid
+    from docagent_rl.training.rescoring.difference import Payment, Turns
 
 PAGE, DATA = "rescore.md", "rescore.json"
 
@@ -54,19 +53,28 @@ def rescore_command(
     files = stored.chosen(step or [], validation=validation)
     if out.resolve() == run.resolve():
         raise UserError("--out is the run itself: name another folder")
-    repaid, turns = asyncio.run(_repaid(sides, files, at_a_time))
-    if not repaid:
+    place = _Place(out, force=force)
+    payments, turns = asyncio.run(_repaid(sides, files, at_a_time, place, changes))
+    if not payments:
         raise UserError(f"{run} holds no session that was played in {', '.join(files) or 'the steps named'}")
-    _write(out, repaid, turns, changes, force=force)
+    place.finish(payments, turns, changes)
 
 
 async def _repaid(
-    sides: Sequence[DictConfig], files: dict[str, Path], at_a_time: int
-) -> tuple[list[Repaid], list[Turns]]:
-    """Sessions before and after, and the advantages of either side, where both can be told."""
+    sides: Sequence[DictConfig],
+    files: dict[str, Path],
+    at_a_time: int,
+    place: _Place,
+    overrides: Sequence[str],
+) -> tuple[list[Payment], list[Turns]]:
+    """What sessions earn before and after, and the advantages of either side, where both can be told.
+
+    The sessions of a step are written and let go before the next one is read.
+    """
     from docagent_rl.config import DocAgentConfig, plain
     from docagent_rl.rollout.env_resources import EnvResources
     from docagent_rl.training.rescoring.credit import Crediting
+    from docagent_rl.training.rescoring.difference import Payment
     from docagent_rl.training.rescoring.repaid import repay_all
     from docagent_rl.training.rescoring.stored import sessions_of
     from docagent_rl.training.trainer.estimators import load_modules
@@ -76,59 +84,83 @@ async def _repaid(
         load_modules(each.modules)
     resources = EnvResources(parsed[-1], running=False)
     credits = [Crediting(side, each.advantage) for side, each in zip(sides, parsed, strict=True)]
-    everything: list[Repaid] = []
-    turns: list[list[list[float]]] = [[], []]
+    place.claim(overrides)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    payments: list[Payment] = []
+    turns: list[list[list[float]]] = [[], []]
+
+    async def step(file: Path, bars: Progress, task: TaskID) -> None:
+        sessions = list(sessions_of(file))
+        bars.update(task, total=len(sessions))
+        found = await repay_all(sessions, resources, at_a_time=at_a_time, done=lambda: bars.advance(task))
+        payments.extend(map(Payment.of, found))
+        # a chat model's sessions hold no ids
+        sampled = [each for each in found if any(turn.token_ids for turn in each.before.turns)]
+        if sampled and all(credit.possible for credit in credits):
+            turns[0].extend(credits[0].turns([each.before for each in sampled]))
+            turns[1].extend(credits[1].turns([each.after for each in sampled]))
+        place.write([each.after for each in found])
+
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         for name, file in files.items():
-            sessions = list(sessions_of(file))
-            task = bars.add_task(name, total=len(sessions))
-            found = await repay_all(
-                sessions, resources, at_a_time=at_a_time, done=lambda at=task: bars.advance(at)
-            )
-            everything += found
-            # a chat model's sessions hold no ids
-            sampled = [each for each in found if any(turn.token_ids for turn in each.before.turns)]
-            if sampled and all(credit.possible for credit in credits):
-                turns[0] += credits[0].turns([each.before for each in sampled])
-                turns[1] += credits[1].turns([each.after for each in sampled])
-    return everything, list(turns) if turns[0] else []
+            await step(file, bars, bars.add_task(name, total=None))
+    return payments, list(turns) if turns[0] else []
 
 
-def _write(
-    out: Path,
-    repaid: Sequence[Repaid],
-    turns: Sequence[Turns],
-    overrides: Sequence[str],
-    *,
-    force: bool,
-) -> None:
-    from docagent_rl.eval.report.markdown import markdown
-    from docagent_rl.eval.report.terminal import rendered
-    from docagent_rl.training.rescoring.difference import difference
-    from docagent_rl.training.rescoring.table import as_json, grids_of, is_ours
-    from docagent_rl.training.trainer.archive import trajectory_file, write_trajectories
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the sessions and the tables go.
 
-    found = difference(repaid, *turns)
-    grids = grids_of(found, repaid)
-    steps: dict[tuple[int, bool], list[Trajectory]] = defaultdict(list)
-    for each in repaid:
-        steps[each.after.step, each.after.split == "val"].append(each.after)
-    data = out / DATA
-    earlier = data.is_file() and is_ours(data.read_bytes())
-    for step, validation in steps:
-        file = trajectory_file(out, step, validation=validation)
-        if file.exists() and not (force or earlier):
-            raise UserError(f"{file} is there: name another folder, or replace it with --force")
-    files = {out / PAGE: markdown(grids, None), data: as_json(found, overrides)}
-    for path, content in files.items():
-        check_output(path, content, force=force, ours=lambda _: earlier)
-    for path, content in files.items():
-        atomic_write(path, content)
-    for (step, validation), sessions in steps.items():
-        write_trajectories(out, step, sessions, validation=validation)
-    console = Console()
-    for grid in grids:
-        console.print(rendered(grid))
-    where = f"{out}: {PAGE}, {DATA}, trajectories/ (docagent-rl view)"
-    Console(stderr=True).print(where, markup=False)
+    Args:
+        out: the folder.
+        force: replace what another command has left there.
+    """
+
+    out: Path
+    force: bool
+
+    def claim(self, overrides: Sequence[str]) -> None:
+        """See that nothing but an earlier rescore lies there, before anything is played; what that left goes.
+
+        Raises:
+            UserError: something else lies there.
+        """
+        from docagent_rl.training.rescoring.table import begun_json, is_ours
+
+        data = self.out / DATA
+        earlier = data.is_file() and is_ours(data.read_bytes())
+        there = sorted((self.out / "trajectories").glob("*.jsonl"))
+        if there and not (self.force or earlier):
+            raise UserError(f"{there[0]} is there: name another folder, or replace it with --force")
+        begun = begun_json(overrides)
+        for path in (data, self.out / PAGE):
+            check_output(path, begun, force=self.force, ours=lambda _: earlier)
+        if earlier:  # its steps would stand beside those that are paid by other values
+            for path in there:
+                path.unlink()
+        atomic_write(data, begun)
+
+    def write(self, sessions: Sequence[Trajectory]) -> None:
+        """Write the sessions of a step."""
+        from docagent_rl.training.trainer.archive import write_trajectories
+
+        if sessions:
+            first = sessions[0]
+            write_trajectories(self.out, first.step, sessions, validation=first.split == "val")
+
+    def finish(self, payments: Sequence[Payment], turns: Sequence[Turns], overrides: Sequence[str]) -> None:
+        """Write the tables, and print them."""
+        from docagent_rl.eval.report.markdown import markdown
+        from docagent_rl.eval.report.terminal import rendered
+        from docagent_rl.training.rescoring.difference import difference
+        from docagent_rl.training.rescoring.table import as_json, grids_of
+
+        found = difference(payments, *turns)
+        grids = grids_of(found, payments)
+        atomic_write(self.out / PAGE, markdown(grids, None))
+        atomic_write(self.out / DATA, as_json(found, overrides))
+        console = Console()
+        for grid in grids:
+            console.print(rendered(grid))
+        where = f"{self.out}: {PAGE}, {DATA}, trajectories/ (docagent-rl view)"
+        Console(stderr=True).print(where, markup=False)

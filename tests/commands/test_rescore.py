@@ -1,6 +1,8 @@
 """Stored sessions paid another way."""
 
+import gc
 import json
+import weakref
 
 import pytest
 import typer
@@ -69,6 +71,43 @@ def test_other_files_are_left_alone(world, tmp_path):
         called(run, "--out", out)
     assert (out / "trajectories" / "1.jsonl").read_text() == "mine"
     assert not (out / "rescore.json").exists()
+    (out / "trajectories" / "7.jsonl").write_text("mine")
     called(run, "--out", out, "--force")
+    assert (out / "trajectories" / "7.jsonl").read_text() == "mine"
     called(run, "--out", out, "--", "docagent.judge.kind=exact")  # what it wrote itself is replaced
     assert numbers(out)["overrides"] == ["docagent.judge.kind=exact"]
+
+
+def test_steps_of_other_values_do_not_stay(world, tmp_path):
+    run, out = stored_run(world, tmp_path / "run", "vrag_rl", questions=1), tmp_path / "out"
+    called(run, "--out", out)
+    with pytest.raises(UserError):
+        called(run, "--out", out, "--", "docagent.judge.kind=nobody")
+    assert len(list((out / "trajectories").iterdir())) == 2  # refused before anything is removed
+    called(run, "--out", out, "--step", 2, "--", "docagent.judge.kind=exact")
+    assert [path.name for path in (out / "trajectories").iterdir()] == ["2.jsonl"]
+
+
+def test_a_step_is_let_go_before_the_next_is_read(world, tmp_path, monkeypatch):
+    run, out = stored_run(world, tmp_path / "run", "vrag_rl", questions=1), tmp_path / "out"
+    alive, most = weakref.WeakSet(), []
+
+    def read(file):
+        gc.collect()
+        most.append(len(list(alive)))
+        for session in read_trajectories(file):
+            # slots leave no place for a reference: the record has one
+            alive.add(kept := Kept(session.record))
+            session.record = kept
+            yield session
+
+    monkeypatch.setattr("docagent_rl.training.rescoring.stored.read_trajectories", read)
+    called(run, "--out", out)
+    assert len(most) == 2
+    assert max(most) == 0
+
+
+class Kept(dict):
+    """A mapping that can be referred to weakly."""
+
+    __hash__ = object.__hash__

@@ -17,6 +17,41 @@ _SAME = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
+class Payment:
+    """What a session earned and what it earns, without its turns.
+
+    Args:
+        uid: of its group in its step.
+        session: its number in the group.
+        step: of the trainer.
+        question_id: of what was asked.
+        before: `reward`, and the environment's own numbers of its terms.
+        after: likewise.
+        same: it was shown the same and ended alike.
+    """
+
+    uid: str
+    session: int
+    step: int
+    question_id: str
+    before: Mapping[str, float]
+    after: Mapping[str, float]
+    same: bool
+
+    @classmethod
+    def of(cls, repaid: Repaid) -> Payment:
+        """Of a session that was said again."""
+        old = repaid.before
+        sides = _totals(old), _totals(repaid.after)
+        return cls(old.uid, old.session, old.step, str(old.question_id), *sides, repaid.went.same)
+
+    @property
+    def change(self) -> float:
+        """Of the reward."""
+        return self.after["reward"] - self.before["reward"]
+
+
+@dataclass(frozen=True, slots=True)
 class TermChange:
     """A reward term over all sessions.
 
@@ -96,23 +131,23 @@ Turns = Sequence[Sequence[float]]
 
 
 def difference(
-    repaid: Sequence[Repaid], before: Turns | None = None, after: Turns | None = None
+    payments: Sequence[Payment], before: Turns | None = None, after: Turns | None = None
 ) -> Difference:
     """What changes.
 
     Args:
-        repaid: sessions before and after, at least one.
+        payments: of sessions before and after, at least one.
         before: their advantages.
         after: likewise; turns that are not said again have none.
     """
     credit = None if before is None or after is None else _credit(before, after)
     return Difference(
-        len(repaid), fmean(each.went.same for each in repaid), _terms(repaid), _groups(repaid), credit
+        len(payments), fmean(each.same for each in payments), _terms(payments), _groups(payments), credit
     )
 
 
-def _terms(repaid: Sequence[Repaid]) -> tuple[TermChange, ...]:
-    sides = [(_totals(each.before), _totals(each.after)) for each in repaid]
+def _terms(payments: Sequence[Payment]) -> tuple[TermChange, ...]:
+    sides = [(each.before, each.after) for each in payments]
     names = dict.fromkeys(name for pair in sides for side in pair for name in side)
     return tuple(_term(name, sides) for name in names)
 
@@ -140,12 +175,12 @@ def _equal(first: float | None, second: float | None) -> bool:
     return abs(first - second) < _SAME
 
 
-def _groups(repaid: Sequence[Repaid]) -> GroupChange:
-    groups: dict[tuple[int, str], list[Repaid]] = defaultdict(list)
-    for each in repaid:
-        groups[each.before.step, each.before.uid].append(each)
+def _groups(payments: Sequence[Payment]) -> GroupChange:
+    groups: dict[tuple[int, str], list[Payment]] = defaultdict(list)
+    for each in payments:
+        groups[each.step, each.uid].append(each)
     pairs = [
-        (np.array([e.before.reward for e in group]), np.array([e.after.reward for e in group]))
+        (np.array([e.before["reward"] for e in group]), np.array([e.after["reward"] for e in group]))
         for group in groups.values()
         if len(group) > 1
     ]

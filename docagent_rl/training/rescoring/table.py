@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from docagent_rl.eval.report.grids import NOTHING, Grid
-from docagent_rl.training.rescoring.difference import CreditChange, Difference
-from docagent_rl.training.rescoring.repaid import Repaid
+from docagent_rl.training.rescoring.difference import CreditChange, Difference, Payment
 
 _MARK, _VERSION = "docagent_rl_rescore", 1
 MOST = 10
 """Sessions that are named in the table."""
 
 
-def grids_of(found: Difference, repaid: Sequence[Repaid]) -> list[Grid]:
+def grids_of(found: Difference, payments: Sequence[Payment]) -> list[Grid]:
     """Tables: terms, groups, credit, and the sessions whose rewards change most."""
     told = f"{found.sessions:,} sessions, {100 * found.same:.1f} % of them shown the same and ended alike"
     grids = [
@@ -29,10 +28,16 @@ def grids_of(found: Difference, repaid: Sequence[Repaid]) -> list[Grid]:
     ]
     if found.credit is not None:
         grids.append(_credit(found.credit))
-    moved = sorted(repaid, key=lambda each: -abs(each.went.reward))[:MOST]
+    moved = sorted(payments, key=lambda each: -abs(each.change))[:MOST]
     rows = tuple(
-        (str(old.question_id), str(old.step), str(old.session), _n(old.reward), _n(new.reward))
-        for old, new in ((each.before, each.after) for each in moved if abs(each.went.reward) > 0)
+        (
+            each.question_id,
+            str(each.step),
+            str(each.session),
+            *map(_n, (each.before["reward"], each.after["reward"])),
+        )
+        for each in moved
+        if each.change
     )
     if rows:
         head = ("question", "step", "session", "before", "after")
@@ -46,8 +51,13 @@ def as_json(found: Difference, overrides: Sequence[str]) -> str:
     return json.dumps(data, indent=2, allow_nan=False) + "\n"
 
 
+def begun_json(overrides: Sequence[str]) -> str:
+    """What stands there until all steps are paid again."""
+    return json.dumps({_MARK: _VERSION, "overrides": list(overrides)}, indent=2) + "\n"
+
+
 def is_ours(content: bytes) -> bool:
-    """Whether it is what `as_json` wrote."""
+    """Whether it is what `as_json` or `begun_json` wrote."""
     try:
         found = json.loads(content)
     except ValueError:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from docagent_rl.play.replay import Comparison
 from docagent_rl.rollout.trajectory import Trajectory
-from docagent_rl.training.rescoring.difference import difference, kendall
+from docagent_rl.training.rescoring.difference import Payment, difference, kendall
 from docagent_rl.training.rescoring.repaid import Repaid
 
 
@@ -21,7 +21,7 @@ def pair(uid, session, before, after, *, same=True):
         )
         for reward in (before, after)
     ]  # fmt: skip
-    return Repaid(*sides, Comparison(2, 0, same, after - before))
+    return Payment.of(Repaid(*sides, Comparison(2, 0, same, after - before)))
 
 
 def test_means_and_shares():
