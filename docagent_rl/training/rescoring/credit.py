@@ -33,10 +33,15 @@ class Crediting:
     Args:
         run: with the sections `algorithm` and `docagent`.
         settings: the latter's `advantage`.
+
+    Raises:
+        UserError: there is no such estimator.
     """
 
     def __init__(self, run: DictConfig, settings: AdvantageConfig) -> None:
         self._algorithm, self._settings = run.algorithm, settings
+        if run.algorithm.get("adv_estimator") is not None:
+            _check_name(str(run.algorithm.adv_estimator))
         self._embedder: Any | None = None
 
     @property
@@ -125,8 +130,7 @@ def turn_advantages(
         UserError: there is no such estimator, or it needs what was not stored.
     """
     name = str(algorithm.adv_estimator)
-    if name not in known_estimators():
-        raise UserError(f"algorithm.adv_estimator={name}: there are {', '.join(known_estimators())}")
+    _check_name(name)
     sessions = [digest(each, settings.text) for each in trajectories]
     rows = Rows.of(sessions)
     found = (
@@ -138,6 +142,11 @@ def turn_advantages(
         [0.0 if place is None else float(found[place[0], place[1] : place[2]].mean()) for place in places]
         for places in rows.starts
     ]
+
+
+def _check_name(name: str) -> None:
+    if name not in known_estimators():
+        raise UserError(f"algorithm.adv_estimator={name}: there are {', '.join(known_estimators())}")
 
 
 def _of_ours(
