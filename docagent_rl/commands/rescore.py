@@ -104,6 +104,7 @@ async def _repaid(
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         for name, file in files.items():
             await step(file, bars, bars.add_task(name, total=None))
+            await asyncio.sleep(0)  # the loop holds the results that it woke this up with until it runs again
     return payments, list(turns) if turns[0] else []
 
 

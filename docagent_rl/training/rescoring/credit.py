@@ -11,6 +11,10 @@ import numpy as np
 import torch
 from omegaconf import DictConfig
 from torch import Tensor
+from verl import DataProto
+
+# verl keeps the errors of its optional imports, and with them the frames in which it was imported first
+from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from docagent_rl.advantages import Discounts, Need
 from docagent_rl.advantages.embedder import embedder_class
@@ -186,9 +190,6 @@ def _of_ours(
 
 
 def _of_verl(name: str, rows: Rows, algorithm: DictConfig) -> Tensor:
-    from verl import DataProto
-    from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
-
     uids = np.array([key.rsplit("_", 2)[0] for key in rows.keys], dtype=object)
     data = DataProto.from_single_dict(
         {"response_mask": (rows.turn_index >= 0).long(), "token_level_rewards": rows.rewards, "uid": uids}
