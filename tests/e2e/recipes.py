@@ -53,6 +53,9 @@ SWITCHES = {
 RANKS = {"mm_doc_r1_qwen3_4b": TWO_RANKS}
 """SPO over several rows a session, on two data-parallel ranks with a replica each."""
 
+WITHOUT_CREDIT = "vrag_rl_qwen2_5_vl_3b"
+"""Stores nothing of what tokens are credited with."""
+
 RETRIEVERS = {
     "vrag_rl_qwen2_5_vl_3b": "tiny_colqwen2",  # late interaction over page images
     "unidoc_rl_qwen2_5_vl_3b": "hybrid",
@@ -98,7 +101,8 @@ def configuration(recipe: str) -> DictConfig:
 def extra(recipe: str) -> tuple[str, ...]:
     """What its run is told beside the steps."""
     retriever = [f"+retriever={RETRIEVERS[recipe]}"] if recipe in RETRIEVERS else []
-    return (*retriever, *SWITCHES.get(recipe, ()), *RANKS.get(recipe, ()))
+    stored = ["docagent.credit=false"] if recipe == WITHOUT_CREDIT else []
+    return (*retriever, *stored, *SWITCHES.get(recipe, ()), *RANKS.get(recipe, ()))
 
 
 def chosen(session: pytest.Session) -> list[str]:

@@ -9,9 +9,12 @@ import pytest
 import torch
 from transformers import AutoModelForImageTextToText
 
+from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.rollout.trajectory import read_trajectories
+from docagent_rl.training.rescoring.credit import Crediting
+from docagent_rl.viewer.credit import session_credit
 from tests.e2e.ranks import saved_weights
-from tests.e2e.recipes import CORE, RECIPES, configuration, is_sibling, questions, steps, system_of
+from tests.e2e.recipes import CORE, RECIPES, SWITCHES, configuration, is_sibling, questions, steps, system_of
 
 PARAMS = [pytest.param(name, marks=pytest.mark.core if name in CORE else ()) for name in RECIPES]
 
@@ -132,3 +135,33 @@ def test_turns_are_reported(metrics, sessions, recipe):
         assert ("turns/value/1" in step) == critic
     longest = max(len(session.turns) for session in sessions)
     assert any(f"turns/sessions/{longest}" in step for step in metrics)
+
+
+def test_what_the_estimator_made_of_each_turn_is_kept(run, sessions, recipe):
+    """As the viewer tells it, and as `rescore` finds it again in what is stored of the sessions."""
+    config = configuration(recipe)
+    if not config.docagent.credit:
+        assert not (run.run_dir / "credit").exists()
+        return
+    if recipe in SWITCHES:
+        return  # what was rejected or filtered has none
+    last = [session for session in sessions if session.step == steps(recipe)[-1]]
+    told = []
+    for session in last:
+        credit = session_credit(run.run_dir, session.step, session.uid, session.session)
+        told.append(credit.described(json.loads(session.to_json())["turns"]))
+    stored = [[turn["advantage"] for turn in each["turns"]] for each in told]
+    assert all(value is not None for turns in stored for value in turns)
+    if config.critic.enable:
+        values = [turn["value"] for each in told for turn in each["turns"]]
+        assert len(set(values)) > len(last)
+    if config.algorithm.adv_estimator == "spo":
+        for session, each in zip(last, told, strict=True):
+            likeness = each["similarities"]
+            assert len(likeness) == config.actor_rollout_ref.rollout.n
+            assert likeness[str(session.session)] == pytest.approx(1, abs=1e-3)
+    crediting = Crediting(config, DocAgentConfig.parse(plain(config.docagent)).advantage)
+    if crediting.possible:
+        again = crediting.turns(last)
+        for ours, theirs in zip(stored, again, strict=True):
+            assert ours == pytest.approx(theirs, abs=1e-4)
