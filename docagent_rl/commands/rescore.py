@@ -84,7 +84,7 @@ async def _repaid(
         load_modules(each.modules)
     resources = EnvResources(parsed[-1], running=False)
     credits = [Crediting(side, each.advantage) for side, each in zip(sides, parsed, strict=True)]
-    place.claim(overrides)
+    place.claim(overrides, sides[1])
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     payments: list[Payment] = []
     turns: list[list[list[float]]] = [[], []]
@@ -120,12 +120,14 @@ class _Place:
     out: Path
     force: bool
 
-    def claim(self, overrides: Sequence[str]) -> None:
+    def claim(self, overrides: Sequence[str], config: DictConfig) -> None:
         """See that nothing but an earlier rescore lies there, before anything is played; what that left goes.
 
         Raises:
             UserError: something else lies there.
         """
+        from omegaconf import OmegaConf
+
         from docagent_rl.training.rescoring.table import begun_json, is_ours
 
         data = self.out / DATA
@@ -133,13 +135,15 @@ class _Place:
         there = sorted((self.out / "trajectories").glob("*.jsonl"))
         if there and not (self.force or earlier):
             raise UserError(f"{there[0]} is there: name another folder, or replace it with --force")
-        begun = begun_json(overrides)
-        for path in (data, self.out / PAGE):
-            check_output(path, begun, force=self.force, ours=lambda _: earlier)
+        begun, kept = begun_json(overrides), OmegaConf.to_yaml(config)
+        composed = self.out / "hydra" / "config.yaml"  # by which the viewer finds the documents
+        for path, content in ((data, begun), (self.out / PAGE, begun), (composed, kept)):
+            check_output(path, content, force=self.force, ours=lambda _: earlier)
         if earlier:  # its steps would stand beside those that are paid by other values
             for path in there:
                 path.unlink()
         atomic_write(data, begun)
+        atomic_write(composed, kept)
 
     def write(self, sessions: Sequence[Trajectory]) -> None:
         """Write the sessions of a step."""

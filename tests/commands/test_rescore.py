@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 from docagent_rl.commands.rescore import rescore_command
 from docagent_rl.errors import UserError
 from docagent_rl.rollout.trajectory import read_trajectories
+from docagent_rl.viewer.folder import ViewedRun
+from docagent_rl.viewer.runs import OpenRun
 from tests.training.rescoring.stage import stored_run
 
 
@@ -76,6 +78,15 @@ def test_other_files_are_left_alone(world, tmp_path):
     assert (out / "trajectories" / "7.jsonl").read_text() == "mine"
     called(run, "--out", out, "--", "docagent.judge.kind=exact")  # what it wrote itself is replaced
     assert numbers(out)["overrides"] == ["docagent.judge.kind=exact"]
+
+
+def test_the_viewer_shows_both_with_their_pages(world, tmp_path):
+    run, out = stored_run(world, tmp_path / "run", "vrag_rl", questions=1), tmp_path / "elsewhere" / "out"
+    called(run, "--out", out, "--", "docagent.env.variant=released")
+    before, after = (OpenRun(n, path.name, ViewedRun(path)) for n, path in enumerate((run, out)))
+    assert after.store is not None
+    assert after.store.path == before.store.path
+    assert after.folder.configured("docagent.env.variant") == "released"
 
 
 def test_steps_of_other_values_do_not_stay(world, tmp_path):
