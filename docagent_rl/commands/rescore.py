@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from docagent_rl.outputs import Force, check_output
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+    from docagent_rl.envs.token_budget import TokenCounter
     from docagent_rl.rollout.trajectory import Trajectory
     from docagent_rl.training.rescoring.difference import Payment, Turns
 
@@ -35,6 +37,12 @@ def rescore_command(
     out: Annotated[Path, typer.Option(help="Folder for the sessions as they are paid then, and the tables.")],
     step: Annotated[list[int] | None, typer.Option(help="Only this step; may be repeated.")] = None,
     validation: Annotated[bool, typer.Option("--validation", help="Sessions of validations.")] = False,
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder with a tokenizer.json, that texts are counted by; default: the run's own."
+        ),
+    ] = None,
     at_a_time: Annotated[int, typer.Option(min=1, help="Sessions at a time.")] = 32,
     force: Force = False,
 ) -> None:
@@ -48,24 +56,23 @@ def rescore_command(
     """
     from docagent_rl.training.rescoring.stored import StoredRun
 
+    # verl warns of every training engine that is not installed
+    warnings.filterwarnings("ignore", module=r"verl\.workers\.engine")
     stored, changes = StoredRun.open(run), list(overrides or ())
     sides = (stored.config, stored.changed(changes))
     files = stored.chosen(step or [], validation=validation)
     if out.resolve() == run.resolve():
         raise UserError("--out is the run itself: name another folder")
-    place = _Place(out, force=force)
-    payments, turns = asyncio.run(_repaid(sides, files, at_a_time, place, changes))
+    place = _Place(out, tuple(changes), force=force)
+    counter = _counter(run, tokenizer)
+    payments, turns = asyncio.run(_repaid(sides, files, at_a_time, place, counter))
     if not payments:
         raise UserError(f"{run} holds no session that was played in {', '.join(files) or 'the steps named'}")
-    place.finish(payments, turns, changes)
+    place.finish(payments, turns)
 
 
 async def _repaid(
-    sides: Sequence[DictConfig],
-    files: dict[str, Path],
-    at_a_time: int,
-    place: _Place,
-    overrides: Sequence[str],
+    sides: Sequence[DictConfig], files: dict[str, Path], at_a_time: int, place: _Place, counter: TokenCounter
 ) -> tuple[list[Payment], list[Turns]]:
     """What sessions earn before and after, and the advantages of either side, where both can be told.
 
@@ -82,9 +89,9 @@ async def _repaid(
     parsed = [DocAgentConfig.parse(plain(side.docagent)) for side in sides]
     for each in parsed:
         load_modules(each.modules)
-    resources = EnvResources(parsed[-1], running=False)
+    resources = EnvResources(parsed[-1], counter, running=False)
     credits = [Crediting(side, each.advantage) for side, each in zip(sides, parsed, strict=True)]
-    place.claim(overrides, sides[1])
+    place.claim(sides[1])
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     payments: list[Payment] = []
     turns: list[list[list[float]]] = [[], []]
@@ -108,19 +115,44 @@ async def _repaid(
     return payments, list(turns) if turns[0] else []
 
 
+def _counter(run: Path, tokenizer: Path | None) -> TokenCounter:
+    """How the run counted the tokens of texts that it kept within budgets.
+
+    Args:
+        run: its folder.
+        tokenizer: a folder with a `tokenizer.json`; default: what the run's configuration names, or its last
+            checkpoint holds. A run without one, as with a model behind an endpoint, estimated them.
+
+    Raises:
+        UserError: there is none in `tokenizer`.
+    """
+    from docagent_rl.envs.token_budget import estimated_tokens
+    from docagent_rl.viewer.folder import ViewedRun
+    from docagent_rl.viewer.runs import OpenRun, Places
+
+    found = OpenRun(0, run.name, ViewedRun(run), Places(tokenizer=tokenizer)).tokenizer
+    if found is None:
+        if tokenizer is not None:
+            raise UserError(f"{tokenizer} holds no tokenizer.json that can be read")
+        return estimated_tokens
+    return lambda text: len(found.encode(text, add_special_tokens=False).ids)
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Where the sessions and the tables go.
 
     Args:
         out: the folder.
+        overrides: what was changed.
         force: replace what another command has left there.
     """
 
     out: Path
+    overrides: tuple[str, ...]
     force: bool
 
-    def claim(self, overrides: Sequence[str], config: DictConfig) -> None:
+    def claim(self, config: DictConfig) -> None:
         """See that nothing but an earlier rescore lies there, before anything is played; what that left goes.
 
         Raises:
@@ -135,7 +167,7 @@ class _Place:
         there = sorted((self.out / "trajectories").glob("*.jsonl"))
         if there and not (self.force or earlier):
             raise UserError(f"{there[0]} is there: name another folder, or replace it with --force")
-        begun, kept = begun_json(overrides), OmegaConf.to_yaml(config)
+        begun, kept = begun_json(self.overrides), OmegaConf.to_yaml(config)
         composed = self.out / "hydra" / "config.yaml"  # by which the viewer finds the documents
         for path, content in ((data, begun), (self.out / PAGE, begun), (composed, kept)):
             check_output(path, content, force=self.force, ours=lambda _: earlier)
@@ -153,7 +185,7 @@ class _Place:
             first = sessions[0]
             write_trajectories(self.out, first.step, sessions, validation=first.split == "val")
 
-    def finish(self, payments: Sequence[Payment], turns: Sequence[Turns], overrides: Sequence[str]) -> None:
+    def finish(self, payments: Sequence[Payment], turns: Sequence[Turns]) -> None:
         """Write the tables, and print them."""
         from docagent_rl.eval.report.markdown import markdown
         from docagent_rl.eval.report.terminal import rendered
@@ -163,7 +195,7 @@ class _Place:
         found = difference(payments, *turns)
         grids = grids_of(found, payments)
         atomic_write(self.out / PAGE, markdown(grids, None))
-        atomic_write(self.out / DATA, as_json(found, overrides))
+        atomic_write(self.out / DATA, as_json(found, self.overrides))
         console = Console()
         for grid in grids:
             console.print(rendered(grid))

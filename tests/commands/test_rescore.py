@@ -47,6 +47,22 @@ def test_nothing_changed_changes_nothing(world, tmp_path, system):
             assert after.metrics["reward/total"] == before.metrics["reward/total"]
 
 
+def test_texts_within_budgets_are_counted_by_the_run_s_tokenizer(world, tmp_path, processor):
+    model = tmp_path / "model"
+    processor.save_pretrained(model)
+    tight = {"env": {"history": {"prompt_tokens": 300}}}
+    run = stored_run(world, tmp_path / "run", "mm_doc_r1", model=model, **tight)
+    called(run, "--out", tmp_path / "out")
+    assert numbers(tmp_path / "out")["same"] == 1.0
+    model.rename(tmp_path / "moved")
+    called(run, "--out", tmp_path / "estimated")
+    assert numbers(tmp_path / "estimated")["same"] < 1.0
+    called(run, "--out", tmp_path / "named", "--tokenizer", tmp_path / "moved")
+    assert numbers(tmp_path / "named")["same"] == 1.0
+    with pytest.raises(UserError, match=r"holds no tokenizer\.json"):
+        called(run, "--out", tmp_path / "none", "--tokenizer", tmp_path)
+
+
 def test_other_weights_and_another_estimator(world, tmp_path):
     run, out = stored_run(world, tmp_path / "run", "vrag_rl"), tmp_path / "out"
     called(

@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import yaml
+from tokenizers import Tokenizer
 
 from docagent_rl.config import DocAgentConfig
+from docagent_rl.envs.token_budget import estimated_tokens
 from docagent_rl.play.chance import ChancePlayer
 from docagent_rl.play.scripted import ScriptPlayer
 from docagent_rl.rollout.env_resources import EnvResources
@@ -31,10 +33,33 @@ def section(world, run: Path, system: str, **more) -> dict:
     }
 
 
-def stored_run(world, run: Path, system: str, *, algorithm: dict | None = None, questions: int = 4) -> Path:
-    """Two steps: every question by the script once and by chance three times."""
-    docagent = section(world, run, system)
-    resources = EnvResources(DocAgentConfig.parse(docagent), running=False)
+def stored_run(
+    world,
+    run: Path,
+    system: str,
+    *,
+    algorithm: dict | None = None,
+    questions: int = 4,
+    model: Path | None = None,
+    **more,
+) -> Path:
+    """Two steps: every question by the script once and by chance three times.
+
+    Args:
+        world: documents and questions.
+        run: the folder that is made.
+        system: who plays.
+        algorithm: verl's section.
+        questions: a step.
+        model: a folder with a tokenizer that texts are counted by; default: they are estimated.
+        more: of the configuration.
+    """
+    docagent = section(world, run, system, **more)
+    counter = estimated_tokens
+    if model is not None:
+        tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+        counter = lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)  # noqa: E731
+    resources = EnvResources(DocAgentConfig.parse(docagent), counter, running=False)
     script, chance = ScriptPlayer(resources, seed=1), ChancePlayer(resources, seed=2)
     for step in (1, 2):
         played = asyncio.run(_played(script, chance, world.records[step : step + questions], step))
@@ -42,6 +67,8 @@ def stored_run(world, run: Path, system: str, *, algorithm: dict | None = None, 
     (run / "hydra").mkdir()
     made = {"adv_estimator": "grpo", "gamma": 1.0, "lam": 1.0, "norm_adv_by_std_in_grpo": True}
     config = {"docagent": docagent, "algorithm": made | (algorithm or {})}
+    if model is not None:
+        config["actor_rollout_ref"] = {"model": {"path": str(model)}}
     (run / "hydra" / "config.yaml").write_text(yaml.safe_dump(config))
     return run
 
