@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from docagent_rl.collect.who import Who
+from docagent_rl.commands.counting import run_counter
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.errors import UserError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from docagent_rl.collect.config import CollectConfig
     from docagent_rl.config import DocAgentConfig
     from docagent_rl.endpoints.ledger import Ledger
+    from docagent_rl.envs.token_budget import TokenCounter
     from docagent_rl.play.player import Player
     from docagent_rl.play.run_folder import RunFolder
     from docagent_rl.rollout.env_resources import EnvResources
@@ -163,11 +165,12 @@ async def _teacher(
     )
 
 
-def _resources(parsed: DocAgentConfig) -> EnvResources:
+def _resources(parsed: DocAgentConfig, counter: TokenCounter | None = None) -> EnvResources:
     """What environments share; refuses what no session could play."""
+    from docagent_rl.envs.token_budget import estimated_tokens
     from docagent_rl.rollout.env_resources import EnvResources
 
-    resources = EnvResources(parsed, running=False)
+    resources = EnvResources(parsed, counter or estimated_tokens, running=False)
     resources.environment(validate=False)
     return resources
 
@@ -184,7 +187,7 @@ def _replay(parsed: DocAgentConfig, source: Path | None) -> Player:
 
     if source is None:  # `_check_options` saw to it
         raise UserError("--player replay needs --replay RUN")
-    return ReplayPlayer(_resources(parsed), source, validate=False)
+    return ReplayPlayer(_resources(parsed, run_counter(source)), source, validate=False)
 
 
 def _report(folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig) -> None:

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
+from docagent_rl.commands.counting import run_counter
 from docagent_rl.errors import UserError
 from docagent_rl.io import atomic_write
 from docagent_rl.outputs import Force, check_output
@@ -64,7 +65,7 @@ def rescore_command(
     if out.resolve() == run.resolve():
         raise UserError("--out is the run itself: name another folder")
     place = _Place(out, tuple(changes), force=force)
-    counter = _counter(run, tokenizer)
+    counter = run_counter(run, tokenizer)
     payments, turns = asyncio.run(_repaid(sides, files, at_a_time, place, counter))
     if not payments:
         raise UserError(f"{run} holds no session that was played in {', '.join(files) or 'the steps named'}")
@@ -113,29 +114,6 @@ async def _repaid(
             await step(file, bars, bars.add_task(name, total=None))
             await asyncio.sleep(0)  # the loop holds the results that it woke this up with until it runs again
     return payments, list(turns) if turns[0] else []
-
-
-def _counter(run: Path, tokenizer: Path | None) -> TokenCounter:
-    """How the run counted the tokens of texts that it kept within budgets.
-
-    Args:
-        run: its folder.
-        tokenizer: a folder with a `tokenizer.json`; default: what the run's configuration names, or its last
-            checkpoint holds. A run without one, as with a model behind an endpoint, estimated them.
-
-    Raises:
-        UserError: there is none in `tokenizer`.
-    """
-    from docagent_rl.envs.token_budget import estimated_tokens
-    from docagent_rl.viewer.folder import ViewedRun
-    from docagent_rl.viewer.runs import OpenRun, Places
-
-    found = OpenRun(0, run.name, ViewedRun(run), Places(tokenizer=tokenizer)).tokenizer
-    if found is None:
-        if tokenizer is not None:
-            raise UserError(f"{tokenizer} holds no tokenizer.json that can be read")
-        return estimated_tokens
-    return lambda text: len(found.encode(text, add_special_tokens=False).ids)
 
 
 @dataclass(frozen=True, slots=True)
