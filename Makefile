@@ -49,8 +49,10 @@ test: setup
 fast: setup
 	$(PYTEST) -m "not e2e and not slow" $(FAST)
 
+# ONCE_MORE=1 (CI, whose machine others load): what failed runs again alone, and fails when it fails twice
+again = $(if $(ONCE_MORE),|| $(PYTEST) $(1) --last-failed --last-failed-no-failures none)
 test-all: lint
-	$(PYTEST) -m "not e2e" $(FAST) && $(PYTEST) tests/e2e
+	{ $(PYTEST) -m "not e2e" $(FAST) $(call again,-m "not e2e"); } && { $(PYTEST) tests/e2e $(call again,tests/e2e); }
 
 faults: setup
 	$(BIN)/python -m pytest -m faults $(FAST) --faults=long --faults-folder=$(WORKSPACE)/faults
