@@ -42,14 +42,19 @@ class Cost:
     size: int
 
 
-def measure(run: Callable[[Path], int]) -> Cost:
-    """Run once in an empty folder; the processes that `run` starts are to end with it."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        processor, wall = _processor_time(), time.perf_counter()
-        pages = run(folder)
-        processor, wall = _processor_time() - processor, time.perf_counter() - wall
-        return Cost(processor, wall, pages, sum(path.stat().st_size for path in folder.rglob("*.jpg")))
+def measure(run: Callable[[Path], int], within: Path) -> Cost:
+    """Run once in an empty folder; the processes that `run` starts are to end with it.
+
+    Args:
+        run: fills a folder, and says with how many pages.
+        within: where the folder is made. It stays: ext4 goes through inodes that were given up in the last
+            seconds before it makes a file, so that a round would pay for what the one before it removed.
+    """
+    folder = Path(tempfile.mkdtemp(dir=within))
+    processor, wall = _processor_time(), time.perf_counter()
+    pages = run(folder)
+    processor, wall = _processor_time() - processor, time.perf_counter() - wall
+    return Cost(processor, wall, pages, sum(path.stat().st_size for path in folder.rglob("*.jpg")))
 
 
 def with_poppler(pdfs: Path, settings: RenderSettings, out: Path, *, text: bool, workers: int) -> int:
@@ -101,11 +106,12 @@ def main(
         if folder is None:
             folder = Path(fetched)
             subprocess.run(["bash", _FETCH, folder], check=True)
-        compare(folder, settings, repeats)
+        with tempfile.TemporaryDirectory() as within:
+            compare(folder, settings, repeats, Path(within))
 
 
-def compare(pdfs: Path, settings: RenderSettings, repeats: int) -> None:
-    """Measure all candidates in turn and print the table."""
+def compare(pdfs: Path, settings: RenderSettings, repeats: int, within: Path) -> None:
+    """Measure all candidates in turn, in folders below `within`, and print the table."""
     runs: dict[str, Callable[[Path], int]] = {}
     for workers in (1, 2):
         tell = f"{workers} worker{'s' * (workers > 1)}"
@@ -121,7 +127,7 @@ def compare(pdfs: Path, settings: RenderSettings, repeats: int) -> None:
     costs: dict[str, list[Cost]] = {name: [] for name in runs}
     for _ in range(repeats):
         for name, run in runs.items():
-            costs[name].append(measure(run))
+            costs[name].append(measure(run, within))
     best = {
         name: Cost(
             min(cost.processor for cost in found),

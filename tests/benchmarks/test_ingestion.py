@@ -53,8 +53,8 @@ def test_both_sides_make_the_same_pages_and_texts(pdfs, tmp_path):
     )
 
 
-def test_the_processes_that_a_run_starts_are_counted(pdfs):
-    cost = ingestion.measure(lambda out: ingestion.with_ingest(pdfs, SETTINGS, out, workers=1))
+def test_the_processes_that_a_run_starts_are_counted(pdfs, tmp_path):
+    cost = ingestion.measure(lambda out: ingestion.with_ingest(pdfs, SETTINGS, out, workers=1), tmp_path)
     assert cost.pages == 3
     assert cost.size > 0
     assert cost.processor > 0.05  # the start of the process alone
