@@ -56,7 +56,7 @@ def serve(handle: int, memory_gib: float) -> None:
         channel.send(Beat(name))
 
     heartbeat.listen(tell)
-    # reading makes many small objects and few cycles: looking for these after every 700 takes a 30th of the time
+    # reading makes many small objects and few cycles: to look for these after every 700 takes a 30th of it
     gc.set_threshold(_COLLECT_AFTER)
     while True:
         try:
