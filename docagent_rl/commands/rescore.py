@@ -17,6 +17,7 @@ from docagent_rl.commands.counting import run_counter
 from docagent_rl.errors import UserError
 from docagent_rl.io import atomic_write
 from docagent_rl.outputs import Force, check_output
+from docagent_rl.viewer.folder import RESCORED
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from docagent_rl.rollout.trajectory import Trajectory
     from docagent_rl.training.rescoring.difference import Payment, Turns
 
-PAGE, DATA = "rescore.md", "rescore.json"
+PAGE, DATA = "rescore.md", RESCORED
 
 
 def rescore_command(

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from docagent_rl.errors import UserError
 from docagent_rl.viewer import queries
 from docagent_rl.viewer.aggregates import step_numbers
-from docagent_rl.viewer.comparison import compared, values_of
+from docagent_rl.viewer.comparison import METHOD, SHARED, compared, values_of, values_of_shared
 from docagent_rl.viewer.credit import baseline, session_credit
 from docagent_rl.viewer.curves import described, read_curves
 from docagent_rl.viewer.filters import Pair, read_pairs
@@ -78,6 +78,11 @@ class Api:
 
     def _compare(self, options: Mapping[str, str]) -> Reply:
         split, measure = options.get("split") or "val", options.get("measure") or "reward"
+        runs = [self.run(options.get(side, "")) for side in ("a", "b")]
+        if any(run.folder.paid_again for run in runs):
+            with runs[0].index() as first, runs[1].index() as second:
+                found = compared(*values_of_shared(first, second, measure, split))
+            return told({"step_a": None, "step_b": None, **found, "method": SHARED + METHOD})
         sides = []
         for side in ("a", "b"):
             step = options.get(f"step_{side}")

@@ -17,6 +17,7 @@ DRAWS = 2_000
 """Resamples of documents."""
 _COLUMNS = ("reward", "turns", "tokens", "invalid", "images", "seconds", "right")
 _TERM = "term:"
+SHARED = "the same sessions, paid twice; "
 METHOD = (
     "difference b - a of the means over the questions that both have, sessions of a question averaged; 95% "
     f"interval by {DRAWS} resamples of documents, p by changing the sides of documents"
@@ -111,6 +112,37 @@ def values_of(
         (*given, split, step),
     )
     return step, [Value(*tuple(row)) for row in rows if row["value"] is not None]
+
+
+def values_of_shared(
+    first: sqlite3.Connection, second: sqlite3.Connection, measure: str, split: str
+) -> tuple[list[Value], list[Value]]:
+    """The sessions that both runs hold, of all steps: those of a run that was paid again, and of its own.
+
+    Args:
+        first: the index of the one.
+        second: of the other.
+        measure: a column, or `term:<name>`.
+        split: `train` or `val`.
+
+    Raises:
+        UserError: there are none, or no such number.
+    """
+    ours, theirs = (_by_session(base, measure, split) for base in (first, second))
+    both = [key for key in ours if key in theirs]
+    if not both:
+        raise UserError(f"the two have no session of split={split} in common that has this number")
+    return [ours[key] for key in both], [theirs[key] for key in both]
+
+
+def _by_session(base: sqlite3.Connection, measure: str, split: str) -> dict[tuple[Any, ...], Value]:
+    column, given = _column(measure)
+    rows = base.execute(
+        f"SELECT step, uid, session, id, question_id, question, doc_id, {column} AS value FROM sessions "
+        "WHERE split = ? AND status != 'masked' ORDER BY step, uid, session",
+        (*given, split),
+    )
+    return {tuple(row)[:3]: Value(*tuple(row)[3:]) for row in rows if row["value"] is not None}
 
 
 def _column(measure: str) -> tuple[str, tuple[str, ...]]:

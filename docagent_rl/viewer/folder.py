@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 INDEX = "view.sqlite"
+RESCORED = "rescore.json"
+"""What `docagent-rl rescore` leaves beside its sessions."""
 _STEP = re.compile(r"(val-)?(\d{1,12})\.jsonl")
 
 
@@ -87,6 +89,11 @@ class ViewedRun:
         # a run that has begun has its configuration before its first sessions
         begun = any((self.path / name).is_dir() for name in ("trajectories", "hydra"))
         return Kind.TRAINING if begun else Kind.EVALUATION
+
+    @property
+    def paid_again(self) -> bool:
+        """Whether `docagent-rl rescore` wrote it: its sessions are those of another run."""
+        return (self.path / RESCORED).is_file()
 
     def session_files(self) -> list[SessionFile]:
         """Its files of sessions, by name."""

@@ -56,3 +56,22 @@ def test_a_term_is_compared_as_well(two, asked):
 def test_what_cannot_be_compared_is_said(two, asked, query, message):
     with pytest.raises(UserError, match=message):
         asked(*two)(f"/api/compare?{query}")
+
+
+def test_a_run_that_was_paid_again_pairs_session_by_session(tmp_path, store, asked):
+    def made(name, steps):
+        given = [
+            session(store, number, question=1, step=step, split="train", reward=reward)
+            for step, rewards in steps.items()
+            for number, reward in enumerate(rewards)
+        ]
+        return run_folder(tmp_path / name, given)
+
+    run, again = made("run", {1: [0.0, 1.0], 2: [5.0, 5.0]}), made("again", {1: [1.0, 1.0]})
+    assert asked(run, again)("/api/compare?a=0&b=1&split=train")["mean_a"] == 5.0  # the last step of each
+    (again / "rescore.json").write_text("{}")
+    found = asked(run, again)("/api/compare?a=0&b=1&split=train")
+    assert (found["mean_a"], found["mean_b"], found["step_a"]) == (0.5, 1.0, None)
+    assert found["method"].startswith("the same sessions")
+    with pytest.raises(UserError, match="no session of split=val in common"):
+        asked(run, again)("/api/compare?a=0&b=1&split=val")
