@@ -1,4 +1,4 @@
-"""The index of a large run, what the page asks of it, a long session, and what stored credit takes."""
+"""The index of a large run, what the page asks of it and takes, a long session, and stored credit."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 import typer
 
 from benchmarks.common import show
+from benchmarks.viewer_page import CHROMIUM, page_costs
 from docagent_rl.rollout.credit import TOKENS, CreditRow, write_credit
 from docagent_rl.viewer.api import Api
 from docagent_rl.viewer.folder import ViewedRun
@@ -29,6 +30,8 @@ def repeated(lines: list[dict[str, Any]], sessions: int, tokens: int) -> Iterato
         line = lines[number % len(lines)]
         for turn in line["turns"]:
             for name in ("token_ids", "log_probs", "trainer_log_probs"):
+                if turn.get(name) is None:  # of a validation, which the trainer does not look at
+                    continue
                 turn[name] = (turn[name] * (tokens // max(1, len(turn[name])) + 1))[:tokens]
         place = {"uid": f"group{number // _GROUP}", "session": number % _GROUP, "step": 1 + number // _STEP}
         yield {**line, **place, "split": "train"}
@@ -114,6 +117,13 @@ def main(
         (row,) = json.loads(first.answer("/api/runs/0/sessions", "uid=long").content)["rows"]
         spent, reply = timed(lambda: first.answer(f"/api/runs/0/sessions/{row['id']}"))
         found.append((f"a session of {turns} turns", f"{spent:.3f}", f"{len(reply.content) / 1e3:.0f} kB"))
+        if CHROMIUM is None:
+            found.append(("the page in a browser", "-", "no Chromium on this machine"))
+        else:
+            found += [
+                (f"page: {cost.view}", f"{cost.seconds:.2f}", f"{cost.heap / 1e6:.1f} MB, {cost.nodes} nodes")
+                for cost in page_costs(folder, str(row["id"]))
+            ]
         spent, each = credit_cost(folder, rows, 1000)
         found.append(
             (f"write the credit of {rows} rows of 1,000 tokens", f"{spent:.2f}", f"{each:.1f} bytes a token")

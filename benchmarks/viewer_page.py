@@ -1,0 +1,107 @@
+"""What the viewer's page takes in a browser."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+"""The browser, where there is one."""
+_FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
+_WAIT_MS = 60_000
+_SCROLLS, _SCROLL_PX, _REST_MS = 20, 4_000, 60
+
+
+@dataclass(frozen=True, slots=True)
+class PageCost:
+    """A view that was opened in a page of its own.
+
+    Args:
+        view: which.
+        seconds: from the address to its first line.
+        heap: bytes of JavaScript that stay after a collection.
+        nodes: of the document.
+    """
+
+    view: str
+    seconds: float
+    heap: int
+    nodes: int
+
+
+def page_costs(run: Path, session: str) -> list[PageCost]:
+    """The list of sessions, before and after it was scrolled, and a long session without and with its tokens.
+
+    Args:
+        run: a folder whose index is built.
+        session: its number in the index.
+    """
+    from playwright.sync_api import sync_playwright
+
+    rows, turns = "table.rows tbody tr:not(.spacer)", "article.turn:not(.prompt)"
+    coloured = f"#/session/0/{session}?colour=drift"
+    with _served(run) as origin, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=list(_FLAGS))
+        try:
+            return [
+                _opened(browser, origin, "the list", "#/sessions", rows),
+                _opened(browser, origin, "the list, scrolled", "#/sessions", rows, _scroll),
+                _opened(browser, origin, "the long session", f"#/session/0/{session}", turns),
+                _opened(browser, origin, "with its tokens, scrolled", coloured, "span.tk", _scroll),
+            ]
+        finally:
+            browser.close()
+
+
+def _opened(
+    browser: Any, origin: str, view: str, address: str, first: str, then: Any = lambda page: None
+) -> PageCost:
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    try:
+        page = context.new_page()
+        began = time.perf_counter()
+        page.goto(f"{origin}/{address}")
+        page.locator(first).first.wait_for(timeout=_WAIT_MS)
+        seconds = time.perf_counter() - began
+        then(page)
+        tools = context.new_cdp_session(page)
+        tools.send("Performance.enable")
+        tools.send("HeapProfiler.collectGarbage")
+        found = {each["name"]: each["value"] for each in tools.send("Performance.getMetrics")["metrics"]}
+        return PageCost(view, seconds, int(found["JSHeapUsedSize"]), int(found["Nodes"]))
+    finally:
+        context.close()
+
+
+def _scroll(page: Any) -> None:
+    page.mouse.move(720, 600)
+    for _ in range(_SCROLLS):
+        page.mouse.wheel(0, _SCROLL_PX)
+        page.wait_for_timeout(_REST_MS)
+
+
+@contextmanager
+def _served(run: Path) -> Iterator[str]:
+    """The address of `docagent-rl view` over a run."""
+    command = [sys.executable, "-m", "docagent_rl.cli", "view", str(run), "--no-open"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}
+    )
+    try:
+        said = process.stdout.readline() if process.stdout is not None else ""
+        found = re.search(r"http://\S+", said)
+        if found is None:
+            raise RuntimeError(f"the viewer did not start: {said}")
+        yield found[0].rstrip("/")
+    finally:
+        process.terminate()
+        process.wait(10)
