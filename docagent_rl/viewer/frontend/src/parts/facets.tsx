@@ -6,6 +6,8 @@ import { count, number, words } from "../logic/format";
 
 type Change = (query: URLSearchParams) => void;
 const FEW = 7;
+/** Fields whose values are too many to list. */
+const NAMED = ["question_id", "doc_id", "uid"] as const;
 /** Ranges worth a place; others hold by links. */
 const RANGES = new Set(["reward", "turns", "invalid", "tokens", "images", "advantage"]);
 
@@ -25,6 +27,13 @@ export function FacetPanel({ facets, query, change }: { facets: Facets | undefin
       {ranges.length > 0 && <h2 class="range-title">Between</h2>}
       {ranges.map(([key, range]) => (
         <RangeFilter key={`${key} ${query.get(key)}`} name={key} range={range} query={query} change={change} />
+      ))}
+      <h2 class="range-title">Of one</h2>
+      {NAMED.map((key) => (
+        <label key={`${key} ${query.get(key)}`} class="range named">
+          <span class="range-name">{label(key)}</span>
+          <input type="text" spellcheck={false} placeholder="id" defaultValue={query.get(key) ?? ""} onChange={(event) => change(withValue(query, key, event.currentTarget.value.trim() || null))} />
+        </label>
       ))}
     </aside>
   );
