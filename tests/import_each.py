@@ -8,7 +8,9 @@ import json
 import os
 import sys
 import traceback
+from collections import deque
 
+AT_ONCE = os.cpu_count() or 1
 OURS = ("docagent_rl", "hydra_plugins", "verl")
 
 
@@ -24,6 +26,11 @@ def loaded_by(module: str) -> list[str]:
 
 def in_fork(play) -> str:
     """What `play` returns in a child process, or raises as text."""
+    return told_by(*begun(play))
+
+
+def begun(play) -> tuple[int, int]:
+    """A child process that plays, and where it tells what came of it."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -35,6 +42,11 @@ def in_fork(play) -> str:
                 out.write("failed\n" + traceback.format_exc())
         os._exit(0)
     os.close(write)
+    return child, read
+
+
+def told_by(child: int, read: int) -> str:
+    """What a child process tells; it has ended then."""
     with os.fdopen(read) as result:
         text = result.read()
     os.waitpid(child, 0)
@@ -48,10 +60,14 @@ def main() -> None:
         with contextlib.suppress(Exception):  # some can be imported from within their package only
             importlib.import_module(name)
     failures = {}
-    for name in modules:
-        text = in_fork(lambda name=name: str(importlib.import_module(name))[:0])
-        if text:
-            failures[name] = text
+    waiting = deque()
+    for name in [*modules, *[None] * AT_ONCE]:
+        if len(waiting) == AT_ONCE or (name is None and waiting):
+            earlier, child = waiting.popleft()
+            if text := told_by(*child):
+                failures[earlier] = text
+        if name is not None:
+            waiting.append((name, begun(lambda name=name: str(importlib.import_module(name))[:0])))
     assert not any(name.partition(".")[0] in OURS for name in sys.modules), "the forks did not start bare"
     print(json.dumps(failures))
 
