@@ -28,7 +28,10 @@ def run_counter(run: Path, tokenizer: Path | None = None) -> TokenCounter:
 
     try:
         folder = ViewedRun(run)
-    except UserError:  # no run; whoever reads its sessions says what is wrong with it
+    except UserError:
+        if tokenizer is not None:
+            raise
+        # no run; whoever reads its sessions says what is wrong with it
         return estimated_tokens
     found = OpenRun(0, run.name, folder, Places(tokenizer=tokenizer)).tokenizer
     if found is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,7 @@ from docagent_rl.commands.counting import run_counter
 from docagent_rl.errors import UserError
 from docagent_rl.io import atomic_write
 from docagent_rl.outputs import Force, check_output
-from docagent_rl.viewer.folder import RESCORED
+from docagent_rl.viewer.folder import RESCORED, STEP_FILE
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from docagent_rl.envs.token_budget import TokenCounter
     from docagent_rl.rollout.trajectory import Trajectory
     from docagent_rl.training.rescoring.difference import Payment, Turns
+    from docagent_rl.training.rescoring.table import Origin
 
 PAGE, DATA = "rescore.md", RESCORED
 
@@ -65,12 +66,12 @@ def rescore_command(
     files = stored.chosen(step or [], validation=validation)
     if out.resolve() == run.resolve():
         raise UserError("--out is the run itself: name another folder")
-    place = _Place(out, tuple(changes), force=force)
+    place = _Place(out, run.resolve(), tuple(changes), force=force)
     counter = run_counter(run, tokenizer)
     payments, turns = asyncio.run(_repaid(sides, files, at_a_time, place, counter))
     if not payments:
         raise UserError(f"{run} holds no session that was played in {', '.join(files) or 'the steps named'}")
-    place.finish(payments, turns)
+    place.finish(payments, turns, files)
 
 
 async def _repaid(
@@ -93,7 +94,7 @@ async def _repaid(
         load_modules(each.modules)
     resources = EnvResources(parsed[-1], counter, running=False)
     credits = [Crediting(side, each.advantage) for side, each in zip(sides, parsed, strict=True)]
-    place.claim(sides[1])
+    place.claim(sides[1], files)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     payments: list[Payment] = []
     turns: list[list[list[float]]] = [[], []]
@@ -123,15 +124,17 @@ class _Place:
 
     Args:
         out: the folder.
+        run: whose sessions they are.
         overrides: what was changed.
         force: replace what another command has left there.
     """
 
     out: Path
+    run: Path
     overrides: tuple[str, ...]
     force: bool
 
-    def claim(self, config: DictConfig) -> None:
+    def claim(self, config: DictConfig, files: Mapping[str, Path]) -> None:
         """See that nothing but an earlier rescore lies there, before anything is played; what that left goes.
 
         Raises:
@@ -139,22 +142,29 @@ class _Place:
         """
         from omegaconf import OmegaConf
 
-        from docagent_rl.training.rescoring.table import begun_json, is_ours
+        from docagent_rl.training.rescoring.table import Origin
 
-        data = self.out / DATA
-        earlier = data.is_file() and is_ours(data.read_bytes())
-        there = sorted((self.out / "trajectories").glob("*.jsonl"))
-        if there and not (self.force or earlier):
+        data, steps = self.out / DATA, self.out / "trajectories"
+        earlier = Origin.of(data.read_bytes()) if data.is_file() else None
+        left = {name for name in earlier.files if STEP_FILE.fullmatch(name)} if earlier else set()
+        there = sorted(path for path in steps.glob("*.jsonl") if path.name not in left)
+        if there and not self.force:
             raise UserError(f"{there[0]} is there: name another folder, or replace it with --force")
-        begun, kept = begun_json(self.overrides), OmegaConf.to_yaml(config)
+        begun, kept = self._origin(files).to_json(), OmegaConf.to_yaml(config)
         composed = self.out / "hydra" / "config.yaml"  # by which the viewer finds the documents
         for path, content in ((data, begun), (self.out / PAGE, begun), (composed, kept)):
-            check_output(path, content, force=self.force, ours=lambda _: earlier)
-        if earlier:  # its steps would stand beside those that are paid by other values
-            for path in there:
-                path.unlink()
+            check_output(path, content, force=self.force, ours=lambda _: earlier is not None)
+        for name in left:  # steps paid by other values would stand beside those that are paid now
+            (steps / name).unlink(missing_ok=True)
         atomic_write(data, begun)
         atomic_write(composed, kept)
+
+    def _origin(self, files: Mapping[str, Path]) -> Origin:
+        from docagent_rl.training.rescoring.table import Origin
+
+        # a run's own names; the sessions of an evaluation become a validation of step 0
+        names = [path.name if STEP_FILE.fullmatch(path.name) else "val-0.jsonl" for path in files.values()]
+        return Origin(str(self.run), self.overrides, tuple(names))
 
     def write(self, sessions: Sequence[Trajectory]) -> None:
         """Write the sessions of a step."""
@@ -164,17 +174,17 @@ class _Place:
             first = sessions[0]
             write_trajectories(self.out, first.step, sessions, validation=first.split == "val")
 
-    def finish(self, payments: Sequence[Payment], turns: Sequence[Turns]) -> None:
+    def finish(self, payments: Sequence[Payment], turns: Sequence[Turns], files: Mapping[str, Path]) -> None:
         """Write the tables, and print them."""
         from docagent_rl.eval.report.markdown import markdown
         from docagent_rl.eval.report.terminal import rendered
         from docagent_rl.training.rescoring.difference import difference
-        from docagent_rl.training.rescoring.table import as_json, grids_of
+        from docagent_rl.training.rescoring.table import grids_of
 
         found = difference(payments, *turns)
         grids = grids_of(found, payments)
         atomic_write(self.out / PAGE, markdown(grids, None))
-        atomic_write(self.out / DATA, as_json(found, self.overrides))
+        atomic_write(self.out / DATA, self._origin(files).to_json(found))
         console = Console()
         for grid in grids:
             console.print(rendered(grid))

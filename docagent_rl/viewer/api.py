@@ -79,7 +79,7 @@ class Api:
     def _compare(self, options: Mapping[str, str]) -> Reply:
         split, measure = options.get("split") or "val", options.get("measure") or "reward"
         runs = [self.run(options.get(side, "")) for side in ("a", "b")]
-        if any(run.folder.paid_again for run in runs):
+        if runs[0].folder.same_sessions(runs[1].folder):
             with runs[0].index() as first, runs[1].index() as second:
                 found = compared(*values_of_shared(first, second, measure, split))
             return told({"step_a": None, "step_b": None, **found, "method": SHARED + METHOD})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 INDEX = "view.sqlite"
 RESCORED = "rescore.json"
 """What `docagent-rl rescore` leaves beside its sessions."""
-_STEP = re.compile(r"(val-)?(\d{1,12})\.jsonl")
+STEP_FILE = re.compile(r"(val-)?(\d{1,12})\.jsonl")
 
 
 class Kind(StrEnum):
@@ -51,7 +52,7 @@ class SessionFile:
     @property
     def step(self) -> int | None:
         """Of the sessions; `None` where they are of several."""
-        found = _STEP.fullmatch(self.path.name)
+        found = STEP_FILE.fullmatch(self.path.name)
         return int(found[2]) if found else None
 
 
@@ -90,10 +91,20 @@ class ViewedRun:
         begun = any((self.path / name).is_dir() for name in ("trajectories", "hydra"))
         return Kind.TRAINING if begun else Kind.EVALUATION
 
-    @property
-    def paid_again(self) -> bool:
-        """Whether `docagent-rl rescore` wrote it: its sessions are those of another run."""
-        return (self.path / RESCORED).is_file()
+    @cached_property
+    def paid_again(self) -> Path | None:
+        """The run whose sessions these are, where `docagent-rl rescore` paid them again."""
+        try:
+            found = json.loads((self.path / RESCORED).read_bytes())["run"]
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+        return Path(found) if isinstance(found, str) and found else None
+
+    def same_sessions(self, other: ViewedRun) -> bool:
+        """Whether both hold sessions of one run, paid in two ways."""
+        if self.paid_again is None and other.paid_again is None:
+            return False
+        return (self.paid_again or self.path) == (other.paid_again or other.path)
 
     def session_files(self) -> list[SessionFile]:
         """Its files of sessions, by name."""
@@ -115,7 +126,7 @@ class ViewedRun:
             UserError: no file of sessions has such a name.
         """
         folder, _, own = name.rpartition("/")
-        known = (folder == "trajectories" and _STEP.fullmatch(own)) or (
+        known = (folder == "trajectories" and STEP_FILE.fullmatch(own)) or (
             not folder and own == RunFolder(self.path).sessions_file.name
         )
         if not known:
@@ -191,7 +202,7 @@ class ViewedRun:
             if not folder.is_dir():
                 return
             names = sorted(os.listdir(folder))  # noqa: PTH208 - thousands of names
-            candidates = [f"trajectories/{name}" for name in names if _STEP.fullmatch(name)]
+            candidates = [f"trajectories/{name}" for name in names if STEP_FILE.fullmatch(name)]
         else:
             candidates = [RunFolder(self.path).sessions_file.name]
         for name in candidates:

@@ -10,6 +10,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from docagent_rl.commands.probe import probe_command
+from docagent_rl.commands.rescore import rescore_command
 from docagent_rl.records.record import write_jsonl
 from docagent_rl.viewer.folder import ViewedRun
 from docagent_rl.viewer.images import session_image
@@ -82,6 +83,20 @@ def test_the_viewer_shows_what_was_shown(world, questions, tmp_path):
         assert run.searched.path == world.root / "store"
     assert extremes["blank"] == (255, 255)
     assert extremes["as_is"][0] < 128
+
+
+@pytest.mark.slow
+def test_an_evaluation_is_paid_again_and_again(world, questions, tmp_path):
+    called(world, tmp_path, "--agent", "oracle", "--condition", "blank")
+    out = tmp_path / "again"
+    for _ in range(2):  # what the first time left is its own
+        rescore_command(tmp_path / "probe" / "as_is", out=out, at_a_time=4)
+    found = json.loads((out / "rescore.json").read_text())
+    assert found["same"] == 1.0
+    assert found["files"] == [path.name for path in (out / "trajectories").iterdir()]
+    first, second = (ViewedRun(each) for each in (tmp_path / "probe" / "as_is", out))
+    assert first.same_sessions(second)
+    assert not first.same_sessions(ViewedRun(tmp_path / "probe" / "blank"))
 
 
 def test_no_model_is_one_error(world, questions, tmp_path):

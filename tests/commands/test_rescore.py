@@ -92,6 +92,11 @@ def test_other_files_are_left_alone(world, tmp_path):
     (out / "trajectories" / "7.jsonl").write_text("mine")
     called(run, "--out", out, "--force")
     assert (out / "trajectories" / "7.jsonl").read_text() == "mine"
+    with pytest.raises(UserError, match=r"7\.jsonl is there"):
+        called(run, "--out", out)
+    called(run, "--out", out, "--force", "--", "docagent.judge.kind=exact")
+    assert (out / "trajectories" / "7.jsonl").read_text() == "mine"
+    (out / "trajectories" / "7.jsonl").unlink()
     called(run, "--out", out, "--", "docagent.judge.kind=exact")  # what it wrote itself is replaced
     assert numbers(out)["overrides"] == ["docagent.judge.kind=exact"]
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from docagent_rl.errors import UserError
@@ -69,7 +71,9 @@ def test_a_run_that_was_paid_again_pairs_session_by_session(tmp_path, store, ask
 
     run, again = made("run", {1: [0.0, 1.0], 2: [5.0, 5.0]}), made("again", {1: [1.0, 1.0]})
     assert asked(run, again)("/api/compare?a=0&b=1&split=train")["mean_a"] == 5.0  # the last step of each
-    (again / "rescore.json").write_text("{}")
+    (again / "rescore.json").write_text(json.dumps({"run": str(tmp_path / "another")}))
+    assert asked(run, again)("/api/compare?a=0&b=1&split=train")["mean_a"] == 5.0
+    (again / "rescore.json").write_text(json.dumps({"run": str(run.resolve())}))
     found = asked(run, again)("/api/compare?a=0&b=1&split=train")
     assert (found["mean_a"], found["mean_b"], found["step_a"]) == (0.5, 1.0, None)
     assert found["method"].startswith("the same sessions")

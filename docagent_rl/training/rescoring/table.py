@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from docagent_rl.eval.report.grids import NOTHING, Grid
 from docagent_rl.training.rescoring.difference import CreditChange, Difference, Payment
@@ -45,24 +45,36 @@ def grids_of(found: Difference, payments: Sequence[Payment]) -> list[Grid]:
     return grids
 
 
-def as_json(found: Difference, overrides: Sequence[str]) -> str:
-    """All numbers, and what was changed."""
-    data = {_MARK: _VERSION, "overrides": list(overrides), **asdict(found)}
-    return json.dumps(data, indent=2, allow_nan=False) + "\n"
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a folder that was paid again came from.
 
+    Args:
+        run: whose sessions they are.
+        overrides: what was changed.
+        files: of sessions, by name, that are written.
+    """
 
-def begun_json(overrides: Sequence[str]) -> str:
-    """What stands there until all steps are paid again."""
-    return json.dumps({_MARK: _VERSION, "overrides": list(overrides)}, indent=2) + "\n"
+    run: str
+    overrides: tuple[str, ...]
+    files: tuple[str, ...]
 
+    def to_json(self, found: Difference | None = None) -> str:
+        """It, with all numbers once all steps are paid again."""
+        numbers = {} if found is None else asdict(found)
+        return json.dumps({_MARK: _VERSION, **asdict(self), **numbers}, indent=2, allow_nan=False) + "\n"
 
-def is_ours(content: bytes) -> bool:
-    """Whether it is what `as_json` or `begun_json` wrote."""
-    try:
-        found = json.loads(content)
-    except ValueError:
-        return False
-    return isinstance(found, Mapping) and _MARK in found
+    @classmethod
+    def of(cls, content: bytes) -> Origin | None:
+        """What `to_json` wrote; `None` for anything else."""
+        try:
+            found = json.loads(content)
+        except ValueError:
+            return None
+        if not isinstance(found, Mapping) or _MARK not in found:
+            return None
+        overrides, files = (tuple(map(str, found.get(name) or ())) for name in ("overrides", "files"))
+        return cls(str(found.get("run", "")), overrides, files)
 
 
 def _groups(found: Difference) -> Grid:
