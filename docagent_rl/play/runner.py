@@ -96,15 +96,22 @@ class Runner:
     async def _all(self, tasks: Sequence[Task]) -> AsyncGenerator[Trajectory]:
         waiting = iter(tasks)
         running: set[asyncio.Task[Trajectory]] = set()
+        spent: BudgetError | None = None
         try:
             while True:
                 while len(running) < self.settings.concurrency and (task := next(waiting, None)) is not None:
                     running.add(asyncio.create_task(self._session(task)))
                 if not running:
-                    return
+                    break
                 done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 for each in _unfailed_first(done):
-                    yield each.result()
+                    if isinstance(error := each.exception(), BudgetError):
+                        # no other is begun; what those at work wait for is paid for already
+                        spent, waiting = spent or error, iter(())
+                    else:
+                        yield each.result()
+            if spent is not None:
+                raise spent
         finally:
             for each in running:
                 each.cancel()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -124,6 +125,23 @@ async def test_a_spent_budget_and_a_bug_end_the_run_and_keep_what_was_played(tmp
     assert {"q0", "q1", "q2"} <= kept
     assert "q5" not in kept
     assert len(await run(tmp_path, Sleepy(), questions(9))) == 9
+
+
+async def test_sessions_at_work_when_the_budget_is_spent_come_to_their_end(tmp_path):
+    class Paid:
+        began: ClassVar[list[str]] = []
+
+        async def play(self, record, session):
+            self.began.append(record.question_id)
+            await asyncio.sleep(0.01 if record.question_id == "q0" else 0.1)
+            if record.question_id in ("q0", "q2"):
+                raise BudgetError("spent")
+            return new_trajectory(record, session, "alden")
+
+    with pytest.raises(BudgetError):
+        await run(tmp_path, Paid(), questions(9), concurrency=4)
+    assert Paid.began == ["q0", "q1", "q2", "q3"]
+    assert {one.uid for one in folder(tmp_path).sessions()} == {"q1", "q3"}
 
 
 async def test_two_questions_of_one_id_are_refused(tmp_path):
