@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from docagent_rl.commands.asking import spending
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.commands.players import check_model, open_player
 from docagent_rl.endpoints.model_config import ModelConfig
@@ -90,7 +91,8 @@ def ask_command(
     build_indexes(shelf, parsed)
     console = Console(stderr=json_output)
     try:
-        trajectory = asyncio.run(_play(run, parsed, model, record, Teller(Console(stderr=True)), seed))
+        with spending(model):
+            trajectory = asyncio.run(_play(run, parsed, model, record, Teller(Console(stderr=True)), seed))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     found = answered(trajectory)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -48,6 +49,27 @@ def open_models(
         changes["price"] = endpoint.price
     other = judge.model_copy(update=changes)
     return model, other.open("judge", endpoint.cache_dir or cache, budget=model.budget, ledger=model.ledger)
+
+
+@contextmanager
+def spending(model: ModelConfig) -> Generator[None]:
+    """One budget and one tally for everything that a command asks, judge and roles of environments included.
+
+    What was asked is printed on standard error at the end, of a command that fails, too.
+
+    Args:
+        model: its budget counts.
+    """
+    from docagent_rl.endpoints.ledger import Ledger
+    from docagent_rl.endpoints.metering import charging
+
+    ledger = Ledger()
+    try:
+        with charging(model.make_budget(), ledger):
+            yield
+    finally:
+        if ledger.accounts:
+            Console(stderr=True).print(ledger.table())
 
 
 def check_models(*models: RemoteModel | None) -> None:

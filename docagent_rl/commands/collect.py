@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from docagent_rl.collect.who import Who
+from docagent_rl.commands.asking import spending
 from docagent_rl.commands.counting import run_counter
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.endpoints.model_config import ModelConfig
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from docagent_rl.collect.collection import Collection
     from docagent_rl.collect.config import CollectConfig
     from docagent_rl.config import DocAgentConfig
-    from docagent_rl.endpoints.ledger import Ledger
     from docagent_rl.envs.token_budget import TokenCounter
     from docagent_rl.play.player import Player
     from docagent_rl.play.run_folder import RunFolder
@@ -71,7 +71,6 @@ def collect_command(
     from docagent_rl.checks.play_check import check_play, play_config
     from docagent_rl.collect.collection import Collection
     from docagent_rl.collect.config import CollectConfig
-    from docagent_rl.endpoints.ledger import Ledger
     from docagent_rl.eval.agents import Agent
     from docagent_rl.eval.questions import drawn, read_records
     from docagent_rl.play.run_folder import RunFolder
@@ -87,27 +86,24 @@ def collect_command(
     config.check_system(system)
     together = at_a_time or (teacher.concurrency if player is Who.ENDPOINT else _AT_A_TIME)
     settings = RunSettings(sessions or config.sessions, together, parsed.rollout.session_attempts)
-    ledger = Ledger()
 
     async def opened() -> Player:
         match player:
             case Who.ENDPOINT:
-                return await _teacher(run, parsed, config, teacher, grounder, seed, ledger)
+                return await _teacher(run, parsed, config, teacher, grounder, seed)
             case Who.REPLAY:
                 return _replay(parsed, replay)
         return _script(parsed, config, player is Who.DETOURS, seed)
 
     collection = Collection(recipe, system, records, settings)
     console = Console(stderr=True)
-    try:
-        asyncio.run(_collect(collection, opened, RunFolder(out)))
-    except KeyboardInterrupt:
-        console.print("Interrupted. What was played is kept; the same command goes on from here.")
-        raise typer.Exit(130) from None
-    finally:
-        if ledger.accounts:
-            console.print(ledger.table())
-    _report(RunFolder(out), config, parsed)
+    with spending(teacher):
+        try:
+            asyncio.run(_collect(collection, opened, RunFolder(out)))
+        except KeyboardInterrupt:
+            console.print("Interrupted. What was played is kept; the same command goes on from here.")
+            raise typer.Exit(130) from None
+        _report(RunFolder(out), config, parsed)
 
 
 def _check_options(player: Who, teacher: ModelConfig, replay: Path | None) -> None:
@@ -137,7 +133,6 @@ async def _teacher(
     teacher: ModelConfig,
     grounder: ModelConfig,
     seed: int,
-    ledger: Ledger,
 ) -> Player:
     """The model behind the endpoint; whoever opens it closes it."""
     from docagent_rl.collect.teacher import TeacherPlayer
@@ -146,10 +141,10 @@ async def _teacher(
 
     if config.temperature is not None and "temperature" not in teacher.model_fields_set:
         teacher = teacher.model_copy(update={"temperature": config.temperature})
-    remote = teacher.open("teacher", None, ledger=ledger)
+    remote = teacher.open("teacher", None)
     drawing = None
     if grounder.named:
-        drawing = grounder.open("grounder", teacher.cache_dir, budget=remote.budget, ledger=ledger)
+        drawing = grounder.open("grounder", teacher.cache_dir)
     for model in filter(None, (remote, drawing)):
         await model.check()
     limits = ChatLimits(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from docagent_rl.commands.asking import spending
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.commands.players import check_model, open_player, sessions_at_a_time
 from docagent_rl.endpoints.model_config import ModelConfig
@@ -70,7 +71,8 @@ def eval_command(
         sessions, at_a_time or sessions_at_a_time(model, run), parsed.rollout.session_attempts
     )
     try:
-        tally = asyncio.run(_play(evaluation, parsed, model, RunFolder(out), settings))
+        with spending(model):
+            tally = asyncio.run(_play(evaluation, parsed, model, RunFolder(out), settings))
     except KeyboardInterrupt:
         Console(stderr=True).print(
             "Interrupted. What was played is kept; the same command goes on from here."

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from docagent_rl.commands.asking import spending
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.commands.players import (
     check_model,
@@ -89,7 +90,8 @@ def probe_command(
         runs[each].docagent.shown_store = None if path is None else str(path.resolve())
     probe = _Probe(recipe, agent, model, records, sessions, seed, out, at_a_time)
     try:
-        scored = asyncio.run(probe.play(runs))
+        with spending(model):
+            scored = asyncio.run(probe.play(runs))
     except KeyboardInterrupt:
         Console(stderr=True).print(
             "Interrupted. What was played is kept; the same command goes on from here."

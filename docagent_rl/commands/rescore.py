@@ -13,7 +13,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
+from docagent_rl.commands.asking import spending
 from docagent_rl.commands.counting import run_counter
+from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.errors import UserError
 from docagent_rl.io import atomic_write
 from docagent_rl.outputs import Force, check_output
@@ -68,7 +70,8 @@ def rescore_command(
         raise UserError("--out is the run itself: name another folder")
     place = _Place(out, run.resolve(), tuple(changes), force=force)
     counter = run_counter(run, tokenizer)
-    payments, turns = asyncio.run(_repaid(sides, files, at_a_time, place, counter))
+    with spending(ModelConfig()):  # without limits: it tells what a judge was asked
+        payments, turns = asyncio.run(_repaid(sides, files, at_a_time, place, counter))
     if not payments:
         raise UserError(f"{run} holds no session that was played in {', '.join(files) or 'the steps named'}")
     place.finish(payments, turns, files)

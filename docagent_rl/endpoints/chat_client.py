@@ -16,6 +16,8 @@ from docagent_rl.endpoints.bounded_body import BodyError, bound
 from docagent_rl.endpoints.chat_failure import RefusedError, TransientError, failure, public_url
 from docagent_rl.endpoints.chat_reply import ChatReply, CutOffError, ReplyError, Written, read_reply
 from docagent_rl.endpoints.endpoint import Endpoint
+from docagent_rl.endpoints.metering import payer_of
+from docagent_rl.endpoints.price import Price
 from docagent_rl.endpoints.retrying import Places, call_service
 from docagent_rl.endpoints.sampling import Sampling
 from docagent_rl.endpoints.usage import Usage, message_tokens, text_tokens, told_usage
@@ -73,6 +75,7 @@ class ChatEndpoint:
         temperature: of the sampling.
         extra_body: further fields of every request, for servers that know more than the protocol.
         check_s: seconds for a sign of life before anything depends on the endpoint.
+        price: of its tokens; none is not counted in money.
     """
 
     base_url: str
@@ -87,6 +90,7 @@ class ChatEndpoint:
     temperature: float = 0.0
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     check_s: float = CHECK_S
+    price: Price | None = None
 
     @classmethod
     def of(cls, section: Endpoint, name: str, **more: Any) -> ChatEndpoint:
@@ -100,8 +104,9 @@ class ChatEndpoint:
         Raises:
             UserError: the key's environment variable is not set.
         """
-        shared = section.model_dump(include=set(Endpoint.model_fields) - {"api_key_env"})
-        return cls(**shared, api_key=read_api_key(section.api_key_env, f"{name}.api_key_env"), **more)
+        shared = section.model_dump(include=set(Endpoint.model_fields) - {"api_key_env", "price"})
+        key = read_api_key(section.api_key_env, f"{name}.api_key_env")
+        return cls(**shared, api_key=key, price=section.price.made(), **more)
 
     def for_check(self) -> ChatEndpoint:
         """The same, asked with the patience of a check: a user waits for it."""
@@ -165,7 +170,7 @@ class ChatClient:
             messages: see `ask`.
             accept: sees the text, and raises `ReplyError` for a reply that is worth another attempt.
             sampling: what this reply is sampled by.
-            meter: is told of every request.
+            meter: is told of every request; by default that of `metering.charging`.
             partial: a reply that was cut off, or that consists of thoughts alone, is one as well.
 
         Raises:
@@ -219,6 +224,11 @@ class ChatClient:
         meter: Meter | None,
         partial: bool = False,
     ) -> tuple[T, Usage]:
+        if meter is None and (payer := payer_of(self.endpoint.model, self.endpoint.price)) is not None:
+            most = sampling.max_tokens or self.endpoint.max_tokens
+            estimate = payer.estimate(message_tokens(messages), most)
+            async with payer.metered(estimate) as meter:
+                return await self._ask(messages, read, sampling, meter, partial)
         sent = [_sendable(message) for message in messages]
         passing = (TransientError, ReplyError)
         chance = self.endpoint.temperature if sampling.temperature is None else sampling.temperature

@@ -2,9 +2,36 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import TYPE_CHECKING, Self
+
+from pydantic import Field, model_validator
 
 from docagent_rl.section import Section
+
+if TYPE_CHECKING:
+    from docagent_rl.endpoints.price import Price
+
+
+class PriceConfig(Section):
+    """Prices of a million tokens each."""
+
+    input: float | None = Field(None, ge=0, allow_inf_nan=False)
+    output: float | None = Field(None, ge=0, allow_inf_nan=False)
+    currency: str = "USD"
+
+    @model_validator(mode="after")
+    def _both(self) -> Self:
+        if (self.input is None) != (self.output is None):
+            raise ValueError("give both prices, input and output (--price-in, --price-out)")
+        return self
+
+    def made(self) -> Price | None:
+        """The price; `None` where none is given."""
+        from docagent_rl.endpoints.price import Price
+
+        if self.input is None or self.output is None:
+            return None
+        return Price(self.input, self.output, currency=self.currency)
 
 
 class Endpoint(Section):
@@ -27,6 +54,9 @@ class Endpoint(Section):
     """Requests in flight at most, for every worker; a client opens up to 1,000 connections."""
     max_tokens: int = Field(512, ge=1)
     """Length of a reply, thoughts included; one that reaches it is a failure."""
+
+    price: PriceConfig = PriceConfig()
+    """What it costs, for commands with a budget; a run of the trainer keeps none."""
 
     @property
     def named(self) -> bool:

@@ -19,20 +19,6 @@ if TYPE_CHECKING:
     from docagent_rl.endpoints.remote_model import RemoteModel
 
 
-class PriceConfig(Section):
-    """Prices of a million tokens each."""
-
-    input: float | None = Field(None, ge=0, allow_inf_nan=False)
-    output: float | None = Field(None, ge=0, allow_inf_nan=False)
-    currency: str = "USD"
-
-    @model_validator(mode="after")
-    def _both(self) -> Self:
-        if (self.input is None) != (self.output is None):
-            raise ValueError("give both prices, input and output (--price-in, --price-out)")
-        return self
-
-
 class BudgetConfig(Section):
     """What one run of a command may spend; `null` is without limit."""
 
@@ -52,7 +38,6 @@ class ModelConfig(Endpoint):
     top_p: float | None = Field(None, gt=0, le=1)
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of every request, e.g. `{chat_template_kwargs: {enable_thinking: false}}`."""
-    price: PriceConfig = PriceConfig()
     budget: BudgetConfig = BudgetConfig()
     cache_dir: Path | None = None
     """Folder in which replies are kept; `null` leaves it to the command."""
@@ -121,8 +106,8 @@ class ModelConfig(Endpoint):
         Args:
             name: of its part, for messages.
             cache_dir: where replies are kept unless the configuration says; `None` keeps none.
-            budget: shared with other models; `None` is the configuration's own.
-            ledger: shared with other models.
+            budget: shared with other models; `None` is that of `metering.charging`, else the configuration's.
+            ledger: shared with other models; `None` is that of `metering.charging`, else a new one.
 
         Raises:
             UserError: it names no model, the key's environment variable is not set, or the cache cannot be
@@ -131,24 +116,21 @@ class ModelConfig(Endpoint):
         # heavy imports that reading a configuration does without
         from docagent_rl.endpoints.chat_client import ChatEndpoint
         from docagent_rl.endpoints.json_cache import JsonCache
-        from docagent_rl.endpoints.price import Price
+        from docagent_rl.endpoints.metering import charged
         from docagent_rl.endpoints.remote_model import RemoteModel
 
         self.require(f"the {name}")
         body = {**({} if self.top_p is None else {"top_p": self.top_p}), **self.extra_body}
         endpoint = ChatEndpoint.of(self, name, temperature=self.temperature, extra_body=body)
         folder = self.cache_dir or cache_dir
-        prices = self.price
-        price = None
-        if prices.input is not None and prices.output is not None:
-            price = Price(prices.input, prices.output, currency=prices.currency)
+        shared, tally = charged() or (None, None)
         return RemoteModel(
             endpoint,
             name,
             cache=None if folder is None else JsonCache(folder, f"{name} cache", forever=True),
-            budget=budget or self.make_budget(),
-            price=price,
-            ledger=ledger,
+            budget=budget or shared or self.make_budget(),
+            price=endpoint.price,
+            ledger=ledger or tally,
         )
 
 

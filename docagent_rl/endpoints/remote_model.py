@@ -11,14 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from docagent_rl.endpoints.budget import Amount, Budget, Reservation
+from docagent_rl.endpoints.budget import Amount, Budget
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint, ChatMessage
 from docagent_rl.endpoints.chat_reply import ChatReply, CutOffError, said
 from docagent_rl.endpoints.json_cache import JsonCache
 from docagent_rl.endpoints.ledger import Ledger
+from docagent_rl.endpoints.metering import Payer
 from docagent_rl.endpoints.price import Price
 from docagent_rl.endpoints.sampling import Sampling
-from docagent_rl.endpoints.usage import Usage, digestible, message_tokens
+from docagent_rl.endpoints.usage import digestible, message_tokens
 from docagent_rl.errors import InfrastructureError, UserError
 
 _EDITION = 1
@@ -57,14 +58,23 @@ class RemoteModel:
     ) -> None:
         self.endpoint = endpoint
         self.name = name
-        self.budget = budget or Budget()
         self.price = price
-        self.ledger = ledger or Ledger()
+        self._payer = Payer(endpoint.model, budget or Budget(), ledger or Ledger(), price)
         self._client = ChatClient(endpoint, name)
         self._cache = cache
         self._flights: weakref.WeakKeyDictionary[
             asyncio.AbstractEventLoop, dict[str, asyncio.Task[ChatReply]]
         ] = weakref.WeakKeyDictionary()
+
+    @property
+    def budget(self) -> Budget:
+        """What is kept before every request."""
+        return self._payer.budget
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where requests are tallied."""
+        return self._payer.ledger
 
     async def ask(
         self,
@@ -111,8 +121,8 @@ class RemoteModel:
         """
         estimate = self.estimate(_HELLO)
         try:
-            async with self.budget.reserved(estimate) as room:
-                await self._client.check(_HELLO, said, _Meter(self, estimate, room))
+            async with self._payer.metered(estimate) as meter:
+                await self._client.check(_HELLO, said, meter)
         except InfrastructureError as error:
             raise UserError(
                 f"the {self.name} does not answer: {error}. Check its address, model and key "
@@ -158,9 +168,7 @@ class RemoteModel:
 
     def estimate(self, messages: Sequence[ChatMessage], sampling: Sampling = _NO_SAMPLING) -> Amount:
         """What one request may take at most: its prompt about, and a reply of the greatest length."""
-        sent, sampled = message_tokens(messages), self._most(sampling)
-        cost = self.price.of_tokens(sent, sampled) if self.price else 0.0
-        return Amount(1, sent + sampled, cost)
+        return self._payer.estimate(message_tokens(messages), self._most(sampling))
 
     async def _fetch(
         self,
@@ -189,9 +197,8 @@ class RemoteModel:
         partial: bool,
     ) -> ChatReply:
         estimate = await asyncio.to_thread(self.estimate, messages, sampling)
-        async with self.budget.reserved(estimate) as room:
+        async with self._payer.metered(estimate) as meter:
             try:
-                meter = _Meter(self, estimate, room)
                 return await self._client.complete(
                     messages, accept, sampling=sampling, meter=meter, partial=partial
                 )
@@ -261,29 +268,3 @@ _KINDS: Mapping[str, Any] = {
     "thoughts": str,
     "cut_off": bool,
 }
-
-
-class _Meter:
-    """Charges the requests of one reply; the first has its room reserved."""
-
-    def __init__(self, model: RemoteModel, estimate: Amount, room: Reservation) -> None:
-        self._model = model
-        self._room = room
-        self._estimate = estimate
-        self._first = True
-
-    def sending(self) -> None:
-        if not self._first:
-            self._model.budget.require(self._estimate)
-        self._first = False
-        self._room.charge(Amount(requests=1))
-        self._model.ledger.sent(self._model.endpoint.model)
-
-    def used(self, usage: Usage) -> None:
-        price = self._model.price
-        tokens = usage.prompt_tokens, usage.completion_tokens
-        self._room.charge(Amount(0, sum(tokens), price.of_tokens(*tokens) if price else 0.0))
-        self._model.ledger.used(self._model.endpoint.model, usage, price)
-
-    def failed(self) -> None:
-        self._model.ledger.failed(self._model.endpoint.model)

@@ -104,6 +104,30 @@ async def test_a_teacher_is_kept_to_its_budget_and_goes_on(world, questions, tmp
 
 
 @pytest.mark.slow
+async def test_what_environments_ask_is_in_the_same_budget_and_tally(world, questions, tmp_path):
+    def reply(request):
+        return completion("A plan." if "ready" not in str(request) else "ready", usage=(100, 10))
+
+    async with serving(ChatServer(compute=reply)) as server:
+        roles = (
+            f"+docagent.roles.planner={{base_url: '{server.url}', model: p, price: {{input: 1, output: 2}}}}"
+        )
+        options = {"system": "mm_doc_r1", "overrides": [roles]}
+        few = ("--player", "oracle", "--max-requests", "3", "--at-a-time", "1")
+        given = arguments(world, tmp_path, "run", *few, **options)
+        with pytest.raises(BudgetError, match="3 requests"):
+            await asyncio.to_thread(invoked, given)
+        checked = len(server.requests) - 3  # the sign of life before the run is not the run's
+        given = arguments(world, tmp_path, "run", "--player", "oracle", **options)
+        found = await asyncio.to_thread(invoked, given)
+    assert found.exit_code == 0, found.output
+    assert checked == 1
+    (line,) = [row for row in found.output.splitlines() if row.startswith("│ p ")]
+    assert "USD" in line
+    assert [each.status for each in sessions(tmp_path / "run")] == ["finished"] * 5
+
+
+@pytest.mark.slow
 async def test_a_preset_filters_what_a_teacher_played_and_others_filter_again(world, questions, tmp_path):
     wrong = compute(questions[:4])
 

@@ -4,6 +4,7 @@ import pytest
 
 from docagent_rl.endpoints.chat_client import ChatEndpoint
 from docagent_rl.endpoints.endpoint import Endpoint
+from docagent_rl.endpoints.price import Price
 from docagent_rl.envs.roles import RoleConfig
 from docagent_rl.errors import UserError
 from docagent_rl.rewards.judge import JudgeConfig
@@ -19,6 +20,7 @@ SETTINGS = {
     "check_s": 3.0,
     "concurrency": 5,
     "max_tokens": 99,
+    "price": {"input": 1.0, "output": 3.0, "currency": "EUR"},
 }
 
 
@@ -26,10 +28,10 @@ SETTINGS = {
 def test_every_key_of_an_endpoint_reaches_the_client(section, monkeypatch):
     monkeypatch.setenv("DOCAGENT_TEST_KEY", "secret")
     made = ChatEndpoint.of(section(**SETTINGS), "judge")
-    assert {name: getattr(made, name) for name in SETTINGS if name != "api_key_env"} == {
-        name: value for name, value in SETTINGS.items() if name != "api_key_env"
-    }
+    plain = SETTINGS.keys() - {"api_key_env", "price"}
+    assert {name: getattr(made, name) for name in plain} == {name: SETTINGS[name] for name in plain}
     assert made.api_key == "secret"
+    assert made.price == Price(1.0, 3.0, currency="EUR")
     assert set(SETTINGS) == set(Endpoint.model_fields)
 
 
