@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import compress, count
 from typing import TYPE_CHECKING, cast
 
+import orjson
 import pypdfium2
 import pypdfium2.raw as pdfium_c
 
@@ -99,7 +100,7 @@ def dump_lines(lines: tuple[Line, ...]) -> str:
         for line in lines
         if (style := line.style)
     ]
-    return json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+    return orjson.dumps(rows).decode()
 
 
 def load_lines(text: str) -> tuple[Line, ...]:
@@ -160,6 +161,7 @@ def _characters(raw: RawTextPage, number: int) -> str:
 
 def _line(letters: Letters, text: str, probes: tuple[int, int, int]) -> Line:
     """A line with the print of the largest of some letters, named by PDFium's indices."""
-    size, index = max((letters.size(index), -index) for index in probes)
-    style = Style(size, *letters.font(-index), letters.baseline(probes[0]))
+    sizes = [letters.size(index) for index in probes]
+    size = max(sizes)
+    style = Style(size, *letters.font(probes[sizes.index(size)]), letters.baseline(probes[0]))
     return Line(text, style, letters.place(probes))
