@@ -43,7 +43,7 @@ class AldenTask:
     system: str = "alden"
     recipe: str = "alden_qwen2_5_vl_7b"
     sft_recipe: str | None = None
-    sizes: Sizes = field(default_factory=lambda: Sizes(sft_steps=200, sft_every=5, ceiling=0.25, steps=30))
+    sizes: Sizes = field(default_factory=lambda: Sizes(sft_steps=200, sft_every=5, ceiling=0.25, steps=45))
     ablations: Mapping[str, Ablation] = field(
         default_factory=lambda: {
             "outcome_only": Ablation(("+ablations=alden/outcome_only",)),

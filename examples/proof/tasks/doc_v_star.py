@@ -14,14 +14,18 @@ from proof.tasks.coloured import WHITE, ColouredPage, draw_coloured
 
 PAGES = 12
 """Pages of a document, 3 columns of 4 in the overview."""
-COLOURED = ("red", "blue")
+COLOURED = ("red", "yellow")
 """A page of each in a document; the others are white."""
 DOCUMENTS = {Part.SFT: 300, Part.TRAIN: 150, Part.DEV: 24, Part.HELD_OUT: 60}
 
 BAND = 24.0
-"""Height of the coloured band at the top of a page."""
+"""Height of the band at the top of a page, white or coloured, with the page's own number: 12 pixels in the
+overview, where a page is one visual token, so that colour and number are seen together. That the fourth
+picture is page 4 would have to be counted, which a model of two layers does not find out in minutes."""
+PAGE_NUMBER_PT, ANSWER_PT = 26.0, 10.0
+"""Sizes: the answer is 3.6 pixels high in the overview and 14 on a page that was fetched."""
 FIELD = (0.0, BAND, SIDE_PT, SIDE_PT)
-"""White below it; the number is there on every page."""
+"""White below it; the number that is asked for is there on every page."""
 TEXT_LAYER = "A page."
 """The same on all pages: a retrieval tells nothing."""
 OVERVIEW, NO_OVERVIEW = "overview", "no_overview"
@@ -36,7 +40,7 @@ class DocVStarTask:
     ablations: Mapping[str, Ablation] = {
         NO_OVERVIEW: Ablation(("docagent.env.overview.enabled=false",), own_warm_start=True)
     }
-    sizes = Sizes(sft_steps=300, sft_every=10, ceiling=0.25, steps=30)
+    sizes = Sizes(sft_steps=300, sft_every=10, ceiling=0.25, steps=45)
 
     def sheets(self, seed: int) -> list[Sheet]:
         """See `ProofTask`."""
@@ -84,16 +88,16 @@ def _sheet(doc_id: str, part: Part, pool: list[str], rng: random.Random) -> Shee
     pages = tuple(
         ColouredPage(
             TEXT_LAYER,
-            (Painted(rng.choice(pool), _below(centre(rng))),),
+            (_page_number(index + 1), Painted(rng.choice(pool), _below(centre(rng)), ANSWER_PT)),
             colour=colours.get(index, WHITE),
             field=FIELD,
         )
         for index in range(PAGES)
     )
-    shown = [page.painted[0].text for page in pages]
+    shown = [page.painted[1].text for page in pages]
     questions = tuple(
         Question(
-            f"Which number is on the {colour} page?",
+            f"Which number is below the {colour} band?",
             shown[index],
             (index + 1,),
             OVERVIEW,
@@ -102,6 +106,10 @@ def _sheet(doc_id: str, part: Part, pool: list[str], rng: random.Random) -> Shee
         for index, colour in sorted(colours.items())
     )
     return Sheet(doc_id, part, pages, questions)
+
+
+def _page_number(number: int) -> Painted:
+    return Painted(str(number), (SIDE_PT / 2, BAND / 2), PAGE_NUMBER_PT)
 
 
 def _below(at: tuple[float, float]) -> tuple[float, float]:

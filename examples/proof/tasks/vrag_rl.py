@@ -45,7 +45,7 @@ class VragTask:
     system: str = "vrag_rl"
     recipe: str = "vrag_rl_qwen2_5_vl_7b"
     sft_recipe: str | None = "sft_vrag_rl_qwen2_5_vl_7b"
-    sizes: Sizes = field(default_factory=lambda: Sizes(sft_steps=200, sft_every=5, ceiling=0.25, steps=40))
+    sizes: Sizes = field(default_factory=lambda: Sizes(sft_steps=200, sft_every=5, ceiling=0.25, steps=60))
     ablations: Mapping[str, Ablation] = field(
         default_factory=lambda: {
             "no_crop": Ablation(("+ablations=vrag_rl/no_crop",), own_warm_start=True),
