@@ -5,6 +5,7 @@ PYTHONPATH=examples python -m proof run --system alden --out /data/proof
 
 from __future__ import annotations
 
+import signal
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
@@ -56,6 +57,7 @@ def run_command(
     wanted = in_order(system, arm, seeds or SEEDS)
     units = [unit for unit in wanted if not is_measured(unit, results)][:limit]
     console = Console()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a trainer is ended as by Ctrl-C
     # every unit starts a dozen processes with the same imports
     with WarmPython() if units else nullcontext() as warm:
         for unit in units:
