@@ -9,6 +9,10 @@ Here the buckets are collected (copied: on CPU they are views of the sender's sh
 `model_runner.reload_weights`, which restores the layers, loads, and repacks. That holds one copy of the
 weights for the time of the update.
 
+A head that shares the embedding's weight (`tie_word_embeddings`) has none of its own to load, so that vLLM's
+reload leaves its repacked copy as it was: the engine would go on sampling by the head that it started with.
+It is repacked here.
+
 Unneeded once verl reloads through `model_runner.reload_weights`, or vLLM's CPU layers stay loadable.
 """
 
@@ -41,7 +45,20 @@ def update_weights_from_ipc(
     _validate_plain_weights(self, peft_config)
     parameters, buffers, named_buffers = split_buffer_updates(self.model_runner.model, weights)
     self.model_runner.reload_weights(weights_iterator=iter(parameters))
+    repack_tied(self.model_runner.model)
     apply_buffer_updates(self.model_runner.model, buffers, named_buffers=named_buffers)
+
+
+def repack_tied(model: torch.nn.Module) -> None:
+    """Repack the layers whose weight belongs to a layer before them, from what it is now."""
+    seen: set[int] = set()
+    for layer in model.modules():
+        weight = layer._parameters.get("weight")
+        if weight is None:
+            continue
+        if id(weight) in seen and hasattr(layer, "cpu_linear"):
+            layer.quant_method.process_weights_after_loading(layer)
+        seen.add(id(weight))
 
 
 def _receive(worker: Any, use_shm: bool) -> list[tuple[str, torch.Tensor]]:

@@ -70,36 +70,56 @@ def qwen2_vl_config() -> Qwen2VLConfig:
     return Qwen2VLConfig(text_config=text_config(), vision_config=vision, **special_tokens())
 
 
+class _Probe:
+    """A run of `vllm_probe.py`; two at a time would share the address of the weights."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self._log = folder / "log"
+        with self._log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(PROBE), str(folder / "model"), *options],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=os.environ | {"OMP_NUM_THREADS": "2"},
+            )
+
+    def report(self) -> dict:
+        output, _ = self.process.communicate(timeout=PROBE_TIMEOUT_S)
+        reports = [line for line in output.splitlines() if line.startswith("REPORT ")]
+        assert reports, self._log.read_text()[-4000:]
+        return json.loads(reports[0].removeprefix("REPORT "))
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _vllm_probe(request, tmp_path_factory):
     """Run the vLLM probe beside the other tests: it takes about half a minute of its own."""
-    wanted = any("vllm_report" in getattr(item, "fixturenames", ()) for item in request.session.items)
-    if not wanted:
+    if not any("vllm_report" in getattr(item, "fixturenames", ()) for item in request.session.items):
         yield None
         return
-    folder = tmp_path_factory.mktemp("vllm")
-    environment = os.environ | {"OMP_NUM_THREADS": "2"}
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, str(PROBE), str(folder / "model")],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            env=environment,
-        )
-        yield process, folder / "log"
-        process.kill()
-        process.wait()
+    probe = _Probe(tmp_path_factory.mktemp("vllm"))
+    yield probe
+    probe.end()
 
 
 @pytest.fixture(scope="session")
 def vllm_report(_vllm_probe) -> dict:
     pytest.importorskip("vllm")
-    process, log = _vllm_probe
-    output, _ = process.communicate(timeout=PROBE_TIMEOUT_S)
-    reports = [line.removeprefix("REPORT ") for line in output.splitlines() if line.startswith("REPORT ")]
-    assert reports, log.read_text()[-4000:]
-    return json.loads(reports[0])
+    return _vllm_probe.report()
+
+
+@pytest.fixture(scope="session")
+def tied_report(vllm_report, tmp_path_factory) -> dict:
+    """As `vllm_report`, of a model whose head shares the embedding's weight."""
+    probe = _Probe(tmp_path_factory.mktemp("vllm_tied"), "--tied")
+    try:
+        return probe.report()
+    finally:
+        probe.end()
 
 
 @pytest.fixture(autouse=True)

@@ -23,6 +23,13 @@ def test_second_update_works_too(vllm_report):
     assert vllm_report["again"] == pytest.approx(vllm_report["first"], **TOLERANCE)
 
 
+def test_a_head_that_shares_the_embedding_is_new_as_well(tied_report):
+    assert tied_report["before"] == pytest.approx(tied_report["first"], **TOLERANCE)
+    assert tied_report["after"] == pytest.approx(tied_report["second"], **TOLERANCE)
+    assert tied_report["first"] != pytest.approx(tied_report["second"], abs=0.5)
+    assert tied_report["again"] == pytest.approx(tied_report["first"], **TOLERANCE)
+
+
 def test_adapters_are_refused_with_what_to_do_and_without_a_hang(vllm_report):
     assert vllm_report["lora_errors"]["sender"] is None
     assert "lora.merge=True" in vllm_report["lora_errors"]["receiver"]

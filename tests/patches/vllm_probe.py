@@ -1,7 +1,8 @@
 """Send new weights to a vLLM engine on CPU with verl's original code and with the patch; print JSON.
 
-Run as a script: `python vllm_probe.py FOLDER`. It needs a process of its own, since verl's worker extension
-asks the kernel to kill the process with its parent and vLLM pins threads.
+Run as a script: `python vllm_probe.py FOLDER [--tied]`; `--tied`: a Llama whose head shares the embedding's
+weight, as a layer of its own (Qwen's head is the embedding itself). It needs a process of its own: verl's
+worker extension asks the kernel to kill the process with its parent and vLLM pins threads.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ PROMPT = [5, 9, 2, 7, 7, 1]
 EXTENSION = "verl.workers.rollout.vllm_rollout.utils.vLLMColocateWorkerExtension"
 
 
-def build_model(seed: int):
-    from transformers import Qwen2Config, Qwen2ForCausalLM
+def build_model(seed: int, tied: bool):
+    from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(seed)
-    config = Qwen2Config(
+    kind, model = (LlamaConfig, LlamaForCausalLM) if tied else (Qwen2Config, Qwen2ForCausalLM)
+    config = kind(
         vocab_size=64,
         hidden_size=64,
         intermediate_size=96,
@@ -47,12 +49,12 @@ def build_model(seed: int):
         num_attention_heads=2,
         num_key_value_heads=1,
         max_position_embeddings=128,
-        tie_word_embeddings=False,
+        tie_word_embeddings=tied,
         initializer_range=0.2,
         eos_token_id=0,
         bos_token_id=0,
     )
-    return Qwen2ForCausalLM(config).to(torch.float32).eval()
+    return model(config).to(torch.float32).eval()
 
 
 def reference_logprobs(model) -> list[float]:
@@ -95,10 +97,10 @@ def send(engine, weights, receive) -> dict[str, str | None]:
     return errors
 
 
-def main(folder: Path) -> dict:
+def main(folder: Path, tied: bool) -> dict:
     from vllm import LLM
 
-    first, second = build_model(0), build_model(1)
+    first, second = build_model(0, tied), build_model(1, tied)
     first.save_pretrained(folder)
     engine = LLM(
         str(folder),
@@ -113,7 +115,7 @@ def main(folder: Path) -> dict:
     from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
 
     original = vLLMColocateWorkerExtension.update_weights_from_ipc.__wrapped__
-    state = list(second.state_dict().items())
+    state = list(second.state_dict().items())  # of a tied model with both names, as verl sends it
     before = engine_logprobs(engine)
 
     def rpc(**options):
@@ -140,4 +142,4 @@ if __name__ == "__main__":
     os.environ["VERL_PLATFORM"] = "cpu"
     cpu.register()
     install(ALL_PATCHES)
-    print("REPORT " + json.dumps(main(Path(sys.argv[1]))))
+    print("REPORT " + json.dumps(main(Path(sys.argv[1]), "--tied" in sys.argv)))
