@@ -16,14 +16,14 @@ PAGES = 12
 """Pages of a document, 3 columns of 4 in the overview."""
 COLOURED = ("red", "yellow")
 """A page of each in a document; the others are white."""
-DOCUMENTS = {Part.SFT: 300, Part.TRAIN: 150, Part.DEV: 24, Part.HELD_OUT: 60}
+DOCUMENTS = {Part.SFT: 500, Part.TRAIN: 150, Part.DEV: 24, Part.HELD_OUT: 60}
 
 BAND = 24.0
 """Height of the band at the top of a page, white or coloured, with the page's own number: 12 pixels in the
 overview, where a page is one visual token, so that colour and number are seen together. That the fourth
 picture is page 4 would have to be counted, which a model of two layers does not find out in minutes."""
-PAGE_NUMBER_PT, ANSWER_PT = 26.0, 10.0
-"""Sizes: the answer is 3.6 pixels high in the overview and 14 on a page that was fetched."""
+PAGE_NUMBER_PT, ANSWER_PT = 26.0, 18.0
+"""Sizes: the answer is 6 pixels high in the overview and 26 on a page that was fetched."""
 FIELD = (0.0, BAND, SIDE_PT, SIDE_PT)
 """White below it; the number that is asked for is there on every page."""
 TEXT_LAYER = "A page."
@@ -40,7 +40,7 @@ class DocVStarTask:
     ablations: Mapping[str, Ablation] = {
         NO_OVERVIEW: Ablation(("docagent.env.overview.enabled=false",), own_warm_start=True)
     }
-    sizes = Sizes(sft_steps=300, sft_every=10, ceiling=0.25, steps=45)
+    sizes = Sizes(sft_steps=500, sft_every=20, ceiling=0.25, steps=45)
 
     def sheets(self, seed: int) -> list[Sheet]:
         """See `ProofTask`."""
