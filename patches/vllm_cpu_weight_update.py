@@ -19,7 +19,7 @@ Unneeded once verl reloads through `model_runner.reload_weights`, or vLLM's CPU 
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -57,7 +57,7 @@ def repack_tied(model: torch.nn.Module) -> None:
         if weight is None:
             continue
         if id(weight) in seen and hasattr(layer, "cpu_linear"):
-            layer.quant_method.process_weights_after_loading(layer)
+            cast("Any", layer).quant_method.process_weights_after_loading(layer)
         seen.add(id(weight))
 
 

@@ -12,6 +12,7 @@ from transformers import AutoModelForImageTextToText
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.rollout.trajectory import read_trajectories
 from docagent_rl.training.rescoring.credit import Crediting
+from docagent_rl.training.trainer.agreement import APART
 from docagent_rl.viewer.credit import session_credit
 from tests.e2e.ranks import saved_weights
 from tests.e2e.recipes import CORE, RECIPES, SWITCHES, configuration, is_sibling, questions, steps, system_of
@@ -53,6 +54,10 @@ def test_every_reward_term_varies(metrics, sessions, recipe):
             constant.append(name)
     # one step of few questions is too few for the rare ones
     assert not constant or is_sibling(recipe)
+
+
+def test_server_and_trainer_agree_about_what_was_sampled(metrics):
+    assert all(abs(step[APART]) < 0.05 for step in metrics)
 
 
 def test_sessions_are_played_to_their_ends(metrics, sessions):

@@ -24,6 +24,7 @@ from docagent_rl.training.agent_loop.output import DIGEST, TRAJECTORY
 from docagent_rl.training.nodes.check import check_nodes
 from docagent_rl.training.tensors import partition, row_lengths, tensor
 from docagent_rl.training.trainer.accounts import Accounts, account_for_sessions, check_failed
+from docagent_rl.training.trainer.agreement import check_agreement
 from docagent_rl.training.trainer.archive import INTERRUPTED, write_lines, write_metrics
 from docagent_rl.training.trainer.archiving import ArchivingMixin
 from docagent_rl.training.trainer.columns import TURN, SampledColumns, rows_with_samples
@@ -276,6 +277,8 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, Archi
             epoch = (self.global_steps - 1) // self.steps_per_epoch
             super()._compute_metrics(batch, known, timing, global_steps=self.global_steps, epoch=epoch)
         write_metrics(self.run_dir, self.global_steps, known)
+        # the sessions that show it are on disk, and no checkpoint is saved
+        check_agreement(known, self.docagent.watch.most_apart, self.global_steps)
         return batch
 
     @property
