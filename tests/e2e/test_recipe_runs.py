@@ -57,7 +57,8 @@ def test_every_reward_term_varies(metrics, sessions, recipe):
 
 
 def test_server_and_trainer_agree_about_what_was_sampled(metrics):
-    assert all(abs(step[APART]) < 0.05 for step in metrics)
+    # one of them samples from nine tenths of the mass: up to log(1 / 0.9)
+    assert all(abs(step[APART]) < 0.11 for step in metrics)
 
 
 def test_sessions_are_played_to_their_ends(metrics, sessions):
