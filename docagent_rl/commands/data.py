@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -20,7 +19,6 @@ from docagent_rl.commands.data_sft import both_files, export_sessions, sft_comma
 from docagent_rl.documents import DocumentStore
 from docagent_rl.errors import UserError
 from docagent_rl.outputs import Force, check_output, write_output
-from docagent_rl.records.outline_questions import outline_records
 from docagent_rl.records.parquet import parquet_bytes, read_parquet, validate_parquet
 from docagent_rl.records.questions import read_questions
 from docagent_rl.records.record import Record, Split
@@ -288,30 +286,6 @@ def export(
     left = f", {len(found) - len(kept)} without 1 to {max_images} pages of evidence left out"
     note = left if len(kept) < len(found) else ""
     typer.echo(f"{out}: {len(kept)} questions{note}{'' if written else ', unchanged'}")
-
-
-@app.command()
-def outline(
-    store: Annotated[Path, typer.Option(help="Document store to read bookmarks from.")],
-    out: _Out,
-    limit: Annotated[int, typer.Option(help="Questions for each document at most.")] = 5,
-    seed: Annotated[int, typer.Option(help="Same seed, same choice of bookmarks.")] = 0,
-    split: Annotated[Split, typer.Option(help="Split of all questions.")] = Split.TEST,
-    force: Force = False,
-) -> None:
-    """Ask on which page the sections of stored PDFs begin, going by their bookmarks.
-
-    Example: docagent-rl data outline --store data/store --out data/outline.jsonl
-    """
-    documents = DocumentStore(store)
-    found: list[Record] = []
-    for doc_id in documents.doc_ids():
-        found += outline_records(documents.document(doc_id), limit=limit, seed=seed, split=split)
-    if not found:
-        raise UserError(f"{store}: no bookmark of any document can be asked for; nothing was written")
-    write_output(out, "".join(f"{record.to_json()}\n" for record in found), force=force)
-    asked = Counter(record.doc_id for record in found)
-    typer.echo(f"{out}: {len(found)} questions about {len(asked)} of {len(documents)} documents")
 
 
 @app.command()

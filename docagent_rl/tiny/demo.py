@@ -18,12 +18,12 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.errors import UserError
 from docagent_rl.io import atomic_write
-from docagent_rl.records.outline_questions import outline_records
 from docagent_rl.records.parquet import parquet_bytes
 from docagent_rl.records.record import Record, Split, read_jsonl
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.synth import SynthSettings, synthesize
 from docagent_rl.tiny.build import ASKED, DEFAULT_SYSTEM, build_model, make_players
+from docagent_rl.tiny.section_questions import section_questions
 from docagent_rl.tiny.workspace import DemoLedger, DemoPaths
 
 __all__ = ["ASKED", "DEFAULT_SYSTEM", "DemoPaths", "DemoReport", "claim", "prepare_demo"]
@@ -175,7 +175,7 @@ def _questions(
     """Records by split; all have gold pages, which retrieval rewards need."""
     records = _synthetic_questions(paths, store, seed)
     for doc_id in real_ids:
-        drawn = outline_records(store.document(doc_id), limit=OUTLINE_QUESTIONS, seed=seed, split=Split.TRAIN)
+        drawn = section_questions(store.document(doc_id), limit=OUTLINE_QUESTIONS, seed=seed)
         held_out = len(drawn) // 4
         records += drawn[held_out:]
         records += [_as_validation(record) for record in drawn[:held_out]]
@@ -194,7 +194,7 @@ def _synthetic_questions(paths: DemoPaths, store: DocumentStore, seed: int) -> l
         # 00000-hareden-annual-report-2022
         name = " ".join(doc_id.split("-")[1:])
         limit = OUTLINE_BUDGET // document.num_pages
-        records += outline_records(document, limit=limit, seed=seed, split=Split.TRAIN, name=name)
+        records += section_questions(document, limit=limit, seed=seed, name=name)
     return records
 
 

@@ -36,7 +36,9 @@ def store(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("command", ["synth", "template", "validate", "convert", "export", "outline", "show"])
+@pytest.mark.parametrize(
+    "command", ["synth", "template", "validate", "convert", "export", "generate", "show"]
+)
 def test_every_command_shows_an_example(command: str) -> None:
     result = invoke(command, "--help")
     assert result.exit_code == 0
@@ -65,16 +67,6 @@ def test_from_synthetic_documents_to_a_training_file(corpus: Path, store: Path, 
     result = invoke("show", out, "--rows", 2)
     assert result.exit_code == 0
     assert f"2 of {len(expected)} records" in result.output
-
-
-def test_outline_questions_of_stored_documents(corpus: Path, store: Path, tmp_path: Path) -> None:
-    """The bookmarks of synthetic documents are known to be right, and so must be the questions."""
-    out = tmp_path / "outline.jsonl"
-    result = invoke("outline", "--store", store, "--out", out, "--limit", 3, "--split", "val")
-    assert result.exit_code == 0, result.output
-    assert "12 questions about 4 of 4 documents" in result.output
-    assert invoke("validate", out, "--store", store).exit_code == 0
-    assert {record.split for record in read_jsonl(out)} == {"val"}
 
 
 def test_problems_are_listed_with_status_2(make_record: Make, tmp_path: Path) -> None:
@@ -171,7 +163,7 @@ def test_no_file_is_written_over_unasked(tmp_path: Path, store: Path) -> None:
     assert invoke("convert", questions, "--out", out, "--split", 0.5, "--force").exit_code == 0
     assert before != {path: path.read_bytes() for path in out.iterdir()}
     questions.write_text("mine")
-    assert isinstance(invoke("outline", "--store", store, "--out", questions).exception, UserError)
+    assert isinstance(invoke("generate", "--store", store, "--out", questions).exception, UserError)
     assert questions.read_text() == "mine"
 
 

@@ -143,7 +143,7 @@ JOBS = (
         (*CLI, "data", "convert", "questions.jsonl", "--out", "data", "--split", "0.3", "--force"),
         converted,
     ),
-    Job("data outline", (*CLI, "data", "outline", "--store", "store", "--out", "outline.jsonl"), questions),
+    Job("data generate", (*CLI, "data", "generate", "--store", "store", "--out", "outline.jsonl"), questions),
     Job("data template", (*CLI, "data", "template", "--out", "new/questions.jsonl"), lambda folder: None),
     Job(
         "data synth",

@@ -1,63 +1,29 @@
-"""Questions about real PDFs that their bookmarks answer."""
+"""The demo's questions about sections, which bookmarks answer.
+
+`docagent-rl data generate` asks more: `docagent_rl.generate.outline`.
+"""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import cast
 
-from docagent_rl.records.fields import EvidenceSource
-from docagent_rl.records.record import Record, Split
+from docagent_rl.documents import Document
+from docagent_rl.documents.manifest import OutlineEntry
+from docagent_rl.records.fields import EvidenceSource, Split
+from docagent_rl.records.record import Record
 
 DATASET = "outline"
 _FEWEST_LETTERS = 3
 
 
-class _Entry(Protocol):
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def level(self) -> int: ...
-
-    @property
-    def page(self) -> int | None: ...
-
-
-class _Page(Protocol):
-    def text(self) -> str: ...
-
-
-class OutlinedDocument(Protocol):
-    """What these questions need of a document."""
-
-    @property
-    def doc_id(self) -> str:
-        """Its id."""
-        ...
-
-    @property
-    def num_pages(self) -> int:
-        """How many pages it has."""
-        ...
-
-    @property
-    def outline(self) -> Sequence[_Entry]:
-        """Its bookmarks, in reading order."""
-        ...
-
-    def page(self, number: int) -> _Page:
-        """Page `number`, from 1."""
-        ...
-
-
-def outline_records(
-    document: OutlinedDocument,
+def section_questions(
+    document: Document,
     *,
     limit: int,
     seed: int,
-    split: Split = Split.TEST,
+    split: Split = Split.TRAIN,
     name: str | None = None,
 ) -> list[Record]:
     """At most `limit` questions "On which page of ... does the section ... begin?", in reading order.
@@ -79,7 +45,7 @@ def outline_records(
     return [_record(document, position, split, name or document.doc_id) for position in chosen]
 
 
-def _is_printed(document: OutlinedDocument, entry: _Entry, texts: dict[int, str]) -> bool:
+def _is_printed(document: Document, entry: OutlineEntry, texts: dict[int, str]) -> bool:
     title, page = _normal(entry.title), entry.page
     if page is None or not 1 <= page <= document.num_pages:
         return False
@@ -90,7 +56,7 @@ def _is_printed(document: OutlinedDocument, entry: _Entry, texts: dict[int, str]
     return title in texts[page]
 
 
-def _record(document: OutlinedDocument, position: int, split: Split, name: str) -> Record:
+def _record(document: Document, position: int, split: Split, name: str) -> Record:
     entry = document.outline[position]
     page = cast("int", entry.page)  # one of a bookmark that is used
     title = " ".join(entry.title.split())

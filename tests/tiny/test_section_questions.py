@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from docagent_rl.records.outline_questions import outline_records
 from docagent_rl.records.record import Split
 from docagent_rl.records.validation import record_problems
+from docagent_rl.tiny.section_questions import section_questions
 
 
 @dataclass
@@ -59,7 +59,7 @@ def document() -> Document:
 
 
 def test_only_titles_with_one_visible_answer_are_asked_for(document: Document) -> None:
-    records = outline_records(document, limit=10, seed=0, split=Split.TRAIN)
+    records = section_questions(document, limit=10, seed=0)
     assert [(record.question, record.answers, record.evidence_pages) for record in records] == [
         ('On which page of handbook does the section "Scope of the Manual" begin?', ("2",), (2,)),
         ('On which page of handbook does the section "Care" begin?', ("3",), (3,)),
@@ -75,20 +75,20 @@ def test_only_titles_with_one_visible_answer_are_asked_for(document: Document) -
 
 def test_the_sample_is_seeded(document: Document) -> None:
     chosen = {
-        seed: [record.extra["row"] for record in outline_records(document, limit=2, seed=seed)]
+        seed: [record.extra["row"] for record in section_questions(document, limit=2, seed=seed)]
         for seed in range(20)
     }
     assert all(len(rows) == 2 and rows == sorted(rows) for rows in chosen.values())
     assert len({tuple(rows) for rows in chosen.values()}) == 3
-    assert chosen[4] == [record.extra["row"] for record in outline_records(document, limit=2, seed=4)]
-    assert outline_records(document, limit=0, seed=0) == []
+    assert chosen[4] == [record.extra["row"] for record in section_questions(document, limit=2, seed=4)]
+    assert section_questions(document, limit=0, seed=0) == []
 
 
 def test_a_document_without_bookmarks_gives_no_questions() -> None:
-    assert outline_records(Document(["text"], []), limit=3, seed=0) == []
+    assert section_questions(Document(["text"], []), limit=3, seed=0) == []
 
 
 def test_the_document_can_be_called_by_a_name(document: Document) -> None:
-    record = outline_records(document, limit=1, seed=0, name="the Care Handbook")[0]
+    record = section_questions(document, limit=1, seed=0, name="the Care Handbook")[0]
     assert "On which page of the Care Handbook does" in record.question
     assert record.doc_id == "handbook"
