@@ -102,13 +102,14 @@ def _left_out(
 ) -> dict[str, str]:
     """Questions that no rule sees, with the reason."""
     used = {record.question_id for file in without for record in _questions(file)}
-    closed = {record.doc_id for file in without_documents for record in _questions(file)}
+    apart = [record for file in without_documents for record in _questions(file)]
+    closed = frozenset[str]().union(*(record.document_keys for record in apart))
     found: dict[str, str] = {}
     for question, record in records.items():
         pages = record.extra.get("num_pages")
         if question in used:
             found[question] = "used before"
-        elif record.doc_id in closed:
+        elif record.document_keys & closed:
             found[question] = "its document is kept apart"
         elif longer_than and not (isinstance(pages, int) and pages > longer_than):
             found[question] = f"not known to be longer than {longer_than} pages"

@@ -27,6 +27,7 @@ class Shared(StrEnum):
     """How two documents are known to be the same."""
 
     ID = "id"
+    """One id, or windows of one document (`Record.document_key`)."""
     FILE = "file"
     """Equal bytes."""
     PAGES = "pages"
@@ -86,10 +87,10 @@ def find_leaks(
 ) -> LeakReport:
     """Compare two sets.
 
-    Documents are the same by id, by the digest of their file (`extra.document_sha256`, or the store's), and
-    with a store by their pages. Questions are alike from a token-set similarity on
-    (`rapidfuzz.fuzz.token_set_ratio`, case and punctuation aside), unless one is much longer: the shorter
-    one's words may then all be in it by chance.
+    Documents are the same by id (windows of one document, too), by the digest of their file
+    (`extra.document_sha256`, or the store's), and with a store by their pages. Questions are alike from a
+    token-set similarity on (`rapidfuzz.fuzz.token_set_ratio`, case and punctuation aside), unless one is much
+    longer: the shorter one's words may then all be in it by chance.
 
     Args:
         first: questions.
@@ -99,6 +100,7 @@ def find_leaks(
         progress: show a bar on standard error: 100 million pairs of questions take a minute and a half.
     """
     shared = _shared_documents(_documents(first, store), _documents(second, store), store)
+    shared += _windows(first, second, shared)
     same = {(each.first, each.second) for each in shared}
     pairs = [
         AlikeQuestions(a, b, score, (a.doc_id, b.doc_id) in same, _answers(a) == _answers(b) != frozenset())
@@ -173,6 +175,18 @@ def _shared_documents(
         for each in _shared_pages(first, second, store):
             found.setdefault((each.first, each.second), each)
     return list(found.values())
+
+
+def _windows(
+    first: Iterable[Record], second: Iterable[Record], known: Iterable[SharedDocument]
+) -> list[SharedDocument]:
+    """Documents that are parts of one document, and are not known to be the same otherwise."""
+    known_pairs = {(each.first, each.second) for each in known}
+    parts = defaultdict(set)
+    for record in second:
+        parts[record.document_key].add(record.doc_id)
+    pairs = {(record.doc_id, part) for record in first for part in parts.get(record.document_key, ())}
+    return [SharedDocument(name, other, Shared.ID, 1.0) for name, other in sorted(pairs - known_pairs)]
 
 
 def _shared_pages(

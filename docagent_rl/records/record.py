@@ -78,6 +78,22 @@ class Record:
             return frozenset((self.doc_id, page) for page in self.evidence_pages)
         return frozenset(parse_page_id(page_id) for page_id in page_ids)
 
+    @property
+    def document_key(self) -> str:
+        """What is equal for questions about one document.
+
+        MP-DocVQA asks about windows of longer documents: they are documents of their own here, and say in
+        `extra["native_doc_id"]` whose part they are.
+        """
+        native = self.extra.get("native_doc_id")
+        return native if isinstance(native, str) and native else self.doc_id
+
+    @property
+    def document_keys(self) -> frozenset[str]:
+        """The document that is asked about, and others whose pages are evidence."""
+        others = {doc_id for doc_id, _ in self.gold_pages if doc_id != self.doc_id}
+        return frozenset({self.document_key, *others})
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Record:
         """Build a record from a decoded JSON object.

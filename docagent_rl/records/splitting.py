@@ -64,7 +64,10 @@ def split_records(
 
 
 def unit_key(record: Record, unit: SplitUnit) -> tuple[str, ...]:
-    """What is equal for questions that stay together: the document, and by question its text as well."""
+    """What is equal for questions that stay together: the document, and by question its text as well.
+
+    Windows of one document (`Record.document_key`) stay together.
+    """
     if unit is SplitUnit.DOCUMENT:
-        return (record.doc_id,)
-    return record.doc_id, " ".join(record.question.casefold().split()).rstrip("?!. ")
+        return (record.document_key,)
+    return record.document_key, " ".join(record.question.casefold().split()).rstrip("?!. ")

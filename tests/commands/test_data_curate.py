@@ -98,6 +98,24 @@ def test_what_was_used_and_what_is_kept_apart_is_left_out(run, tmp_path):
     assert apart
 
 
+def test_windows_of_a_document_that_is_kept_apart_are_left_out(run, tmp_path):
+    path, records = run
+    window = dataclasses.replace(
+        records[2], doc_id="a-window", extra={**records[2].extra, "native_doc_id": records[2].doc_id}
+    )
+    write_jsonl([window], tmp_path / "val.jsonl")
+    rest = {record.question_id for record in records if record.doc_id != records[2].doc_id}
+    options = ("--rule", "doc_v_star", "--longer-than", "0", "--count", "10")
+    options += ("--without-documents", tmp_path / "val.jsonl")
+    if not rest:
+        with pytest.raises(UserError, match="no question is left"):
+            curated(path, "--out", tmp_path / "rl.parquet", *options)
+        return
+    found = curated(path, "--out", tmp_path / "rl.parquet", *options)
+    assert {r.question_id for r in read_parquet(tmp_path / "rl.parquet")} == rest
+    assert "left out: its document is kept apart" in found.output
+
+
 def test_learnable_questions_of_unidoc_rl(run, tmp_path):
     path, records = run
     verdicts = [{"question_id": records[0].question_id, "dropped_by": "2 answer"}]

@@ -43,6 +43,19 @@ def test_documents_are_shared_by_id_and_by_file(ask: Make) -> None:
     ]
 
 
+def test_windows_of_one_document_are_shared(ask: Make) -> None:
+    first = [ask("one", "abc-0f", native_doc_id="abc"), ask("two", "abc")]
+    second = [ask("three", "abc-9d", native_doc_id="abc"), ask("four", "abd", native_doc_id="abd")]
+    found = find_leaks(first, second).documents
+    assert [(each.first, each.second, each.how) for each in found] == [
+        ("abc", "abc-9d", Shared.ID),
+        ("abc-0f", "abc-9d", Shared.ID),
+    ]
+    assert pairs([ask("Which year is it?", "abc-0f", native_doc_id="abc")], second[:1]) == []
+    same = [ask("Which year is it?", "abc-9d", "1999", native_doc_id="abc")]
+    assert pairs([ask("Which year is it?", "abc")], same) == [(True, True, False)]
+
+
 def test_documents_that_evidence_cites_count(ask: Make) -> None:
     first = [ask("one", "a", page_ids=["a#2", "a#5", "z#1"])]
     assert [each.first for each in find_leaks(first, [ask("two", "z")]).documents] == ["z"]

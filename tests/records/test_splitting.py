@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from docagent_rl.errors import UserError
 from docagent_rl.records.record import Record, Split
-from docagent_rl.records.splitting import SplitUnit, split_records
+from docagent_rl.records.splitting import SplitUnit, split_records, unit_key
 
 
 def question(doc: int, text: str, number: int = 0) -> Record:
@@ -65,3 +66,17 @@ def test_splits_that_are_named_are_not_guessed(make_record: Callable[..., Record
     records = [make_record(), make_record(question_id="q2", split=Split.VAL)]
     with pytest.raises(UserError, match="question 'q2' says that it is in the split 'val'"):
         split_records(records, 0.5)
+
+
+@pytest.mark.parametrize("unit", SplitUnit)
+def test_windows_of_a_document_stay_together(unit: SplitUnit) -> None:
+    """MP-DocVQA cuts documents: windows with ids of their own share pages, and so answers."""
+    window = Record("w1", "mp_docvqa", Split.TRAIN, "abc-0f", "What?", ("x",), extra={"native_doc_id": "abc"})
+    other = dataclasses.replace(window, question_id="w2", doc_id="abc")
+    plain = dataclasses.replace(other, extra={})
+    assert unit_key(window, unit) == unit_key(other, unit) == unit_key(plain, unit)
+    assert unit_key(window, unit) != unit_key(question(0, "What?"), unit)
+    for seed in range(10):
+        train, val = split_records([window, plain, question(0, "What?")], 0.5, seed=seed, unit=unit)
+        assert len({record.document_key for record in (*train, *val)}) == 2
+        assert not {record.document_key for record in train} & {record.document_key for record in val}
