@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from docagent_rl.collect.balance import Balance
 from docagent_rl.collect.case import Case
 from docagent_rl.collect.rules import Scoring
 from docagent_rl.rewards.text import anls, squad_normalise
@@ -176,39 +176,6 @@ class First(Section):
         return kept
 
 
-class Aspect(StrEnum):
-    """By what sessions are balanced."""
-
-    STEPS = "steps"
-    """Number of turns."""
-    ACTIONS = "actions"
-    """Which actions occur, whatever their order and number."""
-
-
-class Balance(Section):
-    """No group of sessions is larger than so many times the smallest one; a larger one is drawn from.
-
-    The papers that balance give no numbers.
-    """
-
-    kind: Literal["balance"] = "balance"
-    by: Aspect = Aspect.STEPS
-    times: float = Field(3.0, ge=1)
-    seed: int = 0
-
-    def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Which to keep."""
-        groups: defaultdict[Hashable, list[int]] = defaultdict(list)
-        for number, case in enumerate(cases):
-            groups[len(case.actions) if self.by is Aspect.STEPS else frozenset(case.actions)].append(number)
-        most = int(self.times * min(map(len, groups.values()), default=0))
-        chosen: set[int] = set()
-        for numbers in groups.values():
-            # by the session itself: others that come or go change nothing about its place
-            chosen.update(sorted(numbers, key=lambda number: draw(cases[number], self.seed))[:most])
-        return [number in chosen for number in range(len(cases))]
-
-
 Filter = Annotated[
     Finished | Format | Answer | Evidence | Difficulty | Length | Sequel | Duplicates | First | Balance,
     Field(discriminator="kind"),
@@ -245,11 +212,6 @@ def pass_rates(cases: Sequence[Case], by: Scoring, threshold: float) -> dict[str
     for case in cases:
         right[case.question].append(score(case, by, threshold) >= threshold)
     return {question: sum(each) / len(each) for question, each in right.items()}
-
-
-def draw(case: Case, seed: int) -> str:
-    """Where a session stands in an order by chance."""
-    return hashlib.sha256(f"{seed}\0{case.question}\0{case.session}".encode("utf-8", "replace")).hexdigest()
 
 
 def _within(value: int, most: int | None) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from docagent_rl.collect.balance import Balance
 from docagent_rl.collect.case import Case
 from docagent_rl.collect.filters import Filter
 from docagent_rl.play.run_folder import Key
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PLAYED = "played"
+_BALANCE = Balance().kind
+_MUCH = 0.3
+"""Share of right sessions above which what balancing drops is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,18 @@ class Funnel:
     def to_dict(self) -> dict[str, Any]:
         """As JSON takes it."""
         return {"sessions": self.sessions, "stages": [stage.to_dict() for stage in self.stages]}
+
+    def warnings(self) -> list[str]:
+        """What is dropped for balance alone, where that is much: right sessions, which were paid for."""
+        found = []
+        for before, stage in pairwise(self.stages):
+            lost = before.sessions - stage.sessions
+            if stage.name.endswith(f" {_BALANCE}") and lost > _MUCH * before.sessions:
+                found.append(
+                    f"step '{stage.name}' drops {lost} of {before.sessions} sessions: collect more "
+                    "of the rare ones, or raise `times` or `least` and run the same command: nothing is played anew"
+                )
+        return found
 
     def table(self) -> Table:
         """For the terminal."""

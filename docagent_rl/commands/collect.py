@@ -16,6 +16,7 @@ from docagent_rl.commands.counting import run_counter
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.errors import UserError
+from docagent_rl.terminal import shown
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -195,6 +196,8 @@ def _report(folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig) ->
     funnel = sift(folder, config, judge)
     console = Console()
     console.print(funnel.table())
+    for warning in funnel.warnings():
+        Console(stderr=True).print(shown(warning))
     if (unplayed := unplayed_table(tally_of(folder.sessions()))) is not None:
         console.print(unplayed)
     Console(stderr=True).print(f"{folder.path / KEPT}; docagent-rl view {folder.path}", markup=False)

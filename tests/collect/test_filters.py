@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docagent_rl.collect.balance import Balance
 from docagent_rl.collect.filters import (
     Answer,
-    Aspect,
-    Balance,
     Difficulty,
     Duplicates,
     Evidence,
@@ -120,26 +117,6 @@ def test_the_first_of_what_says_the_same_is_kept():
     assert First(count=2).keep(cases) == [True, True, False, True]
 
 
-def test_no_group_is_larger_than_so_many_times_the_smallest():
-    steps = [2] * 40 + [3] * 4 + [5] * 10
-    cases = [
-        case(str(n), 0, actions=("search",) * (count - 1) + ("answer",)) for n, count in enumerate(steps)
-    ]
-    kept = Balance(times=2).keep(cases)
-    assert Counter(count for count, keep in zip(steps, kept, strict=True) if keep) == {2: 8, 3: 4, 5: 8}
-    assert Balance(times=2).keep(cases) == kept
-    assert Balance(times=2, seed=1).keep(cases) != kept
-    assert all(Balance(by=Aspect.ACTIONS).keep(cases))
-
-
-@given(st.lists(st.integers(2, 6), max_size=40), st.randoms())
-def test_balance_does_not_depend_on_the_order_of_sessions(steps, rng):
-    cases = [case(str(n), 0, actions=("search",) * count) for n, count in enumerate(steps)]
-    kept = {c.key for c, keep in zip(cases, Balance(times=1).keep(cases), strict=True) if keep}
-    rng.shuffle(cases)
-    assert {c.key for c, keep in zip(cases, Balance(times=1).keep(cases), strict=True) if keep} == kept
-
-
 def test_the_funnel_counts_after_every_step_and_names_who_dropped_whom():
     cases = [case("a", 0), case("a", 1, sound=False), case("b", 0, prediction="red", dataset="other")]
     funnel = run_funnel(cases, [Format(), Answer()], sessions=4)
@@ -159,7 +136,7 @@ def test_the_funnel_counts_after_every_step_and_names_who_dropped_whom():
 )
 def test_filters_only_ever_drop(rows):
     cases = [case(str(q), n, sound=s, prediction=p) for n, (q, s, p) in enumerate(rows)]
-    steps = [Format(), Answer(), Difficulty(highest=0.9), Duplicates(), Balance(times=1), First()]
+    steps = [Format(), Answer(), Difficulty(highest=0.9), Duplicates(), Balance(least=1), First()]
     funnel = run_funnel(cases, steps, sessions=len(cases))
     sizes = [stage.sessions for stage in funnel.stages]
     assert sizes == sorted(sizes, reverse=True)
