@@ -82,7 +82,8 @@ class Funnel:
             if stage.name.endswith(f" {_BALANCE}") and lost > _MUCH * before.sessions:
                 found.append(
                     f"step '{stage.name}' drops {lost} of {before.sessions} sessions: collect more "
-                    "of the rare ones, or raise `times` or `least` and run the same command, which only filters"
+                    "of the rare ones, or raise `times` or `least` and run the same command, which only "
+                    "filters"
                 )
         return found
 

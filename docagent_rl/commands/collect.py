@@ -14,6 +14,7 @@ from docagent_rl.collect.who import Who
 from docagent_rl.commands.asking import spending
 from docagent_rl.commands.counting import run_counter
 from docagent_rl.commands.endpoint_options import model_options
+from docagent_rl.commands.replies import keep_replies
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.errors import UserError
 from docagent_rl.terminal import shown
@@ -63,9 +64,9 @@ def collect_command(
 ) -> None:
     """Have a teacher or a script play a system's real environment, and keep what passes the filters.
 
-    OUT gets sessions.jsonl (every session), kept.jsonl (those that filters leave), funnel.json and
-    verdicts.jsonl. Interrupted, the same command goes on; whole, it filters anew, so that filters may be
-    changed without playing. See docs/collect.md.
+    OUT gets sessions.jsonl (every session), kept.jsonl (those that filters leave), funnel.json,
+    verdicts.jsonl, and replies/ (what was paid for). Interrupted, the same command goes on; whole,
+    it filters anew, so that filters may be changed without playing. See docs/collect.md.
 
     Example: docagent-rl collect vrag_rl_qwen2_5_vl_7b --data train.parquet --out runs/c1 --player detours
     """
@@ -82,6 +83,7 @@ def collect_command(
     _check_options(player, teacher, replay)
     records = drawn(read_records(data), limit, seed)
     run = play_config(recipe, Agent.SYSTEM, overrides or ())
+    run, teacher = keep_replies(run, teacher, out)
     parsed = check_play(run, records)
     system = get_system(parsed.system).name
     config.check_system(system)

@@ -12,10 +12,13 @@ from rich.console import Console
 from docagent_rl.commands.asking import spending
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.commands.players import check_model, open_player, sessions_at_a_time
+from docagent_rl.commands.replies import keep_replies
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.eval.agent import Agent
 
 if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
     from docagent_rl.config import DocAgentConfig
     from docagent_rl.eval.evaluation import Evaluation
     from docagent_rl.eval.summary import Tally
@@ -65,14 +68,15 @@ def eval_command(
     check_model(agent, model)
     records = drawn(read_records(data), limit, seed)
     run = play_config(recipe, agent, overrides or ())
-    parsed = check_play(run, records)
+    playing, model = keep_replies(run, model, out)
+    parsed = check_play(playing, records)
     evaluation = Evaluation(recipe, agent, run, records, sessions, seed)
     settings = RunSettings(
         sessions, at_a_time or sessions_at_a_time(model, run), parsed.rollout.session_attempts
     )
     try:
         with spending(model):
-            tally = asyncio.run(_play(evaluation, parsed, model, RunFolder(out), settings))
+            tally = asyncio.run(_play(evaluation, playing, parsed, model, RunFolder(out), settings))
     except KeyboardInterrupt:
         Console(stderr=True).print(
             "Interrupted. What was played is kept; the same command goes on from here."
@@ -86,6 +90,7 @@ def eval_command(
 
 async def _play(
     evaluation: Evaluation,
+    playing: DictConfig,
     parsed: DocAgentConfig,
     model: ModelConfig,
     folder: RunFolder,
@@ -94,7 +99,7 @@ async def _play(
     from docagent_rl.eval.evaluation import evaluate
     from docagent_rl.systems import get_system
 
-    player = await open_player(evaluation.run, parsed, evaluation.agent, model, seed=evaluation.seed)
+    player = await open_player(playing, parsed, evaluation.agent, model, seed=evaluation.seed)
     try:
         return await evaluate(evaluation, player, get_system(parsed.system).name, folder, settings)
     finally:

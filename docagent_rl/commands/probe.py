@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from docagent_rl.commands.players import (
     other_documents,
     sessions_at_a_time,
 )
+from docagent_rl.commands.replies import keep_replies
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.eval.agent import Agent
@@ -79,14 +81,15 @@ def probe_command(
 
     check_model(agent, model)
     records = drawn(read_records(data), limit, seed)
-    parsed = check_play(play_config(recipe, agent, overrides or ()), records)
+    run = play_config(recipe, agent, overrides or ())
+    parsed = check_play(run, records)
     chosen = [Condition.AS_IS, *(each for each in condition or Condition if each is not Condition.AS_IS)]
     store, shown = DocumentStore(parsed.store), {}
     for each in dict.fromkeys(chosen):
         shown[each] = shown_store(each, store, records, out / "stores", seed=seed)
     runs = {}
     for each, path in shown.items():
-        runs[each] = play_config(recipe, agent, overrides or ())
+        runs[each] = copy.deepcopy(run)
         runs[each].docagent.shown_store = None if path is None else str(path.resolve())
     probe = _Probe(recipe, agent, model, records, sessions, seed, out, at_a_time)
     try:
@@ -119,11 +122,13 @@ class _Probe:
         async with AsyncExitStack() as opened:
             player: Player | None = None
             for condition, run in runs.items():
-                parsed = DocAgentConfig.parse(plain(run.docagent))
+                playing, model = keep_replies(run, self.model, self.out)
+                parsed = DocAgentConfig.parse(plain(playing.docagent))
                 if player is not None and in_process(self.agent, self.model):
-                    player = other_documents(player, run)  # the engine, which takes a minute to start, stays
+                    # the engine, which takes a minute to start, stays
+                    player = other_documents(player, playing)
                 else:
-                    player = await open_player(run, parsed, self.agent, self.model, seed=self.seed)
+                    player = await open_player(playing, parsed, self.agent, model, seed=self.seed)
                     opened.push_async_callback(player.close)
                 scored[condition] = await self._condition(condition, run, parsed, player)
         return scored

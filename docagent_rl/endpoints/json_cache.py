@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import diskcache
@@ -31,7 +33,8 @@ class JsonCache:
     what lies there is damaged.
 
     Args:
-        folder: where the cache lives; made when missing.
+        folder: where the cache lives; made, when it is missing, with the first value: a command that ends
+            before anything was paid for leaves nothing behind.
         what: name of the cache for messages.
         forever: nothing is ever dropped, for values that were paid for; else the oldest go beyond 1 GiB.
 
@@ -40,35 +43,57 @@ class JsonCache:
     """
 
     def __init__(self, folder: str | os.PathLike, what: str, *, forever: bool = False) -> None:
-        try:
-            self._cache = diskcache.Cache(os.fspath(folder), disk=_JsonOnlyDisk)
-            if forever:
-                self._cache.reset("eviction_policy", "none")
-        except (OSError, sqlite3.DatabaseError) as error:
-            raise UserError(f"the {what} {os.fspath(folder)} cannot be opened: {error}") from error
-        self._what = f"the {what} {os.fspath(folder)}"
+        self._folder = Path(folder)
+        self._forever = forever
+        self._what = f"the {what} {self._folder}"
+        self._opening = threading.Lock()
+        self._opened: diskcache.Cache | None = None
+        if self._folder.exists():
+            self._open()
+            return
+        place = next(each for each in self._folder.absolute().parents if each.exists())
+        if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
+            raise UserError(f"{self._what} cannot be opened: {place} is no folder that can be written")
 
     def get(self, key: str) -> Any:
         """The value under `key`, or `None`."""
+        if self._opened is None and not self._folder.exists():
+            return None
         with self._working():
-            return self._cache.get(key, retry=True)
+            return self._open().get(key, retry=True)
 
     def put(self, key: str, value: Any) -> None:
         """Keep a value."""
         with self._working():
-            self._cache.set(key, value, retry=True)
+            self._open().set(key, value, retry=True)
 
     def put_first(self, key: str, value: Any) -> Any:
         """Keep a value unless there is one; returns the one that is kept, the same for all who ask."""
         with self._working():
-            self._cache.add(key, value, retry=True)
+            self._open().add(key, value, retry=True)
         kept = self.get(key)
         # evicted in between: ours is as good as any
         return value if kept is None else kept
 
     def close(self) -> None:
         """Close the calling thread's connection."""
-        self._cache.close()
+        if self._opened is not None:
+            self._opened.close()
+
+    def _open(self) -> diskcache.Cache:
+        with self._opening:
+            if self._opened is None:
+                self._opened = self._made()
+            return self._opened
+
+    def _made(self) -> diskcache.Cache:
+        try:
+            cache = diskcache.Cache(os.fspath(self._folder), disk=_JsonOnlyDisk)
+            if self._forever:
+                cache.reset("eviction_policy", "none")
+        except (OSError, sqlite3.DatabaseError) as error:
+            raise UserError(f"{self._what} cannot be opened: {error}") from error
+        return cache
 
     @contextmanager
     def _working(self) -> Generator[None]:

@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from docagent_rl.errors import BudgetError, InfrastructureError, UserError
+from docagent_rl.endpoints.budget import BudgetError
+from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.play.player import Player, new_trajectory
 from docagent_rl.play.run_folder import Key, RunFolder, key_of, service_failed
 from docagent_rl.records.record import Record
@@ -86,11 +87,16 @@ class Runner:
                     played.add(key_of(trajectory))
                     self.heard(trajectory)
             left = [task for task in tasks if task.key not in played]
-            async with aclosing(self._all(left)) as ended:
-                async for trajectory in ended:
-                    # off the loop: the disk is waited for
-                    await asyncio.to_thread(writer.add, trajectory)
-                    self.heard(trajectory)
+            undone = len(left)
+            try:
+                async with aclosing(self._all(left)) as ended:
+                    async for trajectory in ended:
+                        # off the loop: the disk is waited for
+                        await asyncio.to_thread(writer.add, trajectory)
+                        undone -= 1
+                        self.heard(trajectory)
+            except BudgetError as error:
+                raise error.leaving(f"{undone} of {len(tasks)} sessions") from error
             self.folder.order([task.key for task in tasks])
 
     async def _all(self, tasks: Sequence[Task]) -> AsyncGenerator[Trajectory]:

@@ -92,14 +92,17 @@ def test_the_oracle_collects_every_question_of_every_system(world, questions, tm
 @pytest.mark.slow
 async def test_a_teacher_is_kept_to_its_budget_and_goes_on(world, questions, tmp_path):
     async with serving(ChatServer(compute=compute(questions))) as server:
-        with pytest.raises(BudgetError):
+        with pytest.raises(BudgetError, match=r"Left undone: [1-4] of 5 sessions"):
             await collected(world, tmp_path, server, "run", "--max-requests", "7", "--at-a-time", "1")
         played = len((tmp_path / "run" / "sessions.jsonl").read_bytes().splitlines())
         assert 0 < played < 5
         assert len(server.requests) == 7  # the sign of life among them
         found = await collected(world, tmp_path, server, "run")
+        asked = [json.dumps(each) for each in server.requests]
     assert found.exit_code == 0
     assert "Models asked" in found.output
+    # but for the two signs of life no request is sent twice, those of the session cut short neither
+    assert len(asked) - len(set(asked)) == 1
     assert [each.status for each in sessions(tmp_path / "run")] == ["finished"] * 5
 
 
@@ -120,8 +123,10 @@ async def test_what_environments_ask_is_in_the_same_budget_and_tally(world, ques
         checked = len(server.requests) - 3  # the sign of life before the run is not the run's
         given = arguments(world, tmp_path, "run", "--player", "oracle", **options)
         found = await asyncio.to_thread(invoked, given)
+        asked = [json.dumps(each) for each in server.requests if "ready" not in str(each)]
     assert found.exit_code == 0, found.output
     assert checked == 1
+    assert len(asked) == len(set(asked)) >= 5
     (line,) = [row for row in found.output.splitlines() if row.startswith("│ p ")]
     assert "USD" in line
     assert [each.status for each in sessions(tmp_path / "run")] == ["finished"] * 5

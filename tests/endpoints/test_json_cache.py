@@ -38,6 +38,29 @@ def test_never_unpickles(tmp_path):
         JsonCache(tmp_path, "test cache").get("a")
 
 
+def test_what_is_never_written_leaves_no_folder(tmp_path):
+    cache = JsonCache(tmp_path / "run" / "replies", "test cache")
+    assert cache.get("a") is None
+    cache.close()
+    assert not (tmp_path / "run").exists()
+    other = JsonCache(tmp_path / "run" / "replies", "test cache")
+    other.put("a", "text")
+    assert cache.get("a") == "text"
+
+
+def test_many_threads_open_it_once(tmp_path):
+    cache = JsonCache(tmp_path / "made", "test cache")
+    with ThreadPoolExecutor(8) as pool:
+        kept = list(pool.map(lambda n: cache.put_first("plan", f"plan {n}"), range(32)))
+    assert len(set(kept)) == 1
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UserError, match=r"test cache .*replies cannot be opened: .*file is no folder"):
+        JsonCache(tmp_path / "file" / "replies", "test cache")
+
+
 def test_a_folder_that_is_a_file(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(UserError, match=r"test cache .*file cannot be opened"):

@@ -11,7 +11,8 @@ from typing import ClassVar
 
 import pytest
 
-from docagent_rl.errors import BudgetError, InfrastructureError, UserError
+from docagent_rl.endpoints.budget import BudgetError
+from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.play.player import new_trajectory
 from docagent_rl.play.run_folder import RunFolder
 from docagent_rl.play.runner import Runner, RunSettings
@@ -117,9 +118,18 @@ async def test_a_dead_service_ends_the_run(tmp_path):
     assert {"q0", "q1", "q2"} <= {one.uid for one in kept}
 
 
-@pytest.mark.parametrize("error", [BudgetError("spent"), ZeroDivisionError("a bug")])
-async def test_a_spent_budget_and_a_bug_end_the_run_and_keep_what_was_played(tmp_path, error):
-    with pytest.raises(type(error), match=str(error)):
+SPENT = BudgetError("9 USD", "may take 1 USD and pass the 10", "--max-cost")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (SPENT, r"9 USD so far.* Left undone: [2-4] of 9 sessions\."),
+        (ZeroDivisionError("a bug"), "a bug"),
+    ],
+)
+async def test_a_spent_budget_and_a_bug_end_the_run_and_keep_what_was_played(tmp_path, error, said):
+    with pytest.raises(type(error), match=said):
         await run(tmp_path, Sleepy({"q5": error}), questions(9), concurrency=2)
     kept = {one.uid for one in folder(tmp_path).sessions()}
     assert {"q0", "q1", "q2"} <= kept
@@ -135,10 +145,10 @@ async def test_sessions_at_work_when_the_budget_is_spent_come_to_their_end(tmp_p
             self.began.append(record.question_id)
             await asyncio.sleep(0.01 if record.question_id == "q0" else 0.1)
             if record.question_id in ("q0", "q2"):
-                raise BudgetError("spent")
+                raise SPENT
             return new_trajectory(record, session, "alden")
 
-    with pytest.raises(BudgetError):
+    with pytest.raises(BudgetError, match="7 of 9 sessions"):
         await run(tmp_path, Paid(), questions(9), concurrency=4)
     assert Paid.began == ["q0", "q1", "q2", "q3"]
     assert {one.uid for one in folder(tmp_path).sessions()} == {"q1", "q3"}
