@@ -43,6 +43,8 @@ class Case:
         outcome: how right the environment found the answer, 0 to 1; `None` where it did not judge.
         asked: the question's text.
         verdict: how right a judge found the answer that was asked afterwards (`judging`).
+        supported: a judge that sees pages found that they bear the answer out (`judging`); `None` unasked.
+        failed: another model fails the question (`intermediate`); `None` where nobody looked.
     """
 
     question: str
@@ -65,6 +67,8 @@ class Case:
     outcome: float | None
     asked: str = ""
     verdict: float | None = None
+    supported: bool | None = None
+    failed: bool | None = None
 
     @property
     def key(self) -> Key:

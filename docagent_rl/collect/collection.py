@@ -15,7 +15,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from docagent_rl.collect.case import Case, case_of
 from docagent_rl.collect.config import CollectConfig
 from docagent_rl.collect.funnel import Funnel, run_funnel
+from docagent_rl.collect.intermediate import with_failures
 from docagent_rl.collect.judging import judged
+from docagent_rl.collect.page_judge import EvidenceJudge
 from docagent_rl.eval.questions import digest_of
 from docagent_rl.io import atomic_write
 from docagent_rl.play.player import Player
@@ -78,7 +80,12 @@ class Collection:
             await Runner(player, self.system, folder, self.settings, heard).run(self.records)
 
 
-def sift(folder: RunFolder, config: CollectConfig, judge: Judge | None = None) -> Funnel:
+def sift(
+    folder: RunFolder,
+    config: CollectConfig,
+    judge: Judge | None = None,
+    evidence: EvidenceJudge | None = None,
+) -> Funnel:
     """Filter the sessions of a run; writes what is left, the funnel, and every session's verdict.
 
     The lines of `kept.jsonl` are those of `sessions.jsonl`.
@@ -86,19 +93,21 @@ def sift(folder: RunFolder, config: CollectConfig, judge: Judge | None = None) -
     Args:
         folder: of a run that is whole.
         config: with the filters.
-        judge: asked where a filter wants it; `None`: nobody is.
+        judge: asked about answers where a filter wants it; `None`: nobody is.
+        evidence: asked about pages where a filter wants it; `None`: nobody is.
 
     Raises:
-        UserError: a session cannot be read, or a file cannot be written.
-        InfrastructureError: the judge failed.
+        UserError: a session cannot be read, a file cannot be written, or the budget is spent.
+        InfrastructureError: a judge failed.
     """
     cases, sessions = [], 0
     for trajectory in folder.sessions():
         sessions += 1
         if not trajectory.masked:
             cases.append(case_of(trajectory))
-    if judge is not None:
-        cases = asyncio.run(judged(cases, config.filters, judge))
+    cases = with_failures(cases, config.filters)
+    if judge is not None or evidence is not None:
+        cases = asyncio.run(judged(cases, config.filters, judge, evidence))
     funnel = run_funnel(cases, config.filters, sessions=sessions)
     kept = {case.key for case in funnel.kept}
     atomic_write(folder.path / KEPT, _lines(folder.sessions_file, kept))
@@ -119,6 +128,7 @@ def _verdict(case: Case, funnel: Funnel) -> Mapping[str, Any]:
         "reward": case.reward,
         "answer": case.prediction,
         "verdict": case.verdict,
+        "supported": case.supported,
         "actions": list(case.actions),
     }
 

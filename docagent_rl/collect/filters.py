@@ -6,6 +6,7 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -76,19 +77,44 @@ class Evidence(Section):
     all_of_them: bool = False
     """Every gold page, not any."""
     unknown: bool = True
+    judged: bool = False
+    """Sessions that this would drop stay where a judge that sees the pages finds that they support the answer
+    (Doc-V*, appendix C; `--evidence-model`). Whatever `unknown` says, it is asked about unknown evidence."""
 
     def keep(self, cases: Sequence[Case]) -> list[bool]:
         """Which to keep."""
-        return [self._rests(case) for case in cases]
+        return [self.rests(case) or (self.judged and bool(case.supported)) for case in cases]
 
-    def _rests(self, case: Case) -> bool:
+    def rests(self, case: Case) -> bool:
+        """Whether it stays without a judge."""
         if case.gold is None:
             return self.unknown
-        listed = self.pages is EvidencePages.LISTED
-        found = (case.listed or frozenset()) if listed else case.shown
+        found = self.found(case)
         if not case.gold:
-            return not (listed and found)
+            return not (self.pages is EvidencePages.LISTED and found)
         return case.gold <= found if self.all_of_them else bool(case.gold & found)
+
+    def found(self, case: Case) -> frozenset[str]:
+        """The pages on which the session rests, as `doc#page`."""
+        return (case.listed or frozenset()) if self.pages is EvidencePages.LISTED else case.shown
+
+
+class Failed(Section):
+    """Another model fails the question (UniDoc-RL, section 4.1: one fine-tuned on the SlideVQA part alone, so
+    that of other sources what it cannot do is kept).
+    """
+
+    kind: Literal["failed"] = "failed"
+    run: Path
+    """Folder of its run over the same questions (`docagent-rl eval`), or a file of trajectories."""
+    exempt: tuple[str, ...] = ("slidevqa",)
+    """Datasets that are kept whole: what it learned from."""
+    by: Scoring = Scoring.OUTCOME
+    threshold: float = Field(0.7, gt=0, le=1)
+
+    def keep(self, cases: Sequence[Case]) -> list[bool]:
+        """Which to keep."""
+        return [case.dataset in self.exempt or bool(case.failed) for case in cases]
 
 
 class Difficulty(Section):
@@ -177,7 +203,17 @@ class First(Section):
 
 
 Filter = Annotated[
-    Finished | Format | Answer | Evidence | Difficulty | Length | Sequel | Duplicates | First | Balance,
+    Finished
+    | Format
+    | Answer
+    | Evidence
+    | Difficulty
+    | Failed
+    | Length
+    | Sequel
+    | Duplicates
+    | First
+    | Balance,
     Field(discriminator="kind"),
 ]
 """One step; `keep` takes what the steps before left, in the order of the run, and says which stay."""

@@ -1,53 +1,95 @@
-"""A second look at free text that is unlike the references: a judge may find that it says the same."""
+"""A second look at sessions that a filter would drop: a judge may find otherwise."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from docagent_rl.collect.case import Case
-from docagent_rl.collect.filters import Answer, Filter, score
+from docagent_rl.collect.filters import Answer, Evidence, Filter, score
+from docagent_rl.collect.page_judge import EvidenceJudge
+from docagent_rl.documents import PageRef
 from docagent_rl.rewards.answer_kinds import AnswerKind, kind_of
 from docagent_rl.rewards.judge import Judge
 
 _AT_A_TIME = 16
+Look = Callable[[Case], Awaitable[Case]]
+"""Asks a judge; the case with its verdict."""
 
 
-async def judged(cases: Sequence[Case], filters: Sequence[Filter], judge: Judge) -> list[Case]:
-    """Cases with the judge's verdict where a filter asks for one.
+async def judged(
+    cases: Sequence[Case],
+    filters: Sequence[Filter],
+    judge: Judge | None = None,
+    evidence: EvidenceJudge | None = None,
+) -> list[Case]:
+    """Cases with the verdicts that filters ask for, each about sessions that those before it let through.
 
-    It is asked about sessions that the filters before let through, whose answer is free text and too unlike
-    the references. What names something (a date, a number) is right or wrong without it.
+    About answers in free text that are too unlike the references, a judge is asked whether they say the same;
+    what names something (a date, a number) is right or wrong without it. About sessions whose pages are not
+    gold, a judge that sees them is asked whether they support the answer.
 
     Args:
         cases: sessions that were played.
-        filters: in order; those behind the first `Answer` with `judged` do not matter.
-        judge: of the run.
+        filters: in order.
+        judge: of answers; `None`: nobody is asked.
+        evidence: of pages; `None`: nobody is asked.
 
     Raises:
-        InfrastructureError: the judge failed.
+        UserError: a page cannot be read, or the budget is spent (`BudgetError`).
+        InfrastructureError: a judge failed.
     """
-    left, asking = list(cases), next((f for f in filters if isinstance(f, Answer) and f.judged), None)
-    if asking is None:
-        return left
-    for step in filters[: filters.index(asking)]:
-        left = [case for case, keep in zip(left, step.keep(left), strict=True) if keep]
+    left, seen = list(cases), {case.key: case for case in cases}
     places = asyncio.Semaphore(_AT_A_TIME)
 
-    async def verdict(case: Case) -> Case:
+    async def placed(look: Look, case: Case) -> Case:
         async with places:
-            references = ("; ".join(case.references),) if case.listing else case.references
-            found = await judge.judge(case.asked, references, case.prediction or "")
-        return replace(case, verdict=found)
+            return await look(case)
 
-    doubtful = [case for case in left if _doubtful(case, asking)]
-    known = {case.key: case for case in await asyncio.gather(*map(verdict, doubtful))}
-    return [known.get(case.key, case) for case in cases]
+    for step in filters:
+        doubts, look = _second_look(step, judge, evidence)
+        if look is not None:
+            found = await asyncio.gather(*(placed(look, case) for case in left if doubts(case)))
+            seen |= {case.key: case for case in found}
+            left = [seen[case.key] for case in left]
+        left = [case for case, keep in zip(left, step.keep(left), strict=True) if keep]
+    return [seen[case.key] for case in cases]
 
 
-def _doubtful(case: Case, asking: Answer) -> bool:
+def _second_look(
+    step: Filter, judge: Judge | None, evidence: EvidenceJudge | None
+) -> tuple[Callable[[Case], bool], Look | None]:
+    """Which cases a filter has its doubts about, and how they are looked at."""
+    match step:
+        case Answer(judged=True) if judge is not None:
+            return lambda case: case.verdict is None and _unlike(case, step), lambda case: _same(case, judge)
+        case Evidence(judged=True) if evidence is not None:
+            return lambda case: _astray(case, step), lambda case: _supported(case, step, evidence)
+    return lambda _: False, None
+
+
+def _unlike(case: Case, step: Answer) -> bool:
     if not case.references or not (case.prediction or "").strip():
         return False
     free = any(kind_of(reference) is AnswerKind.TEXT for reference in case.references)
-    return free and score(case, asking.by, asking.threshold) < asking.threshold
+    return free and score(case, step.by, step.threshold) < step.threshold
+
+
+async def _same(case: Case, judge: Judge) -> Case:
+    references = ("; ".join(case.references),) if case.listing else case.references
+    return replace(case, verdict=await judge.judge(case.asked, references, case.prediction or ""))
+
+
+def _astray(case: Case, step: Evidence) -> bool:
+    return case.supported is None and not step.rests(case) and bool(_seen(case, step))
+
+
+def _seen(case: Case, step: Evidence) -> list[PageRef]:
+    """Pages that the session rests on and that were shown: one that is only named may not exist."""
+    return sorted(PageRef.parse(page) for page in step.found(case) & case.shown)
+
+
+async def _supported(case: Case, step: Evidence, evidence: EvidenceJudge) -> Case:
+    pages = _seen(case, step)
+    return replace(case, supported=await evidence.supports(case.asked, case.prediction or "", pages))

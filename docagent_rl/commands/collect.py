@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 
 from docagent_rl.collect.who import Who
-from docagent_rl.commands.asking import spending
+from docagent_rl.commands.asking import check_models, spending
 from docagent_rl.commands.counting import run_counter
 from docagent_rl.commands.endpoint_options import model_options
-from docagent_rl.commands.replies import keep_replies
+from docagent_rl.commands.replies import REPLIES, keep_replies
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.errors import UserError
 from docagent_rl.terminal import shown
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from docagent_rl.collect.collection import Collection
     from docagent_rl.collect.config import CollectConfig
     from docagent_rl.config import DocAgentConfig
+    from docagent_rl.endpoints.remote_model import RemoteModel
     from docagent_rl.envs.token_budget import TokenCounter
     from docagent_rl.play.player import Player
     from docagent_rl.play.run_folder import RunFolder
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _AT_A_TIME = 8
 
 
+@model_options("evidence", prefix="evidence-", shared=False)
 @model_options("grounder", prefix="grounder-", shared=False)
 @model_options("teacher")
 def collect_command(
@@ -59,8 +61,15 @@ def collect_command(
     at_a_time: Annotated[
         int | None, typer.Option(min=1, help="Sessions played together; default: as the endpoint takes.")
     ] = None,
+    failed_by: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep what this run of another model fails, and SlideVQA (UniDoc-RL, section 4.1)."
+        ),
+    ] = None,
     teacher: ModelConfig,
     grounder: ModelConfig,
+    evidence: ModelConfig,
 ) -> None:
     """Have a teacher or a script play a system's real environment, and keep what passes the filters.
 
@@ -73,6 +82,8 @@ def collect_command(
     from docagent_rl.checks.play_check import check_play, play_config
     from docagent_rl.collect.collection import Collection
     from docagent_rl.collect.config import CollectConfig
+    from docagent_rl.collect.filters import Failed
+    from docagent_rl.collect.intermediate import check_runs
     from docagent_rl.eval.agents import Agent
     from docagent_rl.eval.questions import drawn, read_records
     from docagent_rl.play.run_folder import RunFolder
@@ -80,6 +91,8 @@ def collect_command(
     from docagent_rl.systems import get_system
 
     config = CollectConfig.load(preset)
+    if failed_by is not None:
+        config = config.model_copy(update={"filters": (*config.filters, Failed(run=failed_by))})
     _check_options(player, teacher, replay)
     records = drawn(read_records(data), limit, seed)
     run = play_config(recipe, Agent.SYSTEM, overrides or ())
@@ -87,6 +100,7 @@ def collect_command(
     parsed = check_play(run, records)
     system = get_system(parsed.system).name
     config.check_system(system)
+    check_runs(config.filters)
     together = at_a_time or (teacher.concurrency if player is Who.ENDPOINT else _AT_A_TIME)
     settings = RunSettings(sessions or config.sessions, together, parsed.rollout.session_attempts)
 
@@ -101,12 +115,14 @@ def collect_command(
     collection = Collection(recipe, system, records, settings)
     console = Console(stderr=True)
     with spending(teacher):
+        looking = _looking(evidence, teacher, out)
+        check_models(looking)
         try:
             asyncio.run(_collect(collection, opened, RunFolder(out)))
         except KeyboardInterrupt:
             console.print("Interrupted. What was played is kept; the same command goes on from here.")
             raise typer.Exit(130) from None
-        _report(RunFolder(out), config, parsed)
+        _report(RunFolder(out), config, parsed, looking)
 
 
 def _check_options(player: Who, teacher: ModelConfig, replay: Path | None) -> None:
@@ -188,14 +204,26 @@ def _replay(parsed: DocAgentConfig, source: Path | None) -> Player:
     return ReplayPlayer(_resources(parsed, run_counter(source)), source, validate=False)
 
 
-def _report(folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig) -> None:
+def _looking(evidence: ModelConfig, teacher: ModelConfig, out: Path) -> RemoteModel | None:
+    """The judge that sees pages; `None` where none is named."""
+    if not evidence.named:
+        return None
+    return evidence.open("evidence judge", teacher.cache_dir or out.resolve() / REPLIES / "model")
+
+
+def _report(
+    folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig, looking: RemoteModel | None
+) -> None:
     from docagent_rl.collect.collection import KEPT, sift
+    from docagent_rl.collect.page_judge import PageJudge
+    from docagent_rl.documents import DocumentStore
     from docagent_rl.eval.summary import tally_of, unplayed_table
     from docagent_rl.rewards.judges import make_judge
 
     # a judge that nobody chose has no say
     judge = make_judge(parsed.judge) if parsed.judge.kind is not None else None
-    funnel = sift(folder, config, judge)
+    evidence = None if looking is None else PageJudge.of(looking, DocumentStore(parsed.store))
+    funnel = sift(folder, config, judge, evidence)
     console = Console()
     console.print(funnel.table())
     for warning in funnel.warnings():

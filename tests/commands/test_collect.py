@@ -237,10 +237,26 @@ def test_options_that_do_not_go_together_are_told(world, questions, tmp_path, op
 
 
 @pytest.mark.slow
+def test_what_another_model_can_do_is_dropped(world, questions, tmp_path):
+    oracle = ("--player", "oracle", "--preset", "unidoc_rl")
+    invoked(arguments(world, tmp_path, "able", *oracle, system="unidoc_rl"))
+    given = arguments(world, tmp_path, "run", *oracle, "--failed-by", tmp_path / "able", system="unidoc_rl")
+    invoked(given)
+    last = json.loads((tmp_path / "run" / "funnel.json").read_text())["stages"][-1]
+    assert (last["step"], last["sessions"]) == ("4 failed", 0)
+    assert (tmp_path / "able" / "kept.jsonl").read_bytes().count(b"\n") == 5
+
+
+@pytest.mark.slow
 def test_what_is_missing_is_told_before_anything_is_played(world, questions, tmp_path):
     silent = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m")
     with pytest.raises(UserError, match="the teacher does not answer"):
         invoked(arguments(world, tmp_path, "run", *silent))
+    unseen = ("--player", "oracle", "--evidence-base-url", "http://127.0.0.1:9/v1", "--evidence-model", "m")
+    with pytest.raises(UserError, match="the evidence judge does not answer"):
+        invoked(arguments(world, tmp_path, "run", *unseen))
+    with pytest.raises(UserError, match="is no run"):
+        invoked(arguments(world, tmp_path, "run", "--player", "oracle", "--failed-by", tmp_path))
     gone = [f"docagent.retriever.index={tmp_path / 'gone'}"]
     with pytest.raises(UserError, match="gone"):
         invoked(arguments(world, tmp_path, "run", "--player", "oracle", overrides=gone))
