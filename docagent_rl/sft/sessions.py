@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 
 from docagent_rl.actions.base import StopCause
 from docagent_rl.documents import DocumentStore
@@ -16,14 +15,11 @@ from docagent_rl.errors import UserError
 from docagent_rl.records.record import Record
 from docagent_rl.records.splitting import SplitUnit, unit_key
 from docagent_rl.rollout.chat import ChatCodec
-from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
+from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.sft.files import SftRow
 from docagent_rl.sft.replay import replay_sizes
 from docagent_rl.sft.rows import sft_rows
 from docagent_rl.sft.scripted import TurnError
-
-VALIDATION = "val-"
-"""What the names of a run's files of validation begin with."""
 
 
 class Dropped(Enum):
@@ -157,29 +153,6 @@ def made_rows(
             account.count(rows)
             yield from rows
         tick()
-
-
-def read_sessions(files: Sequence[Path]) -> Iterator[Trajectory]:
-    """Sessions of files, or of folders of `.jsonl` files by name."""
-    for file in session_files(files):
-        yield from read_trajectories(file)
-
-
-def session_files(paths: Sequence[Path]) -> list[Path]:
-    """The files meant: of a folder all but those of a run's validation, which have to be named.
-
-    Raises:
-        UserError: a folder holds none.
-    """
-    found: list[Path] = []
-    for path in paths:
-        inside = [path]
-        if path.is_dir():
-            inside = sorted(each for each in path.glob("*.jsonl") if not each.name.startswith(VALIDATION))
-        if not inside:
-            raise UserError(f"{path}: no .jsonl file of trajectories in this folder")
-        found += inside
-    return found
 
 
 @dataclass(frozen=True, slots=True)
