@@ -82,10 +82,15 @@ def boxes(data: Mapping[str, Any], name: str) -> dict[int, tuple[Box, ...]]:
     for key, items in value.items():
         if not (type(key) is int or (isinstance(key, str) and key.isascii() and key.isdecimal())):
             raise UserError(f"field '{name}': key {key!r} is not a page number")
-        if not isinstance(items, list | tuple):
-            raise _type_error(f"{name}.{key}", "a list of boxes", items)
-        result[int(key)] = tuple(_box(f"{name}.{key}", item) for item in items)
+        result[int(key)] = box_list(f"{name}.{key}", items)
     return result
+
+
+def box_list(name: str, value: Any) -> tuple[Box, ...]:
+    """A list of boxes; `name` is the field in messages."""
+    if not isinstance(value, list | tuple):
+        raise _type_error(name, "a list of boxes", value)
+    return tuple(_box(name, item) for item in value)
 
 
 def optional_bool(data: Mapping[str, Any], name: str) -> bool | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from docagent_rl.errors import UserError
+from docagent_rl.records.gold_boxes import other_box_problems
 from docagent_rl.records.questions import scan_questions
 from docagent_rl.records.record import Record, Split, validate_record
 
@@ -79,6 +80,7 @@ def record_problems(record: Record, *, store: DocumentLookup | None = None) -> l
     problems = validate_record(record, num_pages=num_pages)
     if any("extra.page_ids" in problem for problem in problems):
         return problems
+    problems += [problem for problem in other_box_problems(record) if problem not in problems]
     stated = record.extra.get("num_pages")
     if num_pages is not None and stated is not None and stated != num_pages:
         problems.append(f"field 'extra.num_pages' is {stated}, but the document has {num_pages} pages")

@@ -110,7 +110,7 @@ def _evidence_of(session: Mapping[str, Any], reach: bool | None) -> Evidence:
     asked = _asked_itself(session, turns, gold) if reach is None else reach
     looks = list(_looks(session, turns))
     found = {page for turn in turns for page in found_pages(turn)} | {look.page for look in looks}
-    boxes = _gold_boxes(_mapping(session.get("record")))
+    boxes = gold_boxes(_mapping(session.get("record")))
     close = [look for look in looks if _close(look, boxes, str(session.get("system", "")))]
     stage = Stage.ALL
     passed = (
@@ -162,6 +162,20 @@ def gold_pages(record: Mapping[str, Any]) -> frozenset[str]:
         return frozenset(str(page) for page in pages)
     numbers = record.get("evidence_pages") or ()
     return frozenset(f"{record.get('doc_id')}#{page}" for page in numbers)
+
+
+def gold_boxes(record: Mapping[str, Any]) -> dict[str, list[Fractions]]:
+    """Boxes of the evidence by `doc#page`, in all documents of a question; see `records.gold_boxes`.
+
+    What is no page or no box is left out: sessions are read as they were written.
+    """
+    own, others = record.get("evidence_boxes"), _mapping(record.get("extra")).get("other_boxes")
+    named = {f"{record.get('doc_id')}#{page}": boxes for page, boxes in _mapping(own).items()}
+    return {
+        page: [box for each in boxes if (box := _box(each)) is not None]
+        for page, boxes in {**_mapping(others), **named}.items()
+        if _is_page(page) and isinstance(boxes, list | tuple)
+    }
 
 
 def found_pages(turn: Mapping[str, Any]) -> Iterator[str]:
@@ -305,14 +319,6 @@ def _asked_itself(
 
 def _words(text: Any) -> tuple[str, ...]:
     return tuple(_WORD.findall(str(text).casefold()))
-
-
-def _gold_boxes(record: Mapping[str, Any]) -> dict[str, list[Fractions]]:
-    boxes = _mapping(record.get("evidence_boxes"))
-    return {
-        f"{record.get('doc_id')}#{page}": [box for each in own or () if (box := _box(each)) is not None]
-        for page, own in boxes.items()
-    }
 
 
 def _named(found: Any) -> Iterator[str]:

@@ -52,7 +52,7 @@ class Messages:
             "size": image.get("size"),
             "tiles": None,
             "gold": page in self.gold,
-            "gold_boxes": list(self.boxes.get(page, ())),
+            "gold_boxes": [list(box) for box in self.boxes.get(page, ())],
         }
 
     def _sheet(self, sheet: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Messages:
             "size": sheet.get("size"),
             "tiles": tiles,
             "gold": any(tile["gold"] for tile in tiles),
-            "gold_boxes": list(self.boxes.get(alone, ())) if alone else [],
+            "gold_boxes": [list(box) for box in self.boxes.get(alone, ())] if alone else [],
         }
 
     def _tile(self, tile: Mapping[str, Any], canvas: Sequence[float]) -> dict[str, Any]:

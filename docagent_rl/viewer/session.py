@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from docagent_rl.documents import DocumentStore
-from docagent_rl.rollout.evidence import evidence_of, gold_pages, images_of
+from docagent_rl.rollout.evidence import evidence_of, gold_boxes, gold_pages, images_of
 from docagent_rl.viewer.credit import SessionCredit
 from docagent_rl.viewer.features import number, session_id
 from docagent_rl.viewer.messages import Messages
 from docagent_rl.viewer.pages import PageSizes, length_of
-from docagent_rl.viewer.trail import documents, gold_boxes
+from docagent_rl.viewer.trail import documents
 
 _TOKEN_PX = 28 * 28
 """Pixels of a visual token where a session does not tell: patches of 14, merged two by two."""
@@ -42,9 +42,7 @@ def session_view(
     """
     record = session["record"]
     gold, sizes = gold_pages(record), PageSizes(store, session)
-    own = str(record.get("doc_id") or "")
-    boxes = {f"{own}#{page}": found for page, found in gold_boxes(record).items()}
-    messages = Messages(sizes, gold, boxes)
+    messages = Messages(sizes, gold, gold_boxes(record))
     prompt = messages.described(session.get("prompt"))
     unit = _token_pixels(session["turns"])
     credits = credit.turns(session["turns"]) if credit else [None] * len(session["turns"])

@@ -7,7 +7,7 @@ from typing import Any
 
 from docagent_rl.errors import UserError
 from docagent_rl.records.record import parse_page_id
-from docagent_rl.rollout.evidence import found_pages, gold_pages, turn_looks
+from docagent_rl.rollout.evidence import found_pages, gold_boxes, gold_pages, turn_looks
 from docagent_rl.viewer.pages import pieces_of
 
 MOST_DOCUMENTS = 12
@@ -29,6 +29,7 @@ def documents(
     record = session["record"]
     own = str(record.get("doc_id") or "")
     gold = _pages(gold_pages(record))
+    boxes = {parse_page_id(page): found for page, found in gold_boxes(record).items()}
     shown, fetched = _pages(str(piece.get("page")) for piece in pieces_of(session)), set[Page]()
     searched = _pages(page for turn in session["turns"] for page in found_pages(turn))
     for number, turn in enumerate(session["turns"]):
@@ -49,17 +50,11 @@ def documents(
             "fetched": _of(doc_id, fetched),
             "searched": _of(doc_id, searched),
             "shown": _of(doc_id, shown),
-            "boxes": gold_boxes(record) if doc_id == own else {},
+            "boxes": {str(page): [list(box) for box in boxes[doc_id, page]] for page in _of(doc_id, boxes)},
         }
         for doc_id in sorted(ranks, key=lambda name: (ranks[name], name))[:MOST_DOCUMENTS]
     ]
     return found[0] if len(found) == 1 else found
-
-
-def gold_boxes(record: Mapping[str, Any]) -> dict[str, list[list[float]]]:
-    """Boxes of the evidence by number of the page, as fractions."""
-    boxes = record.get("evidence_boxes") or {}
-    return {str(page): [[float(side) for side in box] for box in own] for page, own in boxes.items()}
 
 
 def _length(

@@ -13,6 +13,7 @@ from docagent_rl.rollout.evidence import (
     answer_of,
     covered,
     evidence_of,
+    gold_boxes,
     gold_pages,
     shares,
 )
@@ -145,6 +146,15 @@ def test_pages_of_several_documents_are_named_by_the_record():
         "r#1",
         "s#2",
     }
+
+
+def test_boxes_of_further_documents_count_like_those_of_the_question_s_own():
+    near, far = crop("s#2", [0.0, 0.0, 0.6, 0.4]), crop("s#2", [0.4, 0.0, 1.0, 0.4])
+    for look, stage in ((near, Stage.RIGHT), (far, Stage.SHOWN)):
+        given = session(search("s#2"), look, answer())
+        given["record"]["extra"] = {"page_ids": ["s#2"], "other_boxes": {"s#2": [BOX], "s": [BOX], "s#3": 1}}
+        assert evidence_of(given).stage is stage
+    assert gold_boxes(given["record"]) == {"s#2": [tuple(BOX)]}
 
 
 def test_coverage_is_of_the_box():

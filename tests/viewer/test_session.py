@@ -72,6 +72,16 @@ def test_the_path_through_the_document_is_marked(line, store):
     }
 
 
+def test_boxes_of_further_documents_are_drawn(line, store):
+    line["record"]["extra"] |= {"page_ids": [GOLD, "M#8"], "other_boxes": {"M#8": [BOX]}}
+    line["turns"][2]["observation"][0]["parts"][0]["image"]["page"] = "M#8"
+    view = session_view(line, run=0)
+    found = {each["doc_id"]: each["boxes"] for each in view["document"]}
+    assert found == {"K": {"3": [BOX]}, "M": {"8": [BOX]}}
+    shown = view["turns"][2]["observation"][0]["parts"][0]
+    assert (shown["gold"], shown["gold_boxes"]) == (True, [BOX])
+
+
 def test_documents_of_a_search_over_a_corpus_stand_apart(line, store):
     line["turns"][0]["searches"][0]["hits"] += [["M#8", 1.0], ["Q#1", 0.5]]
     found = session_view(line, run=0, store=store)["document"]

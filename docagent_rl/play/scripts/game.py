@@ -12,6 +12,7 @@ from docagent_rl.actions.base import Box
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.envs.checks import references
 from docagent_rl.envs.script import Move, content_words
+from docagent_rl.records.gold_boxes import gold_boxes
 from docagent_rl.records.record import Record, parse_page_id
 
 TRIES = 2
@@ -118,9 +119,7 @@ class Game:
 
     def boxes(self, page: PageRef) -> tuple[Box, ...]:
         """Where the evidence is on a page, as fractions of it; empty where nobody said."""
-        if page.doc_id != self.record.doc_id:
-            return ()
-        return tuple(self.record.evidence_boxes.get(page.page, ()))
+        return gold_boxes(self.record).get((page.doc_id, page.page), ())
 
     def word(self) -> str:
         """A word of the question."""

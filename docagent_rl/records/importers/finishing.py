@@ -7,6 +7,7 @@ from typing import Any
 
 from docagent_rl.errors import UserError
 from docagent_rl.records.fields import Box
+from docagent_rl.records.gold_boxes import OTHER_BOXES, OTHER_FLAGS
 from docagent_rl.records.importers.boxing import normalised, scale_of
 from docagent_rl.records.importers.holdings import Holdings
 from docagent_rl.records.importers.native import Cite, Draft, Skip
@@ -51,7 +52,10 @@ def finished(draft: Draft, base: PageBase, holdings: Holdings, notes: Tally) -> 
     if others:
         extra["page_ids"] = [f"{name}#{page}" for name, page in sorted(own | others)]
     if elsewhere:
-        extra["other_boxes"] = elsewhere
+        extra[OTHER_BOXES] = elsewhere
+    extra |= found.crop_flags()
+    if unused := found.unused_boxes():
+        extra["unused_boxes"] = unused
     window = extra.get("window")
     if window is not None and num_pages is not None and window[1] > num_pages:
         extra["native_window"] = extra.pop("window")
@@ -122,7 +126,7 @@ class _Finish:
         pages, own, elsewhere = set(cited), {}, {}
         troubles: set[str] = set()
         for each in self._draft.boxes:
-            place = each.cite.doc_id, each.cite.number + 1 - self._base
+            place = self._place(each.cite)
             if place not in pages:
                 troubles.add(STRAY)
                 continue
@@ -139,6 +143,33 @@ class _Finish:
         for trouble in sorted(troubles):
             self._note(trouble)
         return {page: tuple(boxes) for page, boxes in sorted(own.items())}, dict(sorted(elsewhere.items()))
+
+    def crop_flags(self) -> dict[str, dict[str, bool]]:
+        """Flags by page of the own document, and by `doc#page` of others."""
+        own, elsewhere = {}, {}
+        for cite, flag in self._draft.crops.items():
+            doc_id, number = self._place(cite)
+            if number < 1:
+                continue
+            if doc_id == self._draft.doc_id:
+                own[str(number)] = flag
+            else:
+                elsewhere[f"{doc_id}#{number}"] = flag
+        found = {"crop_required": own, OTHER_FLAGS: dict(sorted(elsewhere.items()))}
+        return {key: flags for key, flags in found.items() if flags}
+
+    def unused_boxes(self) -> dict[str, list[list[float]]]:
+        """Boxes that are kept aside, by `doc#page`, as they stand."""
+        found: dict[str, list[list[float]]] = {}
+        for each in self._draft.unused_boxes:
+            wide, high = scale_of(each.frame, None) or (1.0, 1.0)
+            doc_id, number = self._place(each.cite)
+            box = [edge / (high if place % 2 else wide) for place, edge in enumerate(each.edges)]
+            found.setdefault(f"{doc_id}#{number}", []).append(box)
+        return found
+
+    def _place(self, cite: Cite) -> tuple[str, int]:
+        return cite.doc_id, cite.number + 1 - self._base
 
     def _note(self, reason: str) -> None:
         self._notes.add(reason, self._draft.row)

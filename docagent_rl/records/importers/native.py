@@ -109,6 +109,10 @@ class Draft:
     native_pages: Any = None
     """The field that `cites` were read from."""
     boxes: list[NativeBox] = field(default_factory=list)
+    unused_boxes: list[NativeBox] = field(default_factory=list)
+    """Of pages that need no magnifying; in thousandths or fractions."""
+    crops: dict[Cite, bool] = field(default_factory=dict)
+    """Whether a page has to be magnified, where the benchmark says so."""
     sources: tuple[str, ...] = ()
     num_pages: int | None = None
     """Length of the document by the row."""

@@ -14,7 +14,7 @@ from docagent_rl.records.importers.vidoseek import corpus_documents
 from docagent_rl.records.record import Split
 
 DATASET = "unidoc"
-SCALE = 1000
+UNFLAGGED = "boxes of a page come without a crop flag and were put aside"
 
 
 class UniDocRL(Importer):
@@ -87,29 +87,26 @@ def _page(name: str) -> tuple[str, int]:
 
 def _attach_boxes(draft: Draft) -> None:
     """Boxes of pages to be magnified; others go to `extra.unused_boxes`, as fractions, too."""
-    required = {}
     for name, flag in draft.parse("crop_required", _mapping, {}).items():
         page = _named(draft, name)
         if page is not None and isinstance(flag, bool):
-            required[page] = flag
-    unused: dict[str, list[list[float]]] = {}
+            draft.crops[Cite(*page)] = flag
+    unflagged = False
     for name, boxes in draft.parse("bboxes", _mapping, {}).items():
         page = _named(draft, name)
         if page is None:
             continue
+        if boxes and Cite(*page) not in draft.crops:
+            unflagged = True
         for box in boxes if isinstance(boxes, list) else ():
             if not _is_box(box):
                 draft.notes.append("a box is no box")
-            elif required.get(page):
-                left, top, right, bottom = box
-                draft.boxes.append(NativeBox(Cite(*page), (left, top, right, bottom), Frame.NORM1000))
-            else:
-                unused.setdefault(f"{page[0]}#{page[1]}", []).append([edge / SCALE for edge in box])
-    draft.extra["crop_required"] = {
-        str(page): flag for (name, page), flag in required.items() if name == draft.doc_id
-    }
-    if unused:
-        draft.extra["unused_boxes"] = unused
+                continue
+            left, top, right, bottom = box
+            taken = draft.boxes if draft.crops.get(Cite(*page)) else draft.unused_boxes
+            taken.append(NativeBox(Cite(*page), (left, top, right, bottom), Frame.NORM1000))
+    if unflagged:
+        draft.notes.append(UNFLAGGED)
 
 
 def _named(draft: Draft, name: str) -> tuple[str, int] | None:

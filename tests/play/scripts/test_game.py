@@ -1,12 +1,16 @@
-"""Boxes of pages on the views that show them."""
+"""Boxes of pages, and where they are on the views that show them."""
 
 from __future__ import annotations
+
+import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.play.scripts.game import on_view
+from docagent_rl.documents import PageRef
+from docagent_rl.play.scripts.game import Game, on_view
+from docagent_rl.records.record import Record, Split
 
 WHOLE = (0.0, 0.0, 1.0, 1.0)
 EDGE = st.floats(0, 1)
@@ -33,3 +37,12 @@ def test_a_box_is_never_empty_and_stays_inside(x1, y1, x2, y2):
     left, top, right, bottom = on_view((min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)), WHOLE, (90, 70))
     assert 0 <= left < right <= 90
     assert 0 <= top < bottom <= 70
+
+
+def test_boxes_are_known_in_all_documents_of_a_question():
+    boxes, extra = {3: ((0.1, 0.2, 0.5, 0.6),)}, {"other_boxes": {"M#2": [[0.0, 0.0, 1.0, 0.5]]}}
+    record = Record("q", "made", Split.TRAIN, "K", "What?", ("1",), evidence_boxes=boxes, extra=extra)
+    game = Game(record, store=None, turns=3, rng=random.Random(0))
+    assert game.boxes(PageRef("K", 3)) == boxes[3]
+    assert game.boxes(PageRef("M", 2)) == ((0.0, 0.0, 1.0, 0.5),)
+    assert game.boxes(PageRef("M", 3)) == game.boxes(PageRef("K", 2)) == ()

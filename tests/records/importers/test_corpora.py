@@ -134,6 +134,7 @@ def test_unidoc_s_boxes_over_several_documents(files: Files, run: Import) -> Non
     assert record.extra["other_boxes"] == {"deck_b#1": [[0.0, 0.0, 0.25, 0.5]]}
     assert record.extra["unused_boxes"] == {"deck_a#2": [[0.001, 0.002, 0.003, 0.004]]}
     assert record.extra["crop_required"] == {"2": False, "3": True}
+    assert record.extra["other_crop_required"] == {"deck_b#1": True}
     assert notes(report) == {"boxes reached beyond their page and were clamped": 1}
 
 
@@ -145,11 +146,33 @@ def test_rows_of_files_with_one_name_stay_apart(files: Files, run: Import) -> No
 
 
 def test_unidoc_s_boxes_reach_the_environment(files: Files, run: Import) -> None:
+    from docagent_rl.records.validation import record_problems
     from docagent_rl.systems.unidoc_rl.regions import gold_regions
 
     files.parquet("train.parquet", [unidoc()])
     (record,), _ = run("unidoc_rl")
-    assert [(ref.doc_id, ref.page) for ref in gold_regions(record)] == [("deck_a", 3)]
+    wanted = {(ref.doc_id, ref.page): boxes for ref, boxes in gold_regions(record).items()}
+    assert wanted == {("deck_a", 3): ((0.1, 0.2, 0.5, 1.0),), ("deck_b", 1): ((0.0, 0.0, 0.25, 0.5),)}
+    assert record_problems(record) == []
+
+
+def test_unidoc_boxes_without_a_crop_flag_are_counted_by_rows(files: Files, run: Import) -> None:
+    boxes = json.dumps({"deck_a_3": [[0, 0, 250, 500]], "deck_b_1": [[0, 0, 250, 500]], "deck_a_2": []})
+    rows = [
+        unidoc(),
+        unidoc(bboxes=boxes, crop_required=json.dumps({})),
+        unidoc(bboxes=boxes, crop_required=json.dumps({"deck_a_3": True, "deck_b_1": None})),
+        unidoc(bboxes=boxes, crop_required=json.dumps({"deck_a_3": True, "deck_b_1": False})),
+    ]
+    files.parquet("train.parquet", rows)
+    records, report = run("unidoc_rl")
+    assert notes(report)["boxes of a page come without a crop flag and were put aside"] == 2
+    assert [sorted(record.extra.get("unused_boxes", {})) for record in records[1:]] == [
+        ["deck_a#3", "deck_b#1"],
+        ["deck_b#1"],
+        ["deck_b#1"],
+    ]
+    assert [bool(record.evidence_boxes) for record in records[1:]] == [False, True, True]
 
 
 def test_unidoc_rows_that_are_none(files: Files, run: Import) -> None:

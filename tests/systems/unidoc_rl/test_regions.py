@@ -27,6 +27,23 @@ def test_a_flag_without_boxes_requires_nothing_that_could_be_scored(record):
     assert gold_regions(record(extra={"crop_required": None})) == {}
 
 
+def test_pages_of_further_documents_have_boxes_and_flags_of_their_own(record):
+    extra = {
+        "page_ids": ["K#3", "M#2", "M#7"],
+        "other_boxes": {"M#2": [list(BOX)], "M#7": [list(OTHER)]},
+        "crop_required": {"2": False},
+        "other_crop_required": {"M#7": False},
+    }
+    sample = record(evidence_boxes={3: (OTHER,)}, extra=extra)
+    assert gold_regions(sample) == {PageRef("K", 3): (OTHER,), PageRef("M", 2): (BOX,)}
+
+
+def test_boxes_off_a_page_of_a_further_document(record):
+    sample = record(extra={"other_boxes": {"M#2": [[0.5, 0.2, 0.1, 0.6]]}})
+    with pytest.raises(UserError, match=r"'q1', field 'extra\.other_boxes'.*M#2"):
+        gold_regions(sample)
+
+
 @pytest.mark.parametrize("flags", [[3], {"K#3": True}, {"3": 1}, {"-3": True}, {"3": None}, "3"])
 def test_malformed_flags(record, flags):
     with pytest.raises(UserError, match=r"'q1'.*crop_required"):

@@ -1,0 +1,98 @@
+"""Where the evidence of a question stands, and which pages have to be magnified, in all of its documents.
+
+`evidence_boxes` and `extra.crop_required` go by pages of the question's own document; what is on pages of
+further ones (`extra.page_ids`) is in `extra.other_boxes` and `extra.other_crop_required`, by `doc#page`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from docagent_rl.errors import UserError
+from docagent_rl.records import fields
+from docagent_rl.records.fields import Box
+from docagent_rl.records.record import Record, crop_flags, parse_page_id
+
+OTHER_BOXES = "other_boxes"
+OTHER_FLAGS = "other_crop_required"
+
+Page = tuple[str, int]
+"""Id of a document, and a page of it from 1."""
+
+
+def gold_boxes(record: Record) -> dict[Page, tuple[Box, ...]]:
+    """Boxes as fractions of their page, by document and page; those of the question's own document first.
+
+    Raises:
+        UserError: `extra.other_boxes` is malformed; the message names the question and the entry.
+    """
+    own = {(record.doc_id, page): tuple(boxes) for page, boxes in sorted(record.evidence_boxes.items())}
+    field = f"extra.{OTHER_BOXES}"
+    others: dict[Page, tuple[Box, ...]] = {}
+    for name, page, value in _entries(record, OTHER_BOXES):
+        try:
+            others[page] = fields.box_list(f"{field}.{name}", value)
+        except UserError as error:
+            raise UserError(f"question {record.question_id!r}, {error}") from error
+    return {**own, **dict(sorted(others.items()))}
+
+
+def magnified_boxes(record: Record) -> dict[Page, tuple[Box, ...]]:
+    """The gold boxes of pages that have to be magnified: all that have boxes and no flag that denies it.
+
+    Raises:
+        UserError: boxes or flags are malformed; the message names the question and the field.
+    """
+    flags: dict[Page, bool] = {(record.doc_id, page): flag for page, flag in crop_flags(record).items()}
+    for name, page, flag in _entries(record, OTHER_FLAGS):
+        if not isinstance(flag, bool):
+            raise UserError(
+                f"question {record.question_id!r}, field 'extra.{OTHER_FLAGS}.{name}': expected true or "
+                f"false, found {flag!r}"
+            )
+        flags[page] = flag
+    return {page: boxes for page, boxes in gold_boxes(record).items() if boxes and flags.get(page, True)}
+
+
+def other_box_problems(record: Record) -> list[str]:
+    """What is wrong with boxes and flags of further documents, one sentence a problem."""
+    try:
+        boxes = gold_boxes(record)
+        magnified_boxes(record)
+        gold = record.gold_pages
+    except UserError as error:
+        return [str(error).removeprefix(f"question {record.question_id!r}, ")]
+    problems = []
+    for (doc_id, page), found in boxes.items():
+        if doc_id == record.doc_id:
+            continue
+        name = f"field 'extra.{OTHER_BOXES}': "
+        if (doc_id, page) not in gold:
+            problems.append(f"{name}page '{doc_id}#{page}' is not among 'extra.page_ids'")
+        problems += [
+            f"{name}box {list(box)} on page '{doc_id}#{page}' must satisfy 0 <= x0 < x1 <= 1 and "
+            "0 <= y0 < y1 <= 1"
+            for box in found
+            if not (0 <= box[0] < box[2] <= 1 and 0 <= box[1] < box[3] <= 1)
+        ]
+    return problems
+
+
+def _entries(record: Record, key: str) -> Iterator[tuple[str, Page, Any]]:
+    """What `extra` holds of pages of further documents: name, page, value."""
+    found = record.extra.get(key)
+    if found is None:
+        return
+    where = f"question {record.question_id!r}, field 'extra.{key}'"
+    if not isinstance(found, Mapping):
+        raise UserError(f"{where}: expected an object by 'doc#page', found {type(found).__name__}")
+    for name, value in found.items():
+        try:
+            page = parse_page_id(name)
+        except UserError as error:
+            raise UserError(f"{where}: {name!r} is not 'doc#page' with a page number from 1") from error
+        if page[0] == record.doc_id:
+            own = {OTHER_BOXES: "evidence_boxes", OTHER_FLAGS: "extra.crop_required"}[key]
+            raise UserError(f"{where}: {name!r} is of the question's own document; put it into {own!r}")
+        yield name, page, value
