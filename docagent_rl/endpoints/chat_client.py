@@ -13,7 +13,7 @@ import openai
 
 from docagent_rl.endpoints.api_keys import NO_KEY, read_api_key, redacted, without_key
 from docagent_rl.endpoints.bounded_body import BodyError, bound
-from docagent_rl.endpoints.chat_failure import RefusedError, TransientError, failure, public_url
+from docagent_rl.endpoints.chat_failure import BusyError, RefusedError, TransientError, failure, public_url
 from docagent_rl.endpoints.chat_reply import ChatReply, CutOffError, ReplyError, Written, read_reply
 from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.endpoints.metering import payer_of
@@ -142,7 +142,8 @@ class ChatClient:
         A reply that is no chat completion, or that did not end by itself, is a failure like a refused
         connection. One that was cut off at `max_tokens` is asked for again only when it is sampled: at
         temperature 0 it would be cut off again. A server that says by `Retry-After` when it wants to be asked
-        again is not asked sooner (see `call_service`). Bodies are read up to `LONGEST_BODY`.
+        again is not asked sooner, and one that is busy (429, or 503 with that header) is waited for until the
+        deadline, without using up attempts (see `call_service`). Bodies are read up to `LONGEST_BODY`.
 
         Args:
             messages: what is sent. Spellings of special tokens in their texts are broken, also those that
@@ -241,6 +242,7 @@ class ChatClient:
             retry_on=(*passing, CutOffError) if chance and sampling.seed is None else passing,
             give_up_on=(RefusedError, CutOffError),
             places=self._places,
+            uncounted=(BusyError,),
         )
 
     async def _metered(

@@ -13,11 +13,14 @@ import openai
 
 from docagent_rl.endpoints.api_keys import redacted
 from docagent_rl.endpoints.retrying import describe
+from docagent_rl.errors import InfrastructureError
 
 _SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?")
 # far more than is ever shown; what is not shown need not be searched for the key
 _LONGEST = 4000
 _PASSING = (408, 409, 425, 429)
+# OpenAI's code for an account that is empty, which comes with 429, too: no wait fills it
+_NO_MONEY = "insufficient_quota"
 
 
 class TransientError(Exception):
@@ -31,6 +34,10 @@ class TransientError(Exception):
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class BusyError(TransientError):
+    """A request that the service did not take, and may take later: no attempt at it, only waiting."""
 
 
 class RefusedError(Exception):
@@ -73,7 +80,11 @@ def failure(error: openai.OpenAIError, key: str) -> TransientError | RefusedErro
     if isinstance(error, openai.APIStatusError):
         message = redacted(f"HTTP {error.status_code}: {_said(error)}", key)
         if error.status_code in _PASSING or error.status_code >= 500:
-            return TransientError(message, retry_after_s(error.response.headers))
+            wait = retry_after_s(error.response.headers)
+            # 503 is said of overload and of defects alike; who says when to come again means the first
+            limited = error.status_code == 429 and error.code != _NO_MONEY
+            busy = limited or (error.status_code in (429, 503) and wait is not None)
+            return (BusyError if busy else TransientError)(message, wait)
         too_long = error.status_code in (400, 413, 422) and _TOO_LONG.search(message[:_LONGEST])
         return (TooLongError if too_long else RefusedError)(message, error.status_code)
     if isinstance(error, openai.APITimeoutError):
@@ -81,6 +92,16 @@ def failure(error: openai.OpenAIError, key: str) -> TransientError | RefusedErro
     if isinstance(error, openai.APIConnectionError):
         return TransientError(redacted(f"no connection: {describe(error.__cause__ or error)}", key))
     return RefusedError(redacted(describe(error), key))
+
+
+def is_outage(error: InfrastructureError) -> bool:
+    """Whether an endpoint failed for one reply, by an error of its own, busy or too slow, so that it may
+    succeed for another; not where it refused the request, or replied with something that cannot be used.
+
+    Args:
+        error: of `chat_client.ChatClient`.
+    """
+    return isinstance(error.__cause__, TransientError | TimeoutError)
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from docagent_rl.endpoints.budget import Amount, Budget
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint, ChatMessage
+from docagent_rl.endpoints.chat_failure import BusyError, is_outage
 from docagent_rl.endpoints.chat_reply import ChatReply, CutOffError, said
 from docagent_rl.endpoints.json_cache import JsonCache
 from docagent_rl.endpoints.ledger import Ledger
@@ -62,6 +63,8 @@ class RemoteModel:
         self._payer = Payer(endpoint.model, budget or Budget(), ledger or Ledger(), price)
         self._client = ChatClient(endpoint, name)
         self._cache = cache
+        self.failed_in_a_row = 0
+        """Replies, since the last that came, for which the endpoint failed (`chat_failure.is_outage`)."""
         self._flights: weakref.WeakKeyDictionary[
             asyncio.AbstractEventLoop, dict[str, asyncio.Task[ChatReply]]
         ] = weakref.WeakKeyDictionary()
@@ -113,7 +116,7 @@ class RemoteModel:
         return reply
 
     async def check(self) -> None:
-        """Ask for one word, past the cache, with the patience of a check.
+        """Ask for one word, past the cache, with the patience of a check. Who is busy is there.
 
         Raises:
             UserError: there is no reply; the message names the endpoint and the model. Or the budget has no
@@ -124,6 +127,8 @@ class RemoteModel:
             async with self._payer.metered(estimate) as meter:
                 await self._client.check(_HELLO, said, meter)
         except InfrastructureError as error:
+            if isinstance(error.__cause__, BusyError):
+                return
             raise UserError(
                 f"the {self.name} does not answer: {error}. Check its address, model and key "
                 "(--base-url, --model, --api-key-env)"
@@ -199,14 +204,17 @@ class RemoteModel:
         estimate = await asyncio.to_thread(self.estimate, messages, sampling)
         async with self._payer.metered(estimate) as meter:
             try:
-                return await self._client.complete(
+                reply = await self._client.complete(
                     messages, accept, sampling=sampling, meter=meter, partial=partial
                 )
             except InfrastructureError as error:
+                self.failed_in_a_row = self.failed_in_a_row + 1 if is_outage(error) else 0
                 if isinstance(error.__cause__, CutOffError):
                     await self._keep(key, _Kept(None, cut_off_at=self._most(sampling)))
                     raise CutOffError(str(error.__cause__)) from error
                 raise
+            self.failed_in_a_row = 0
+            return reply
 
     def _most(self, sampling: Sampling) -> int:
         return sampling.max_tokens or self.endpoint.max_tokens

@@ -22,6 +22,8 @@ from docagent_rl.terminal import visible
 
 T = TypeVar("T")
 _LONGEST_WAIT_S = 20.0
+_LEAST_WAIT_S = 0.05
+"""Before a call that was not taken is made again, which may be as often as the deadline lets."""
 LONGEST_ASKED_WAIT_S = 120.0
 """Seconds that a service may ask to wait; it is asked again after these when it asks for more."""
 
@@ -97,11 +99,12 @@ async def call_service(
     def wait(state: RetryCallState) -> float:
         asked = _asked_wait(state)
         # those that were told the same do not come back together
-        return max(backoff(state), asked + random.uniform(0, backoff_s)) if asked else backoff(state)
+        told = asked + random.uniform(0, backoff_s) if asked else 0.0
+        return max(backoff(state), told, _LEAST_WAIT_S if isinstance(_failed(state), uncounted) else 0.0)
 
     def hopeless(state: RetryCallState) -> bool:
         nonlocal counted, last
-        last = state.outcome.exception() if state.outcome else None
+        last = _failed(state)
         counted += not isinstance(last, uncounted)
         left = (deadline.when() or math.inf) - asyncio.get_running_loop().time()
         return counted >= attempts or _asked_wait(state) > left
@@ -125,11 +128,12 @@ async def call_service(
     except (*retry_on, *give_up_on, TimeoutError) as error:
         if deadline.expired():
             told = f"; before: {describe(last)}" if isinstance(last, uncounted) else ""
-            raise InfrastructureError(f"{what}: no result within {deadline_s:g} s{told}") from error
+            cause = last if isinstance(last, uncounted) else error
+            raise InfrastructureError(f"{what}: no result within {deadline_s:g} s{told}") from cause
         made = retrying.statistics["attempt_number"]
         told = f"{what}: failed after {made} attempts, last: {describe(error)}"
         asked = getattr(error, "retry_after_s", None)
-        if asked and made < attempts:
+        if asked and counted < attempts:
             told += f"; it asks to wait {asked:g} s, beyond the deadline of {deadline_s:g} s"
         raise InfrastructureError(told) from error
 
@@ -142,5 +146,8 @@ def describe(error: BaseException) -> str:
 
 def _asked_wait(state: RetryCallState) -> float:
     """Seconds that the failure of the last attempt asks to wait; 0 when it asks for none."""
-    failed = state.outcome.exception() if state.outcome else None
-    return min(getattr(failed, "retry_after_s", None) or 0.0, LONGEST_ASKED_WAIT_S)
+    return min(getattr(_failed(state), "retry_after_s", None) or 0.0, LONGEST_ASKED_WAIT_S)
+
+
+def _failed(state: RetryCallState) -> BaseException | None:
+    return state.outcome.exception() if state.outcome else None

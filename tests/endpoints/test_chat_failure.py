@@ -17,7 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
-from docagent_rl.endpoints.chat_failure import RefusedError, TooLongError, failure, public_url, retry_after_s
+from docagent_rl.endpoints.chat_failure import (
+    RefusedError,
+    TooLongError,
+    failure,
+    is_outage,
+    public_url,
+    retry_after_s,
+)
 from docagent_rl.endpoints.chat_reply import ReplyError
 from docagent_rl.errors import InfrastructureError
 from tests.chat_server import ChatServer, RawServer, completion, serving
@@ -70,7 +77,9 @@ async def test_a_key_that_is_sent_back_is_told_nowhere(server, caplog, status, e
         json.dumps(said),
     ]
     for body in bodies:
-        server.script = [(status, {"X-Echo": f"Bearer {KEY}"}, body.encode())]
+        # who is busy is waited for, but not beyond the deadline
+        headers = {"X-Echo": f"Bearer {KEY}", **({"Retry-After": "60"} if status == 429 else {})}
+        server.script = [(status, headers, body.encode())]
         with pytest.raises(InfrastructureError) as failed:
             await client(server, api_key=KEY).ask(HELLO, str)
         told = (everything(failed.value) + caplog.text).lower()
@@ -130,6 +139,47 @@ async def test_the_address_is_told_without_its_secrets(server):
 def test_addresses():
     assert public_url("https://a:b@host:1/v1?key=x#y") == "https://host:1/v1"
     assert public_url("http://[::1") == "an address that cannot be read"
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "tries"),
+    [
+        (429, {"Retry-After": "0"}, {}, 6),
+        (429, {}, {"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, 6),
+        (503, {"Retry-After": "0.05"}, {}, 6),
+        # no wait fills an account, and who does not say when to come again may be broken
+        (429, {}, {"error": {"message": "no money", "code": "insufficient_quota"}}, 3),
+        (503, {}, {}, 3),
+        (500, {"Retry-After": "0"}, {}, 3),
+    ],
+)
+async def test_who_is_busy_is_waited_for_beyond_the_attempts(server, status, headers, body, tries):
+    server.script = [(status, headers, json.dumps(body).encode())] * 5 + ["ready"]
+    if tries == 6:
+        assert await client(server, deadline_s=60).ask(HELLO, str) == "ready"
+    else:
+        with pytest.raises(
+            InfrastructureError, match=f"3 attempts, last: TransientError: HTTP {status}"
+        ):
+            await client(server).ask(HELLO, str)
+    assert len(server.requests) == tries
+
+
+async def test_who_is_busy_for_ever_is_given_up_at_the_deadline(server):
+    server.script = [429]
+    with pytest.raises(InfrastructureError, match=r"within 3 s; before: BusyError: HTTP 429") as failed:
+        await client(server, deadline_s=3).ask(HELLO, str)
+    assert is_outage(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("reply", "outage"), [(500, True), (30.0, True), (401, False), (b"<html>", False)], ids=str
+)
+async def test_an_outage_is_told_from_a_refusal_and_from_a_bad_reply(server, reply, outage):
+    server.script = [reply]
+    with pytest.raises(InfrastructureError) as failed:
+        await client(server, timeout_s=2, attempts=1).ask(HELLO, str)
+    assert is_outage(failed.value) is outage
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import sqlite3
 
@@ -169,6 +170,29 @@ async def test_a_model_that_is_silent_is_named(server):
     server.compute = lambda request: 404
     with pytest.raises(UserError, match=r"the teacher does not answer.*--base-url"):
         await model(server).check()
+
+
+@pytest.mark.parametrize("wait", ["0", "60"])
+async def test_who_is_busy_is_there(server, wait):
+    server.script = [(429, {"Retry-After": wait}, b"{}")]
+    await model(server, endpoint={"check_s": 2}).check()
+
+
+async def test_outages_are_counted_until_a_reply_comes(server, tmp_path):
+    asked = model(server, tmp_path)
+    counts = []
+    for number, reply in enumerate(("good", 500, 500, 401, 500, 500, "good")):
+        server.compute = lambda request, reply=reply: reply
+        with contextlib.suppress(InfrastructureError):
+            await asked.ask(question(f"{number}"))
+        counts.append(asked.failed_in_a_row)
+    assert counts == [0, 1, 2, 0, 1, 2, 0]
+    server.compute = lambda request: 500
+    with pytest.raises(InfrastructureError):
+        await asked.ask(question("another"))
+    # what is kept says nothing of the endpoint
+    await asked.ask(question("0"))
+    assert asked.failed_in_a_row == 1
 
 
 async def test_a_sign_of_life_is_counted(server):

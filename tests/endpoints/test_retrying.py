@@ -198,6 +198,22 @@ def test_no_wait_is_begun_that_the_deadline_would_end():
     assert time.perf_counter() - began < 2
 
 
+def test_calls_that_were_not_taken_are_no_attempts():
+    busy = [BusyError(0.01)] * 4
+    assert calling(*busy, OSError("a"), *busy, 0, attempts=2, uncounted=(BusyError,)) == ("done", 10)
+    message, made = calling(*busy, OSError("a"), OSError("b"), attempts=2, uncounted=(BusyError,))
+    assert (message, made) == ("the service: failed after 6 attempts, last: OSError: b", 6)
+
+
+def test_the_deadline_ends_waiting_for_who_is_busy():
+    message, made = calling(*[BusyError(None)] * 100, deadline_s=1, uncounted=(BusyError,))
+    assert message == "the service: no result within 1 s; before: BusyError: busy"
+    assert 2 <= made <= 20
+    message, made = calling(*[BusyError(0.7)] * 100, deadline_s=2, uncounted=(BusyError,), attempts=1)
+    assert message.endswith("it asks to wait 0.7 s, beyond the deadline of 2 s")
+    assert 2 <= made <= 3
+
+
 def test_a_wait_is_capped(monkeypatch):
     monkeypatch.setattr("docagent_rl.endpoints.retrying.LONGEST_ASKED_WAIT_S", 0.2)
     began = time.perf_counter()
