@@ -20,6 +20,7 @@ from docagent_rl.commands.asking import (
     reply_cache,
     run_with_progress,
 )
+from docagent_rl.commands.earlier_output import funnel_file, may_replace
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.budget import BudgetError
@@ -144,22 +145,22 @@ def _write(
     if dry_run:
         _show_forecast(run)
         return
-    funnel_file = _funnel_file(out)
-    _refuse_another(out, funnel_file, run.digest, force=force)
+    replace = may_replace(out, run.digest, force=force)
     if not run.writer.is_known(run.slots[0]):
         check_models(model, judge)
     records, funnel = _played(run, out)
     Console().print(funnel.table())
     if not records:
-        atomic_write(funnel_file, funnel.to_json(run.digest))
+        atomic_write(funnel_file(out), funnel.to_json(run.digest))
         raise UserError(
-            f"no question passed, and {out} was not written ({funnel.commonest()}); see {funnel_file}"
+            f"no question passed, and {out} was not written ({funnel.commonest()}); see {funnel_file(out)}"
         )
-    write_output(out, _lines(records), force=force)
-    atomic_write(funnel_file, funnel.to_json(run.digest))
+    write_output(out, _lines(records), force=replace)
+    atomic_write(funnel_file(out), funnel.to_json(run.digest, _lines(records)))
     _tell(out, len(records), f"from {len(run.slots)} requests about {len(names)} documents")
     for why, count in Counter(f"{gap.kind.value}: {gap.why}" for gap in run.gaps).items():
         Console(stderr=True).print(shown(f"not asked in {count} documents, {why}"))
+    _tell_unanswered(funnel.unanswered)
 
 
 def _played(run: Generation, out: Path) -> tuple[list[Record], Funnel]:
@@ -226,7 +227,7 @@ def _alden(
         Console(stderr=True).print(model.ledger.table())
     made = rewritten(records, labelling, model.endpoint.model, prompts)
     write_output(out, _lines(made), force=force)
-    atomic_write(_funnel_file(out), labelling.to_json(records))
+    atomic_write(funnel_file(out), labelling.to_json(records))
     for fate, count in labelling.counts().items():
         typer.echo(f"{count:6} {fate}")
     _tell(out, len(made), "with their labels")
@@ -279,22 +280,6 @@ def _show_forecast(run: Generation) -> None:
     )
 
 
-def _refuse_another(out: Path, funnel_file: Path, digest: str, *, force: bool) -> None:
-    """Before anything is paid for: a file that other settings made is not replaced unasked.
-
-    Raises:
-        UserError: such a file is there.
-    """
-    if force or not out.exists():
-        return
-    there = funnel_file.is_file() and f'"settings": "{digest}"' in funnel_file.read_text("utf-8", "replace")
-    if not there:
-        raise UserError(
-            f"{out} was made by other settings, or by something else; name another file, or replace it with "
-            "--force"
-        )
-
-
 def _chosen(store: DocumentStore, doc: Sequence[str] | None, most: int | None, seed: int) -> list[str]:
     names = list(dict.fromkeys(doc)) if doc else store.doc_ids()
     if not names:
@@ -323,12 +308,15 @@ def _checked(path: Path, store: Path | None) -> list[Record]:
     return records
 
 
-def _funnel_file(out: Path) -> Path:
-    return out.with_name(f"{out.name}.funnel.json")
-
-
 def _lines(records: Sequence[Record]) -> str:
     return "".join(f"{record.to_json()}\n" for record in records)
+
+
+def _tell_unanswered(count: int) -> None:
+    if count:
+        Console(stderr=True).print(
+            f"{count} got no reply from the endpoint and were left out: the same command asks again"
+        )
 
 
 def _tell(out: Path, count: int, more: str) -> None:

@@ -18,8 +18,10 @@ from typing import Any
 from docagent_rl.endpoints.crew import work_through
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.usage import message_tokens
+from docagent_rl.errors import InfrastructureError
 from docagent_rl.generate.config import GenerateConfig, Kind
 from docagent_rl.generate.forecast import Forecast
+from docagent_rl.generate.outage import NoReplyError
 from docagent_rl.generate.prompt_files import Prompts, conversation, fill
 from docagent_rl.generate.reader import ShapeReader
 from docagent_rl.generate.replies import Labelled, UnreadableError
@@ -42,6 +44,7 @@ class Fate(StrEnum):
     NAMES_PAGE = "left: names a page already"
     SEVERAL = "left: several pages of evidence, or none"
     UNREADABLE = "left: no readable label"
+    NO_REPLY = "left: no reply"
 
 
 @dataclass(slots=True)
@@ -73,12 +76,18 @@ async def label_questions(
 
     Raises:
         BudgetError: the budget is used up.
-        InfrastructureError: the endpoint failed.
+        InfrastructureError: the endpoint fails for many requests, or refuses them; the message names
+            question, document and page.
     """
     reader = ShapeReader(model, config.filters.tries, json_mode=config.json_mode)
 
     async def one(place: int) -> None:
-        labelling.fates[place] = await _fate(records[place], reader, prompts, config)
+        record = records[place]
+        try:
+            labelling.fates[place] = await _fate(record, reader, prompts, config)
+        except InfrastructureError as error:
+            where = f"question {record.question_id!r}, document {record.doc_id!r}, page {_pages(record)}"
+            raise InfrastructureError(f"{where}: {error}") from error.__cause__
 
     waiting = (place for place in range(len(records)) if place not in labelling.fates)
     try:
@@ -142,6 +151,8 @@ async def _fate(record: Record, reader: ShapeReader, prompts: Prompts, config: G
             found = await reader.read(
                 prompt, messages, Labelled, sampling=sampling, sample=config.numbered(vote)
             )
+        except NoReplyError:
+            return Fate.NO_REPLY
         except UnreadableError:
             continue
         votes[found.label] += 1
@@ -150,6 +161,10 @@ async def _fate(record: Record, reader: ShapeReader, prompts: Prompts, config: G
     if votes[1] == votes[0]:
         return Fate.UNREADABLE
     return Fate.REWRITTEN if votes[1] > votes[0] else Fate.SEARCHABLE
+
+
+def _pages(record: Record) -> str:
+    return ", ".join(map(str, record.evidence_pages))
 
 
 def _fixed(record: Record) -> Fate | None:

@@ -12,6 +12,7 @@ from docagent_rl.generate.plan import Slot
 class Stage(StrEnum):
     """Where a question, or a request for some, was dropped; in the order of the funnel."""
 
+    NO_REPLY = "no reply"
     UNREADABLE = "unreadable reply"
     DECLINED = "no question written"
     SHAPE = "wrong shape"
@@ -21,7 +22,12 @@ class Stage(StrEnum):
     UNNEEDED = "evidence not needed"
     ELSEWHERE = "answered from other pages"
     ANSWERED = "has an answer after all"
+    UNCHECKED = "check without reply"
     DUPLICATE = "near-duplicate"
+
+
+OUTAGES = (Stage.NO_REPLY, Stage.UNCHECKED)
+"""What the endpoint is to blame for: the same command asks again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,13 @@ from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError
 from docagent_rl.errors import InfrastructureError
 from docagent_rl.generate.config import GenerateConfig, Kind
 from docagent_rl.generate.draft import Draft, Dropped, Stage
+from docagent_rl.generate.outage import NoReplyError, spared
 from docagent_rl.generate.pages import PageViews
 from docagent_rl.generate.prompt_files import Prompts, conversation, fill
 from docagent_rl.generate.reader import ShapeReader
 from docagent_rl.generate.replies import Answered, Cleared, Guessed, UnreadableError
 from docagent_rl.generate.shape import shape_problem
-from docagent_rl.rewards.judge import Judge
+from docagent_rl.rewards.remote_judge import RemoteJudge
 from docagent_rl.rewards.rule_judge import RuleJudge
 
 
@@ -41,7 +42,7 @@ class Examiner:
     def __init__(
         self,
         reader: ShapeReader,
-        judge: Judge | None,
+        judge: RemoteJudge | None,
         views: PageViews,
         prompts: Prompts,
         config: GenerateConfig,
@@ -58,7 +59,7 @@ class Examiner:
 
         Raises:
             BudgetError: a request may pass the budget.
-            InfrastructureError: an endpoint failed.
+            InfrastructureError: an endpoint fails for many requests, or refuses them.
         """
         async for finding in self._findings(draft):
             return Dropped(draft.slot, finding.stage, finding.reason, draft)
@@ -82,6 +83,9 @@ class Examiner:
                 continue
             try:
                 reason = await check(draft)
+            except NoReplyError as error:
+                yield Finding(Stage.UNCHECKED, f"{stage.value}: {error}")
+                return
             except UnreadableError as error:
                 reason = f"no verdict: {error}"
             if reason:
@@ -154,4 +158,4 @@ class Examiner:
         except InfrastructureError as error:
             if isinstance(error.__cause__, ReplyError):
                 raise UnreadableError(f"the judge gave no verdict: {error.__cause__}") from error
-            raise
+            raise spared(error, self._judge.model) from error

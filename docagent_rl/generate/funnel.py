@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from docagent_rl.generate.config import Kind
-from docagent_rl.generate.draft import Draft, Dropped, Stage
+from docagent_rl.generate.draft import OUTAGES, Draft, Dropped, Stage
 from docagent_rl.generate.plan import Gap, Slot
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-_REQUESTS = (Stage.UNREADABLE, Stage.DECLINED)
+_REQUESTS = (Stage.NO_REPLY, Stage.UNREADABLE, Stage.DECLINED)
 """Stages at which whole requests are dropped."""
 _ASKED, _WRITTEN, _KEPT = "requests for questions", "questions written", "kept"
 _WHOLE = frozenset({_ASKED, _WRITTEN, _KEPT})
@@ -76,20 +77,33 @@ class Funnel:
             table.add_row(name, *cells, style="bold" if whole else "")
         return table
 
-    def to_json(self, settings: str) -> str:
+    @property
+    def unanswered(self) -> int:
+        """Requests and questions that were dropped because an endpoint failed; to be asked again."""
+        return sum(each.stage in OUTAGES for each in self.dropped)
+
+    def to_json(self, settings: str, written: str = "") -> str:
         """Everything, with the reasons; equal runs give equal text.
 
         Args:
             settings: digest of what the run was asked for.
+            written: the file of the questions, whose SHA-256 is noted where some are to be asked again.
         """
         counts = {name: {kind.value: row[kind] for kind in Kind if row[kind]} for name, row in self.rows()}
-        data = {
-            "settings": settings,
+        data: dict[str, Any] = {"settings": settings}
+        if self.unanswered:
+            data["unanswered"] = {"count": self.unanswered, "sha256": digest_of(written)}
+        data |= {
             "counts": counts,
             "dropped": [_dropped(each) for each in self.dropped],
             "gaps": [{"doc_id": gap.doc_id, "kind": gap.kind.value, "why": gap.why} for gap in self.gaps],
         }
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def digest_of(content: str | bytes) -> str:
+    """SHA-256 of a file, in hexadecimal digits."""
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
 def _by_kind(slots: Iterable[Slot]) -> Counter[Kind]:

@@ -110,7 +110,8 @@ class Generation:
 
         Raises:
             BudgetError: the budget is used up.
-            InfrastructureError: an endpoint failed.
+            InfrastructureError: an endpoint fails for many requests, or refuses them; the message names
+                document and pages.
         """
         waiting = (slot for slot in self.slots if slot.slot_id not in self._results)
         try:
@@ -142,6 +143,12 @@ class Generation:
         return [records[place] for place in kept], funnel
 
     async def _slot(self, slot: Slot) -> None:
+        try:
+            self._results[slot.slot_id] = await self._result(slot)
+        except InfrastructureError as error:
+            raise InfrastructureError(f"{slot.where}: {error}") from error.__cause__
+
+    async def _result(self, slot: Slot) -> _Result:
         result = _Result()
         written = await self.writer.write(slot)
         if isinstance(written, Dropped):
@@ -151,7 +158,7 @@ class Generation:
             for draft in written:
                 if (dropped := await self.examiner.examine(draft)) is not None:
                     result.dropped.append(dropped)
-        self._results[slot.slot_id] = result
+        return result
 
     def _record(self, draft: Draft) -> Record:
         slot, config = draft.slot, self.config

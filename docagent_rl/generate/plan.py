@@ -37,6 +37,12 @@ class Slot:
         """Its name, unique within a plan."""
         return f"{self.doc_id}-{self.kind.value}-{self.difficulty.value}-{self.number:03d}"
 
+    @property
+    def where(self) -> str:
+        """Document and pages, for messages."""
+        pages = ", ".join(map(str, self.pages))
+        return f"document {self.doc_id!r}, page{'s' if len(self.pages) > 1 else ''} {pages}"
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:

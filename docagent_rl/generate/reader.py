@@ -13,6 +13,7 @@ from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.sampling import Sampling
 from docagent_rl.errors import InfrastructureError
 from docagent_rl.generate.config import JsonMode
+from docagent_rl.generate.outage import spared
 from docagent_rl.generate.prompt_files import fill
 from docagent_rl.generate.replies import Shape, UnreadableError, read_reply
 from docagent_rl.prompts import PromptTemplate
@@ -70,8 +71,9 @@ class ShapeReader:
 
         Raises:
             UnreadableError: no reply could be read; the message says why the last could not.
+            NoReplyError: the endpoint failed for a request.
             BudgetError: a request may pass the budget.
-            InfrastructureError: the endpoint failed, or refuses everything.
+            InfrastructureError: the endpoint fails for many requests, or refuses everything.
         """
         asked = list(messages)
         sampling = self._shaped(shape, sampling)
@@ -102,10 +104,7 @@ class ShapeReader:
         except CutOffError as error:
             raise UnreadableError("the reply was cut off; --reply-tokens allows longer ones") from error
         except InfrastructureError as error:
-            unreadable = self._one_reply(error)
-            if unreadable is None:
-                raise
-            raise unreadable from error
+            raise self._one_reply(error) or spared(error, self.model) from error
         self._answered = True
         return reply.text
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from docagent_rl.generate.config import GenerateConfig
 from docagent_rl.generate.draft import Draft, Dropped, Stage
+from docagent_rl.generate.outage import NoReplyError
 from docagent_rl.generate.pages import PageViews
 from docagent_rl.generate.plan import Slot
 from docagent_rl.generate.prompt_files import Prompts, conversation, fill
@@ -58,7 +59,7 @@ class Writer:
 
         Raises:
             BudgetError: a request may pass the budget.
-            InfrastructureError: the endpoint failed.
+            InfrastructureError: the endpoint fails for many requests, or refuses them.
         """
         messages = await asyncio.to_thread(self.messages, slot)
         try:
@@ -69,6 +70,8 @@ class Writer:
                 sampling=self._config.sampling(slot.sample),
                 sample=self._config.numbered(slot.sample),
             )
+        except NoReplyError as error:
+            return Dropped(slot, Stage.NO_REPLY, str(error))
         except UnreadableError as error:
             return Dropped(slot, Stage.UNREADABLE, str(error))
         if not written.questions:

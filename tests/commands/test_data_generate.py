@@ -280,6 +280,37 @@ def test_a_server_that_fails_midway_loses_nothing(reports, server, tmp_path):  #
     assert fresh.read_bytes() == out.read_bytes()
 
 
+def test_what_got_no_reply_is_asked_again_and_nothing_else_is_replaced(reports, server, tmp_path):  # noqa: F811
+    out, kind, poison = tmp_path / "q.jsonl", ("--doc", "alpha", "--concurrency", 1), []
+
+    def compute(request: dict):
+        if not poison and "You write questions" in json.dumps(request["messages"][0]):
+            poison.append(request["messages"])
+        return 500 if request["messages"] in poison else reply_to(request)
+
+    server.compute = compute
+    (tmp_path / "m.yaml").write_text("backoff_s: 0\n")
+    lacking = run(reports, out, server, *kind, "--endpoint", tmp_path / "m.yaml")
+    assert lacking.returncode == 0, lacking.stderr
+    assert "1 got no reply from the endpoint and were left out: the same command asks again" in lacking.stderr
+    first = read_questions(out)
+    server.compute = reply_to
+    content = out.read_bytes()
+    out.write_bytes(content + b"\n")
+    asked = len(server.requests)
+    changed = run(reports, out, server, *kind)
+    assert (changed.returncode, len(server.requests)) == (2, asked)
+    assert "was changed since it was made" in changed.stderr
+    out.write_bytes(content)
+    done = run(reports, out, server, *kind)
+    assert done.returncode == 0, done.stderr
+    assert "got no reply" not in done.stderr
+    fresh = tmp_path / "fresh" / "q.jsonl"
+    assert run(reports, fresh, server, *kind).returncode == 0
+    assert fresh.read_bytes() == out.read_bytes()
+    assert len(read_questions(out)) >= len(first)
+
+
 def test_a_judge_of_its_own_compares_the_answers(reports, server, tmp_path):  # noqa: F811
     out = tmp_path / "q.jsonl"
     with model_server() as other:

@@ -158,9 +158,7 @@ async def test_who_is_busy_is_waited_for_beyond_the_attempts(server, status, hea
     if tries == 6:
         assert await client(server, deadline_s=60).ask(HELLO, str) == "ready"
     else:
-        with pytest.raises(
-            InfrastructureError, match=f"3 attempts, last: TransientError: HTTP {status}"
-        ):
+        with pytest.raises(InfrastructureError, match=f"3 attempts, last: TransientError: HTTP {status}"):
             await client(server).ask(HELLO, str)
     assert len(server.requests) == tries
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from docagent_rl.endpoints.budget import Budget, BudgetError
 from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.errors import InfrastructureError
 from docagent_rl.generate.alden import Fate, Labelling, forecast_labels, label_questions, rewritten, with_page
 from docagent_rl.generate.config import GenerateConfig
 from docagent_rl.generate.prompt_files import Prompts
@@ -84,6 +85,22 @@ def test_without_a_readable_label_a_question_is_left(server, tmp_path):
     assert labelling.fates[0] is Fate.UNREADABLE
     assert rewritten(records(), labelling, "m", PROMPTS)[0].question == records()[0].question
     assert labelling.counts()[Fate.UNREADABLE.value] == 2
+
+
+def test_a_question_without_a_reply_is_left_and_asked_again(server, tmp_path):
+    def compute(request: dict):
+        return 500 if "top of the memo" in json.dumps(request) else completion('{"label": 0}')
+
+    server.compute = compute
+    assert label(server, tmp_path).fates[0] is Fate.NO_REPLY
+    server.compute = votes(1, 1, 1)
+    assert label(server, tmp_path).fates[0] is Fate.REWRITTEN
+
+
+def test_a_refusal_names_question_document_and_page(server, tmp_path):
+    server.compute = lambda request: 401
+    with pytest.raises(InfrastructureError, match=r"question 'q[01]', document 'K', page [23]: .*HTTP 401"):
+        label(server, tmp_path)
 
 
 def test_labels_are_kept_and_a_budget_is_too(server, tmp_path):

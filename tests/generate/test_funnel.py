@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 
 from rich.console import Console
 
 from docagent_rl.generate.config import Difficulty, Kind
-from docagent_rl.generate.draft import Draft, Dropped, Stage
+from docagent_rl.generate.draft import OUTAGES, Draft, Dropped, Stage
 from docagent_rl.generate.funnel import Funnel
 from docagent_rl.generate.plan import Gap, Slot
 
@@ -43,6 +44,17 @@ def test_the_file_has_every_reason():
     assert {each["stage"] for each in data["dropped"]} == set(Stage)
     assert data["dropped"][0]["question"] == "What is 0?"
     assert data["gaps"] == [{"doc_id": "K", "kind": "chart", "why": "no figure"}]
+
+
+def test_only_where_something_is_to_be_asked_again_the_written_file_is_noted():
+    slot = Slot("K", Kind.TABLE, Difficulty.EASY, 0, (1,), 1)
+    whole = Funnel([slot], dropped=[Dropped(slot, Stage.DECLINED, "b")])
+    assert "unanswered" not in json.loads(whole.to_json("digest", "text"))
+    lacking = Funnel([slot, slot], dropped=[Dropped(slot, stage, "c") for stage in OUTAGES])
+    assert json.loads(lacking.to_json("digest", "text"))["unanswered"] == {
+        "count": 2,
+        "sha256": hashlib.sha256(b"text").hexdigest(),
+    }
 
 
 def test_the_commonest_reasons_come_first():

@@ -3,18 +3,29 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
+from collections import Counter
 
 import pytest
 
 from docagent_rl.endpoints.budget import Budget, BudgetError
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.errors import InfrastructureError, UserError
-from docagent_rl.generate.config import GenerateConfig, JsonMode, JudgedBy, Kind, KindConfig, View
-from docagent_rl.generate.draft import Stage
+from docagent_rl.generate.config import (
+    FilterConfig,
+    GenerateConfig,
+    JsonMode,
+    JudgedBy,
+    Kind,
+    KindConfig,
+    View,
+)
+from docagent_rl.generate.draft import OUTAGES, Stage
 from docagent_rl.generate.generation import Generation
+from docagent_rl.generate.outage import IN_A_ROW
 from docagent_rl.generate.prompt_files import Prompts
 from docagent_rl.records.validation import record_problems
-from tests.chat_server import completion
+from tests.chat_server import ChatServer, completion, serving
 from tests.generate.reading_model import reply_to
 
 MANY = tuple(
@@ -22,12 +33,11 @@ MANY = tuple(
 )
 
 
-def generation(store, server, folder, *, budget=None, **changes) -> Generation:
+def generation(store, server, folder, *, budget=None, concurrency=16, **changes) -> Generation:
     config = GenerateConfig(**{"kinds": MANY, **changes})
     prices = {"input": 1.0, "output": 4.0}
-    model = ModelConfig(base_url=server.url, model="m", price=prices, backoff_s=0).open(
-        "model", folder, budget=budget
-    )
+    options = {"price": prices, "backoff_s": 0, "concurrency": concurrency}
+    model = ModelConfig(base_url=server.url, model="m", **options).open("model", folder, budget=budget)
     return Generation(store, store.doc_ids(), config, Prompts.load(config.prompts), model)
 
 
@@ -40,7 +50,7 @@ def play(run: Generation):
 def test_every_stage_of_the_funnel_drops_what_it_is_for(reports, server, tmp_path):
     records, funnel = play(generation(reports, server, tmp_path))
     lost = {stage: [each for each in funnel.dropped if each.stage is stage] for stage in Stage}
-    assert all(lost.values()), [stage for stage, found in lost.items() if not found]
+    assert {stage for stage, found in lost.items() if not found} == set(OUTAGES)
     assert {record.extra["kind"] for record in records} == set(Kind) - {Kind.CHART}
     # what is kept is what the model wrote in good faith
     for record in records:
@@ -173,9 +183,98 @@ def test_replies_that_are_cut_off_are_counted(reports, server, tmp_path):
 
 def test_a_server_that_is_gone_ends_the_run(reports, server, tmp_path):
     server.compute = lambda request: 503
+    kinds = (KindConfig(kind=Kind.SINGLE_PAGE, per_document=4),)
+    told = (
+        r"^document '\w+', page \d+: \d+ requests in a row brought no reply; .*HTTP 503.*run the same command"
+    )
+    with pytest.raises(InfrastructureError, match=told) as failed:
+        play(generation(reports, server, tmp_path, kinds=kinds, concurrency=1))
+    assert f"{IN_A_ROW} requests" in str(failed.value)
+    assert len(server.requests) == 3 * IN_A_ROW
+
+
+def test_one_request_that_fails_for_ever_is_dropped_and_asked_again(reports, server, tmp_path):
+    kinds = (KindConfig(kind=Kind.SINGLE_PAGE, per_document=3),)
+    whole, _ = play(generation(reports, server, tmp_path / "whole", kinds=kinds))
+    poison = []
+
+    def compute(request: dict):
+        asked = json.dumps(request["messages"])
+        if not poison and "You write questions" in asked and "of alpha" in asked:
+            poison.append(request["messages"])
+        return 500 if request["messages"] in poison else reply_to(request)
+
+    server.compute = compute
+    run = generation(reports, server, tmp_path / "parts", kinds=kinds, concurrency=1)
+    _, funnel = play(run)
+    (lost,) = [each for each in funnel.dropped if each.stage is Stage.NO_REPLY]
+    assert (lost.slot.doc_id, funnel.unanswered) == ("alpha", 1)
+    assert "HTTP 500" in lost.reason
+    rows = dict(funnel.rows())
+    assert rows["requests for questions"].total() == len(run.slots)
+    server.compute = reply_to
+    before = len(server.requests)
+    again, funnel = play(generation(reports, server, tmp_path / "parts", kinds=kinds))
+    assert funnel.unanswered == 0
+    assert [record.to_json() for record in again] == [record.to_json() for record in whole]
+    # it, and the checks of what it brings
+    assert 1 <= len(server.requests) - before <= 12
+
+
+@pytest.mark.parametrize("check", ["You decide", "You grade answers"])
+def test_checks_that_fail_now_and_then_drop_their_questions_alone(reports, server, tmp_path, check):
+    failing = []
+
+    def compute(request: dict):
+        asked = request["messages"]
+        if check in json.dumps(asked[0]) and not failing:
+            failing.append(asked)
+        return 500 if asked in failing else reply_to(request)
+
+    server.compute = compute
+    kinds = (KindConfig(kind=Kind.SINGLE_PAGE, per_document=2),)
+    _, funnel = play(generation(reports, server, tmp_path, kinds=kinds, concurrency=1))
+    (lost,) = [each for each in funnel.dropped if each.stage is Stage.UNCHECKED]
+    assert lost.draft is not None
+    assert re.match(
+        r"(not clear|answered without document|evidence does not answer): .*HTTP 500", lost.reason
+    )
+
+
+def test_a_judge_that_is_gone_ends_the_run_though_the_model_replies(reports, server, tmp_path, monkeypatch):
+    monkeypatch.setattr("docagent_rl.generate.outage.IN_A_ROW", 3)
+    kinds = (KindConfig(kind=Kind.SINGLE_PAGE, per_document=7),)
+    run = generation(reports, server, tmp_path, kinds=kinds, concurrency=1)
+    gone = ChatServer(compute=lambda request: 500)
+
+    async def both():
+        async with serving(gone):
+            judge = ModelConfig(base_url=gone.url, model="j", backoff_s=0, attempts=1).open("judge", None)
+            config = run.config.model_copy(update={"filters": FilterConfig(closed_book=False)})
+            judged = Generation(
+                reports, reports.doc_ids(), config, Prompts.load(config.prompts), run.model, judge=judge
+            )
+            await judged.run()
+
+    with pytest.raises(InfrastructureError, match=r"^document '\w+', page \d+: 3 requests in a row.*judge"):
+        asyncio.run(both())
+    assert len(gone.requests) == 3
+
+
+def test_who_is_busy_is_waited_for(reports, server, tmp_path):
     kinds = (KindConfig(kind=Kind.SINGLE_PAGE, per_document=1),)
-    with pytest.raises(InfrastructureError, match="HTTP 503"):
-        play(generation(reports, server, tmp_path, kinds=kinds))
+    whole, _ = play(generation(reports, server, tmp_path / "whole", kinds=kinds))
+    tries = Counter()
+
+    def compute(request: dict):
+        asked = json.dumps(request["messages"])
+        tries[asked] += 1
+        return (429, {"Retry-After": "0"}, b"{}") if tries[asked] <= 5 else reply_to(request)
+
+    server.compute = compute
+    records, funnel = play(generation(reports, server, tmp_path / "busy", kinds=kinds))
+    assert funnel.unanswered == 0
+    assert [record.to_json() for record in records] == [record.to_json() for record in whole] != []
 
 
 def test_known_questions_are_not_asked_again(reports, server, tmp_path):

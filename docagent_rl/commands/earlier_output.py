@@ -1,0 +1,61 @@
+"""What `data generate` finds where it is to write: looked at before anything is paid for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from docagent_rl.errors import UserError
+from docagent_rl.generate.funnel import digest_of
+
+
+def funnel_file(out: Path) -> Path:
+    """Where the numbers of a run lie, beside its questions."""
+    return out.with_name(f"{out.name}.funnel.json")
+
+
+def may_replace(out: Path, settings: str, *, force: bool) -> bool:
+    """Whether a file that is there may be replaced by another.
+
+    Only one that the same settings made, and that lacks what an endpoint did not reply to, is replaced
+    unasked; one that the same settings made, and that lacks nothing, is made again as it is.
+
+    Args:
+        out: the file.
+        settings: digest of what is asked for.
+        force: whatever it is.
+
+    Raises:
+        UserError: something else made it, it was changed and lacks something, or it is a folder.
+    """
+    if out.is_dir():
+        raise UserError(f"{out} is a folder: name a file")
+    if force or not out.exists():
+        return force
+    told = _told(funnel_file(out))
+    if told.get("settings") != settings:
+        raise UserError(
+            f"{out} was made by other settings, or by something else; name another file, or replace it with "
+            "--force"
+        )
+    lacking = told.get("unanswered")
+    if not isinstance(lacking, Mapping):
+        return False
+    if lacking.get("sha256") != digest_of(out.read_bytes()):
+        raise UserError(
+            f"{out} was changed since it was made, and what got no reply is still to be asked; name another "
+            "file, or replace it with --force"
+        )
+    return True
+
+
+def _told(file: Path) -> Mapping[str, Any]:
+    if not file.is_file():
+        return {}
+    try:
+        found = json.loads(file.read_bytes())
+    except ValueError:  # half a character is one, too
+        return {}
+    return found if isinstance(found, Mapping) else {}
