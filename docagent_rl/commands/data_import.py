@@ -17,6 +17,7 @@ from docagent_rl.errors import UserError
 from docagent_rl.outputs import Force, check_output, write_output
 from docagent_rl.records.importers import Benchmark, get_importer
 from docagent_rl.records.importers.holdings import Gathering
+from docagent_rl.records.importers.paging import PageBase
 from docagent_rl.records.importers.report import ImportReport
 from docagent_rl.records.importers.running import ImportSettings, run_import
 from docagent_rl.records.importers.selection import REST, Paper, Selection, preset
@@ -77,6 +78,15 @@ def import_command(
         bool,
         typer.Option("--any-count", help="Take files with another number of rows than the released ones."),
     ] = False,
+    page_base: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Number of a document's first page in SRC; by default as documented, unless citations "
+            "clearly contradict it.",
+        ),
+    ] = None,
     dpi: Annotated[int, typer.Option(help="Pixels an inch of a PDF page that is ingested.")] = _DEFAULTS.dpi,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes that read documents.")] = None,
     force: Force = False,
@@ -111,6 +121,7 @@ def import_command(
         exclude=[record for path in exclude or () for record in _records(path)],
         datasets=frozenset(dataset or ()),
         any_count=any_count,
+        page_base=None if page_base is None else PageBase(page_base),
         progress=True,
     )
     try:

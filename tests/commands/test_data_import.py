@@ -45,6 +45,16 @@ def download(tmp_path: Path) -> Files:
 OPTIONS = ("--any-count", "--dpi", 36, "--workers", 1)
 
 
+def test_the_page_base_is_an_option(download: Files, tmp_path: Path) -> None:
+    out = tmp_path / "mmlb.jsonl"
+    result = invoke("import", "mmlongbench_doc", download.root, "--out", out, "--page-base", 0, *OPTIONS)
+    assert result.exit_code == 0, result.output
+    assert sorted(record.evidence_pages for record in read_questions(out)) == [(2, 4)] + [(3,)] * 5
+    assert "as --page-base says, documented is 1" in " ".join(result.output.split())
+    result = invoke("import", "mmlongbench_doc", download.root, "--out", out, "--page-base", 2, *OPTIONS)
+    assert result.exit_code == 2
+
+
 def test_from_a_download_to_a_training_file(download: Files, tmp_path: Path) -> None:
     store, out = tmp_path / "store", tmp_path / "out" / "mmlb.jsonl"
     result = invoke("import", "mmlongbench_doc", download.root, "--store", store, "--out", out, *OPTIONS)

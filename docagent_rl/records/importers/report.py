@@ -88,6 +88,7 @@ class ImportReport:
             else {
                 "base": base.base.value,
                 "documented": base.expected.value,
+                "set_by_option": base.told,
                 "citations": base.cited,
                 "citations_measured": base.measured,
                 "outside_by_base_0": base.outside_zero,

@@ -16,7 +16,7 @@ from docagent_rl.records.importers.finishing import finished
 from docagent_rl.records.importers.holdings import Gathering, Holdings
 from docagent_rl.records.importers.importer import Importer
 from docagent_rl.records.importers.native import Draft, NativeRow, Skip
-from docagent_rl.records.importers.paging import find_base
+from docagent_rl.records.importers.paging import PageBase, find_base
 from docagent_rl.records.importers.report import ImportReport
 from docagent_rl.records.importers.selection import Selection
 from docagent_rl.records.importers.source import Source
@@ -36,6 +36,7 @@ class ImportSettings:
         exclude: questions, or by the selection's unit documents, that must not be among them.
         datasets: keep these alone; empty: all that the benchmark has.
         any_count: take files with another number of rows than the released ones.
+        page_base: number of a document's first page in the benchmark; `None` finds it out.
         progress: show bars.
     """
 
@@ -44,6 +45,7 @@ class ImportSettings:
     exclude: Sequence[Record] = ()
     datasets: frozenset[str] = frozenset()
     any_count: bool = False
+    page_base: PageBase | None = None
     progress: bool = False
 
 
@@ -157,9 +159,10 @@ def _records(
         for draft in drafts
         for cite in draft.cites
     ]
-    report.base = find_base(cites, importer.base, certain=importer.base_certain)
-    if report.base.base is not importer.base:
-        report.warnings.append(str(report.base))
+    told = settings.page_base
+    report.base = find_base(cites, importer.base, certain=importer.base_certain, told=told)
+    if report.base.doubtful:
+        report.warnings.append(f"{report.base}; --page-base 0 or 1 sets how they are counted")
     records, rows = [], []
     for draft in drafts:
         try:

@@ -43,7 +43,8 @@ def check_texts(report: ImportReport, records: Sequence[Record], store: Path) ->
     if max(hits["before"], hits["after"]) > hits["cited"] + _CLEAR:
         report.warnings.append(
             f"of {hits['sampled']} sampled answers {hits['cited']} stand on the cited page, {hits['before']} "
-            f"on the one before and {hits['after']} on the one after: pages may be counted otherwise"
+            f"on the one before and {hits['after']} on the one after: pages may be counted otherwise "
+            "(--page-base 0 or 1 sets how)"
         )
 
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from docagent_rl.documents import DocumentStore
+from docagent_rl.records.importers.paging import PageBase
 from docagent_rl.records.record import Split
 from tests.records.importers.conftest import Files, Import, notes, skipped
 
@@ -154,6 +155,16 @@ def test_unidoc_s_boxes_reach_the_environment(files: Files, run: Import) -> None
     wanted = {(ref.doc_id, ref.page): boxes for ref, boxes in gold_regions(record).items()}
     assert wanted == {("deck_a", 3): ((0.1, 0.2, 0.5, 1.0),), ("deck_b", 1): ((0.0, 0.0, 0.25, 0.5),)}
     assert record_problems(record) == []
+
+
+def test_unidoc_s_boxes_and_flags_count_like_its_pages(files: Files, run: Import) -> None:
+    files.parquet("train.parquet", [unidoc()])
+    (record,), _ = run("unidoc_rl", page_base=PageBase.ZERO)
+    assert record.extra["page_ids"] == ["deck_a#3", "deck_a#4", "deck_b#2"]
+    assert (list(record.evidence_boxes), list(record.extra["other_boxes"])) == ([4], ["deck_b#2"])
+    assert record.extra["crop_required"] == {"3": False, "4": True}
+    assert list(record.extra["other_crop_required"]) == ["deck_b#2"]
+    assert list(record.extra["unused_boxes"]) == ["deck_a#3"]
 
 
 def test_unidoc_boxes_without_a_crop_flag_are_counted_by_rows(files: Files, run: Import) -> None:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from docagent_rl.records.importers.paging import PageBase
 from docagent_rl.records.record import Split
 from tests.records.importers.conftest import Files, Import, notes, skipped
 
@@ -59,7 +62,27 @@ def test_a_copy_that_counts_from_1_is_found_out(files: Files, run: Import) -> No
     assert (first.evidence_pages, second.evidence_pages) == ((3,), (1,))
     assert report.base is not None
     assert (report.base.base, report.base.expected) == (1, 0)
-    assert report.warnings[-1] == str(report.base)
+    assert report.warnings[-1] == f"{report.base}; --page-base 0 or 1 sets how they are counted"
+
+
+def test_a_copy_that_counts_from_1_is_found_out_beside_stray_pages(files: Files, run: Import) -> None:
+    files.pdf("PDF/train/0017b64b.pdf", 3)
+    last = [row(questionId=f"q{number}", answers_page_bounding_boxes=[[box(3)]]) for number in range(10)]
+    stray = [row(questionId="cover", answers_page_bounding_boxes=[[box(0)]])]
+    write(files, last + stray)
+    records, report = run("dude")
+    assert [record.evidence_pages for record in records] == [(3,)] * 10 + [()]
+    assert "10 are outside by base 0, 1 by base 1" in report.warnings[-1]
+
+
+def test_the_base_may_be_told(files: Files, run: Import) -> None:
+    files.pdf("PDF/train/0017b64b.pdf", 3)
+    write(files, [row(answers_page_bounding_boxes=[[box(2)]])])
+    for base, page in ((PageBase.ZERO, 3), (PageBase.ONE, 2)):
+        (record,), report = run("dude", page_base=base)
+        assert record.evidence_pages == (page,)
+        assert json.loads(report.to_json())["page_base"]["set_by_option"] is True
+        assert not any("pages count" in warning for warning in report.warnings)
 
 
 def test_page_images_serve_where_there_is_no_pdf(files: Files, run: Import) -> None:

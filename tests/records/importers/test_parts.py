@@ -56,7 +56,7 @@ def test_lists_are_read_from_lists_and_texts() -> None:
             as_pages(value)
 
 
-def test_the_documented_base_stands_unless_only_the_other_fits() -> None:
+def test_the_documented_base_stands_unless_the_other_fits_clearly_better() -> None:
     def base(cites: list[tuple[int, int | None]], expected: PageBase, *, certain: bool = False) -> int:
         return find_base(cites, expected, certain=certain).base
 
@@ -67,6 +67,31 @@ def test_the_documented_base_stands_unless_only_the_other_fits() -> None:
     assert base([(0, None), (2, None)], PageBase.ONE) == 1
     assert base([(0, 3), (2, 3)], PageBase.ONE, certain=True) == 1
     assert base([], PageBase.ZERO) == 0
+    # as many last pages, which contradict base 0, and covers, which contradict base 1
+    for last, covers, found in ((200, 3, 1), (200, 40, 1), (200, 41, 0), (5, 1, 1), (4, 1, 0), (0, 3, 0)):
+        assert base([(3, 3)] * last + [(0, 3)] * covers, PageBase.ZERO) == found
+        assert base([(3, 3)] * last + [(0, 3)] * covers, PageBase.ZERO, certain=True) == 0
+
+
+@pytest.mark.parametrize(
+    ("last", "covers", "certain", "told", "doubtful"),
+    [
+        (200, 3, False, None, True),
+        (200, 3, True, None, True),
+        (4, 1, False, None, True),
+        (1, 4, False, None, False),
+        (0, 0, False, None, False),
+        (200, 3, False, PageBase.ONE, False),
+        (3, 200, False, PageBase.ONE, True),
+    ],
+)
+def test_a_base_that_citations_contradict_is_doubtful(
+    last: int, covers: int, certain: bool, told: PageBase | None, doubtful: bool
+) -> None:
+    cites = [(3, 3)] * last + [(0, 3)] * covers
+    found = find_base(cites, PageBase.ZERO, certain=certain, told=told)
+    assert (found.outside_zero, found.outside_one, found.doubtful) == (last, covers, doubtful)
+    assert told is None or found.base is told
 
 
 def test_boxes_are_clamped_and_flat_ones_dropped() -> None:
