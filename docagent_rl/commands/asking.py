@@ -12,10 +12,12 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.endpoints.model_config import BudgetConfig, ModelConfig
+from docagent_rl.errors import UserError
 from docagent_rl.terminal import shown
 
 if TYPE_CHECKING:
+    from docagent_rl.endpoints.budget import Budget
     from docagent_rl.endpoints.remote_model import RemoteModel
 
 _LONGEST = 1500
@@ -27,7 +29,8 @@ def open_models(
 ) -> tuple[RemoteModel, RemoteModel | None]:
     """A command's model, and its judge where options name another; they share cache, budget and tally.
 
-    What the judge's options leave out (address, key, model, prices) is the model's.
+    What the judge's options leave out (address, key, model, currency) is the model's, but for the prices:
+    another model has its own.
 
     Args:
         endpoint: of the model.
@@ -35,20 +38,52 @@ def open_models(
         cache: where replies are kept, unless the model's options say.
 
     Raises:
-        UserError: see `ModelConfig.open`.
+        UserError: the budget cannot count both; see also `ModelConfig.open`.
     """
-    model = endpoint.open("model", cache)
     if not (judge.base_url or judge.model):
-        return model, None
+        if judge.price.input is not None:
+            raise UserError("--judge-price-in belongs to a judge of its own: name it (--judge-model)")
+        return endpoint.open("model", cache), None
     changes: dict[str, Any] = {}
     if judge.base_url is None:
         changes |= {"base_url": endpoint.base_url, "api_key_env": judge.api_key_env or endpoint.api_key_env}
     if judge.model is None:
         changes["model"] = endpoint.model
-    if judge.price.input is None:
-        changes["price"] = endpoint.price
+    if "currency" not in judge.price.model_fields_set:
+        changes["price"] = judge.price.model_copy(update={"currency": endpoint.price.currency})
     other = judge.model_copy(update=changes)
+    model = endpoint.open("model", cache, budget=_shared_budget(endpoint, other))
     return model, other.open("judge", endpoint.cache_dir or cache, budget=model.budget, ledger=model.ledger)
+
+
+def _shared_budget(endpoint: ModelConfig, judge: ModelConfig) -> Budget:
+    """One budget for both.
+
+    Raises:
+        UserError: they cost different currencies, the judge's cost is not known though a greatest cost is
+            given, or the judge has limits of its own.
+    """
+    from docagent_rl.endpoints.budget import Budget
+
+    priced = [each.price for each in (endpoint, judge) if each.price.input is not None]
+    currencies = sorted({price.currency for price in priced})
+    if len(currencies) > 1:
+        raise UserError(
+            f"the model costs {endpoint.price.currency} and the judge {judge.price.currency}, and one budget "
+            "counts both: give both prices in one currency (--currency, --judge-currency)"
+        )
+    if endpoint.budget.max_cost is not None and judge.price.input is None:
+        raise UserError(
+            "--max-cost counts the judge, too, and its prices are not known: give --judge-price-in and "
+            "--judge-price-out, 0 for one that costs nothing"
+        )
+    if judge.budget not in (BudgetConfig(), endpoint.budget):
+        raise UserError(
+            "the judge has a budget of its own (--judge-endpoint), but one counts both: give it to the model "
+            "(--max-cost, --max-tokens, --max-requests)"
+        )
+    currency = currencies[0] if currencies else endpoint.price.currency
+    return Budget(**endpoint.budget.model_dump(), currency=currency)
 
 
 @contextmanager

@@ -52,7 +52,7 @@ class Mode(StrEnum):
 
 
 @model_options()
-@model_options("judge", prefix="judge-", shared=False)
+@model_options("judge", prefix="judge-", shared=False, priced=True)
 def generate_command(
     out: Annotated[Path, typer.Option(help="File to write, .jsonl.")],
     endpoint: ModelConfig,
@@ -273,7 +273,7 @@ def _show_forecast(run: Generation) -> None:
     for kind, messages in samples(run):
         print_request(console, kind.value, messages)
     found = forecast(run)
-    console.print(found.table(run.model.price))
+    console.print(found.table(run.model.price, run.judge.price if run.judge else None))
     typer.echo(
         f"{found.cached} of {len(run.slots)} requests for questions are in the cache and cost nothing. "
         "Nothing was asked."

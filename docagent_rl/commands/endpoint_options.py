@@ -30,11 +30,12 @@ _OPTIONS: tuple[tuple[str, type, str, str], ...] = (
     ("max-tokens", int, "budget.max_tokens", "Stop before more tokens than this are sent and sampled."),
     ("max-requests", int, "budget.max_requests", "Stop before more requests than this are sent."),
 )
-_SHARED = {"price-in", "price-out", "currency", "max-cost", "max-tokens", "max-requests", "cache"}
+_PRICES = {"price-in", "price-out", "currency"}
+_SHARED = {"max-cost", "max-tokens", "max-requests", "cache"}
 
 
 def model_options(
-    parameter: str = "endpoint", *, prefix: str = "", shared: bool = True
+    parameter: str = "endpoint", *, prefix: str = "", shared: bool = True, priced: bool | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a command the options of a model; what they say reaches it as one `ModelConfig`.
 
@@ -43,9 +44,11 @@ def model_options(
     Args:
         parameter: of the command, annotated with `ModelConfig`.
         prefix: of the options of a second model, e.g. `judge-`.
-        shared: with prices, budget and cache; a second model often has none of its own.
+        shared: with budget and cache; a second model often has none of its own.
+        priced: with prices; by default as `shared`.
     """
-    options = [option for option in _OPTIONS if shared or option[0] not in _SHARED]
+    left_out = (set() if shared else _SHARED) | (set() if (shared if priced is None else priced) else _PRICES)
+    options = [option for option in _OPTIONS if option[0] not in left_out]
     names = {option: f"{parameter}_{option.replace('-', '_')}" for option, *_ in options}
     file_name = f"{parameter}_file"
 

@@ -22,6 +22,7 @@ _VERDICT = 30
 _PROMPT = 330
 """Of a check without its pages."""
 _JUDGE = 420
+_COMPARED = "compare answers"
 
 
 @dataclass(slots=True)
@@ -65,18 +66,36 @@ class Forecast:
         """A step's line."""
         return self.steps.setdefault(name, Line())
 
-    def table(self, price: Price | None) -> Table:
-        """For the terminal."""
+    def cost(self, name: str, price: Price | None, judge: Price | None) -> float | None:
+        """What a step takes; `None` where the model that does it has no price.
+
+        Args:
+            name: of the step.
+            price: of the model.
+            judge: of the model that compares answers.
+        """
+        own, line = (judge if name == _COMPARED else price), self.steps[name]
+        return None if own is None else own.of_tokens(line.prompt_tokens, line.completion_tokens)
+
+    def table(self, price: Price | None, judge: Price | None = None) -> Table:
+        """For the terminal.
+
+        Args:
+            price: of the model.
+            judge: of the model that compares answers; both in one currency.
+        """
         from rich.table import Table
 
         table = Table(title="What would be asked, at most")
         table.add_column("")
         for heading in ("requests", "tokens in", "tokens out", "cost"):
             table.add_column(heading, justify="right")
+        costs = {name: self.cost(name, price, judge) for name in self.steps}
+        known = [cost for cost in costs.values() if cost is not None]
+        costs["all"] = sum(known) if known else None
+        currency = next((each.currency for each in (price, judge) if each is not None), "")
         for name, line in [*self.steps.items(), ("all", self.total)]:
-            cost = "-"
-            if price is not None:
-                cost = f"{price.of_tokens(line.prompt_tokens, line.completion_tokens):,.4f} {price.currency}"
+            cost = "-" if costs[name] is None else f"{costs[name]:,.4f} {currency}"
             tokens = f"~{line.prompt_tokens:,}", f"~{line.completion_tokens:,}"
             table.add_row(name, f"{line.requests:,}", *tokens, cost, style="bold" if name == "all" else "")
         return table
@@ -147,4 +166,4 @@ def _checks(found: Forecast, run: Generation, slot: Slot, sizes: _Sizes) -> None
             found.step(name).add(_PROMPT + tokens, _VERDICT, requests)
             compared += [name] * requests if name != "clear" else []
     if run.config.judge is JudgedBy.MODEL:
-        found.step("compare answers").add(_JUDGE, _VERDICT, len(compared))
+        found.step(_COMPARED).add(_JUDGE, _VERDICT, len(compared))

@@ -63,6 +63,7 @@ class Generation:
     ) -> None:
         self.config = config
         self.model = model
+        self.judge = (judge or model) if config.judge is JudgedBy.MODEL else None
         self._prompts = prompts
         self._known = known
         self.views = PageViews(store, config, prompts)
@@ -78,10 +79,10 @@ class Generation:
         self.writer = Writer(
             ShapeReader(model, config.filters.tries, json_mode=config.json_mode), self.views, prompts, config
         )
-        compared = RemoteJudge(judge or model, prompts.judge) if config.judge is JudgedBy.MODEL else None
+        compared = RemoteJudge(self.judge, prompts.judge) if self.judge else None
         reader = ShapeReader(model, config.filters.tries, json_mode=config.json_mode)
         self.examiner = Examiner(reader, compared, self.views, prompts, config)
-        self._judge_model = (judge or model).endpoint.model if compared else None
+        self._judge_model = self.judge.endpoint.model if self.judge else None
         self._results: dict[str, _Result] = {}
 
     @property

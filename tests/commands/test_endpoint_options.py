@@ -40,6 +40,25 @@ def test_a_command_gets_its_models(tmp_path):
     assert (seen["judge"].base_url, seen["judge"].model) == ("http://b/v1", "j")
 
 
+def test_a_second_model_may_have_prices_without_a_budget():
+    seen = {}
+
+    @model_options()
+    @model_options("judge", prefix="judge-", shared=False, priced=True)
+    def command(endpoint: ModelConfig, judge: ModelConfig) -> None:
+        """Do it."""
+        seen.update(endpoint=endpoint, judge=judge)
+
+    app = typer.Typer()
+    app.command()(command)
+    options = ["--price-in", "1", "--price-out", "2", "--judge-price-in", "3", "--judge-price-out", "4"]
+    result = CliRunner().invoke(app, [*options, "--judge-currency", "EUR"])
+    assert result.exit_code == 0, result.output
+    assert (seen["endpoint"].price.input, seen["endpoint"].price.currency) == (1, "USD")
+    assert (seen["judge"].price.output, seen["judge"].price.currency) == (4, "EUR")
+    assert CliRunner().invoke(app, ["--judge-max-cost", "1"]).exit_code == 2
+
+
 def test_the_help_lists_them(tmp_path):
     result, _ = play(tmp_path, "--help")
     for option in ("--base-url", "--max-cost", "--judge-model", "--price-in"):
