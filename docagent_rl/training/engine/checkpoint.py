@@ -17,23 +17,36 @@ from docagent_rl.checkpoints.manifest import CheckpointCheck, checksums, read_ma
 from docagent_rl.checkpoints.structure import ACTOR, is_shard
 from docagent_rl.errors import UserError
 from docagent_rl.io import atomic_dir
+from docagent_rl.training.engine.adapter import (
+    LORA,
+    SETTINGS,
+    WEIGHTS,
+    add_adapter,
+    base_of,
+    has_adapter,
+    unmerged_weight,
+)
 
 MERGED = "merged"
 """Folder beside the checkpoints of a run."""
+LORA_META = "lora_train_meta.json"
+"""What verl writes beside the shards of a model with a LoRA adapter: its rank and alpha."""
 _SHARDS = "model_world_size_*_rank_*.pt"
 _WEIGHTS = ("*.safetensors", "*.bin")
 _SMALL = 1 << 20
 """Bytes of a file that are read at either end to tell it from others."""
 _LAST_WORDS = 400
+_BASE = "base"
+"""Folder of the merged shards until an adapter among them is added."""
 
 
 def model_folder(path: str | Path) -> str:
     """Where vLLM finds the weights that a path means.
 
     Args:
-        path: a folder of Hugging Face's format or a name of the hub, returned as they are; a checkpoint of a
-            run, `.../global_step_<n>` or its part `actor`; or the folder of a run or of its checkpoints,
-            which means the latest one.
+        path: a folder of Hugging Face's format or a name of the hub, returned as they are; a LoRA adapter of
+            PEFT's format, which is merged into its base; a checkpoint of a run, `.../global_step_<n>` or its
+            part `actor`; or the folder of a run or of its checkpoints, which means the latest one.
 
     Raises:
         UserError: the checkpoint is damaged or of another kind, or it cannot be merged.
@@ -43,8 +56,8 @@ def model_folder(path: str | Path) -> str:
         if str(path).startswith(("/", ".", "~")):
             raise UserError(f"--model {path}: there is no such folder")
         return str(path)  # a name of the hub
-    if (folder / "config.json").is_file():
-        return str(folder)
+    if has_adapter(folder) or (folder / "config.json").is_file():
+        return str(_whole(folder))
     for root in (folder, folder / "checkpoints"):
         if (root / TRACKER).is_file():
             folder = _latest(root)
@@ -56,6 +69,38 @@ def model_folder(path: str | Path) -> str:
             "global_step_<n>)"
         )
     return str(_merged(folder))
+
+
+def _whole(folder: Path) -> Path:
+    """A model without adapters: the folder itself, or what its adapter is merged to, once.
+
+    Raises:
+        UserError: see `model_folder`.
+    """
+    if has_adapter(folder):
+        if any(file.name != WEIGHTS for file in folder.glob("*.safetensors")):
+            raise UserError(
+                f"--model {folder} holds a model and an adapter of one: move {SETTINGS} or the model away"
+            )
+        base, adapter = base_of(folder), folder
+    elif has_adapter(folder / LORA):
+        base, adapter = folder, folder / LORA  # verl.model_merger leaves them side by side
+    else:
+        if name := unmerged_weight(folder):
+            raise UserError(
+                f"--model {folder}: a LoRA adapter's weights stand beside its base's ({name}), which no "
+                "model loads: name the run's checkpoint global_step_<n>, whose shards are merged"
+            )
+        return folder
+    known = [model_identity(str(base)), model_identity(str(adapter))]
+    digest = hashlib.sha256(json.dumps(known).encode()).hexdigest()
+    target = folder.absolute().parent / MERGED / f"{folder.absolute().name}-{digest[:16]}"
+    if not (target / "config.json").is_file():
+        _check_room(target, sum(file.stat().st_size for file in base.glob("*.safetensors")))
+        print(f"docagent-rl: merging {adapter} and {base} into {target}, once", file=sys.stderr)
+        with atomic_dir(target) as merged:
+            add_adapter(base, adapter, merged)
+    return target
 
 
 def model_identity(folder: str) -> dict[str, str]:
@@ -97,15 +142,17 @@ def _merged(checkpoint: Path) -> Path:
     if not verdict.usable:
         raise UserError(f"{checkpoint} is {verdict.state.value}: {verdict.reason}")
     actor = checkpoint / ACTOR
-    whole = actor / "huggingface"
-    if any(file for pattern in _WEIGHTS for file in whole.glob(pattern)):
+    whole, has_lora = actor / "huggingface", (actor / LORA_META).is_file() or has_adapter(actor / LORA)
+    exported = any(file for pattern in _WEIGHTS for file in whole.glob(pattern))
+    # of a model with an adapter verl exports weights under names that no model has
+    if exported and not has_lora and not unmerged_weight(whole):
         return whole  # saved with checkpoint.save_contents=[..., hf_model]
     shards = sorted(actor.glob(_SHARDS))
     if not shards or not (actor / "fsdp_config.json").is_file():
         raise UserError(f"{actor} holds no weights of FSDP (model_world_size_<n>_rank_<r>.pt)")
     target = checkpoint.parent / MERGED / f"{checkpoint.name}-{_digest(checkpoint, shards)[:16]}"
-    if not (target / "config.json").is_file():
-        _merge(actor, target, sum(shard.stat().st_size for shard in shards))
+    if not (target / "config.json").is_file() or has_adapter(target / LORA):
+        _merge(actor, target, sum(shard.stat().st_size for shard in shards) * (1 + has_lora))
     return target
 
 
@@ -119,32 +166,78 @@ def _digest(checkpoint: Path, shards: list[Path]) -> str:
     if any(sums.get(name) is None for name in names):
         sizes = {name: (checkpoint / name).stat().st_size for name in names}
         sums = checksums(checkpoint, sizes)
-    return hashlib.sha256(json.dumps([[name, sums[name]] for name in names]).encode()).hexdigest()
+    decisive: list[object] = [[name, sums[name]] for name in names]
+    meta = checkpoint / ACTOR / LORA_META
+    if meta.is_file():
+        decisive.append(meta.read_text())
+    return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
 
 
 def _merge(actor: Path, target: Path, size: int) -> None:
-    """Have verl merge the shards, in a process of its own: it unpickles them.
+    """Have verl merge the shards, and PEFT the adapter among them.
 
     Raises:
-        UserError: there is no room, or verl fails.
+        UserError: there is no room, or one of them fails.
     """
+    _check_room(target, size)
+    print(f"docagent-rl: merging {actor} into {target}, once", file=sys.stderr)
+    with atomic_dir(target) as folder:
+        base = folder / _BASE
+        _merge_shards(actor, base)
+        if has_adapter(base / LORA):
+            add_adapter(base, _adapter(actor, base), folder)
+            shutil.rmtree(base)
+            return
+        for file in base.iterdir():
+            file.rename(folder / file.name)
+        base.rmdir()
+
+
+def _adapter(actor: Path, base: Path) -> Path:
+    """The adapter of a checkpoint: an older verl's, saved beside the shards, or the one among these.
+
+    Raises:
+        UserError: nothing says by how much it counts.
+    """
+    if has_adapter(actor / LORA):
+        return actor / LORA
+    if not json.loads((base / LORA / SETTINGS).read_text()).get("lora_alpha"):
+        raise UserError(
+            f"{actor / LORA_META} does not say the adapter's lora_alpha: write that of the training, as "
+            '{"r": 32, "lora_alpha": 64}'
+        )
+    return base / LORA
+
+
+def _check_room(target: Path, size: int) -> None:
     parent = target.parent.parent
     free = shutil.disk_usage(parent).free
     if free < size:
         raise UserError(
             f"{target} takes up to {size / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free: make room there"
         )
-    print(f"docagent-rl: merging {actor} into {target}, once", file=sys.stderr)
-    with atomic_dir(target) as folder:
-        command = [sys.executable, "-m", "verl.model_merger", "merge", "--backend", "fsdp"]
-        ended = subprocess.run(
-            [*command, "--local_dir", str(actor), "--target_dir", str(folder)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "TQDM_DISABLE": "1"},
-            check=False,
+
+
+def _merge_shards(actor: Path, target: Path) -> None:
+    """In a process of its own: verl unpickles them.
+
+    Raises:
+        UserError: verl fails.
+    """
+    command = [sys.executable, "-m", "verl.model_merger", "merge", "--backend", "fsdp"]
+    ended = subprocess.run(
+        [*command, "--local_dir", str(actor), "--target_dir", str(target)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "TQDM_DISABLE": "1"},
+        check=False,
+    )
+    if ended.returncode and has_adapter(target / LORA):
+        raise UserError(
+            f"{actor} holds an adapter without the weights it was trained on (checkpoint.save_lora_only): "
+            "save them too, or add the adapter to its base model yourself and name that one's folder"
         )
-        if ended.returncode or not (folder / "config.json").is_file():
-            said = ended.stdout.decode(errors="replace").strip()[-_LAST_WORDS:]
-            raise UserError(f"verl.model_merger cannot merge {actor} (status {ended.returncode}): {said}")
+    if ended.returncode or not (target / "config.json").is_file():
+        said = ended.stdout.decode(errors="replace").strip()[-_LAST_WORDS:]
+        raise UserError(f"verl.model_merger cannot merge {actor} (status {ended.returncode}): {said}")

@@ -1,0 +1,153 @@
+"""A LoRA adapter is added to the weights it was trained on, once, by PEFT: vLLM alone would play these."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from docagent_rl.errors import UserError
+
+SETTINGS, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+LORA = "lora_adapter"
+"""Folder in which verl puts an adapter beside the weights it was trained on."""
+_SAFETENSORS = "*.safetensors"
+_BESIDE = (
+    *("tokenizer*", "vocab*", "merges.txt", "*.model", "special_tokens_map.json", "added_tokens.json"),
+    *("*preprocessor_config.json", "processor_config.json", "chat_template.*", "generation_config.json"),
+)
+"""What a model's folder has beside its weights and its configuration."""
+_PICKLED = ["*.bin", "*.pt", "*.pth", "*.gguf"]
+_LAST_WORDS = 400
+
+
+def has_adapter(folder: Path) -> bool:
+    """Whether a folder is one that PEFT saved."""
+    return (folder / SETTINGS).is_file()
+
+
+def adapter_settings(folder: Path) -> Mapping[str, Any]:
+    """What an adapter says of itself.
+
+    Raises:
+        UserError: it is not LoRA's, has no weights that can be read without unpickling, or adds nothing.
+    """
+    file = folder / SETTINGS
+    try:
+        settings = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file} cannot be read: {error}") from error
+    kind = settings.get("peft_type") if isinstance(settings, dict) else None
+    if kind != "LORA":
+        raise UserError(f"{file}: peft_type is {kind}, and only LORA can be merged: merge it into its base")
+    if not (folder / WEIGHTS).is_file():
+        raise UserError(f"{folder} has no {WEIGHTS}: save the adapter with PEFT's save_pretrained")
+    if not settings.get("lora_alpha"):
+        raise UserError(f"{file}: without lora_alpha the adapter adds nothing: write the one of its training")
+    return settings
+
+
+def base_of(folder: Path) -> Path:
+    """The model that a plain adapter was trained on, fetched from the hub where it is a name of it.
+
+    Raises:
+        UserError: the adapter does not say, or it is not there.
+    """
+    settings = adapter_settings(folder)
+    base = settings.get("base_model_name_or_path")
+    if not base:
+        raise UserError(f"{folder / SETTINGS} has no base_model_name_or_path: write the base model's folder")
+    for place in (folder / str(base), Path(str(base)).expanduser()):
+        if (place / "config.json").is_file():
+            return place.resolve()
+    return _from_hub(str(base), settings.get("revision"), folder)
+
+
+def _from_hub(base: str, revision: str | None, folder: Path) -> Path:
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(base, revision=revision, ignore_patterns=_PICKLED))
+    except Exception as error:  # the hub's, the network's, those of the disk
+        raise UserError(
+            f"{folder / SETTINGS}: base_model_name_or_path={base} is no folder of a model and could not be "
+            f"fetched ({type(error).__name__}): write the base model's folder there"
+        ) from error
+
+
+def unmerged_weight(folder: Path) -> str | None:
+    """The name of a weight of LoRA among a model's, as verl exports a model with an adapter; None without.
+
+    Raises:
+        UserError: a file of weights is damaged.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    for file in sorted(folder.glob(_SAFETENSORS)):
+        try:
+            with safe_open(file, "pt") as weights:
+                names = weights.keys()
+        except (SafetensorError, OSError) as error:
+            raise UserError(f"{file} cannot be read: {error}") from error
+        if found := next((name for name in names if ".lora_A.default." in name), None):
+            return found
+    return None
+
+
+def add_adapter(base: Path, adapter: Path, target: Path) -> None:
+    """Write the weights of `base` with `adapter` added to them into `target`, in a process of its own.
+
+    Args:
+        base: a model in Hugging Face's format.
+        adapter: a LoRA adapter as PEFT saves it.
+        target: a folder; weights, configuration, tokenizer and processor go there.
+
+    Raises:
+        UserError: they do not fit each other.
+    """
+    adapter_settings(adapter)
+    for folder in (base, adapter):  # the adapter's tokenizer and processor are those of the training
+        for file in (file for pattern in _BESIDE for file in folder.glob(pattern) if file.is_file()):
+            shutil.copyfile(file, target / file.name)
+    ended = subprocess.run(
+        [sys.executable, "-m", "docagent_rl.training.engine.adapter", str(base), str(adapter), str(target)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    if ended.returncode or not (target / "config.json").is_file():
+        said = ended.stdout.decode(errors="replace").strip()[-_LAST_WORDS:]
+        raise UserError(
+            f"the adapter {adapter} cannot be merged into {base} (status {ended.returncode}): {said}"
+        )
+
+
+def _merge(base: str, adapter: str, target: str) -> None:
+    """What `add_adapter` starts.
+
+    Raises:
+        ValueError: the adapter is not of this model.
+    """
+    import transformers
+    from peft import PeftConfig, get_peft_model
+
+    architecture = transformers.AutoConfig.from_pretrained(base).architectures[0]
+    model = getattr(transformers, architecture).from_pretrained(base, dtype="auto", use_safetensors=True)
+    names = getattr(model, "_checkpoint_conversion_mapping", {})
+    added = get_peft_model(model, PeftConfig.from_pretrained(adapter))
+    # of a module that the adapter does not have, PEFT's own first weights add nothing
+    lost = added.load_adapter(adapter, "default", key_mapping=names).unexpected_keys
+    if lost:
+        raise ValueError(
+            f"{len(lost)} weights of the adapter are not of {architecture} ({', '.join(lost[:3])})"
+        )
+    added.merge_and_unload(safe_merge=True).save_pretrained(target)
+
+
+if __name__ == "__main__":
+    _merge(*sys.argv[1:])

@@ -1,0 +1,174 @@
+"""LoRA adapters, made by PEFT on a tiny model with random weights, are added to what they were trained on."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from docagent_rl.errors import UserError
+from docagent_rl.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
+from docagent_rl.training.engine import adapter, checkpoint
+from docagent_rl.training.engine.checkpoint import model_folder
+
+RANK, ALPHA = 4, 12
+Q = "layers.0.self_attn.q_proj"
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    return build_tiny_qwen2_5_vl(tmp_path_factory.mktemp("models") / "base", seed=0)
+
+
+@pytest.fixture(scope="module")
+def adapted(base, tmp_path_factory):
+    """A model with an adapter that changes every projection of queries, and the folder that PEFT saves."""
+    from peft import LoraConfig, get_peft_model
+    from transformers import Qwen2_5_VLForConditionalGeneration
+
+    torch.manual_seed(0)
+    model = Qwen2_5_VLForConditionalGeneration.from_pretrained(base, dtype=torch.float32)
+    model = get_peft_model(model, LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=["q_proj"]))
+    for name, value in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(value)
+    folder = tmp_path_factory.mktemp("adapters") / "plain"
+    model.save_pretrained(folder)
+    return model, folder
+
+
+@pytest.fixture
+def actor(base, adapted, tmp_path):
+    """What verl saves of one process: shards whose names are PEFT's, a configuration, and rank and alpha."""
+    folder = tmp_path / "checkpoints" / "global_step_3" / "actor"
+    folder.mkdir(parents=True)
+    torch.save(adapted[0].state_dict(), folder / "model_world_size_1_rank_0.pt")
+    torch.save({"epoch": 1}, folder.parent / "data.pt")
+    (folder / "fsdp_config.json").write_text(json.dumps({"FSDP_version": 2, "world_size": 1}))
+    meta = {"r": RANK, "lora_alpha": ALPHA, "task_type": "CAUSAL_LM"}
+    (folder / checkpoint.LORA_META).write_text(json.dumps(meta))
+    shutil.copytree(base, folder / "huggingface", ignore=shutil.ignore_patterns("*.safetensors"))
+    return folder
+
+
+def weights(folder):
+    found = {}
+    for file in sorted(checkpoint.Path(folder).glob("*.safetensors")):
+        found |= load_file(file)
+    return found
+
+
+def expected(base, model):
+    """By hand: W + alpha / r * B A."""
+    state, changed = model.state_dict(), weights(base)
+    for name in changed:
+        before = f"{name.removesuffix('.weight')}.lora_".removeprefix("model.")
+        for key in (key for key in state if f"{before}A" in key):
+            delta = state[key.replace("lora_A", "lora_B")] @ state[key]
+            changed[name] = changed[name].float() + ALPHA / RANK * delta
+    return changed
+
+
+def check(found, wanted, base, tolerance):
+    before = weights(base)
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        assert torch.allclose(found[name].float(), value.float(), atol=tolerance, rtol=tolerance), name
+    (query,) = (name for name in wanted if name.endswith(f"{Q}.weight"))
+    assert (found[query].float() - before[query].float()).abs().max() > 0.1
+
+
+@pytest.mark.slow
+def test_an_adapter_of_peft_is_added_to_its_base_once(base, adapted, tmp_path, monkeypatch):
+    model, saved = adapted
+    folder = shutil.copytree(saved, tmp_path / "mine")
+    merged = checkpoint.Path(model_folder(folder))
+    assert merged.parent == tmp_path / "merged"
+    assert {"config.json", "tokenizer.json", "processor_config.json"} <= {f.name for f in merged.iterdir()}
+    assert not adapter.has_adapter(merged)
+    check(weights(merged), expected(base, model), base, 1e-5)
+    monkeypatch.setattr(adapter.subprocess, "run", lambda *_, **__: pytest.fail("merged again"))
+    assert model_folder(folder) == str(merged)
+    # what `verl.model_merger` leaves: a whole model, and the adapter that is not in it
+    beside = shutil.copytree(base, tmp_path / "beside")
+    shutil.copytree(saved, beside / "lora_adapter")
+    asked = []
+    monkeypatch.setattr(checkpoint, "add_adapter", lambda *folders: asked.append(folders[:2]))
+    model_folder(beside)
+    assert asked == [(beside, beside / "lora_adapter")]
+
+
+@pytest.mark.slow
+def test_an_adapter_of_another_model_is_refused(adapted, tmp_path):
+    folder = shutil.copytree(adapted[1], tmp_path / "mine")
+    other = {name.replace("layers.0", "layers.7"): v for name, v in weights(folder).items()}
+    save_file(other, folder / adapter.WEIGHTS)
+    with pytest.raises(UserError, match=r"(?s)mine cannot be merged into .* are not of Qwen2_5_VL"):
+        model_folder(folder)
+    assert not list((tmp_path / "merged").iterdir())
+
+
+@pytest.mark.slow
+def test_a_checkpoint_with_an_adapter_is_merged_with_it(base, adapted, actor, monkeypatch):
+    # verl exports such a model under names that no model has: the shards are read
+    save_file({f"x.{Q}.lora_A.default.weight": torch.zeros(1)}, actor / "huggingface" / "model.safetensors")
+    merged = checkpoint.Path(model_folder(actor.parent))
+    assert merged.parent == actor.parent.parent / "merged"
+    assert {"config.json", "tokenizer.json"} <= {file.name for file in merged.iterdir()}
+    assert not [file for file in merged.iterdir() if file.is_dir()]
+    # verl merges in bfloat16
+    check(weights(merged), expected(base, adapted[0]), base, 0.05)
+    monkeypatch.setattr(checkpoint.subprocess, "run", lambda *_, **__: pytest.fail("merged again"))
+    assert model_folder(actor) == str(merged)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["no alpha", "adapter alone"])
+def test_a_checkpoint_whose_adapter_cannot_be_added_says_what_to_do(actor, adapted, case):
+    if case == "no alpha":
+        (actor / checkpoint.LORA_META).unlink()
+        message = r"actor/lora_train_meta\.json does not say the adapter's lora_alpha"
+    else:
+        alone = {name: value for name, value in adapted[0].state_dict().items() if "lora_" in name}
+        torch.save(alone, actor / "model_world_size_1_rank_0.pt")
+        message = "save_lora_only"
+    with pytest.raises(UserError, match=message):
+        model_folder(actor)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"base_model_name_or_path": None}, "has no base_model_name_or_path"),
+        ({"base_model_name_or_path": "./gone"}, r"gone is no folder of a model"),
+        ({"lora_alpha": 0}, "without lora_alpha"),
+        ({"peft_type": "IA3"}, "peft_type is IA3"),
+    ],
+)
+def test_an_adapter_that_cannot_be_added_is_refused(tmp_path, monkeypatch, change, message):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    settings = {"peft_type": "LORA", "lora_alpha": 4, "base_model_name_or_path": "here"} | change
+    (tmp_path / adapter.SETTINGS).write_text(json.dumps(settings))
+    (tmp_path / adapter.WEIGHTS).touch()
+    with pytest.raises(UserError, match=message):
+        model_folder(tmp_path)
+
+
+def test_a_model_and_an_adapter_in_one_folder_are_refused(tmp_path):
+    for name in ("config.json", adapter.SETTINGS):
+        (tmp_path / name).write_text("{}")
+    save_file({"x": torch.zeros(1)}, tmp_path / "model.safetensors")
+    with pytest.raises(UserError, match="a model and an adapter"):
+        model_folder(tmp_path)
+
+
+def test_verls_export_of_a_model_with_an_adapter_is_refused(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    names = (f"base_model.model.{Q}.{part}.weight" for part in ("base_layer", "lora_A.default"))
+    save_file({name: torch.zeros(1) for name in names}, tmp_path / "model.safetensors")
+    with pytest.raises(UserError, match=rf"{Q}\.lora_A\.default\.weight.* global_step_<n>"):
+        model_folder(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"cut")
+    with pytest.raises(UserError, match=r"model\.safetensors cannot be read"):
+        model_folder(tmp_path)
