@@ -9,6 +9,7 @@ from typing import Protocol
 from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError, said
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.errors import InfrastructureError
+from docagent_rl.eval.metrics.judged import Flavour
 from docagent_rl.eval.metrics.prompt_files import Extractor
 from docagent_rl.eval.scoring.experts import (
     UNASKED,
@@ -33,12 +34,14 @@ class Case:
         references: right answers, as judges take them (`envs.checks.references`).
         answer: of the session; `None` when it gave none.
         extracted: the system's own short answer, where it has one.
+        flavour: by whose rules a reply of True or False is read.
     """
 
     question: str
     references: tuple[str, ...]
     answer: str | None
     extracted: str | None = None
+    flavour: Flavour = Flavour.VRAG
 
 
 class Panel(Protocol):
@@ -105,7 +108,7 @@ class ModelPanel:
         sent = messages(expert, case.question, case.references, case.answer)
 
         def accept(text: str) -> None:
-            require_readable(expert, said(text))
+            require_readable(expert, said(text), case.flavour)
 
         try:
             reply = await self.model.ask(sent, accept)

@@ -127,13 +127,13 @@ def parsed(expert: Expert, reply: str | None, flavour: Flavour = Flavour.VRAG) -
     raise ValueError(f"there is no expert {expert!r}")
 
 
-def require_readable(expert: Expert, reply: str) -> None:
-    """See that a reply can be read.
+def require_readable(expert: Expert, reply: str, flavour: Flavour = Flavour.VRAG) -> None:
+    """See that a reply can be read, by the rules of `parsed`.
 
     Raises:
         ReplyError: it cannot; the expert is worth asking again.
     """
-    if parsed(expert, reply) is None:
+    if parsed(expert, reply, flavour) is None:
         raise ReplyError(f"a reply that does not hold to the form of {expert.value}")
 
 

@@ -28,6 +28,8 @@ from docagent_rl.play.run_folder import RunFolder
 from docagent_rl.rollout.trajectory import Trajectory
 
 SCORES, ABOUT = "scores.jsonl", "scores.json"
+_RULES = 2
+"""Of scoring itself: scores by other ones are made again. 2: UniDoc-RL's judge is read by its own rule."""
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -102,7 +104,7 @@ async def score_session(trajectory: Trajectory, agent: str, settings: ScoringSet
     rule = 0.0
     if known(record):
         played = read_session(trajectory)
-        case = case_of(record, played)
+        case = case_of(record, played, trajectory.system)
         wanted = experts_for(record.dataset, trajectory.system, settings.experts)
         asked = [expert for expert in wanted if goes_to(expert, trajectory, played)]
         unasked = dict.fromkeys((expert for expert in wanted if expert not in asked), UNASKED)
@@ -128,7 +130,8 @@ async def score_run(
         UserError: there is no run, a session cannot be read, or the budget is spent (`BudgetError`).
         InfrastructureError: the judge's service is dead.
     """
-    about = {"version": VERSION, **settings.to_dict(), "sessions": _digest(folder.sessions_file)}
+    sessions = _digest(folder.sessions_file)
+    about = {"version": VERSION, "rules": _RULES, **settings.to_dict(), "sessions": sessions}
     manifest = folder.manifest()
     agent = agent_of(manifest)
     if isinstance(settings.panel, RulePanel):
@@ -137,10 +140,10 @@ async def score_run(
     if _told(folder.path / ABOUT) == about and there.is_file():
         return list(read_scores(there))
     found: dict[tuple[str, int], ScoredSession] = {}
-    sessions = ordered(
+    scoring = ordered(
         folder.sessions(), lambda each: score_session(each, agent, settings), settings.concurrency
     )
-    async for session in sessions:
+    async for session in scoring:
         # a run that goes on plays again what a service failed; the last one counts
         found[session.question_id, session.session] = session
         heard(session)

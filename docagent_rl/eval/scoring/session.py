@@ -27,13 +27,19 @@ from docagent_rl.rollout.trajectory import Trajectory
 _VRAG, _UNIDOC = "vrag_rl", "unidoc_rl"
 
 
-def case_of(record: Record, played: Played) -> Case:
-    """What experts see of a session.
+def case_of(record: Record, played: Played, system: str) -> Case:
+    """What experts see of a session of a system.
 
     Raises:
         UserError: the right answer is not known.
     """
-    return Case(record.question, references(record), played.answer, played.extracted)
+    right, flavour = references(record), flavour_of(system)
+    return Case(record.question, right, played.answer, played.extracted, flavour)
+
+
+def flavour_of(system: str) -> Flavour:
+    """By whose rules a reply of True or False is read: UniDoc-RL's of its own sessions, else VRAG-RL's."""
+    return Flavour.UNIDOC if system == _UNIDOC else Flavour.VRAG
 
 
 def goes_to(expert: Expert, trajectory: Trajectory, played: Played) -> bool:
@@ -85,7 +91,7 @@ def scored(
     values: dict[str, float | None] = {}
     prediction: Any = played.answer
     groups: tuple[str, ...] = ()
-    flavour = Flavour.UNIDOC if trajectory.system == _UNIDOC else Flavour.VRAG
+    flavour = flavour_of(trajectory.system)
     told = {expert: parsed(expert, opinion.reply, flavour) for expert, opinion in opinions.items()}
     if known(record):
         official = protocol_of(record.dataset).score(Subject(record, played, opinions))

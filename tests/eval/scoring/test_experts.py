@@ -54,6 +54,13 @@ def test_flavours_read_the_same_reply_as_they_do():
 def test_a_reply_without_form_is_asked_for_again(expert):
     with pytest.raises(ReplyError, match=expert.value):
         require_readable(expert, "I like it.")
+    with pytest.raises(ReplyError, match=AnswerJudge.TRUE_FALSE.value):
+        require_readable(AnswerJudge.TRUE_FALSE, "<judge>TRUE</judge>")
+
+
+@pytest.mark.parametrize("reply", ["<judge>TRUE</judge>", "<judge>maybe</judge>", "Judge: True"])
+def test_every_reply_of_unidoc_rls_judge_is_a_verdict(reply):
+    require_readable(AnswerJudge.TRUE_FALSE, reply, Flavour.UNIDOC)
 
 
 @given(st.sampled_from(EXPERTS), st.sampled_from(range(7)), st.text(max_size=30))

@@ -153,6 +153,25 @@ async def test_a_reply_that_cannot_be_read_is_a_failure_of_the_judge_and_wrong(t
     assert found[1].values["score"] == 1.0
 
 
+@pytest.mark.parametrize(
+    ("reply", "unidoc", "vrag"),
+    [("<judge>TRUE</judge>", True, None), ("No idea.", False, None), ("<judge>True</judge>", True, True)],
+)
+async def test_a_verdict_is_read_by_the_rule_of_the_system_that_played(tmp_path, reply, unidoc, vrag):
+    sessions = [
+        answered(question(0), "Lake Ontario", system="unidoc_rl"),
+        answered(question(1), "Lake Erie", system="vrag_rl"),
+    ]
+    async with serving(ChatServer(compute=lambda _: reply)) as server:
+        found = await score_run(run_of(tmp_path, sessions), ScoringSettings(panel(server.url)))
+    for session_, verdict_ in zip(found, (unidoc, vrag), strict=True):
+        told = {"value": verdict_, "by": "judge-1", "failed": verdict_ is None}
+        assert session_.experts["true_false_judge"] == told
+        assert session_.values["judged"] == float(verdict_ is True)
+    # VRAG-RL's judge is asked again, UniDoc-RL's never
+    assert len(server.requests) == 2 + (vrag is None)
+
+
 async def test_a_dead_judge_ends_the_run_and_no_scores_are_left(tmp_path):
     async with serving(ChatServer(compute=lambda request: 500)) as server:
         folder = run_of(tmp_path, mixed())
