@@ -52,55 +52,65 @@ def open_models(
     if "currency" not in judge.price.model_fields_set:
         changes["price"] = judge.price.model_copy(update={"currency": endpoint.price.currency})
     other = judge.model_copy(update=changes)
-    model = endpoint.open("model", cache, budget=_shared_budget(endpoint, other))
+    model = endpoint.open("model", cache, budget=shared_budget(endpoint, {"judge": other}))
     return model, other.open("judge", endpoint.cache_dir or cache, budget=model.budget, ledger=model.ledger)
 
 
-def _shared_budget(endpoint: ModelConfig, judge: ModelConfig) -> Budget:
-    """One budget for both.
+def shared_budget(model: ModelConfig, others: Mapping[str, ModelConfig]) -> Budget:
+    """One budget for a command's models.
+
+    Args:
+        model: whose limits hold.
+        others: by the prefix of their options, those that are asked, too.
 
     Raises:
-        UserError: they cost different currencies, the judge's cost is not known though a greatest cost is
-            given, or the judge has limits of its own.
+        UserError: they cost different currencies, the cost of one is not known though a greatest cost is
+            given, or one has limits of its own.
     """
     from docagent_rl.endpoints.budget import Budget
 
-    priced = [each.price for each in (endpoint, judge) if each.price.input is not None]
-    currencies = sorted({price.currency for price in priced})
-    if len(currencies) > 1:
-        raise UserError(
-            f"the model costs {endpoint.price.currency} and the judge {judge.price.currency}, and one budget "
-            "counts both: give both prices in one currency (--currency, --judge-currency)"
-        )
-    if endpoint.budget.max_cost is not None and judge.price.input is None:
-        raise UserError(
-            "--max-cost counts the judge, too, and its prices are not known: give --judge-price-in and "
-            "--judge-price-out, 0 for one that costs nothing"
-        )
-    if judge.budget not in (BudgetConfig(), endpoint.budget):
-        raise UserError(
-            "the judge has a budget of its own (--judge-endpoint), but one counts both: give it to the model "
-            "(--max-cost, --max-tokens, --max-requests)"
-        )
-    currency = currencies[0] if currencies else endpoint.price.currency
-    return Budget(**endpoint.budget.model_dump(), currency=currency)
+    currency = model.price.currency if model.price.input is not None else None
+    for name, other in others.items():
+        priced = other.price.input is not None
+        if priced and currency not in (None, other.price.currency):
+            raise UserError(
+                f"the {name} costs {other.price.currency} and others {currency}, and one budget counts all: "
+                f"give the prices in one currency (--currency, --{name}-currency)"
+            )
+        if model.budget.max_cost is not None and not priced:
+            raise UserError(
+                f"--max-cost counts the {name}, too, and its prices are not known: give --{name}-price-in "
+                f"and --{name}-price-out, 0 for one that costs nothing"
+            )
+        if other.budget not in (BudgetConfig(), model.budget):
+            raise UserError(
+                f"the {name} has a budget of its own (--{name}-endpoint), but one counts all: give it to the "
+                "first model (--max-cost, --max-tokens, --max-requests)"
+            )
+        currency = other.price.currency if priced else currency
+    return Budget(**model.budget.model_dump(), currency=currency or model.price.currency)
 
 
 @contextmanager
-def spending(model: ModelConfig) -> Generator[None]:
+def spending(model: ModelConfig, others: Mapping[str, ModelConfig] | None = None) -> Generator[None]:
     """One budget and one tally for everything that a command asks, judge and roles of environments included.
 
     What was asked is printed on standard error at the end, of a command that fails, too.
 
     Args:
         model: its budget counts.
+        others: further models that options may name, by the prefix of these.
+
+    Raises:
+        UserError: one budget cannot count them all (`shared_budget`).
     """
     from docagent_rl.endpoints.ledger import Ledger
     from docagent_rl.endpoints.metering import charging
 
     ledger = Ledger()
     try:
-        with charging(model.make_budget(), ledger):
+        named = {name: other for name, other in (others or {}).items() if other.named}
+        with charging(shared_budget(model, named), ledger):
             yield
     finally:
         if ledger.accounts:

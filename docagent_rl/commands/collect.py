@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 _AT_A_TIME = 8
 
 
-@model_options("evidence", prefix="evidence-", shared=False)
-@model_options("grounder", prefix="grounder-", shared=False)
+@model_options("evidence", prefix="evidence-", shared=False, priced=True)
+@model_options("grounder", prefix="grounder-", shared=False, priced=True)
 @model_options("teacher")
 def collect_command(
     recipe: Annotated[str, typer.Argument(help="Whose system, retriever, judge and limits; see `recipes`.")],
@@ -114,7 +114,7 @@ def collect_command(
 
     collection = Collection(recipe, system, records, settings)
     console = Console(stderr=True)
-    with spending(teacher):
+    with spending(teacher, {"grounder": grounder, "evidence": evidence}):
         looking = _looking(evidence, teacher, out)
         check_models(looking)
         try:

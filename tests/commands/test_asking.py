@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from docagent_rl.commands.asking import open_models
+from docagent_rl.commands.asking import open_models, spending
 from docagent_rl.endpoints.budget import BudgetError
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.errors import UserError
@@ -54,7 +54,7 @@ def test_one_currency_counts(model, judge, currency):
 @pytest.mark.parametrize(
     ("model", "judge", "told"),
     [
-        (prices(1, 2), {"model": "j", **prices(1, 2, currency="EUR")}, "costs USD and the judge EUR"),
+        (prices(1, 2), {"model": "j", **prices(1, 2, currency="EUR")}, "the judge costs EUR and others USD"),
         ({**prices(1, 2), "budget": {"max_cost": 3}}, {"model": "j"}, "--judge-price-in"),
         ({}, {"model": "j", "budget": {"max_requests": 3}}, "budget of its own"),
         ({}, prices(1, 2), "--judge-model"),
@@ -83,3 +83,14 @@ def test_one_budget_counts_both_by_their_own_prices(server):  # noqa: F811
         asyncio.run(ask())
     accounts = first.ledger.accounts
     assert (accounts["m"].cost, accounts["j"].cost) == (pytest.approx(2), pytest.approx(10))
+
+
+def test_what_further_models_cost_has_to_be_known_where_it_is_limited():
+    first = ModelConfig(**MODEL, **prices(1, 2), budget={"max_cost": 3})
+    silent, dear = ModelConfig(**MODEL), ModelConfig(**MODEL, **prices(5, 6, currency="EUR"))
+    with pytest.raises(UserError, match="--grounder-price-in"), spending(first, {"grounder": silent}):
+        pass
+    with pytest.raises(UserError, match="evidence costs EUR"), spending(first, {"evidence": dear}):
+        pass
+    with spending(first, {"grounder": ModelConfig(), "evidence": ModelConfig(**MODEL, **prices(0, 0))}):
+        pass
