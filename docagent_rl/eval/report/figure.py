@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from docagent_rl.eval.report.build import Number
 from docagent_rl.eval.report.grids import MARK, RunView
 from docagent_rl.eval.report.sums import ALL, Row
 from docagent_rl.eval.scoring.experts import Author
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _LINES = 40
 """Lines of a panel; the tables have all."""
-_LABEL = 48
+_LABEL = 56
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +61,31 @@ def figure(views: Sequence[RunView], datasets: Sequence[str]) -> str:
 
 
 def _lines(views: Sequence[RunView], dataset: str) -> list[_Line]:
-    """The percentages of the answers, then the headline by line."""
+    """The percentages of the answers, what else a paper prints, then the headline by line."""
     reports = [report for view in views if (report := view.on(dataset)) is not None]
-    measures = {n.measure.name: n.measure for each in reports for n in each.answers}
-    ruled = {n.measure.name for each in reports for n in each.answers if n.ruled}
-    marks = {name: MARK if name in ruled else "" for name in measures}
-    found = [_Line(m.title + marks[m.name], m, ALL) for m in measures.values() if m.unit is Unit.PERCENT]
     headline = reports[0].headline
-    rows = sorted({n.row for each in reports for n in each.parts if n.measure.name == headline.name})
-    mark = marks.get(headline.name, "")
-    found += [_Line(f"{kind}: {value}{mark}", headline, (kind, value)) for kind, value in rows]
-    return found[:_LINES]
+    answers = [number for each in reports for number in each.answers]
+    parts = sorted((n for each in reports for n in each.parts), key=lambda n: (n.measure.name, n.row))
+    printed = {
+        (beside.target.measure, beside.target.row)
+        for view in views
+        for against in view.papers
+        for beside in (against.numbers if against.dataset == dataset else ())
+    }
+    beside = [n for each in reports for n in (*each.use, *parts) if (n.measure.name, n.row) in printed]
+    headlines = [number for number in parts if number.measure.name == headline.name]
+    ruled = {number.measure.name for number in answers if number.ruled}
+    shown = [number for number in (*answers, *beside, *headlines) if number.measure.unit is Unit.PERCENT]
+    lines = {(n.measure.name, n.row): _line(n, headline, n.measure.name in ruled) for n in shown}
+    return list(lines.values())[:_LINES]
+
+
+def _line(number: Number, headline: Measure, ruled: bool) -> _Line:
+    """A line of a breakdown is of the headline where it names no number."""
+    measure, (kind, value) = number.measure, number.row
+    title = "" if measure.name == headline.name else f"{measure.title}, "
+    label = measure.title if number.row == ALL else f"{title}{kind}: {value}"
+    return _Line(f"{label}{MARK if ruled else ''}", measure, number.row)
 
 
 def _panel(axes: Axes, views: Sequence[RunView], dataset: str, lines: Sequence[_Line]) -> None:
