@@ -107,6 +107,7 @@ def _paper(against: AgainstPaper) -> dict[str, Any]:
         "recipe": against.row.recipe,
         "paper": against.row.title,
         "dataset": against.dataset,
+        "by": list(against.judges),
         "numbers": [
             {
                 "measure": each.target.measure,

@@ -185,9 +185,9 @@ def benchmark(dataset: str, sessions: Sequence[ScoredSession], settings: ReportS
     cells += [Cell(measure, row) for row in lines for measure in shown]
     sums = sums_of(sessions, cells, rows_of)
     found = intervals(sums, draws=settings.draws, seed=settings.seed)
-    authors = {measure.name: _authors(measure, sessions) for measure in answers}
+    told = {measure.name: authors(measure, sessions) for measure in answers}
     numbers = [
-        Number(cell.measure, cell.row, interval, authors.get(cell.measure.name, ()))
+        Number(cell.measure, cell.row, interval, told.get(cell.measure.name, ()))
         for cell, interval in zip(cells, found, strict=True)
         if interval.questions
     ]
@@ -263,7 +263,7 @@ def pass_at(
     return intervals(sums_of(found, [cell]), draws=settings.draws, seed=settings.seed)[0]
 
 
-def _authors(measure: Measure, sessions: Sequence[ScoredSession]) -> tuple[str, ...]:
+def authors(measure: Measure, sessions: Sequence[ScoredSession]) -> tuple[str, ...]:
     """Who gave the opinions that a number rests on."""
     if measure.name == "rule":
         return (Author.RULE.value,)

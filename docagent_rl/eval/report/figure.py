@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from docagent_rl.eval.report.bootstrap import Interval
 from docagent_rl.eval.report.build import Number
 from docagent_rl.eval.report.grids import MARK, RunView
+from docagent_rl.eval.report.overall import TITLE, overall
 from docagent_rl.eval.report.sums import ALL, Row
 from docagent_rl.eval.scoring.experts import Author
 from docagent_rl.eval.scoring.measures import Measure, Unit
@@ -21,14 +23,16 @@ if TYPE_CHECKING:
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _LINES = 40
 """Lines of a panel; the tables have all."""
-_LABEL = 56
+_WIDTH = 64
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
+    """A percentage of every run, `None` of one without it, and those that papers print."""
+
     label: str
-    measure: Measure
-    row: Row
+    runs: tuple[Interval | None, ...]
+    printed: tuple[float, ...]
 
 
 def figure(views: Sequence[RunView], datasets: Sequence[str]) -> str:
@@ -38,7 +42,12 @@ def figure(views: Sequence[RunView], datasets: Sequence[str]) -> str:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    panels = [(dataset, _lines(views, dataset)) for dataset in datasets]
+    whole = [
+        _Line(_marked(each.title, each.ruled), each.runs, tuple(each.printed.values()))
+        for each in overall(views)
+    ]
+    panels = [(TITLE, whole)] if whole else []
+    panels += [(_title(views, dataset), _lines(views, dataset)) for dataset in datasets]
     heights = [max(1, len(lines)) for _, lines in panels]
     with (
         pyplot.rc_context({"svg.hashsalt": "docagent-rl", "svg.fonttype": "none", "font.size": 8}),
@@ -50,8 +59,8 @@ def figure(views: Sequence[RunView], datasets: Sequence[str]) -> str:
             figsize=(8, 1.2 + sum(0.22 * (height + 2) for height in heights)),
             gridspec_kw={"height_ratios": heights or [1]},
         )  # fmt: skip
-        for place, (dataset, lines) in enumerate(panels):
-            _panel(axes[place][0], views, dataset, lines)
+        for place, (title, lines) in enumerate(panels):
+            _panel(axes[place][0], title, lines, len(views))
         if views:
             _legend(drawn, views)
         buffer = io.StringIO()
@@ -60,57 +69,64 @@ def figure(views: Sequence[RunView], datasets: Sequence[str]) -> str:
     return buffer.getvalue()
 
 
+def _title(views: Sequence[RunView], dataset: str) -> str:
+    return next(report.title for view in views if (report := view.on(dataset)) is not None)
+
+
 def _lines(views: Sequence[RunView], dataset: str) -> list[_Line]:
     """The percentages of the answers, what else a paper prints, then the headline by line."""
-    reports = [report for view in views if (report := view.on(dataset)) is not None]
+    every = [view.on(dataset) for view in views]
+    reports = [report for report in every if report is not None]
     headline = reports[0].headline
     answers = [number for each in reports for number in each.answers]
     parts = sorted((n for each in reports for n in each.parts), key=lambda n: (n.measure.name, n.row))
-    printed = {
-        (beside.target.measure, beside.target.row)
-        for view in views
-        for against in view.papers
-        for beside in (against.numbers if against.dataset == dataset else ())
-    }
+    printed = _printed(views, dataset)
     beside = [n for each in reports for n in (*each.use, *parts) if (n.measure.name, n.row) in printed]
     headlines = [number for number in parts if number.measure.name == headline.name]
     ruled = {number.measure.name for number in answers if number.ruled}
-    shown = [number for number in (*answers, *beside, *headlines) if number.measure.unit is Unit.PERCENT]
-    lines = {(n.measure.name, n.row): _line(n, headline, n.measure.name in ruled) for n in shown}
-    return list(lines.values())[:_LINES]
+    found: dict[tuple[str, Row], _Line] = {}
+    for number in (*answers, *beside, *headlines):
+        key = number.measure.name, number.row
+        if number.measure.unit is Unit.PERCENT and key not in found:
+            label = _marked(_label(number, headline), number.measure.name in ruled)
+            runs = [None if report is None else report.number(*key) for report in every]
+            ends = tuple(None if run is None else run.interval for run in runs)
+            found[key] = _Line(label, ends, tuple(printed.get(key, ())))
+    return list(found.values())[:_LINES]
 
 
-def _line(number: Number, headline: Measure, ruled: bool) -> _Line:
+def _printed(views: Sequence[RunView], dataset: str) -> dict[tuple[str, Row], list[float]]:
+    """What papers print, by measure and line."""
+    found: dict[tuple[str, Row], list[float]] = {}
+    for against in (each for view in views for each in view.papers if each.dataset == dataset):
+        for target in (beside.target for beside in against.numbers):
+            found.setdefault((target.measure, target.row), []).append(target.value)
+    return found
+
+
+def _label(number: Number, headline: Measure) -> str:
     """A line of a breakdown is of the headline where it names no number."""
     measure, (kind, value) = number.measure, number.row
     title = "" if measure.name == headline.name else f"{measure.title}, "
-    label = measure.title if number.row == ALL else f"{title}{kind}: {value}"
-    return _Line(f"{label}{MARK if ruled else ''}", measure, number.row)
+    return measure.title if number.row == ALL else f"{title}{kind}: {value}"
 
 
-def _panel(axes: Axes, views: Sequence[RunView], dataset: str, lines: Sequence[_Line]) -> None:
-    count = len(views)
-    for number, view in enumerate(views):
-        report, colour = view.on(dataset), COLOURS[number % len(COLOURS)]
-        shift = 0.0 if count == 1 else 0.5 * (number / (count - 1) - 0.5)
-        for place, line in enumerate(lines):
-            found = None if report is None else report.number(line.measure.name, line.row)
-            if found is not None and found.interval.value is not None:
-                ends = found.interval.low, found.interval.high
-                if None not in ends:
-                    axes.plot(
-                        [100 * end for end in ends if end is not None], [place + shift] * 2, color=colour
-                    )
-                axes.plot(100 * found.interval.value, place + shift, "o", color=colour, markersize=4)
-        for against in view.papers:
-            for beside in against.numbers if against.dataset == dataset else ():
-                wanted = beside.target.measure, beside.target.row
-                for place, line in enumerate(lines):
-                    if wanted == (line.measure.name, line.row):
-                        axes.plot(
-                            beside.target.value, place, "D", color="#444444", markersize=4, fillstyle="none"
-                        )
-    title = next(report.title for view in views if (report := view.on(dataset)) is not None)
+def _marked(label: str, ruled: bool) -> str:
+    return f"{label}{MARK if ruled else ''}"
+
+
+def _panel(axes: Axes, title: str, lines: Sequence[_Line], count: int) -> None:
+    for place, line in enumerate(lines):
+        for number, run in enumerate(line.runs):
+            if run is None or run.value is None:
+                continue
+            colour = COLOURS[number % len(COLOURS)]
+            height = place + (0.0 if count == 1 else 0.5 * (number / (count - 1) - 0.5))
+            if run.low is not None and run.high is not None:
+                axes.plot([100 * run.low, 100 * run.high], [height] * 2, color=colour)
+            axes.plot(100 * run.value, height, "o", color=colour, markersize=4)
+        for value in line.printed:
+            axes.plot(value, place, "D", color="#444444", markersize=4, fillstyle="none")
     axes.set_title(_safe(title), fontsize=9, loc="left").set_parse_math(False)
     axes.set_yticks(range(len(lines)))
     for label in axes.set_yticklabels([_safe(line.label) for line in lines]):
@@ -143,4 +159,4 @@ def _legend(drawn: object, views: Sequence[RunView]) -> None:
 
 def _safe(text: str) -> str:
     line = " ".join(visible(text).split())
-    return line if len(line) <= _LABEL else f"{line[: _LABEL - 3]}..."
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from docagent_rl.eval.report.bootstrap import Interval
@@ -63,7 +63,7 @@ def grids(views: Sequence[RunView], dataset: str) -> list[Grid]:
             f"{title}: answers",
             ("number", "judged by", *names, "paper"),
             tuple((measure.title, _by(reports, measure), *cells) for measure, cells in answers),
-            (*_notes(there), *_papers(views, dataset)),
+            (*_notes(there), *separating(views, dataset)),
         ),
         Grid(
             f"{title}: navigation and use",
@@ -142,7 +142,12 @@ def _paper(views: Sequence[RunView], dataset: str, measure: Measure, row: Row) -
         for against in view.papers:
             for beside in against.numbers if against.dataset == dataset else ():
                 if (beside.target.measure, beside.target.row) == (measure.name, row):
-                    found[_label(against)] = f"{beside.target.value:g}"
+                    found[label_of(against)] = f"{beside.target.value:g}"
+    return listed(found)
+
+
+def listed(found: Mapping[str, str]) -> str:
+    """The papers' numbers, by the label of their rows."""
     if len(found) == 1:
         return next(iter(found.values()))
     recipes = {label.partition(", ")[0] for label in found}
@@ -150,7 +155,8 @@ def _paper(views: Sequence[RunView], dataset: str, measure: Measure, row: Row) -
     return "; ".join(f"{value} ({short[label]})" for label, value in found.items()) or NOTHING
 
 
-def _label(against: AgainstPaper) -> str:
+def label_of(against: AgainstPaper) -> str:
+    """A row of a paper in a word or two."""
     retriever = against.row.facts.get("retriever")
     return f"{against.row.recipe}{', ' + retriever[0] if retriever else ''}"
 
@@ -179,7 +185,7 @@ def _notes(there: Sequence[tuple[RunView, BenchmarkReport]]) -> list[str]:
     return found
 
 
-def _papers(views: Sequence[RunView], dataset: str) -> list[str]:
+def separating(views: Sequence[RunView], dataset: str) -> list[str]:
     """What separates the runs' numbers from the papers'."""
     found = []
     for view in views:
@@ -191,7 +197,8 @@ def _papers(views: Sequence[RunView], dataset: str) -> list[str]:
                 facts = [fact for fact in against.facts if fact.verdict is verdict]
                 told = [f"{fact.name} ({fact.ours} here, {fact.paper} there)" for fact in facts]
                 parts += [f"{verdict.value}: {'; '.join(told)}"] if told else []
-            found.append(f"{view.report.name} and {against.row.title}, {_label(against)}. {'. '.join(parts)}")
+            both = f"{view.report.name} and {against.row.title}, {label_of(against)}"
+            found.append(f"{both}. {'. '.join(parts)}")
     return found
 
 

@@ -11,6 +11,7 @@ from docagent_rl.eval.report.build import ReportSettings, ScoredRun, answer_meas
 from docagent_rl.eval.report.figure import figure
 from docagent_rl.eval.report.grids import Grid, RunView, grids
 from docagent_rl.eval.report.markdown import markdown
+from docagent_rl.eval.report.overall import overall_grid
 from docagent_rl.eval.report.paired import Comparison, compare
 from docagent_rl.eval.report.paired_grids import paired_grids
 from docagent_rl.eval.report.papers import against_papers
@@ -51,7 +52,8 @@ def make_report(runs: Sequence[ScoredRun], settings: ReportSettings, *, paired: 
         report = report_on(run, settings)
         views.append(RunView(report, tuple(against_papers(report, run.sessions, settings))))
     datasets = sorted({each.dataset for view in views for each in view.report.benchmarks})
-    tables = [grid for dataset in datasets for grid in grids(views, dataset)]
+    tables = [] if (whole := overall_grid(views)) is None else [whole]
+    tables += [grid for dataset in datasets for grid in grids(views, dataset)]
     compared: dict[str, Comparison] = {}
     ruled: dict[str, set[str]] = {dataset: set() for dataset in datasets}
     for each in (report for view in views for report in view.report.benchmarks):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from docagent_rl.eval.report.bootstrap import Interval, intervals
-from docagent_rl.eval.report.build import BenchmarkReport, ReportSettings, RunReport
+from docagent_rl.eval.report.build import BenchmarkReport, ReportSettings, RunReport, authors
 from docagent_rl.eval.report.differences import ProtocolFact, differences
 from docagent_rl.eval.report.sums import ALL, Cell, sums_of
 from docagent_rl.eval.report.targets import EVERY, PaperRow, Target, rows_for
@@ -41,12 +41,14 @@ class AgainstPaper:
         dataset: the benchmark, or `EVERY`.
         numbers: that it prints for it.
         facts: what separates the two.
+        judges: who judged or extracted the run's numbers, where somebody had to.
     """
 
     row: PaperRow
     dataset: str
     numbers: tuple[Beside, ...]
     facts: tuple[ProtocolFact, ...]
+    judges: tuple[str, ...] = ()
 
 
 def against_papers(
@@ -60,7 +62,9 @@ def against_papers(
         for each in run.benchmarks:
             numbers = [_beside(each, target) for target in row.numbers if target.dataset == each.dataset]
             if numbers and row.system in each.systems:
-                found.append(AgainstPaper(row, each.dataset, tuple(numbers), tuple(_facts(run, each, row))))
+                judges = _judges(each, row)
+                facts = differences(run.facts, row, each.dataset, each.questions, judges)
+                found.append(AgainstPaper(row, each.dataset, tuple(numbers), tuple(facts), judges))
         found += _whole(run, row, sessions, settings)
     return found
 
@@ -81,26 +85,22 @@ def _held(target: Target, ours: Interval, scale: float) -> Beside:
     return Beside(target, ours, ours.value * scale - target.value, inside)
 
 
-def _facts(run: RunReport, report: BenchmarkReport, row: PaperRow) -> list[ProtocolFact]:
+def _judges(report: BenchmarkReport, row: PaperRow) -> tuple[str, ...]:
     measures = {target.measure for target in row.numbers if target.dataset == report.dataset}
-    judges = {by for number in report.answers if number.measure.name in measures for by in number.by}
-    return differences(run.facts, row, report.dataset, report.questions, judges)
+    return tuple(sorted({by for each in report.answers if each.measure.name in measures for by in each.by}))
 
 
 def _whole(
     run: RunReport, row: PaperRow, sessions: Sequence[ScoredSession], settings: ReportSettings
 ) -> list[AgainstPaper]:
-    """The number over all questions of all benchmarks of a row, where the run has all of them."""
-    targets = [target for target in row.numbers if target.dataset == EVERY]
-    if not targets or not row.datasets() <= {each.dataset for each in run.benchmarks}:
+    """The number over all questions of all benchmarks of a row, where the row's system played all of them."""
+    targets = [target for target in row.numbers if (target.dataset, target.row) == (EVERY, ALL)]
+    played = {each.dataset for each in run.benchmarks if row.system in each.systems}
+    if not targets or not row.datasets() <= played:
         return []
     there = [each for each in sessions if each.dataset in row.datasets()]
     ours = intervals(sums_of(there, [Cell(JUDGED)]), draws=settings.draws, seed=settings.seed)[0]
-    judges = {
-        opinion["by"]
-        for each in there
-        if JUDGED.expert is not None and (opinion := each.experts.get(JUDGED.expert.value))
-    }
+    judges = authors(JUDGED, there)
     facts = differences(run.facts, row, EVERY, ours.questions, judges)
-    numbers = tuple(_held(target, ours, 100.0) for target in targets if target.row == ALL)
-    return [AgainstPaper(row, EVERY, numbers, tuple(facts))]
+    numbers = tuple(_held(target, ours, 100.0) for target in targets)
+    return [AgainstPaper(row, EVERY, numbers, tuple(facts), judges)]

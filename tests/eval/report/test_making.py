@@ -148,20 +148,51 @@ def test_runs_of_different_benchmarks_have_tables_of_their_own():
     assert len(data["paired"]["mmlongbench"]["only_in_first"]) == 40
 
 
-def test_a_run_over_all_benchmarks_of_a_paper_has_its_overall_number():
-    each = []
+def over_three(by="judge-1", system="vrag_rl"):
+    """A quarter of the questions of each benchmark of VRAG-RL's table is judged right."""
     for dataset in ("slidevqa", "vidoseek", "mmlongbench"):
         for n in range(4):
             values = {"judged": float(n == 0), "score": 0.0, "qa_f1": 0.0, "passing": 0.0}
-            one = scored(f"{dataset}{n}", 0, dataset=dataset, system="vrag_rl", values=values)
-            one.experts["true_false_judge"] = told(n == 0, "judge-1")
-            each.append(one)
-    one = ScoredRun("a", each, {"recipe": "vrag_rl_qwen2_5_vl_7b"})
-    whole = [a for a in against_papers(report_on(one, FEW), each, FEW) if a.dataset == "all"]
+            one = scored(f"{dataset}{n}", 0, dataset=dataset, system=system, values=values)
+            one.experts["true_false_judge"] = told(n == 0, by if n else Author.NOBODY.value)
+            yield one
+
+
+VRAG = {"recipe": "vrag_rl_qwen2_5_vl_7b"}
+OVERALL = "judged right, over MMLongBench-Doc, SlideVQA and ViDoSeek"
+
+
+def test_a_run_over_all_benchmarks_of_a_paper_has_its_overall_number():
+    each = list(over_three())
+    report = report_on(ScoredRun("a", each, VRAG), FEW)
+    whole = [against for against in against_papers(report, each, FEW) if against.dataset == "all"]
     assert [(b.target.value, b.ours.value) for a in whole for b in a.numbers] == [(57.1, 0.25)]
     assert isinstance(whole[0].numbers[0].ours, Interval)
-    some = ScoredRun("a", each[:8], {"recipe": "vrag_rl_qwen2_5_vl_7b"})
+    assert whole[0].judges == ("judge-1",)
+    some = ScoredRun("a", each[:8], VRAG)
     assert "all" not in {a.dataset for a in against_papers(report_on(some, FEW), some.sessions, FEW)}
+    # a baseline with the recipe's retriever is not what the paper reports
+    other = list(over_three(system="rag_text"))
+    assert against_papers(report_on(ScoredRun("b", other, VRAG), FEW), other, FEW) == []
+
+
+def test_the_overall_number_stands_in_table_page_and_picture():
+    runs = [ScoredRun("a", list(over_three()), VRAG), ScoredRun("b", list(over_three())[:8], VRAG)]
+    found = make_report(runs, FEW)
+    grid = found.grids[0]
+    (row,) = grid.rows
+    assert row[:2] == (OVERALL, "judge-1")
+    assert row[2].startswith("25.0 [")
+    assert row[3:] == ("-", "57.1")
+    assert any(note.startswith("a and VRAG-RL") for note in grid.notes)
+    assert f"| {OVERALL} |" in found.page
+    assert OVERALL in found.picture
+    papers = json.loads(found.data)["runs"][0]["papers"]
+    assert [each["by"] for each in papers if each["dataset"] == "all"] == [["judge-1"]]
+    ruled = make_report([ScoredRun("a", list(over_three(Author.RULE.value)), VRAG)], FEW)
+    assert ruled.grids[0].rows[0][2].startswith("25.0† [")
+    assert f"{OVERALL}†" in ruled.picture
+    assert not [grid for grid in make_report(runs[1:], FEW).grids if "All benchmarks" in grid.title]
 
 
 def test_a_run_that_is_not_whole_says_so():
