@@ -7,6 +7,8 @@ import json
 import pytest
 
 from docagent_rl.documents import DocumentStore
+from docagent_rl.eval.report.targets import paper_rows
+from docagent_rl.eval.scoring.labels import flat, labels_of
 from docagent_rl.records.importers.paging import PageBase
 from docagent_rl.records.record import Split
 from tests.records.importers.conftest import Files, Import, notes, skipped
@@ -44,6 +46,17 @@ def test_vidoseek_takes_in_every_document(files: Files, run: Import, tmp_path) -
         "a multi-hop question with one page": 1,
         "pages outside the document were dropped": 1,
     }
+
+
+def test_papers_lines_of_vidoseek_are_lines_that_its_records_stand_in(files: Files, run: Import) -> None:
+    kinds = ("Single-Hop", "Multi-Hop")
+    rows = [row(uid=kind, meta={"query_type": kind}) for kind in kinds]
+    files.json("vidoseek.json", {"examples": rows})
+    records, _ = run("vidoseek")
+    lines = {line for record in records for line in flat(labels_of(record))}
+    printed = [target for paper in paper_rows() for target in paper.numbers if target.dataset == "vidoseek"]
+    assert {target.row for target in printed} == {("query_type", kind) for kind in kinds}
+    assert {target.row for target in printed} <= lines
 
 
 def test_vidoseek_rows_that_are_none(files: Files, run: Import) -> None:
