@@ -104,13 +104,22 @@ def _why_not(trajectory: Trajectory) -> str:
 def _magnified(trajectory: Trajectory) -> Iterator[tuple[PageRef, Region]]:
     for turn in trajectory.turns:
         effect = _mapping(turn.info.get("effect"))
-        region = effect.get("region")
         page = _page(effect.get("page"))
-        if effect.get("kind") != "crop" or page is None or turn.dropped or not isinstance(region, list):
+        if effect.get("kind") != "crop" or page is None or turn.dropped:
             continue
-        if len(region) == 4 and all(isinstance(side, int | float) for side in region):
-            left, top, right, bottom = map(float, region)
-            yield page, (left, top, right, bottom)
+        several = effect.get("regions")  # of a stack, as UniDoc-RL makes one of its boxes
+        for each in several if isinstance(several, list) else [effect.get("region")]:
+            if (region := _region(each)) is not None:
+                yield page, region
+
+
+def _region(value: Any) -> Region | None:
+    if not isinstance(value, list) or len(value) != 4:
+        return None
+    if not all(isinstance(side, int | float) for side in value):
+        return None
+    left, top, right, bottom = map(float, value)
+    return left, top, right, bottom
 
 
 def _last_shown(trajectory: Trajectory) -> list[PageRef]:

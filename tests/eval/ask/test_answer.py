@@ -54,6 +54,15 @@ def test_magnified_parts_tell_more_than_pages_and_the_last_most():
     assert found.evidence[1].regions[1] == (0.1, 0.2, 0.3, 0.4)
 
 
+def test_a_stack_of_regions_is_several_of_them():
+    regions = [[0.1, 0.2, 0.3, 0.4], [0, 0, "x", 1], [0.5, 0.5, 1, 1]]
+    effect = {"kind": "crop", "page": "d#4", "regions": regions}
+    stack = {"action": {"kind": "crop"}, "executed": True, "effect": effect}
+    (found,) = answered(session(pages(4), stack, SAY, system="unidoc_rl")).evidence
+    assert (found.page, found.why) == (PageRef("d", 4), Why.MAGNIFIED)
+    assert found.regions == ((0.1, 0.2, 0.3, 0.4), (0.5, 0.5, 1.0, 1.0))
+
+
 def test_cited_pages_come_before_all():
     cites = {**SAY, "relevant_pages": [2, 3]}
     found = answered(session(pages(4), cites, system="doc_v_star"))
