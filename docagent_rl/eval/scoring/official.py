@@ -128,14 +128,17 @@ def mp_docvqa(subject: Subject) -> Official:
 
 
 def dude(subject: Subject) -> Official:
-    """DUDE's ANLS. A list is what semicolons and line breaks part; a refusal is an empty answer."""
+    """DUDE's ANLS. A list is what semicolons and line breaks part; a refusal is an empty answer.
+
+    A right answer is no refusal, whatever it says.
+    """
     record, answer = subject.record, subject.played.answer
     if answer is None:
         # an unanswerable question wants an empty answer, which nobody gave
         return Official({"anls": 0.0}, None, (record.answer_format,))
     listed = "list" in record.answer_format
     items = [item for item in _ITEM_ENDS.split(answer) if item.strip()] if listed else answer
-    pred = dude_prediction(items, refused=refuses(record.question, answer))
+    pred = dude_prediction(items, refused=refuses(record.question, answer, record.answers))
     return Official(
         {"anls": dude_anls(record.answers, pred, record.answer_format)}, pred, (record.answer_format,)
     )

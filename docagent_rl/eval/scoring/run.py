@@ -29,7 +29,7 @@ from docagent_rl.rollout.trajectory import Trajectory
 
 SCORES, ABOUT = "scores.jsonl", "scores.json"
 _RULES = 2
-"""Of scoring itself: scores by other ones are made again. 2: UniDoc-RL's judge is read by its own rule."""
+"""Of scoring itself: scores by other ones are made again."""
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -86,6 +86,12 @@ def test_mp_docvqa_takes_the_page_that_the_answer_stands_on():
         ((), "not-answerable", "blue", 0.0),
         ((), "not-answerable", None, 0.0),
         (("cat",), "extractive", "dog       ", 0.0),
+        # right answers that a form gives, and that would decline elsewhere
+        (("None",), "extractive", "none", 1.0),
+        (("Paris", "nil"), "abstractive", " NIL\n", 1.0),
+        (("N/A",), "extractive", "N/A.", 0.75),
+        (("Unknown",), "list/extractive", "unknown", 1.0),
+        (("not given",), "extractive", "It is not given.", 0.0),
     ],
 )
 def test_dude(answers, kind, answer, score):
