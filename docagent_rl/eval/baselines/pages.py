@@ -51,11 +51,18 @@ class Shown:
 
     Args:
         pages: them.
-        left_out: pages that would have come next and did not fit.
+        crowded_out: pages that would have come next and did not fit.
+        beyond: pages behind those that the configuration lets a document have.
     """
 
     pages: list[ShownPage] = field(default_factory=list)
-    left_out: int = 0
+    crowded_out: int = 0
+    beyond: int = 0
+
+    @property
+    def left_out(self) -> int:
+        """Pages that are not shown, for either reason."""
+        return self.crowded_out + self.beyond
 
     @property
     def parts(self) -> list[Part]:
@@ -104,7 +111,7 @@ def fitting(pages: Iterable[ShownPage], total: int, room: int | None) -> Shown:
         if room is not None and used > room:
             break
         shown.pages.append(page)
-    shown.left_out = total - len(shown.pages)
+    shown.crowded_out = total - len(shown.pages)
     return shown
 
 

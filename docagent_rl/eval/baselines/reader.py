@@ -42,8 +42,8 @@ DEFAULT_PROMPT = "baseline_reader"
 class ReaderEnv(DocEnv[BaselineEpisode]):
     """A question with nothing, the whole document or the pages of one search beside it.
 
-    Pages are added in order while they fit `EnvServices.prompt_tokens`; how many were left out is told to
-    the model and counted (`pages_left_out`). The reward is the judge's verdict.
+    Pages are added in order while they fit `EnvServices.prompt_tokens`; how many were left out, for that or
+    by `max_pages`, is told to the model and counted (`pages_left_out`). The reward is the judge's verdict.
 
     Args:
         config: what is shown.
@@ -115,18 +115,22 @@ class ReaderEnv(DocEnv[BaselineEpisode]):
         return numbers(self.episode)
 
     def adapted(self) -> str | None:
-        """Pages that were left out."""
-        return "pages left out" if self.episode.material.left_out else None
+        """Pages that did not fit."""
+        return "pages left out" if self.episode.material.crowded_out else None
 
     def _material(self, episode: BaselineEpisode) -> Shown:
-        refs = self._refs(episode)
+        refs = every = self._refs(episode)
+        if self._config.material is Material.DOCUMENT and self._config.max_pages is not None:
+            refs = every[: self._config.max_pages]
         limit = self._services.prompt_tokens
         room = None
         if limit is not None:
             # the longest that the note on pages left out can be
-            text = without_tokens(self._say("system") + self._user(Shown(left_out=len(refs))))
+            text = without_tokens(self._say("system") + self._user(Shown(beyond=len(every))))
             room = limit - self._services.count_tokens(text) - self._config.spare_tokens
-        return fitting(self._pages(refs), len(refs), room)
+        shown = fitting(self._pages(refs), len(refs), room)
+        shown.beyond = len(every) - len(refs)
+        return shown
 
     def _refs(self, episode: BaselineEpisode) -> list[PageRef]:
         match self._config.material:
@@ -137,8 +141,7 @@ class ReaderEnv(DocEnv[BaselineEpisode]):
             case Material.DOCUMENT:
                 doc_id = episode.sample.doc_id
                 last = self._services.store.document(doc_id).num_pages
-                pages = [PageRef(doc_id, number) for number in range(1, last + 1)]
-                return pages if self._config.max_pages is None else pages[: self._config.max_pages]
+                return [PageRef(doc_id, number) for number in range(1, last + 1)]
 
     def _pages(self, refs: list[PageRef]) -> Iterator[ShownPage]:
         for rank, ref in enumerate(refs, start=1):

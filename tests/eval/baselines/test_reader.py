@@ -48,7 +48,7 @@ async def test_a_whole_document_is_shown_in_order(environment, play, report_ques
     assert places == sorted(places)
     assert "Velmora employs 241 people" in text
     assert "(no text)" in text[places[5] :]
-    assert "did not fit" not in text
+    assert "left out" not in text
     assert episode.rewards == [0.0]
     assert episode.metrics["pages_seen"] == 6.0
     assert episode.metrics["retrieval_recall"] == 1.0
@@ -76,6 +76,21 @@ async def test_as_many_pages_as_fit_are_shown_and_the_others_counted(
     assert shown == sorted(shown)
     assert shown[0] < 2
     assert shown[-1] == 6
+
+
+@pytest.mark.parametrize(("room", "seen"), [(None, 3), (300, 2)])
+async def test_pages_beyond_the_most_of_a_document_are_left_out_too(
+    environment, play, report_question, room, seen
+):
+    env = environment("WHOLE_DOCUMENT", prompt_tokens=room, max_pages=3)
+    episode = await play(env, report_question(), ["<answer>241</answer>"])
+    metrics = episode.metrics
+    assert (metrics["pages_seen"], metrics["pages_left_out"]) == (seen, 6 - seen)
+    assert f"the first {seen} of 6 pages; the others are left out" in text_of(episode.prompt)
+    # the check before a run tells of documents that do not fit, not of what was asked for
+    assert env.adapted() == ("pages left out" if room else None)
+    short = await play(environment("WHOLE_DOCUMENT", max_pages=6), report_question(), ["no"])
+    assert short.metrics["pages_left_out"] == 0
 
 
 async def test_one_search_finds_the_pages(environment, play, report_question):
