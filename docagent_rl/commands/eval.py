@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from docagent_rl.config import DocAgentConfig
+    from docagent_rl.endpoints.price import Price
     from docagent_rl.eval.evaluation import Evaluation
     from docagent_rl.eval.summary import Tally
     from docagent_rl.play.run_folder import RunFolder
@@ -84,7 +85,7 @@ def eval_command(
         raise typer.Exit(130) from None
     _tell(tally)
     if score:
-        _report(RunFolder(out))
+        _report(RunFolder(out), model.price.made())
     Console(stderr=True).print(f"{out}: run.json, sessions.jsonl; docagent-rl view {out}", markup=False)
 
 
@@ -115,15 +116,23 @@ def _tell(tally: Tally) -> None:
         console.print(unplayed)
 
 
-def _report(folder: RunFolder) -> None:
-    """The numbers of the benchmark; other judges are named to `docagent-rl report`."""
+def _report(folder: RunFolder, price: Price | None) -> None:
+    """The numbers of the benchmark; other judges are named to `docagent-rl report`.
+
+    What a model has judged since then is kept: only that command asks one.
+    """
     from docagent_rl.commands.report import DATA, PAGE, write_report
     from docagent_rl.eval.report.build import ReportSettings, ScoredRun
     from docagent_rl.eval.report.making import PICTURE, make_report
     from docagent_rl.eval.report.terminal import rendered
-    from docagent_rl.eval.scoring.run import ScoringSettings, score_run
+    from docagent_rl.eval.scoring.run import ScoringSettings, model_scores, score_run, with_costs
 
-    sessions = asyncio.run(score_run(folder, ScoringSettings()))
+    if (judged := model_scores(folder)) is None:
+        sessions = asyncio.run(score_run(folder, ScoringSettings(price=price)))
+    else:
+        judge, sessions = judged[0], with_costs(folder, judged[1], price)
+        told = f"The sessions are as {judge} has judged them; these scores are kept."
+        Console(stderr=True).print(told, markup=False)
     found = make_report([ScoredRun(folder.path.name, sessions, folder.manifest())], ReportSettings())
     files = {PAGE: found.page, DATA: found.data, PICTURE: found.picture}
     write_report(files, folder.path, force=False)

@@ -12,13 +12,17 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from docagent_rl.commands.eval import eval_command
+from docagent_rl.commands.eval import _report, eval_command
 from docagent_rl.commands.view import view_command
+from docagent_rl.endpoints.price import Price
 from docagent_rl.endpoints.usage import message_tokens
 from docagent_rl.errors import UserError
+from docagent_rl.eval.scoring.run import ScoringSettings, score_run
 from docagent_rl.records.record import write_jsonl
 from docagent_rl.rollout.trajectory import read_trajectories
 from tests.chat_server import ChatServer, completion, serving
+from tests.eval.scoring.sessions import run_of
+from tests.eval.scoring.test_run import mixed, panel, verdict
 from tests.play.stage import PlayingModel, texts_of, timeless
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
@@ -171,6 +175,32 @@ async def test_floor_and_ceiling_need_no_model(world, questions, tmp_path, agent
     played = list(read_trajectories(tmp_path / "run" / "sessions.jsonl"))
     assert lowest <= sum(each.metrics["reward/outcome"] for each in played) / 6 <= highest
     assert json.loads((tmp_path / "run" / "run.json").read_text())["player"]["model"] == agent
+
+
+def told_costs(folder):
+    (run,) = json.loads((folder / "report.json").read_text())["runs"]
+    (benchmark,) = run["benchmarks"].values()
+    return benchmark["total_cost"]
+
+
+async def test_the_report_at_the_end_has_costs_and_keeps_what_a_model_has_judged(tmp_path):
+    folder = run_of(tmp_path / "run", mixed())
+    await asyncio.to_thread(_report, folder, None)
+    assert told_costs(folder.path) is None
+    price = Price(1.0, 2.0)
+    await asyncio.to_thread(_report, folder, price)
+    cost = told_costs(folder.path)
+    assert cost > 0
+    assert "†" in (folder.path / "report.md").read_text()
+    async with serving(ChatServer(compute=verdict)) as server:
+        await score_run(folder, ScoringSettings(panel(server.url)))
+    judged = (folder.path / "scores.jsonl").read_bytes()
+    await asyncio.to_thread(_report, folder, price)
+    assert (folder.path / "scores.jsonl").read_bytes() == judged
+    assert told_costs(folder.path) == pytest.approx(cost)
+    page = (folder.path / "report.md").read_text()
+    assert "judge-1" in page
+    assert "†" not in page.partition("rule judge")[0]
 
 
 def test_a_model_has_to_be_named(world, questions, tmp_path):

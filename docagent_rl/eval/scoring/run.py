@@ -19,6 +19,7 @@ from docagent_rl.eval.metrics.prompt_files import Extractor
 from docagent_rl.eval.scoring.agent import agent_of, extractor_of
 from docagent_rl.eval.scoring.asking import Panel, RulePanel, opinions
 from docagent_rl.eval.scoring.experts import EXPERTS, UNASKED, Expert, Opinion, expert_prompt
+from docagent_rl.eval.scoring.numbers import use_values
 from docagent_rl.eval.scoring.played import read_session
 from docagent_rl.eval.scoring.protocols import paper_measures, protocol_of
 from docagent_rl.eval.scoring.scored import VERSION, ScoredSession, lines, read_scores
@@ -130,8 +131,7 @@ async def score_run(
         UserError: there is no run, a session cannot be read, or the budget is spent (`BudgetError`).
         InfrastructureError: the judge's service is dead.
     """
-    sessions = _digest(folder.sessions_file)
-    about = {"version": VERSION, "rules": _RULES, **settings.to_dict(), "sessions": sessions}
+    about = _about(folder, settings)
     manifest = folder.manifest()
     agent = agent_of(manifest)
     if isinstance(settings.panel, RulePanel):
@@ -151,6 +151,40 @@ async def score_run(
     atomic_write(there, lines(found.values()))
     atomic_write(folder.path / ABOUT, json.dumps(about, indent=2) + "\n")
     return list(read_scores(there))
+
+
+def model_scores(folder: RunFolder) -> tuple[str, list[ScoredSession]] | None:
+    """The judge's name and the scores, where a model has judged the run as it is; `None` else.
+
+    Raises:
+        UserError: there is no run.
+    """
+    told, there = _told(folder.path / ABOUT), folder.path / SCORES
+    if not isinstance(told, dict) or told.get("judge") == RulePanel().name or not there.is_file():
+        return None
+    # whoever judged, and whatever was asked beside: sessions, prompts and rules are those of now
+    now = _about(folder, ScoringSettings())
+    same = all(told.get(key) == now[key] for key in ("version", "rules", "prompts", "sessions"))
+    return (str(told.get("judge")), list(read_scores(there))) if same else None
+
+
+def with_costs(
+    folder: RunFolder, sessions: Iterable[ScoredSession], price: Price | None
+) -> list[ScoredSession]:
+    """Scored sessions with what each of them cost; without a price as they are."""
+    if price is None:
+        return list(sessions)
+    used = {(each.uid, each.session): use_values(each, price) for each in folder.sessions()}
+    return [
+        replace(each, values=each.values | used.get((each.question_id, each.session), {}))
+        for each in sessions
+    ]
+
+
+def _about(folder: RunFolder, settings: ScoringSettings) -> dict[str, Any]:
+    """What scores are made from."""
+    sessions = _digest(folder.sessions_file)
+    return {"version": VERSION, "rules": _RULES, **settings.to_dict(), "sessions": sessions}
 
 
 async def ordered(items: Iterable[T], work: Callable[[T], Awaitable[R]], most: int) -> AsyncIterator[R]:
