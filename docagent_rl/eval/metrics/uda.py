@@ -10,7 +10,7 @@ from docagent_rl.rewards.text import squad_normalise
 FETA = "feta"
 _MARK = "The answer is: "
 _MOST_GOLDS = 3
-"""Gold answers of a paper's question that the scorer reads."""
+"""Gold answers of a paper's question that an answer is compared with."""
 
 
 def uda_answer(response: str) -> str:
@@ -24,17 +24,18 @@ def uda_f1(golds: Sequence[str], pred: str | None, subset: str) -> float:
     Args:
         golds: gold answers. FetaTab has one; of a paper's question the first three count, the best of them.
         pred: the answer (`uda_answer`); `None` when there was none.
-        subset: `paper_tab`, `paper_text` or `feta`. Where a gold answer to a paper's question is `yes` or
-            `no`, an answer that begins with one of the two is taken for that word alone, `Not reported` too.
+        subset: `paper_tab`, `paper_text` or `feta`. Where any gold answer to a paper's question, a fourth
+            too, is `yes` or `no`, an answer that begins with one of the two is taken for that word alone,
+            `Not reported` too (`uda/eval/utils/paper_eval.py`).
 
     Returns:
         A value in `[0, 1]`.
     """
     if pred is None:
         return 0.0
-    wanted = list(golds[: 1 if subset == FETA else _MOST_GOLDS])
-    if subset != FETA and any(gold.lower() in ("yes", "no") for gold in wanted):
+    if subset != FETA and any(gold.lower() in ("yes", "no") for gold in golds):
         pred = _polar(pred)
+    wanted = golds[: 1 if subset == FETA else _MOST_GOLDS]
     return max((_f1(gold, pred) for gold in wanted), default=0.0)
 
 

@@ -24,7 +24,9 @@ from tests.eval.metrics import slow
         (["Yes"], "Yes, it does", "feta", 0.5), (["x", "Adam"], "Adam", "feta", 0.0),
         (["yes "], "yes!", "paper_tab", 1.0),
         (["They do", "no"], "yes they do", "paper_tab", 0.0),
-        (["a", "b", "c", "yes"], "yes b", "paper_tab", 0.6667),
+        # the fourth gold answer is compared with nothing, and makes the answer a plain Yes all the same
+        (["a", "b", "c", "yes"], "yes b", "paper_tab", 0.0),
+        (["a", "b", "c", "d"], "yes b", "paper_tab", 0.6667),
         ([" ", "x"], "x", "paper_text", 1.0), (["\u201cthe cat\u201d"], "\u201c cat\u201d", "feta", 1.0),
     ],
 )  # fmt: skip
@@ -43,7 +45,6 @@ def test_the_answer_in_a_response(response, answer):
 
 def slow_uda(golds: list[str], pred: str, subset: str) -> float:
     best = 0.0
-    golds = golds[:1] if subset == "feta" else golds[:3]
     if subset != "feta":
         for gold in golds:
             if gold.lower() in {"yes", "no"}:
@@ -51,7 +52,7 @@ def slow_uda(golds: list[str], pred: str, subset: str) -> float:
                     pred = "Yes"
                 elif pred.lower()[:2] == "no":
                     pred = "No"
-    for gold in golds:
+    for gold in golds[:1] if subset == "feta" else golds[:3]:
         best = max(best, slow.word_f1(slow.squad(gold), slow.squad(pred)))
     return best
 
