@@ -93,13 +93,14 @@ def shown(interval: Interval | None, unit: Unit, *, ruled: bool = False, sign: b
     """A number with its interval."""
     if interval is None or interval.value is None:
         return NOTHING
-    text = _digits(interval.value, unit, sign) + (MARK if ruled else "")
+    text = digits(interval.value, unit, sign) + (MARK if ruled else "")
     if interval.low is None or interval.high is None:
         return text
-    return f"{text} [{_digits(interval.low, unit, sign)}, {_digits(interval.high, unit, sign)}]"
+    return f"{text} [{digits(interval.low, unit, sign)}, {digits(interval.high, unit, sign)}]"
 
 
-def _digits(value: float, unit: Unit, sign: bool) -> str:
+def digits(value: float, unit: Unit, sign: bool = False) -> str:
+    """A number as its unit is shown."""
     plus = "+" if sign else ""
     match unit:
         case Unit.PERCENT:

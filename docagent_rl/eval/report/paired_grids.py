@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from docagent_rl.eval.report.grids import MARK, NOTHING, RULED, Grid, shown
+from docagent_rl.eval.report.grids import MARK, NOTHING, RULED, Grid, digits, shown
 from docagent_rl.eval.report.paired import Comparison, Difference, Flip
 from docagent_rl.eval.report.permutation import EXACT
-from docagent_rl.eval.scoring.measures import Unit
 
 MOST = 50
 """Questions that are named in a table; the JSON file names all."""
@@ -72,14 +71,9 @@ def _titled(difference: Difference, ruled: Collection[str]) -> str:
 
 def _cells(difference: Difference) -> tuple[str, ...]:
     unit = difference.cell.measure.unit
-    sides = [_plain(value, unit) for value in (difference.first, difference.second)]
+    both = (difference.first, difference.second)
+    sides = [NOTHING if value is None else digits(value, unit) for value in both]
     return (*sides, shown(difference.gain, unit, sign=True))
-
-
-def _plain(value: float | None, unit: Unit) -> str:
-    if value is None:
-        return NOTHING
-    return f"{100 * value:.1f}" if unit is Unit.PERCENT else f"{value:,.2f}"
 
 
 def _p(value: float | None) -> str:
