@@ -44,7 +44,7 @@ GENERAL = (
     mean("rule", "rule judge"),
     mean("exact", "exact match"),
     mean("word_f1", "F1 over words"),
-    mean("similarity", "ANLS"),
+    mean("similarity", "ANLS, as of every benchmark"),
 )
 """Of every benchmark, by no model; the first is the embedded rule judge's verdict."""
 

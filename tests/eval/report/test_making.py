@@ -8,10 +8,18 @@ import time
 import pytest
 
 from docagent_rl.eval.report.bootstrap import Interval
-from docagent_rl.eval.report.build import ReportSettings, ScoredRun, benchmark, pass_at, report_on
+from docagent_rl.eval.report.build import (
+    ReportSettings,
+    ScoredRun,
+    answer_measures,
+    benchmark,
+    pass_at,
+    report_on,
+)
 from docagent_rl.eval.report.making import make_report
 from docagent_rl.eval.report.papers import against_papers
 from docagent_rl.eval.scoring.experts import Author
+from docagent_rl.eval.scoring.protocols import PROTOCOLS
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from tests.eval.report.scores import SCORE, scored
 
@@ -106,6 +114,13 @@ def test_breakdowns_hold_the_lines_and_no_line_twice():
         ("of the benchmark", "single_page"),
     }  # fmt: skip
     assert {number.measure.name for number in found.parts} == {"acc", "correct"}
+
+
+@pytest.mark.parametrize("dataset", PROTOCOLS)
+def test_no_two_numbers_of_a_benchmark_have_one_title(dataset):
+    played = [scored(0, 1, dataset=dataset, system=system) for system in ("alden", "vrag_rl")]
+    titles = [measure.title for measure in answer_measures(dataset, played)]
+    assert len(set(titles)) == len(titles)
 
 
 def test_an_f1_is_no_mean_of_parts():
