@@ -18,6 +18,8 @@ _TOOLS = {"search": Tool.RETRIEVAL, "fetch": Tool.FETCH, "read": Tool.FETCH}
 """By the kind of the recorded action; MM-Doc-R1 has pages read by their numbers."""
 CITING = frozenset({"doc_v_star", "unidoc_rl"})
 """Systems whose sessions name their evidence: a list of relevant pages, a selected page."""
+_FOUND = frozenset({"rag_text", "rag_image"})
+"""Baselines whose prompt shows what one search found; their only turn, the answer, calls no tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,8 @@ class Played:
         collected: pages that it was shown whole or had read, in the order in which they first came;
             thumbnails and snippets of hits are none.
         by_tool: those that a tool brought; a tool that was not called is not there. A search of MM-Doc-R1
-            brings the pages of its hits, of which only those that are read are collected.
+            brings the pages of its hits, of which only those that are read are collected; that of a baseline
+            for retrieval, made before its turn, brings all.
         cited: pages that it named as its evidence; `None` where its system has no form for that.
     """
 
@@ -64,6 +67,8 @@ def read_session(trajectory: Trajectory) -> Played:
         if tool is not None and turn.info.get("executed"):
             found = [] if turn.dropped else _listed(_mapping(turn.info.get("effect")).get("hits"), doc_id)
             by_tool.setdefault(tool, {}).update(dict.fromkeys([*shown, *found]))
+    if trajectory.system in _FOUND:
+        by_tool[Tool.RETRIEVAL] = collected
     answer, extracted = _answer(trajectory)
     return Played(
         answer=answer,

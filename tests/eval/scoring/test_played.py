@@ -128,6 +128,16 @@ def test_pages_of_the_prompt_are_collected_and_thumbnails_are_not():
     assert found.by_tool == {}
 
 
+@pytest.mark.parametrize(
+    ("system", "brought"), [("rag_text", {Tool.RETRIEVAL: (("d0", 5), ("d0", 3))}), ("whole_document", {})]
+)
+def test_a_search_before_the_only_turn_is_retrieval(system, brought):
+    shown = {"kind": "answer", "pages": [{"page": "d0#5", "rank": 1}, {"page": "d0#3", "rank": 2}]}
+    found = read_session(session(question(), turn("answer", "yes", effect=shown), system=system))
+    assert found.collected == (("d0", 5), ("d0", 3))
+    assert found.by_tool == brought
+
+
 def test_what_was_dropped_was_not_seen():
     search = turn("search", pages=(3,))
     search.dropped = True
