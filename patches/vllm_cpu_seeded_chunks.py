@@ -1,0 +1,56 @@
+"""Requests with a seed of their own may have prompts longer than a step of vLLM's CPU engine.
+
+Upstream: vLLM 0.24.0, `vllm/v1/worker/gpu_model_runner.py`, `GPUModelRunner._bookkeeping_sync`. While a
+prompt is read in pieces, a token is sampled after each and thrown away, and the request's generator is set
+back by its offset. Generators of CUDA have one, those of CPUs do not: the first such request ends the engine
+("CPU Generator does not use offset"). vLLM's pull request 10097 says that this relies on CUDA.
+
+Here the generators of such requests keep the state that they had before the token was sampled.
+
+Unneeded once vLLM sets them back by their state, or does not sample there.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from docagent_rl.patches.message_queue_memory import distribution
+from docagent_rl.training.patching import AppliesTo, Patch, replace
+
+
+def _apply(module: ModuleType) -> None:
+    runner = module.GPUModelRunner
+    sample, keep_books = runner._sample, runner._bookkeeping_sync
+
+    def _sample(self: Any, *args: Any, **options: Any) -> Any:
+        generators = self.input_batch.generators
+        thrown_away = self.discard_request_mask.np
+        before = {row: each.get_state() for row, each in generators.items() if thrown_away[row]}
+        output = sample(self, *args, **options)
+        for row, state in before.items():
+            generators[row].set_state(state)
+        return output
+
+    def _bookkeeping_sync(self: Any, *args: Any, **options: Any) -> Any:
+        batch = self.input_batch
+        generators, batch.generators = batch.generators, {}
+        try:
+            return keep_books(self, *args, **options)
+        finally:
+            batch.generators = generators
+
+    replace(runner, "_sample", _sample)
+    replace(runner, "_bookkeeping_sync", _bookkeeping_sync)
+
+
+PATCH = Patch(
+    name="vllm_cpu_seeded_chunks",
+    package=distribution(),
+    versions="==0.24.0",
+    reference="vllm/v1/worker/gpu_model_runner.py::GPUModelRunner._bookkeeping_sync; vLLM pull request 10097",
+    reason="a seeded request whose prompt is read in pieces ends vLLM's CPU engine",
+    target_module="vllm.v1.worker.gpu_model_runner",
+    apply=_apply,
+    applies_to=AppliesTo.CPU_ONLY,
+)
