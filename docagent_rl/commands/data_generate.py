@@ -107,6 +107,10 @@ def generate_command(
     chosen = mode or (Mode.WRITE if endpoint.named else Mode.OUTLINE)
     if (source is not None) != (chosen is Mode.ALDEN):
         raise UserError("--from belongs to --mode alden, which rewrites the questions of a file")
+    if chosen is Mode.ALDEN and exclude:
+        raise UserError(
+            "--exclude belongs to --mode write and --mode outline; --mode alden keeps all questions"
+        )
     if chosen is Mode.ALDEN and source is not None:
         _alden(_checked(source, store), out, settings, endpoint, dry_run=dry_run, force=force)
         return
@@ -114,10 +118,10 @@ def generate_command(
         raise UserError("--store is needed: the documents to ask about (`docagent-rl ingest` makes one)")
     documents_of = DocumentStore(store)
     names = _chosen(documents_of, doc, documents, settings.seed)
-    if chosen is Mode.OUTLINE:
-        _outline(documents_of, names, out, settings, limit, dry_run=dry_run, force=force)
-        return
     known = [record for path in exclude or () for record in _records(path)]
+    if chosen is Mode.OUTLINE:
+        _outline(documents_of, names, out, settings, limit, known, dry_run=dry_run, force=force)
+        return
     _write(documents_of, names, out, settings, (endpoint, judge), known, dry_run=dry_run, force=force)
 
 
@@ -160,7 +164,7 @@ def _write(
     _tell(out, len(records), f"from {len(run.slots)} requests about {len(names)} documents")
     for why, count in Counter(f"{gap.kind.value}: {gap.why}" for gap in run.gaps).items():
         Console(stderr=True).print(shown(f"not asked in {count} documents, {why}"))
-    _tell_unanswered(funnel.unanswered)
+    _tell_unanswered(funnel.unanswered, "left out")
 
 
 def _played(run: Generation, out: Path) -> tuple[list[Record], Funnel]:
@@ -194,7 +198,9 @@ def _alden(
     force: bool,
 ) -> None:
     from docagent_rl.generate.alden import (
+        Fate,
         Labelling,
+        digest_of_labels,
         forecast_labels,
         label_messages,
         label_questions,
@@ -211,6 +217,8 @@ def _alden(
         print_request(Console(), "a label", first)
         Console().print(forecast_labels(records, prompts, settings).table(model.price))
         return
+    digest = digest_of_labels(records, model.endpoint.model, prompts, settings)
+    replace = may_replace(out, digest, force=force)
     labelling = Labelling()
 
     async def work(tick: Callable[[], None]) -> None:
@@ -226,11 +234,12 @@ def _alden(
     finally:
         Console(stderr=True).print(model.ledger.table())
     made = rewritten(records, labelling, model.endpoint.model, prompts)
-    write_output(out, _lines(made), force=force)
-    atomic_write(funnel_file(out), labelling.to_json(records))
+    write_output(out, _lines(made), force=replace)
+    atomic_write(funnel_file(out), labelling.to_json(records, digest, _lines(made)))
     for fate, count in labelling.counts().items():
         typer.echo(f"{count:6} {fate}")
     _tell(out, len(made), "with their labels")
+    _tell_unanswered(labelling.counts()[Fate.NO_REPLY.value], "left as they are")
 
 
 def _outline(
@@ -239,6 +248,7 @@ def _outline(
     out: Path,
     settings: GenerateConfig,
     limit: int,
+    known: Sequence[Record],
     *,
     dry_run: bool,
     force: bool,
@@ -246,11 +256,19 @@ def _outline(
     from docagent_rl.generate.outline import DATASET, outline_questions
 
     dataset = settings.dataset if "dataset" in settings.model_fields_set else DATASET
+    most = settings.most() if "kinds" in settings.model_fields_set else None
     made = [
         record
         for name in names
         for record in outline_questions(
-            store.document(name), limit=limit, seed=settings.seed, split=settings.split, dataset=dataset
+            store.document(name),
+            limit=limit,
+            seed=settings.seed,
+            split=settings.split,
+            dataset=dataset,
+            most=most,
+            known=known,
+            alike=settings.filters.alike,
         )
     ]
     if not made:
@@ -258,6 +276,7 @@ def _outline(
             f"{store.path}: no heading, table or figure of {len(names)} documents can be asked for. Pages "
             "without text need OCR (`docagent-rl ingest --ocr always`), or a model that sees them "
             "(--base-url, --view image)"
+            + ("; or --config asks for other kinds, or --exclude has them all" if most or known else "")
         )
     if dry_run:
         typer.echo(f"{len(made)} questions would be written, without a request; such as: {made[0].question}")
@@ -312,10 +331,10 @@ def _lines(records: Sequence[Record]) -> str:
     return "".join(f"{record.to_json()}\n" for record in records)
 
 
-def _tell_unanswered(count: int) -> None:
+def _tell_unanswered(count: int, fate: str) -> None:
     if count:
         Console(stderr=True).print(
-            f"{count} got no reply from the endpoint and were left out: the same command asks again"
+            f"{count} got no reply from the endpoint and were {fate}: the same command asks again"
         )
 
 

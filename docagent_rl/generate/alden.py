@@ -21,6 +21,7 @@ from docagent_rl.endpoints.usage import message_tokens
 from docagent_rl.errors import InfrastructureError
 from docagent_rl.generate.config import GenerateConfig, Kind
 from docagent_rl.generate.forecast import Forecast
+from docagent_rl.generate.funnel import digest_of
 from docagent_rl.generate.outage import NoReplyError
 from docagent_rl.generate.prompt_files import Prompts, conversation, fill
 from docagent_rl.generate.reader import ShapeReader
@@ -53,10 +54,21 @@ class Labelling:
 
     fates: dict[int, Fate] = field(default_factory=dict)
 
-    def to_json(self, records: Sequence[Record]) -> str:
-        """Counts, and what became of each question."""
+    def to_json(self, records: Sequence[Record], settings: str, written: str) -> str:
+        """Counts, and what became of each question.
+
+        Args:
+            records: the questions.
+            settings: digest of what was asked for (`digest_of_labels`).
+            written: the file of the questions, whose SHA-256 is noted where some are to be asked again.
+        """
+        counts = self.counts()
+        data: dict[str, Any] = {"settings": settings}
+        if lacking := counts[Fate.NO_REPLY.value]:
+            data["unanswered"] = {"count": lacking, "sha256": digest_of(written)}
         fates = {record.question_id: self.fates[place].value for place, record in enumerate(records)}
-        return json.dumps({"counts": self.counts(), "questions": fates}, indent=1, ensure_ascii=False) + "\n"
+        data |= {"counts": counts, "questions": fates}
+        return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
     def counts(self) -> dict[str, int]:
         """Questions by fate, all fates in their order."""
@@ -111,6 +123,19 @@ def rewritten(records: Sequence[Record], labelling: Labelling, model: str, promp
         else _marked(record, indexed=labelling.fates[place] is Fate.NAMES_PAGE)
         for place, record in enumerate(records)
     ]
+
+
+def digest_of_labels(records: Sequence[Record], model: str, prompts: Prompts, config: GenerateConfig) -> str:
+    """SHA-256 of what is asked for: equal runs over equal replies give equal files."""
+    asked = {
+        "model": model,
+        "prompt": prompts.label.digest,
+        "sampling": [dataclasses.asdict(config.sampling(vote)) for vote in range(config.votes)],
+        "tries": config.filters.tries,
+        "json_mode": config.json_mode.value,
+        "questions": [record.to_json() for record in records],
+    }
+    return digest_of(json.dumps(asked, sort_keys=True))
 
 
 def forecast_labels(records: Sequence[Record], prompts: Prompts, config: GenerateConfig) -> Forecast:

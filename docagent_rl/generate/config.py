@@ -196,6 +196,13 @@ class GenerateConfig(Section):
         """The number of a sample under this seed."""
         return self.seed * _SEEDS + sample
 
+    def most(self) -> dict[Kind, int]:
+        """Questions of each kind about a document at most."""
+        found: dict[Kind, int] = {}
+        for asked in self.kinds:
+            found[asked.kind] = found.get(asked.kind, 0) + asked.per_document * asked.questions
+        return found
+
     @classmethod
     def load(cls, file: Path | None, options: Mapping[str, Any]) -> GenerateConfig:
         """A YAML file with options over it.

@@ -30,6 +30,11 @@ OUTAGES = (Stage.NO_REPLY, Stage.UNCHECKED)
 """What the endpoint is to blame for: the same command asks again."""
 
 
+def named_by(doc_id: str, sort: str, question: str) -> str:
+    """A question's id: of the document and its words, so that runs with other seeds can be put together."""
+    return f"{doc_id}-{sort}-{hashlib.sha256(question.encode('utf-8', 'replace')).hexdigest()[:12]}"
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A question as a model wrote it.
@@ -50,9 +55,8 @@ class Draft:
 
     @property
     def question_id(self) -> str:
-        """Its name: of the document and the question, so that runs with other seeds can be put together."""
-        digest = hashlib.sha256(self.question.encode("utf-8", "replace")).hexdigest()
-        return f"{self.slot.doc_id}-{self.slot.kind.value}-{digest[:12]}"
+        """Its name."""
+        return named_by(self.slot.doc_id, self.slot.kind.value, self.question)
 
 
 @dataclass(frozen=True, slots=True)

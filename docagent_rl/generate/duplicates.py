@@ -29,14 +29,31 @@ def repeated(records: Sequence[Record], known: Sequence[Record], threshold: floa
     for first, second, _ in alike_pairs(records, records, threshold):
         if places[id(second)] < places[id(first)] and _same(first, second):
             earlier[places[id(first)]].append(places[id(second)])
-    found: dict[int, str] = {}
-    for first, second, _ in alike_pairs(records, known, threshold):
-        if _same(first, second):
-            found.setdefault(places[id(first)], second.question)
+    found = repeating(records, known, threshold)
     for place in range(len(records)):
         for other in sorted(earlier[place]):
             if other not in found:
                 found.setdefault(place, records[other].question)
+    return found
+
+
+def repeating(
+    records: Sequence[Record], known: Sequence[Record], threshold: float, *, templates: bool = False
+) -> dict[int, str]:
+    """As `repeated`, of questions that are known alone.
+
+    Args:
+        records: questions.
+        known: others, which they may repeat.
+        threshold: token-set similarity from which they do.
+        templates: the questions share most of their words by their making; they repeat only what has the
+            same answer, and one without an answer only what has the same words.
+    """
+    places = {id(record): place for place, record in enumerate(records)}
+    found: dict[int, str] = {}
+    for first, second, _ in alike_pairs(records, known, threshold):
+        if _same(first, second) and (not templates or _same_answer(first, second)):
+            found.setdefault(places[id(first)], second.question)
     return found
 
 
@@ -48,6 +65,12 @@ def _same(first: Record, second: Record) -> bool:
         return ours == theirs
     apart = any(character.isdigit() for word in ours ^ theirs for character in word)
     return not apart or (bool(first.answers) and _answers(first) == _answers(second))
+
+
+def _same_answer(first: Record, second: Record) -> bool:
+    if first.answers or second.answers:
+        return _answers(first) == _answers(second)
+    return set(question_words(first.question)) == set(question_words(second.question))
 
 
 def _answers(record: Record) -> frozenset[str]:

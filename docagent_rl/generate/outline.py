@@ -6,7 +6,7 @@ import itertools
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -14,7 +14,11 @@ from docagent_rl.documents import Document
 from docagent_rl.documents.contents import list_of_figures, table_of_contents
 from docagent_rl.documents.headings import Heading
 from docagent_rl.generate.config import Kind
+from docagent_rl.generate.draft import named_by
+from docagent_rl.generate.duplicates import repeating
+from docagent_rl.generate.titles import askable, folded
 from docagent_rl.records.fields import EvidenceSource, Split
+from docagent_rl.records.leakage import THRESHOLD
 from docagent_rl.records.record import Record, check_record
 
 DATASET = "outline"
@@ -22,7 +26,6 @@ _CAPTION = re.compile(
     r"(?P<label>[^\W\d_]+\.?\s*\d{1,3}(?:[.\-]\d{1,3})?)\s?[.:|\u2013\u2014-]?\s+(?P<title>\S.{5,})"
 )
 _WHOLE = re.compile(r"(?P<word>[^\W\d_]+\.?)\s*(?P<number>\d{1,3})")
-_FEWEST_LETTERS = 3
 _BEYOND = 3
 _ONE_LINE = 60
 """Characters of a title that surely stands on one line; longer ones may go on."""
@@ -62,9 +65,23 @@ class _Filled:
     pages: tuple[int, ...]
     source: EvidenceSource
 
+    @property
+    def kind(self) -> Kind:
+        """Of the question."""
+        figure = self.template.kind is Kind.TABLE and self.source is EvidenceSource.CHART
+        return Kind.CHART if figure else self.template.kind
+
 
 def outline_questions(
-    document: Document, *, limit: int, seed: int, split: Split = Split.TRAIN, dataset: str = DATASET
+    document: Document,
+    *,
+    limit: int,
+    seed: int,
+    split: Split = Split.TRAIN,
+    dataset: str = DATASET,
+    most: Mapping[Kind, int] | None = None,
+    known: Sequence[Record] = (),
+    alike: float = THRESHOLD,
 ) -> list[Record]:
     """At most `limit` questions about one document, the templates by turns.
 
@@ -75,45 +92,60 @@ def outline_questions(
     Args:
         document: with texts.
         limit: of the questions.
-        seed: of the choice, which depends on it and the document alone.
+        seed: of the choice, which depends on it, the document, `most` and `known` alone.
         split: of all questions.
         dataset: their name.
+        most: questions of a kind at most, and none of other kinds; `None`: of all, without a limit.
+        known: questions that none may repeat (`duplicates.repeating`).
+        alike: token-set similarity from which one does.
     """
+    piles = _piles(document, seed)
+    made = {
+        filled: _record(document, filled, split=split, dataset=dataset, seed=seed)
+        for pile in piles.values()
+        for filled in pile
+    }
+    repeats = repeating(list(made.values()), known, alike, templates=True)
+    new = {filled for place, filled in enumerate(made) if place not in repeats}
+    left = [[filled for filled in pile if filled in new] for pile in piles.values()]
+    chosen = _by_turns(left, limit, Counter(dict.fromkeys(Kind, limit) if most is None else most))
+    chosen.sort(key=lambda filled: (list(Template).index(filled.template), filled.pages, filled.question))
+    return [made[filled] for filled in chosen]
+
+
+def _by_turns(piles: Sequence[list[_Filled]], limit: int, room: Counter[Kind]) -> list[_Filled]:
+    """At most `limit` of the piles, one of each in turn as long as there is room for its kind."""
+    chosen: list[_Filled] = []
+    while len(chosen) < limit and any(piles):
+        for pile in piles:
+            filled = pile.pop() if pile and len(chosen) < limit else None
+            if filled is not None and room[filled.kind] > 0:
+                chosen.append(filled)
+                room[filled.kind] -= 1
+    return chosen
+
+
+def _piles(document: Document, seed: int) -> dict[Template, list[_Filled]]:
+    """All that can be asked about a document, by template, shuffled."""
     texts = {number: document.page(number).text() for number in range(1, document.num_pages + 1)}
     lines = {number: document.page(number).lines() for number in texts}
     typography = {number: found for number, found in lines.items() if found}
-    headings = _sound(table_of_contents(document.outline, texts, typography=typography), texts)
+    found = table_of_contents(document.outline, texts, typography=typography)
+    headings = [found[place] for place in askable(found, document.num_pages, texts.__getitem__)]
     captions = [
-        (found["label"], found["title"].partition(". ")[0], caption.page)
+        (parts["label"], parts["title"].partition(". ")[0], caption.page)
         for caption in list_of_figures(texts, typography=typography)
-        if (found := _CAPTION.match(caption.text))
+        if (parts := _CAPTION.match(caption.text))
     ]
     rng = random.Random(f"outline questions/{seed}/{document.doc_id}")
     piles: dict[Template, list[_Filled]] = {template: [] for template in Template}
-    said = _normal("\n".join(texts.values()))
+    said = folded("\n".join(texts.values()))
     marked = any(entry.page is not None for entry in document.outline)
     for filled in (*_of_headings(headings, marked=marked), *_of_captions(captions, said)):
         piles[filled.template].append(filled)
     for pile in piles.values():
         rng.shuffle(pile)
-    chosen: list[_Filled] = []
-    while len(chosen) < limit and any(piles.values()):
-        for pile in piles.values():
-            if pile and len(chosen) < limit:
-                chosen.append(pile.pop())
-    chosen.sort(key=lambda filled: (list(Template).index(filled.template), filled.pages, filled.question))
-    return [_record(document, row, filled, split, dataset, seed) for row, filled in enumerate(chosen)]
-
-
-def _sound(headings: Sequence[Heading], texts: dict[int, str]) -> list[Heading]:
-    titles = Counter(_normal(heading.title) for heading in headings)
-    return [
-        heading
-        for heading in headings
-        if titles[_normal(heading.title)] == 1
-        and sum(map(str.isalpha, heading.title)) >= _FEWEST_LETTERS
-        and _normal(heading.title) in _normal(texts[heading.page])
-    ]
+    return piles
 
 
 def _of_headings(headings: Sequence[Heading], *, marked: bool) -> Iterator[_Filled]:
@@ -134,12 +166,12 @@ def _of_headings(headings: Sequence[Heading], *, marked: bool) -> Iterator[_Fill
 
 
 def _of_captions(captions: Sequence[tuple[str, str, int]], said: str) -> Iterator[_Filled]:
-    labels = Counter(_normal(label) for label, _, _ in captions)
-    titles = Counter(_normal(title) for _, title, _ in captions)
+    labels = Counter(folded(label) for label, _, _ in captions)
+    titles = Counter(folded(title) for _, title, _ in captions)
     last: dict[str, tuple[str, int]] = {}
     for label, title, page in captions:
         source = EvidenceSource.TABLE if label.casefold().startswith("tab") else EvidenceSource.CHART
-        if labels[_normal(label)] == 1 and titles[_normal(title)] == 1:
+        if labels[folded(label)] == 1 and titles[folded(title)] == 1:
             name, whole = title.rstrip("."), title.endswith(".") or len(title) < _ONE_LINE
             question = f'On which page is the table or figure titled "{name}"?'
             yield _Filled(Template.CAPTION_PAGE, question, str(page), (page,), source)
@@ -148,8 +180,8 @@ def _of_captions(captions: Sequence[tuple[str, str, int]], said: str) -> Iterato
                 yield _Filled(Template.CAPTION_TITLE, question, name, (page,), source)
         if (found := _WHOLE.fullmatch(label)) is not None:
             word, number = found["word"], int(found["number"])
-            if number > last.get(_normal(word), (word, 0))[1]:
-                last[_normal(word)] = word, number
+            if number > last.get(folded(word), (word, 0))[1]:
+                last[folded(word)] = word, number
     for word, number in last.values():
         if f"{word} {number + _BEYOND}".casefold() in said:
             continue  # spoken of, and perhaps there
@@ -157,11 +189,8 @@ def _of_captions(captions: Sequence[tuple[str, str, int]], said: str) -> Iterato
         yield _Filled(Template.NO_CAPTION, question, "", (), EvidenceSource.TABLE)
 
 
-def _record(document: Document, row: int, filled: _Filled, split: Split, dataset: str, seed: int) -> Record:
-    question_id = f"{document.doc_id}-{filled.template.value}-{row:04d}"
-    kind = filled.template.kind
-    if kind is Kind.TABLE and filled.source is EvidenceSource.CHART:
-        kind = Kind.CHART
+def _record(document: Document, filled: _Filled, *, split: Split, dataset: str, seed: int) -> Record:
+    question_id = named_by(document.doc_id, filled.template.value, filled.question)
     return check_record(
         Record(
             question_id=question_id,
@@ -178,14 +207,10 @@ def _record(document: Document, row: int, filled: _Filled, split: Split, dataset
                 "gold": filled.answer or None,
                 "num_pages": document.num_pages,
                 "native_id": question_id,
-                "row": row,
-                "kind": kind.value,
+                "row": None,
+                "kind": filled.kind.value,
                 "difficulty": "easy",
                 "provenance": {"model": None, "template": filled.template.value, "seed": seed},
             },
         )
     )
-
-
-def _normal(text: str) -> str:
-    return " ".join(text.split()).casefold()

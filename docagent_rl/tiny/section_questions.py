@@ -6,16 +6,14 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from typing import cast
 
 from docagent_rl.documents import Document
-from docagent_rl.documents.manifest import OutlineEntry
+from docagent_rl.generate.titles import askable
 from docagent_rl.records.fields import EvidenceSource, Split
 from docagent_rl.records.record import Record
 
-DATASET = "outline"
-_FEWEST_LETTERS = 3
+DATASET = "sections"
 
 
 def section_questions(
@@ -28,32 +26,13 @@ def section_questions(
 ) -> list[Record]:
     """At most `limit` questions "On which page of ... does the section ... begin?", in reading order.
 
-    A bookmark is used when its title has at least three letters, occurs once in the outline, and is printed
-    on the page it leads to (case and white space aside): otherwise the question would have two answers, or
-    one that cannot be seen. `name` is what the question calls the document, by default its id. The choice
-    depends on `seed` and the document alone.
+    Bookmarks are used that `titles.askable` finds. `name` is what the question calls the document, by default
+    its id. The choice depends on `seed` and the document alone.
     """
-    titles = Counter(_normal(entry.title) for entry in document.outline)
-    texts: dict[int, str] = {}
-    usable = [
-        position
-        for position, entry in enumerate(document.outline)
-        if titles[_normal(entry.title)] == 1 and _is_printed(document, entry, texts)
-    ]
+    usable = askable(document.outline, document.num_pages, lambda page: document.page(page).text())
     rng = random.Random(f"outline/{seed}/{document.doc_id}")
     chosen = sorted(rng.sample(usable, min(max(limit, 0), len(usable))))
     return [_record(document, position, split, name or document.doc_id) for position in chosen]
-
-
-def _is_printed(document: Document, entry: OutlineEntry, texts: dict[int, str]) -> bool:
-    title, page = _normal(entry.title), entry.page
-    if page is None or not 1 <= page <= document.num_pages:
-        return False
-    if sum(character.isalpha() for character in title) < _FEWEST_LETTERS:
-        return False
-    if page not in texts:
-        texts[page] = _normal(document.page(page).text())
-    return title in texts[page]
 
 
 def _record(document: Document, position: int, split: Split, name: str) -> Record:
@@ -80,7 +59,3 @@ def _record(document: Document, position: int, split: Split, name: str) -> Recor
             "level": entry.level,
         },
     )
-
-
-def _normal(text: str) -> str:
-    return " ".join(text.split()).casefold()

@@ -184,6 +184,22 @@ def test_templates_need_no_model(reports, tmp_path):  # noqa: F811
     assert docagent("data", "validate", out, "--store", reports.path).returncode == 0
 
 
+def test_templates_keep_to_kinds_and_to_what_is_excluded(reports, tmp_path):  # noqa: F811
+    first, second, config = tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "few.yaml"
+    config.write_text("kinds: [{kind: single_page, per_document: 2}]")
+    options = ("--doc", "alpha", "--config", config)
+    assert run(reports, first, None, *options).returncode == 0
+    assert run(reports, second, None, *options, "--seed", 1, "--exclude", first).returncode == 0
+    known, made = read_questions(first), read_questions(second)
+    assert {record.extra["kind"] for record in (*known, *made)} == {"single_page"}
+    assert (len(known), len(made)) == (2, 2)
+    assert not {record.question for record in known} & {record.question for record in made}
+    config.write_text("kinds: [{kind: unanswerable, per_document: 0}]")
+    none = run(reports, tmp_path / "c.jsonl", None, *options)
+    assert none.returncode == 2
+    assert "--config asks for other kinds" in none.stderr
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [
@@ -226,6 +242,14 @@ def test_labels_are_asked_for_through_the_command(reports, server, tmp_path):  #
     made = [record.question for record in read_questions(tmp_path / "q.jsonl")]
     assert made == ["On page 4, what stands at the top of the sheet?", "Who runs the mill of Kantora?"]
     assert json.loads((tmp_path / "q.jsonl.funnel.json").read_text())["counts"]["rewritten"] == 1
+    asked, kept = len(server.requests), (tmp_path / "q.jsonl").read_bytes()
+    assert docagent(*command, "--store", reports.path).returncode == 0  # from the replies that are kept
+    other = docagent(*command, "--store", reports.path, "--seed", 1)
+    assert (other.returncode, len(server.requests)) == (2, asked)  # told before anything is paid for
+    assert "other settings" in other.stderr
+    assert docagent(*command, "--store", reports.path, "--seed", 1, "--force").returncode == 0
+    assert len(server.requests) > asked
+    assert (tmp_path / "q.jsonl").read_bytes() == kept
     source.write_text(json.dumps({**lines[0], "page": 400}) + "\n")
     refused = docagent(*command, "--store", reports.path)
     assert refused.returncode == 2

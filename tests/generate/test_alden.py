@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 
 import pytest
@@ -10,7 +11,15 @@ from hypothesis import strategies as st
 from docagent_rl.endpoints.budget import Budget, BudgetError
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.errors import InfrastructureError
-from docagent_rl.generate.alden import Fate, Labelling, forecast_labels, label_questions, rewritten, with_page
+from docagent_rl.generate.alden import (
+    Fate,
+    Labelling,
+    digest_of_labels,
+    forecast_labels,
+    label_questions,
+    rewritten,
+    with_page,
+)
 from docagent_rl.generate.config import GenerateConfig
 from docagent_rl.generate.prompt_files import Prompts
 from docagent_rl.generate.shape import named_pages
@@ -135,3 +144,26 @@ def test_a_page_is_named_and_the_words_stay(question, page):
 )
 def test_only_words_that_are_written_small_are(question, made):
     assert with_page(question, 2) == made
+
+
+def test_what_was_asked_for_is_told_apart():
+    first = digest_of_labels(records(), "m", PROMPTS, CONFIG)
+    assert first == digest_of_labels(records(), "m", PROMPTS, GenerateConfig())
+    others = [
+        digest_of_labels(records(), "n", PROMPTS, CONFIG),
+        digest_of_labels(records()[1:], "m", PROMPTS, CONFIG),
+        *(
+            digest_of_labels(records(), "m", PROMPTS, GenerateConfig(**more))
+            for more in ({"seed": 1}, {"votes": 5})
+        ),
+    ]
+    assert len({first, *others}) == 5
+
+
+def test_questions_without_a_reply_are_noted_to_be_asked_again():
+    found = Labelling(dict.fromkeys(range(len(QUESTIONS)), Fate.NO_REPLY))
+    told = json.loads(found.to_json(records(), "digest", "the file"))
+    assert told["settings"] == "digest"
+    assert told["unanswered"] == {"count": len(QUESTIONS), "sha256": hashlib.sha256(b"the file").hexdigest()}
+    found.fates = dict.fromkeys(found.fates, Fate.SEARCHABLE)
+    assert "unanswered" not in json.loads(found.to_json(records(), "digest", "the file"))

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
+from docagent_rl.generate.config import Kind
+from docagent_rl.generate.duplicates import repeating
 from docagent_rl.generate.outline import outline_questions
+from docagent_rl.records.leakage import THRESHOLD
 from docagent_rl.records.validation import record_problems
 
 
@@ -43,6 +48,34 @@ def test_the_choice_depends_on_the_seed(reports):
         [record.question for record in all_questions(reports, seed, 4)] for seed in (0, 0, 1)
     )
     assert first == again != other
+
+
+def test_runs_with_other_seeds_can_be_put_together(reports):
+    both = [record for seed in (0, 1) for record in all_questions(reports, seed, 5)]
+    ids = {record.question_id: record.question for record in both}
+    assert len(ids) == len({(record.doc_id, record.question) for record in both}) > 5 * len(reports.doc_ids())
+
+
+def test_the_kinds_are_those_asked_for_and_no_more(reports):
+    most = {Kind.PAGE_INDEX: 2, Kind.UNANSWERABLE: 1, Kind.TABLE: 0}
+    made = [
+        (doc_id, record.extra["kind"])
+        for doc_id in reports.doc_ids()
+        for record in outline_questions(reports.document(doc_id), limit=50, seed=0, most=most)
+    ]
+    assert {kind for _, kind in made} == {Kind.PAGE_INDEX, Kind.UNANSWERABLE}
+    assert max(Counter(made).values()) == 2
+    assert max(count for (_, kind), count in Counter(made).items() if kind == Kind.UNANSWERABLE) == 1
+
+
+def test_no_question_repeats_one_that_is_known_and_others_take_its_place(reports):
+    document = reports.document("alpha")
+    first = outline_questions(document, limit=4, seed=0)
+    others = outline_questions(document, limit=4, seed=0, known=first)
+    assert len(others) == 4
+    assert repeating(others, first, THRESHOLD, templates=True) == {}
+    every = outline_questions(document, limit=500, seed=0)
+    assert outline_questions(document, limit=4, seed=0, known=every) == []
 
 
 @pytest.mark.parametrize("limit", [0, 1, 7])

@@ -61,9 +61,9 @@ def test_questions_to_train_on_are_of_the_easy_kinds(demo):
     paths = demo("alden").paths
     records = read_parquet(paths.data(Split.TRAIN))
     kinds = Counter(r.extra.get("kind", r.dataset) for r in records)
-    assert {"outline"} < set(kinds) <= {*ASKED, "outline"}
+    assert {"sections"} < set(kinds) <= {*ASKED, "sections"}
     # four pages and the like: as many as there are usable bookmarks
-    assert kinds["outline"] > len({r.doc_id for r in records})
+    assert kinds["sections"] > len({r.doc_id for r in records})
     assert len({r.question_id for r in records}) == len(records)
     validation = read_parquet(paths.data(Split.VAL))
     assert {r.extra["kind"] for r in validation} - ASKED

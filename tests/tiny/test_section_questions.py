@@ -68,7 +68,7 @@ def test_only_titles_with_one_visible_answer_are_asked_for(document: Document) -
     assert [record.extra["level"] for record in records] == [1, 1, 3]
     assert [record.extra["row"] for record in records] == [0, 3, 8]
     assert len({record.question_id for record in records}) == 3
-    assert {(record.dataset, record.split) for record in records} == {("outline", Split.TRAIN)}
+    assert {(record.dataset, record.split) for record in records} == {("sections", Split.TRAIN)}
     assert all(record_problems(record) == [] for record in records)
     assert sorted(document.opened) == sorted(set(document.opened))  # each page is read once
 
