@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -16,6 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from docagent_rl.checks.recipe_list import ABLATIONS, ROOT, Kind, ablation_names, recipe_kind, recipe_names
+from docagent_rl.composition import composing_for
 from docagent_rl.errors import UserError
 
 PROFILES = {Kind.RL: (None, "cpu"), Kind.SFT: (None, "sft_cpu")}
@@ -164,9 +165,8 @@ def composed(name: str, overrides: Sequence[str] = (), root: Traversable = ROOT)
     Raises:
         UserError: Hydra cannot compose it.
     """
-    here, extra = _search(root)
     try:
-        with here:
+        with composing_for(fine_tuning=recipe_kind(name, root) is Kind.SFT), _search(root) as extra:
             config = compose(name, overrides=[*extra, *overrides])
     except (HydraException, OmegaConfBaseException, YAMLError) as error:
         raise UserError(f"recipe {name}: {error}") from error
@@ -175,11 +175,15 @@ def composed(name: str, overrides: Sequence[str] = (), root: Traversable = ROOT)
     return config
 
 
-def _search(root: Traversable) -> tuple[AbstractContextManager[None], list[str]]:
+@contextmanager
+def _search(root: Traversable) -> Iterator[list[str]]:
+    """Hydra among verl's configurations and the recipes; yields the overrides that it needs."""
     if root is ROOT:
-        return initialize_config_module(config_module="verl.trainer.config", version_base=None), []
-    folder = str(Path(str(root)).resolve())
-    return initialize_config_dir(folder, version_base=None), ["hydra.searchpath=[pkg://verl.trainer.config]"]
+        with initialize_config_module(config_module="verl.trainer.config", version_base=None):
+            yield []
+        return
+    with initialize_config_dir(str(Path(str(root)).resolve()), version_base=None):
+        yield ["hydra.searchpath=[pkg://verl.trainer.config]"]
 
 
 def _load(file: Traversable) -> DictConfig:

@@ -99,7 +99,8 @@ def check_sft_statically(config: DictConfig) -> SftSection:
     if "actor_rollout_ref" in config:
         raise UserError(
             "this is a recipe of supervised fine-tuning, and something of reinforcement learning was added "
-            "to it: +profile=sft_cpu is its profile, not +profile=cpu"
+            "to it; its profile is +profile=cpu where verl.trainer.sft_trainer runs, and +profile=sft_cpu "
+            "anywhere"
         )
     try:
         section = SftSection.parse(plain(config.docagent))

@@ -127,7 +127,7 @@ def _process_problems(config: DictConfig) -> Iterator[str]:
     if on_cpu and not is_cpu_platform():
         yield "trainer.device is cpu, but this machine has an accelerator: set VERL_PLATFORM=cpu as well"
     if not on_cpu and is_cpu_platform():
-        yield f"trainer.device is {config.trainer.device}, but there is no accelerator: add +profile=sft_cpu"
+        yield f"trainer.device is {config.trainer.device}, but there is no accelerator: add +profile=cpu"
     if is_cpu_platform() and config.engine.strategy != "fsdp2":
         yield f"engine.strategy={config.engine.strategy}: the CPU has fsdp2 alone"
 

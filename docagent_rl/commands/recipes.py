@@ -40,7 +40,7 @@ _KINDS = (
         Kind.SFT,
         "supervised fine-tuning (docs/sft.md)",
         f"torchrun --standalone --nproc-per-node <GPUs> -m {Kind.SFT.value} --config-name <recipe>   "
-        "(+profile=sft_cpu on a laptop)",
+        "(+profile=cpu on a laptop)",
     ),
 )
 app = typer.Typer(help="List and check what can be run.")

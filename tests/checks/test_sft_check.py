@@ -91,7 +91,7 @@ def test_a_run_of_rl_starts_where_the_stage_before_it_ends(recipe):
         ("checkpoint.save_contents=[model,optimizer,extra]", "nothing that RL could start from"),
         ("checkpoint.save_contents=[hf_model]", "no run can go on from a checkpoint"),
         ("data.pad_mode=right", "data.pad_mode=right"),
-        ("+profile=cpu", r"\+profile=sft_cpu is its profile"),
+        ("+actor_rollout_ref.model.path=x", r"\+profile=cpu where verl.trainer.sft_trainer runs"),
         ("docagent.system=nobody", "there is no system 'nobody'"),
     ],
 )

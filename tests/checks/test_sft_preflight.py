@@ -55,7 +55,7 @@ def config(workspace, tokenizer, row):
         write_sft([row] * 4, folder / f"{name}.parquet", tokenizer)
 
     def make(*overrides):
-        return composed(RECIPE, ["+profile=sft_cpu", f"docagent.workspace={workspace}", *overrides])
+        return composed(RECIPE, ["+profile=cpu", f"docagent.workspace={workspace}", *overrides])
 
     return make
 
@@ -122,7 +122,7 @@ def test_processes_that_cannot_share_a_batch_are_refused(config, monkeypatch):
 
 
 def test_an_accelerator_that_is_not_there_is_told(config):
-    with pytest.raises(UserError, match=r"add \+profile=sft_cpu"):
+    with pytest.raises(UserError, match=r"add \+profile=cpu"):
         check_sft(config("trainer.device=cuda"))
 
 
@@ -162,7 +162,7 @@ def _python(*arguments, **variables):
 @pytest.mark.slow
 def test_the_trainer_itself_refuses_with_one_error(tmp_path):
     workspace = f"docagent.workspace={tmp_path}"
-    ended = _python("-m", MODULE, "--config-name", RECIPE, "+profile=sft_cpu", workspace)
+    ended = _python("-m", MODULE, "--config-name", RECIPE, "+profile=cpu", workspace)
     assert ended.returncode == 2
     _, told = ended.stderr.split("docagent-rl: ")
     assert told.startswith("this run cannot start:")

@@ -15,7 +15,7 @@ from tests.records.importers.conftest import Files
 from tests.records.importers.test_chain import MAKERS
 
 SFT = (
-    *("+profile=sft_cpu", "data.train_batch_size=4", "trainer.total_training_steps=2", "trainer.save_freq=2"),
+    *("+profile=cpu", "data.train_batch_size=4", "trainer.total_training_steps=2", "trainer.save_freq=2"),
     *("trainer.test_freq=-1", "data.val_files=null"),
 )
 RL = (

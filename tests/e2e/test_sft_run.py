@@ -24,7 +24,7 @@ from tests.scripted import play_scripts, write_sessions
 RL = "vrag_rl_qwen2_5_vl_7b"
 BATCH, STEPS = 8, 8
 OVERRIDES = (
-    "+profile=sft_cpu",
+    "+profile=cpu",
     f"data.train_batch_size={BATCH}",
     f"data.train_max_samples={BATCH}",  # one batch, again and again
     f"data.val_max_samples={BATCH}",

@@ -1,0 +1,1 @@
+"""Config groups that stand before the recipes' own where verl's supervised trainer runs."""
