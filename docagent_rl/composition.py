@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -23,7 +23,7 @@ def fine_tunes() -> bool:
 
 
 @contextmanager
-def composing_for(*, fine_tuning: bool) -> Iterator[None]:
+def composing_for(*, fine_tuning: bool) -> Generator[None]:
     """Compose as verl's supervised trainer would, or as its others, whatever runs.
 
     Args:

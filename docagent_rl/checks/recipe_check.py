@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.resources.abc import Traversable
@@ -176,7 +176,7 @@ def composed(name: str, overrides: Sequence[str] = (), root: Traversable = ROOT)
 
 
 @contextmanager
-def _search(root: Traversable) -> Iterator[list[str]]:
+def _search(root: Traversable) -> Generator[list[str]]:
     """Hydra among verl's configurations and the recipes; yields the overrides that it needs."""
     if root is ROOT:
         with initialize_config_module(config_module="verl.trainer.config", version_base=None):
