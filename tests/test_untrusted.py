@@ -105,6 +105,6 @@ def test_a_fence_that_was_seen_closes_no_other():
 )
 def test_no_text_takes_long(piece):
     text = "<" + piece * (300_000 // len(piece)) + ">"
-    began = time.perf_counter()
+    began = time.process_time()
     defused(text)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5

@@ -71,6 +71,6 @@ def test_cutting_to_characters(text, limit):
 
 
 def test_long_texts_take_little_time():
-    began = time.perf_counter()
+    began = time.process_time()
     cut_to_tokens("word 12 " * 20_000, 500, estimated_tokens)
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10

@@ -174,9 +174,9 @@ def test_the_gold_itself_scores_one(gold):
     "text", ["(" * 100_000, " " * 100_000 + "(", "9" * 100_000, "[" * 100_000, "a@" * 50_000, "(a) " * 50_000]
 )
 def test_long_predictions_take_no_time(kind, text):
-    began = time.perf_counter()
+    began = time.process_time()
     assert score("42", text, kind) == 0
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize(

@@ -270,6 +270,6 @@ def test_any_text_gives_an_action_with_spans_inside_it(pieces, stop):
     ids=range(10),
 )  # fmt: skip
 def test_long_texts_take_linear_time(text):
-    began = time.perf_counter()
+    began = time.process_time()
     parse(text)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
