@@ -13,11 +13,10 @@ Unneeded once `wait_until_ready` or the owner of the queue does so.
 
 from __future__ import annotations
 
-import importlib.metadata
 from types import ModuleType
 from typing import Any
 
-from docagent_rl.patches.vllm_cpu_version import WHEEL
+from docagent_rl.patches.vllm_cpu_version import vllm_distribution
 from docagent_rl.training.patching import Patch, replace
 
 
@@ -34,14 +33,9 @@ def _apply(module: ModuleType) -> None:
     replace(module.MessageQueue, "wait_until_ready", wait_until_ready)
 
 
-def distribution() -> str:
-    """Where vLLM comes from; its engine's core knows nothing of `vllm_cpu_version`."""
-    return WHEEL if any(importlib.metadata.distributions(name=WHEEL)) else "vllm"
-
-
 PATCH = Patch(
     name="message_queue_memory",
-    package=distribution(),
+    package=vllm_distribution(),
     versions="==0.24.0",
     reference="vllm/distributed/device_communicators/shm_broadcast.py, ShmRingBuffer.__del__",
     reason="every run that ends its engines leaves shared memory behind",

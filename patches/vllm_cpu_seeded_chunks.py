@@ -15,7 +15,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from docagent_rl.patches.message_queue_memory import distribution
+from docagent_rl.patches.vllm_cpu_version import vllm_distribution
 from docagent_rl.training.patching import AppliesTo, Patch, replace
 
 
@@ -46,7 +46,7 @@ def _apply(module: ModuleType) -> None:
 
 PATCH = Patch(
     name="vllm_cpu_seeded_chunks",
-    package=distribution(),
+    package=vllm_distribution(),
     versions="==0.24.0",
     reference="vllm/v1/worker/gpu_model_runner.py::GPUModelRunner._bookkeeping_sync; vLLM pull request 10097",
     reason="a seeded request whose prompt is read in pieces ends vLLM's CPU engine",

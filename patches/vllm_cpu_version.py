@@ -64,6 +64,11 @@ class AliasFinder(importlib.metadata.DistributionFinder):
             yield from map(AliasDistribution, importlib.metadata.distributions(name=WHEEL))
 
 
+def vllm_distribution() -> str:
+    """Where vLLM comes from, for patches of it: its engine's core knows nothing of the alias."""
+    return WHEEL if any(importlib.metadata.distributions(name=WHEEL)) else ALIAS
+
+
 def _vllm_is_missing() -> bool:
     return next(iter(importlib.metadata.distributions(name=ALIAS)), None) is None
 
