@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from docagent_rl.checks.recipe_check import composed
-from docagent_rl.errors import InfrastructureError
+from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.io import atomic_dir
 from docagent_rl.records.parquet import read_parquet
 from docagent_rl.records.record import Record
@@ -25,7 +25,7 @@ from learning.process import SFT_MODULE, Trainer
 from learning.warm_start import checkpoint_steps, choose
 from proof.plan import base_overrides, sft_command
 from proof.scores import right
-from proof.tasks.base import Part, ProofTask
+from proof.tasks.base import Part, ProofTask, Sizes
 from proof.unit import ProofPaths, Unit
 
 RECORD = "warm_start.json"
@@ -41,14 +41,16 @@ def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -
         python: interpreter of the trainer; by default this one.
 
     Returns:
-        How it was chosen: `step`, `ceiling`, `dev_accuracy` by step, `seconds`.
+        How it was chosen: `step`, `ceiling`, `dev_accuracy` by step, `sft_steps` and `sft_every` of the
+        task, `rows`, `seconds`.
 
     Raises:
         InfrastructureError: the script is not right, the trainer failed, or no checkpoint is weak enough.
+        UserError: one is there that was chosen among other checkpoints.
     """
     target, task = paths.warm_start(unit), unit.task
     if (target / RECORD).is_file():
-        return json.loads((target / RECORD).read_text(encoding="utf-8"))
+        return _made(target / RECORD, task.sizes)
     began = time.monotonic()
     folder = target.with_name(f"{target.name}-sft")
     shutil.rmtree(folder, ignore_errors=True)
@@ -70,7 +72,7 @@ def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -
     )
     record = {
         "step": chosen,
-        "ceiling": task.sizes.ceiling,
+        **_asked(task.sizes),
         "dev_accuracy": measured,
         "rows": len(rows),
         "seconds": round(time.monotonic() - began, 1),
@@ -79,6 +81,17 @@ def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -
         shutil.copytree(_weights(checkpoints, chosen), made, dirs_exist_ok=True)
         (made / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     shutil.rmtree(checkpoints)
+    return record
+
+
+def _asked(sizes: Sizes) -> dict[str, Any]:
+    return {"ceiling": sizes.ceiling, "sft_steps": sizes.sft_steps, "sft_every": sizes.sft_every}
+
+
+def _made(file: Path, sizes: Sizes) -> dict[str, Any]:
+    record = json.loads(file.read_text(encoding="utf-8"))
+    if any(record.get(key) != value for key, value in _asked(sizes).items()):
+        raise UserError(f"{file.parent} was chosen with other sizes; move it away, or choose another --out")
     return record
 
 

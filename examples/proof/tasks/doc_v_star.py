@@ -40,7 +40,7 @@ class DocVStarTask:
     ablations: Mapping[str, Ablation] = {
         NO_OVERVIEW: Ablation(("docagent.env.overview.enabled=false",), own_warm_start=True)
     }
-    sizes = Sizes(sft_steps=500, sft_every=20, ceiling=0.25, steps=90)
+    sizes = Sizes(sft_steps=800, sft_every=20, ceiling=0.25, steps=60)
 
     def sheets(self, seed: int) -> list[Sheet]:
         """See `ProofTask`."""
