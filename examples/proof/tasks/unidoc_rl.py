@@ -43,7 +43,7 @@ class UniDocTask:
             )
         )
     }
-    sizes = Sizes(sft_steps=280, sft_every=20, ceiling=0.25, steps=80)
+    sizes = Sizes(sft_steps=480, sft_every=20, ceiling=0.45, steps=60)
 
     def sheets(self, seed: int) -> list[Sheet]:
         """See `ProofTask`."""
