@@ -63,7 +63,9 @@ def rl_overrides(unit: Unit, paths: ProofPaths, estimator: str) -> list[str]:
     return overrides
 
 
-def sft_command(task: ProofTask, rows: Path, model: Path, paths: ProofPaths, folder: Path) -> Sequence[str]:
+def sft_command(
+    task: ProofTask, rows: Path, model: Path, paths: ProofPaths, folder: Path, steps: int
+) -> Sequence[str]:
     """Arguments of `python -m verl.trainer.sft_trainer`.
 
     A tiny model begins with random weights, so that its tower is trained too and its rate is high.
@@ -73,7 +75,8 @@ def sft_command(task: ProofTask, rows: Path, model: Path, paths: ProofPaths, fol
         rows: of the script's sessions.
         model: the model to begin with.
         paths: of the system.
-        folder: of the run; `checkpoints` below it.
+        folder: of the run; `checkpoints` below it. It goes on after the last one that is there.
+        steps: after which it ends.
     """
     return [
         "--config-name",
@@ -92,10 +95,9 @@ def sft_command(task: ProofTask, rows: Path, model: Path, paths: ProofPaths, fol
         "optim.lr=1e-3",
         "optim.lr_scheduler_type=constant",
         "optim.lr_warmup_steps=20",
-        "checkpoint.save_contents=[hf_model]",
-        "trainer.resume_mode=disable",
+        "checkpoint.save_contents=[hf_model,model,optimizer,extra]",
         "trainer.total_epochs=1000",
-        f"trainer.total_training_steps={task.sizes.sft_steps}",
+        f"trainer.total_training_steps={steps}",
         f"trainer.save_freq={task.sizes.sft_every}",
         "trainer.test_freq=-1",
         "trainer.max_ckpt_to_keep=null",

@@ -69,7 +69,8 @@ class UnitResult:
     @property
     def current(self) -> bool:
         """Whether it was measured with the settings that its task has now."""
-        return self.settings == settings_digest(get_task(self.system))
+        task = get_task(self.system)
+        return self.settings == settings_digest(task) and task.sizes.chose(self.warm_start)
 
     def to_json(self) -> str:
         """JSON for `read_result`: a field a line."""

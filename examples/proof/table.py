@@ -44,9 +44,10 @@ def write_table(page: Path, folder: Path = RESULTS) -> Path:
 
 def groups(results: Iterable[UnitResult]) -> list[list[UnitResult]]:
     """Results of the same system, arm and settings, by seed; arms in the order of the study."""
-    found: dict[tuple[str, str, str], list[UnitResult]] = {}
+    found: dict[tuple[str, str, str, bool], list[UnitResult]] = {}
     for result in sorted(results, key=lambda r: r.seed):
-        found.setdefault((result.system, result.arm, result.settings), []).append(result)
+        key = (result.system, result.arm, result.settings, not result.current)
+        found.setdefault(key, []).append(result)
     order = {(unit.system, unit.arm): place for place, unit in enumerate(in_order(_written(), seeds=(0,)))}
     return [
         found[key] for key in sorted(found, key=lambda key: (key[0], order.get(key[:2], len(order)), key))

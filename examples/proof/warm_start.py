@@ -6,7 +6,8 @@ import asyncio
 import json
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,18 +63,23 @@ def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -
     played = script_sessions(task, setting, processor, records, ablation)
     rows = [row for session in played for row in sft_rows(session.trajectory, session.ledgers)]
     file = write_sft(rows, folder / "rows.parquet", processor.tokenizer)
-    Trainer(SFT_MODULE, sft_command(task, file, model, paths, folder / "run"), folder, python).run()
     checkpoints = folder / "run" / "checkpoints"
     dev = read_parquet(paths.task.data(Part.DEV))
-    chosen, measured = choose(
-        checkpoint_steps(checkpoints),
-        lambda step: accuracy(task, setting, _weights(checkpoints, step), dev, unit.seed),
-        task.sizes.ceiling,
-    )
+
+    @cache
+    def measure(step: int) -> float:
+        return accuracy(task, setting, _weights(checkpoints, step), dev, unit.seed)
+
+    def train(steps: int) -> None:
+        command = sft_command(task, file, model, paths, folder / "run", steps)
+        Trainer(SFT_MODULE, command, folder, python).run()
+
+    last = _train(task.sizes, train, measure)
+    chosen, measured = choose(checkpoint_steps(checkpoints), measure, task.sizes.ceiling)
     record = {
         "step": chosen,
         **_asked(task.sizes),
-        "dev_accuracy": measured,
+        "dev_accuracy": measured | {last: measure(last)},
         "rows": len(rows),
         "seconds": round(time.monotonic() - began, 1),
     }
@@ -84,13 +90,23 @@ def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -
     return record
 
 
+def _train(sizes: Sizes, train: Callable[[int], None], measure: Callable[[int], float]) -> int:
+    """Half of the steps, and the other half if that was not enough; returns the last step."""
+    half = sizes.sft_steps // 2
+    train(half)
+    if measure(half) >= sizes.ceiling:
+        return half
+    train(sizes.sft_steps)
+    return sizes.sft_steps
+
+
 def _asked(sizes: Sizes) -> dict[str, Any]:
     return {"ceiling": sizes.ceiling, "sft_steps": sizes.sft_steps, "sft_every": sizes.sft_every}
 
 
 def _made(file: Path, sizes: Sizes) -> dict[str, Any]:
     record = json.loads(file.read_text(encoding="utf-8"))
-    if any(record.get(key) != value for key, value in _asked(sizes).items()):
+    if not sizes.chose(record):
         raise UserError(f"{file.parent} was chosen with other sizes; move it away, or choose another --out")
     return record
 

@@ -67,9 +67,12 @@ def overlay(system: str) -> Path:
 
 
 def settings_digest(task: ProofTask) -> str:
-    """What tells the settings of a system from others: 12 hexadecimal digits."""
-    sizes = json.dumps(asdict(task.sizes), sort_keys=True)
-    text = overlay(task.system).read_text(encoding="utf-8") + sizes
+    """What tells the settings of a system from others: 12 hexadecimal digits.
+
+    Supervised steps are not among them: `Sizes.chose` asks the warm start itself.
+    """
+    sizes = {name: value for name, value in asdict(task.sizes).items() if name != "sft_steps"}
+    text = overlay(task.system).read_text(encoding="utf-8") + json.dumps(sizes, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

@@ -162,7 +162,8 @@ class Sizes:
     """How long the stages of a unit are.
 
     Args:
-        sft_steps: most steps of supervised training, batches of 32 rows.
+        sft_steps: most steps of supervised training, batches of 32 rows; the second half is spared if the
+            first one reaches the ceiling.
         sft_every: steps between its checkpoints.
         ceiling: the warm start is the last checkpoint before sampled answers about `Part.DEV` are right this
             often.
@@ -175,6 +176,16 @@ class Sizes:
     ceiling: float = 0.25
     steps: int = 40
     dev_sessions: int = 2
+
+    def chose(self, warm_start: Mapping[str, Any]) -> bool:
+        """Whether a warm start is the one that these sizes lead to.
+
+        How many steps there could have been matters only where they were too few for the ceiling.
+        """
+        if any(warm_start.get(name) != getattr(self, name) for name in ("ceiling", "sft_every")):
+            return False
+        reached = max(warm_start["dev_accuracy"].values()) >= self.ceiling
+        return reached or warm_start.get("sft_steps") == self.sft_steps
 
 
 class ProofTask(Protocol):

@@ -43,7 +43,7 @@ class UniDocTask:
             )
         )
     }
-    sizes = Sizes(sft_steps=480, sft_every=20, ceiling=0.45, steps=60)
+    sizes = Sizes(sft_steps=960, sft_every=20, ceiling=0.45, steps=60)
 
     def sheets(self, seed: int) -> list[Sheet]:
         """See `ProofTask`."""

@@ -28,6 +28,14 @@ def scores(right, documents=None):
     )
 
 
+def warm_start(system, **changed):
+    sizes = get_task(system).sizes
+    record = {"step": 5, "dev_accuracy": {"10": sizes.ceiling / 2}}
+    for name in ("ceiling", "sft_steps", "sft_every"):
+        record[name] = getattr(sizes, name)
+    return record | changed
+
+
 def result(system="alden", arm="reward", seed=0, before=(0, 0, 1, 0), after=(1, 1, 1, 0), settings=None):
     blank = scores((0,) * len(before))
     return UnitResult(
@@ -37,7 +45,7 @@ def result(system="alden", arm="reward", seed=0, before=(0, 0, 1, 0), after=(1, 
         3,
         "t",
         settings or settings_digest(get_task(system)),
-        {"step": 5},
+        warm_start(system),
         9.5,
         scores(before),
         scores(after),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from proof.plot import draw_results
 from proof.results import is_measured, read_results, write_result
 from proof.table import BEGIN, END, make_table, missing, write_table
 from proof.unit import Unit
-from tests.examples.proof.small import result
+from tests.examples.proof.small import result, warm_start
 
 PAGE = Path(__file__).parents[3] / "docs" / "proof.md"
 
@@ -63,6 +64,15 @@ def test_a_result_of_other_settings_is_told_and_measured_again(tmp_path):
     assert row(make_table(tmp_path), "`alden`", "reward", "3", "1")[3] == "1"  # never one mean of both
     write_result(result(), tmp_path)
     assert is_measured(unit, tmp_path)
+
+
+def test_a_warm_start_that_had_too_few_steps_is_told_too(tmp_path):
+    early = result()
+    write_result(replace(early, warm_start=warm_start("alden", sft_steps=10)), tmp_path)
+    write_result(result(seed=1), tmp_path)
+    table = make_table(tmp_path)
+    assert row(table, "`alden`", "reward (other settings)", "3", "0")[3] == "0"
+    assert row(table, "`alden`", "reward", "3", "1")[3] == "1"
 
 
 def test_the_table_of_the_documentation_is_that_of_the_results():
