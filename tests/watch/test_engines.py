@@ -22,14 +22,16 @@ class Engine:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
+        self.one_at_a_time = asyncio.Lock()
 
     @property
     def errored(self) -> bool:
         return self.process.returncode is not None
 
     async def collective_rpc(self, method: str) -> list[None]:
-        self.process.stdin.write(f"{method}\n".encode())
-        assert (await self.process.stdout.readline()).decode() == f"{method}\n"
+        async with self.one_at_a_time:
+            self.process.stdin.write(f"{method}\n".encode())
+            assert (await self.process.stdout.readline()).decode() == f"{method}\n"
         return [None]
 
 
