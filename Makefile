@@ -6,7 +6,7 @@
 #   make documents  real PDFs for measuring retrieval, fetched and ingested (benchmarks/retrieval/README.md)
 #   make viewer  the viewer's page of its sources, with npm (docagent_rl/viewer/frontend)
 #   make faults  damaged input in great numbers (docs/faults.md); a short form is in test-all
-.PHONY: train test test-all fast faults gpu-check documents lint viewer setup demo clean
+.PHONY: train test test-all fast faults gpu-check documents lint viewer setup loaders demo clean
 .DEFAULT_GOAL := help
 
 PYTHON ?=
@@ -43,15 +43,23 @@ train: demo
 	@echo "Checkpoints   $(WORKSPACE)/runs/$(RECIPE)/checkpoints"
 	@echo "Look at it    $(BIN)/docagent-rl view $(WORKSPACE)/runs/$(RECIPE)"
 
-test: setup
+# packages whose loaders read our exports in tests, and whose own pins are not ours
+LOADERS := .venv/loaders
+loaders: setup
+	@cmp -s requirements/loaders.txt $(LOADERS)/requirements.txt || { rm -rf $(LOADERS) \
+	    && PATH="$$PWD/.venv/tool/bin:$$PATH" uv pip install --quiet --python $(BIN)/python --no-deps \
+	        --require-hashes --target $(LOADERS) -r requirements/loaders.txt \
+	    && cp requirements/loaders.txt $(LOADERS)/requirements.txt; }
+
+test: loaders
 	$(PYTEST) -m "not e2e and not slow" $(FAST) && $(PYTEST) -m core tests/e2e
 
-fast: setup
+fast: loaders
 	$(PYTEST) -m "not e2e and not slow" $(FAST)
 
 # ONCE_MORE=1 (CI, whose machine others load): what failed runs again alone, and fails when it fails twice
 again = $(if $(ONCE_MORE),|| $(PYTEST) $(1) --last-failed --last-failed-no-failures none)
-test-all: lint
+test-all: lint loaders
 	{ $(PYTEST) -m "not e2e" $(FAST) $(call again,-m "not e2e"); } && { $(PYTEST) tests/e2e $(call again,tests/e2e); }
 
 faults: setup

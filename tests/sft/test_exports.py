@@ -1,11 +1,7 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
-import os
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from PIL import Image
@@ -171,21 +167,3 @@ def test_what_cannot_be_exported_is_refused(export, file, played, tmp_path):
     nothing = write([masked(played.trajectory)], tmp_path / "none.jsonl")
     with pytest.raises(UserError, match="no session can be told"):
         export(nothing, "trl", tmp_path / "nothing")
-
-
-@pytest.mark.skipif("LLAMAFACTORY" not in os.environ, reason="LLAMAFACTORY names no folder with llamafactory")
-def test_llamafactory_reads_it_back(export, file, tmp_path, monkeypatch):
-    """`uv pip install --no-deps --target DIR llamafactory`; run with 0.9.5, which pins other libraries."""
-    monkeypatch.syspath_prepend(os.environ["LLAMAFACTORY"])
-    converter = importlib.import_module("llamafactory.data.converter")
-    parser = importlib.import_module("llamafactory.data.parser")
-    out = tmp_path / "out"
-    export(file, "llamafactory", out)
-    (about,) = parser.get_dataset_list(["docagent"], str(out))
-    convert = converter.SharegptDatasetConverter(
-        dataset_attr=about, data_args=SimpleNamespace(media_dir=str(out))
-    )
-    (line,) = (out / "train.jsonl").read_text().splitlines()
-    found = convert(json.loads(line))
-    assert len(found["_prompt"]) % 2 == 1
-    assert [Path(image).is_file() for image in found["_images"]] == [True]
