@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,12 +16,15 @@ from docagent_rl.outputs import Force, write_output
 from docagent_rl.records.parquet import parquet_bytes, read_parquet
 from docagent_rl.records.questions import read_questions
 from docagent_rl.records.record import Record
+from docagent_rl.records.splitting import SplitUnit, unit_key
 from docagent_rl.terminal import shown
 
 if TYPE_CHECKING:
     from docagent_rl.collect.curation import Choice, Rate
 
 _LONGER_THAN = 10
+_QUALITY = frozenset({"finished", "format", "answer", "evidence"})
+"""Filters by which a session is bad; others drop good ones, too."""
 
 
 def curate_command(
@@ -43,7 +47,10 @@ def curate_command(
     ] = None,
     prefer: Annotated[
         Path | None,
-        typer.Option(help="unidoc_rl: verdicts.jsonl of the collection; what it dropped is first."),
+        typer.Option(
+            help="unidoc_rl: verdicts.jsonl of the collection; questions of which every session failed for its "
+            "answer or form come first."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the draw.")] = 0,
     force: Force = False,
@@ -61,11 +68,19 @@ def curate_command(
 
     if prefer is not None and rule is not Rule.UNIDOC_RL:
         raise UserError("--prefer belongs to --rule unidoc_rl")
+    if out.suffix != ".parquet":
+        raise UserError(f"--out {out}: name a .parquet file")
     records, cases, unplayed = _pool(run, case_of, trajectories_of)
     least = _LONGER_THAN if longer_than is None and rule is Rule.DOC_V_STAR else longer_than or 0
     left_out = _left_out(records, least, rule, without or (), without_documents or ())
     left_out |= dict.fromkeys(unplayed - set(left_out), "sessions that could not be played")
     scoring = by or (Scoring.LIKENESS if rule is Rule.DOC_V_STAR else Scoring.OUTCOME)
+    played = Counter(case.question for case in cases if case.question not in left_out)
+    most = max(played.values(), default=0)
+    # of a run that was stopped: a rate of fewer sessions is another measure
+    left_out |= {
+        question: "fewer sessions than others" for question, number in played.items() if number < most
+    }
     found = rates((case for case in cases if case.question not in left_out), scoring, threshold)
     _check_sessions(found, rule)
     if rule is Rule.DOC_V_STAR:
@@ -101,13 +116,15 @@ def _left_out(
     without_documents: list[Path] | tuple,
 ) -> dict[str, str]:
     """Questions that no rule sees, with the reason."""
-    used = {record.question_id for file in without for record in _questions(file)}
+    taken = [record for file in without for record in _questions(file)]
+    used = {record.question_id for record in taken}
+    said = {unit_key(record, SplitUnit.QUESTION) for record in taken}
     apart = [record for file in without_documents for record in _questions(file)]
     closed = frozenset[str]().union(*(record.document_keys for record in apart))
     found: dict[str, str] = {}
     for question, record in records.items():
         pages = record.extra.get("num_pages")
-        if question in used:
+        if question in used or unit_key(record, SplitUnit.QUESTION) in said:
             found[question] = "used before"
         elif record.document_keys & closed:
             found[question] = "its document is kept apart"
@@ -146,18 +163,19 @@ def _check_sessions(found: list[Rate], rule: Rule) -> None:
 
 
 def _dropped(file: Path) -> set[str]:
-    """Questions none of whose sessions was kept."""
+    """Questions that the quality filter dropped: of whose sessions every one failed for its answer or form."""
     import json
 
-    kept: dict[str, bool] = {}
+    bad: dict[str, bool] = {}
     try:
         for line in file.read_text(encoding="utf-8").splitlines():
             verdict = json.loads(line)
             question = str(verdict["question_id"])
-            kept[question] = kept.get(question, False) or verdict["dropped_by"] is None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+            step = (verdict["dropped_by"] or "").rpartition(" ")[2]
+            bad[question] = bad.get(question, True) and step in _QUALITY
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{file}: no verdicts of a collection: {error}") from error
-    return {question for question, any_kept in kept.items() if not any_kept}
+    return {question for question, each_bad in bad.items() if each_bad}
 
 
 def _write(choice: Choice, found: list[Rate], records: dict[str, Record], out: Path, force: bool) -> None:

@@ -128,9 +128,47 @@ def test_learnable_questions_of_unidoc_rl(run, tmp_path):
     assert all(record.extra["pass_rate"]["right"] < 4 for record in chosen)
 
 
+def test_what_other_filters_drop_is_not_hard(run, tmp_path):
+    path, records = run
+    steps = {"1 failed": 0, "2 answer": 1, "1 format": 2, None: 3, "3 duplicates": 4}
+    verdicts = [{"question_id": records[n].question_id, "dropped_by": step} for step, n in steps.items()]
+    verdicts += [{"question_id": records[2].question_id, "dropped_by": None}]
+    (tmp_path / "verdicts.jsonl").write_text("".join(json.dumps(each) + "\n" for each in verdicts))
+    rule = ("--rule", "unidoc_rl", "--prefer", tmp_path / "verdicts.jsonl", "--count", "1")
+    for seed in range(6):
+        curated(path, "--out", tmp_path / f"{seed}.parquet", *rule, "--seed", seed)
+        assert read_parquet(tmp_path / f"{seed}.parquet")[0].question_id == records[1].question_id
+
+
+def test_a_question_with_fewer_sessions_than_others_is_left_out(run, tmp_path):
+    path, records = run
+    lines = (path / "sessions.jsonl").read_text().splitlines(keepends=True)
+    short = records[4].question_id
+    kept = [line for line in lines if json.loads(line)["record"]["question_id"] != short]
+    kept += [line for line in lines if json.loads(line)["record"]["question_id"] == short][:3]
+    (tmp_path / "stopped.jsonl").write_text("".join(kept))
+    rule = ("--rule", "doc_v_star", "--longer-than", "0", "--count", "10")
+    found = curated(tmp_path / "stopped.jsonl", "--out", tmp_path / "rl.parquet", *rule)
+    chosen = {record.question_id for record in read_parquet(tmp_path / "rl.parquet")}
+    assert chosen == {record.question_id for record in records} - {short}
+    assert "left out: fewer sessions than others" in found.output
+
+
+def test_a_question_that_was_used_under_another_id_is_left_out(run, tmp_path):
+    path, records = run
+    again = dataclasses.replace(records[0], question_id="other", question=records[0].question.upper())
+    write_jsonl([again], tmp_path / "used.jsonl")
+    rule = ("--rule", "doc_v_star", "--longer-than", "0", "--count", "10")
+    curated(path, "--out", tmp_path / "rl.parquet", *rule, "--without", tmp_path / "used.jsonl")
+    chosen = {record.question_id for record in read_parquet(tmp_path / "rl.parquet")}
+    assert records[0].question_id not in chosen
+
+
 def test_what_is_no_run_is_told(tmp_path):
     with pytest.raises(UserError, match="no such trajectory file"):
         curated(tmp_path / "gone.jsonl", "--out", tmp_path / "rl.parquet", "--rule", "unidoc_rl")
     (tmp_path / "v.jsonl").write_text("[]\n")
+    with pytest.raises(UserError, match=r"name a \.parquet file"):
+        curated(tmp_path, "--out", tmp_path / "rl.jsonl", "--rule", "unidoc_rl")
     with pytest.raises(UserError, match="--prefer belongs to"):
         curated(tmp_path, "--out", tmp_path / "o", "--rule", "doc_v_star", "--prefer", tmp_path / "v.jsonl")
