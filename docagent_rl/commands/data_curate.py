@@ -48,7 +48,7 @@ def curate_command(
     prefer: Annotated[
         Path | None,
         typer.Option(
-            help="unidoc_rl: verdicts.jsonl of the collection; questions of which every session failed for its "
+            help="unidoc_rl: verdicts.jsonl of the collection; questions whose every session failed for its "
             "answer or form come first."
         ),
     ] = None,
@@ -163,7 +163,7 @@ def _check_sessions(found: list[Rate], rule: Rule) -> None:
 
 
 def _dropped(file: Path) -> set[str]:
-    """Questions that the quality filter dropped: of whose sessions every one failed for its answer or form."""
+    """Questions that the quality filter dropped: every session of them failed for its answer or form."""
     import json
 
     bad: dict[str, bool] = {}

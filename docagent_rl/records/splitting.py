@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections import defaultdict
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -49,18 +48,41 @@ def split_records(
             f"question {other[0].question_id!r} says that it is in the split {other[0].split.value!r}: "
             "convert each split by name (--split train, --split val), or take the field 'split' out"
         )
-    units: dict[tuple[str, ...], list[Record]] = defaultdict(list)
-    for record in records:
-        units[unit_key(record, unit)].append(record)
+    keys = unit_keys(records, unit)
+    units = set(keys)
     if len(units) < 2:
         raise UserError(f"--split {fraction:g}: there is one {unit.value}, and each part needs one")
     ordered = sorted(units, key=lambda key: hashlib.sha256(repr((seed, key)).encode()).digest())
     aside = set(ordered[: min(max(round(fraction * len(units)), 1), len(units) - 1)])
-    train = [record for record in records if unit_key(record, unit) not in aside]
+    train = [record for record, key in zip(records, keys, strict=True) if key not in aside]
     val = [
-        dataclasses.replace(record, split=Split.VAL) for record in records if unit_key(record, unit) in aside
+        dataclasses.replace(record, split=Split.VAL)
+        for record, key in zip(records, keys, strict=True)
+        if key in aside
     ]
     return train, val
+
+
+def unit_keys(records: Sequence[Record], unit: SplitUnit) -> list[tuple[str, ...]]:
+    """`unit_key` of each question; by document, those that cite pages of one document have one key.
+
+    A question over two documents ties all questions about either: parts that kept them apart would share a
+    document.
+    """
+    if unit is SplitUnit.QUESTION:
+        return [unit_key(record, unit) for record in records]
+    tied: dict[str, str] = {}
+    for record in records:
+        roots = sorted({_root(tied, name) for name in record.document_keys})
+        tied.update(dict.fromkeys(roots, roots[0]))
+    return [(_root(tied, record.document_key),) for record in records]
+
+
+def _root(tied: dict[str, str], name: str) -> str:
+    """The first by name of the documents that are tied to one."""
+    while (other := tied.setdefault(name, name)) != name:
+        tied[name] = name = tied[other]
+    return name
 
 
 def unit_key(record: Record, unit: SplitUnit) -> tuple[str, ...]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from docagent_rl.errors import UserError
 from docagent_rl.records.record import Record, Split
-from docagent_rl.records.splitting import SplitUnit, unit_key
+from docagent_rl.records.splitting import SplitUnit, unit_key, unit_keys
 
 REST = -1
 """Size of a part that takes what is left."""
@@ -23,7 +23,7 @@ class Paper(StrEnum):
     DOC_V_STAR = "doc_v_star"
     """Training questions about documents of more than 10 pages (MP-DocVQA, DUDE)."""
     ALDEN = "alden"
-    """Documents of more than 3 pages."""
+    """Documents of 10 pages or more (DUDE, MP-DocVQA, SlideVQA)."""
     MM_DOC_R1 = "mm_doc_r1"
     """LongDocURL: 300 questions for validation, the others for training."""
 
@@ -74,46 +74,50 @@ class Selection:
         return None
 
     def exclude(self, records: Sequence[Record], others: Sequence[Record]) -> list[bool]:
-        """Which questions another set holds already, by question, or by document."""
+        """Which questions another set holds already, or by document, which cite one that it asks about."""
+        if self.unit is SplitUnit.DOCUMENT:
+            held = frozenset[str]().union(*(other.document_keys for other in others))
+            return [not held.isdisjoint(record.document_keys) for record in records]
         taken = {unit_key(other, self.unit) for other in others}
         return [unit_key(record, self.unit) in taken for record in records]
 
     def part(self, records: Sequence[Record]) -> tuple[dict[str, list[Record]], list[Record]]:
         """Questions by part, each in the order of the file, and those that no part took.
 
-        Units (questions about a document with one text, or documents) are ordered by a hash of seed and text,
-        as in `split_records`, and handed out in that order: the choice does not hang on the order of rows. A
-        unit is never cut: a part of whole documents may fall short of its size.
+        Units (questions about a document with one text, or documents and what is tied to them) are ordered by
+        a hash of seed and text, as in `split_records`, and handed out in that order: the choice does not hang
+        on the order of rows. A unit is never cut: a part of whole documents may fall short of its size.
 
         Raises:
             UserError: there are fewer questions than a part wants.
         """
-        groups: dict[tuple[str, ...], list[Record]] = defaultdict(list)
-        for record in records:
-            groups[unit_key(record, self.unit)].append(record)
+        keys = unit_keys(records, self.unit)
+        groups = Counter(keys)
         queue = sorted(groups, key=lambda key: hashlib.sha256(repr((self.seed, key)).encode()).digest())
         if self.sample is not None:
             chosen, queue = queue, []
             count = 0
             for key in chosen:
-                if count + len(groups[key]) <= self.sample:
+                if count + groups[key] <= self.sample:
                     queue.append(key)
-                    count += len(groups[key])
+                    count += groups[key]
         parts: dict[str, list[Record]] = {}
         owner: dict[tuple[str, ...], str] = {}
         ordered = sorted((self.parts or {"": REST}).items(), key=lambda part: part[1] == REST)
         for name, size in ordered:
             taken = 0
             for key in queue:
-                if key not in owner and (size == REST or taken + len(groups[key]) <= size):
+                if key not in owner and (size == REST or taken + groups[key] <= size):
                     owner[key] = name
-                    taken += len(groups[key])
+                    taken += groups[key]
             if taken < size and all(key in owner for key in queue):
                 raise UserError(f"--part {name}={size}: only {taken} questions are left for it")
             parts[name] = [
-                _renamed(record, name) for record in records if owner.get(unit_key(record, self.unit)) == name
+                _renamed(record, name)
+                for record, key in zip(records, keys, strict=True)
+                if owner.get(key) == name
             ]
-        left = [record for record in records if unit_key(record, self.unit) not in owner]
+        left = [record for record, key in zip(records, keys, strict=True) if key not in owner]
         return parts, left
 
 
@@ -121,14 +125,14 @@ def preset(paper: Paper) -> Selection:
     """A paper's choice of questions.
 
     Doc-V* (training details in the appendix) takes training questions about documents of more than 10 pages,
-    ALDEN ("Datasets") documents of more than 3 pages; MM-Doc-R1 sets 300 of LongDocURL's questions aside for
-    validation.
+    ALDEN (appendix A.1) discards documents of fewer than 10, where its main text ("Datasets") speaks of more
+    than 3; MM-Doc-R1 sets 300 of LongDocURL's questions aside for validation.
     """
     match paper:
         case Paper.DOC_V_STAR:
             return Selection(split=Split.TRAIN, min_pages=11)
         case Paper.ALDEN:
-            return Selection(min_pages=4)
+            return Selection(min_pages=10)
         case Paper.MM_DOC_R1:
             return Selection(parts={"val": 300, "train": REST})
 

@@ -26,13 +26,13 @@ def records(make_record: Make) -> list[Record]:
 
 def test_papers_take_documents_of_their_lengths(make_record: Make) -> None:
     def refusals(paper: Paper, split: Split = Split.TRAIN) -> list[str | None]:
-        lengths = (3, 4, 10, 11)
+        lengths = (4, 9, 10, 11)
         made = [make_record(split=split, extra={"num_pages": length}) for length in lengths]
         return [preset(paper).refusal(record, hidden=False) for record in made]
 
     assert refusals(Paper.DOC_V_STAR) == ["fewer than 11 pages"] * 3 + [None]
     assert refusals(Paper.DOC_V_STAR, Split.VAL) == ["another split than train"] * 4
-    assert refusals(Paper.ALDEN) == ["fewer than 4 pages", None, None, None]
+    assert refusals(Paper.ALDEN) == ["fewer than 10 pages"] * 2 + [None, None]
     assert preset(Paper.MM_DOC_R1).parts == {"val": 300, "train": REST}
 
 
@@ -60,6 +60,29 @@ def test_parts_by_document_share_no_document(records: list[Record]) -> None:
     docs = {name: {record.doc_id for record in part} for name, part in parts.items()}
     assert (len(parts["rl"]), len(parts["sft"])) == (8, 12)
     assert not docs["rl"] & docs["sft"]
+
+
+def test_parts_by_document_share_none_of_the_documents_of_a_question(make_record: Make) -> None:
+    from docagent_rl.records.leakage import find_leaks
+
+    cited = [("a", "b"), ("b", "b"), ("c", "d"), ("e", "e"), ("d", "e"), ("f", "f")]
+    records = [
+        make_record(
+            question_id=f"q{number}",
+            doc_id=own,
+            question=f"Number {number}",
+            evidence_pages=(1,),
+            extra={"page_ids": [f"{own}#1", f"{other}#1"], "num_pages": 5},
+        )
+        for number, (own, other) in enumerate(cited)
+    ]
+    for seed in range(8):
+        parts, left = Selection(parts={"rl": 3, "sft": REST}, unit=SplitUnit.DOCUMENT, seed=seed).part(
+            records
+        )
+        assert left == []
+        assert not find_leaks(parts["rl"], parts["sft"]).documents
+    assert Selection(unit=SplitUnit.DOCUMENT).exclude(records, records[1:2]) == [True, True] + [False] * 4
 
 
 def test_parts_named_by_splits_are_in_them(records: list[Record]) -> None:
