@@ -1,4 +1,4 @@
-"""The table of the committed results: what each arm gained, floors and ceiling, and what is missing."""
+"""The tables of the committed results: what each arm gained, arms side by side, floors, what is missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from proof.floors import COMMONEST, ORACLE, QUESTION_ONLY, RANDOM
 from proof.results import FLOORS, RESULTS, UnitResult, read_results
 from proof.statistics import Interval, clustered_gain, over_seeds
 from proof.tasks import SYSTEMS, get_task
-from proof.unit import SEEDS, Unit, in_order
+from proof.unit import REWARD, SEEDS, Unit, in_order
 
 BEGIN, END = "<!-- made by `python -m proof table` -->", "<!-- to here -->"
 """What stands between them in docs/proof.md is replaced."""
@@ -24,7 +24,12 @@ def make_table(folder: Path = RESULTS) -> str:
     """Markdown of all results in a folder."""
     results = read_results(folder)
     return "\n\n".join(
-        ["### Units", _units(results), "### Floors and ceiling", _floors(results, folder), _missing(results)]
+        [
+            *("### Units", _units(results)),
+            *("### The recipe less the other arms", _beside(results)),
+            *("### Floors and ceiling", _floors(results, folder)),
+            _missing(results),
+        ]
     )
 
 
@@ -89,6 +94,23 @@ def _row(runs: Sequence[UnitResult]) -> list[str]:
         ", ".join(map(str, gains)),
         ", ".join(by_kind),
     ]
+
+
+def _beside(results: Sequence[UnitResult]) -> str:
+    """Trained, the recipe less another arm, seed by seed: both have been asked the same questions."""
+    recipe = {(run.system, run.seed): run for run in results if run.arm == REWARD and run.current}
+    rows = []
+    for group in groups(results):
+        pairs = [(recipe[key], run) for run in group if (key := (run.system, run.seed)) in recipe]
+        if group[0].arm == REWARD or not group[0].current or not pairs:
+            continue
+        each = [clustered_gain(run.after.right, own.after.right, own.after.documents) for own, run in pairs]
+        mean = over_seeds([interval.mean for interval in each]) if len(each) > 1 else each[0]
+        begun = ["yes" if own.before.right == run.before.right else "no" for own, run in pairs]
+        seeds = ", ".join(str(run.seed) for _, run in pairs)
+        told = ", ".join(map(str, each))
+        rows.append([f"`{group[0].system}`", group[0].arm, seeds, str(mean), told, ", ".join(begun)])
+    return _grid(("system", "arm", "seeds", "recipe less arm", "of each seed", "same answers before"), rows)
 
 
 def _floors(results: Sequence[UnitResult], folder: Path) -> str:

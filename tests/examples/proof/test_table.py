@@ -16,7 +16,8 @@ from tests.examples.proof.small import result, warm_start
 PAGE = Path(__file__).parents[3] / "docs" / "proof.md"
 
 
-def row(table, *cells):
+def row(text, *cells, title="Units"):
+    table = text.partition(f"### {title}\n")[2].partition("###")[0]
     (found,) = [line for line in table.splitlines() if line.startswith("| " + " | ".join(cells))]
     return [cell.strip() for cell in found.strip("|").split("|")]
 
@@ -34,6 +35,22 @@ def test_a_row_is_an_arm_over_its_seeds(tmp_path):
     assert row(table, "`alden`", "shuffled")[6].startswith("-0.250 [-0.750, 0.000]")
 
 
+def test_the_recipe_stands_beside_each_other_arm_question_by_question(tmp_path):
+    write_result(result(after=(1, 1, 1, 0)), tmp_path)
+    write_result(result(seed=1, after=(1, 1, 0, 0)), tmp_path)
+    write_result(result(arm="shuffled", after=(0, 1, 0, 0)), tmp_path)
+    write_result(result(arm="shuffled", seed=1, after=(1, 0, 0, 0)), tmp_path)
+    write_result(result(arm="no_fetch", seed=2), tmp_path)
+    table = make_table(tmp_path)
+    cells = row(table, "`alden`", title="The recipe less the other arms")  # of no_fetch the recipe has no seed
+    assert cells[1] == "shuffled"
+    assert cells[2] == "0, 1"
+    # half of the questions, and a quarter: their mean, and Student's interval of two numbers
+    assert cells[3] == "0.375 [-1.213, 1.963]"
+    assert [each.split()[0] for each in cells[4].split("], ")] == ["0.500", "0.250"]
+    assert cells[5] == "yes, yes"
+
+
 def test_floors_stand_beside_the_units(tmp_path):
     write_result(result(), tmp_path)
     numbers = {
@@ -43,7 +60,7 @@ def test_floors_stand_beside_the_units(tmp_path):
         )
     }
     (tmp_path / "alden" / "floors.json").write_text(json.dumps(numbers))
-    assert row(make_table(tmp_path), "`alden`", "0.010")[2:] == ["0.020", "0.000", "1.000"]
+    assert row(make_table(tmp_path), "`alden`", "0.010", title="Floors and ceiling")[2:] == ["0.020", "0.000", "1.000"]
 
 
 def test_what_was_not_measured_is_named(tmp_path):
