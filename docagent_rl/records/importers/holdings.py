@@ -177,7 +177,8 @@ def _stage(folder: Path, document: NativeDocument) -> None:
     pages.mkdir()
     if document.pictures is None:
         for number, path in enumerate(document.files, start=1):
-            (pages / f"{number:05d}{path.suffix.lower()}").symlink_to(path.absolute())
+            suffix = path.suffix.partition("?")[0].lower()  # of a file named as an address ends
+            (pages / f"{number:05d}{suffix}").symlink_to(path.absolute())
         return
     for number, content in enumerate(pictures, start=1):
         (pages / f"{number:05d}.jpg").write_bytes(content)  # read by content, whatever the name

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from docagent_rl.documents.failures import DocumentError
-from docagent_rl.documents.images import IMAGE_SUFFIXES, natural_key
+from docagent_rl.documents.images import IMAGE_SUFFIXES
 from docagent_rl.documents.sources import SourceDocument, SourceKind
 from docagent_rl.records.importers.native import is_file_name
 from docagent_rl.records.importers.source import damaged
@@ -70,15 +70,12 @@ def page_images(root: Path, *patterns: str, first: int = 1) -> dict[str, NativeD
     }
 
 
-def image_folders(root: Path, wanted: Iterable[str], *patterns: str) -> dict[str, NativeDocument]:
-    """Documents that are folders of page images, in the natural order of their names."""
+def deck_folders(root: Path, wanted: Iterable[str], *patterns: str) -> dict[str, Path]:
+    """Folders that are named by documents, of the first place that has one."""
     names, found = set(wanted), {}
     for folder in sorted(path for pattern in patterns for path in root.glob(pattern)):
-        if folder.is_dir() and folder.name in names and folder.name not in found:
-            files = [path for path in folder.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES]
-            if files:
-                ordered = tuple(sorted(files, key=lambda path: natural_key(path.name)))
-                found[folder.name] = NativeDocument(folder.name, ordered)
+        if folder.is_dir() and folder.name in names:
+            found.setdefault(folder.name, folder)
     return found
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from docagent_rl.documents.images import IMAGE_SUFFIXES, natural_key
 from docagent_rl.records.importers.importer import Importer
-from docagent_rl.records.importers.library import NativeDocument, RowReader, column_pages, image_folders, pdfs
+from docagent_rl.records.importers.library import NativeDocument, RowReader, column_pages, deck_folders, pdfs
+from docagent_rl.records.importers.literals import as_texts
 from docagent_rl.records.importers.native import Draft, NativeRow, Skip
 from docagent_rl.records.importers.source import Source, parquet_columns, split_in
 from docagent_rl.records.record import Split
@@ -49,7 +53,7 @@ class SlideVQA(Importer):
         """See `Importer`."""
         if row.split is None:
             raise Skip("the name of its file tells no split")
-        gold = row.id("answer")
+        gold = _gold(row)
         draft = Draft(
             row,
             f"{row.split.value}-{row.id('qa_id')}",
@@ -82,9 +86,41 @@ class SlideVQA(Importer):
             if row.path.suffix == ".parquet" and parquet_columns(row.path) >= set(PAGES[:1]):
                 found[doc_id] = column_pages(readers, doc_id, row.path, row.number, PAGES)
         if missing := set(first) - set(found):
-            found |= image_folders(source.root, missing, "images/*", "images/*/*", "*/*")
+            folders = deck_folders(source.root, missing, "images/*", "images/*/*", "*/*")
+            decks = {name: _deck(name, folder, first[name]) for name, folder in folders.items()}
+            found |= {name: deck for name, deck in decks.items() if deck is not None}
             found |= {name: each for name, each in pdfs(source.root, "**/*.pdf").items() if name in missing}
         return found
+
+
+def _gold(row: NativeRow) -> str:
+    """The answer as text; some are numbers in the repository's files."""
+    value = row.get("answer")
+    return json.dumps(value) if type(value) is float and math.isfinite(value) else row.id("answer")
+
+
+def _deck(name: str, folder: Path, row: NativeRow) -> NativeDocument | None:
+    """The slides of a deck in the order of `image_urls`; None: some could not be downloaded.
+
+    The repository's script names a file as its address ends (`...-7-1024.jpg?cb=1`). By their names alone,
+    slides behind a dead address would move up.
+    """
+    files = {path.name: path for path in folder.iterdir() if _suffix(path) in IMAGE_SUFFIXES}
+    try:
+        addresses = as_texts(row.get("image_urls") or [])
+    except ValueError:
+        addresses = []
+    ends = [address.rpartition("/")[2] for address in addresses]
+    named = [files.get(end) or files.get(end.partition("?")[0]) for end in ends]
+    if named and len(set(ends)) == len(ends) and all(named):
+        return NativeDocument(name, tuple(path for path in named if path is not None))
+    if not files or (addresses and len(files) != len(addresses)):
+        return None
+    return NativeDocument(name, tuple(files[each] for each in sorted(files, key=natural_key)))
+
+
+def _suffix(path: Path) -> str:
+    return path.suffix.partition("?")[0].lower()
 
 
 def _layouts(source: Source) -> dict[str, Mapping[str, Any]]:

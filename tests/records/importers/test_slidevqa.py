@@ -60,20 +60,53 @@ def test_the_hub_s_rows_and_slides(files: Files, run: Import, tmp_path) -> None:
     assert str(report.base).startswith("pages count from 1 (as documented)")
 
 
-def test_the_repository_s_annotations_with_folders_of_slides(files: Files, run: Import) -> None:
+ADDRESS = "http://image.slidesharecdn.com/growth-2012/95/growth-2012-{}-1024.jpg?cb=1"
+
+
+def annotated(slides: int, **changes: object) -> dict[str, object]:
+    """A row of the repository, with the addresses of its slides."""
+    urls = [ADDRESS.format(number) for number in range(1, slides + 1)]
+    return row(image_urls=urls, reasoning_type="Single-hop", answer_type="Single-Span", **changes)
+
+
+def downloaded(
+    files: Files, deck: str, numbers: list[int], name: str = "growth-2012-{}-1024.jpg?cb=1"
+) -> None:
+    """Slides as the repository's script saves them."""
+    for number in numbers:
+        path = files.image(f"images/dev/{deck}/{number}.jpg", f"slide {number}", (100 + number, 50))
+        path.rename(path.with_name(name.format(number)))
+
+
+def test_the_repository_s_annotations_with_folders_of_slides(files: Files, run: Import, tmp_path) -> None:
     boxes = [{"bbox_id": 0, "class": "Title", "bbox": [1, 2, 30, 4]}]
-    native = row(image_urls=["http://image"], reasoning_type="Single-hop", answer_type="Single-Span")
-    files.jsonl("annotations/qa/dev.jsonl", [native, {**native, "qa_id": 2, "deck_name": "gone"}])
+    rows = [annotated(11), annotated(11, qa_id=2, deck_name="gone"), annotated(2, qa_id=3, answer=12.5)]
+    files.jsonl("annotations/qa/dev.jsonl", rows)
     layout = {"deck_name": "growth-2012_95", "deck_url": "", "image_urls": [], "category": "business"}
     files.jsonl("annotations/bbox/dev.jsonl", [{**layout, "bboxes": [[1, boxes], [2, boxes]]}])
-    for number in (1, 2, 10):
-        files.image(f"images/dev/growth-2012_95/slide-{number}-1024.jpg", f"slide {number}")
-    (record,), report = run("slidevqa", store=True)
+    downloaded(files, "growth-2012_95", list(range(1, 12)))
+    (record, number), report = run("slidevqa", store=True)
     assert (record.split, record.question_id) == (Split.VAL, "val-1")
     assert record.evidence_boxes == {}
     assert record.extra["layout"] == {"1": boxes}
     assert record.extra["reasoning_type"] == "Single-hop"
-    assert record.extra["num_pages"] == 3
+    assert record.extra["num_pages"] == 11
+    assert (number.answers, number.extra["gold"]) == (("12.5",), 12.5)
+    document = DocumentStore(tmp_path / "store").document("growth-2012_95")
+    assert [document.page(page).size[0] for page in range(1, 12)] == list(range(101, 112))
+    assert skipped(report) == {"its document is missing": 1}
+
+
+def test_slides_behind_a_dead_address_do_not_move_up(files: Files, run: Import) -> None:
+    decks = {"dead": [1, 3], "renamed": [1, 2, 3], "whole": [1, 2, 3]}
+    rows = [annotated(3, deck_name=deck, qa_id=number) for number, deck in enumerate(decks)]
+    files.jsonl("annotations/qa/dev.jsonl", rows)
+    for deck, numbers in decks.items():
+        name = "{}.jpg" if deck == "renamed" else "growth-2012-{}-1024.jpg"
+        downloaded(files, deck, numbers, name)
+    records, report = run("slidevqa", store=True)
+    assert [record.doc_id for record in records] == ["renamed", "whole"]
+    assert report.missing == ["dead"]
     assert skipped(report) == {"its document is missing": 1}
 
 
