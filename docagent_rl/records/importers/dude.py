@@ -38,7 +38,7 @@ class Dude(Importer):
     def rows(self, source: Source) -> Iterator[NativeRow]:
         """See `Importer`."""
         for path in source.require(
-            "questions", "*DUDE_gt*.json", "*/*DUDE_gt*.json", "*DUDE*.json", "data/*DUDE*.json"
+            "questions", "*DUDE_gt*.json", "*/*DUDE_gt*.json", "**/*DUDE_gt*.json", "*DUDE*.json"
         ):
             for number, values in enumerate(source.rows(path, under="data")):
                 named = values.get("data_split") if isinstance(values, Mapping) else None
@@ -61,7 +61,7 @@ class Dude(Importer):
         )
         draft.answers = answers_of("answers", draft.parse("answers", as_texts, []))
         draft.extra["variants"] = draft.parse("answers_variants", as_texts, [])
-        if row.split is Split.TEST and not draft.answers and row.get("answer_type") is None:
+        if row.split is Split.TEST and not draft.answers and not row.get("answer_type"):
             draft.answerable, draft.hidden = None, True
             return draft
         kind = row.text("answer_type").replace("not answerable", UNANSWERABLE)
@@ -78,8 +78,8 @@ class Dude(Importer):
 
     def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
         """See `Importer`."""
-        images = page_images(source.root, "images/*/*", "*/images/*/*", first=0)
-        return {**images, **pdfs(source.root, "PDF/*/*", "*/PDF/*/*", "*/*/PDF/*/*", "PDF/*")}
+        images = page_images(source.root, "**/images/*/*", first=0)
+        return {**images, **pdfs(source.root, "**/PDF/*/*", "**/PDF/*")}
 
 
 def _attach_boxes(draft: Draft) -> None:

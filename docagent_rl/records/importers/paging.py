@@ -33,10 +33,17 @@ class FoundBase:
     """The same from 1."""
     told: bool = False
     """Whoever imports said so."""
+    certain: bool = False
+    """The documented base was checked on the released files."""
 
     @property
     def doubtful(self) -> bool:
-        """Whether it is not the documented one, or more citations contradict it than the other."""
+        """Whether it is not the documented one, or more citations contradict it than the other.
+
+        Of a benchmark whose base is certain no doubt arises before documents are measured.
+        """
+        if self.certain and not self.measured:  # stray zeros alone, and no length that last pages could pass
+            return False
         zero, one = self.outside_zero, self.outside_one
         against, other = (zero, one) if self.base is PageBase.ZERO else (one, zero)
         return (self.base is not self.expected and not self.told) or against > other
@@ -86,4 +93,5 @@ def find_base(
         outside[PageBase.ZERO],
         outside[PageBase.ONE],
         told is not None,
+        certain,
     )

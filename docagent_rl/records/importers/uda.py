@@ -128,6 +128,7 @@ def _evidence(source: Source, config: str) -> dict[tuple[str, str, str], Any]:
         f"dataset/extended_qa_info/{config}_qa.json",
         f"extended_qa_info/{config}_qa.json",
         f"**/{config}_qa.json",
+        f"dataset/extended_qa_info_bench/bench_{config}_qa.json",
     ):
         content = source.json(path)
         for doc_name, questions in content.items() if isinstance(content, dict) else ():

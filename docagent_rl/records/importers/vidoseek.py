@@ -13,6 +13,7 @@ from docagent_rl.records.importers.source import Source
 from docagent_rl.records.record import Split
 
 DATASET = "vidoseek"
+UNANSWERABLE = "Not answerable"
 PDFS = ("*_pdf_document/**/*.pdf", "pdf/*.pdf", "data/*/pdf/*.pdf", "*/pdf/*.pdf", "*.pdf")
 IMAGES = ("img/*", "data/*/img/*", "*/img/*")
 
@@ -62,6 +63,8 @@ def corpus_draft(row: NativeRow, split: Split) -> Draft:
         raise Skip("field 'reference_answer' is no text") from None
     if not draft.answers:
         raise Skip("field 'reference_answer' is blank")
+    if gold == UNANSWERABLE and draft.answer_format == "None":  # a row of MMLongBench-Doc
+        draft.answers, draft.answerable = (), False
     draft.native_pages = inner.get("reference_page")
     try:
         pages = draft.native_pages if isinstance(draft.native_pages, list | str) else [draft.native_pages]

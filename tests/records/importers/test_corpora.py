@@ -98,6 +98,15 @@ def test_vrag_s_json_with_labels_in_lists(files: Files, run: Import) -> None:
     assert skipped(report) == {"a dialogue for SFT, no question": 1}
 
 
+def test_vrag_s_unanswerable_rows_of_mmlongbench(files: Files, run: Import) -> None:
+    meta = {"doc_type": "Report", "answer_format": "None", "reference_page": [], "source_type": []}
+    rows = [row(uid=1, reference_answer="Not answerable", meta=meta), row(uid=2, reference_answer="None")]
+    files.json("rag_dataset.json", {"examples": rows})
+    (nothing, word), _ = run("vrag_rl")
+    assert (nothing.answerable, nothing.answers, nothing.extra["gold"]) == (False, (), "Not answerable")
+    assert (word.answerable, word.answers) == (True, ("None",))
+
+
 def test_vrag_s_converted_rows(files: Files, run: Import) -> None:
     info = {
         "split": "test",

@@ -93,10 +93,23 @@ def test_page_images_serve_where_there_is_no_pdf(files: Files, run: Import) -> N
     assert record.evidence_boxes == {2: ((0.1, 0.1, 0.5, 0.3),)}
 
 
+def test_the_archive_may_lie_where_it_unpacks(files: Files, run: Import) -> None:
+    folder = "data/DUDE_train-val-test_binaries/DUDE_train-val-test_binaries"
+    files.pdf(f"{folder}/PDF/train/0017b64b.pdf", 3)
+    for number in range(3):
+        files.image(f"{folder}/images/train/other_{number}.jpg", f"page {number}", size=(1000, 500))
+    rows = [row(), row(questionId="b", docId="other")]
+    files.json(f"{folder}/{FILE}", {"data": rows})
+    records, report = run("dude")
+    assert [record.extra["num_pages"] for record in records] == [3, 3]
+    assert report.documents["missing"] == 0
+
+
 def test_unanswerable_hidden_doubled_and_broken_rows(files: Files, run: Import) -> None:
     files.pdf("PDF/train/0017b64b.pdf", 3)
     nothing = row(questionId="n", answers=[""], answer_type="not answerable", answers_page_bounding_boxes=[])
     test = {"questionId": "t", "question": "Who?", "docId": "0017b64b", "data_split": "test"}
+    blank = {**test, "questionId": "t2", "answers": [""], "answer_type": "", "answers_variants": None}
     odd = [
         row(questionId="o1", docId="nan/../x"),
         row(questionId="o2", data_split="trial"),
@@ -105,7 +118,7 @@ def test_unanswerable_hidden_doubled_and_broken_rows(files: Files, run: Import) 
         row(answers=["another"]),
         "no object",
     ]
-    write(files, [row(), row(), nothing, test, *odd])
+    write(files, [row(), row(), nothing, test, blank, *odd])
     (first, unanswerable), report = run("dude")
     assert first.question_id == "0017b64b_a1"
     assert (unanswerable.answerable, unanswerable.answers) == (False, ())
@@ -113,7 +126,7 @@ def test_unanswerable_hidden_doubled_and_broken_rows(files: Files, run: Import) 
     assert unanswerable.extra["gold"] == [""]
     assert skipped(report) == {
         "the row is there twice": 1,
-        "the answer is hidden (--hidden keeps such rows)": 1,
+        "the answer is hidden (--hidden keeps such rows)": 2,
         "field 'docId' is no name of a document": 1,
         "field 'data_split' names no split": 1,
         "field 'answer_type' is none of DUDE's": 1,
@@ -121,7 +134,7 @@ def test_unanswerable_hidden_doubled_and_broken_rows(files: Files, run: Import) 
         "another row has its question id": 1,
         "the row is no object": 1,
     }
-    assert report.rows_read == 10
+    assert report.rows_read == 11
 
 
 def test_boxes_of_the_wrong_types_are_left_out(files: Files, run: Import) -> None:

@@ -107,3 +107,9 @@ def test_pixels_need_the_size_of_their_page() -> None:
     assert scale_of(Frame.PIXELS_200DPI, (1000.0, 500.0)) == (1000.0, 500.0)
     assert scale_of(Frame.NORM1000, None) == (1000.0, 1000.0)
     assert scale_of(Frame.FRACTION, None) == (1.0, 1.0)
+
+
+def test_stray_zeros_are_no_doubt_before_documents_are_measured() -> None:
+    cites = [(0, None)] * 3 + [(4, None)] * 9
+    assert not find_base(cites, PageBase.ONE, certain=True).doubtful
+    assert find_base(cites, PageBase.ONE, certain=False).doubtful

@@ -59,3 +59,16 @@ def test_the_hub_s_files_and_one_of_several_sets(files: Files, run: Import) -> N
     records, report = run("uda", datasets=frozenset({"uda_feta"}))
     assert [record.dataset for record in records] == ["uda_feta"]
     assert report.rows_read == 1
+
+
+def test_the_repository_s_sample_of_evidence_serves_where_the_full_one_is_not(
+    files: Files, run: Import
+) -> None:
+    files.text("dataset/qa/feta_qa.csv", FETA + "Smallville|12844|Which season?|two|http://a\n")
+    table = {"table_array": [["Season", "Rank"]]}
+    files.json(
+        "dataset/extended_qa_info_bench/bench_feta_qa.json",
+        {"Smallville": [{"q_uid": 12844, "question": "Which season?", "answers": "two", "evidence": table}]},
+    )
+    (record,), _ = run("uda")
+    assert record.extra["evidence_text"] == table
