@@ -68,6 +68,7 @@ def run_import(
     report = ImportReport(importer.name, asdict(settings.selection))
     drafts = _drafts(importer, source, settings, report)
     importer.settle(drafts)
+    drafts = _taken(drafts, settings.selection, report)
     found = importer.documents(source, drafts)
     wanted = {draft.doc_id for draft in drafts} | {cite.doc_id for draft in drafts for cite in draft.cites}
     if not importer.corpus:
@@ -115,6 +116,18 @@ def _drafts(
             drafts.append(draft)
     _check_counts(importer, report, source, any_count=settings.any_count)
     return drafts
+
+
+def _taken(drafts: list[Draft], selection: Selection, report: ImportReport) -> list[Draft]:
+    """Drafts that the selection does not refuse at once: documents of others need not be taken in."""
+    taken = []
+    for draft in drafts:
+        refusal = selection.early_refusal(draft.split, answerable=draft.answerable, hidden=draft.hidden)
+        if refusal is None:
+            taken.append(draft)
+        else:
+            report.skipped.add(refusal, draft.row)
+    return taken
 
 
 def _refuse_repeated(draft: Draft, seen: dict[tuple, str]) -> None:

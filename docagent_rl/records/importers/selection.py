@@ -56,13 +56,9 @@ class Selection:
 
     def refusal(self, record: Record, *, hidden: bool) -> str | None:
         """Why a question is not taken, by itself; None: it is."""
+        if refusal := self.early_refusal(record.split, answerable=record.answerable, hidden=hidden):
+            return refusal
         pages = record.extra.get("num_pages")
-        if hidden and not self.hidden:
-            return "the answer is hidden (--hidden keeps such rows)"
-        if self.split not in (None, record.split):
-            return f"another split than {self.split}"
-        if self.answerable_only and record.answerable is False:
-            return "unanswerable"
         if self.min_pages is None and self.max_pages is None:
             return None
         if not isinstance(pages, int):
@@ -71,6 +67,16 @@ class Selection:
             return f"fewer than {self.min_pages} pages"
         if self.max_pages is not None and pages > self.max_pages:
             return f"more than {self.max_pages} pages"
+        return None
+
+    def early_refusal(self, split: Split, *, answerable: bool | None, hidden: bool) -> str | None:
+        """Why a question is not taken, whatever its document is."""
+        if hidden and not self.hidden:
+            return "the answer is hidden (--hidden keeps such rows)"
+        if self.split not in (None, split):
+            return f"another split than {self.split}"
+        if self.answerable_only and answerable is False:
+            return "unanswerable"
         return None
 
     def exclude(self, records: Sequence[Record], others: Sequence[Record]) -> list[bool]:

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from docagent_rl.documents import DocumentStore
 from docagent_rl.records.importers.paging import PageBase
+from docagent_rl.records.importers.selection import Selection
 from docagent_rl.records.record import Split
 from tests.records.importers.conftest import Files, Import, notes, skipped
 
@@ -103,6 +105,31 @@ def test_the_archive_may_lie_where_it_unpacks(files: Files, run: Import) -> None
     records, report = run("dude")
     assert [record.extra["num_pages"] for record in records] == [3, 3]
     assert report.documents["missing"] == 0
+
+
+def test_documents_of_questions_that_are_not_taken_stay_where_they_are(
+    files: Files, run: Import, tmp_path
+) -> None:
+    for name in ("a", "b", "c", "d"):
+        files.pdf(f"PDF/train/{name}.pdf", 3)
+    nothing = {"answers": [], "answer_type": "not-answerable", "answers_page_bounding_boxes": []}
+    rows = [
+        row(questionId="a", docId="a"),
+        row(questionId="b", docId="b", data_split="val"),
+        {"questionId": "c", "question": "Who?", "docId": "c", "data_split": "test"},
+        row(questionId="d", docId="d", **nothing),
+    ]
+    write(files, rows)
+    chosen = Selection(split=Split.TRAIN, answerable_only=True)
+    (record,), report = run("dude", store=True, selection=chosen)
+    assert record.doc_id == "a"
+    assert DocumentStore(tmp_path / "store").doc_ids() == ["a"]
+    assert skipped(report) == {
+        "another split than train": 1,
+        "the answer is hidden (--hidden keeps such rows)": 1,
+        "unanswerable": 1,
+    }
+    assert report.rows_read == 4
 
 
 def test_unanswerable_hidden_doubled_and_broken_rows(files: Files, run: Import) -> None:
