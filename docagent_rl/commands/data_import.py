@@ -129,6 +129,7 @@ def import_command(
     except KeyboardInterrupt:
         Console(stderr=True).print("Interrupted. The same command goes on from here.")
         raise typer.Exit(130) from None
+    report.gold_check = _gold_check(parts)
     _write(target, parts, report, force=force)
     Console().print(_table(report))
 
@@ -191,6 +192,13 @@ def _records(path: Path) -> list[Record]:
     return read_parquet(path) if path.suffix == ".parquet" else read_questions(path)
 
 
+def _gold_check(parts: dict[str, list[Record]]) -> dict[str, Any]:
+    from docagent_rl.eval.scoring.gold_check import check_golds
+
+    found = check_golds(record for part in parts.values() for record in part)
+    return found.to_dict() if found.checked else {}
+
+
 def _write(target: Path, parts: dict[str, list[Record]], report: ImportReport, *, force: bool) -> None:
     contents: dict[Path, bytes | str] = {}
     for name, records in parts.items():
@@ -224,6 +232,11 @@ def _table(report: ImportReport) -> Table:
     if hits := report.text_check:
         found = f"{hits['before']} on the page before, {hits['after']} on the one after"
         table.add_row("answers on cited pages", f"{hits['cited']} of {hits['sampled']}", found)
+    if golds := report.gold_check:
+        odd = ", ".join(each["question_id"] for each in golds["exceptions"][:2])
+        table.add_row(
+            "gold answers that the metric finds right", f"{golds['right']} of {golds['checked']}", shown(odd)
+        )
     for warning in report.warnings:
         table.add_row("warning", "", shown(warning))
     return table
