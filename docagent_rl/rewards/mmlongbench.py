@@ -185,7 +185,7 @@ def _items(value: str | Sequence[str]) -> list[str]:
         ValueError: text that begins like a list and is none.
     """
     if isinstance(value, str):
-        parsed = safe_literal(value) if value.startswith("[") else value
+        parsed = safe_literal(value, logic=True) if value.startswith("[") else value
         # `[1], [2]` is a tuple, which the official scorer takes for one item
         value = parsed if isinstance(parsed, list) else [parsed]
     return sorted(clean(item) for item in value)

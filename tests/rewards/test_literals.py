@@ -46,6 +46,35 @@ def test_anything_else_is_refused(text):
         safe_literal(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3 and 4", 4), ("0 and list", 0), ("[] or 'a' or list", "a"), ("not 1", False), ("~5", -6),
+        ("1 < 2 <= 2", True), ("3 < 2 < list", False), ("2 != 2.0", False), ("2 in [1, 2]", True),
+        ("'a' not in 'abc'", False), ("1 if [] else 2", 2), ("6 & 3 | 8 ^ 1", 11), ("1 << 3 >> 1", 4),
+        ("[1 and 2, 3]", [2, 3]),
+    ],
+)  # fmt: skip
+def test_logic_is_read_on_request(text, value):
+    found = safe_literal(text, logic=True)
+    assert found == eval(text) == value
+    assert type(found) is type(value)
+    with pytest.raises(ValueError, match="logic"):
+        safe_literal(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "3 and four", "1 in 5", "1 < 'a'", "1 is 1", "~2.5", "2.5 & 1", "1 << 10 ** 9", "1 << -1",
+        "{1} | {2}", "[1] + [2]", "'a' * 3", "not list", "1 if list else 2", "1 << 1000", "(1 << 999) << 999",
+    ],
+)  # fmt: skip
+def test_logic_that_is_refused(text):
+    with pytest.raises(ValueError):
+        safe_literal(text, logic=True)
+
+
 def test_long_texts_are_refused_at_once():
     began = time.perf_counter()
     with pytest.raises(ValueError, match="characters"):
@@ -69,5 +98,6 @@ def test_agrees_with_python_on_literals(value):
 
 @given(st.text(max_size=40))
 def test_never_raises_anything_but_value_errors(text):
-    with contextlib.suppress(ValueError):
-        safe_literal(text)
+    for logic in (False, True):
+        with contextlib.suppress(ValueError):
+            safe_literal(text, logic=logic)

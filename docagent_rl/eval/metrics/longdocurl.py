@@ -26,16 +26,48 @@ OFFICIAL_COUNTS = {
     "task/Understanding": 1243,
     "task/Reasoning": 387,
     "task/Locating": 695,
+    "source/Text": 994,
+    "source/Layout": 779,
+    "source/Figure": 556,
+    "source/Table": 871,
     "single_page": 1093,
     "multi_page": 1230,
+    "cross_element": 862,
+    "Understanding, single_page, Text": 259,
+    "Understanding, single_page, Layout": 91,
+    "Understanding, single_page, Figure": 94,
+    "Understanding, single_page, Table": 263,
+    "Understanding, multi_page, Text": 443,
+    "Understanding, multi_page, Layout": 172,
+    "Understanding, multi_page, Figure": 174,
+    "Understanding, multi_page, Table": 115,
+    "Reasoning, single_page, Text": 40,
+    "Reasoning, single_page, Layout": 12,
+    "Reasoning, single_page, Figure": 28,
+    "Reasoning, single_page, Table": 98,
+    "Reasoning, multi_page, Text": 115,
+    "Reasoning, multi_page, Layout": 40,
+    "Reasoning, multi_page, Figure": 85,
+    "Reasoning, multi_page, Table": 69,
+    "Locating, Cross_Title": 201,
+    "Locating, Para_Title": 137,
+    "Locating, Cross_Table": 126,
+    "Locating, Figure_Table": 231,
 }
-"""What the fine-grained script divides by."""
+"""What the fine-grained script divides by (`evaluation_results/scores_sample_fine_grained.json`)."""
 
 # in this order: a text that ends with `m` loses it before longer units are looked for
 _UNITS = (
     "kg", "mm", "m", "meters", "acres", "minutes", "mile", "miles", "million", "thousand", "billion",
 )  # fmt: skip
 _SOURCES = frozenset({"Text", "Layout", "Figure", "Table"})
+_LOCATED = {
+    "topic2title": "Cross_Title",
+    "summary2title": "Para_Title",
+    "summary2tab": "Cross_Table",
+    "extract_fig2tab": "Figure_Table",
+}
+"""Lines of locating questions, by native question type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +80,14 @@ class LongDocURLRow(Scored):
         task_tag: `Understanding`, `Reasoning` or `Locating`.
         evidence_pages: native pages.
         evidence_sources: native labels.
+        question_type: native label; parts locating questions.
     """
 
     inline_score: float | None = None
     task_tag: str | None = None
     evidence_pages: tuple[int, ...] = ()
     evidence_sources: tuple[str, ...] = ()
+    question_type: str | None = None
 
 
 def longdocurl_parse(extractor_text: str) -> Any:
@@ -79,7 +113,7 @@ def longdocurl_inline(extractor_text: str) -> Any:
     if text is None:
         return FAILED
     try:
-        value = safe_literal(text)
+        value = safe_literal(text, logic=True)
     except ValueError:
         return text
     return list(value) if isinstance(value, set) else value
@@ -102,7 +136,7 @@ def longdocurl_score(gold: Any, pred: Any, answer_format: str) -> float:
         case "Integer":
             return _integer_score(longdocurl_clean(gold), longdocurl_clean(pred))
         case "Float":
-            return number_score(longdocurl_clean(gold), longdocurl_clean(pred))
+            return number_score(_number_text(gold), _number_text(pred))
         case "String" | "None":
             return text_score(longdocurl_clean(gold), longdocurl_clean(pred))
         case _:
@@ -140,11 +174,11 @@ def longdocurl_breakdown(
     Args:
         rows: scored questions.
         totals: counts to divide by, `OFFICIAL_COUNTS` by default, so that missing questions count 0; a kind
-            without one is divided by the questions that are there. The official repository has a file with
-            the counts of sources.
+            without one is divided by the questions that are there.
 
     Returns:
-        `task/<tag>`, `source/<label>`, `single_page`, `multi_page` and `cross_element` (several sources).
+        `task/<tag>`, `source/<label>`, `single_page`, `multi_page` and `cross_element` (several sources);
+        of understanding and reasoning `<tag>, <pages>, <source>`, of locating `Locating, <kind>`.
     """
     scores: dict[str, list[float]] = {}
     for row in rows:
@@ -167,6 +201,11 @@ def longdocurl_clean(value: object) -> str:
     return unwrapped(text).lstrip("£").strip().rstrip("%").strip()
 
 
+def _number_text(value: object) -> str:
+    """What is read as a number: percent signs go once more from the cleaned text, so that `4 % %` is 4."""
+    return longdocurl_clean(value).rstrip("%").strip()
+
+
 def _concise(extractor_text: str) -> str | None:
     has_format = first_tag(extractor_text, "answer_format") is not None
     return first_tag(extractor_text, "concise_answer") if has_format else None
@@ -187,7 +226,7 @@ def _integer_score(gold: str, pred: str) -> float:
 def _items(value: Any) -> list[Any]:
     if isinstance(value, str) and value.startswith("["):
         try:
-            value = safe_literal(value)
+            value = safe_literal(value, logic=True)
         except ValueError:
             return [value]
     return value if isinstance(value, list) else [value]
@@ -218,8 +257,16 @@ def _inline_score(row: Scored) -> float:
 
 
 def _labels(row: LongDocURLRow) -> list[str]:
+    sources = [source for source in row.evidence_sources if source in _SOURCES]
     labels = [f"task/{row.task_tag}"] if row.task_tag else []
-    labels += [f"source/{source}" for source in row.evidence_sources if source in _SOURCES]
+    labels += [f"source/{source}" for source in sources]
+    pages = "single_page" if len(row.evidence_pages) == 1 else "multi_page"
     if row.evidence_pages:
-        labels.append("single_page" if len(row.evidence_pages) == 1 else "multi_page")
-    return [*labels, "cross_element"] if len(row.evidence_sources) > 1 else labels
+        labels.append(pages)
+    if len(row.evidence_sources) > 1:
+        labels.append("cross_element")
+    if row.task_tag in ("Understanding", "Reasoning") and row.evidence_pages:
+        labels += [f"{row.task_tag}, {pages}, {source}" for source in sources]
+    if row.task_tag == "Locating" and row.question_type in _LOCATED:
+        labels.append(f"Locating, {_LOCATED[row.question_type]}")
+    return labels

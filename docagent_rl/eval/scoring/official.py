@@ -86,7 +86,9 @@ def mmlongbench(subject: Subject) -> Official:
     given = None if reply is None else mmlongbench_parse(reply)
     pred = NOT_EXTRACTED if given is None else given
     score = mmlongbench_score(gold, pred, record.answer_format)
-    row = MMLongBenchRow(gold, pred, score, native_pages(record), record.evidence_sources, _doc_type(record))
+    row = MMLongBenchRow(
+        gold, pred, score, native_pages(record), record.evidence_sources, _native(record, "doc_type")
+    )
     return Official(_counted(gold, pred, score), pred, tuple(mmlongbench_breakdown([row])))
 
 
@@ -99,14 +101,14 @@ def longdocurl(subject: Subject) -> Official:
     score = longdocurl_score(gold, pred, record.answer_format)
     values = _counted(gold, pred, score)
     values["inline_score"] = longdocurl_score(gold, inline, record.answer_format)
-    tag = record.extra.get("task_tag")
     row = LongDocURLRow(
         gold,
         pred,
         score,
-        task_tag=tag if isinstance(tag, str) else None,
+        task_tag=_native(record, "task_tag"),
         evidence_pages=native_pages(record),
         evidence_sources=record.evidence_sources,
+        question_type=_native(record, "question_type"),
     )
     return Official(values, pred, tuple(longdocurl_breakdown([row], totals={})))
 
@@ -189,6 +191,7 @@ def _counted(gold: Any, pred: Any, score: float) -> dict[str, float | None]:
     }
 
 
-def _doc_type(record: Record) -> str | None:
-    found = record.extra.get("doc_type")
+def _native(record: Record, name: str) -> str | None:
+    """A text that the importer kept as the benchmark has it."""
+    found = record.extra.get(name)
     return found if isinstance(found, str) else None

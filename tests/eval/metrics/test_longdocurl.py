@@ -3,14 +3,17 @@ from __future__ import annotations
 import ast
 import contextlib
 import json
+import re
 import time
+import warnings
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.eval.metrics.longdocurl import (
     FAILED,
+    OFFICIAL_COUNTS,
     LongDocURLRow,
     longdocurl_accuracy,
     longdocurl_breakdown,
@@ -50,6 +53,9 @@ def reply(text: str) -> str:
         (NA, None, "None", 0.0), (NA, FAILED, "None", 0.0), (FAILED, FAILED, "String", 0.0),
         (NA, NA, "None", 1.0),
         (1.5, float("nan"), "Float", 0.0), ("ß", "ß", "String", 1.0),
+        # a number loses its percent signs twice
+        (4, "4 % %", "Float", 1.0), ("35.7%%", "35.7% %", "Float", 1.0), (4, "4 % % %", "Float", 0.0),
+        (4, "4 % %", "Integer", 0.0), (["4"], ["4 % %"], "List", 0.0),
     ],
 )  # fmt: skip
 def test_worked_examples_and_edges(gold, pred, kind, expected):
@@ -80,6 +86,9 @@ def test_cleaning(raw, cleaned):
         ("{(1, 2): 3}", "{(1, 2): 3}"),
         (" a b ", " a b "), ("", ""), ("\n 2,325", "\n 2,325"), ("two\nlines", "two\nlines"),
         ("((10 ** 64) ** 4) ** 64", "((10 ** 64) ** 4) ** 64"),
+        # as `eval()` has them
+        ("3 and 4", 4), ("1, 2 and 3", [1, 3]), ("2 or list", 2), ("10 < 12", True), ("6 & 3", 2),
+        ("'a' + 'b'", "'a' + 'b'"), ("3 and four", "3 and four"),
     ],
 )  # fmt: skip
 def test_replies_are_read_as_the_headline_script_reads_them_back(text, value):
@@ -135,18 +144,30 @@ def test_the_inline_numbers_come_from_inline_scores():
 def test_breakdowns_divide_by_the_official_counts():
     rows = [
         LongDocURLRow("a", "a", 1.0, None, "Reasoning", (3,), ("Table", "Others")),
-        LongDocURLRow("a", "a", 0.5, None, "Locating", (3, 4), ("Layout",)),
+        LongDocURLRow("a", "a", 0.5, None, "Locating", (3, 4), ("Layout",), "topic2title"),
         LongDocURLRow("a", "a", 1.0, None, "Locating", (), ()),
+        LongDocURLRow("a", "a", 1.0, None, "Understanding", (), ("Text",)),
     ]
     table = longdocurl_breakdown(rows)
-    assert table == pytest.approx(
+    assert set(table) == set(OFFICIAL_COUNTS)
+    assert {name: value for name, value in table.items() if value} == pytest.approx(
         {
-            "task/Understanding": 0, "task/Reasoning": 1 / 387, "task/Locating": 1.5 / 695,
-            "single_page": 1 / 1093, "multi_page": 0.5 / 1230, "cross_element": 1.0,
-            "source/Table": 1.0, "source/Layout": 0.5,
+            "task/Understanding": 1 / 1243, "task/Reasoning": 1 / 387, "task/Locating": 1.5 / 695,
+            "single_page": 1 / 1093, "multi_page": 0.5 / 1230, "cross_element": 1 / 862,
+            "source/Table": 1 / 871, "source/Layout": 0.5 / 779, "source/Text": 1 / 994,
+            "Reasoning, single_page, Table": 1 / 98, "Locating, Cross_Title": 0.5 / 201,
         }
     )  # fmt: skip
     assert longdocurl_breakdown(rows, {"source/Table": 10})["source/Table"] == pytest.approx(0.1)
+    assert longdocurl_breakdown(rows, {})["Locating, Cross_Title"] == 0.5
+
+
+def test_official_counts_are_those_of_the_parts():
+    parts = {"task/": 2325, "Locating, ": 695}
+    for begin, whole in parts.items():
+        assert sum(count for name, count in OFFICIAL_COUNTS.items() if name.startswith(begin)) == whole
+    # two questions have no evidence pages
+    assert OFFICIAL_COUNTS["single_page"] + OFFICIAL_COUNTS["multi_page"] == 2323
 
 
 UNITS = ["kg", "mm", "m", "meters", "acres", "minutes", "mile", "miles", "million", "thousand", "billion"]
@@ -184,7 +205,7 @@ def slow_score(gold: object, pred: object, kind: str) -> float:
             wanted = int(wanted)
         return float(wanted == given)
     if kind == "Float":
-        wanted, given = slow.number(slow_clean(gold)), slow.number(slow_clean(pred))
+        wanted, given = (slow.number(slow_clean(value).rstrip("%").strip()) for value in (gold, pred))
         return float(wanted is not None and given is not None and slow.same_number(wanted, given))
     if kind in ("String", "None"):
         wanted, given = slow_clean(gold), slow_clean(pred)
@@ -209,6 +230,7 @@ WORDS = st.one_of(
 )
 VALUES = st.one_of(
     WORDS,
+    st.tuples(st.sampled_from(["4", "35.7"]), st.text("% ", max_size=4)).map("".join),
     st.floats(-1e4, 1e4),
     st.integers(-300, 300),
     st.none(),
@@ -221,6 +243,100 @@ KINDS = st.sampled_from(["Integer", "Float", "String", "None", "List"])
 @given(VALUES, VALUES, KINDS)
 def test_equals_the_slow_reading(gold, pred, kind):
     assert longdocurl_score(gold, pred, kind) == pytest.approx(slow_score(gold, pred, kind), abs=1e-12)
+
+
+EXPRESSIONS = st.lists(
+    st.sampled_from(
+        ["1", "2.5", "'a'", "(", ")", "[", "]", ",", "-", "+", "*", "//", "%", "<", "==", " and ", " or ",
+         "not ", "&", "|", "^", "~", ">>", " in ", " if ", " else ", "x", ":", "{", "}", "\n"]
+    ),
+    max_size=7,
+).map("".join)  # fmt: skip
+
+
+def by_eval(text: str) -> object:
+    """The official reading: `eval()`, here without names, and what JSON makes of it.
+
+    Operators on texts and collections are left to it: they are not mirrored.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            value = eval(text, {"__builtins__": {}})
+            return json.loads(json.dumps(list(value) if isinstance(value, set) else value))
+        except Exception:
+            return text
+
+
+@settings(max_examples=150)
+@given(EXPRESSIONS)
+@example("1<2<'a'")
+@example("1 or x")
+@example("2.5 and[1]or'a'")
+def test_replies_are_read_as_eval_reads_them(text):
+    found, wanted = longdocurl_parse(reply(text)), by_eval(text)
+    assert repr(found) == repr(wanted) or (found == text and OPERATED.search(text))
+
+
+OPERATED = re.compile(r"['\])}]\s*[-+*%&|^\[(]|[-+*&|^]\s*['\[({]|[%*]\s*\(")
+"""Arithmetic with a text or a collection, a subscript, a call."""
+
+ROWS = st.lists(
+    st.builds(
+        LongDocURLRow,
+        st.sampled_from([NA, 1]),
+        st.sampled_from([NA, 1]),
+        st.sampled_from([0.0, 0.5, 1.0]),
+        st.sampled_from([None, 0.0, 1.0]),
+        st.sampled_from(["Understanding", "Reasoning", "Locating"]),
+        st.sampled_from([(), (1,), (1, 2)]),
+        st.sets(st.sampled_from(["Text", "Table", "Others"])).map(tuple),
+        st.sampled_from(["topic2title", "summary2tab", "other"]),
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=40)
+@given(ROWS)
+def test_aggregates_equal_the_slow_reading(rows):
+    found = longdocurl_accuracy(rows)
+    total = sum(row.score for row in rows)
+    assert found["acc"] == pytest.approx(total / len(rows) if rows else 0)
+    assert found["rectified_acc"] == pytest.approx(total / 2325)
+    inline = [row.score if row.inline_score is None else row.inline_score for row in rows]
+    gained = asked = answered = 0.0
+    for row, score in zip(rows, inline, strict=True):
+        gained += score if row.answer != NA else 0
+        asked += row.answer != NA
+        answered += row.pred != NA
+    recall, precision = gained / asked if asked else 0, gained / answered if answered else 0
+    f1 = 2 * recall * precision / (recall + precision) if recall + precision else 0
+    assert found["acc_inline"] == pytest.approx(sum(inline) / len(rows) if rows else 0)
+    assert found["f1"] == pytest.approx(f1)
+
+
+@settings(max_examples=40)
+@given(ROWS)
+def test_breakdowns_equal_the_slow_reading(rows):
+    table = longdocurl_breakdown(rows)
+    for name, count in OFFICIAL_COUNTS.items():
+        assert table[name] == pytest.approx(sum(row.score for row in rows if slow_in(row, name)) / count)
+
+
+def slow_in(row: LongDocURLRow, name: str) -> bool:
+    """Whether a question counts in a line, asked of every line."""
+    pages = {0: "", 1: "single_page"}.get(len(row.evidence_pages), "multi_page")
+    kind, _, value = name.partition("/")
+    if value:
+        return value == row.task_tag if kind == "task" else value in row.evidence_sources
+    parts = name.split(", ")
+    if len(parts) == 3:
+        return parts[:2] == [row.task_tag, pages] and parts[2] in row.evidence_sources
+    if len(parts) == 2:
+        kinds = {"topic2title": "Cross_Title", "summary2tab": "Cross_Table"}
+        return row.task_tag == "Locating" and kinds.get(row.question_type or "") == parts[1]
+    return len(row.evidence_sources) > 1 if name == "cross_element" else name == pages
 
 
 @given(st.text(max_size=40), KINDS)

@@ -55,12 +55,14 @@ def test_an_unanswerable_question_without_an_answer_is_wrong():
 
 def test_longdocurl_keeps_types_and_both_scores():
     record = question(
-        dataset="longdocurl", answer_format="List", extra={"gold": ["1", "2"], "task_tag": "Locating"}
+        dataset="longdocurl",
+        answer_format="List",
+        extra={"gold": ["1", "2"], "task_tag": "Locating", "question_type": "summary2tab"},
     )
     reply = "<concise_answer>1, 2</concise_answer><answer_format>List</answer_format>"
     found = official.longdocurl(subject(record, "1 and 2", {Extractor.LONGDOCURL: Opinion(reply, "m")}))
     assert (found.values["score"], found.values["inline_score"]) == (1.0, 0.0)
-    assert found.groups == ("single_page", "source/Table", "task/Locating")
+    assert found.groups == ("Locating, Cross_Table", "single_page", "source/Table", "task/Locating")
 
 
 def test_mp_docvqa_takes_the_page_that_the_answer_stands_on():
