@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
@@ -15,6 +16,8 @@ _BEYOND = "over 80"
 """Doc-V* reports documents of more than 80 pages apart."""
 _OWN = ("query_type", "reasoning_type", "doc_type", "task_tag", "question_type", "source_type", "answer_type")
 """Native fields, kept by the importers, that benchmarks break their tables down by."""
+_HOPS = re.compile(r"(single|multi)[-_ ]?hop", re.IGNORECASE)
+"""ViDoSeek's description writes `Multi-Hop`, its file `multi_hop`, VRAG-RL's converter `MultiHop`."""
 
 
 class Label(StrEnum):
@@ -47,7 +50,7 @@ def labels_of(record: Record) -> dict[str, list[str]]:
         Label.ANSWERABLE.value: [answerable],
     }
     for name in _OWN:
-        if values := sorted(set(_texts(record.extra.get(name)))):
+        if values := sorted({_one_spelling(text) for text in _texts(record.extra.get(name))}):
             found[name] = values
     return found
 
@@ -84,6 +87,12 @@ def native_pages(record: Record) -> tuple[int, ...]:
 def flat(labels: Mapping[str, Iterable[str]]) -> list[tuple[str, str]]:
     """Labels as pairs of kind and value."""
     return [(kind, value) for kind, values in labels.items() for value in values]
+
+
+def _one_spelling(text: str) -> str:
+    """Numbers of hops as the papers spell them, other texts as they are."""
+    hops = _HOPS.fullmatch(text.strip())
+    return f"{hops[1].capitalize()}-Hop" if hops else text
 
 
 def _texts(value: Any) -> list[str]:
