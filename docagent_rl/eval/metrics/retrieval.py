@@ -68,9 +68,9 @@ def ndcg(ranked: Sequence[Hashable], gold: Collection[Hashable], dedupe: bool = 
 
     Args:
         ranked: items from the best one down.
-        gold: gold items; repetitions are ignored.
-        dedupe: repeated items take no rank and gain once, as in the reward of this package; else each
-            occurrence counts, as in the released code.
+        gold: gold items.
+        dedupe: repeated items take no rank and gain once, and repeated gold items are one, as in the reward
+            of this package; else each occurrence counts, as in the released code.
 
     Returns:
         0 when nothing was retrieved or nothing is gold; in `[0, 1]` for distinct items.
@@ -79,7 +79,7 @@ def ndcg(ranked: Sequence[Hashable], gold: Collection[Hashable], dedupe: bool = 
     if dedupe or not wanted:
         return retrieval.ndcg(ranked, wanted)
     return gain(rank for rank, item in enumerate(ranked, start=1) if item in wanted) / gain(
-        range(1, len(wanted) + 1)
+        range(1, len(gold) + 1)
     )
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.eval.metrics.alden import AldenRow, Label, alden_table, parse_label_judge
@@ -46,6 +46,31 @@ def test_nothing_gives_no_numbers():
 
 
 PAGES = st.sets(st.integers(1, 5), max_size=4)
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.builds(AldenRow, st.sampled_from([*Label, None]), PAGES, PAGES), min_size=1, max_size=6),
+    st.randoms(),
+)
+def test_equals_the_slow_reading(rows, random):
+    table, turned = alden_table(rows), list(rows)
+    random.shuffle(turned)
+    assert alden_table(turned) == table
+    right = pages = 0
+    recalls, precisions, f1s = [], [], []
+    for row in rows:
+        right += row.label == "Correct"
+        pages += len(row.collected)
+        if row.gold:
+            both = len([page for page in row.gold if page in row.collected])
+            recalls.append(both / len(row.gold))
+            precisions.append(both / len(row.collected) if row.collected else 0.0)
+            f1s.append(2 * both / (len(row.gold) + len(row.collected)))
+    assert (table.acc.value, table.up.value) == pytest.approx((right / len(rows), pages / len(rows)))
+    for mean, values in ((table.rec, recalls), (table.pre, precisions), (table.f1, f1s)):
+        assert mean.count == len(values)
+        assert mean.value == (pytest.approx(sum(values) / len(values)) if values else None)
 
 
 @given(st.lists(st.builds(AldenRow, st.sampled_from([*Label, None]), PAGES.filter(len), PAGES), min_size=1))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.eval.metrics.doc_v_star import Tool, ToolPages, tool_pages, tool_table
@@ -85,6 +85,24 @@ PAGES = st.sets(st.integers(1, 6), max_size=4)
 SESSIONS = st.lists(
     st.builds(ToolPages, PAGES, st.dictionaries(st.sampled_from(list(Tool)), PAGES)), min_size=1, max_size=5
 )
+
+
+@settings(max_examples=40)
+@given(SESSIONS)
+def test_equals_the_slow_reading(sessions):
+    """Table 5: over the samples that invoke the tool, page by page."""
+    for tool, row in tool_table(sessions).items():
+        called = [(each.gold, each.brought[tool]) for each in sessions if tool in each.brought]
+        known = [(gold, brought) for gold, brought in called if gold]
+        both = [sum(page in gold for page in brought) for gold, brought in known]
+        sizes = [(len(gold), len(brought)) for gold, brought in known]
+        recalls = [n / gold for n, (gold, _) in zip(both, sizes, strict=True)]
+        precisions = [n / brought if brought else 0 for n, (_, brought) in zip(both, sizes, strict=True)]
+        f1s = [2 * n / (gold + brought) for n, (gold, brought) in zip(both, sizes, strict=True)]
+        for number, values in ((row.recall, recalls), (row.precision, precisions), (row.f1, f1s)):
+            assert number.value == (pytest.approx(sum(values) / len(values)) if values else None)
+        pages = [len(brought) for _, brought in called]
+        assert row.pages.value == (pytest.approx(sum(pages) / len(pages)) if pages else None)
 
 
 @given(SESSIONS)

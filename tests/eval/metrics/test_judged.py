@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,6 +61,51 @@ def test_vrag_judges_only_responses_with_search_and_answer():
 def test_accuracy_counts_failures_as_wrong():
     assert judged_accuracy([True, False, None, True]) == Accuracy(0.5, 4, 1)
     assert judged_accuracy([]) == Accuracy(0.0, 0, 0)
+
+
+PIECES = ["<judge>", "</judge>", "true", "TRUE", "True", "False", "fAlse", "un", "\n"]
+
+
+def slow_judge(reply: str) -> tuple[bool | None, bool]:
+    """Both flavours, by expressions over the whole reply."""
+    found = re.search("<judge>(.*?)</judge>", reply, re.DOTALL)
+    if found is None:
+        return None, False
+    vrag = None
+    if re.search("[tT]rue", found[1]):
+        vrag = True
+    elif re.search("[fF]alse", found[1]):
+        vrag = False
+    return vrag, re.search("true", found[1], re.IGNORECASE) is not None
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=7).map("".join))
+def test_verdicts_equal_the_slow_reading(reply):
+    assert (parse_bool_judge(reply, "vrag"), parse_bool_judge(reply, "unidoc")) == slow_judge(reply)
+
+
+TAGS = ["<answer>", "</answer>", "<search>", "</search>", "x", "\n"]
+
+
+@given(st.lists(st.sampled_from(TAGS), max_size=8).map("".join))
+def test_what_is_judged_equals_the_slow_reading(response):
+    end = response.rfind("</answer>")
+    start = response.rfind("<answer>", 0, end) if end >= 0 else -1
+    assert judged_answer(response) == (response[start + 8 : end] if start >= 0 else PLEA)
+    both = all(re.search(f"<{name}>.*</{name}>", response, re.DOTALL) for name in ("answer", "search"))
+    assert is_judged(response, "vrag") is both
+
+
+@given(st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=6), st.randoms())
+def test_accuracy_is_a_share_in_any_order(verdicts, random):
+    turned = list(verdicts)
+    random.shuffle(turned)
+    found = judged_accuracy(verdicts)
+    assert found == judged_accuracy(turned)
+    assert found.value * len(verdicts) == pytest.approx(verdicts.count(True))
+    # a verdict for a failure never costs
+    better = [verdict is not False for verdict in verdicts]
+    assert judged_accuracy(better).value >= found.value
 
 
 @given(

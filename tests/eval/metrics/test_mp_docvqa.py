@@ -63,6 +63,29 @@ def test_equals_the_slow_reading(golds, pred, threshold, kind):
     assert anls(golds, pred, threshold, kind) == pytest.approx(slow_anls(golds, pred, threshold, kind))
 
 
+def slow_accuracy(golds: list[str], pred: str, kind: str) -> int:
+    pred = pred.lower().strip()
+    if kind == NA:
+        return 1 if pred in ("", "none") else 0
+    if pred == "none":
+        return 0
+    for gold in golds:
+        if gold.lower().strip() == pred:
+            return 1
+    return 0
+
+
+@given(st.lists(TEXTS, max_size=3), TEXTS, KINDS)
+def test_accuracy_equals_the_slow_reading(golds, pred, kind):
+    assert mpdocvqa_accuracy(golds, pred, kind) == slow_accuracy(golds, pred, kind)
+    assert mpdocvqa_accuracy([*golds, "a"], pred, kind) >= mpdocvqa_accuracy(golds, pred, kind)
+
+
+@given(st.integers(0, 3), st.integers(0, 3))
+def test_pages_are_the_same_or_not(one, other):
+    assert page_accuracy(one, other) == page_accuracy(other, one) == len({one, other}) % 2
+
+
 @given(st.lists(st.text(max_size=12), max_size=3), st.text(max_size=12), KINDS)
 def test_bounds_and_what_is_equal(golds, pred, kind):
     similarity, accuracy = anls(golds, pred, answer_type=kind), mpdocvqa_accuracy(golds, pred, kind)

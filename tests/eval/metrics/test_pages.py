@@ -22,6 +22,20 @@ def test_worked_examples(gold, pred, recall, precision, f1):
     assert found == pytest.approx((recall, precision, f1), abs=5e-5)
 
 
+@given(PAGES, st.lists(st.integers(1, 6), max_size=6))
+def test_equals_the_slow_reading(gold, pred):
+    """ALDEN, Eq. 9 to 11, counted page by page."""
+    found = page_numbers(gold, pred)
+    if not gold:
+        assert set(found.values()) == {None}
+        return
+    distinct = [page for place, page in enumerate(pred) if page not in pred[:place]]
+    both = sum(page in gold for page in distinct)
+    recall, precision = both / len(gold), both / len(distinct) if distinct else 0.0
+    f1 = 2 * precision * recall / (precision + recall) if both else 0.0
+    assert found == pytest.approx({"recall": recall, "precision": precision, "f1": f1})
+
+
 @given(PAGES.filter(len), PAGES.filter(len))
 def test_exchanging_the_sides_exchanges_recall_and_precision(gold, pred):
     one, other = page_numbers(gold, pred), page_numbers(pred, gold)

@@ -41,6 +41,8 @@ def test_worked_examples_of_vidoseek(gold, ranked, recalls, ndcgs, mrr):
     [
         ("p1 p2 p3", "p2", 0.6309), ("p2", "p2 p5", 0.6131), ("p2 p2", "p2", 1.6309), ("", "p2", 0),
         ("p2", "", 0),
+        # a gold page that is listed twice is asked for twice
+        ("p2", "p2 p2", 0.6131),
     ],
 )  # fmt: skip
 def test_worked_examples_of_vrag_rl(ranked, gold, value):
@@ -121,6 +123,6 @@ def test_the_gold_items_first_are_perfect(gold):
 @given(GOLD, RANKINGS)
 def test_the_form_of_vrag_rl(gold, ranked):
     gains = sum(1 / math.log2(place + 2) for place, item in enumerate(ranked) if item in gold)
-    ideal = sum(1 / math.log2(place + 2) for place in range(len(set(gold))))
+    ideal = sum(1 / math.log2(place + 2) for place in range(len(gold)))
     assert ndcg(ranked, gold) == pytest.approx(gains / ideal)
-    assert ndcg(ranked, gold, dedupe=True) == pytest.approx(ndcg(distinct(ranked), gold))
+    assert ndcg(ranked, gold, dedupe=True) == pytest.approx(ndcg(distinct(ranked), distinct(gold)))

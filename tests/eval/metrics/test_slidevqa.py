@@ -139,6 +139,32 @@ def test_bounds_and_symmetry(a, b, question):
 PAGES = st.lists(st.integers(1, 5), max_size=4)
 
 
+def slow_evidence(gold: list[int], pred: list[int]) -> dict[str, float]:
+    """Multiset overlap of two lists of pages, by crossing out."""
+    left = list(gold)
+    for page in pred:
+        if page in left:
+            left.remove(page)
+    same = len(gold) - len(left)
+    if same == 0:
+        return NONE
+    precision, recall = same / len(pred), same / len(gold)
+    f1 = 2 * precision * recall / (precision + recall)
+    return {"em": float(gold == pred), "f1": f1, "precision": precision, "recall": recall}
+
+
+@given(ANSWERS, ANSWERS, PAGES, PAGES)
+def test_evidence_and_both_together_equal_the_slow_reading(gold, pred, gold_pages, pred_pages):
+    es = slow_evidence(gold_pages, pred_pages)
+    assert slidevqa_evidence(gold_pages, pred_pages) == pytest.approx(es)
+    qa = slow_evidence(slow_normal(gold, "?"), slow_normal(pred, "?"))  # the same of words
+    assert slidevqa_em_f1(gold, pred, "?") == pytest.approx(qa)
+    precision, recall = qa["precision"] * es["precision"], qa["recall"] * es["recall"]
+    joint = slidevqa_joint(qa, es)
+    assert joint["f1"] == pytest.approx(2 * precision * recall / (precision + recall) if precision else 0)
+    assert joint["em"] == float(qa["em"] == es["em"] == 1)
+
+
 @given(PAGES, PAGES)
 def test_the_joint_numbers_are_never_above_either(gold, pred):
     qa, es = slidevqa_em_f1("red fox", "fox", "?"), slidevqa_evidence(gold, pred)

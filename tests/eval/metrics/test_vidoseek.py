@@ -25,6 +25,23 @@ def test_any_reply_is_a_digit_or_nothing(reply):
     assert grade in range(10) if grade is not None else not any(map(str.isdecimal, reply))
 
 
+@given(st.text("0459 a-\u0664\u00b2", max_size=8))
+def test_the_grade_is_the_first_digit_by_looking_at_every_letter(reply):
+    digits = [letter for letter in reply if letter.isdecimal()]
+    assert parse_score_judge(reply) == (int(digits[0]) if digits else None)
+
+
+@given(st.lists(st.sampled_from([None, 0, 1, 3, 4, 5]), min_size=1, max_size=6))
+def test_grades_equal_the_slow_reading(parsed):
+    total = passed = failed = 0
+    for grade in parsed:
+        failed += grade is None
+        total += 0 if grade is None else grade
+        passed += grade in (4, 5)
+    assert grades(parsed) == Grades(total / len(parsed), passed / len(parsed), len(parsed), failed)
+    assert grades([*parsed, 5]).mean >= grades(parsed).mean
+
+
 def test_a_judge_that_failed_counts_zero_and_is_counted():
     assert grades([5, 4, 3, None]) == Grades(mean=3.0, passing=0.5, count=4, failures=1)
     assert grades([0]) == Grades(0.0, 0.0, 1, 0)
