@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -30,6 +31,16 @@ class NativeDocument:
     """Where its pictures stand: documents are read in this order."""
     num_pages: int | None = None
     """Of the pictures, where it is known without reading them."""
+
+    def digest(self) -> str:
+        """Of its pictures, as the manifest of a stored document has it; for documents that are no files.
+
+        Raises:
+            DocumentError: a page has no picture.
+        """
+        pictures = self.pictures() if self.pictures is not None else []
+        hashes = "".join(hashlib.sha256(picture).hexdigest() for picture in pictures)
+        return hashlib.sha256(hashes.encode("ascii")).hexdigest()
 
     def source(self) -> SourceDocument:
         """As it is ingested; for documents that are files."""

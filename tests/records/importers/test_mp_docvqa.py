@@ -73,6 +73,23 @@ def test_windows_of_one_document_are_documents_of_their_own(files: Files, run: I
     assert (first.extra["num_pages"], second.extra["num_pages"]) == (3, 2)
 
 
+def test_a_window_is_not_taken_for_another_that_the_store_holds(files: Files, run: Import, tmp_path) -> None:
+    def hub_row(first: int, **changes: object) -> dict[str, object]:
+        pages = [f"pybv0228_p{first}", f"pybv0228_p{first + 1}"]
+        images = {name: {"bytes": picture(pages[at]), "path": None} for at, name in enumerate(IMAGES[:2])}
+        return row(page_ids=str(pages), answers="['4']", answer_page_idx="0", **images, **changes)
+
+    files.parquet("data/val-00000-of-00001.parquet", [hub_row(1)])
+    first, _ = run("mp_docvqa", store=True)
+    again, report = run("mp_docvqa", store=True)
+    assert again == first
+    assert report.failed == {}
+    files.parquet("data/val-00000-of-00001.parquet", [hub_row(3), hub_row(5, questionId=2, doc_id="b")])
+    (record,), report = run("mp_docvqa", store=True)
+    assert record.doc_id == "b"
+    assert skipped(report) == {"its document cannot be used: the store holds another document of this id": 1}
+
+
 def test_hidden_answers_are_kept_only_when_asked_for(files: Files, run: Import) -> None:
     from docagent_rl.records.importers.selection import Selection
 
