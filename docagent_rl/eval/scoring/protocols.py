@@ -90,7 +90,10 @@ _SLIDEVQA = Protocol(
         mean("evidence_em", "evidence EM"),
         mean("joint_f1", "joint F1"),
         mean("joint_em", "joint EM"),
+        # VRAG-RL and UniDoc-RL report it by a judge alone; so agents of all kinds can stand beside them
+        JUDGED,
     ),
+    (AnswerJudge.TRUE_FALSE,),
 )
 _VIDOSEEK = Protocol(
     "ViDoSeek",

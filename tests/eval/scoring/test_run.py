@@ -355,3 +355,15 @@ class Held(Trajectory):
 
     def __eq__(self, other):
         return self is other
+
+
+@pytest.mark.parametrize(
+    ("dataset", "expert", "value"),
+    [("slidevqa", "true_false_judge", "judged"), ("vidoseek", "vidoseek_judge", "passing")],
+)
+async def test_slides_are_judged_whoever_played(tmp_path, dataset, expert, value):
+    sessions = [answered(question(0, dataset=dataset), "Lake Ontario", system="rag_image")]
+    (found,) = await score_run(run_of(tmp_path, sessions), ScoringSettings())
+    assert set(found.experts) == {expert}
+    assert found.values[value] == 1.0
+    assert benchmark(dataset, [found], ReportSettings(draws=5)).number(value).ruled
