@@ -57,8 +57,8 @@ def curate_command(
 ) -> None:
     """Choose questions by how often the fine-tuned model answers them.
 
-    RUN holds several sessions of each question, as `docagent-rl eval --sessions 4` records them. Each record
-    gets `extra.pass_rate` with its right sessions and all.
+    RUN holds several sessions of each question, as `docagent-rl eval --sessions 4 --temperature 1` records
+    them. Each record gets `extra.pass_rate` with its right sessions and all.
 
     Example: docagent-rl data curate runs/x4 --out rl.parquet --rule doc_v_star --without runs/c1/kept.jsonl
     """
@@ -89,6 +89,11 @@ def curate_command(
         preferred = _dropped(prefer) if prefer is not None else ()
         choice = choose_learnable(found, preferred=preferred, count=count, seed=seed)
     choice.left_out.update(left_out.values())
+    if _temperature(run) == 0 and most > 1:
+        choice.warnings.append(
+            "these sessions were sampled at temperature 0, where those of a question are alike: rates say "
+            "little; play them with --temperature 1"
+        )
     _write(choice, found, records, out, force)
 
 
@@ -148,6 +153,14 @@ def _questions(file: Path) -> list[Record]:
         return [Record.from_dict(trajectory.record) for trajectory in read_trajectories(file)]
     except UserError:
         return read_questions(file)
+
+
+def _temperature(run: Path) -> float | None:
+    """Of the sampling, where the run's folder says it."""
+    from docagent_rl.eval.report.facts import RunFacts
+    from docagent_rl.play.run_folder import RunFolder
+
+    return RunFacts.of(RunFolder(run).manifest()).temperature if run.is_dir() else None
 
 
 def _check_sessions(found: list[Rate], rule: Rule) -> None:

@@ -201,16 +201,19 @@ def _gold_check(parts: dict[str, list[Record]]) -> dict[str, Any]:
 
 def _write(target: Path, parts: dict[str, list[Record]], report: ImportReport, *, force: bool) -> None:
     contents: dict[Path, bytes | str] = {}
+    told = []
     for name, records in parts.items():
         path = target.with_name(f"{target.stem}-{name}{target.suffix}") if name else target
         lines = "".join(f"{record.to_json()}\n" for record in records)
         contents[path] = parquet_bytes(records) if path.suffix == ".parquet" else lines
-        typer.echo(f"{path}: {len(records)} records")
+        told.append(f"{path}: {len(records)} records")
     contents[target.with_name(f"{target.stem}.report.json")] = report.to_json()
     for path, content in contents.items():
         check_output(path, content, force=force)
     for path, content in contents.items():
         write_output(path, content, force=force)
+    for line in told:
+        typer.echo(line)
 
 
 def _table(report: ImportReport) -> Table:

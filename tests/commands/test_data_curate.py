@@ -154,6 +154,18 @@ def test_a_question_with_fewer_sessions_than_others_is_left_out(run, tmp_path):
     assert "left out: fewer sessions than others" in found.output
 
 
+@pytest.mark.parametrize(("temperature", "told"), [(0.0, True), (1.0, False)])
+def test_sessions_that_are_alike_by_their_sampling_are_told(run, tmp_path, temperature, told):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    manifest = json.loads((run[0] / "run.json").read_text())
+    manifest["player"] = {"model": "m", "temperature": temperature}
+    (folder / "run.json").write_text(json.dumps(manifest))
+    (folder / "sessions.jsonl").write_bytes((run[0] / "sessions.jsonl").read_bytes())
+    found = curated(folder, "--out", tmp_path / "rl.parquet", "--rule", "unidoc_rl")
+    assert ("sampled at temperature 0" in found.output) is told
+
+
 def test_a_question_that_was_used_under_another_id_is_left_out(run, tmp_path):
     path, records = run
     again = dataclasses.replace(records[0], question_id="other", question=records[0].question.upper())
