@@ -36,6 +36,7 @@ def table_of_contents(
     typography: Mapping[int, Sequence[Line]] | None = None,
     max_entries: int | None = None,
     max_title: int = 100,
+    first_lines: bool = True,
 ) -> tuple[Heading, ...]:
     """The headings of a document (MM-Doc-R1, document preparation; the paper names no method).
 
@@ -50,9 +51,10 @@ def table_of_contents(
             by OCR; only pages of `texts` count.
         max_entries: see `shortened`; None for all.
         max_title: characters of a title at most.
+        first_lines: take the last resort, too: they find pages, and are no headings.
     """
     found: list[Heading] = []
-    for source in _sources(outline, texts, typography or {}):
+    for source in _sources(outline, texts, typography or {}, first_lines=first_lines):
         found = list(source)
         if len(found) >= _FEWEST_ENTRIES:
             break
@@ -127,7 +129,11 @@ def _collapsed(text: str) -> Iterator[str]:
 
 
 def _sources(
-    outline: Iterable[OutlineEntry], texts: Mapping[int, str], typography: Mapping[int, Sequence[Line]]
+    outline: Iterable[OutlineEntry],
+    texts: Mapping[int, str],
+    typography: Mapping[int, Sequence[Line]],
+    *,
+    first_lines: bool,
 ) -> Iterator[Iterable[Heading]]:
     """From the best source to the last resort; later ones are looked at only when earlier ones give
     little.
@@ -136,7 +142,8 @@ def _sources(
     pages = body_lines(_pages(texts, typography))
     yield _markdown(pages)
     yield text_headings(pages, printed_contents(pages))
-    yield _first_lines(pages)
+    if first_lines:
+        yield _first_lines(pages)
 
 
 def _bookmarks(outline: Iterable[OutlineEntry], texts: Mapping[int, str]) -> Iterator[Heading]:

@@ -27,6 +27,8 @@ _CAPTION = re.compile(
 )
 _WHOLE = re.compile(r"(?P<word>[^\W\d_]+\.?)\s*(?P<number>\d{1,3})")
 _BEYOND = 3
+_BOOKMARKS = 3
+"""With fewer, `table_of_contents` takes headings from elsewhere."""
 _ONE_LINE = 60
 """Characters of a title that surely stands on one line; longer ones may go on."""
 
@@ -85,9 +87,10 @@ def outline_questions(
 ) -> list[Record]:
     """At most `limit` questions about one document, the templates by turns.
 
-    Headings come from bookmarks, the printed table of contents or the print (`table_of_contents`); a heading
-    or a caption is used when it occurs once and stands on the page that it is said to be on. A question
-    without an answer asks for a table or figure behind the last one.
+    Headings come from bookmarks, the printed table of contents or the print (`table_of_contents`), and not
+    from the first lines of pages, which are sentences where a document has no headings. A heading or a
+    caption is used when it occurs once and stands on the page that it is said to be on. A question without an
+    answer asks for a table or figure behind the last one.
 
     Args:
         document: with texts.
@@ -130,7 +133,7 @@ def _piles(document: Document, seed: int) -> dict[Template, list[_Filled]]:
     texts = {number: document.page(number).text() for number in range(1, document.num_pages + 1)}
     lines = {number: document.page(number).lines() for number in texts}
     typography = {number: found for number, found in lines.items() if found}
-    found = table_of_contents(document.outline, texts, typography=typography)
+    found = table_of_contents(document.outline, texts, typography=typography, first_lines=False)
     headings = [found[place] for place in askable(found, document.num_pages, texts.__getitem__)]
     captions = [
         (parts["label"], parts["title"].partition(". ")[0], caption.page)
@@ -140,7 +143,8 @@ def _piles(document: Document, seed: int) -> dict[Template, list[_Filled]]:
     rng = random.Random(f"outline questions/{seed}/{document.doc_id}")
     piles: dict[Template, list[_Filled]] = {template: [] for template in Template}
     said = folded("\n".join(texts.values()))
-    marked = any(entry.page is not None for entry in document.outline)
+    marks = [entry for entry in document.outline if entry.title.strip() and entry.page in texts]
+    marked = len(marks) >= _BOOKMARKS
     for filled in (*_of_headings(headings, marked=marked), *_of_captions(captions, said)):
         piles[filled.template].append(filled)
     for pile in piles.values():
@@ -210,6 +214,7 @@ def _record(document: Document, filled: _Filled, *, split: Split, dataset: str, 
                 "row": None,
                 "kind": filled.kind.value,
                 "difficulty": "easy",
+                "is_page_indexed": filled.kind is Kind.PAGE_INDEX,
                 "provenance": {"model": None, "template": filled.template.value, "seed": seed},
             },
         )
