@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError, said
+from docagent_rl.endpoints.chat_client import ChatMessage
+from docagent_rl.endpoints.chat_reply import ChatReply, CutOffError, ReplyError, said
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.errors import InfrastructureError
 from docagent_rl.eval.metrics.judged import Flavour
@@ -111,14 +112,19 @@ class ModelPanel:
             require_readable(expert, said(text), case.flavour)
 
         try:
-            reply = await self.model.ask(sent, accept)
-        except CutOffError:
-            return Opinion(None, self.name, failed=True)
+            reply = await self._reply(sent, accept)
         except InfrastructureError as error:
-            if isinstance(error.__cause__, ReplyError | CutOffError):
+            if isinstance(error.__cause__, ReplyError):
                 return Opinion(None, self.name, failed=True)
             raise
         return Opinion(said(reply.text), self.name)
+
+    async def _reply(self, sent: Sequence[ChatMessage], accept: Callable[[str], None]) -> ChatReply:
+        """One that was cut off is read as far as it came, as the benchmarks do: a grade may stand there."""
+        try:
+            return await self.model.ask(sent, accept)
+        except CutOffError:
+            return await self.model.ask(sent, accept, partial=True)
 
 
 async def opinions(panel: Panel, experts: Iterable[Expert], case: Case) -> dict[Expert, Opinion]:

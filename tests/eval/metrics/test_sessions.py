@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.eval.metrics.scored import Mean
@@ -102,6 +102,46 @@ def test_cost_counts_what_is_sent_again():
 def test_prices_are_checked(prices):
     with pytest.raises(ValueError, match="prices"):
         Price(*prices)
+
+
+COUNTS = st.integers(0, 5)
+USES = st.one_of(
+    st.just(SessionUse(False, False)),
+    st.integers(1, 5).flatmap(
+        lambda turns: st.builds(
+            SessionUse,
+            st.just(True),
+            st.booleans(),
+            st.just(turns),
+            st.integers(0, turns),
+            COUNTS,
+            COUNTS,
+            COUNTS,
+        )
+    ),
+)
+
+
+@settings(max_examples=40)
+@given(st.lists(USES, min_size=1, max_size=6))
+def test_rates_equal_the_slow_reading(uses):
+    table = session_table(uses)
+    played = finished = turns = invalid = 0
+    shares = []
+    for use in uses:
+        finished += use.finished
+        if use.played:
+            played, turns, invalid = played + 1, turns + use.turns, invalid + use.invalid
+            shares.append(use.invalid / use.turns)
+    assert (table.sessions, table.unplayed) == (len(uses), len(uses) - played)
+    assert table.finish_rate.value == pytest.approx(finished / len(uses))
+    if not played:
+        assert table.invalid_rate.value is table.invalid_turns is table.turns.value is None
+        return
+    assert table.invalid_rate.value == pytest.approx(sum(shares) / played)
+    assert table.invalid_turns == pytest.approx(invalid / turns)
+    assert table.turns.value == pytest.approx(turns / played)
+    assert 0 <= min(shares) <= table.invalid_turns <= max(shares) <= 1
 
 
 TURNS = st.lists(st.builds(turn, st.just(0), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=5)

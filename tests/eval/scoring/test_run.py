@@ -155,6 +155,23 @@ async def test_a_reply_that_cannot_be_read_is_a_failure_of_the_judge_and_wrong(t
     assert found[1].values["score"] == 1.0
 
 
+def cut_off(text):
+    choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "length"}
+    return {"choices": [choice]}
+
+
+@pytest.mark.parametrize(
+    ("text", "grade"),
+    [("4 because of what it says about", 4.0), ("<think>Is it 4 or", 0.0), ("It is as good as", 0.0)],
+)
+async def test_a_grade_counts_whose_reason_was_cut_off(tmp_path, text, grade):
+    folder = run_of(tmp_path, [answered(question(0, dataset="vidoseek"), "Lake Ontario", system="rag_text")])
+    async with serving(ChatServer(compute=lambda _: cut_off(text))) as server:
+        (found,) = await score_run(folder, ScoringSettings(panel(server.url)))
+    assert found.values["grade"] == grade
+    assert found.experts["vidoseek_judge"]["failed"] is (grade == 0.0)
+
+
 @pytest.mark.parametrize(
     ("reply", "unidoc", "vrag"),
     [("<judge>TRUE</judge>", True, None), ("No idea.", False, None), ("<judge>True</judge>", True, True)],
