@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,7 +28,7 @@ from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.errors import UserError
 from docagent_rl.generate.config import GenerateConfig, JudgedBy, View
 from docagent_rl.io import atomic_write
-from docagent_rl.outputs import Force, write_output
+from docagent_rl.outputs import Force, check_output, write_output
 from docagent_rl.records.parquet import read_parquet
 from docagent_rl.records.questions import read_questions
 from docagent_rl.records.record import Record, Split
@@ -49,6 +49,18 @@ class Mode(StrEnum):
     """Those of a file that cannot be searched for come to name their page."""
     OUTLINE = "outline"
     """Templates over headings, tables and figures; no model."""
+
+
+_QUESTIONS = 10
+_IN_VAIN = {
+    Mode.WRITE: {"--limit": "kinds of --config say how many questions are asked for"},
+    Mode.ALDEN: {
+        **dict.fromkeys(("--doc", "--documents", "--exclude", "--split"), "it keeps all questions of --from"),
+        **dict.fromkeys(("--view", "--limit", "--check-by", "--judge-model"), "it labels questions alone"),
+    },
+    Mode.OUTLINE: dict.fromkeys(("--view", "--check-by", "--judge-model"), "it asks no model"),
+}
+"""Options that a mode does not read, and why."""
 
 
 @model_options()
@@ -77,7 +89,10 @@ def generate_command(
     check_by: Annotated[
         JudgedBy | None, typer.Option("--check-by", help="Who compares answers in the checks.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="--mode outline: questions of a document at most.")] = 10,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="--mode outline: questions of a document at most (10)."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Of the choice of pages and of the sampling.")] = None,
     split: Annotated[Split | None, typer.Option(help="Split of all questions.")] = None,
     exclude: Annotated[
@@ -104,13 +119,20 @@ def generate_command(
         raise UserError(f"--out {out}: name a .jsonl file; `data convert` makes Parquet of it")
     options = {"view": view, "judge": check_by, "seed": seed, "split": split}
     settings = GenerateConfig.load(config, options)
-    chosen = mode or (Mode.WRITE if endpoint.named else Mode.OUTLINE)
+    chosen = mode or (Mode.WRITE if endpoint.base_url or endpoint.model else Mode.OUTLINE)
     if (source is not None) != (chosen is Mode.ALDEN):
         raise UserError("--from belongs to --mode alden, which rewrites the questions of a file")
-    if chosen is Mode.ALDEN and exclude:
-        raise UserError(
-            "--exclude belongs to --mode write and --mode outline; --mode alden keeps all questions"
-        )
+    given = {
+        "--doc": doc,
+        "--documents": documents,
+        "--exclude": exclude,
+        "--view": view,
+        "--check-by": check_by,
+        "--limit": limit,
+        "--split": split,
+        "--judge-model": judge.model or judge.base_url,
+    }
+    _check_options(chosen, given)
     if chosen is Mode.ALDEN and source is not None:
         _alden(_checked(source, store), out, settings, endpoint, dry_run=dry_run, force=force)
         return
@@ -120,9 +142,18 @@ def generate_command(
     names = _chosen(documents_of, doc, documents, settings.seed)
     known = [record for path in exclude or () for record in _records(path)]
     if chosen is Mode.OUTLINE:
-        _outline(documents_of, names, out, settings, limit, known, dry_run=dry_run, force=force)
+        _outline(documents_of, names, out, settings, limit or _QUESTIONS, known, dry_run=dry_run, force=force)
         return
     _write(documents_of, names, out, settings, (endpoint, judge), known, dry_run=dry_run, force=force)
+
+
+def _check_options(mode: Mode, given: Mapping[str, object]) -> None:
+    """See that no option is given in vain."""
+    for option, why in _IN_VAIN[mode].items():
+        if given[option]:
+            raise UserError(
+                f"{option} says nothing to --mode {mode.value}: {why}. Leave it out, or choose another mode"
+            )
 
 
 def _write(
@@ -159,8 +190,7 @@ def _write(
         raise UserError(
             f"no question passed, and {out} was not written ({funnel.commonest()}); see {funnel_file(out)}"
         )
-    write_output(out, _lines(records), force=replace)
-    atomic_write(funnel_file(out), funnel.to_json(run.digest, _lines(records)))
+    _write_both(out, _lines(records), funnel.to_json(run.digest, _lines(records)), replace=replace)
     _tell(out, len(records), f"from {len(run.slots)} requests about {len(names)} documents")
     for why, count in Counter(f"{gap.kind.value}: {gap.why}" for gap in run.gaps).items():
         Console(stderr=True).print(shown(f"not asked in {count} documents, {why}"))
@@ -234,8 +264,7 @@ def _alden(
     finally:
         Console(stderr=True).print(model.ledger.table())
     made = rewritten(records, labelling, model.endpoint.model, prompts)
-    write_output(out, _lines(made), force=replace)
-    atomic_write(funnel_file(out), labelling.to_json(records, digest, _lines(made)))
+    _write_both(out, _lines(made), labelling.to_json(records, digest, _lines(made)), replace=replace)
     for fate, count in labelling.counts().items():
         typer.echo(f"{count:6} {fate}")
     _tell(out, len(made), "with their labels")
@@ -325,6 +354,17 @@ def _checked(path: Path, store: Path | None) -> list[Record]:
         if problems := record_problems(record, store=documents):
             raise UserError(f"{path}: question {record.question_id!r}: {'; '.join(problems)}")
     return records
+
+
+def _write_both(out: Path, lines: str, funnel: str, *, replace: bool) -> None:
+    """Write questions and their funnel so that the same command goes on wherever it is killed between.
+
+    The funnel says who made the questions: without it nobody would know them for one's own.
+    """
+    if not check_output(out, lines, force=replace):
+        out.unlink(missing_ok=True)
+    atomic_write(funnel_file(out), funnel)
+    write_output(out, lines)
 
 
 def _lines(records: Sequence[Record]) -> str:

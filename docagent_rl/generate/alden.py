@@ -25,7 +25,7 @@ from docagent_rl.generate.funnel import digest_of
 from docagent_rl.generate.outage import NoReplyError
 from docagent_rl.generate.prompt_files import Prompts, conversation, fill
 from docagent_rl.generate.reader import ShapeReader
-from docagent_rl.generate.replies import Labelled, UnreadableError
+from docagent_rl.generate.replies import Labelled, UnkeptError, UnreadableError
 from docagent_rl.generate.shape import named_pages
 from docagent_rl.records.record import Record, check_record
 
@@ -168,7 +168,7 @@ def with_page(question: str, page: int) -> str:
 async def _fate(record: Record, reader: ShapeReader, prompts: Prompts, config: GenerateConfig) -> Fate:
     if (fixed := _fixed(record)) is not None:
         return fixed
-    prompt, votes = prompts.label, Counter()
+    prompt, votes, lacking = prompts.label, Counter(), False
     messages = label_messages(record, prompts)
     for vote in range(config.votes):
         sampling = config.sampling(vote)
@@ -178,11 +178,15 @@ async def _fate(record: Record, reader: ShapeReader, prompts: Prompts, config: G
             )
         except NoReplyError:
             return Fate.NO_REPLY
-        except UnreadableError:
+        except UnreadableError as error:
+            lacking |= isinstance(error, UnkeptError)
             continue
         votes[found.label] += 1
         if max(votes.values()) > config.votes // 2:
             break  # the others cannot change it
+    else:
+        if lacking:  # a vote that the next run gets may change it
+            return Fate.NO_REPLY
     if votes[1] == votes[0]:
         return Fate.UNREADABLE
     return Fate.REWRITTEN if votes[1] > votes[0] else Fate.SEARCHABLE

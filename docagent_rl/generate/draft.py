@@ -23,6 +23,7 @@ class Stage(StrEnum):
     ELSEWHERE = "answered from other pages"
     ANSWERED = "has an answer after all"
     UNCHECKED = "check without reply"
+    UNREAD = "check not readable"
     DUPLICATE = "near-duplicate"
 
 
@@ -68,9 +69,11 @@ class Dropped:
         stage: where.
         reason: why, in words.
         draft: the question, where there was one.
+        unkept: there was no reply that could be kept; the next run asks again.
     """
 
     slot: Slot
     stage: Stage
     reason: str
     draft: Draft | None = None
+    unkept: bool = False

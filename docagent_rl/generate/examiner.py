@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
-from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError
+from docagent_rl.endpoints.chat_reply import CutOffError
+from docagent_rl.endpoints.refusals import Refusals
 from docagent_rl.errors import InfrastructureError
 from docagent_rl.generate.config import GenerateConfig, Kind
 from docagent_rl.generate.draft import Draft, Dropped, Stage
@@ -14,7 +15,7 @@ from docagent_rl.generate.outage import NoReplyError, spared
 from docagent_rl.generate.pages import PageViews
 from docagent_rl.generate.prompt_files import Prompts, conversation, fill
 from docagent_rl.generate.reader import ShapeReader
-from docagent_rl.generate.replies import Answered, Cleared, Guessed, UnreadableError
+from docagent_rl.generate.replies import Answered, Cleared, Guessed, UnkeptError, UnreadableError
 from docagent_rl.generate.shape import shape_problem
 from docagent_rl.rewards.remote_judge import RemoteJudge
 from docagent_rl.rewards.rule_judge import RuleJudge
@@ -26,6 +27,7 @@ class Finding:
 
     stage: Stage
     reason: str
+    unkept: bool = False
 
 
 class Examiner:
@@ -53,6 +55,7 @@ class Examiner:
         self._prompts = prompts
         self._config = config
         self._filters = config.filters
+        self._refusals = Refusals()
 
     async def examine(self, draft: Draft) -> Dropped | None:
         """Why a question is dropped; `None` when it passes.
@@ -62,7 +65,7 @@ class Examiner:
             InfrastructureError: an endpoint fails for many requests, or refuses them.
         """
         async for finding in self._findings(draft):
-            return Dropped(draft.slot, finding.stage, finding.reason, draft)
+            return Dropped(draft.slot, finding.stage, finding.reason, draft, unkept=finding.unkept)
         return None
 
     async def _findings(self, draft: Draft) -> AsyncIterator[Finding]:
@@ -87,7 +90,8 @@ class Examiner:
                 yield Finding(Stage.UNCHECKED, f"{stage.value}: {error}")
                 return
             except UnreadableError as error:
-                reason = f"no verdict: {error}"
+                yield Finding(Stage.UNREAD, f"{stage.value}: {error}", isinstance(error, UnkeptError))
+                return
             if reason:
                 yield Finding(stage, reason)
 
@@ -152,10 +156,12 @@ class Examiner:
         if self._judge is None:
             return False
         try:
-            return await self._judge.judge(draft.question, [draft.answer], answer) > 0
+            verdict = await self._judge.judge(draft.question, [draft.answer], answer)
         except CutOffError as error:
             raise UnreadableError("the judge was cut off; --reply-tokens allows more") from error
         except InfrastructureError as error:
-            if isinstance(error.__cause__, ReplyError):
-                raise UnreadableError(f"the judge gave no verdict: {error.__cause__}") from error
+            if (why := self._refusals.of_one(error)) is not None:
+                raise UnkeptError(f"the judge gave no verdict: {why}") from error
             raise spared(error, self._judge.model) from error
+        self._refusals.answered()
+        return verdict > 0

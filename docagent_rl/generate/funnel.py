@@ -79,8 +79,8 @@ class Funnel:
 
     @property
     def unanswered(self) -> int:
-        """Requests and questions that were dropped because an endpoint failed; to be asked again."""
-        return sum(each.stage in OUTAGES for each in self.dropped)
+        """Requests and questions that were dropped for want of a reply that is kept; to be asked again."""
+        return sum(each.stage in OUTAGES or each.unkept for each in self.dropped)
 
     def to_json(self, settings: str, written: str = "") -> str:
         """Everything, with the reasons; equal runs give equal text.

@@ -7,22 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from docagent_rl.endpoints.chat_client import ChatMessage
-from docagent_rl.endpoints.chat_failure import RefusedError
-from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError
+from docagent_rl.endpoints.chat_reply import CutOffError
+from docagent_rl.endpoints.refusals import Refusals
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.sampling import Sampling
 from docagent_rl.errors import InfrastructureError
 from docagent_rl.generate.config import JsonMode
 from docagent_rl.generate.outage import spared
 from docagent_rl.generate.prompt_files import fill
-from docagent_rl.generate.replies import Shape, UnreadableError, read_reply
+from docagent_rl.generate.replies import Shape, UnkeptError, UnreadableError, read_reply
 from docagent_rl.prompts import PromptTemplate
 
 S = TypeVar("S", bound=Shape)
 
-_THIS_ONE = (400, 413, 422)
-"""What servers say to a request that is too long, or that a filter stops; others may pass."""
-_SILENT_FIRST = 5
 _NO_SAMPLING = Sampling()
 
 
@@ -39,8 +36,7 @@ class ShapeReader:
         self.model = model
         self._tries = tries
         self._json_mode = json_mode
-        self._answered = False
-        self._refused = 0
+        self._refusals = Refusals()
 
     def response_format(self, shape: type[Shape]) -> Mapping[str, Any] | None:
         """The field of requests for a shape."""
@@ -70,7 +66,8 @@ class ShapeReader:
             sample: see `RemoteModel.ask`.
 
         Raises:
-            UnreadableError: no reply could be read; the message says why the last could not.
+            UnreadableError: no reply could be read; the message says why the last could not. An `UnkeptError`
+                where the next run asks again.
             NoReplyError: the endpoint failed for a request.
             BudgetError: a request may pass the budget.
             InfrastructureError: the endpoint fails for many requests, or refuses everything.
@@ -104,17 +101,8 @@ class ShapeReader:
         except CutOffError as error:
             raise UnreadableError("the reply was cut off; --reply-tokens allows longer ones") from error
         except InfrastructureError as error:
-            raise self._one_reply(error) or spared(error, self.model) from error
-        self._answered = True
+            if (why := self._refusals.of_one(error)) is not None:
+                raise UnkeptError(why) from error
+            raise spared(error, self.model) from error
+        self._refusals.answered()
         return reply.text
-
-    def _one_reply(self, error: InfrastructureError) -> UnreadableError | None:
-        """What is wrong with one request alone, while others are answered."""
-        cause = error.__cause__
-        if isinstance(cause, ReplyError):
-            return UnreadableError(str(cause))
-        if isinstance(cause, RefusedError) and cause.status in _THIS_ONE:
-            self._refused += 1
-            if self._answered or self._refused < _SILENT_FIRST:
-                return UnreadableError(f"refused by the server: HTTP {cause.status}")
-        return None

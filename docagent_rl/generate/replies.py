@@ -28,6 +28,10 @@ class UnreadableError(ValueError):
     """A reply that has not the shape that was asked for."""
 
 
+class UnkeptError(UnreadableError):
+    """A request that was refused, or a reply without anything to keep: the next run asks again."""
+
+
 class Shape(BaseModel):
     """What a reply has to be."""
 

@@ -12,7 +12,7 @@ from docagent_rl.generate.pages import PageViews
 from docagent_rl.generate.plan import Slot
 from docagent_rl.generate.prompt_files import Prompts, conversation, fill
 from docagent_rl.generate.reader import ShapeReader
-from docagent_rl.generate.replies import UnreadableError, Written
+from docagent_rl.generate.replies import UnkeptError, UnreadableError, Written
 from docagent_rl.generate.shape import draft_of
 
 
@@ -73,7 +73,7 @@ class Writer:
         except NoReplyError as error:
             return Dropped(slot, Stage.NO_REPLY, str(error))
         except UnreadableError as error:
-            return Dropped(slot, Stage.UNREADABLE, str(error))
+            return Dropped(slot, Stage.UNREADABLE, str(error), unkept=isinstance(error, UnkeptError))
         if not written.questions:
             return Dropped(slot, Stage.DECLINED, "the model found nothing to ask")
         chosen = written.questions[: slot.questions]

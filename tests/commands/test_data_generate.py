@@ -187,7 +187,8 @@ def test_templates_need_no_model(reports, tmp_path):  # noqa: F811
 def test_templates_keep_to_kinds_and_to_what_is_excluded(reports, tmp_path):  # noqa: F811
     first, second, config = tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "few.yaml"
     config.write_text("kinds: [{kind: single_page, per_document: 2}]")
-    options = ("--doc", "alpha", "--config", config)
+    (report,) = set(reports.doc_ids()) - {"alpha", "beta", "gamma", "delta"}
+    options = ("--doc", report, "--config", config)
     assert run(reports, first, None, *options).returncode == 0
     assert run(reports, second, None, *options, "--seed", 1, "--exclude", first).returncode == 0
     known, made = read_questions(first), read_questions(second)
@@ -208,6 +209,10 @@ def test_templates_keep_to_kinds_and_to_what_is_excluded(reports, tmp_path):  # 
         (("--doc", "alpah"), "did you mean 'alpha'"),
         (("--max-cost", "1", "--base-url", "http://127.0.0.1:1/v1", "--model", "m"), "--price-in"),
         (("--base-url", "http://127.0.0.1:1/v1", "--model", "m"), "does not answer"),
+        (("--base-url", "http://127.0.0.1:1/v1"), "needs a model: give --base-url and --model"),
+        (("--judge-model", "j"), "--judge-model says nothing to --mode outline"),
+        (("--view", "image"), "--view says nothing to --mode outline"),
+        (("--limit", "3", "--base-url", "http://127.0.0.1:1/v1", "--model", "m"), "--limit says nothing to"),
     ],
 )
 def test_what_is_wrong_is_told(reports, tmp_path, more, told):  # noqa: F811
@@ -333,6 +338,25 @@ def test_what_got_no_reply_is_asked_again_and_nothing_else_is_replaced(reports, 
     assert run(reports, fresh, server, *kind).returncode == 0
     assert fresh.read_bytes() == out.read_bytes()
     assert len(read_questions(out)) >= len(first)
+
+
+def test_killed_between_its_two_files_the_same_command_goes_on(reports, server, tmp_path, monkeypatch):  # noqa: F811
+    from docagent_rl.commands import data_generate
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    out = tmp_path / "q.jsonl"
+    with monkeypatch.context() as patched:
+        patched.setattr(data_generate, "write_output", killed)
+        assert run(reports, out, server, "--doc", "alpha").returncode == 130
+    assert run(reports, out, server, "--doc", "alpha").returncode == 0
+    assert read_questions(out)
+    with monkeypatch.context() as patched:
+        patched.setattr(data_generate, "atomic_write", killed)
+        assert run(reports, out, server, "--doc", "beta", "--force").returncode == 130
+    assert not out.exists()  # nobody's funnel lies beside it
+    assert run(reports, out, server, "--doc", "beta").returncode == 0
 
 
 def test_a_judge_of_its_own_compares_the_answers(reports, server, tmp_path):  # noqa: F811

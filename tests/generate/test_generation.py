@@ -50,7 +50,7 @@ def play(run: Generation):
 def test_every_stage_of_the_funnel_drops_what_it_is_for(reports, server, tmp_path):
     records, funnel = play(generation(reports, server, tmp_path))
     lost = {stage: [each for each in funnel.dropped if each.stage is stage] for stage in Stage}
-    assert {stage for stage, found in lost.items() if not found} == set(OUTAGES)
+    assert {stage for stage, found in lost.items() if not found} == {*OUTAGES, Stage.UNREAD}
     assert {record.extra["kind"] for record in records} == set(Kind) - {Kind.CHART}
     # what is kept is what the model wrote in good faith
     for record in records:
@@ -167,9 +167,33 @@ def test_a_judge_that_is_silent_drops_its_questions_alone(reports, server, tmp_p
     server.compute = compute
     kinds = (KindConfig(kind=Kind.SINGLE_PAGE, per_document=4),)
     records, funnel = play(generation(reports, server, tmp_path, kinds=kinds))
-    assert any("the judge gave no verdict" in each.reason for each in funnel.dropped)
+    unread = [each for each in funnel.dropped if each.stage is Stage.UNREAD]
+    assert {"the judge gave no verdict" in each.reason for each in unread} == {True}
+    assert funnel.unanswered == len(unread)
     ruled, _ = play(generation(reports, server, tmp_path, kinds=kinds, judge=JudgedBy.RULE))
     assert len(records) <= len(ruled)
+
+
+def test_one_answer_that_a_judge_refuses_to_compare_drops_its_question_alone(reports, server, tmp_path):
+    refused = []
+
+    def compute(request: dict):
+        judging = "You grade answers" in json.dumps(request["messages"][0])
+        if judging and len(refused) < 2:
+            refused.append(request)
+        return 400 if request in refused else reply_to(request)
+
+    server.compute = compute
+    kinds = (KindConfig(kind=Kind.SINGLE_PAGE, per_document=3),)
+    records, funnel = play(generation(reports, server, tmp_path, kinds=kinds))
+    unread = [each for each in funnel.dropped if each.stage is Stage.UNREAD]
+    assert ["HTTP 400" in each.reason for each in unread] == [True, True]
+    assert records
+    # nothing of a refusal is kept: the next run asks again, and its file may take the place of this one
+    assert json.loads(funnel.to_json("x"))["unanswered"]["count"] == 2
+    server.compute = reply_to
+    again, funnel = play(generation(reports, server, tmp_path, kinds=kinds))
+    assert (funnel.unanswered, len(again) >= len(records)) == (0, True)
 
 
 def test_replies_that_are_cut_off_are_counted(reports, server, tmp_path):
