@@ -81,7 +81,10 @@ def curate_command(
     left_out |= {
         question: "fewer sessions than others" for question, number in played.items() if number < most
     }
-    found = rates((case for case in cases if case.question not in left_out), scoring, threshold)
+    counted = [case for case in cases if case.question not in left_out]
+    if scoring is Scoring.OUTCOME and counted and all(case.outcome is None for case in counted):
+        raise UserError(f"{run}: no session says how right a judge found it; score with --by likeness")
+    found = rates(counted, scoring, threshold)
     _check_sessions(found, rule)
     if rule is Rule.DOC_V_STAR:
         choice = choose_stratified(found, count or QUESTIONS, seed)

@@ -154,6 +154,17 @@ def test_a_question_with_fewer_sessions_than_others_is_left_out(run, tmp_path):
     assert "left out: fewer sessions than others" in found.output
 
 
+def test_sessions_that_no_judge_saw_are_not_all_wrong(run, tmp_path):
+    lines = [json.loads(line) for line in (run[0] / "sessions.jsonl").read_text().splitlines()]
+    for line in lines:
+        line["metrics"] = {}
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    options = ("--out", tmp_path / "rl.parquet", "--rule", "unidoc_rl")
+    with pytest.raises(UserError, match="no session says how right a judge found it"):
+        curated(tmp_path / "s.jsonl", *options)
+    assert curated(tmp_path / "s.jsonl", *options, "--by", "likeness").exit_code == 0
+
+
 @pytest.mark.parametrize(("temperature", "told"), [(0.0, True), (1.0, False)])
 def test_sessions_that_are_alike_by_their_sampling_are_told(run, tmp_path, temperature, told):
     folder = tmp_path / "run"

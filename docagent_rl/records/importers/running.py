@@ -98,9 +98,11 @@ def _drafts(
 ) -> list[Draft]:
     drafts: list[Draft] = []
     seen: dict[tuple, str] = {}
+    others: set[str] = set()
     with Progress(console=Console(stderr=True), disable=not settings.progress, transient=True) as bars:
         for row in bars.track(importer.rows(source), description="Reading questions"):
             if settings.datasets and row.dataset not in settings.datasets:
+                others.add(row.dataset)
                 continue
             report.read[_part(row)] += 1
             try:
@@ -114,6 +116,9 @@ def _drafts(
             for note in draft.notes:
                 report.notes.add(note, row)
             drafts.append(draft)
+    if others and not report.read:
+        told = ", ".join(sorted(settings.datasets))
+        raise UserError(f"--dataset {told}: {source.path} has {', '.join(sorted(others))}")
     _check_counts(importer, report, source, any_count=settings.any_count)
     return drafts
 

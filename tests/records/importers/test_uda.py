@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
+from docagent_rl.errors import UserError
 from docagent_rl.records.record import Split
 from tests.records.importers.conftest import Files, Import, skipped
 
@@ -72,3 +74,9 @@ def test_the_repository_s_sample_of_evidence_serves_where_the_full_one_is_not(
     )
     (record,), _ = run("uda")
     assert record.extra["evidence_text"] == table
+
+
+def test_a_set_that_is_not_there_is_one_clear_error(files: Files, run: Import) -> None:
+    files.text("dataset/qa/feta_qa.csv", FETA + "a|1|Who?|me|u\n")
+    with pytest.raises(UserError, match=r"--dataset feta: .* has uda_feta"):
+        run("uda", datasets=frozenset({"feta"}))
