@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from docagent_rl.eval.scoring.gold_check import SCORES, check_golds
@@ -11,7 +13,7 @@ from docagent_rl.records.record import Record, Split
 
 def record(dataset: str, gold: object, form: str = "string", **changes: object) -> Record:
     answers = tuple(map(str, gold)) if isinstance(gold, list) else (str(gold),)
-    fields = {"answers": answers, "answer_format": form, **changes}
+    fields: dict[str, Any] = {"answers": answers, "answer_format": form, **changes}
     extra = {"gold": gold, "num_pages": 3, "native_id": None, "row": 0}
     return Record(f"{gold}", dataset, Split.TEST, "d", "How many of which?", extra=extra, **fields)
 
