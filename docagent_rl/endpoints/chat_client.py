@@ -36,6 +36,8 @@ ChatMessage = Mapping[str, Any]
 """A message of the chat-completions protocol: `role` and `content`."""
 
 
+_LENGTH = "max_completion_tokens"
+"""The other name of `max_tokens`, the only one that OpenAI's models that think take."""
 CHECK_S = 10.0
 """Seconds for a sign of life."""
 
@@ -73,7 +75,8 @@ class ChatEndpoint:
             client opens.
         max_tokens: length of the reply. A reply that reaches it is a failure, never an answer.
         temperature: of the sampling.
-        extra_body: further fields of every request, for servers that know more than the protocol.
+        extra_body: further fields of every request, for servers that know more than the protocol. Where
+            `max_completion_tokens` is among them, whatever its value, `max_tokens` is sent under that name.
         check_s: seconds for a sign of life before anything depends on the endpoint.
         price: of its tokens; none is not counted in money.
     """
@@ -296,14 +299,14 @@ class ChatClient:
     async def _body(self, messages: Sequence[ChatMessage], sampling: Sampling) -> bytes:
         endpoint = self.endpoint
         chosen = {"temperature": endpoint.temperature, "max_tokens": endpoint.max_tokens, **sampling.fields()}
-        more = {name: value for name, value in chosen.items() if name not in ("temperature", "max_tokens")}
+        most, temperature = int(chosen.pop("max_tokens")), chosen.pop("temperature")
+        length = _LENGTH if _LENGTH in endpoint.extra_body else "max_tokens"
         # raw: the client would pass malformed bodies through unchecked, or fail in many ways
         reply = await self._connection().chat.completions.with_raw_response.create(
             model=endpoint.model,
             messages=cast("Iterable[ChatCompletionMessageParam]", messages),
-            temperature=chosen["temperature"],
-            max_tokens=int(chosen["max_tokens"]),
-            extra_body={**endpoint.extra_body, **more} or None,
+            temperature=temperature,
+            extra_body={**endpoint.extra_body, **chosen, length: most},
             extra_headers={"Accept-Encoding": "gzip, deflate"},
         )
         return reply.content

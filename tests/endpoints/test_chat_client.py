@@ -46,6 +46,13 @@ async def test_asks_and_reads(server):
     assert request["messages"] == HELLO
 
 
+async def test_the_length_of_a_reply_has_the_name_that_the_server_knows(server):
+    await client(server, max_tokens=7, extra_body={"max_completion_tokens": 0}).ask(HELLO, word)
+    (request,) = server.requests
+    assert request["max_completion_tokens"] == 7
+    assert "max_tokens" not in request
+
+
 async def test_replies_that_cannot_be_used_are_asked_for_again(server):
     server.script = ["two words", {"choices": []}, "one"]
     assert await client(server).ask(HELLO, word) == "ONE"
