@@ -124,10 +124,10 @@ def _left_out(
     without_documents: list[Path] | tuple,
 ) -> dict[str, str]:
     """Questions that no rule sees, with the reason."""
-    taken = [record for file in without for record in _questions(file)]
+    taken = [record for file in without for record in questions_of(file)]
     used = {record.question_id for record in taken}
     said = {unit_key(record, SplitUnit.QUESTION) for record in taken}
-    apart = [record for file in without_documents for record in _questions(file)]
+    apart = [record for file in without_documents for record in questions_of(file)]
     closed = frozenset[str]().union(*(record.document_keys for record in apart))
     found: dict[str, str] = {}
     for question, record in records.items():
@@ -143,19 +143,23 @@ def _left_out(
     return found
 
 
-def _questions(file: Path) -> list[Record]:
-    """Of a file of questions, or of sessions."""
-    from docagent_rl.play.replay import trajectories_of
-    from docagent_rl.rollout.trajectory import read_trajectories
+def questions_of(file: Path) -> list[Record]:
+    """Of a file of questions, or of the sessions in a file or in a run's folder: each question once.
 
-    if file.is_dir():
-        return [Record.from_dict(trajectory.record) for trajectory in trajectories_of(file)]
+    Raises:
+        UserError: it holds neither.
+    """
+    from docagent_rl.play.replay import trajectories_of
+
     if file.suffix == ".parquet":
         return read_parquet(file)
     try:
-        return [Record.from_dict(trajectory.record) for trajectory in read_trajectories(file)]
+        records = [Record.from_dict(trajectory.record) for trajectory in trajectories_of(file)]
     except UserError:
+        if file.is_dir():
+            raise
         return read_questions(file)
+    return list({(each.dataset, each.split, each.question_id): each for each in records}.values())
 
 
 def _temperature(run: Path) -> float | None:

@@ -22,8 +22,7 @@ from docagent_rl.records.importers.report import ImportReport
 from docagent_rl.records.importers.running import ImportSettings, run_import
 from docagent_rl.records.importers.selection import REST, Paper, Selection, preset
 from docagent_rl.records.leakage import THRESHOLD, LeakReport, find_leaks, open_store
-from docagent_rl.records.parquet import parquet_bytes, read_parquet
-from docagent_rl.records.questions import read_questions
+from docagent_rl.records.parquet import parquet_bytes
 from docagent_rl.records.record import Record, Split
 from docagent_rl.records.splitting import SplitUnit
 from docagent_rl.terminal import shown
@@ -69,7 +68,8 @@ def import_command(
     ] = SplitUnit.QUESTION,
     seed: Annotated[int, typer.Option(help="Of sample and parts.")] = 0,
     exclude: Annotated[
-        list[Path] | None, typer.Option(help="Leave out what is in this file of records; may be repeated.")
+        list[Path] | None,
+        typer.Option(help="Leave out what is in this file of records or sessions; may be repeated."),
     ] = None,
     dataset: Annotated[
         list[str] | None, typer.Option(help="Keep this dataset of several, e.g. uda_feta; may be repeated.")
@@ -135,7 +135,10 @@ def import_command(
 
 
 def leakage_command(
-    first: Annotated[Path, typer.Argument(help="Records, .jsonl or .parquet.")],
+    first: Annotated[
+        Path,
+        typer.Argument(help="Records, .jsonl or .parquet; or sessions: a run's folder, or its kept.jsonl."),
+    ],
     second: Annotated[Path, typer.Argument(help="Others, that should share nothing with them.")],
     store: Annotated[
         Path | None, typer.Option(help="Document store: documents are compared page by page, too.")
@@ -156,8 +159,12 @@ def leakage_command(
 
     Example: docagent-rl data leakage train.jsonl test.jsonl --store data/store
     """
+    sets = {path: _records(path) for path in (first, second)}
+    for path, records in sets.items():
+        if not records:
+            raise UserError(f"{path} holds no record: there is nothing to compare")
     report = find_leaks(
-        _records(first), _records(second), store=open_store(store), threshold=threshold, progress=True
+        sets[first], sets[second], store=open_store(store), threshold=threshold, progress=True
     )
     if out is not None:
         write_output(out, _leaks_json(report), force=force)
@@ -189,7 +196,9 @@ def _parts(options: list[str] | None) -> dict[str, int] | None:
 
 
 def _records(path: Path) -> list[Record]:
-    return read_parquet(path) if path.suffix == ".parquet" else read_questions(path)
+    from docagent_rl.commands.data_curate import questions_of
+
+    return questions_of(path)
 
 
 def _gold_check(parts: dict[str, list[Record]]) -> dict[str, Any]:

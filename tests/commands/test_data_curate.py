@@ -187,6 +187,16 @@ def test_a_question_that_was_used_under_another_id_is_left_out(run, tmp_path):
     assert records[0].question_id not in chosen
 
 
+def test_sessions_are_held_against_questions(run, tmp_path):
+    path, records = run
+    write_jsonl(records[:1], tmp_path / "rl.jsonl")
+    for sessions in (path, path / "sessions.jsonl"):
+        arguments = ("leakage", str(sessions), str(tmp_path / "rl.jsonl"), "--by", "question")
+        found = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+        assert found.exit_code == 2, found.output
+        assert " 1 pairs of questions that give each other away" in found.output
+
+
 def test_what_is_no_run_is_told(tmp_path):
     with pytest.raises(UserError, match="no such trajectory file"):
         curated(tmp_path / "gone.jsonl", "--out", tmp_path / "rl.parquet", "--rule", "unidoc_rl")

@@ -158,6 +158,13 @@ def test_leaks_are_listed_with_status_2(download: Files, tmp_path: Path) -> None
     assert invoke("leakage", out, tmp_path / "other.jsonl", "--by", "question").exit_code == 0
 
 
+def test_an_empty_set_is_not_called_clean(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("")
+    result = invoke("leakage", tmp_path / "a.jsonl", tmp_path / "a.jsonl")
+    assert isinstance(result.exception, UserError)
+    assert "holds no record" in str(result.exception)
+
+
 def test_doc_v_star_s_choice_of_dude(tmp_path: Path) -> None:
     files = Files(tmp_path / "dude")
     rows = []
