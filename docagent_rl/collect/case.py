@@ -44,6 +44,7 @@ class Case:
         asked: the question's text.
         verdict: how right a judge found the answer that was asked afterwards (`judging`).
         supported: a judge that sees pages found that they bear the answer out (`judging`); `None` unasked.
+        unjudged: why a judge that was asked gave no verdict; empty where it did, or nobody asked.
         failed: another model fails the question (`intermediate`); `None` where nobody looked.
     """
 
@@ -68,6 +69,7 @@ class Case:
     asked: str = ""
     verdict: float | None = None
     supported: bool | None = None
+    unjudged: str = ""
     failed: bool | None = None
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,8 @@ from docagent_rl.collect.page_judge import EvidenceJudge
 from docagent_rl.eval.questions import digest_of
 from docagent_rl.io import atomic_write
 from docagent_rl.play.player import Player
-from docagent_rl.play.run_folder import RunFolder
-from docagent_rl.play.runner import Runner, RunSettings
+from docagent_rl.play.run_folder import RunFolder, key_of, service_failed
+from docagent_rl.play.runner import Runner, RunSettings, tasks_of
 from docagent_rl.records.record import Record
 from docagent_rl.rewards.judge import Judge
 from docagent_rl.rollout.trajectory import Trajectory
@@ -56,6 +57,13 @@ class Collection:
             "questions": {"count": len(self.records), "sha256": digest_of(self.records)},
             "sessions": self.settings.sessions,
         }
+
+    def is_whole(self, folder: RunFolder) -> bool:
+        """Whether nothing is left to play, so that nobody has to be there who plays."""
+        if not folder.sessions_file.exists():
+            return False
+        played = {key_of(each) for each in folder.sessions() if not service_failed(each)}
+        return all(task.key in played for task in tasks_of(self.records, self.settings.sessions))
 
     async def play(self, player: Player, folder: RunFolder) -> None:
         """Play what has not been played, with a bar on standard error.
@@ -109,6 +117,7 @@ def sift(
     if judge is not None or evidence is not None:
         cases = asyncio.run(judged(cases, config.filters, judge, evidence))
     funnel = run_funnel(cases, config.filters, sessions=sessions)
+    funnel.unjudged = Counter(case.unjudged for case in cases if case.unjudged)
     kept = {case.key for case in funnel.kept}
     atomic_write(folder.path / KEPT, _lines(folder.sessions_file, kept))
     told = {**funnel.to_dict(), "filters": [each.model_dump(mode="json") for each in config.filters]}
@@ -129,6 +138,7 @@ def _verdict(case: Case, funnel: Funnel) -> Mapping[str, Any]:
         "answer": case.prediction,
         "verdict": case.verdict,
         "supported": case.supported,
+        "unjudged": case.unjudged or None,
         "actions": list(case.actions),
     }
 

@@ -41,7 +41,10 @@ class TeacherConfig(Section):
     """What it measures them in."""
     layout: str | None = Field(None, pattern=r"^[\w.]+:\w+$")
     """A function of your own, `package.module:FUNCTION`, from a page image (PIL) to the boxes of its layout
-    as fractions of its sides; the teacher's boxes are replaced by all that they touch."""
+    as fractions of its sides; the teacher's boxes become some of them."""
+    proposals: bool = True
+    """The teacher is shown the boxes of `layout` with numbers and picks; otherwise, and where it picks none,
+    its boxes become all that they touch."""
 
 
 class CollectConfig(Section):

@@ -63,20 +63,28 @@ class Funnel:
         stages: what was played, then what each step left.
         dropped: by session the step that dropped it.
         kept: sessions that are left.
+        unjudged: sessions about which a judge gave no verdict, by the reason.
     """
 
     sessions: int
     stages: list[Stage] = field(default_factory=list)
     dropped: dict[Key, str] = field(default_factory=dict)
     kept: list[Case] = field(default_factory=list)
+    unjudged: Counter[str] = field(default_factory=Counter)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON takes it."""
         return {"sessions": self.sessions, "stages": [stage.to_dict() for stage in self.stages]}
 
     def warnings(self) -> list[str]:
-        """What is dropped for balance alone, where that is much: right sessions, which were paid for."""
-        found = []
+        """What is dropped for want of a verdict; and for balance alone, where that is much: right sessions,
+        which were paid for.
+        """
+        found = [
+            f"{count} sessions have no verdict of a judge, and do not stay by one ({why}): the same command "
+            "asks again"
+            for why, count in sorted(self.unjudged.items())
+        ]
         for before, stage in pairwise(self.stages):
             lost = before.sessions - stage.sessions
             if stage.name.endswith(f" {_BALANCE}") and lost > _MUCH * before.sessions:

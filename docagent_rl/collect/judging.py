@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
@@ -10,6 +9,11 @@ from docagent_rl.collect.case import Case
 from docagent_rl.collect.filters import Answer, Evidence, Filter, score
 from docagent_rl.collect.page_judge import EvidenceJudge
 from docagent_rl.documents import PageRef
+from docagent_rl.endpoints.chat_reply import CutOffError
+from docagent_rl.endpoints.crew import work_through
+from docagent_rl.endpoints.refusals import Refusals
+from docagent_rl.errors import InfrastructureError
+from docagent_rl.play.run_folder import Key
 from docagent_rl.rewards.answer_kinds import AnswerKind, kind_of
 from docagent_rl.rewards.judge import Judge
 
@@ -28,7 +32,8 @@ async def judged(
 
     About answers in free text that are too unlike the references, a judge is asked whether they say the same;
     what names something (a date, a number) is right or wrong without it. About sessions whose pages are not
-    gold, a judge that sees them is asked whether they support the answer.
+    gold, a judge that sees them is asked whether they support the answer. A session about which a judge gives
+    no verdict that can be read, or whose request it refuses, has none (`Case.unjudged`).
 
     Args:
         cases: sessions that were played.
@@ -41,20 +46,32 @@ async def judged(
         InfrastructureError: a judge failed.
     """
     left, seen = list(cases), {case.key: case for case in cases}
-    places = asyncio.Semaphore(_AT_A_TIME)
-
-    async def placed(look: Look, case: Case) -> Case:
-        async with places:
-            return await look(case)
-
     for step in filters:
         doubts, look = _second_look(step, judge, evidence)
         if look is not None:
-            found = await asyncio.gather(*(placed(look, case) for case in left if doubts(case)))
-            seen |= {case.key: case for case in found}
+            await _look_at([case for case in left if doubts(case)], look, seen)
             left = [seen[case.key] for case in left]
         left = [case for case, keep in zip(left, step.keep(left), strict=True) if keep]
     return [seen[case.key] for case in cases]
+
+
+async def _look_at(cases: Sequence[Case], look: Look, seen: dict[Key, Case]) -> None:
+    """Ask about each, some at a time; `seen` takes what is found. What is in flight ends when one fails."""
+    refusals = Refusals()
+
+    async def one(case: Case) -> None:
+        try:
+            seen[case.key] = await look(case)
+        except CutOffError as error:
+            seen[case.key] = replace(case, unjudged=str(error))
+        except InfrastructureError as error:
+            if (why := refusals.of_one(error)) is None:
+                raise
+            seen[case.key] = replace(case, unjudged=why)
+        else:
+            refusals.answered()
+
+    await work_through(cases, one, at_once=_AT_A_TIME)
 
 
 def _second_look(
@@ -63,7 +80,10 @@ def _second_look(
     """Which cases a filter has its doubts about, and how they are looked at."""
     match step:
         case Answer(judged=True) if judge is not None:
-            return lambda case: case.verdict is None and _unlike(case, step), lambda case: _same(case, judge)
+            return (
+                lambda case: case.verdict is None and not case.unjudged and _unlike(case, step),
+                lambda case: _same(case, judge),
+            )
         case Evidence(judged=True) if evidence is not None:
             return lambda case: _astray(case, step), lambda case: _supported(case, step, evidence)
     return lambda _: False, None
@@ -82,7 +102,9 @@ async def _same(case: Case, judge: Judge) -> Case:
 
 
 def _astray(case: Case, step: Evidence) -> bool:
-    return case.supported is None and not step.rests(case) and bool(_seen(case, step))
+    if case.supported is not None or case.unjudged:
+        return False
+    return not step.rests(case) and bool(_seen(case, step))
 
 
 def _seen(case: Case, step: Evidence) -> list[PageRef]:

@@ -15,9 +15,10 @@ from PIL import Image
 from docagent_rl.actions.base import Box
 from docagent_rl.actions.coordinates import Frame
 from docagent_rl.collect.config import BoxFrame
+from docagent_rl.collect.proposals import REPLY_TOKENS, picked, with_numbers
 from docagent_rl.endpoints.chat_client import ChatMessage
 from docagent_rl.endpoints.chat_reply import ChatReply
-from docagent_rl.endpoints.usage import image_bytes
+from docagent_rl.endpoints.usage import image_bytes, image_part
 from docagent_rl.errors import UserError
 from docagent_rl.play.chat_messages import assistant
 from docagent_rl.play.chat_model import ChatModel
@@ -111,15 +112,17 @@ class GroundedModel:
 
 @dataclass(frozen=True, slots=True)
 class LayoutModel:
-    """A teacher whose boxes become those of the page's layout that they touch (UniDoc-RL, appendix A.2).
+    """A teacher whose boxes become those of the page's layout (UniDoc-RL, appendix A.2).
 
-    Boxes that touch none stay as they were drawn.
+    It is shown these with numbers and picks. Where it picks none, its own boxes become those that they touch;
+    boxes that touch none stay as they were drawn.
 
     Args:
         teacher: writes the turns.
         layout: of a page image; called in threads.
         name: of the layout, for `identity`.
         ruler: what boxes are measured in.
+        prompt: asks it to pick; `None`: it is not asked.
         most: boxes of a turn at most, the largest overlaps first.
     """
 
@@ -127,29 +130,45 @@ class LayoutModel:
     layout: Layout
     name: str
     ruler: Ruler
+    prompt: PromptTemplate | None = None
     most: int = 8
 
     @property
     def identity(self) -> Mapping[str, Any]:
         """See `ChatModel`."""
-        return {"teacher": dict(self.teacher.identity), "layout": self.name}
+        asked = {} if self.prompt is None else {"proposals": self.prompt.digest}
+        return {"teacher": dict(self.teacher.identity), "layout": self.name, **asked}
 
     async def reply(
         self, messages: Sequence[ChatMessage], *, most: int, sample: int, seed: int | None
     ) -> ChatReply:
-        """See `ChatModel`."""
+        """See `ChatModel`; the tokens are those of the turn."""
         reply = await self.teacher.reply(messages, most=most, sample=sample, seed=seed)
         found = _BBOX.search(reply.text)
         image = await asyncio.to_thread(_last_image, messages) if found else None
         if found is None or image is None:
             return reply
         sides = self.ruler.sides(image.size)
-        wanted = _boxes(found[1], sides)
         parts = await asyncio.to_thread(self._parts, image)
+        boxes: list[Box] = []
+        if self.prompt is not None and parts:
+            question = await asyncio.to_thread(self._question, self.prompt, image, parts)
+            asked = [*messages, assistant(reply.text[: found.start()]), question]
+            pick = await self.teacher.reply(asked, most=REPLY_TOKENS, sample=sample, seed=seed)
+            boxes = picked(pick.text, parts)[: self.most]
+            estimated = reply.estimated or pick.estimated
+            reply = replace(reply, cached=reply.cached and pick.cached, estimated=estimated)
+        boxes = boxes or self._touched(_boxes(found[1], sides), parts)
+        return replace(reply, text=_with_boxes(reply.text, found, boxes, sides)) if boxes else reply
+
+    def _question(self, prompt: PromptTemplate, image: Image.Image, parts: Sequence[Box]) -> dict[str, Any]:
+        text = {"type": "text", "text": prompt.render("user", count=len(parts))}
+        return {"role": "user", "content": [text, image_part(with_numbers(image, parts), "image/png")]}
+
+    def _touched(self, wanted: Sequence[Box], parts: Sequence[Box]) -> list[Box]:
         touched = [(max((_shared(part, box) for box in wanted), default=0.0), part) for part in parts]
         best = sorted((pair for pair in touched if pair[0] > 0), key=lambda pair: -pair[0])
-        boxes = [part for _, part in best[: self.most]]
-        return replace(reply, text=_with_boxes(reply.text, found, boxes, sides)) if boxes else reply
+        return [part for _, part in best[: self.most]]
 
     async def close(self) -> None:
         """See `ChatModel`."""

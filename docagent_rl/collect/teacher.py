@@ -8,6 +8,7 @@ from typing import Any
 
 from docagent_rl.collect.config import TeacherConfig
 from docagent_rl.collect.helped import HelpedRetriever, Shuffle
+from docagent_rl.collect.proposals import proposals_prompt
 from docagent_rl.collect.regions import GroundedModel, LayoutModel, Ruler, grounding_prompt, load_layout
 from docagent_rl.errors import UserError
 from docagent_rl.play.chat import ChatLimits, ChatPlayer, ChatSession
@@ -65,7 +66,9 @@ class TeacherPlayer:
     @property
     def identity(self) -> Mapping[str, Any]:
         """See `Player`."""
-        helped = {"player": "teacher", "teacher": self.config.model_dump(mode="json"), "seed": self.seed}
+        idle = set() if self.config.layout is not None else {"proposals"}
+        config = self.config.model_dump(mode="json", exclude=idle)
+        helped = {"player": "teacher", "teacher": config, "seed": self.seed}
         return {**self.chat.identity, **helped}
 
     async def play(self, sample: Record, session: int) -> Trajectory:
@@ -103,7 +106,8 @@ def assisted(
     if grounder is not None and not config.grounding:
         raise UserError("a grounding model is named, and the collection lets none draw boxes (grounding)")
     if config.layout is not None:
-        model = LayoutModel(model, load_layout(config.layout), config.layout, _ruler(resources))
+        prompt = proposals_prompt() if config.proposals else None
+        model = LayoutModel(model, load_layout(config.layout), config.layout, _ruler(resources), prompt)
     if config.grounding:
         if grounder is None:
             raise UserError(

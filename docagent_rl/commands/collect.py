@@ -94,6 +94,7 @@ def collect_command(
     if failed_by is not None:
         config = config.model_copy(update={"filters": (*config.filters, Failed(run=failed_by))})
     _check_options(player, teacher, replay)
+    _check_helpers(player, config, grounder, evidence)
     records = drawn(read_records(data), limit, seed)
     run = play_config(recipe, Agent.SYSTEM, overrides or ())
     run, teacher = keep_replies(run, teacher, out)
@@ -104,25 +105,27 @@ def collect_command(
     together = at_a_time or (teacher.concurrency if player is Who.ENDPOINT else _AT_A_TIME)
     settings = RunSettings(sessions or config.sessions, together, parsed.rollout.session_attempts)
 
+    collection, folder = Collection(recipe, system, records, settings), RunFolder(out)
+
     async def opened() -> Player:
         match player:
             case Who.ENDPOINT:
-                return await _teacher(run, parsed, config, teacher, grounder, seed)
+                ask = not collection.is_whole(folder)
+                return await _teacher(run, parsed, config, teacher, grounder, seed, ask=ask)
             case Who.REPLAY:
                 return _replay(parsed, replay)
         return _script(parsed, config, player is Who.DETOURS, seed)
 
-    collection = Collection(recipe, system, records, settings)
     console = Console(stderr=True)
     with spending(teacher, {"grounder": grounder, "evidence": evidence}):
         looking = _looking(evidence, teacher, out)
         check_models(looking)
         try:
-            asyncio.run(_collect(collection, opened, RunFolder(out)))
+            asyncio.run(_collect(collection, opened, folder))
+            _report(folder, config, parsed, looking)
         except KeyboardInterrupt:
             console.print("Interrupted. What was played is kept; the same command goes on from here.")
             raise typer.Exit(130) from None
-        _report(RunFolder(out), config, parsed, looking)
 
 
 def _check_options(player: Who, teacher: ModelConfig, replay: Path | None) -> None:
@@ -133,6 +136,20 @@ def _check_options(player: Who, teacher: ModelConfig, replay: Path | None) -> No
         raise UserError(f"--player {player.value} asks no model: leave out --model and --base-url")
     if (player is Who.REPLAY) is (replay is None):
         raise UserError("--player replay and --replay RUN go together")
+
+
+def _check_helpers(who: Who, config: CollectConfig, grounder: ModelConfig, evidence: ModelConfig) -> None:
+    """See that no further model is named in vain."""
+    from docagent_rl.collect.filters import Evidence
+
+    if grounder.named and who is not Who.ENDPOINT:
+        raise UserError(f"--player {who.value} draws its own boxes: leave out --grounder-model")
+    asks = any(isinstance(step, Evidence) and step.judged for step in config.filters)
+    if evidence.named and not asks:
+        raise UserError(
+            "--evidence-model is named, and no filter asks it: --preset doc_v_star does, or a file of your "
+            "own with {kind: evidence, judged: true}"
+        )
 
 
 async def _collect(
@@ -152,8 +169,10 @@ async def _teacher(
     teacher: ModelConfig,
     grounder: ModelConfig,
     seed: int,
+    *,
+    ask: bool,
 ) -> Player:
-    """The model behind the endpoint; whoever opens it closes it."""
+    """The model behind the endpoint; whoever opens it closes it. `ask`: for a sign of life."""
     from docagent_rl.collect.teacher import TeacherPlayer
     from docagent_rl.play.chat import ChatLimits
     from docagent_rl.play.chat_model import EndpointModel
@@ -164,7 +183,7 @@ async def _teacher(
     drawing = None
     if grounder.named:
         drawing = grounder.open("grounder", teacher.cache_dir)
-    for model in filter(None, (remote, drawing)):
+    for model in filter(None, (remote, drawing) if ask else ()):
         await model.check()
     limits = ChatLimits(
         turn=parsed.rollout.turn_tokens,
@@ -219,6 +238,7 @@ def _report(
     from docagent_rl.documents import DocumentStore
     from docagent_rl.eval.summary import tally_of, unplayed_table
     from docagent_rl.rewards.judges import make_judge
+    from docagent_rl.rollout.trajectory import MaskReason
 
     # a judge that nobody chose has no say
     judge = make_judge(parsed.judge) if parsed.judge.kind is not None else None
@@ -228,6 +248,13 @@ def _report(
     console.print(funnel.table())
     for warning in funnel.warnings():
         Console(stderr=True).print(shown(warning))
-    if (unplayed := unplayed_table(tally_of(folder.sessions()))) is not None:
+    tally = tally_of(folder.sessions())
+    if (unplayed := unplayed_table(tally, "are left out")) is not None:
         console.print(unplayed)
+    if failed := tally.masked.get(MaskReason.INFRASTRUCTURE.value):
+        Console(stderr=True).print(
+            f"{failed} of them for a service that failed: the same command plays these"
+        )
+    if not funnel.stages[0].sessions:
+        raise UserError(f"{folder.path}: none of its {funnel.sessions} sessions could be played")
     Console(stderr=True).print(f"{folder.path / KEPT}; docagent-rl view {folder.path}", markup=False)

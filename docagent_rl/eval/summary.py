@@ -73,12 +73,17 @@ def summary_table(tally: Tally) -> Table:
     return table
 
 
-def unplayed_table(tally: Tally) -> Table | None:
-    """Sessions that could not be played, and why; `None` where all could."""
+def unplayed_table(tally: Tally, they: str = "count as wrong") -> Table | None:
+    """Sessions that could not be played, and why; `None` where all could.
+
+    Args:
+        tally: of the run.
+        they: what becomes of them.
+    """
     if not tally.masked:
         return None
     counts = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.masked.items()))
-    title = f"{sum(tally.masked.values())} sessions could not be played and count as wrong ({counts})"
+    title = f"{sum(tally.masked.values())} sessions could not be played and {they} ({counts})"
     table = Table("question", "why", title=shown(title))
     for uid, why in tally.examples[:_NAMED]:
         table.add_row(shown(uid), shown(why))

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from docagent_rl.collect.filters import Answer, Evidence, EvidencePages, Format
+from docagent_rl.collect.funnel import Funnel
 from docagent_rl.collect.judging import judged
 from docagent_rl.documents import PageRef
+from docagent_rl.endpoints.chat_client import ChatEndpoint
+from docagent_rl.endpoints.remote_model import RemoteModel
+from docagent_rl.errors import InfrastructureError
+from docagent_rl.prompts import load_prompt
+from docagent_rl.rewards.judge_client import JUDGE_PROMPT
+from docagent_rl.rewards.remote_judge import RemoteJudge
+from tests.chat_server import ChatServer, completion, serving
 from tests.collect.cases import case
 
 STEPS = [Format(), Answer(judged=True)]
@@ -102,3 +112,41 @@ async def test_one_judge_sees_what_the_other_let_through():
     assert [each.supported for each in found] == [True, None, True]
     assert [each.verdict for each in found] == [1.0, 0.0, None]
     assert [question for question, *_ in looker.asked] == ["", ""]
+
+
+def judge_at(server) -> RemoteJudge:
+    endpoint = ChatEndpoint(server.url, "m", backoff_s=0, attempts=1)
+    return RemoteJudge(RemoteModel(endpoint, "judge"), load_prompt("judge", JUDGE_PROMPT))
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (400, "refused by the server: HTTP 400"),
+        (completion("<judge>True", "length"), "cut off at max_tokens"),
+        ("I cannot tell.", "no verdict True or False"),
+    ],
+)
+async def test_one_session_without_a_verdict_leaves_the_others_theirs(reply, why):
+    server = ChatServer(compute=lambda asked: reply if "Teal" in str(asked) else "<judge>True</judge>")
+    cases = [case("one", prediction="Teal"), case("two", prediction="Azure")]
+    async with serving(server):
+        found = await judged(cases, STEPS, judge_at(server))
+    assert [each.verdict for each in found] == [None, 1.0]
+    assert why in found[0].unjudged
+    assert found[1].unjudged == ""
+    assert Answer(judged=True).keep(found) == [False, True]
+
+
+async def test_a_judge_that_refuses_everything_ends_the_filtering():
+    async with serving(ChatServer([400])) as server:
+        with pytest.raises(InfrastructureError, match="HTTP 400"):
+            await judged([case(str(n), prediction=f"Teal {n}") for n in range(9)], STEPS, judge_at(server))
+
+
+def test_sessions_without_a_verdict_are_told():
+    funnel = Funnel(3)
+    funnel.unjudged["refused"] = 2
+    assert funnel.warnings() == [
+        "2 sessions have no verdict of a judge, and do not stay by one (refused): the same command asks again"
+    ]

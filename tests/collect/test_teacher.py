@@ -138,6 +138,26 @@ async def test_boxes_become_those_of_the_layout_that_they_touch(world):
             await played(world, server, TeacherConfig(layout="tests.collect.test_teacher:wild"))
 
 
+async def test_a_teacher_picks_of_the_layout_that_is_drawn_for_it(world):
+    plain, asked = PlayingModel(world.records), []
+
+    def reply(request):
+        if "numbered" not in str(texts_of(request["messages"][-1])):
+            return plain(request)
+        asked.append(request["messages"])
+        return completion("[2]", usage=(5, 5))
+
+    async with serving(ChatServer(compute=reply)) as server:
+        config = TeacherConfig(layout="tests.collect.test_teacher:halves")
+        trajectory = await played(world, server, config)
+        silent = await played(world, server, config.model_copy(update={"proposals": False}))
+    assert trajectory.turns[1].info["effect"]["region"] == pytest.approx([0, 0.5, 1, 1], abs=0.02)
+    assert silent.turns[1].info["effect"]["region"] == pytest.approx([0, 0, 1, 0.5], abs=0.02)
+    ((*_, thought, question),) = asked
+    assert thought == {"role": "assistant", "content": "<think>I zoom.</think>"}
+    assert [part["type"] for part in question["content"]] == ["text", "image_url"]
+
+
 async def test_help_that_cannot_be_given_is_told(world):
     async with serving(ChatServer()) as server:
         with pytest.raises(UserError, match="--grounder-base-url"):

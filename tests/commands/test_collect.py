@@ -152,9 +152,10 @@ async def test_a_preset_filters_what_a_teacher_played_and_others_filter_again(wo
             json.loads(line) for line in (tmp_path / "run" / "verdicts.jsonl").read_text().splitlines()
         ]
         assert [each["dropped_by"] for each in verdicts] == [None] * 4 + ["1 format"]
-        (tmp_path / "own.yaml").write_text("filters: [finished]\n")
-        found = await collected(world, tmp_path, server, "run", "--preset", tmp_path / "own.yaml")
-        assert len(server.requests) == asked + 1  # the sign of life
+    (tmp_path / "own.yaml").write_text("filters: [finished]\n")
+    # the teacher is gone, and nobody asks for it
+    found = await collected(world, tmp_path, server, "run", "--preset", tmp_path / "own.yaml")
+    assert len(server.requests) == asked
     assert "1 finished" in found.output
     assert len(list(read_trajectories(tmp_path / "run" / "kept.jsonl"))) == 5
 
@@ -228,12 +229,35 @@ async def test_killed_at_random_points_it_goes_on_to_the_same_files(world, quest
         (("--player", "oracle", "--replay", "x"), "--replay RUN go together"),
         (("--player", "oracle", "--preset", "own"), "there is no preset"),
         (("--player", "oracle", "--preset", "doc_v_star"), "is meant for doc_v_star"),
+        (
+            ("--player", "oracle", "--grounder-base-url", "http://127.0.0.1:1/v1", "--grounder-model", "m"),
+            "boxes",
+        ),
+        (
+            ("--player", "oracle", "--evidence-base-url", "http://127.0.0.1:1/v1", "--evidence-model", "m"),
+            "filter",
+        ),
     ],
 )
 def test_options_that_do_not_go_together_are_told(world, questions, tmp_path, options, message):
     with pytest.raises(UserError, match=message):
         invoked(arguments(world, tmp_path, "run", *options))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+async def test_a_run_of_which_nothing_was_played_fails(world, questions, tmp_path):
+    def reply(request):
+        return 500 if "Reply with the word ready" not in str(request) else "ready"
+
+    (tmp_path / "m.yaml").write_text("{backoff_s: 0, attempts: 1}")
+    async with serving(ChatServer(compute=reply)) as server:
+        with pytest.raises(UserError, match="none of its 5 sessions could be played"):
+            await collected(world, tmp_path, server, "run", "--endpoint", tmp_path / "m.yaml")
+        server.compute = compute(questions)
+        found = await collected(world, tmp_path, server, "run", "--endpoint", tmp_path / "m.yaml")
+    assert "5 sessions recorded" in found.output
+    assert (tmp_path / "run" / "kept.jsonl").read_bytes().count(b"\n") == 5
 
 
 @pytest.mark.slow
@@ -252,7 +276,9 @@ def test_what_is_missing_is_told_before_anything_is_played(world, questions, tmp
     silent = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m")
     with pytest.raises(UserError, match="the teacher does not answer"):
         invoked(arguments(world, tmp_path, "run", *silent))
+    (tmp_path / "own.yaml").write_text("filters: [{kind: evidence, judged: true}]\n")
     unseen = ("--player", "oracle", "--evidence-base-url", "http://127.0.0.1:9/v1", "--evidence-model", "m")
+    unseen = (*unseen, "--preset", tmp_path / "own.yaml")
     with pytest.raises(UserError, match="the evidence judge does not answer"):
         invoked(arguments(world, tmp_path, "run", *unseen))
     with pytest.raises(UserError, match="is no run"):
