@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -56,6 +56,7 @@ class Evaluation:
         records: the questions.
         sessions: of each question.
         seed: of all draws.
+        changes: of the recipe (`changes_of`).
     """
 
     recipe: str
@@ -64,6 +65,7 @@ class Evaluation:
     records: Sequence[Record]
     sessions: int
     seed: int
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
     def manifest(self, player: Player) -> dict[str, Any]:
         """What the run is, for `RunFolder.begin`; the names of variables with keys, and never keys."""
@@ -73,6 +75,7 @@ class Evaluation:
         return {
             "kind": KIND,
             "recipe": self.recipe,
+            "changes": dict(self.changes),
             "agent": self.agent.value,
             "player": {**named, **player.identity},
             "questions": {

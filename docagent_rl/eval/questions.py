@@ -28,7 +28,7 @@ def read_records(path: Path) -> list[Record]:
 def drawn(records: Sequence[Record], limit: int | None, seed: int) -> list[Record]:
     """So many questions by chance, in the order of the file; the same for the same arguments.
 
-    More of them are those and others, so that a larger evaluation goes on with a smaller one.
+    More of them are those and others: with the same `--cache`, a larger evaluation asks for the others alone.
 
     Args:
         records: of the file.

@@ -17,6 +17,8 @@ from docagent_rl.rollout.trajectory import MaskReason, Trajectory, read_trajecto
 from docagent_rl.surrogates import encodable
 
 VERSION = 1
+_FOLLOWING = frozenset({"changes"})
+"""Keys that follow from others, so that a run goes on that was begun without them."""
 
 Key = tuple[str, int]
 """Question and number of the session."""
@@ -50,7 +52,8 @@ class RunFolder:
         """Make the folder, or see that it holds this run.
 
         Args:
-            manifest: JSON-ready; all of it has to be as it was for a run to go on.
+            manifest: JSON-ready; for a run to go on all of it has to be as it was, but `changes`, which
+                follow from the rest.
 
         Raises:
             UserError: another run lies there, or the folder cannot be written.
@@ -58,9 +61,9 @@ class RunFolder:
         wanted = json.loads(json.dumps({"version": VERSION, **manifest}))
         if self.manifest_file.exists():
             found = self.manifest()
-            if found != wanted:
+            if differing := _differing(_decisive(found), _decisive(wanted)):
                 raise UserError(
-                    f"{self.path} holds another run; what differs is {', '.join(_differing(found, wanted))}: "
+                    f"{self.path} holds another run; what differs is {', '.join(differing)}: "
                     "name another folder, or remove this one"
                 )
             return
@@ -159,6 +162,10 @@ def key_of(trajectory: Trajectory) -> Key:
 def service_failed(trajectory: Trajectory) -> bool:
     """Whether it was not played for the sake of a service."""
     return trajectory.masked and trajectory.end == MaskReason.INFRASTRUCTURE.value
+
+
+def _decisive(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in manifest.items() if name not in _FOLLOWING}
 
 
 def _differing(found: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = "") -> list[str]:

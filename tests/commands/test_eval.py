@@ -113,6 +113,7 @@ async def test_a_system_is_played_recorded_and_shown(world, questions, tmp_path)
     )
     assert manifest["config"]["docagent"]["store"] == str(world.root / "store")
     assert manifest["config"]["data.max_prompt_length"] == 1536
+    assert manifest["changes"]["data.max_prompt_length"] == 1536
 
 
 @pytest.mark.slow

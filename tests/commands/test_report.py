@@ -41,7 +41,7 @@ def test_two_runs_without_a_judge(tmp_path):
     done = command(tmp_path / "a", tmp_path / "b", "--out", out, "--paired", "--pass-at", 1)
     assert done.returncode == 0, done.stderr
     assert "MMLongBench-Doc: b against a" in done.stdout
-    assert "33.5 (vdr-2b); 36.7 (colqwen)" in " ".join(done.stdout.split())
+    assert "33.5 (vdr-2b); 36.7 (colqwen2-v1)" in " ".join(done.stdout.split())
     assert "†" in done.stdout
     data = json.loads((out / "report.json").read_text())
     assert data["paired"]["mmlongbench"]["won"] == 8

@@ -10,6 +10,7 @@ from typing import Any
 
 from docagent_rl.eval.report.facts import OWN_PROMPT, RunFacts
 from docagent_rl.eval.report.targets import PaperRow, questions_of
+from docagent_rl.eval.scoring.experts import Author
 from docagent_rl.prompts import prompt_names
 
 UNSAID = "not known"
@@ -59,12 +60,14 @@ def differences(
     found = [
         _model(run, row.model),
         _names("retriever", run.retriever, facts.get("retriever")),
+        *_texts(run.text_retriever, facts.get("text_retriever")),
         *_judges(judges, facts.get("judge")),
         _prompt(run.prompt),
         _questions(questions, questions_of(dataset)),
         _display(run.display, facts.get("display")),
         _plain("pages searched", run.scope, facts.get("scope")),
         _plain("temperature", run.temperature, facts.get("temperature")),
+        *_changes(run.changes),
     ]
     if facts.get("note"):
         found.append(ProtocolFact("remark", UNSAID, str(facts["note"]), Verdict.UNKNOWN))
@@ -84,19 +87,40 @@ def _names(name: str, ours: str | None, papers: list[str] | None) -> ProtocolFac
     told = UNSAID if not papers else " or ".join(papers)
     if ours is None or not papers:
         return ProtocolFact(name, ours or UNSAID, told, Verdict.UNKNOWN)
-    same = any(_plain_name(ours).startswith(_plain_name(paper)) for paper in papers)
+    same = any(_is(ours, paper) for paper in papers)
     return ProtocolFact(name, ours, told, Verdict.SAME if same else Verdict.DIFFERENT)
+
+
+def _is(ours: str, paper: str) -> bool:
+    """Whether a name is the paper's, or that with a version or a date: others are of other models.
+
+    `gpt-4o-mini` is not `gpt-4o`, nor `colqwen2.5-v0.2` a `colqwen2`, nor a quantised model itself.
+    """
+    name, wanted = (re.sub(r"[-_ ]+", "-", _last(each).lower()) for each in (ours, paper))
+    return re.fullmatch(rf"{re.escape(wanted)}(?:-v?\d+(?:\.\d+)*|-hf|-merged|-en)*", name) is not None
+
+
+def _texts(ours: str | None, papers: list[str] | None) -> list[ProtocolFact]:
+    """What finds texts beside images, where the paper has both."""
+    return [_names("retriever of texts", ours, papers)] if papers else []
 
 
 def _judges(ours: Iterable[str], papers: list[str] | None) -> list[ProtocolFact]:
     names = sorted(set(ours))
     if not names:
         return []
-    facts = [_names("judge or extractor", _last(name), papers) for name in names]
-    return [
-        ProtocolFact(fact.name, name, fact.paper, fact.verdict)
-        for name, fact in zip(names, facts, strict=True)
-    ]
+    found = [_names("judge or extractor", name, papers) for name in names]
+    if set(names) != {Author.RULE.value}:
+        own = "this package's, in our words"
+        found.append(ProtocolFact("its prompt", own, "the benchmark's or the authors'", Verdict.DIFFERENT))
+    return found
+
+
+def _changes(ours: tuple[str, ...] | None) -> list[ProtocolFact]:
+    """What was set otherwise than in the recipe that follows the paper."""
+    if not ours:
+        return []
+    return [ProtocolFact("settings of the recipe", ", ".join(ours), "as it has them", Verdict.DIFFERENT)]
 
 
 def _last(name: str) -> str:

@@ -44,7 +44,8 @@ class PaperRow:
         system: of it.
         title: paper and table.
         model: that training started from.
-        facts: retriever, judge, display, scope, temperature, note; what the paper does not say is not there.
+        facts: retriever, text_retriever, judge, display, scope, temperature, note; what the paper does not
+            say is not there.
         numbers: printed.
     """
 
@@ -87,7 +88,7 @@ def rows_for(recipe: str | None, system: str) -> list[PaperRow]:
     return of_recipe or [row for row in paper_rows() if row.system == system]
 
 
-_FACTS = frozenset({"retriever", "judge", "display", "scope", "temperature", "note"})
+_FACTS = frozenset({"retriever", "text_retriever", "judge", "display", "scope", "temperature", "note"})
 
 
 @functools.cache

@@ -21,9 +21,14 @@ def agent_of(manifest: Mapping[str, Any]) -> str:
 def model_name(manifest: Mapping[str, Any]) -> str | None:
     """The model that played: its name, or the last part of its path."""
     player = manifest.get("player")
-    holder = player if isinstance(player, Mapping) else manifest
+    holder = itself(player) if isinstance(player, Mapping) else manifest
     found = named(first(holder, "model"), "model", "name", "path")
     return None if found is None else PurePath(found).name or found
+
+
+def itself(player: Mapping[str, Any]) -> dict[str, Any]:
+    """A player without what it plays in: models of judges, roles and retrievers are not its own."""
+    return {name: value for name, value in player.items() if name != "environment"}
 
 
 def extractor_of(manifest: Mapping[str, Any]) -> str:

@@ -60,7 +60,7 @@ def test_numbers_stand_beside_the_papers_of_the_recipe():
     assert [fact.verdict.value for fact in visual.facts if fact.name == "retriever"] == ["same"]
     assert [fact.verdict.value for fact in other.facts if fact.name == "retriever"] == ["different"]
     page = make_report([one], FEW).page
-    assert "33.5 (vdr-2b); 36.7 (colqwen)" in page
+    assert "33.5 (vdr-2b); 36.7 (colqwen2-v1)" in page
     assert "different: judge or extractor (judge-1 here, gpt-4o there)" in page
 
 

@@ -53,6 +53,12 @@ def test_targets_name_measures_that_there_are():
             assert 0 < number.value <= 100
 
 
+def test_no_number_is_printed_twice():
+    for row in paper_rows():
+        places = [(number.dataset, number.measure, number.row) for number in row.numbers]
+        assert len(set(places)) == len(places), row.recipe
+
+
 def test_counts_of_questions_are_those_of_the_benchmarks():
     known = {
         dataset: count
