@@ -106,6 +106,21 @@ def test_a_question_without_a_reply_is_left_and_asked_again(server, tmp_path):
     assert label(server, tmp_path).fates[0] is Fate.REWRITTEN
 
 
+def test_a_vote_that_is_refused_is_asked_for_again_where_it_decides(server, tmp_path):
+    given = []
+
+    def compute(request: dict):
+        if "top of the memo" not in json.dumps(request):
+            return completion('{"label": 0}')
+        given.append(request)
+        return 400 if len(given) == 1 else completion(f'{{"label": {len(given) % 2}}}')
+
+    server.compute = compute
+    assert label(server, tmp_path).fates[0] is Fate.NO_REPLY
+    server.compute = lambda request: completion('{"label": 1}')
+    assert label(server, tmp_path).fates[0] is Fate.REWRITTEN
+
+
 def test_a_refusal_names_question_document_and_page(server, tmp_path):
     server.compute = lambda request: 401
     with pytest.raises(InfrastructureError, match=r"question 'q[01]', document 'K', page [23]: .*HTTP 401"):
