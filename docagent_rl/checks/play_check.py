@@ -10,6 +10,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.checks.environment import settle_environment
 from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_list import Kind, recipe_kind
 from docagent_rl.checks.service_checks import check_search_servers, check_second_ranking, check_stand_ins
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.documents import DocumentStore
@@ -37,8 +38,13 @@ def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> Dic
         overrides: as on Hydra's command line; a baseline's environment takes those of `docagent.env`.
 
     Raises:
-        UserError: there is no such recipe, or Hydra cannot compose it.
+        UserError: there is no such recipe, it is one of fine-tuning, or Hydra cannot compose it.
     """
+    if recipe_kind(recipe) is Kind.SFT:
+        raise UserError(
+            f"{recipe} fine-tunes and plays nothing: name a recipe of reinforcement learning whose system is "
+            f"played, {recipe.removeprefix('sft_')} for one"
+        )
     rest, own = split_overrides(agent, overrides)
     run = composed(recipe, rest)
     try:

@@ -86,3 +86,8 @@ def test_the_cpu_profile_keeps_its_sizes():
 def test_unknown_keys_are_named():
     with pytest.raises(UserError, match="max_promt_length"):
         play_config(VRAG, Agent.SYSTEM, ["+data.max_promt_length=3"])
+
+
+def test_a_recipe_of_fine_tuning_plays_nothing():
+    with pytest.raises(UserError, match=r"fine-tunes and plays nothing.*, vrag_rl_qwen2_5_vl_7b for one"):
+        play_config(f"sft_{VRAG}", Agent.ORACLE)
