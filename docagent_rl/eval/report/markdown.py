@@ -11,6 +11,8 @@ from docagent_rl.terminal import visible
 HEADING = "# Report of runs"
 LONGEST = 1000
 """Characters of a text; longer ones are cut."""
+LONGEST_NOTE = 20_000
+"""The same of a line under a table: what parts a run from a paper's is told in one, and to its end."""
 _MARKS = re.compile(
     r"[\\`*_\[\]#!|~$]|:(?=/)|(?<=\w)@|^[-+](?=\s)|^[=]|(?<=^\d)[.)](?=\s)|(?<=^\d\d)[.)](?=\s)"
 )
@@ -33,14 +35,14 @@ def markdown(grids: Iterable[Grid], picture: str | None, notes: Sequence[str] = 
         parts += [f"## {plain(grid.title)}", "", _line(grid.head), _line(["---"] * len(grid.head), raw=True)]
         parts += [_line(row) for row in grid.rows]
         parts += [""]
-        parts += [f"- {plain(note)}" for note in grid.notes] + ([""] if grid.notes else [])
+        parts += [f"- {plain(note, LONGEST_NOTE)}" for note in grid.notes] + ([""] if grid.notes else [])
     return "\n".join(parts).rstrip() + "\n"
 
 
-def plain(text: str) -> str:
-    """A text on one line that no reader of Markdown takes for markup or HTML."""
+def plain(text: str, longest: int = LONGEST) -> str:
+    """A text on one line that no reader of Markdown takes for markup or HTML; cut where it is longer."""
     line = " ".join(visible(text).split())
-    line = line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
+    line = line if len(line) <= longest else f"{line[: longest - 3]}..."
     safe = "".join(_ENTITIES.get(letter, letter) for letter in line)
     return _WEB.sub(lambda found: f"{found[0][:-1]}&#46;", _MARKS.sub(lambda found: f"\\{found[0]}", safe))
 
