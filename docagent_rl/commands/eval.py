@@ -61,9 +61,10 @@ def eval_command(
     Example: docagent-rl eval vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/e1 --model runs/x/checkpoints
     """
     from docagent_rl.checks.play_check import check_play, play_config
+    from docagent_rl.documents import DocumentStore
     from docagent_rl.eval.changes import changes_of
     from docagent_rl.eval.evaluation import Evaluation
-    from docagent_rl.eval.questions import drawn, read_records
+    from docagent_rl.eval.questions import drawn, read_records, with_lengths
     from docagent_rl.play.run_folder import RunFolder
     from docagent_rl.play.runner import RunSettings
 
@@ -72,6 +73,7 @@ def eval_command(
     run = play_config(recipe, agent, overrides or ())
     playing, model = keep_replies(run, model, out)
     parsed = check_play(playing, records)
+    records = with_lengths(records, DocumentStore(parsed.store))
     changes = {} if agent.baseline else changes_of(run, play_config(recipe, agent))
     evaluation = Evaluation(recipe, agent, run, records, sessions, seed, changes)
     settings = RunSettings(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from docagent_rl.documents import DocumentStore
 from docagent_rl.errors import UserError
 from docagent_rl.records.parquet import read_parquet
 from docagent_rl.records.questions import read_questions
@@ -40,6 +42,20 @@ def drawn(records: Sequence[Record], limit: int | None, seed: int) -> list[Recor
     order = list(range(len(records)))
     random.Random(seed).shuffle(order)
     return [records[number] for number in sorted(order[:limit])]
+
+
+def with_lengths(records: Sequence[Record], store: DocumentStore) -> list[Record]:
+    """Questions that say how long their documents are, which reports break numbers down by.
+
+    Importers write it; questions of one's own rarely have it, and get it from the store.
+    """
+    return [_with_length(record, store) for record in records]
+
+
+def _with_length(record: Record, store: DocumentStore) -> Record:
+    if record.extra.get("num_pages") is not None or record.doc_id not in store:
+        return record
+    return replace(record, extra={**record.extra, "num_pages": store.document(record.doc_id).num_pages})
 
 
 def digest_of(records: Sequence[Record]) -> str:

@@ -2,8 +2,9 @@
 
 import pytest
 
+from docagent_rl.documents import DocumentStore
 from docagent_rl.errors import UserError
-from docagent_rl.eval.questions import digest_of, drawn, read_records
+from docagent_rl.eval.questions import digest_of, drawn, read_records, with_lengths
 from docagent_rl.records.record import Record, Split
 
 
@@ -35,6 +36,18 @@ def test_a_larger_choice_holds_the_smaller_one():
 def test_other_questions_have_another_digest():
     assert digest_of(questions(3)) != digest_of(questions(2))
     assert digest_of(questions(3)) != digest_of(questions(3)[::-1])
+
+
+def test_the_length_of_a_document_comes_from_the_store_unless_the_question_says(world):
+    store, doc_id = DocumentStore(world.root / "store"), world.records[0].doc_id
+    told = [None, 3, None]
+    records = [
+        Record("q", "own", Split.TEST, doc, "Where?", ("here",), extra={"num_pages": pages})
+        for doc, pages in zip((doc_id, doc_id, "elsewhere"), told, strict=True)
+    ]
+    lengths = [record.extra["num_pages"] for record in with_lengths(records, store)]
+    assert lengths == [store.document(doc_id).num_pages, 3, None]
+    assert [record.extra["num_pages"] for record in records] == told
 
 
 def test_an_empty_file_is_refused(tmp_path):
