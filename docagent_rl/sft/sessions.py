@@ -13,7 +13,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.images import ImageSheet, Picture
 from docagent_rl.errors import UserError
 from docagent_rl.records.record import Record
-from docagent_rl.records.splitting import SplitUnit, unit_key
+from docagent_rl.records.splitting import SplitUnit, unit_key, unit_keys
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.sft.files import SftRow
@@ -182,14 +182,18 @@ class Parts:
         """
         if not 0 < fraction < 1:
             raise UserError(f"--val-fraction {fraction:g}: a fraction must lie between 0 and 1")
-        units = {_unit(trajectory, unit) for trajectory in sessions if not trajectory.masked}
+        records = [Record.from_dict(each.record) for each in sessions if not each.masked]
+        keys = unit_keys(records, unit)
+        units = set(keys)
         if len(units) < 2:
             raise UserError(
                 f"--val-fraction {fraction:g}: there is {len(units)} {unit.value}, and each part needs one"
             )
         ordered = sorted(units, key=lambda key: hashlib.sha256(repr((seed, key)).encode()).digest())
-        count = min(max(round(fraction * len(units)), 1), len(units) - 1)
-        return cls(frozenset(ordered[:count]), unit)
+        first = set(ordered[: min(max(round(fraction * len(units)), 1), len(units) - 1)])
+        # documents that a question ties are there each by its own key
+        aside = (unit_key(each, unit) for each, key in zip(records, keys, strict=True) if key in first)
+        return cls(frozenset(aside), unit)
 
     def validates(self, trajectory: Trajectory) -> bool:
         """Whether a session is for validation; a masked one is not, and is left out of training as well."""

@@ -95,3 +95,15 @@ def test_masked_sessions_choose_nothing(played):
     assert len(parts.aside) == 2
     assert ("d.pdf",) not in parts.aside
     assert not parts.validates(masked(sessions[0]))
+
+
+def test_documents_that_a_question_ties_are_in_one_part(played):
+    (one, *_), _ = played
+    several = about(one.trajectory, "a.pdf", 0)
+    several.record["extra"] = {"page_ids": ["a.pdf#1", "b.pdf#1"]}
+    apart = [about(one.trajectory, name, 0) for name in ("a.pdf", "b.pdf", "c.pdf")]
+    for seed in range(8):
+        parts = Parts.choose([several, *apart], 0.5, SplitUnit.DOCUMENT, seed)
+        first, second, other = (parts.validates(session) for session in apart)
+        assert first == second == parts.validates(several)
+        assert other is not first
