@@ -102,14 +102,14 @@ class ChatEndpoint:
         Args:
             section: with an address and a model.
             name: of the section, for messages.
-            more: fields that not every section has.
+            more: fields that not every section has, or that take the place of the section's.
 
         Raises:
             UserError: the key's environment variable is not set.
         """
         shared = section.model_dump(include=set(Endpoint.model_fields) - {"api_key_env", "price"})
         key = read_api_key(section.api_key_env, f"{name}.api_key_env")
-        return cls(**shared, api_key=key, price=section.price.made(), **more)
+        return cls(**{**shared, "api_key": key, "price": section.price.made(), **more})
 
     def for_check(self) -> ChatEndpoint:
         """The same, asked with the patience of a check: a user waits for it."""

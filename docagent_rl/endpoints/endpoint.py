@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -54,6 +54,8 @@ class Endpoint(Section):
     """Requests in flight at most, for every worker; a client opens up to 1,000 connections."""
     max_tokens: int = Field(512, ge=1)
     """Length of a reply, thoughts included; one that reaches it is a failure."""
+    extra_body: dict[str, Any] = Field(default_factory=dict)
+    """Further fields of every request, e.g. `{chat_template_kwargs: {enable_thinking: false}}`."""
 
     price: PriceConfig = PriceConfig()
     """What it costs, for commands with a budget; a run of the trainer keeps none."""

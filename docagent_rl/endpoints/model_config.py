@@ -36,8 +36,6 @@ class ModelConfig(Endpoint):
     """Length of a reply, thoughts included; one that reaches it does not count."""
     temperature: float = Field(0.0, ge=0, allow_inf_nan=False)
     top_p: float | None = Field(None, gt=0, le=1)
-    extra_body: dict[str, Any] = Field(default_factory=dict)
-    """Further fields of every request, e.g. `{chat_template_kwargs: {enable_thinking: false}}`."""
     budget: BudgetConfig = BudgetConfig()
     cache_dir: Path | None = None
     """Folder in which replies are kept; `null` leaves it to the command."""

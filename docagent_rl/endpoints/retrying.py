@@ -107,7 +107,8 @@ async def call_service(
         last = _failed(state)
         counted += not isinstance(last, uncounted)
         left = (deadline.when() or math.inf) - asyncio.get_running_loop().time()
-        return counted >= attempts or _asked_wait(state) > left
+        # a deadline that has just passed ends this at the next wait, and says so
+        return counted >= attempts or _asked_wait(state) > max(left, 0.0)
 
     retrying = AsyncRetrying(
         stop=hopeless,

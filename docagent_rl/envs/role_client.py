@@ -36,9 +36,7 @@ def openai_role(name: str, config: RoleConfig, store: DocumentStore) -> OpenAIRo
     Raises:
         UserError: the key's environment variable is not set or the cache cannot be opened.
     """
-    endpoint = ChatEndpoint.of(
-        config, f"roles.{name}", temperature=config.temperature, extra_body=config.extra_body
-    )
+    endpoint = ChatEndpoint.of(config, f"roles.{name}", temperature=config.temperature)
     cache = JsonCache(config.cache_dir, f"{name} cache") if config.cache_dir is not None else None
     return OpenAIRole(name, endpoint, lambda picture: data_url(picture, store), cache)
 

@@ -50,8 +50,6 @@ class RoleConfig(Endpoint):
     backend: RoleBackend | None = None
     temperature: float = Field(0.0, ge=0, allow_inf_nan=False)
     """Replies are cached by content at any temperature, so that a group shares its plan and its notes."""
-    extra_body: dict[str, Any] = Field(default_factory=dict)
-    """Further fields of every request, e.g. `{chat_template_kwargs: {enable_thinking: false}}`."""
     cache_dir: Path | None = None
     """Folder in which replies are kept; with `null` a worker remembers its own, and workers do not share."""
 

@@ -273,12 +273,20 @@ async def test_cache(judge_server, openai_judge, tmp_path):
         (("What is it?", ["a fox"], "A fox"), {}),
         (("What is it?", ["a fox", "a red fox"], "a fox"), {}),
         (QUESTION, {"model": "other"}),
+        (QUESTION, {"extra_body": {"reasoning_effort": "low"}}),
     ],
 )
 async def test_the_cache_key_holds_everything(judge_server, openai_judge, tmp_path, question, changes):
     await openai_judge(cache_dir=tmp_path).judge(*QUESTION)
     await openai_judge(cache_dir=tmp_path, **changes).judge(*question)
     assert len(judge_server.requests) == 2
+
+
+async def test_fields_of_its_server_are_in_every_request(judge_server, openai_judge):
+    await openai_judge(extra_body={"max_completion_tokens": 0}, max_tokens=9).judge(*QUESTION)
+    (request,) = judge_server.requests
+    assert request["max_completion_tokens"] == 9
+    assert "max_tokens" not in request
 
 
 async def test_another_prompt_is_another_key(judge_server, openai_judge, tmp_path):
