@@ -67,6 +67,7 @@ def _benchmark(report: BenchmarkReport) -> dict[str, Any]:
         "use": [_number(number) for number in report.use],
         "breakdowns": [_number(number) for number in report.parts],
         "pass_at": {str(k): _interval(found) for k, found in report.pass_at.items()},
+        "seconds": asdict(report.seconds),
         "total_cost": report.total_cost,
         "agreement": {
             judge: {"judge": one, "second": other, **asdict(told)}

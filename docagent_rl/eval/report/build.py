@@ -11,6 +11,7 @@ from typing import Any
 from docagent_rl.eval.metrics.agreement import Agreement, agreement
 from docagent_rl.eval.metrics.prompt_files import AnswerJudge
 from docagent_rl.eval.metrics.scored import Mean, mean_of_each
+from docagent_rl.eval.metrics.sessions import Spread
 from docagent_rl.eval.report.bootstrap import DRAWS, Interval, intervals
 from docagent_rl.eval.report.facts import RunFacts
 from docagent_rl.eval.report.sums import ALL, Cell, Row, sums_of
@@ -95,6 +96,7 @@ class BenchmarkReport:
         use: navigation and use.
         parts: the headline, and the number of the system's paper, by line of the breakdowns.
         pass_at: by number of sessions.
+        seconds: how the sessions that were played are spread over time.
         total_cost: of all sessions; `None` without a price.
         agreements: of two judges, by expert: the judges' names and how far they agree.
         verdicts: how often a judge said what, by expert; `none` where there was no answer, or it failed.
@@ -114,6 +116,7 @@ class BenchmarkReport:
     use: tuple[Number, ...]
     parts: tuple[Number, ...]
     pass_at: dict[int, Interval]
+    seconds: Spread
     total_cost: float | None
     agreements: dict[str, tuple[str, str, Agreement]]
     verdicts: dict[str, dict[str, int]]
@@ -192,7 +195,10 @@ def benchmark(dataset: str, sessions: Sequence[ScoredSession], settings: ReportS
         if interval.questions
     ]
     names = {measure.name for measure in use}
-    costs = [cost for each in sessions if (cost := each.values.get("cost")) is not None]
+    costs, seconds = (
+        [value for each in sessions if (value := each.values.get(name)) is not None]
+        for name in ("cost", "seconds")
+    )
     return BenchmarkReport(
         dataset=dataset,
         title=protocol_of(dataset).name,
@@ -206,6 +212,7 @@ def benchmark(dataset: str, sessions: Sequence[ScoredSession], settings: ReportS
         use=tuple(n for n in numbers if n.row == ALL and n.measure.name in names),
         parts=tuple(n for n in numbers if n.row != ALL),
         pass_at={k: pass_at(sessions, answers[0], k, settings) for k in settings.pass_at},
+        seconds=Spread.of(seconds),
         total_cost=math.fsum(costs) if costs else None,
         agreements=_agreements(sessions),
         verdicts=_verdicts(sessions),

@@ -68,9 +68,12 @@ def grids(views: Sequence[RunView], dataset: str) -> list[Grid]:
         Grid(
             f"{title}: navigation and use",
             ("number", *names, "paper"),
-            tuple(
-                (measure.title, *cells)
-                for measure, cells in _numbers([report.use for report in reports], reports, views, dataset)
+            (
+                *(
+                    (measure.title, *cells)
+                    for measure, cells in _numbers([each.use for each in reports], reports, views, dataset)
+                ),
+                *_latency(reports),
             ),
             tuple(
                 f"{view.report.name}: {report.total_cost:.4f} in all"
@@ -125,6 +128,18 @@ def _numbers(
         (measure, (*(_of(report, measure, ALL) for report in reports), _paper(views, dataset, measure, ALL)))
         for measure in measures.values()
     ]
+
+
+def _latency(reports: Sequence[BenchmarkReport]) -> list[tuple[str, ...]]:
+    """Where a session's time lies beside its mean."""
+    if all(each.seconds.median is None for each in reports):
+        return []
+    rows = []
+    for title, part in (("median", "median"), ("95th percentile", "p95"), ("longest", "worst")):
+        values = [getattr(each.seconds, part) for each in reports]
+        cells = (NOTHING if value is None else digits(value, Unit.SECONDS) for value in values)
+        rows.append((f"seconds, {title}", *cells, NOTHING))
+    return rows
 
 
 def _of(report: BenchmarkReport, measure: Measure, row: Row) -> str:

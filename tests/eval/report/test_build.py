@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import asdict
 
 import pytest
 
@@ -13,7 +14,9 @@ from docagent_rl.eval.metrics.mmlongbench_doc import mmlongbench_acc_f1, mmlongb
 from docagent_rl.eval.metrics.scored import Scored
 from docagent_rl.eval.metrics.sessions import SessionUse, session_table
 from docagent_rl.eval.metrics.vidoseek import grades, retrieval_table
-from docagent_rl.eval.report.build import ReportSettings, benchmark
+from docagent_rl.eval.report.build import ReportSettings, RunReport, benchmark
+from docagent_rl.eval.report.facts import RunFacts
+from docagent_rl.eval.report.grids import RunView, grids
 from docagent_rl.eval.scoring.run import ScoringSettings, score_run
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from tests.eval.scoring.sessions import masked, question, run_of, session, turn
@@ -95,10 +98,21 @@ async def test_navigation_use_and_labels_are_those_of_the_tables(tmp_path):
     assert numbers["invalid_rate"] == near(use.invalid_rate.value)
     assert numbers["invalid_turns"] == near(use.invalid_turns)
     assert numbers["seconds"] == near(use.seconds.mean)
+    assert asdict(found.seconds) == pytest.approx(asdict(use.seconds))
     assert found.total_cost == near(use.total_cost)
     for name in ("turns", "sent_tokens", "output_tokens", "image_tokens", "images", "cost"):
         assert numbers[name] == near(getattr(use, name).value)
     assert found.masked == {"sample": use.unplayed}
+
+
+async def test_latency_stands_below_its_mean(tmp_path):
+    _, found = await reported(tmp_path, random_run("own"), "own")
+    view = RunView(RunReport("run", "a", RunFacts.of({}), (found,), 1, 1), ())
+    (table,) = [grid for grid in grids([view], "own") if "use" in grid.title]
+    cells = {row[0]: row[1:] for row in table.rows}
+    assert cells["seconds, median"] == (f"{found.seconds.median:,.1f}", "-")
+    assert cells["seconds, longest"] == (f"{found.seconds.worst:,.1f}", "-")
+    assert [row[0] for row in table.rows][-2] == "seconds, 95th percentile"
 
 
 async def test_mmlongbench_is_scored_as_its_script_does(tmp_path):
