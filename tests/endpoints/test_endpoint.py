@@ -20,6 +20,7 @@ SETTINGS = {
     "check_s": 3.0,
     "concurrency": 5,
     "max_tokens": 99,
+    "extra_body": {"top_k": 1},
     "price": {"input": 1.0, "output": 3.0, "currency": "EUR"},
 }
 
