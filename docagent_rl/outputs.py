@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated
@@ -53,10 +54,13 @@ def check_output(
         Whether the file is there already, byte for byte.
 
     Raises:
-        UserError: another file is there.
+        UserError: another file is there, or none can be written there.
     """
     if path.is_dir():
         raise UserError(f"{path} is a folder: name a file")
+    place = next((each for each in path.absolute().parents if each.exists()), path)
+    if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
+        raise UserError(f"{path} cannot be written: {place} is no folder that may be written to")
     if not path.exists():
         return False
     found = path.read_bytes()

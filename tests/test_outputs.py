@@ -17,6 +17,8 @@ def test_other_files_are_left_alone(tmp_path):
     assert path.read_text() == "two"
     with pytest.raises(UserError, match="is a folder"):
         check_output(tmp_path, "x")
+    with pytest.raises(UserError, match=r"x\.txt is no folder"):
+        check_output(path / "page.html", "x")
 
 
 def test_pages_know_their_earlier_editions(tmp_path):
