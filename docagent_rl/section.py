@@ -58,11 +58,17 @@ def filled(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
 
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`changes` over `base`, nested mappings key by key."""
+    """`changes` over `base`, nested mappings key by key.
+
+    A section does not take the place of a plain value: that stays, to be refused by whoever validates it.
+    """
     result = dict(base)
     for key, value in changes.items():
-        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
-        result[key] = merged(result[key], value) if both else value
+        before = result.get(key)
+        if not isinstance(value, Mapping) or before is None:
+            result[key] = value
+        elif isinstance(before, Mapping):
+            result[key] = merged(before, value)
     return result
 
 
