@@ -109,7 +109,8 @@ class ChatEndpoint:
         """
         shared = section.model_dump(include=set(Endpoint.model_fields) - {"api_key_env", "price"})
         key = read_api_key(section.api_key_env, f"{name}.api_key_env")
-        return cls(**{**shared, "api_key": key, "price": section.price.made(), **more})
+        shared.update(more)
+        return cls(**shared, api_key=key, price=section.price.made())
 
     def for_check(self) -> ChatEndpoint:
         """The same, asked with the patience of a check: a user waits for it."""
