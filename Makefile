@@ -57,10 +57,14 @@ test: loaders
 fast: loaders
 	$(PYTEST) -m "not e2e and not slow" $(FAST)
 
-# ONCE_MORE=1 (CI, whose machine others load): what failed runs again alone, and fails when it fails twice
+# CI, whose machine others load. ONCE_MORE=1: what failed runs again alone, and fails when it fails twice.
+# SLOW_UNTIL=SECONDS (since 1970): slow tests that would begin later are skipped, and counted as such
 again = $(if $(ONCE_MORE),|| $(PYTEST) $(1) --last-failed --last-failed-no-failures none)
+SLOW := -m "slow and not e2e"
 test-all: lint loaders
-	{ $(PYTEST) -m "not e2e" $(FAST) $(call again,-m "not e2e"); } && { $(PYTEST) tests/e2e $(call again,tests/e2e); }
+	{ $(PYTEST) -m "not e2e and not slow" $(FAST) $(call again,-m "not e2e and not slow"); } \
+	    && { $(PYTEST) $(SLOW) $(FAST) $(if $(SLOW_UNTIL),--until=$(SLOW_UNTIL)) $(call again,$(SLOW)); } \
+	    && { $(PYTEST) tests/e2e $(call again,tests/e2e); }
 
 faults: setup
 	$(BIN)/python -m pytest -m faults $(FAST) --faults=long --faults-folder=$(WORKSPACE)/faults

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, settings
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ["tests.faults.plugin"]
+pytest_plugins = ["tests.faults.plugin", "tests.until"]
 
 RAY_FOLDER = Path(os.environ["RAY_TMPDIR"])
 
