@@ -79,7 +79,7 @@ class Resumed:
 
 def play(folder: Path, workspace: Path, python: Path) -> Resumed:
     """Kill the engine behind the first checkpoint, with sessions of later steps under way; finish the run."""
-    add_model(workspace, "vrag_rl", python)
+    add_model(workspace, "vrag_rl")
     with judge(refused(workspace)) as url:
         overrides = (
             "trainer.v1.trainer_mode=docagent_colocate_async",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from docagent_rl.records.importers import Benchmark
@@ -49,23 +49,18 @@ class Chain:
 
 def play(folder: Path, demo: Path, python: Path) -> Chain:
     """Import, collect, fine-tune, train, evaluate, report."""
-    add_model(demo, "vrag_rl", python)
-    run_docagent, run_module = partial(_docagent, python), partial(_module, python)
+    add_model(demo, "vrag_rl")
     world = folder / "world"
-    store, questions, model = (
-        world / "store",
-        imported(folder, world, python),
-        demo / "models" / "tiny_vrag_rl",
-    )
+    store, questions, model = world / "store", imported(folder, world), demo / "models" / "tiny_vrag_rl"
     data, kept, rows = world / "data", folder / "collected", world / "sft" / "vrag_rl"
     here = ("--", "+profile=cpu", f"docagent.workspace={world}")
-    run_docagent("data", "convert", questions, "--store", store, "--out", data / "train.parquet")
+    _docagent("data", "convert", questions, "--store", store, "--out", data / "train.parquet")
     (data / "val.parquet").write_bytes((data / "train.parquet").read_bytes())
-    run_docagent("index", "build", "--store", store, "--out", world / "index")
-    run_docagent("collect", RECIPE, "--data", questions, "--out", kept, "--player", "oracle", *here)
+    _docagent("index", "build", "--store", store, "--out", world / "index")
+    _docagent("collect", RECIPE, "--data", questions, "--out", kept, "--player", "oracle", *here)
     rows_made = ("--model", model, "--store", store, "--out", rows / "train.parquet")
-    run_docagent("data", "sft", kept / "kept.jsonl", *rows_made)
-    run_module(
+    _docagent("data", "sft", kept / "kept.jsonl", *rows_made)
+    _module(
         *("verl.trainer.sft_trainer", "--config-name", f"sft_{RECIPE}", *SFT, f"model.path={model}"),
         *(f"docagent.workspace={world}", f"docagent.run_dir={world / 'sft_run'}"),
     )
@@ -75,33 +70,34 @@ def play(folder: Path, demo: Path, python: Path) -> Chain:
     evals = {agent: folder / agent for agent in (*AGENTS, "trained")}
     for agent, out in evals.items():
         who = ("--model", run.run_dir) if agent == "trained" else ("--agent", agent)
-        run_docagent("eval", RECIPE, "--data", questions, "--out", out, *who, *here)
-    run_docagent("report", *evals.values(), "--out", folder / "report", "--draws", "200")
+        _docagent("eval", RECIPE, "--data", questions, "--out", out, *who, *here)
+    _docagent("report", *evals.values(), "--out", folder / "report", "--draws", "200")
     return Chain(questions, kept / "kept.jsonl", fine_tuned, run, evals["trained"], folder / "report")
 
 
-def imported(folder: Path, world: Path, python: Path) -> Path:
+def imported(folder: Path, world: Path) -> Path:
     """The questions of all ten in one file, their documents in one store."""
     records: list[Record] = []
     for benchmark in Benchmark:
         download = folder / "downloads" / benchmark
         MAKERS[benchmark](Files(download))
         out = folder / "questions" / f"{benchmark}.jsonl"
-        where = ("--store", world / "store", "--out", out)
-        _docagent(python, "data", "import", benchmark, download, *where, "--any-count")
+        _docagent(
+            "data", "import", benchmark, download, "--store", world / "store", "--out", out, "--any-count"
+        )
         for record in read_jsonl(out):
             if record.answers:  # ids are those of the benchmark, and two may have the same
                 records.append(replace(record, question_id=f"{benchmark}-{record.question_id}"))
     return write_jsonl(records, folder / "questions.jsonl")
 
 
-def _docagent(python: Path, *arguments: str | Path) -> str:
-    return _module(python, "docagent_rl.cli", *arguments)
+def _docagent(*arguments: str | Path) -> str:
+    return _module("docagent_rl.cli", *arguments)
 
 
-def _module(python: Path, *arguments: str | Path) -> str:
+def _module(*arguments: str | Path) -> str:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    command = [str(python), "-m", *map(str, arguments)]
+    command = [sys.executable, "-m", *map(str, arguments)]
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False
     )

@@ -26,8 +26,6 @@ RECIPE = "vrag_rl_qwen2_5_vl_7b"
 HERE = Path(__file__).parent
 WORKSPACE = "DOCAGENT_WORKSPACE"
 AT_A_TIME = 2
-COLD = Path(sys.executable)
-"""An interpreter that has imported nothing."""
 MAKING: defaultdict[Path, Lock] = defaultdict(Lock)
 
 
@@ -192,17 +190,17 @@ def demo(tmp_path_factory) -> Iterator[Future[Path]]:
         yield pool.submit(make_demo, tmp_path_factory.mktemp("e2e") / "workspace", None)
 
 
-def add_model(workspace: Path, system: str, python: Path = COLD) -> None:
+def add_model(workspace: Path, system: str) -> None:
     """Add a system's tiny model to a workspace; those of two systems may be made at once."""
     model = workspace / "models" / f"tiny_{system}"
     with MAKING[model]:
         if not (model / "config.json").exists():
-            make_demo(workspace, system, python)
+            make_demo(workspace, system)
 
 
-def make_demo(workspace: Path, system: str | None, python: Path = COLD) -> Path:
+def make_demo(workspace: Path, system: str | None) -> Path:
     """Make what a demo lacks, in a process of its own."""
     script = f"prepare_demo(Path({str(workspace)!r}), system={system!r})"
     imports = "from pathlib import Path; from docagent_rl.tiny.demo import prepare_demo"
-    subprocess.run([python, "-c", f"{imports}; {script}"], check=True)
+    subprocess.run([sys.executable, "-c", f"{imports}; {script}"], check=True)
     return workspace

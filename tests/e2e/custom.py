@@ -32,7 +32,7 @@ SHORT = (
 
 def play(folder: Path, workspace: Path, python: Path) -> Run:
     """Two steps of the system under the estimator, with the retriever."""
-    add_model(workspace, "vrag_rl", python)
+    add_model(workspace, "vrag_rl")
     overrides = (*(override for example in EXAMPLES.values() for override in example), *SHORT)
     run = Run(folder, workspace, overrides, python, python_path=FOLDER)
     run.finish()

@@ -21,7 +21,7 @@ AGENTS = "- name: misplaced\n  _target_: misplaced.MisplacedLoop\n"
 
 def play(folder: Path, workspace: Path, python: Path) -> Run:
     """Kill, resume, kill, finish; the first start is that of a user, every import included."""
-    add_model(workspace, "vrag_rl", python)
+    add_model(workspace, "vrag_rl")
     table = pq.read_table(workspace / "data" / "train.parquet")
     # every fourth question is played by a loop that misplaces an image
     names = ["misplaced" if row % 4 == 3 else "docagent" for row in range(len(table))]

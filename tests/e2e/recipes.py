@@ -113,7 +113,7 @@ def chosen(session: pytest.Session) -> list[str]:
 
 def play(recipe: str, folder: Path, workspace: Path, python: Path) -> Run:
     """The steps of a recipe; the last one is saved."""
-    add_model(workspace, system_of(recipe), python)
+    add_model(workspace, system_of(recipe))
     overrides = (
         *SHORT,
         f"trainer.total_training_steps={steps(recipe)[-1]}",

@@ -21,7 +21,7 @@ PAGES = 16
 
 def play(folder: Path, demo: Path, python: Path) -> Run:
     """One step over scans of a few of the demo's reports."""
-    add_model(demo, "vrag_rl", python)
+    add_model(demo, "vrag_rl")
     workspace = DemoPaths(folder / "workspace")
     scan(DemoPaths(demo), workspace)
     overrides = (

@@ -21,10 +21,10 @@ def run(runs):
     return runs.result("grpo")
 
 
-def evaluated(run, model: Path, out: Path, python: str | Path = sys.executable) -> Sessions:
+def evaluated(run, model: Path, out: Path) -> Sessions:
     """The questions of the run's validation, played by a model in a process of its own."""
     command = [
-        *(python, "-m", "docagent_rl.cli", "eval", RECIPE, "--no-score"),
+        *(sys.executable, "-m", "docagent_rl.cli", "eval", RECIPE, "--no-score"),
         *("--data", run.folder / "val.parquet", "--model", model, "--out", out),
         *("--", "+profile=cpu", f"docagent.workspace={run.workspace}"),
     ]
@@ -54,8 +54,8 @@ def test_the_model_before_training_plays_the_same_tokens(run, tmp_path):
     assert np.abs(log_probs(found) - log_probs(validated)).max() < 1e-4
 
 
-def test_a_checkpoint_of_the_run_is_played_from_its_shards(run, warm_python, tmp_path):
-    found = evaluated(run, run.run_dir, tmp_path / "eval", warm_python)
+def test_a_checkpoint_of_the_run_is_played_from_its_shards(run, tmp_path):
+    found = evaluated(run, run.run_dir, tmp_path / "eval")
     validated = by_question(run.run_dir / "trajectories" / f"val-{STEPS}.jsonl")
     assert found.keys() == validated.keys()
     merged = list((run.run_dir / "checkpoints" / "merged").iterdir())
