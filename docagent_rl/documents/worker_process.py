@@ -89,4 +89,6 @@ def _end_with_parent(handle: int) -> None:
     poll = select.poll()
     poll.register(handle, 0)  # hang-ups are reported unasked
     poll.poll()
-    os.killpg(0, signal.SIGKILL)  # with the programs that this process started
+    if os.getpgrp() == os.getpid():  # a fork of a warm process is in the group of others
+        os.killpg(0, signal.SIGKILL)  # with the programs that this process started
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -75,3 +75,23 @@ def test_a_process_loads_what_reading_pages_needs():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
+
+
+ORPHAN = """
+import os, signal
+from docagent_rl.documents.worker_process import _end_with_parent
+read, write = os.pipe()
+os.close(write)
+if not (pid := os.fork()):
+    _end_with_parent(read)
+_, status = os.waitpid(pid, 0)
+print(os.WTERMSIG(status) == signal.SIGKILL)
+"""
+
+
+def test_a_worker_in_the_group_of_others_ends_alone():
+    """As one that is forked of a warm process is."""
+    done = subprocess.run(
+        [sys.executable, "-c", ORPHAN], capture_output=True, text=True, check=True, start_new_session=True
+    )
+    assert done.stdout == "True\n"
