@@ -264,7 +264,7 @@ def by_eval(text: str) -> object:
         try:
             value = eval(text, {"__builtins__": {}})
             return json.loads(json.dumps(list(value) if isinstance(value, set) else value))
-        except Exception:
+        except Exception:  # as the official script: whatever cannot be read stays text
             return text
 
 
