@@ -6,7 +6,8 @@
 #   make documents  real PDFs for measuring retrieval, fetched and ingested (benchmarks/retrieval/README.md)
 #   make viewer  the viewer's page of its sources, with npm (docagent_rl/viewer/frontend)
 #   make faults  damaged input in great numbers (docs/faults.md); a short form is in test-all
-.PHONY: train test test-all fast faults gpu-check documents lint viewer setup loaders demo clean
+#   make mutants  what the tests of the core would miss: small changes of it, each tried
+.PHONY: train test test-all fast mutants faults gpu-check documents lint viewer setup loaders demo clean
 .DEFAULT_GOAL := help
 
 PYTHON ?=
@@ -25,7 +26,7 @@ endif
 endif
 
 help:
-	@sed -n '1,8p' Makefile
+	@sed -n '1,9p' Makefile
 
 setup:
 	@PYTHON="$(PYTHON)" tools/setup.sh
@@ -57,14 +58,15 @@ test: loaders
 fast: loaders
 	$(PYTEST) -m "not e2e and not slow" $(FAST)
 
-# CI, whose machine others load. ONCE_MORE=1: what failed runs again alone, and fails when it fails twice.
-# SLOW_UNTIL=SECONDS (since 1970): slow tests that would begin later are skipped, and counted as such
-again = $(if $(ONCE_MORE),|| $(PYTEST) $(1) --last-failed --last-failed-no-failures none)
-SLOW := -m "slow and not e2e"
+# what is wrong shows early: linters and types, fast tests, slow ones, runs of the trainer
 test-all: lint loaders
-	{ $(PYTEST) -m "not e2e and not slow" $(FAST) $(call again,-m "not e2e and not slow"); } \
-	    && { $(PYTEST) $(SLOW) $(FAST) $(if $(SLOW_UNTIL),--until=$(SLOW_UNTIL)) $(call again,$(SLOW)); } \
-	    && { $(PYTEST) tests/e2e $(call again,tests/e2e); }
+	$(PYTEST) -m "not e2e and not slow" $(FAST) \
+	    && $(PYTEST) -m "slow and not e2e" $(FAST) \
+	    && $(PYTEST) tests/e2e
+
+# small changes of the core's numerics, each of which a test has to notice (tools/mutants); ARGS='--only losses'
+mutants: setup
+	$(BIN)/python -m tools.mutants $(ARGS)
 
 faults: setup
 	$(BIN)/python -m pytest -m faults $(FAST) --faults=long --faults-folder=$(WORKSPACE)/faults

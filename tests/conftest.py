@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -21,7 +22,7 @@ from hypothesis import HealthCheck, settings
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ["tests.faults.plugin", "tests.until"]
+pytest_plugins = ["tests.composing", "tests.faults.plugin"]
 
 RAY_FOLDER = Path(os.environ["RAY_TMPDIR"])
 
@@ -61,6 +62,15 @@ def _heard():
 def ray_folder() -> Path:
     """Where this process's Ray has its sockets and logs; kept when a test failed."""
     return RAY_FOLDER
+
+
+@pytest.fixture(scope="session")
+def warm_python() -> Iterator[Path]:
+    """An interpreter whose processes begin with the imports of a run of the trainer done."""
+    from docagent_rl.training.warm import WarmPython
+
+    with WarmPython() as warm:
+        yield warm.executable
 
 
 @pytest.fixture(scope="session")

@@ -20,8 +20,6 @@ from typing import Any
 import psutil
 import pytest
 
-from docagent_rl.training.warm import WarmPython
-
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
 HERE = Path(__file__).parent
 WORKSPACE = "DOCAGENT_WORKSPACE"
@@ -139,13 +137,6 @@ class Background:
 def wanted(session: pytest.Session) -> set[str]:
     """The modules of this folder that tests were chosen from."""
     return {Path(item.path).stem for item in session.items if Path(item.path).parent == HERE}
-
-
-@pytest.fixture(scope="session")
-def warm_python(demo) -> Iterator[Path]:
-    """An interpreter with the imports of a run done; the demo is made meanwhile."""
-    with WarmPython() as warm:
-        yield warm.executable
 
 
 @pytest.fixture(scope="session")
