@@ -16,7 +16,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="dr-", dir="/tmp")
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # a shell ignores it for what it starts in the background, and so would every command started here
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -30,6 +30,8 @@ RAY_FOLDER = Path(os.environ["RAY_TMPDIR"])
 BUSY = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("same", **BUSY, derandomize=True)
 settings.register_profile("explore", **BUSY)
+# what a mutant needs: the first example that fails
+settings.register_profile("first", **BUSY, derandomize=True, phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 

@@ -1,0 +1,190 @@
+"""Make the mutants of a module: every small change of an operator, a number or a statement."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Div,
+    ast.Mod: ast.Mult,
+    ast.Pow: ast.Mult,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+}
+NAMES = {
+    "min": "max",
+    "max": "min",
+    "any": "all",
+    "all": "any",
+    "mean": "sum",
+    "amax": "amin",
+    "amin": "amax",
+}
+"""Functions and methods that another may stand in for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A module with one change.
+
+    Args:
+        name: `function: before -> after`, with `#2` for the second of that name.
+        line: where the change is.
+        source: the whole module.
+    """
+
+    name: str
+    line: int
+    source: str
+
+
+def mutants(source: str) -> list[Mutant]:
+    """Make every mutant of a module, in the order of its lines.
+
+    Left alone are docstrings, texts, messages of errors, annotations and decorators.
+    """
+    found, seen = [], Counter[str]()
+    for place in count():
+        tree = ast.parse(source)
+        change = next((each for n, each in enumerate(_changes(tree)) if n == place), None)
+        if change is None:
+            break
+        name = f"{change.where}: {change.apply()}"
+        seen[name] += 1
+        if seen[name] > 1:
+            name += f" #{seen[name]}"
+        found.append(Mutant(name, change.line, ast.unparse(ast.fix_missing_locations(tree))))
+    return sorted(found, key=lambda mutant: mutant.line)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change that can be made to a tree."""
+
+    where: str
+    line: int
+    parent: ast.AST
+    field: str
+    index: int | None
+    after: ast.AST
+
+    def apply(self) -> str:
+        """Make it; return `before -> after`."""
+        before = getattr(self.parent, self.field)
+        if self.index is None:
+            setattr(self.parent, self.field, self.after)
+        else:
+            before, siblings = before[self.index], before
+            siblings[self.index] = self.after
+        return f"{_shown(before)} -> {_shown(self.after)}"
+
+
+def _shown(node: ast.AST) -> str:
+    return " ".join(ast.unparse(node).split())[:80]
+
+
+def _changes(tree: ast.Module) -> Iterator[Change]:
+    yield from _inside(tree, "module")
+
+
+def _inside(node: ast.AST, where: str) -> Iterator[Change]:
+    for field, value in ast.iter_fields(node):
+        if field in ("annotation", "returns", "decorator_list", "type_params", "format_spec"):
+            continue
+        many = isinstance(value, list)
+        for index, child in enumerate(value if many else [value]):
+            if not isinstance(child, ast.AST) or isinstance(child, ast.JoinedStr):
+                continue
+            line = getattr(child, "lineno", 0)
+            for after in _replacements(child):
+                yield Change(where, line, node, field, index if many else None, after)
+            if not isinstance(child, ast.Raise):  # a message is no behaviour
+                yield from _inside(child, _named(child, where))
+
+
+def _named(node: ast.AST, where: str) -> str:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return node.name if where == "module" else f"{where}.{node.name}"
+    return where
+
+
+def _replacements(node: ast.AST) -> Iterator[ast.AST]:
+    match node:
+        case ast.Compare(ops=[op]) if type(op) in COMPARISONS:
+            yield _with(node, ops=[COMPARISONS[type(op)]()])
+        case ast.BinOp(op=op) if type(op) in OPERATORS and not _is_type(node):
+            yield _with(node, op=OPERATORS[type(op)]())
+        case ast.AugAssign(op=op) if type(op) in OPERATORS:
+            yield _with(node, op=OPERATORS[type(op)]())
+        case ast.BoolOp(op=ast.And()):
+            yield _with(node, op=ast.Or())
+        case ast.BoolOp(op=ast.Or()):
+            yield _with(node, op=ast.And())
+        case ast.UnaryOp(op=ast.Not() | ast.USub() | ast.Invert()):
+            yield node.operand
+        case ast.Constant(value=bool() as value):
+            yield ast.Constant(not value)
+        case ast.Constant(value=int() as value):
+            yield ast.Constant(value + 1)
+        case ast.Constant(value=float() as value):
+            yield ast.Constant(value * 2 if value else 1.0)
+        case ast.Call(func=ast.Name(id=name)) if name in NAMES:
+            yield _with(node, func=ast.Name(NAMES[name], ast.Load()))
+        case ast.Attribute(attr=name) if name in NAMES:
+            yield _with(node, attr=NAMES[name])
+        case ast.Raise() | ast.Assert():
+            yield ast.Pass()
+        case ast.Expr(value=ast.Call() | ast.Await()):
+            yield ast.Pass()
+        case ast.Return(value=ast.expr() as value) if not _is_none(value):
+            yield ast.Return(ast.Constant(None))
+        case ast.Continue():
+            yield ast.Break()
+        case ast.Break():
+            yield ast.Continue()
+        case ast.If(test=test) | ast.IfExp(test=test) if not isinstance(test, ast.Compare | ast.UnaryOp):
+            yield _with(node, test=ast.UnaryOp(ast.Not(), test))
+    if isinstance(node, ast.Call):
+        for n, keyword in enumerate(node.keywords):
+            if keyword.arg is not None:
+                yield _with(node, keywords=node.keywords[:n] + node.keywords[n + 1 :])
+
+
+def _with(node: ast.AST, **fields: object) -> ast.AST:
+    changed = copy.copy(node)
+    for name, value in fields.items():
+        setattr(changed, name, value)
+    return changed
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
+
+
+def _is_type(node: ast.BinOp) -> bool:
+    """Whether it is a union such as `int | None`."""
+    sides = (node.left, node.right)
+    return isinstance(node.op, ast.BitOr) and any(
+        isinstance(s, ast.Constant) and s.value is None for s in sides
+    )
