@@ -29,7 +29,7 @@ def imports() -> dict[str, set[str]]:
 
 
 def in_circles(edges: dict[str, set[str]]) -> list[str]:
-    """The modules that import themselves by way of others: which is imported first matters for these alone."""
+    """The modules that import themselves by way of others: for these it matters which is imported first."""
     number = {name: n for n, name in enumerate(edges)}
     pairs = [(number[name], number[other]) for name, others in edges.items() for other in others]
     rows, columns = zip(*pairs, strict=True)
