@@ -7,13 +7,12 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from docagent_rl.records.parquet import read_parquet
 from tests.e2e.conftest import Run, add_model
-from tests.e2e.deaths import Death, kill_part
+from tests.e2e.deaths import Resumed, die_and_resume
 
 STEPS = 3
 
@@ -69,19 +68,12 @@ def judge(questions: Iterable[str], host: str = "127.0.0.1", asked: list[str] | 
         server.shutdown()
 
 
-@dataclass(frozen=True)
-class Resumed:
-    """A run that has ended, and how it ended the first time."""
-
-    run: Run
-    death: Death
-
-
 def play(folder: Path, workspace: Path, python: Path) -> Resumed:
     """Kill the engine behind the first checkpoint, with sessions of later steps under way; finish the run."""
     add_model(workspace, "vrag_rl")
     with judge(refused(workspace)) as url:
         overrides = (
+            "+retriever=tiny_colqwen2",
             "trainer.v1.trainer_mode=docagent_colocate_async",
             "algorithm.adv_estimator=gae",
             "critic.enable=true",
@@ -97,11 +89,6 @@ def play(folder: Path, workspace: Path, python: Path) -> Resumed:
             "trainer.test_freq=-1",
             "trainer.save_freq=1",
         )
-        # the watch ends the driver's children, and a warm interpreter's fork is none
         run = Run(folder, workspace, overrides, Path(sys.executable))
         saved = run.run_dir / "checkpoints" / "global_step_1" / "manifest.json"
-        death = kill_part(run, "engine", saved.is_file)
-        run.log.rename(folder / "first.txt")
-        run.python = python
-        run.finish()
-    return Resumed(run, death)
+        return die_and_resume(run, "engine", saved.is_file, python)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,9 +16,17 @@ from tests.e2e.conftest import RECIPE, Run, add_model
 from tests.records.importers.conftest import Files
 from tests.records.importers.test_chain import MAKERS
 
+BATCH, STEPS = 8, 8
 SFT = (
-    *("+profile=cpu", "data.train_batch_size=4", "trainer.total_training_steps=2", "trainer.save_freq=2"),
-    *("trainer.test_freq=-1", "data.val_files=null"),
+    "+profile=cpu",
+    f"data.train_batch_size={BATCH}",
+    f"data.train_max_samples={BATCH}",  # one batch, again and again
+    f"data.val_max_samples={BATCH}",
+    f"trainer.total_training_steps={STEPS}",
+    f"trainer.save_freq={STEPS}",
+    f"trainer.test_freq={STEPS}",
+    "optim.lr=2e-3",
+    "optim.lr_scheduler_type=constant",
 )
 RL = (
     *("trainer.total_training_steps=1", "trainer.save_freq=1", "trainer.test_freq=-1"),
@@ -33,7 +43,9 @@ class Chain:
     Args:
         questions: the file of all ten benchmarks.
         kept: sessions of the oracle that are learned from.
-        fine_tuned: the model after the supervised stage.
+        model: what was fine-tuned.
+        rows: folder of the rows it learned from.
+        sft_run: the run of the supervised stage.
         run: the run of RL.
         trained: the evaluation of its checkpoint; those of the oracle and of chance beside it.
         report: folder of the report on the three.
@@ -41,10 +53,17 @@ class Chain:
 
     questions: Path
     kept: Path
-    fine_tuned: Path
+    model: Path
+    rows: Path
+    sft_run: Path
     run: Run
     trained: Path
     report: Path
+
+    @property
+    def fine_tuned(self) -> Path:
+        """The model after the supervised stage."""
+        return self.sft_run / "checkpoints" / f"global_step_{STEPS}" / "huggingface"
 
 
 def play(folder: Path, demo: Path, python: Path) -> Chain:
@@ -54,52 +73,82 @@ def play(folder: Path, demo: Path, python: Path) -> Chain:
     store, questions, model = world / "store", imported(folder, world), demo / "models" / "tiny_vrag_rl"
     data, kept, rows = world / "data", folder / "collected", world / "sft" / "vrag_rl"
     here = ("--", "+profile=cpu", f"docagent.workspace={world}")
-    _docagent("data", "convert", questions, "--store", store, "--out", data / "train.parquet")
-    (data / "val.parquet").write_bytes((data / "train.parquet").read_bytes())
-    _docagent("index", "build", "--store", store, "--out", world / "index")
-    _docagent("collect", RECIPE, "--data", questions, "--out", kept, "--player", "oracle", *here)
     rows_made = ("--model", model, "--store", store, "--out", rows / "train.parquet")
-    _docagent("data", "sft", kept / "kept.jsonl", *rows_made)
-    _module(
-        *("verl.trainer.sft_trainer", "--config-name", f"sft_{RECIPE}", *SFT, f"model.path={model}"),
-        *(f"docagent.workspace={world}", f"docagent.run_dir={world / 'sft_run'}"),
+    _docagent(
+        ("data", "convert", questions, "--store", store, "--out", data / "train.parquet"),
+        ("data", "convert", questions, "--store", store, "--out", data / "val.parquet"),
+        ("index", "build", "--store", store, "--out", world / "index"),
+        ("collect", RECIPE, "--data", questions, "--out", kept, "--player", "oracle", *here),
+        ("data", "sft", kept / "kept.jsonl", *rows_made),
     )
-    fine_tuned = world / "sft_run" / "checkpoints" / "global_step_2" / "huggingface"
-    run = Run(folder, world, (*RL, f"actor_rollout_ref.model.path={fine_tuned}"), python)
+    (rows / "val.parquet").write_bytes((rows / "train.parquet").read_bytes())
+    sft_run = world / "sft_run"
+    trainer = ("verl.trainer.sft_trainer", "--config-name", f"sft_{RECIPE}", *SFT)
+    where = (f"model.path={model}", f"docagent.workspace={world}", f"docagent.run_dir={sft_run}")
+    _python("-m", *trainer, *where)
+    run = Run(folder, world, (), python)
+    made = Chain(
+        questions=questions,
+        kept=kept / "kept.jsonl",
+        model=model,
+        rows=rows,
+        sft_run=sft_run,
+        run=run,
+        trained=folder / "trained",
+        report=folder / "report",
+    )
+    run.overrides = (*RL, f"actor_rollout_ref.model.path={made.fine_tuned}")
     run.finish()
-    evals = {agent: folder / agent for agent in (*AGENTS, "trained")}
-    for agent, out in evals.items():
-        who = ("--model", run.run_dir) if agent == "trained" else ("--agent", agent)
-        _docagent("eval", RECIPE, "--data", questions, "--out", out, *who, *here)
-    _docagent("report", *evals.values(), "--out", folder / "report", "--draws", "200")
-    return Chain(questions, kept / "kept.jsonl", fine_tuned, run, evals["trained"], folder / "report")
+    agents = {folder / agent: ("--agent", agent) for agent in AGENTS}
+    agents[made.trained] = ("--model", run.run_dir)
+    _docagent(
+        *(("eval", RECIPE, "--data", questions, "--out", out, *who, *here) for out, who in agents.items()),
+        ("report", *agents, "--out", made.report, "--draws", "200"),
+    )
+    return made
 
 
 def imported(folder: Path, world: Path) -> Path:
     """The questions of all ten in one file, their documents in one store."""
-    records: list[Record] = []
+    commands, files = [], {}
     for benchmark in Benchmark:
         download = folder / "downloads" / benchmark
         MAKERS[benchmark](Files(download))
-        out = folder / "questions" / f"{benchmark}.jsonl"
-        _docagent(
-            "data", "import", benchmark, download, "--store", world / "store", "--out", out, "--any-count"
-        )
-        for record in read_jsonl(out):
+        files[benchmark] = out = folder / "questions" / f"{benchmark}.jsonl"
+        where = ("--store", world / "store", "--out", out, "--any-count")
+        commands.append(("data", "import", benchmark, download, *where))
+    _docagent(*commands)
+    records: list[Record] = []
+    for benchmark, file in files.items():
+        for record in read_jsonl(file):
             if record.answers:  # ids are those of the benchmark, and two may have the same
                 records.append(replace(record, question_id=f"{benchmark}-{record.question_id}"))
     return write_jsonl(records, folder / "questions.jsonl")
 
 
-def _docagent(*arguments: str | Path) -> str:
-    return _module("docagent_rl.cli", *arguments)
+COMMANDS = """
+import json, sys
+from docagent_rl.cli import main
+
+for arguments in json.loads(sys.argv[1]):
+    sys.argv = ["docagent-rl", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
+"""
 
 
-def _module(*arguments: str | Path) -> str:
+def _docagent(*commands: Sequence[str | Path]) -> None:
+    """Run commands one after the other, in one process: each would spend seconds on its imports."""
+    _python("-c", COMMANDS, json.dumps([list(map(str, command)) for command in commands]))
+
+
+def _python(*arguments: str | Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, "-m", *map(str, arguments)]
+    command = [sys.executable, *map(str, arguments)]
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False
     )
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-4000:]}"
-    return done.stdout

@@ -142,7 +142,7 @@ def wanted(session: pytest.Session) -> set[str]:
 @pytest.fixture(scope="session")
 def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
     """The runs of all chosen tests, begun at the first test that needs one."""
-    from tests.e2e import asynchronous, chain, custom, deaths, grpo, learning, nodes, ranks, recipes, scanned
+    from tests.e2e import asynchronous, chain, custom, grpo, learning, nodes, ranks, recipes, scanned
 
     modules, background, workspace = wanted(request.session), Background(AT_A_TIME), demo.result()
     folder = tmp_path_factory.mktemp
@@ -153,10 +153,7 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
         background.start("learning", lambda: learning.play(folder("learning"), python))
     if {"test_asynchronous_run", "test_deaths_run"} & modules:
         background.start("asynchronous", lambda: asynchronous.play(folder("asynchronous"), workspace, python))
-    if "test_deaths_run" in modules:
-        play = partial(deaths.play, "server", folder("server"), workspace)
-        background.start("death of server", play)
-    if "test_chain_run" in modules:
+    if {"test_chain_run", "test_sft_run"} & modules:
         background.start("chain", lambda: chain.play(folder("chain"), workspace, python))
     if "test_custom_run" in modules:
         background.start("custom", lambda: custom.play(folder("custom"), workspace, python))
@@ -166,7 +163,7 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
     ranked = (*recipes.RANKS, ranks.RECIPE) if "test_ranks_run" in modules else ()
     for name in sorted({*recipes.chosen(request.session), *switched, *ranked}):
         background.start(name, partial(recipes.play, name, folder(name), workspace, python))
-    if "test_ranks_run" in modules:
+    if {"test_ranks_run", "test_deaths_run"} & modules:
         background.start_alone("ranks", lambda: ranks.play(folder("ranks"), workspace, python))
     if "test_nodes_run" in modules:
         background.start_alone("nodes", lambda: nodes.play(folder("nodes"), workspace, python))

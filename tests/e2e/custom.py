@@ -31,9 +31,10 @@ SHORT = (
 
 
 def play(folder: Path, workspace: Path, python: Path) -> Run:
-    """Two steps of the system under the estimator, with the retriever."""
+    """Two steps of the system under the estimator, with the retriever; the credit of tokens is not kept."""
     add_model(workspace, "vrag_rl")
-    overrides = (*(override for example in EXAMPLES.values() for override in example), *SHORT)
+    examples = (override for example in EXAMPLES.values() for override in example)
+    overrides = (*examples, *SHORT, "docagent.credit=false")
     run = Run(folder, workspace, overrides, python, python_path=FOLDER)
     run.finish()
     return run

@@ -1,10 +1,9 @@
-"""Runs in which a part of the rollout is killed during the second step."""
+"""Kill a part of the rollout while a run goes on, and see how the run ends."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,8 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.e2e.conftest import Run, add_model, kill
-from tests.e2e.custom import SHORT
+from tests.e2e.conftest import Run, kill
 from tests.processes import ends, title
 
 VICTIMS = {"engine": "VLLM::EngineCore", "server": "ray::vLLMHttpServer"}
@@ -28,26 +26,35 @@ class Death:
 
     Args:
         code: exit status of the driver.
-        seconds: from the signal to the end of the driver.
         said: what the driver printed.
         left: processes of the run that outlived it.
         failure: what the trainer said.
     """
 
     code: int
-    seconds: float
     said: str
     left: tuple[str, ...]
     failure: str
 
 
-def play(victim: str, folder: Path, workspace: Path) -> Death:
-    """Kill it when the first step is done; the watch ends the driver's children, and a warm fork is none."""
-    add_model(workspace, "vrag_rl")
-    # as few places as the preflight lets pass
-    overrides = (*SHORT, "trainer.total_training_steps=50", "ray_kwargs.ray_init.num_cpus=6")
-    run = Run(folder, workspace, overrides, Path(sys.executable))
-    return kill_part(run, victim, (run.run_dir / "metrics" / "1.json").is_file)
+@dataclass(frozen=True)
+class Resumed:
+    """A run that has ended, and how it ended the first time."""
+
+    run: Run
+    death: Death
+
+
+def die_and_resume(run: Run, victim: str, condition: Callable[[], bool], python: Path) -> Resumed:
+    """Kill a part once the condition holds, start again with another interpreter and finish.
+
+    The first one may not be a warm one: the watch ends the driver's children, and a fork of that is none.
+    """
+    death = kill_part(run, victim, condition)
+    run.log.rename(run.folder / "first.txt")
+    run.python = python
+    run.finish()
+    return Resumed(run, death)
 
 
 def kill_part(run: Run, victim: str, condition: Callable[[], bool]) -> Death:
@@ -60,16 +67,14 @@ def kill_part(run: Run, victim: str, condition: Callable[[], bool]) -> Death:
             assert time.monotonic() < deadline, run.log.read_text(errors="replace")[-6000:]
             time.sleep(0.2)
         titles = {member.pid: title(member) for member in members(run.folder)}
-        (pid,) = [pid for pid, name in titles.items() if name.startswith(VICTIMS[victim])]
+        pid = next(pid for pid, name in titles.items() if name.startswith(VICTIMS[victim]))
         os.kill(pid, signal.SIGKILL)
-        began = time.monotonic()
         code = process.wait(LIMIT_S)
-        seconds = time.monotonic() - began
     finally:
         kill(process)
     left = tuple(name for pid, name in titles.items() if not ends(pid, within=0.5))
     failure = (run.run_dir / "failure_traceback.txt").read_text()
-    return Death(code, seconds, run.log.read_text(errors="replace"), left, failure)
+    return Death(code, run.log.read_text(errors="replace"), left, failure)
 
 
 def members(folder: Path) -> Iterator[psutil.Process]:

@@ -1,5 +1,5 @@
-"""Every recipe, as its first line says: one for each system and kind of estimator for two steps,
-siblings of these for one, two recipes with switches of verl turned on and one on two ranks."""
+"""A recipe for each system and each kind of estimator, as its first line says; two with switches of verl
+turned on, one on two ranks. Siblings differ in the model and in sizes, and are checked without a run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ import pytest
 from omegaconf import DictConfig
 
 from docagent_rl.checks.recipe_check import composed
-from docagent_rl.checks.recipe_list import recipe_names
 from tests.e2e.conftest import Run, add_model
 from tests.e2e.custom import SHORT
 from tests.e2e.ranks import TWO_RANKS
-
-RECIPES = tuple(recipe_names())
 
 CORE = (
     "alden_qwen2_5_vl_7b",  # turn-level GAE, a value model
@@ -51,23 +48,19 @@ SWITCHES = {
 """Switches of verl, by recipe."""
 
 RANKS = {"mm_doc_r1_qwen3_4b": TWO_RANKS}
-"""SPO over several rows a session, on two data-parallel ranks with a replica each."""
+"""SPO over several rows a session, on two data-parallel ranks with a replica each, for one step."""
 
-WITHOUT_CREDIT = "vrag_rl_qwen2_5_vl_3b"
-"""Stores nothing of what tokens are credited with."""
+RECIPES = (*CORE, *SWITCHES, *RANKS)
 
-RETRIEVERS = {
-    "vrag_rl_qwen2_5_vl_3b": "tiny_colqwen2",  # late interaction over page images
-    "unidoc_rl_qwen2_5_vl_3b": "hybrid",
-    "mm_doc_r1_qwen3_4b_grpo": "minilm",
-}
-"""What finds pages where it is not BM25; the hybrid of ALDEN finds images by BM25 and texts by MiniLM."""
+RETRIEVERS = {"unidoc_rl_qwen2_5_vl_7b": "hybrid", "mm_doc_r1_qwen3_4b": "minilm"}
+"""What finds pages where it is not BM25; the hybrid of ALDEN finds images by BM25 and texts by MiniLM. The
+asynchronous run finds them by late interaction over page images."""
 
 QUESTIONS = {"alden": 12, "doc_v_star": 12}
 """Questions a step, each played by four sessions; the profile takes 4. Some reward terms are rare, and every
 one is to vary in any two steps."""
 OTHER_QUESTIONS = 8
-SIBLING_QUESTIONS = 4
+FEW_QUESTIONS = 4
 SYSTEMS = ("alden", "doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl")
 
 
@@ -76,21 +69,16 @@ def system_of(recipe: str) -> str:
     return next(system for system in SYSTEMS if recipe.startswith(system))
 
 
-def is_sibling(recipe: str) -> bool:
-    """Whether it differs from another recipe in few values, and plays one step of few questions."""
-    return recipe not in CORE and recipe not in SWITCHES
-
-
 def questions(recipe: str) -> int:
     """Questions a step."""
-    if is_sibling(recipe):
-        return SIBLING_QUESTIONS
+    if recipe in RANKS:
+        return FEW_QUESTIONS
     return QUESTIONS.get(system_of(recipe), OTHER_QUESTIONS)
 
 
 def steps(recipe: str) -> tuple[int, ...]:
     """The steps that are played."""
-    return (1,) if is_sibling(recipe) else (1, 2)
+    return (1,) if recipe in RANKS else (1, 2)
 
 
 def configuration(recipe: str) -> DictConfig:
@@ -101,8 +89,7 @@ def configuration(recipe: str) -> DictConfig:
 def extra(recipe: str) -> tuple[str, ...]:
     """What its run is told beside the steps."""
     retriever = [f"+retriever={RETRIEVERS[recipe]}"] if recipe in RETRIEVERS else []
-    stored = ["docagent.credit=false"] if recipe == WITHOUT_CREDIT else []
-    return (*retriever, *stored, *SWITCHES.get(recipe, ()), *RANKS.get(recipe, ()))
+    return (*retriever, *SWITCHES.get(recipe, ()), *RANKS.get(recipe, ()))
 
 
 def chosen(session: pytest.Session) -> list[str]:

@@ -49,3 +49,7 @@ def test_the_estimator_trains(runs):
         spread.append(numbers["critic/advantages/max"] - numbers["critic/advantages/min"])
     # the sessions of a step may all be paid alike
     assert max(spread) > 0
+
+
+def test_credit_is_kept_only_where_it_is_wanted(runs):
+    assert not (runs.result("custom").run_dir / "credit").exists()
