@@ -23,6 +23,7 @@ _KINDS: dict[str, str] = {
     "late_interaction": f"{_PACKAGE}.vectors.retriever:open_vectors",
     "hybrid": f"{_PACKAGE}.hybrid:open_hybrid",
 }
+_INDEXED = ("bm25", "dense", "late_interaction")
 _OWN: dict[str, Opener] = {}
 
 
@@ -75,6 +76,8 @@ def open_local(config: RetrieverConfig, store: DocumentStore, key: str = "docage
                 "own as package.module:CLASS"
             ) from None
         opener = cast("Opener", getattr(importlib.import_module(module), name))
+    if config.kind in _INDEXED:
+        required_index(config, key)
     return opener(config, store)
 
 
