@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -46,3 +46,14 @@ def pages() -> dict[str, list[str]]:
 @pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> DocumentStore:
     return _make_store(tmp_path_factory.mktemp("corpus"), PAGES)
+
+
+@pytest.fixture(scope="session")
+def ray_head() -> Iterator[str]:
+    """The address of a cluster of one node, for all tests that connect to one."""
+    from ray.cluster_utils import Cluster
+
+    node = {"num_cpus": 4, "include_dashboard": False, "object_store_memory": 200_000_000}
+    cluster = Cluster(initialize_head=True, head_node_args=node)
+    yield cluster.address
+    cluster.shutdown()

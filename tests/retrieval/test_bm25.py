@@ -9,19 +9,25 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.documents import DocumentStore, PageRef, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.errors import UserError
-from docagent_rl.retrieval import Hit, Retriever
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
+
+PARAMETERS = [(1.5, 0.75), (0.9, 0.4), (0.0, 0.0), (3.0, 1.0)]
 
 
 @pytest.fixture(scope="module")
 def retriever(store) -> BM25Retriever:
     return BM25Retriever.build(store)
+
+
+@pytest.fixture(scope="module")
+def by_parameters(store) -> dict[tuple[float, float], BM25Retriever]:
+    return {(k1, b): BM25Retriever.build(store, settings=BM25Settings(k1=k1, b=b)) for k1, b in PARAMETERS}
 
 
 def slow_bm25(pages: dict[str, list[str]], query: str, k1: float, b: float) -> dict[PageRef, float]:
@@ -40,10 +46,6 @@ def slow_bm25(pages: dict[str, list[str]], query: str, k1: float, b: float) -> d
     return scores
 
 
-def refs(hits: list[Hit]) -> list[str]:
-    return [str(hit.ref) for hit in hits]
-
-
 def test_a_score_by_hand(make_store, tmp_path):
     """Three pages of 2, 4 and 3 tokens, avgdl 3; `cat` is on two pages: idf = ln(1 + 1.5 / 2.5)."""
     store = make_store(tmp_path, {"a": ["cat dog", "cat cat bird fish", "no such thing"]})
@@ -51,18 +53,9 @@ def test_a_score_by_hand(make_store, tmp_path):
     idf = math.log(1.6)
     first = idf * 2 / (2.0 * (0.4 + 0.6 * 4 / 3) + 2)
     second = idf * 1 / (2.0 * (0.4 + 0.6 * 2 / 3) + 1)
-    assert refs(hits) == ["a#2", "a#1"]
+    assert [str(hit.ref) for hit in hits] == ["a#2", "a#1"]
+    assert type(hits[0].ref.page) is int
     assert [hit.score for hit in hits] == pytest.approx([first, second], rel=1e-6)
-
-
-@pytest.mark.parametrize("query", ["cat", "the cat", "cat cat grow", "table 3", "birds sing", "the the"])
-@pytest.mark.parametrize(("k1", "b"), [(1.5, 0.75), (0.9, 0.4), (0.0, 0.0), (3.0, 1.0)])
-def test_scores_are_those_of_the_formula(store, pages, query, k1, b):
-    expected = {r: s for r, s in slow_bm25(pages, query, k1, b).items() if s > 0}
-    (hits,) = BM25Retriever.build(store, settings=BM25Settings(k1=k1, b=b)).search([query], top_k=100)
-    assert {hit.ref for hit in hits} == set(expected)
-    assert [hit.score for hit in hits] == pytest.approx([expected[hit.ref] for hit in hits], rel=1e-5)
-    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
 def test_classic_scores_are_larger_by_a_factor(store, tmp_path):
@@ -78,47 +71,6 @@ def test_classic_scores_are_larger_by_a_factor(store, tmp_path):
     assert plain != classic
 
 
-def test_arrays_of_a_read_index_are_mapped(retriever, tmp_path):
-    retriever.save(tmp_path / "index")
-    loaded = BM25Retriever.load(tmp_path / "index")
-    for name in ("data", "indices", "indptr"):
-        assert isinstance(loaded._index.scores[name], np.memmap)
-
-
-def test_a_search_in_one_document_has_the_same_scores(retriever):
-    (everywhere,) = retriever.search(["the cat grow"], top_k=100)
-    for doc_id in ("animals", "b.plants"):
-        (inside,) = retriever.search(["the cat grow"], doc_id=doc_id, top_k=100)
-        assert inside == [hit for hit in everywhere if hit.ref.doc_id == doc_id]
-        assert inside
-
-
-def test_equal_pages_come_in_page_order(retriever):
-    (hits,) = retriever.search(["birds"], top_k=5)
-    assert refs(hits) == ["animals#4", "numbers#3"]
-    assert hits[0].score == hits[1].score
-    assert refs(retriever.search(["birds"], top_k=1)[0]) == ["animals#4"]
-
-
-def test_excluded_pages_are_replaced(retriever):
-    (ranked,) = retriever.search(["the cat"], top_k=100)
-    assert len(ranked) == 3
-    (hits,) = retriever.search(["the cat"], top_k=2, exclude=[ranked[0].ref])
-    assert hits == ranked[1:]
-    (hits,) = retriever.search(["the cat"], top_k=2, exclude={hit.ref for hit in ranked})
-    assert hits == []
-
-
-def test_excluded_pages_that_are_not_indexed_are_no_error(retriever):
-    unknown = [PageRef("nowhere", 1), PageRef("animals", 99), PageRef("numbers", 4)]
-    assert retriever.search(["cat"], top_k=9, exclude=unknown) == retriever.search(["cat"], top_k=9)
-
-
-def test_only_pages_that_share_a_word_are_hits(retriever):
-    assert retriever.search(["zebra"], top_k=5) == [[]]
-    assert refs(retriever.search(["42 zebra"], doc_id="numbers", top_k=5)[0]) == ["numbers#1"]
-
-
 def test_a_batch_is_answered_in_order(retriever):
     queries = ["cat", "", "grow", " \n", "…"]
     answers = retriever.search(queries, top_k=3)
@@ -130,22 +82,10 @@ def test_a_batch_is_answered_in_order(retriever):
 def test_bad_arguments(retriever):
     with pytest.raises(UserError, match=r"'plants'.*'b\.plants'"):
         retriever.search(["cat"], doc_id="plants", top_k=1)
-    with pytest.raises(UserError, match="top_k=0"):
-        retriever.search(["cat"], top_k=0)
     with pytest.raises(UserError, match="k1"):
         BM25Settings(k1=-1)
     with pytest.raises(UserError, match="b="):
         BM25Settings(b=float("nan"))
-
-
-def test_it_is_a_retriever(retriever):
-    def top(engine: Retriever) -> list[list[Hit]]:
-        return engine.search(["cat"], doc_id=None, top_k=1, exclude=())
-
-    (hits,) = top(retriever)
-    assert refs(hits) == ["animals#2"]
-    assert isinstance(hits[0].score, float)
-    assert type(hits[0].ref.page) is int
 
 
 WORDS = ["cat", "the", "grow", "birds", "table", "3", "zebra", "and", "items"]
@@ -153,19 +93,23 @@ DOCS = [None, "animals", "b.plants", "numbers"]
 REFS = [PageRef(d, n) for d, k in (("animals", 4), ("b.plants", 3), ("numbers", 3)) for n in range(1, k + 1)]
 
 
-@settings(deadline=None)
 @given(
+    st.sampled_from(PARAMETERS),
     st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join),
     st.sampled_from(DOCS),
     st.integers(1, 12),
-    st.sets(st.sampled_from(REFS)),
+    st.sets(st.sampled_from([*REFS, PageRef("nowhere", 1), PageRef("animals", 99)])),
 )
-def test_any_search_is_the_best_of_what_is_left(retriever, pages, query, doc_id, top_k, exclude):
-    (hits,) = retriever.search([query], doc_id=doc_id, top_k=top_k, exclude=exclude)
-    scores = slow_bm25(pages, query, 1.5, 0.75)
+def test_any_search_is_the_best_of_what_is_left(
+    by_parameters, pages, parameters, query, doc_id, top_k, exclude
+):
+    """Scores are the formula's, equal pages are in their order, pages without a word of the query no hits."""
+    (hits,) = by_parameters[parameters].search([query], doc_id=doc_id, top_k=top_k, exclude=exclude)
+    scores = slow_bm25(pages, query, *parameters)
     left = {r for r, s in scores.items() if s > 0 and r not in exclude and doc_id in (None, r.doc_id)}
     assert len(hits) == min(top_k, len(left))
     assert {hit.ref for hit in hits} <= left
+    assert [hit.score for hit in hits] == pytest.approx([scores[hit.ref] for hit in hits], rel=1e-5)
     assert [(-hit.score, hit.ref) for hit in hits] == sorted((-hit.score, hit.ref) for hit in hits)
     worst = min((hit.score for hit in hits), default=math.inf)
     assert all(scores[ref] <= worst + 1e-5 for ref in left - {hit.ref for hit in hits})
@@ -177,6 +121,7 @@ def test_saved_and_loaded_it_answers_the_same(retriever, store, tmp_path):
     loaded.check(store)
     assert loaded.settings == retriever.settings
     assert loaded.num_pages == len(REFS)
+    assert all(isinstance(loaded._index.scores[n], np.memmap) for n in ("data", "indices", "indptr"))
     for doc_id in DOCS:
         assert loaded.search(WORDS, doc_id=doc_id, top_k=4) == retriever.search(WORDS, doc_id=doc_id, top_k=4)
 
@@ -201,7 +146,7 @@ def test_saving_replaces_an_index_and_nothing_else(retriever, tmp_path):
     precious.parent.mkdir()
     precious.touch()
     for target in (precious.parent, precious):
-        with pytest.raises(UserError, match="not an index"):
+        with pytest.raises(UserError, match=target.name):
             retriever.save(target)
     assert precious.exists()
 
@@ -244,21 +189,6 @@ def test_what_killed_writers_left_goes_with_the_next_save(retriever, tmp_path):
     assert BM25Retriever.load(tmp_path / "index").num_pages == len(REFS)
 
 
-def test_damage_is_one_clear_error(retriever, tmp_path):
-    with pytest.raises(UserError, match="docagent-rl index build"):
-        BM25Retriever.load(tmp_path)
-    retriever.save(tmp_path / "index")
-    for path in _files(tmp_path / "index"):
-        data = path.read_bytes()
-        if not data:  # the lock
-            continue
-        path.write_bytes(data[: len(data) // 2])
-        with pytest.raises(UserError, match=f"{path}.*rebuild"):
-            BM25Retriever.load(tmp_path / "index")
-        path.write_bytes(data)
-    BM25Retriever.load(tmp_path / "index")
-
-
 def _flatten(index):
     """The index as earlier versions wrote it: arrays beside the header, no checksums."""
     (folder,) = index.glob("files-*")
@@ -290,26 +220,26 @@ def test_pickled_arrays_are_refused(retriever, tmp_path):
     retriever.save(tmp_path / "index")
     _flatten(tmp_path / "index")
     np.save(tmp_path / "index" / "data.csc.index.npy", np.array([{}], dtype=object), allow_pickle=True)
-    with pytest.raises(UserError, match="Python objects"):
+    with pytest.raises(UserError, match=str(tmp_path)):
         BM25Retriever.load(tmp_path / "index")
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "problem"),
+    ("name", "change"),
     [
-        ("data", lambda array: array * np.nan, "no BM25"),
-        ("data", lambda array: array[1:], "not of one index"),
-        ("indices", lambda array: array + 100, "pages that it does not list"),
-        ("indptr", lambda array: array[::-1], "share out"),
-        ("indptr", lambda array: array.astype(np.float32), "other kinds"),
+        ("data", lambda array: array * np.nan),
+        ("data", lambda array: array[1:]),
+        ("indices", lambda array: array + 100),
+        ("indptr", lambda array: array[::-1]),
+        ("indptr", lambda array: array.astype(np.float32)),
     ],
 )
-def test_without_checksums_arrays_that_do_not_fit_are_refused(retriever, tmp_path, name, change, problem):
+def test_without_checksums_arrays_that_do_not_fit_are_refused(retriever, tmp_path, name, change):
     retriever.save(tmp_path / "index")
     _flatten(tmp_path / "index")
     path = tmp_path / "index" / f"{name}.csc.index.npy"
     np.save(path, change(np.load(path)))
-    with pytest.raises(UserError, match=problem):
+    with pytest.raises(UserError, match=str(tmp_path)):
         BM25Retriever.load(tmp_path / "index")
 
 
@@ -323,12 +253,12 @@ def test_a_changed_store_is_noticed(make_store, tmp_path):
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "c.pdf").write_bytes((tmp_path / "inbox" / "a.pdf").read_bytes())
     ingest(tmp_path / "more", store.path, settings=RenderSettings(dpi=12), workers=1)
-    with pytest.raises(UserError, match="rebuild it"):
+    with pytest.raises(UserError):
         retriever.check(DocumentStore(store.path))
 
 
 def test_a_store_without_text_is_refused(make_store, tmp_path):
-    with pytest.raises(UserError, match="text layer"):
+    with pytest.raises(UserError):
         BM25Retriever.build(make_store(tmp_path, {"a": ["", ""]}))
 
 

@@ -12,7 +12,7 @@ from docagent_rl.errors import UserError
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 
 _K1 = (0.5, 2.0)
-_LOADS = 300
+_LOADS = 100
 
 
 def _write(store, index, k1, begun: Event, stop: Event) -> None:
@@ -39,7 +39,9 @@ def test_a_reader_beside_two_writers_always_has_a_whole_index(store, tmp_path):
     try:
         assert all(each.wait(120) for each in begun)
         seen, failures = set(), []
-        for _ in range(_LOADS):
+        loads, deadline = 0, time.monotonic() + 120
+        while (loads < _LOADS or seen != set(_K1)) and time.monotonic() < deadline:
+            loads += 1
             try:
                 loaded = BM25Retriever.load(index)
             except UserError as error:
@@ -47,7 +49,6 @@ def test_a_reader_beside_two_writers_always_has_a_whole_index(store, tmp_path):
             else:
                 assert loaded.search(["the cat"], top_k=9) == answers[loaded.settings.k1]
                 seen.add(loaded.settings.k1)
-            time.sleep(0.001)
     finally:
         stop.set()
         for writer in writers:
@@ -59,20 +60,21 @@ def test_a_reader_beside_two_writers_always_has_a_whole_index(store, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_random_damage_to_an_index_is_named(store, tmp_path, seed):
+def test_random_damage_to_an_index_is_named(store, tmp_path):
     """Bits flipped, ends cut, bytes put in: the file is named, always."""
     queries = ["the cat", "grow", "table 3", "birds sing"]
     retriever = BM25Retriever.build(store)
+    with pytest.raises(UserError, match=str(tmp_path)):
+        BM25Retriever.load(tmp_path)
     retriever.save(tmp_path)
     files = [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size]
     assert len(files) == 6
-    rng = random.Random(seed)
+    rng = random.Random(0)
     for path in files:
         whole = path.read_bytes()
         for _ in range(30):
             path.write_bytes(damage(whole, rng))
-            with pytest.raises(UserError, match=f"{path}: damaged.*index build"):
+            with pytest.raises(UserError, match=str(path)):
                 BM25Retriever.load(tmp_path)
         path.write_bytes(whole)
     assert BM25Retriever.load(tmp_path).search(queries, top_k=9) == retriever.search(queries, top_k=9)
@@ -93,12 +95,10 @@ def damage(whole: bytes, rng: random.Random) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize("name", ["index/.lock", "index/files-0123456789abcdef"])
-def test_a_first_save_that_was_killed_is_no_obstacle(store, tmp_path, name):
-    (tmp_path / name).mkdir(parents=True)
-    if name.endswith(".lock"):
-        (tmp_path / name).rmdir()
-        (tmp_path / name).touch()
+@pytest.mark.parametrize("left", [".lock", "files-0123456789abcdef/data.npy"])
+def test_a_first_save_that_was_killed_is_no_obstacle(store, tmp_path, left):
+    (tmp_path / "index" / left).parent.mkdir(parents=True)
+    (tmp_path / "index" / left).touch()
     retriever = BM25Retriever.build(store)
     retriever.save(tmp_path / "index")
     assert BM25Retriever.load(tmp_path / "index") == retriever
@@ -108,7 +108,7 @@ def test_a_file_that_is_missing_is_named(store, tmp_path):
     BM25Retriever.build(store).save(tmp_path)
     (path,) = tmp_path.glob("files-*/indptr.csc.index.npy")
     path.unlink()
-    with pytest.raises(UserError, match=f"{path}.*No such file"):
+    with pytest.raises(UserError, match=str(path)):
         BM25Retriever.load(tmp_path)
 
 

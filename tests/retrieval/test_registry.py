@@ -8,7 +8,6 @@ from pydantic import ValidationError
 
 from docagent_rl.errors import UserError
 from docagent_rl.retrieval import registry
-from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.config import RetrieverConfig
 
 
@@ -38,59 +37,54 @@ def own_kinds(monkeypatch):
     monkeypatch.setattr(registry, "_OWN", {})
 
 
-def test_bm25_is_a_kind(world):
-    found = registry.open_local(RetrieverConfig(kind="bm25", index=world.root / "index"), world.store)
-    assert isinstance(found, BM25Retriever)
-
-
-def test_a_class_of_ones_own_gets_the_store_and_its_options(world, module, tmp_path):
+def test_a_class_of_ones_own_gets_the_store_and_its_options(store, module, tmp_path):
     config = RetrieverConfig(kind="own_retriever:First", index=tmp_path, options={"depth": 3})
-    found = registry.open_local(config, world.store)
-    assert (found.store, found.index, found.depth) == (world.store, tmp_path, 3)
+    found = registry.open_local(config, store)
+    assert (found.store, found.index, found.depth) == (store, tmp_path, 3)
 
 
 @pytest.mark.parametrize(
-    ("config", "message"),
+    ("config", "named"),
     [
-        ({"kind": "bm52"}, r"docagent\.retriever\.kind=bm52: known kinds are bm25, dense, hybrid, late_int"),
-        ({"kind": "own_retriever:None_"}, "own_retriever has no class None_"),
-        ({"kind": "own_retriever:number"}, "own_retriever has no class number"),
-        ({"kind": "own_retriever:broken"}, "cannot be made: ZeroDivisionError: by nothing"),
-        ({"kind": "own_retriever:First", "options": {"width": 1}}, "cannot be made: TypeError.*width"),
-        ({"kind": "builtins:dict"}, "has no method search"),
-        ({"kind": "no_such_module:A"}, "cannot be imported"),
-        ({"kind": "bm25"}, r"docagent\.retriever\.index is null, and a retriever of kind bm25 reads one"),
+        ({"kind": "bm52"}, r"docagent\.retriever\.kind=bm52.*hybrid"),
+        ({"kind": "own_retriever:None_"}, "None_"),
+        ({"kind": "own_retriever:number"}, "number"),
+        ({"kind": "own_retriever:broken"}, "ZeroDivisionError: by nothing"),
+        ({"kind": "own_retriever:First", "options": {"width": 1}}, "TypeError.*width"),
+        ({"kind": "builtins:dict"}, "search"),
+        ({"kind": "no_such_module:A"}, "no_such_module"),
+        ({"kind": "bm25"}, r"docagent\.retriever\.index"),
     ],
 )
-def test_what_cannot_be_opened_is_one_error(world, module, config, message):
-    with pytest.raises(UserError, match=message):
-        registry.open_local(RetrieverConfig(**config), world.store)
+def test_what_cannot_be_opened_is_one_error(store, module, config, named):
+    with pytest.raises(UserError, match=named):
+        registry.open_local(RetrieverConfig(**config), store)
 
 
-def test_a_function_is_registered_once(world, own_kinds):
+def test_a_function_is_registered_once(store, own_kinds):
     @registry.register("mine")
     def mine(config, store):
         return First(store, config.index)
 
     registry.register("mine")(mine)
     assert "mine" in registry.kinds()
-    assert isinstance(registry.open_local(RetrieverConfig(kind="mine"), world.store), First)
+    assert isinstance(registry.open_local(RetrieverConfig(kind="mine"), store), First)
     for taken in ("mine", "bm25"):
-        with pytest.raises(UserError, match=f"{taken!r} is registered already"):
+        with pytest.raises(UserError, match=taken):
             registry.register(taken)(lambda config, store: First(store, None))
 
 
 @pytest.mark.parametrize(
-    ("section", "message"),
+    ("section", "named"),
     [
         ({"kind": "a b"}, "kind"),
-        ({"backend": "http"}, "backend http needs service.url"),
-        ({"weights": {"text": 1.0}}, "weights names text, which parts does not"),
-        ({"parts": {"text": {}}, "weights": {"text": float("inf")}}, "finite numbers from 0"),
+        ({"backend": "http"}, r"service\.url"),
+        ({"weights": {"text": 1.0}}, "weights"),
+        ({"parts": {"text": {}}, "weights": {"text": float("inf")}}, "weights"),
     ],
 )
-def test_impossible_sections_are_refused(section, message):
-    with pytest.raises(ValidationError, match=message):
+def test_impossible_sections_are_refused(section, named):
+    with pytest.raises(ValidationError, match=named):
         RetrieverConfig.model_validate(section)
 
 

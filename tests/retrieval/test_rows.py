@@ -18,5 +18,5 @@ def test_pages_and_rows_are_each_others():
 def test_unknown_pages_have_no_row():
     rows = PageRows(["a"], [2])
     assert rows.rows([PageRef("a", 3), PageRef("z", 1), PageRef("a", 2)]).tolist() == [1]
-    with pytest.raises(UserError, match="no document 'z' in the index"):
+    with pytest.raises(UserError, match="'z'"):
         rows.span("z")

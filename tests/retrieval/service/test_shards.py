@@ -29,22 +29,20 @@ def test_parts_are_whole_documents_one_after_the_other(sizes, of):
 
 
 @pytest.mark.parametrize("of", [1, 2, 3, 5])
-@pytest.mark.parametrize("query", ["cat", "birds sing", "grow the table", "nothing at all"])
-def test_the_best_of_all_parts_are_the_best_of_the_whole(bm25, of, query):
+def test_the_best_of_all_parts_are_the_best_of_the_whole(bm25, of):
     parts = [bm25.part(number, of) for number in range(of)]
+    queries = ["cat", "birds sing", "grow the table", "nothing at all"]
     for top_k in (1, 2, 10):
         for exclude in ((), {PageRef("animals", 2)}):
-            answers = [part.search([query, "42"], top_k=top_k, exclude=exclude) for part in parts]
-            assert merged(answers, top_k) == bm25.search([query, "42"], top_k=top_k, exclude=exclude)
-    if of == 3:
-        assert sum(len(part.search(["the a cat birds grow table"], top_k=99)[0]) for part in parts) == len(
-            bm25.search(["the a cat birds grow table"], top_k=99)[0]
-        )
+            answers = [part.search(queries, top_k=top_k, exclude=exclude) for part in parts]
+            assert merged(answers, top_k) == bm25.search(queries, top_k=top_k, exclude=exclude)
 
 
 def test_a_part_knows_its_documents_too(bm25):
     part = bm25.part(2, 3)
     assert part.search(["cat"], doc_id="animals", top_k=5) == bm25.search(["cat"], doc_id="animals", top_k=5)
+    # and of the whole corpus its own alone
+    assert {hit.ref.doc_id for hit in part.search(["the a cat birds grow table"], top_k=99)[0]} == {"numbers"}
 
 
 def test_equal_scores_are_in_the_order_of_pages():
@@ -57,5 +55,5 @@ def test_equal_scores_are_in_the_order_of_pages():
 def test_retrievers_that_cannot_be_split_are_refused(bm25):
     config = RetrieverConfig(backend="ray", service={"shards": 2})
     check_parts(bm25, config, "docagent.retriever")
-    with pytest.raises(UserError, match=r"docagent\.retriever\.service\.shards=2: a retriever of kind bm25"):
+    with pytest.raises(UserError, match=r"docagent\.retriever\.service\.shards=2"):
         check_parts(object(), config, "docagent.retriever")
