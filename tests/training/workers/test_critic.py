@@ -1,10 +1,5 @@
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 import ray
 from omegaconf import OmegaConf
@@ -18,23 +13,13 @@ from docagent_rl.config import DocAgentConfig
 from docagent_rl.training.settings.frozen_checks import ACTOR_KEY, CRITIC_KEY
 from docagent_rl.training.workers.critic import CriticWorker, critic_kinds, hand_on_sizes, install_critic
 from docagent_rl.training.workers.frozen import FrozenVisionWorker
+from tests.training.ranks import last_report
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory) -> dict:
+def report(tmp_path_factory, warm_python) -> dict:
     """Updates in verl's engine, with a learning rate of 0."""
-    folder = tmp_path_factory.mktemp("critic")
-    worker = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
-    worker |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "DIST_INIT_METHOD": f"file://{folder}/meeting"}
-    worker |= {"VERL_PLATFORM": "cpu", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.training.workers.critic_engine", str(folder)],
-        env={**os.environ, **worker},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return last_report(warm_python, "tests.training.workers.critic_engine", tmp_path_factory.mktemp("critic"))
 
 
 @pytest.mark.slow

@@ -1,10 +1,5 @@
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 from omegaconf import OmegaConf
@@ -17,6 +12,7 @@ from docagent_rl.config import DocAgentConfig
 from docagent_rl.errors import UserError
 from docagent_rl.training.settings.frozen_checks import ACTOR_KEY, CRITIC_KEY, check_vision
 from docagent_rl.training.workers.frozen import freeze
+from tests.training.ranks import last_report
 
 ALDEN, DOC_V_STAR, MM_DOC = "alden_qwen2_5_vl_7b", "doc_v_star_qwen2_5_vl_7b", "mm_doc_r1_qwen3_4b"
 FROZEN = (
@@ -35,20 +31,9 @@ TEXT = {
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory) -> dict:
+def report(tmp_path_factory, warm_python) -> dict:
     """Updates of policies and critics in verl's engines, and what their checkpoints bring back."""
-    folder = tmp_path_factory.mktemp("frozen")
-    worker = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
-    worker |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "DIST_INIT_METHOD": f"file://{folder}/meeting"}
-    worker |= {"VERL_PLATFORM": "cpu", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.training.workers.frozen_engine", str(folder)],
-        env={**os.environ, **worker},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return last_report(warm_python, "tests.training.workers.frozen_engine", tmp_path_factory.mktemp("frozen"))
 
 
 @pytest.mark.slow

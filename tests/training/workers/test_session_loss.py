@@ -1,10 +1,5 @@
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 import ray
 import torch
@@ -22,29 +17,14 @@ from docagent_rl.training.workers.frozen import FrozenVisionWorker
 from docagent_rl.training.workers.policy import install_workers
 from docagent_rl.training.workers.session_loss import SESSION_LOSS, SessionCountWorker, put_session_tokens
 from tests.training.losses.batches import nested
+from tests.training.ranks import last_report
 
 
 @pytest.fixture(scope="module", params=[1, 2])
-def report(request, tmp_path_factory) -> dict:
+def report(request, tmp_path_factory, warm_python) -> dict:
     """Updates in verl's engine on one worker and on two, with a learning rate of 0."""
-    folder, size = tmp_path_factory.mktemp("session"), request.param
-    common = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"}
-    common |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "DIST_INIT_METHOD": f"file://{folder}/meeting"}
-    common |= {"VERL_PLATFORM": "cpu", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.training.workers.session_engine", str(folder)],
-            env={**os.environ, **common, "RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(size)
-    ]
-    done = [process.communicate(timeout=300) for process in running]
-    for process, (_, errors) in zip(running, done, strict=True):
-        assert process.returncode == 0, errors[-3000:]
-    return json.loads(done[0][0].splitlines()[-1])
+    folder = tmp_path_factory.mktemp("session")
+    return last_report(warm_python, "tests.training.workers.session_engine", folder, ranks=request.param)
 
 
 @pytest.mark.slow
