@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,6 +74,12 @@ def warm_python() -> Iterator[Path]:
 
     with WarmPython() as warm:
         yield warm.executable
+
+
+@pytest.fixture
+def warm_processes(monkeypatch, warm_python) -> None:
+    """Processes that the code under test starts begin with the imports of a run done."""
+    monkeypatch.setattr(sys, "executable", str(warm_python))
 
 
 @pytest.fixture(scope="session")

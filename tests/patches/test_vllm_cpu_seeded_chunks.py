@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,9 @@ PROBE = Path(__file__).with_name("vllm_seed_probe.py")
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory) -> dict:
+def report(tmp_path_factory, warm_python) -> dict:
     pytest.importorskip("vllm")
-    command = [sys.executable, str(PROBE), str(tmp_path_factory.mktemp("seeds") / "model")]
+    command = [warm_python, str(PROBE), str(tmp_path_factory.mktemp("seeds") / "model")]
     env = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, check=False)
     reports = [line for line in done.stdout.splitlines() if line.startswith("REPORT ")]

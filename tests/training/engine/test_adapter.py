@@ -80,6 +80,7 @@ def check(found, wanted, base, tolerance):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_processes")
 def test_an_adapter_of_peft_is_added_to_its_base_once(base, adapted, tmp_path, monkeypatch):
     model, saved = adapted
     folder = shutil.copytree(saved, tmp_path / "mine")
@@ -100,6 +101,7 @@ def test_an_adapter_of_peft_is_added_to_its_base_once(base, adapted, tmp_path, m
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_processes")
 def test_an_adapter_of_another_model_is_refused(adapted, tmp_path):
     folder = shutil.copytree(adapted[1], tmp_path / "mine")
     other = {name.replace("layers.0", "layers.7"): v for name, v in weights(folder).items()}
@@ -110,6 +112,7 @@ def test_an_adapter_of_another_model_is_refused(adapted, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_processes")
 def test_a_checkpoint_with_an_adapter_is_merged_with_it(base, adapted, actor, monkeypatch):
     # verl exports such a model under names that no model has: the shards are read
     save_file({f"x.{Q}.lora_A.default.weight": torch.zeros(1)}, actor / "huggingface" / "model.safetensors")
@@ -124,6 +127,7 @@ def test_a_checkpoint_with_an_adapter_is_merged_with_it(base, adapted, actor, mo
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_processes")
 @pytest.mark.parametrize("case", ["no alpha", "adapter alone"])
 def test_a_checkpoint_whose_adapter_cannot_be_added_says_what_to_do(actor, adapted, case):
     if case == "no alpha":

@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -39,14 +38,14 @@ dist.destroy_process_group()
 
 
 @pytest.fixture(scope="module")
-def saved(long_workspace, tmp_path_factory):
+def saved(long_workspace, tmp_path_factory, warm_python):
     """A run's folder with one checkpoint."""
     run = tmp_path_factory.mktemp("run")
     folder = run / "checkpoints" / "global_step_7"
     folder.mkdir(parents=True)
     subprocess.run(
         [
-            sys.executable,
+            warm_python,
             "-c",
             textwrap.dedent(SAVE),
             str(long_workspace.path / "model"),
@@ -61,6 +60,7 @@ def saved(long_workspace, tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_processes")
 def test_a_sharded_checkpoint_is_merged_once_into_the_same_weights(saved, long_workspace, monkeypatch):
     import torch
     from safetensors.torch import load_file
@@ -85,6 +85,7 @@ def test_a_sharded_checkpoint_is_merged_once_into_the_same_weights(saved, long_w
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_processes")
 def test_without_room_nothing_is_written(saved, tmp_path, monkeypatch):
     folder = shutil.copytree(saved / "checkpoints" / "global_step_7", tmp_path / "global_step_7")
     usage = shutil.disk_usage(tmp_path)._replace(free=10)
@@ -95,6 +96,7 @@ def test_without_room_nothing_is_written(saved, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_processes")
 def test_a_damaged_checkpoint_is_refused(saved, tmp_path):
     folder = shutil.copytree(saved / "checkpoints" / "global_step_7", tmp_path / "global_step_7")
     shard = folder / "actor" / "model_world_size_1_rank_0.pt"

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -44,7 +43,7 @@ if __name__ == "__main__":
 
 
 @pytest.fixture(scope="module")
-def played(long_workspace, tmp_path_factory):
+def played(long_workspace, tmp_path_factory, warm_python):
     """Sessions of two questions, all at a time and one after the other."""
     folder = tmp_path_factory.mktemp("engine")
     (folder / "play.py").write_text(textwrap.dedent(SCRIPT).replace("{recipe!r}", repr(RECIPE)))
@@ -60,7 +59,7 @@ def played(long_workspace, tmp_path_factory):
     ]
     arguments = [folder, long_workspace.path / "model", folder / "questions.jsonl", *overrides]
     ended = subprocess.run(
-        [sys.executable, str(folder / "play.py"), *map(str, arguments)],
+        [warm_python, str(folder / "play.py"), *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=300,
