@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from docagent_rl.advantages.groups import Std, cell_mean, cell_std, centre, equal_cells
+from docagent_rl.advantages.groups import Std, cell_mean, cell_std, centre, equal_cells, group_metrics
 
 X = torch.tensor([1.0, 2.0, 6.0, 5.0]).double()
 CELL = torch.tensor([0, 0, 0, 2])
@@ -36,3 +36,15 @@ def test_equal_up_to_rounding() -> None:
     assert equal_cells(x, cell, 2, 1e-6).tolist() == [True, False]
     assert equal_cells(x, cell, 2, 0.0).tolist() == [False, False]
     assert centre(x, cell, 2, loo=False, tol=1e-6)[:2].tolist() == [0.0, 0.0]
+
+
+def test_exactly_equal_members_need_no_tolerance() -> None:
+    x = torch.tensor([0.3, 0.3, math.inf, math.inf, 0.5, 0.6], dtype=torch.float64)
+    assert equal_cells(x, torch.tensor([0, 0, 1, 1, 2, 2]), 3, 0.0).tolist() == [True, True, False]
+
+
+def test_metrics_count_groups_of_one_apart_from_groups_of_equals() -> None:
+    """Of four groups with members one has one, one has equals and two differ; the fifth is empty."""
+    x = torch.tensor([1.0, 2.0, 2.0, 0.0, 1.0, 3.0, 4.0], dtype=torch.float64)
+    cell = torch.tensor([0, 1, 1, 2, 2, 3, 3])
+    assert group_metrics(x, cell, 5, 1e-6, "p") == {"p/singleton_groups": 0.25, "p/equal_groups": 0.25}

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from docagent_rl.advantages.groups import Singleton, Std
 from docagent_rl.advantages.grpo import grpo, outcome_advantages
+from docagent_rl.advantages.sessions import RowWeight
 from docagent_rl.advantages.similarity import Negatives, SelfWeight
 from docagent_rl.advantages.spo import SpoStd, similarity_advantages, spo
 from docagent_rl.errors import UserError
@@ -133,7 +134,7 @@ def test_groups_of_one() -> None:
     inputs = from_turn_rewards([[2.0], [1.0], [3.0]], group=[0, 1, 1], embeddings=torch.ones(3, 2))
     for self_weight in SelfWeight:
         assert float(spo(inputs, self_weight=self_weight).advantages[0, 0]) == 0.0
-    assert float(spo(inputs, singleton=Singleton.RAW).advantages[0, 0]) == 2.0
+    assert spo(inputs, singleton=Singleton.RAW).advantages[:, 0].tolist() == pytest.approx([2.0, -1.0, 1.0])
     with pytest.raises(UserError, match="1 group"):
         spo(inputs, singleton=Singleton.ERROR)
 
@@ -169,3 +170,19 @@ def test_over_the_batch_the_questions_of_the_sessions_do_not_matter() -> None:
     assert torch.equal(over_batch, spo(one_question).advantages)
     assert over_batch[:, 0].tolist() == pytest.approx([0.5727, -0.5739, 0.2545, -0.3333], abs=1e-4)
     assert not torch.equal(over_batch, spo(inputs).advantages)
+
+
+def test_rows_of_a_session_share_its_weight_where_that_is_wanted() -> None:
+    """Two rows of the first session, one of the second; rewards 3 and 1 with equal embeddings."""
+    inputs = batch(
+        turns=[[0], [1], [0]],
+        rewards=[[1.0], [2.0], [1.0]],
+        session=[0, 0, 1],
+        row=[0, 1, 0],
+        group=[0, 0, 0],
+        embeddings=torch.ones(2, 2),
+    )
+    assert spo(inputs).advantages[:, 0].tolist() == pytest.approx([1.0, 1.0, -1.0])
+    weighed = spo(inputs, row_weight=RowWeight.INVERSE)
+    assert weighed.advantages[:, 0].tolist() == pytest.approx([0.5, 0.5, -1.0])
+    assert weighed.returns[:, 0].tolist() == pytest.approx([3.0, 3.0, 1.0])

@@ -196,3 +196,11 @@ def test_the_first_boxes_of_a_search_stay():
     assert drawn.drawn(((0.5, 0.5, 0.6, 0.6),)) is drawn
     with pytest.raises(ValueError, match="not one of the candidates"):
         SearchRound(("a",), drawn_on="z")
+
+
+def test_capped_where_no_search_has_a_gold_candidate():
+    """1 if every first candidate was chosen; each other choice counts as wrong."""
+    first, other = SearchRound(("x", "y"), "x"), SearchRound(("x", "y"), "y")
+    assert select_reward([first, first], {"b"}, rule=SelectRule.ANY, capped=True) == 1
+    assert select_reward([first, other], {"b"}, rule=SelectRule.ANY, capped=True) == 0
+    assert select_reward([], {"b"}, rule=SelectRule.ANY, capped=True) == 0
