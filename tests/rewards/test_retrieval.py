@@ -116,3 +116,10 @@ def test_navigation_is_a_harmonic_mean(shown, gold):
         assert score.f1 == pytest.approx(mean)
     else:
         assert score.f1 == 0
+
+
+def test_the_ideal_of_ndcg_runs_over_all_of_many_gold_pages():
+    """Two of twelve pages, in the first two ranks."""
+    ideal = sum(1 / math.log2(rank + 1) for rank in range(1, 13))
+    assert ndcg([0, 1], range(12)) == pytest.approx((1 + 1 / math.log2(3)) / ideal)
+    assert ndcg(range(12), range(12)) == pytest.approx(1)
