@@ -48,7 +48,7 @@ class _Asked:
     """An open question, and when it was put."""
 
     answer: ray.ObjectRef
-    at: float = field(default_factory=time.monotonic)
+    at: float = field(default_factory=lambda: time.monotonic())
 
     @property
     def answered(self) -> bool:

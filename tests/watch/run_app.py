@@ -16,9 +16,27 @@ import ray
 from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
 
-from docagent_rl.errors import UserError
 from docagent_rl.watch import run
+from docagent_rl.watch.family import Family
 from docagent_rl.watch.run import RunWatch
+
+
+def write(file: Path, pids: list[int]) -> None:
+    """Whole or not at all."""
+    file.with_suffix(".part").write_text(json.dumps(pids))
+    file.with_suffix(".part").rename(file)
+
+
+class TellingFamily(Family):
+    """Writes down whom it has seen."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._file = folder / "seen"
+
+    def look(self) -> None:
+        super().look()
+        write(self._file, [process.pid for process in self._seen])
 
 
 @ray.remote(num_cpus=0)
@@ -32,22 +50,17 @@ class AgentLoopWorker:
 
 @ray.remote
 class TaskRunner:
-    def run(self, folder: str, fault: str) -> None:
-        if fault == "error":
-            raise ValueError("a bug of the trainer")
-        if fault == "settings":
-            raise UserError("node 10.0.0.2: docagent.store=/w/store is not there\n  mount it")
+    def run(self, folder: str) -> None:
         worker = AgentLoopWorker.remote()
         pids = ray.get(worker.begin.remote())
-        Path(folder, "pids.json").write_text(json.dumps([*pids, os.getpid()]))
-        if fault == "fine":
-            return
+        write(Path(folder, "pids"), [*pids, os.getpid()])
         time.sleep(600)
 
 
 def main(fault: str, folder: str) -> None:
     """What Hydra does around verl's main function."""
     run.GRACE_S = 1.0
+    run.Family = lambda: TellingFamily(Path(folder))
     config = OmegaConf.create(
         {
             "docagent": {
@@ -72,7 +85,7 @@ def main(fault: str, folder: str) -> None:
             configure_logging=False,
         )
         runner = TaskRunner.remote()
-        job.return_value = ray.get(runner.run.remote(folder, fault))
+        job.return_value = ray.get(runner.run.remote(folder))
         job.status = JobStatus.COMPLETED
     except Exception as error:  # as Hydra takes whatever a job raises
         job.return_value, job.status = error, JobStatus.FAILED

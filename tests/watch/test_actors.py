@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 import pytest
 import ray
@@ -10,8 +9,9 @@ import ray
 from docagent_rl.watch.actors import State, free_resources, read_actors, waiting_groups
 from docagent_rl.watch.deaths import told_deaths
 from docagent_rl.watch.places import Queue
+from tests.watch.conftest import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("running_ray")]
 
 
 class WorkerDict:
@@ -28,33 +28,13 @@ class WorkerDict:
         ray.actor.exit_actor()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _ray():
-    ray.init(
-        address="local", num_cpus=1, include_dashboard=False, log_to_driver=False, configure_logging=False
-    )
-    yield
-    ray.shutdown()
-
-
 def make(*args, **options):
     return ray.remote(WorkerDict).options(**{"num_cpus": 0, **options}).remote(*args)
 
 
 def row(handle):
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:  # Ray enters actors without a name in its own time
-        if found := [actor for actor in read_actors() if actor.id == handle._actor_id.hex()]:
-            return found[0]
-        time.sleep(0.05)
-    raise AssertionError("no such actor")
-
-
-def until(holds, seconds=30.0):
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    """Ray enters actors without a name in its own time."""
+    return until(lambda: [actor for actor in read_actors() if actor.id == handle._actor_id.hex()])[0]
 
 
 def test_the_living_have_no_death():
@@ -84,9 +64,9 @@ def test_a_killed_process_is_a_death_with_advice():
     os.kill(pid, signal.SIGKILL)
     until(lambda: row(actor).death)
     told = told_deaths([row(actor)])
-    assert told.startswith(f"WorkerDict pool_WorkerDict_0:0 (process {pid} on ")
+    assert "pool_WorkerDict_0:0" in told
+    assert str(pid) in told
     assert "ppo_micro_batch_size_per_gpu" in told
-    assert told.endswith("Start again: the run goes on from its last checkpoint.")
 
 
 def test_an_actor_that_cannot_start_says_why():
@@ -95,27 +75,25 @@ def test_an_actor_that_cannot_start_says_why():
     assert "OSError: no such model" in told_deaths([row(actor)])
 
 
-def test_what_asks_for_more_than_there_is_is_named_after_a_while():
+def test_what_asks_for_more_than_there_is_is_named_after_a_while(clock):
     queue = Queue(0.5)
     actor = make(num_cpus=7, name="greedy")
     group = ray.util.placement_group([{"CPU": 3}, {"CPU": 3}], name="global_pool")
     until(lambda: waiting_groups() and row(actor).state is State.WAITING)
     assert queue.overdue([row(actor)], waiting_groups(), free_resources()) is None
-    time.sleep(0.6)
+    clock.now += 0.6
     told = queue.overdue([row(actor)], waiting_groups(), free_resources())
-    assert "the actor WorkerDict greedy with 7 CPU" in told
-    assert "the placement group global_pool with 2 times 3 CPU" in told
-    assert "It has 1 CPU in all" in told
+    assert "greedy with 7 CPU" in told
+    assert "global_pool with 2 times 3 CPU" in told
+    assert "1 CPU in all" in told
     assert Queue(None).overdue([row(actor)], waiting_groups(), free_resources()) is None
     ray.util.remove_placement_group(group)
     until(lambda: not waiting_groups())
     assert "global_pool" not in queue.overdue([row(actor)], waiting_groups(), free_resources())
 
 
-def test_a_slow_start_is_no_waiting_for_a_place():
-    actor = make()
-    started = row(actor)
-    queue = Queue(0.001)
+def test_a_slow_start_is_no_waiting_for_a_place(clock):
+    started, queue = row(make()), Queue(0.5)
     queue.overdue([started], [], free_resources())
-    time.sleep(0.01)
+    clock.now += 1
     assert queue.overdue([started], [], free_resources()) is None

@@ -5,16 +5,20 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import ray
 
 from docagent_rl.watch.actors import read_actors
 from docagent_rl.watch.engines import Engines
+from tests.watch.conftest import PATIENCE_S, until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("running_ray")]
 
 ENGINE = "import sys\nfor line in sys.stdin:\n    print(line, end='', flush=True)"
+LONG_S = 1000.0
+"""Beyond the patience of the engines here."""
 
 
 class Engine:
@@ -45,17 +49,13 @@ class vLLMHttpServer:  # noqa: N801  verl's name
     async def collective_rpc(self, method: str) -> None:
         await self.engine.collective_rpc(method)
 
-    async def load(self, seconds: float) -> None:
-        time.sleep(seconds)  # vLLM loads a model on the event loop
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _ray():
-    ray.init(
-        address="local", num_cpus=1, include_dashboard=False, log_to_driver=False, configure_logging=False
-    )
-    yield
-    ray.shutdown()
+    async def load(self, folder: Path) -> None:
+        """Hold the event loop, as vLLM does while it loads a model, until there is a file `loaded`."""
+        (folder / "loading").touch()
+        while not (folder / "loaded").exists():
+            time.sleep(0.02)
+        (folder / "loading").unlink()
+        (folder / "loaded").unlink()
 
 
 @pytest.fixture
@@ -65,70 +65,72 @@ def server():
     ray.kill(made)
 
 
-def look_until(engines: Engines, seconds: float) -> str | None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if told := engines.look(read_actors()):
-            return told
-        time.sleep(0.1)
-    return None
+def asked_and_answered(engines: Engines) -> bool:
+    """Look; whether every engine has answered a question."""
+    assert engines.look(read_actors()) is None
+    return bool(engines._questions) and all(asked.answered for asked in engines._questions.values())
 
 
-def test_an_engine_that_answers_is_left_alone(server):
+def told(engines: Engines) -> str:
+    return until(lambda: engines.look(read_actors()))
+
+
+def test_an_engine_that_answers_is_left_alone(server, clock):
     ray.get(server.launch.remote())
-    assert look_until(Engines(1.0), 3.0) is None
+    engines = Engines(2.0)
+    for _ in range(2):
+        until(lambda: asked_and_answered(engines))
+        clock.now += LONG_S
 
 
 def test_a_dead_engine_in_a_living_server_is_noticed(server):
     pid = ray.get(server.launch.remote())
-    engines = Engines(300.0)
-    assert look_until(engines, 1.0) is None
-    os.kill(pid, signal.SIGKILL)
-    told = look_until(engines, 20.0)
-    assert told.startswith("the vLLM engine of vLLMHttpServer vllm_server_0_0 (process ")
-    assert "died (EngineDeadError)" in told
-    assert told.endswith("Start again: the run goes on from its last checkpoint.")
-
-
-def test_a_last_look_waits_for_the_answer(server):
-    pid = ray.get(server.launch.remote())
-    os.kill(pid, signal.SIGKILL)
-    time.sleep(1.0)
-    assert "died" in Engines(300.0).look(read_actors(), wait_s=20.0)
-
-
-def test_a_last_look_asks_anew(server):
-    """An engine that dies behind an answer that nobody has read."""
-    pid, engines = ray.get(server.launch.remote()), Engines(None)
-    assert engines.look(read_actors()) is None
+    engines, earlier = Engines(None), Engines(None)
+    until(lambda: asked_and_answered(engines))
+    assert earlier.look(read_actors()) is None
     ray.get(server.collective_rpc.remote("check_health"))
     os.kill(pid, signal.SIGKILL)
-    time.sleep(0.5)
-    assert "EngineDeadError" in engines.look(read_actors(), wait_s=10)
+    message = told(engines)
+    assert "vllm_server_0_0" in message
+    assert "EngineDeadError" in message
+    # a last look waits for the answer, and asks anew where nobody has read an earlier one
+    assert "EngineDeadError" in Engines(None).look(read_actors(), wait_s=PATIENCE_S)
+    assert "EngineDeadError" in earlier.look(read_actors(), wait_s=PATIENCE_S)
 
 
-def test_a_stopped_engine_hangs_and_a_slow_one_does_not(server):
+def test_a_stopped_engine_hangs_and_a_slow_one_does_not(server, clock):
     pid = ray.get(server.launch.remote())
-    patient, strict = Engines(300.0), Engines(2.0)
-    assert look_until(strict, 1.0) is None
+    every = strict, patient, endless = Engines(2.0), Engines(2 * LONG_S), Engines(None)
+    for engines in every:
+        until(lambda engines=engines: asked_and_answered(engines))
     os.kill(pid, signal.SIGSTOP)
-    told = look_until(strict, 20.0)
-    assert "hangs: no answer for" in told
-    assert "docagent.watch.engine_timeout_s=2" in told
-    assert look_until(patient, 1.0) is None
-    assert look_until(Engines(None), 1.0) is None
+    for engines in every:
+        until(lambda engines=engines: not asked_and_answered(engines))
+    clock.now += LONG_S
+    assert "docagent.watch.engine_timeout_s=2" in told(strict)
+    assert patient.look(read_actors()) is None
+    assert endless.look(read_actors()) is None
     os.kill(pid, signal.SIGCONT)
-    assert look_until(Engines(2.0), 3.0) is None
+    until(lambda: asked_and_answered(patient))
 
 
-def test_a_server_that_loads_its_model_is_left_alone_and_a_stopped_one_not(server):
-    engines = Engines(1.0)
-    assert look_until(engines, 0.5) is None
-    loading = server.load.remote(3.0)
-    assert look_until(engines, 2.5) is None
-    ray.get(loading)
+def test_a_server_that_loads_its_model_is_left_alone_and_a_stopped_one_not(server, clock, tmp_path):
+    engines = Engines(2.0)
+    loading, loaded = tmp_path / "loading", tmp_path / "loaded"
+    busy = server.load.remote(tmp_path)
+    until(loading.exists)
+    for _ in range(3):
+        assert engines.look(read_actors()) is None
+        clock.now += LONG_S
+    loaded.touch()
+    ray.get(busy)
     ray.get(server.launch.remote())
-    assert look_until(engines, 1.0) is None
-    busy = server.load.remote(12.0)
-    assert "hangs" in (look_until(engines, 12.0) or "")
+    until(lambda: asked_and_answered(engines))
+    busy = server.load.remote(tmp_path)
+    until(loading.exists)
+    # a question that was put before may have its answer still
+    until(lambda: not asked_and_answered(engines))
+    clock.now += LONG_S
+    assert "vllm_server_0_0" in told(engines)
+    loaded.touch()
     ray.get(busy)

@@ -36,15 +36,3 @@ def test_shared_memory_goes_with_the_processes():
         each.unlink()
     assert not left
     assert not psutil.pid_exists(holder.pid)
-
-
-@pytest.mark.slow
-def test_those_that_were_there_before_are_left_alone():
-    before = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    family = Family()
-    after = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    family.end()
-    assert not psutil.pid_exists(after.pid)
-    assert before.poll() is None
-    before.kill()
-    before.wait()

@@ -8,6 +8,7 @@ from omegaconf import OmegaConf
 from ray.exceptions import ActorUnavailableError, RayTaskError
 
 from docagent_rl.config import WatchConfig
+from docagent_rl.errors import UserError
 from docagent_rl.watch import run
 from docagent_rl.watch.run import RunWatch, Watch
 
@@ -52,10 +53,15 @@ def test_ray_learns_of_a_dead_node_after_the_run_has_failed(end, tmp_path):
 
 def test_what_stays_unreachable_is_one_error(end, monkeypatch):
     monkeypatch.setattr(run, "NODE_S", 0.0)
-    said = end(unavailable(), [None])
-    assert said.startswith("docagent-rl: a part of the run cannot be reached: ")
-    assert "no connection" in said
-    assert "the run goes on from its last checkpoint" in said
+    assert "no connection" in end(unavailable(), [None])
+
+
+def test_what_the_trainer_cannot_work_with_is_one_message(end, tmp_path):
+    cause = UserError("node 10.0.0.2: docagent.store=/w/store\n  mount it")
+    said = end(RayTaskError("TaskRunner.run", "Traceback of the task", cause).as_instanceof_cause(), [])
+    assert said.startswith(f"docagent-rl: {cause}\n")
+    assert "Traceback" not in said
+    assert "UserError" in (tmp_path / "failure_traceback.txt").read_text()
 
 
 def test_an_error_of_another_kind_is_looked_after_once(end):
