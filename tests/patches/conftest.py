@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -73,11 +72,11 @@ def qwen2_vl_config() -> Qwen2VLConfig:
 class _Probe:
     """A run of `vllm_probe.py`; two at a time would share the address of the weights."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, python: Path, folder: Path, *options: str) -> None:
         self._log = folder / "log"
         with self._log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, str(PROBE), str(folder / "model"), *options],
+                [python, str(PROBE), str(folder / "model"), *options],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -101,7 +100,7 @@ def _vllm_probe(request, tmp_path_factory):
     if not any("vllm_report" in getattr(item, "fixturenames", ()) for item in request.session.items):
         yield None
         return
-    probe = _Probe(tmp_path_factory.mktemp("vllm"))
+    probe = _Probe(request.getfixturevalue("warm_python"), tmp_path_factory.mktemp("vllm"))
     yield probe
     probe.end()
 
@@ -113,9 +112,9 @@ def vllm_report(_vllm_probe) -> dict:
 
 
 @pytest.fixture(scope="session")
-def tied_report(vllm_report, tmp_path_factory) -> dict:
+def tied_report(vllm_report, tmp_path_factory, warm_python) -> dict:
     """As `vllm_report`, of a model whose head shares the embedding's weight."""
-    probe = _Probe(tmp_path_factory.mktemp("vllm_tied"), "--tied")
+    probe = _Probe(warm_python, tmp_path_factory.mktemp("vllm_tied"), "--tied")
     try:
         return probe.report()
     finally:
