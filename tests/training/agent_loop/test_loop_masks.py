@@ -66,7 +66,7 @@ async def test_a_question_whose_prompt_does_not_fit(long_workspace, play):
     strict = "+docagent.env_cpu.overview.fit=error"
     rows, trajectory = await play(long_workspace.record("long"), silent, strict)
     assert masked(rows, trajectory, MaskReason.SAMPLE)
-    assert "'long', 130 pages" in trajectory.error
+    assert "'long', 130 " in trajectory.error
 
 
 async def test_the_same_question_is_played_when_its_overview_may_shrink(long_workspace, play):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from types import SimpleNamespace
 
@@ -47,7 +48,7 @@ class ScriptedClient:
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory):
+def played(tmp_path_factory, warm_python):
     """Rows of a training step and of a validation, and the load of the workers."""
     import ray
     import transfer_queue as tq
@@ -60,7 +61,9 @@ def played(tmp_path_factory):
     config = configuration(world, "vrag_rl_qwen2_5_vl_7b", overrides)
     tokenizer, _ = load_tokenizer(config)
     record = world.records[0]
-    ray.init(address="local", num_cpus=6, num_gpus=0, include_dashboard=False, log_to_driver=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", str(warm_python))
+        ray.init(address="local", num_cpus=6, num_gpus=0, include_dashboard=False, log_to_driver=False)
     try:
         tq.init(config.transfer_queue)
         client = ScriptedClient(tokenizer, record.question)

@@ -68,7 +68,7 @@ def test_another_user_of_overwritten_logits_fails_instead_of_being_wrong():
     weight, labels = logits_and_labels((6, 9))
     logits = weight.requires_grad_() * 1.5
     total = logits.logsumexp(-1).sum() + log_probs_of_labels(logits, labels).sum()
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+    with pytest.raises(RuntimeError):
         total.backward()
 
 

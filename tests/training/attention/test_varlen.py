@@ -90,7 +90,7 @@ def test_window_hides_what_is_further_to_the_left():
     [("dropout_p", 0.1), ("softcap", 30.0), ("alibi_slopes", torch.ones(2)), ("s_aux", torch.ones(2))],
 )
 def test_what_the_kernels_do_not_compute_is_refused(option, value):
-    with pytest.raises(UserError, match=r"torch.nn.attention.varlen has no \w+: set it to 0"):
+    with pytest.raises(UserError, match=r"torch\.nn\.attention\.varlen"):
         attend(states([3], 2, 2, 8), [3], **{option: value})
 
 
@@ -147,8 +147,8 @@ def test_torchs_operators_get_these_arguments(options, is_causal, window, size, 
 @pytest.mark.parametrize(
     ("dtype", "size", "words"),
     [
-        (torch.float32, 128, r"bfloat16 or float16, not in torch.float32: set mixed_precision"),
-        (torch.bfloat16, 264, r"heads of up to 256, this model has 264"),
+        (torch.float32, 128, r"torch\.float32.*mixed_precision"),
+        (torch.bfloat16, 264, r"256.*264"),
     ],
 )
 def test_what_torch_would_refuse_is_explained(dtype, size, words):

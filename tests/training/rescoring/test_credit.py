@@ -69,9 +69,9 @@ def vectors(texts):
 
 def test_what_is_not_stored_is_missed():
     sessions = [session("a", 0, (0, 2, 1.0))]
-    with pytest.raises(UserError, match="needs a critic's values"):
+    with pytest.raises(UserError, match="turn_gae"):
         turn_advantages(sessions, algorithm("turn_gae"), AdvantageConfig())
-    with pytest.raises(UserError, match="adv_estimator=nobody: there are"):
+    with pytest.raises(UserError, match="adv_estimator=nobody"):
         turn_advantages(sessions, algorithm("nobody"), AdvantageConfig())
     for name, possible in (("turn_gae", False), ("gae", False), (None, False), ("grpo", True)):
         run = OmegaConf.create({"algorithm": {"adv_estimator": name}})

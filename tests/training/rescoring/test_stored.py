@@ -27,7 +27,7 @@ def test_steps_in_order(run):
     assert list(stored.chosen([], validation=False)) == ["train/1", "train/2", "train/10"]
     assert list(stored.chosen([10], validation=False)) == ["train/10"]
     assert list(stored.chosen([], validation=True)) == ["val/2"]
-    with pytest.raises(UserError, match="no sessions of val/1; there are steps 2"):
+    with pytest.raises(UserError, match=r"val/1.* 2"):
         stored.chosen([1], validation=True)
 
 
@@ -40,16 +40,16 @@ def test_other_values(run):
     assert changed.docagent.env.max_turns == 3
     assert changed.algorithm.adv_estimator == "spo"
     assert stored.config.docagent.judge.kind == "rule"
-    with pytest.raises(UserError, match=r"docagent\.jugde\.kind: the configuration of .* has no such key"):
+    with pytest.raises(UserError, match=r"docagent\.jugde\.kind"):
         stored.changed(["docagent.jugde.kind=exact"])
-    with pytest.raises(UserError, match="give KEY=VALUE"):
+    with pytest.raises(UserError, match="KEY=VALUE"):
         stored.changed(["docagent.judge.kind"])
 
 
 def test_an_evaluation(tmp_path):
     folder = RunFolder(tmp_path / "run")
     folder.begin({"config": {"docagent": {"system": "alden"}}})
-    with pytest.raises(UserError, match="holds no sessions"):
+    with pytest.raises(UserError, match=str(tmp_path)):
         StoredRun.open(folder.path)
     folder.sessions_file.touch()
     stored = StoredRun.open(folder.path)
@@ -58,5 +58,5 @@ def test_an_evaluation(tmp_path):
 
 
 def test_no_run(tmp_path):
-    with pytest.raises(UserError, match="is no run"):
+    with pytest.raises(UserError, match=str(tmp_path)):
         StoredRun.open(tmp_path)

@@ -142,7 +142,7 @@ def test_micro_batches_that_verl_asserts(own, micro):
     tu.assign_non_tensor(data, use_dynamic_bsz=False, micro_batch_size_per_gpu=micro)
     found = layout(n=1, batch=own, mini=own, per_node=1, tp=1, micro=micro, infer=micro)
     if problems(found):
-        with pytest.raises(AssertionError, match="divisible"):
+        with pytest.raises(AssertionError):
             prepare_micro_batches(data)
     else:
         assert len(prepare_micro_batches(data)[0]) == own // micro

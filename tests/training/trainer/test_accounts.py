@@ -82,12 +82,12 @@ def test_a_whole_step_is_counted(sample):
 @pytest.mark.parametrize("status", ["failure", "finished"])
 def test_a_session_without_a_row_ends_the_run(sample, status, kind):
     """verl would train on the others, or take another group."""
-    with pytest.raises(SessionFailedError, match=r"y has 1 of 2.*Error in _run_prompt"):
+    with pytest.raises(SessionFailedError, match=r"\by\b.* 1 of 2\b.*_run_prompt"):
         sample({"x": "finished", "y": status}, [session("x"), session("x", 1), session("y")], kind=kind)
 
 
 def test_a_group_without_any_row_ends_the_run(sample):
-    with pytest.raises(SessionFailedError, match="y has 0 of 2"):
+    with pytest.raises(SessionFailedError, match=r"\by\b.* 0 of 2\b"):
         sample(GROUPS, [session("x"), session("x", 1)])
 
 
@@ -114,14 +114,14 @@ def test_a_group_that_is_thrown_away_hides_no_failed_session(tmp_path, monkeypat
     buffer = ReplayBuffer("sync", None, None, "drop", None)
     account_for_sessions(buffer, Accounts(tmp_path, each=2), SessionReader())
     buffer._sync_metadata_from_transfer_queue()
-    with pytest.raises(SessionFailedError, match="question 'q-x', session 1"):
+    with pytest.raises(SessionFailedError, match=r"'q-x'.* 1\b"):
         buffer._clear_groups("train", {"x"})
 
 
 def test_a_step_that_lost_rows_on_its_way(tmp_path):
     accounts = Accounts(tmp_path, each=2)
     accounts.receive(["x"], ["x_0_0", "x_1_0"], [])
-    with pytest.raises(SessionFailedError, match="2 sessions were asked for; the step has 1 trained"):
+    with pytest.raises(SessionFailedError, match=r"\b2 .*\b1 "):
         accounts.close_step(["x_0_0"], [session()])
     # rows of a buffer of a user's own come without an account
     assert accounts.close_step(["z_0_0"], [session()]) == {}

@@ -60,9 +60,8 @@ def test_rows_of_two_lengths_are_no_row(fetch):
         fetch(9, rewards=[[0, 1, 9], *REWARDS[1:]])
 
 
-@pytest.mark.parametrize("at_once", [1, 3, 9])
-def test_what_is_known_is_not_fetched_again(fetch, at_once):
-    known = fetch(at_once)
+def test_what_is_known_is_not_fetched_again(fetch):
+    known = fetch(3)
     bare = SampledColumns(
         known.lengths, known.positions, known.widths, {"turn_index": known.values["turn_index"]}
     )

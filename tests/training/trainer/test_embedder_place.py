@@ -47,5 +47,5 @@ def test_a_function_sees_the_gpus_that_it_asks_for():
 
 
 def test_no_gpu_anywhere_is_one_error():
-    with pytest.raises(UserError, match=r"embedder\.device=cuda: no node of this Ray has a GPU; set .*=cpu"):
+    with pytest.raises(UserError, match=r"embedder\.device=cuda"):
         embedder_place(EmbedderConfig(device="cuda"), "cuda", [HEAD, DEAD])

@@ -58,7 +58,7 @@ def test_terms_by_name():
         played(0.0, turns=2.0),
     ]
     assert outcome.shared(some) == 1
-    with pytest.raises(UserError, match=r"metric=reward/outcome: .* there are reward, turns"):
+    with pytest.raises(UserError, match=r"metric=reward/outcome.*reward, turns"):
         outcome.shared([played(0.0, turns=2.0), played(1.0, turns=3.0)])
 
 
@@ -68,9 +68,7 @@ def test_a_service_that_is_down_ends_the_run(judged):
     judged.shared([played(1.0), played(0.0)])
     for _ in range(2):
         judged.shared([DOWN, DOWN])
-    with pytest.raises(
-        InfrastructureError, match=r"3 groups in a row is masked: infrastructure: judge down \(3\)"
-    ):
+    with pytest.raises(InfrastructureError, match=r"infrastructure: judge down \(3\)"):
         judged.shared([DOWN, DOWN])
 
 

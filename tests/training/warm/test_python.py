@@ -97,5 +97,5 @@ def test_a_killed_client_takes_its_program_along(warm):
 
 
 def test_imports_that_fail():
-    with pytest.raises(RuntimeError, match="cannot start"), WarmPython(["docagent_rl.no_such_module"]):
+    with pytest.raises(RuntimeError), WarmPython(["docagent_rl.no_such_module"]):
         pass

