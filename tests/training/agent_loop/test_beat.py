@@ -46,6 +46,7 @@ def answers(tmp_path, monkeypatch):
     return play
 
 
+@pytest.mark.slow
 def test_others_go_on_while_stores_open_and_prompts_become_tokens(answers):
     opened, encoded = answers((SessionResources, "__post_init__"), (ChatCodec, "prompt_ids"))
     assert opened == [True]

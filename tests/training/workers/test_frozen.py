@@ -105,6 +105,7 @@ def section(run):
     return DocAgentConfig.parse(OmegaConf.to_container(run.docagent, resolve=True))
 
 
+@pytest.mark.slow
 def test_recipes_freeze_what_their_papers_freeze():
     frozen = {name for name in recipe_names() if composed(name).actor_rollout_ref.actor.freeze_vision_tower}
     assert frozen == {DOC_V_STAR}
