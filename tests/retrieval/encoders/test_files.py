@@ -31,6 +31,7 @@ def test_a_copy_on_another_machine_has_the_same_digest(model, tmp_path):
     (copy / "README.md").write_text("a card")
     (copy / "onnx").mkdir()
     (copy / "onnx" / "model.onnx").write_bytes(b"other weights")
+    (copy / "vocab.txt").write_text("read where there is no tokenizer.json alone")
     (copy / "pytorch_model.bin").write_bytes(b"the weights once more")
     assert digest(copy) == digest(model)
 
@@ -43,15 +44,10 @@ def test_a_copy_on_another_machine_has_the_same_digest(model, tmp_path):
         ("tokenizer.json", "{ }"),
         ("1_Pooling/config.json", '{"pooling_mode": "cls"}'),
         ("preprocessor_config.json", '{"size": 3}'),
-        ("vocab.txt", None),
     ],
 )
 def test_what_decides_over_vectors_changes_the_digest(model, name, content):
     before = digest(model)
-    if content is None:  # read where there is no tokenizer.json alone
-        (model / name).write_text("words")
-        assert digest(model) == before
-        return
     (model / name).write_text(content)
     assert digest(model) != before
 
@@ -108,35 +104,25 @@ def test_an_adapter_is_what_it_and_its_base_are(model, tmp_path):
     (adapter / "base" / "model.safetensors").write_bytes(b"another")
     assert digest(adapter) != before
     settings(tmp_path / "nowhere")
-    with pytest.raises(UserError, match=r"model \(base of .*adapter\)=.*nowhere: there is no such folder"):
+    with pytest.raises(UserError, match=r"adapter.*nowhere"):
         digest(adapter)
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("wheel:no_such_package", "there is no package 'no_such_package' with a model"),
-        ("wheel:json", "there is no package 'json' with a model"),
-        ("/no/such/folder", "there is no such folder"),
-        ("./no_such", "there is no such folder"),
-        (
-            "nobody/no-such-model",
-            r"not on this machine and could not be fetched .*hf download nobody/no-such",
-        ),
-    ],
+    "name", ["wheel:no_such_package", "wheel:json", "/no/such/folder", "./no_such", "nobody/no-such-model"]
 )
-def test_a_model_that_is_not_there_is_named(name, message):
-    with pytest.raises(UserError, match=rf"encoder\.model={name}: .*{message}|{message}"):
+def test_a_model_that_is_not_there_is_named(name):
+    with pytest.raises(UserError, match=rf"encoder\.model={name}"):
         model_folder(name, named="encoder.model")
 
 
 def test_a_module_outside_of_the_folder_is_refused(model):
     (model / "modules.json").write_text(json.dumps([{"path": "../other"}]))
-    with pytest.raises(UserError, match="outside of the model's folder"):
+    with pytest.raises(UserError, match=r"\.\./other"):
         digest(model)
 
 
 def test_damaged_settings_are_named(model):
     (model / "config.json").write_text("{")
-    with pytest.raises(UserError, match=r"config\.json is damaged"):
+    with pytest.raises(UserError, match=r"config\.json"):
         digest(model)

@@ -11,9 +11,12 @@ from tests.retrieval.encoders.conftest import picture
 pytestmark = pytest.mark.slow
 
 IMAGES = [
-    kind
-    for kind in TinyRetriever
-    if kind not in (TinyRetriever.COLBERT, TinyRetriever.DENSE_TEXT, TinyRetriever.COLQWEN2_ADAPTER)
+    TinyRetriever.COLQWEN2,
+    TinyRetriever.COLPALI,
+    TinyRetriever.COLPALI_FOR_RETRIEVAL,
+    TinyRetriever.COLIDEFICS3,
+    TinyRetriever.COLMODERNVBERT,
+    TinyRetriever.DENSE_IMAGE,
 ]
 
 
@@ -27,15 +30,9 @@ def test_a_page_has_a_vector_a_patch(encoder):
 
 
 @pytest.mark.parametrize(
-    ("kind", "pixels", "fewer"),
-    [
-        (TinyRetriever.COLQWEN2, 28 * 28 * 16, True),
-        (TinyRetriever.COLQWEN2_5, 28 * 28 * 16, True),
-        (TinyRetriever.COLIDEFICS3, 128 * 128, True),
-        (TinyRetriever.COLMODERNVBERT, 128 * 128, True),
-    ],
+    ("kind", "pixels"), [(TinyRetriever.COLQWEN2, 28 * 28 * 16), (TinyRetriever.COLIDEFICS3, 128 * 128)]
 )
-def test_the_resolution_is_the_specifications(encoder, kind, pixels, fewer):
+def test_the_resolution_is_the_specifications(encoder, kind, pixels):
     page = picture(300, 400, 1)
     full, small = encoder(kind), encoder(kind, max_pixels=pixels)
     assert len(small.encode_pages([page])[0]) < len(full.encode_pages([page])[0])
@@ -43,7 +40,7 @@ def test_the_resolution_is_the_specifications(encoder, kind, pixels, fewer):
 
 
 def test_a_resolution_that_a_model_lacks_is_refused(encoder):
-    with pytest.raises(UserError, match="min_pixels and max_pixels are for others"):
+    with pytest.raises(UserError, match="max_pixels"):
         encoder(TinyRetriever.COLPALI, max_pixels=1000)
 
 
@@ -83,7 +80,7 @@ def test_prompts_are_the_specifications(encoder, kind):
         assert one.shape != other.shape or np.abs(one - other).max() > 1e-3
 
 
-@pytest.mark.parametrize("kind", [TinyRetriever.COLQWEN2_5, TinyRetriever.COLPALI, TinyRetriever.DENSE_IMAGE])
+@pytest.mark.parametrize("kind", [TinyRetriever.COLPALI, TinyRetriever.DENSE_IMAGE])
 def test_bfloat16_is_near_and_another_precision(encoder, pictures, kind):
     full, half = encoder(kind), encoder(kind, dtype="bfloat16")
     assert full.fingerprint != half.fingerprint
@@ -99,7 +96,7 @@ def test_many_dims_are_cut_and_too_many_refused(encoder, pictures):
     (found,) = cut.encode_pages(pictures[:1])
     assert cut.dim == found.shape[1] == 32
     np.testing.assert_allclose(found[0], whole[0, :32] / np.linalg.norm(whole[0, :32]), atol=1e-5)
-    with pytest.raises(UserError, match="128 components; dims=512 asks for more"):
+    with pytest.raises(UserError, match=r"128.*dims=512"):
         encoder(TinyRetriever.DENSE_IMAGE, dims=512)
 
 
@@ -109,6 +106,6 @@ def test_threads_get_their_own_pages(encoder, pictures):
     model = encoder(TinyRetriever.COLQWEN2_5)
     expected = model.encode_pages(pictures)
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda n: model.encode_pages([pictures[n % 5]])[0], range(20)))
+        answers = list(pool.map(lambda n: model.encode_pages([pictures[n % 5]])[0], range(10)))
     for n, vectors in enumerate(answers):
         np.testing.assert_allclose(vectors, expected[n % 5], atol=1e-5)

@@ -25,13 +25,8 @@ def test_the_page_shows_the_table_of_today():
 
 def test_a_page_without_marks_is_refused():
     for page in ("", BEGIN, f"{END}{BEGIN}"):
-        with pytest.raises(UserError, match="the page has no"):
+        with pytest.raises(UserError):
             with_table(page)
-
-
-def test_every_system_has_its_retriever():
-    systems = {use.system for known in MODELS.values() for use in known.uses}
-    assert systems >= {"ALDEN", "Doc-V*", "MM-Doc-R1", "VRAG-RL", "UniDoc-RL", "M3DocRAG"}
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -46,7 +41,7 @@ def test_a_specification_survives_an_index_and_keeps_text_in_prompts(name):
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(UserError, match=r"encoder=minilmm: known are minilm, vdr-2b-v1, .*bge-large"):
+    with pytest.raises(UserError, match=r"encoder=minilmm.* minilm, vdr-2b-v1, .*bge-large"):
         known_model("minilmm")
 
 
@@ -56,26 +51,27 @@ def test_the_default_is_the_embedded_one(minilm):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "named"),
     [
         ({"family": "colbertt"}, r"index\.family"),
-        ({"content": "image", "family": "colbert"}, "do not read a page's image"),
+        ({"content": "image", "family": "colbert"}, "image"),
+        ({"content": "text", "family": "colqwen2"}, "text"),
         ({"query_prompt": "no place"}, r"index\.query_prompt"),
         ({"query_prompt": "{} and {}"}, r"index\.query_prompt"),
-        ({"page_prompt": "no place"}, "page_prompt has one {}"),
-        ({"page_tokens": 64, "overlap": 40}, "overlap exceeds half"),
-        ({"min_pixels": 10, "max_pixels": 5}, "min_pixels exceeds max_pixels"),
-        ({"query_image": True}, "query_image is of the family qwen2_vl"),
-        ({"family": "qwen2_vl", "content": "image"}, "needs query_prompt and page_prompt"),
+        ({"page_prompt": "no place"}, "page_prompt"),
+        ({"page_tokens": 64, "overlap": 40}, "overlap"),
+        ({"min_pixels": 10, "max_pixels": 5}, "min_pixels.*max_pixels"),
+        ({"query_image": True}, "query_image"),
+        ({"family": "qwen2_vl", "content": "image"}, "query_prompt.*page_prompt"),
         (
             {"family": "qwen2_vl", "content": "image", "query_prompt": "{}", "page_prompt": "x"},
-            r"holds <\|image_pad\|>",
+            r"<\|image_pad\|>",
         ),
-        ({"family": "colpali", "content": "image", "dims": 64}, "dims cuts vectors"),
+        ({"family": "colpali", "content": "image", "dims": 64}, "dims"),
         ({"weights": "abc"}, r"index\.weights"),
-        ({"trust_remote_code": True}, r"index\.trust_remote_code: unknown key"),
+        ({"trust_remote_code": True}, r"index\.trust_remote_code"),
     ],
 )
-def test_impossible_specifications_are_one_error(changes, message):
-    with pytest.raises(UserError, match=message):
+def test_impossible_specifications_are_one_error(changes, named):
+    with pytest.raises(UserError, match=named):
         EncoderSpec.read({"family": "sentence_transformer", "model": "x/y", **changes}, "index")

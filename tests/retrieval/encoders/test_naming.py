@@ -27,18 +27,18 @@ def test_a_file_names_another_model(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "named"),
     [
-        (None, "--model=.*mine.yaml: known are minilm"),
-        ("[1]", "holds no keys of an encoder"),
-        ("a: [", "is no YAML"),
+        (None, "--model=.*mine.yaml.* minilm"),
+        ("[1]", "mine.yaml"),
+        ("a: [", "mine.yaml"),
         ("family: colqwen4", "mine.yaml.*family"),
-        ("family: colbert\nspeed: 3", "speed: unknown key"),
+        ("family: colbert\nspeed: 3", "speed"),
     ],
 )
-def test_what_is_no_specification_is_one_error(tmp_path, content, message):
+def test_what_is_no_specification_is_one_error(tmp_path, content, named):
     file = tmp_path / "mine.yaml"
     if content is not None:
         file.write_text(content)
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=named):
         named_spec(str(file))

@@ -21,7 +21,7 @@ def count(text):
     return len(TOKENIZER(text, add_special_tokens=False)["input_ids"])
 
 
-@settings(max_examples=30)
+@settings(max_examples=50)
 @given(text=words, room=st.integers(8, 40), overlap=st.integers(0, 4))
 def test_passages_fit_cover_the_text_and_share_their_edges(text, room, overlap):
     pieces, spans = TEXTS.passages(text, room, overlap), TEXTS.spans(text, room, overlap)
@@ -62,7 +62,6 @@ def test_cut_keeps_the_beginning():
     ("text", "plain"),
     [
         ("what is [MASK] there", "what is   there"),
-        ("[CLS][SEP]", "  "),
         ("[[SEP]CLS]", "[ CLS]"),
         ("half \udcff a pair", "half ? a pair"),
         ("zero\0byte", "zero byte"),
