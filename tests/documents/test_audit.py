@@ -49,13 +49,12 @@ def damage(data: bytes, rng: random.Random) -> bytes:
     return bytes(changed)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_random_damage_to_a_store_is_named_or_changes_nothing(whole, tmp_path, seed):
+def test_random_damage_to_a_store_is_named_or_changes_nothing(whole, tmp_path):
     """The time and the name in a gzip header mean nothing; everything else is noticed, also by an audit."""
     store = shutil.copytree(whole, tmp_path / "store")
     files = sorted(path for path in store.rglob("*") if path.is_file() and path.suffix != ".lock")
     assert len(files) == 1 + 2 + 5 + 4  # the marker, manifests, pictures, texts and lines
-    expected, rng, noticed = read(store), random.Random(seed), 0
+    expected, rng, noticed = read(store), random.Random(0), 0
     for path in files:
         data = path.read_bytes()
         for _ in range(12):

@@ -58,13 +58,6 @@ def test_other_modes_become_rgb(tmp_path, mode):
     assert _open(data).mode == "RGB"
 
 
-def test_several_pages_in_one_file_are_refused(tmp_path):
-    frames = [Image.new("RGB", (20, 20), colour) for colour in ("red", "blue")]
-    frames[0].save(tmp_path / "a.tif", save_all=True, append_images=frames[1:])
-    with pytest.raises(DocumentError, match=r"a\.tif holds 2 images"):
-        read_page_image(tmp_path / "a.tif", SETTINGS)
-
-
 @pytest.mark.parametrize("cut", [0, 10, 400])
 def test_a_damaged_image_is_named(tmp_path, cut):
     Image.effect_noise((60, 60), 80).save(tmp_path / "a.jpg")
@@ -121,7 +114,7 @@ def test_mutated_images_are_read_or_named(tmp_path, format):
     Image.effect_noise((24, 16), 80).convert("RGB").save(buffer, format=format)
     whole = buffer.getvalue()
     random, refused = Random(7), 0
-    for _ in range(200):
+    for _ in range(60):
         data = bytearray(whole)
         for _ in range(random.randint(1, 6)):
             # headers and tag tables are at the ends

@@ -218,10 +218,6 @@ def test_a_manifest_cannot_lead_out_of_the_store(store, edit_record):
         DocumentStore(store.path).document("deck")
 
 
-def test_the_stored_file_is_a_jpeg(store):
-    assert Image.open(io.BytesIO(store.page(PageRef("report.2023", 1)).image_bytes())).format == "JPEG"
-
-
 def test_an_object_of_another_format_is_no_picture(store):
     """The name of the object is right; what would be read is not what ingest writes."""
     buffer = io.BytesIO()
