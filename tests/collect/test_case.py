@@ -46,7 +46,7 @@ def test_presets_name_their_source_and_where_they_depart(name):
 
 def test_presets_of_the_package_are_found():
     assert preset_names() == ["doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl"]
-    with pytest.raises(UserError, match="there is no preset 'own'; known are doc_v_star"):
+    with pytest.raises(UserError, match=r"'own'.*doc_v_star"):
         CollectConfig.load("own")
 
 

@@ -134,7 +134,7 @@ async def test_boxes_become_those_of_the_layout_that_they_touch(world):
         trajectory = await played(world, server, config)
         region = trajectory.turns[1].info["effect"]["region"]
         assert region == pytest.approx([0, 0, 1, 0.5], abs=0.02)
-        with pytest.raises(UserError, match=r"gives \(0.0, 0.0, 2.0, 0.5\), which is no box"):
+        with pytest.raises(UserError, match=r"\(0\.0, 0\.0, 2\.0, 0\.5\)"):
             await played(world, server, TeacherConfig(layout="tests.collect.test_teacher:wild"))
 
 
@@ -165,9 +165,9 @@ async def test_help_that_cannot_be_given_is_told(world):
         with pytest.raises(UserError, match="lets none draw boxes"):
             await played(world, server, TeacherConfig(), grounder=model(server))
         layout = TeacherConfig(layout="tests.collect.test_teacher:halves")
-        with pytest.raises(UserError, match="doc_v_star has no boxes"):
+        with pytest.raises(UserError, match="doc_v_star"):
             await played(world, server, layout, system="doc_v_star")
-        with pytest.raises(UserError, match="has no function 'gone'"):
+        with pytest.raises(UserError, match="'gone'"):
             await played(world, server, TeacherConfig(layout="tests.collect.test_teacher:gone"))
 
 

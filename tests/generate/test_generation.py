@@ -130,9 +130,7 @@ def test_pictures_are_shown_to_a_model_that_sees(sheets, server, tmp_path):
 
 
 def test_scanned_pages_and_a_model_that_reads(sheets, server, tmp_path):
-    with pytest.raises(
-        UserError, match=r"nothing to ask about in 1 documents: no page has text.*--view image"
-    ):
+    with pytest.raises(UserError, match=r"--view image"):
         generation(sheets, server, tmp_path)
 
 
@@ -280,7 +278,7 @@ def test_a_judge_that_is_gone_ends_the_run_though_the_model_replies(reports, ser
             )
             await judged.run()
 
-    with pytest.raises(InfrastructureError, match=r"^document '\w+', page \d+: 3 requests in a row.*judge"):
+    with pytest.raises(InfrastructureError, match=r"^document '\w+', page \d+.*\b3\b.*judge"):
         asyncio.run(both())
     assert len(gone.requests) == 3
 

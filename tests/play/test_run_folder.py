@@ -27,7 +27,7 @@ def test_another_run_is_refused_and_what_differs_is_named(tmp_path):
 
 def test_sessions_of_nobody_are_not_taken_over(tmp_path):
     (tmp_path / "sessions.jsonl").write_text("mine")
-    with pytest.raises(UserError, match=r"without run\.json"):
+    with pytest.raises(UserError, match=r"run\.json"):
         begun(tmp_path)
     assert (tmp_path / "sessions.jsonl").read_text() == "mine"
 

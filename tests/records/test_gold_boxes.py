@@ -64,5 +64,5 @@ def test_what_is_wrong_is_said_once_by_field_and_page(two_documents, extra, prob
 
 
 def test_an_error_names_the_question(two_documents):
-    with pytest.raises(UserError, match=r"question 'q1', field 'extra\.other_boxes\.a#b#1' must be a list"):
+    with pytest.raises(UserError, match=r"'q1'.*'extra\.other_boxes\.a#b#1'"):
         gold_boxes(two_documents(other_boxes={"a#b#1": None}))

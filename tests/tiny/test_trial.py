@@ -166,7 +166,7 @@ def test_the_chance_to_vary_is_that_of_the_draws():
 
 def test_masked_sessions_are_not_drawn_and_too_few_questions_are_refused():
     masked = played("b", 1.0, status=Status.MASKED.value)
-    with pytest.raises(UserError, match="1 questions were played; a draw takes 2"):
+    with pytest.raises(UserError, match=r"\b1\b.*\b2\b"):
         chance_to_vary([played("a", 0.0), masked], prompts=2, steps=1)
 
 

@@ -95,5 +95,5 @@ def test_without_a_store_lengths_come_from_the_corpus(files: Files, run: Import)
 
 def test_no_questions_is_one_clear_error(files: Files, run: Import) -> None:
     corpus(files, {"scan": ORDER["scan"]})
-    with pytest.raises(UserError, match="no Parquet file has the columns answer, answer_page_idx, doc_id"):
+    with pytest.raises(UserError, match="answer, answer_page_idx, doc_id"):
         run("alden")

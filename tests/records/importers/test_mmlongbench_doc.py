@@ -106,5 +106,5 @@ def test_rows_without_their_document_are_counted(files: Files, run: Import) -> N
 
 def test_another_number_of_rows_is_refused(files: Files, run: Import) -> None:
     files.json("data/samples.json", [row()])
-    with pytest.raises(UserError, match="mmlongbench/test has 1 rows, the released files have 1082"):
+    with pytest.raises(UserError, match=r"mmlongbench/test.*\b1\b.*1082"):
         run("mmlongbench_doc", any_count=False)

@@ -92,7 +92,7 @@ def test_parts_named_by_splits_are_in_them(records: list[Record]) -> None:
 
 
 def test_a_part_that_cannot_be_filled_is_refused(records: list[Record]) -> None:
-    with pytest.raises(UserError, match=r"--part rl=21: only 20 questions are left"):
+    with pytest.raises(UserError, match=r"rl=21.*\b20\b"):
         Selection(parts={"rl": 21}).part(records)
 
 
