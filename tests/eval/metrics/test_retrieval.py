@@ -61,7 +61,7 @@ def test_without_gold_there_is_no_number():
 
 @pytest.mark.parametrize("measure", [recall_at_k, hit_at_k, mrr_at_k, ndcg_at_k])
 def test_a_cut_off_below_one_is_refused(measure):
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError):
         measure(["a"], ["a"], 0)
 
 
