@@ -18,6 +18,8 @@ BIN := .venv/bin
 FAST := -n 2 --dist loadfile
 PYTEST := $(BIN)/python -m pytest --durations=20 --durations-min=1
 export DOCAGENT_WORKSPACE := $(WORKSPACE)
+# tests compiled by one process are read by the next
+export PYTHONDONTWRITEBYTECODE :=
 # the demo and the tests run on the CPU, also where there is an accelerator
 ifneq ($(shell command -v nvidia-smi 2>/dev/null),)
 ifeq ($(filter gpu-check,$(MAKECMDGOALS)),)

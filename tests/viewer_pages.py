@@ -116,7 +116,7 @@ def served(*runs: Path, world: Any, folder: Path) -> Iterator[str]:
 
 def _read_whole(origin: str) -> None:
     """Wait until every run is in its index."""
-    for _ in range(300):
+    for _ in range(1200):
         with urlopen(f"{origin}/api/runs", timeout=10) as reply:
             runs = json.load(reply)["runs"]
         if all(run["indexing"] is None and run["sessions"] for run in runs):

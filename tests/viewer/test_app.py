@@ -35,7 +35,7 @@ def served():
             time.sleep(0.01)
 
         def ask(path, method="GET", host=None):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
             connection.putrequest(method, path, skip_host=True)
             connection.putheader("Host", host or f"127.0.0.1:{port}")
             connection.endheaders()
@@ -173,7 +173,7 @@ def test_a_run_that_grows_is_seen(served, opened, run, store):
     poller = Poller(runs, pause_s=0.05)
     poller.start()
     run_folder(run, [session(store, number, step=3) for number in range(4)])
-    for _ in range(200):
+    for _ in range(1200):
         now = json.loads(ask("/api/runs")[2])["runs"][0]
         if now["sessions"] == 9:
             break

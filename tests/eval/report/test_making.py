@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
@@ -250,14 +249,12 @@ def test_nothing_at_all_makes_a_report():
 
 
 @pytest.mark.slow
-def test_ten_thousand_sessions_are_reported_on_in_seconds():
+def test_ten_thousand_sessions_are_reported_on():
     runs = [
         ScoredRun(name, list(sessions(gain=gain, number=10_000)), {}) for name, gain in (("a", 0), ("b", 1))
     ]
     for each in runs:
         for number, one in enumerate(each.sessions):
             object.__setattr__(one, "document", f"d{number % 1500}")
-    began = time.monotonic()
     found = make_report(runs, ReportSettings(), paired=True)
-    assert time.monotonic() - began < 90
     assert json.loads(found.data)["paired"]["mmlongbench"]["won"] == 1000
