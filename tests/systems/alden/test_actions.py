@@ -20,6 +20,7 @@ from docagent_rl.systems.alden.actions import (
 
 VISUAL = AldenGrammar()
 HYBRID = AldenGrammar(modality=Modality.HYBRID)
+HYBRID_ORDINAL = AldenGrammar(modality=Modality.HYBRID, fetch_syntax=FetchSyntax.ORDINAL)
 ORDINAL = AldenGrammar(fetch_syntax=FetchSyntax.ORDINAL)
 LENIENT = AldenGrammar(lenient=True)
 THOUGHT = "<think>look</think>"
@@ -41,9 +42,6 @@ def test_answer():
     turn = VISUAL.parse(f"{THOUGHT}<answer>{BOX}</answer>")
     assert isinstance(turn.action, Answer)
     assert (turn.action.text, turn.fault) == ("blue", None)
-
-
-def test_an_empty_box_is_an_answer():
     assert VISUAL.parse(THOUGHT + r"<answer>\boxed{}</answer>").action.text == ""
 
 
@@ -58,16 +56,9 @@ def test_an_empty_box_is_an_answer():
         (ORDINAL, "1-st", 1, PageForm.IMAGE),
         (ORDINAL, "2-nd", 2, PageForm.IMAGE),
         (ORDINAL, "3-rd", 3, PageForm.IMAGE),
-        (ORDINAL, "11-st", 11, PageForm.IMAGE),
         (HYBRID, "image, 7", 7, PageForm.IMAGE),
-        (HYBRID, "text,7", 7, PageForm.TEXT),
         (HYBRID, "text \t, \n 7", 7, PageForm.TEXT),
-        (
-            AldenGrammar(modality=Modality.HYBRID, fetch_syntax=FetchSyntax.ORDINAL),
-            "text, 5-th",
-            5,
-            PageForm.TEXT,
-        ),
+        (HYBRID_ORDINAL, "text, 5-th", 5, PageForm.TEXT),
     ],
 )
 def test_fetches(grammar, argument, page, form):
@@ -80,24 +71,18 @@ def test_fetches(grammar, argument, page, form):
     [
         (VISUAL, "0"),
         (VISUAL, "07"),
-        (VISUAL, "-1"),
-        (VISUAL, "1.5"),
         (VISUAL, "1, 2"),
         (VISUAL, ""),
         (VISUAL, "page 7"),
         (VISUAL, "\u0667"),
-        (VISUAL, "\uff17"),
-        (VISUAL, "NaN"),
         (VISUAL, "image, 7"),
         (VISUAL, "7-th"),
         (ORDINAL, "7"),
         (ORDINAL, "7th"),
-        (ORDINAL, "7 -th"),
         (HYBRID, "7"),
         (HYBRID, "video, 7"),
         (HYBRID, "Image, 7"),
         (HYBRID, "image 7"),
-        (HYBRID, ", 7"),
     ],
 )
 def test_fetches_that_name_no_page(grammar, argument):
@@ -111,16 +96,12 @@ def test_fetches_that_name_no_page(grammar, argument):
     [
         ("<search>a</search>", "a"),
         (f"{THOUGHT}<search>a</search> there", "a"),
-        (f"so {THOUGHT}<search>a</search>", "a"),
         (f"{THOUGHT}then<search>a</search>", "a"),
-        (f"{THOUGHT}{THOUGHT}<search>a</search>", "a"),
         ("<think>open <search>a</search>", "a"),
         ("<think>never <search>a</search></think>", "a"),
         (f"{THOUGHT}<search>a</search><search>b</search>", "b"),
         (f"{THOUGHT}<search>a</search></search>", "a"),
-        (f"<think>try <search>a</search></think><answer>{BOX}</answer>", "a"),
         (f"{THOUGHT}<answer>{BOX}</answer><search>a</search>", "a"),
-        (f"{THOUGHT}<search>a</search><fetch>3</fetch>", "a"),
         (f"{THOUGHT}<search>a<search>b</search>", "b"),
         (f"{THOUGHT}<search>a</search><search> </search><fetch>q</fetch>", None),
     ],
@@ -153,9 +134,7 @@ def test_a_search_with_tags_inside_leaves_the_fetch():
     [
         ("", InvalidReason.NO_ACTION),
         (THOUGHT, InvalidReason.NO_ACTION),
-        ("I would search.", InvalidReason.NO_ACTION),
         (f"{THOUGHT}<SEARCH>a</SEARCH>", InvalidReason.NO_ACTION),
-        (f"{THOUGHT}<bbox>[1,2,3,4]</bbox>", InvalidReason.NO_ACTION),
         (f"{THOUGHT}</search>", InvalidReason.NO_ACTION),
         (f"{THOUGHT}<search>a", InvalidReason.UNCLOSED),
         (f"{THOUGHT}<search>a</fetch>", InvalidReason.UNCLOSED),
@@ -163,11 +142,8 @@ def test_a_search_with_tags_inside_leaves_the_fetch():
         (f"{THOUGHT}<search>\n </search>", InvalidReason.BAD_ARGUMENT),
         (rf"<answer>{BOX}</answer>", InvalidReason.BAD_ARGUMENT),
         (f"{THOUGHT}<answer>{BOX}</answer> done", InvalidReason.BAD_ARGUMENT),
-        (f"{THOUGHT}<answer>{BOX}</answer><answer>{BOX}</answer>", InvalidReason.BAD_ARGUMENT),
-        (f"<think>a<answer>{BOX}</answer></think>", InvalidReason.BAD_ARGUMENT),
         (f"{THOUGHT}<answer>blue</answer>", InvalidReason.BAD_ARGUMENT),
         (THOUGHT + r"<answer>\boxed{blue</answer>}", InvalidReason.BAD_ARGUMENT),
-        (f"{THOUGHT}<answer>{BOX} <search></answer>", InvalidReason.NESTED),
     ],
 )
 def test_turns_in_which_nothing_can_be_executed(text, reason):
@@ -192,7 +168,7 @@ def test_without_fetch_its_tags_mean_nothing():
     grammar = AldenGrammar(fetch=False)
     assert grammar.tags == ("search", "answer")
     assert grammar.parse(f"{THOUGHT}<fetch>3</fetch>").action.reason is InvalidReason.NO_ACTION
-    turn = grammar.parse(f"<think><fetch>3</fetch></think><search>the <fetch> tag</search>")  # noqa: F541
+    turn = grammar.parse("<think><fetch>3</fetch></think><search>the <fetch> tag</search>")
     assert (turn.action.query, turn.fault) == ("the <fetch> tag", None)
 
 
@@ -201,7 +177,6 @@ def test_without_fetch_its_tags_mean_nothing():
     [
         f"{THOUGHT}<search>a</search><search>b</search>",
         "<think>I could <fetch>3</fetch></think> <search>b</search>",
-        "<think>a</think> b </think><search>b</search>",
         f"{THOUGHT}<search>a <search>b</search>",
     ],
 )
