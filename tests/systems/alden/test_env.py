@@ -258,11 +258,6 @@ async def test_no_room_for_images(make, sample, play, image_budget):
     assert episode.metrics["image_tokens"] <= env._config.max_image_tokens
 
 
-async def test_a_prompt_that_fills_the_context(make, sample, play):
-    episode = await play(make(), sample(), [], drop_last=True)
-    assert (episode.terms.reward, episode.metrics["turns"]) == (0, 0)
-
-
 async def test_notice_of_the_last_turn(make, sample, play):
     env = make(max_turns=3, final_turn_notice=True)
     episode = await play(env, sample(), [fetch(1), fetch(2), answer("blue")])
@@ -300,16 +295,3 @@ async def test_service_failures_are_no_rewards(make, services, sample, which):
     await env.reset(sample())
     with pytest.raises(InfrastructureError, match="retriever down"):
         await env.step(AssistantTurn(search("pagek3")))
-
-
-async def test_misuse(make, sample, play):
-    env = make()
-    with pytest.raises(RuntimeError, match="reset"):
-        await env.step(AssistantTurn("a"))
-    await play(env, sample(), [answer("blue")])
-    with pytest.raises(RuntimeError, match="answered"):
-        await env.step(AssistantTurn("a"))
-    with pytest.raises(RuntimeError, match="answered"):
-        await env.conclude(EndReason.CONTEXT_FULL)
-    await env.reset(sample())
-    assert env.metrics()["turns"] == 0

@@ -259,12 +259,6 @@ async def test_a_turn_that_did_not_fit_has_led_to_nothing(make, record, play, va
         assert dropped.metrics["context_full"] == 1
 
 
-async def test_a_prompt_that_fills_the_context(make, record, play):
-    episode = await play(make(), record(), [], drop_last=True)
-    assert episode.terms.reward == 0
-    assert episode.metrics["turns"] == 0
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 async def test_free_text_earns_nothing(make, record, play, judge, variant):
     """Feedback must not be mistaken for what the policy wrote."""
