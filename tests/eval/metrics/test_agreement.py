@@ -28,7 +28,7 @@ def test_one_verdict_alone_says_nothing():
 
 
 def test_lists_of_different_length_are_refused():
-    with pytest.raises(ValueError, match="2 and 1 verdicts"):
+    with pytest.raises(ValueError, match=r"2\D+1"):
         agreement([1, 2], [1])
 
 

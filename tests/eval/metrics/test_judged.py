@@ -94,23 +94,3 @@ def test_what_is_judged_equals_the_slow_reading(response):
     assert judged_answer(response) == (response[start + 8 : end] if start >= 0 else PLEA)
     both = all(re.search(f"<{name}>.*</{name}>", response, re.DOTALL) for name in ("answer", "search"))
     assert is_judged(response, "vrag") is both
-
-
-@given(st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=6), st.randoms())
-def test_accuracy_is_a_share_in_any_order(verdicts, random):
-    turned = list(verdicts)
-    random.shuffle(turned)
-    found = judged_accuracy(verdicts)
-    assert found == judged_accuracy(turned)
-    assert found.value * len(verdicts) == pytest.approx(verdicts.count(True))
-    # a verdict for a failure never costs
-    better = [verdict is not False for verdict in verdicts]
-    assert judged_accuracy(better).value >= found.value
-
-
-@given(
-    st.lists(st.sampled_from(["<judge>", "</judge>", "true", "True", "False", "x"]), max_size=6).map("".join)
-)
-def test_what_vrag_accepts_unidoc_accepts(reply):
-    vrag, unidoc = parse_bool_judge(reply, "vrag"), parse_bool_judge(reply, "unidoc")
-    assert unidoc is (vrag is True) or vrag is None

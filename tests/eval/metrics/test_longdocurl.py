@@ -118,10 +118,6 @@ def test_a_tuple_is_one_item_before_it_is_json():
     assert longdocurl_score(["4", "9"], longdocurl_inline(text), "List") == 0.0
 
 
-def test_open_tags_without_end_take_no_time():
-    assert longdocurl_parse("<concise_answer>" * 100_000) == FAILED
-
-
 def test_the_aggregate_example():
     rows = [Scored(18, 18, 1.0), Scored(NA, NA, 1.0), Scored(["Annex A", "Annex B"], ["Annex A"], 13 / 14),
             Scored("Harbour Team", NA, longdocurl_score("Harbour Team", NA, "String"))]  # fmt: skip
@@ -340,17 +336,3 @@ def slow_in(row: LongDocURLRow, name: str) -> bool:
 def test_bounded_and_never_an_exception(text, kind):
     assert 0 <= longdocurl_score(text, longdocurl_parse(reply(text)), kind) <= 1 + 1e-12
     assert 0 <= longdocurl_score([text], longdocurl_inline(text), kind) <= 1
-
-
-@given(st.lists(st.text("abcdxyz", min_size=1, max_size=6), min_size=1, max_size=4))
-def test_a_list_of_texts_equals_itself(items):
-    assert longdocurl_score(items, json.loads(json.dumps(items)), "List") == pytest.approx(1.0)
-
-
-SHORT = st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=4)
-
-
-@given(SHORT, SHORT)
-def test_a_gold_item_instead_of_another_never_costs(golds, preds):
-    scores = [longdocurl_score(golds, [first, *preds], "List") for first in ("zzzzzzzz", golds[0])]
-    assert scores == sorted(scores)

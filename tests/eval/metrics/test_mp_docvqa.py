@@ -78,12 +78,6 @@ def slow_accuracy(golds: list[str], pred: str, kind: str) -> int:
 @given(st.lists(TEXTS, max_size=3), TEXTS, KINDS)
 def test_accuracy_equals_the_slow_reading(golds, pred, kind):
     assert mpdocvqa_accuracy(golds, pred, kind) == slow_accuracy(golds, pred, kind)
-    assert mpdocvqa_accuracy([*golds, "a"], pred, kind) >= mpdocvqa_accuracy(golds, pred, kind)
-
-
-@given(st.integers(0, 3), st.integers(0, 3))
-def test_pages_are_the_same_or_not(one, other):
-    assert page_accuracy(one, other) == page_accuracy(other, one) == len({one, other}) % 2
 
 
 @given(st.lists(st.text(max_size=12), max_size=3), st.text(max_size=12), KINDS)
@@ -92,9 +86,3 @@ def test_bounds_and_what_is_equal(golds, pred, kind):
     assert 0 <= similarity <= 1
     if accuracy and pred.strip() and kind == "string":
         assert similarity == 1
-
-
-@given(st.lists(TEXTS, max_size=3), TEXTS, TEXTS)
-def test_another_gold_answer_never_costs_and_order_does_not_matter(golds, more, pred):
-    assert anls([*golds, more], pred) >= anls(golds, pred)
-    assert anls(golds[::-1], pred) == anls(golds, pred)

@@ -26,6 +26,11 @@ def test_worked_examples(gold, pred, recall, precision, f1):
 def test_equals_the_slow_reading(gold, pred):
     """ALDEN, Eq. 9 to 11, counted page by page."""
     found = page_numbers(gold, pred)
+    assert found == {
+        "recall": page_recall(gold, pred),
+        "precision": page_precision(gold, pred),
+        "f1": page_f1(gold, pred),
+    }
     if not gold:
         assert set(found.values()) == {None}
         return
@@ -34,21 +39,3 @@ def test_equals_the_slow_reading(gold, pred):
     recall, precision = both / len(gold), both / len(distinct) if distinct else 0.0
     f1 = 2 * precision * recall / (precision + recall) if both else 0.0
     assert found == pytest.approx({"recall": recall, "precision": precision, "f1": f1})
-
-
-@given(PAGES.filter(len), PAGES.filter(len))
-def test_exchanging_the_sides_exchanges_recall_and_precision(gold, pred):
-    one, other = page_numbers(gold, pred), page_numbers(pred, gold)
-    assert (one["recall"], one["precision"]) == (other["precision"], other["recall"])
-    assert one["f1"] == other["f1"]
-    assert page_f1(gold, gold) == 1
-    assert all(0 <= value <= 1 for value in one.values())
-
-
-@given(PAGES.filter(len), PAGES, st.integers(1, 6))
-def test_another_page_raises_recall_and_what_it_may(gold, pred, page):
-    more = pred | {page}
-    assert page_recall(gold, more) >= page_recall(gold, pred)
-    if page in gold:
-        assert page_precision(gold, more) >= page_precision(gold, pred)
-        assert page_f1(gold, more) >= page_f1(gold, pred)

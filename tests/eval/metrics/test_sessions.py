@@ -100,7 +100,7 @@ def test_cost_counts_what_is_sent_again():
 
 @pytest.mark.parametrize("prices", [(-1.0, 1.0), (1.0, float("nan")), (1.0, 1.0, float("inf"))])
 def test_prices_are_checked(prices):
-    with pytest.raises(ValueError, match="prices"):
+    with pytest.raises(ValueError):
         Price(*prices)
 
 

@@ -160,17 +160,6 @@ def test_evidence_and_both_together_equal_the_slow_reading(gold, pred, gold_page
     qa = slow_evidence(slow_normal(gold, "?"), slow_normal(pred, "?"))  # the same of words
     assert slidevqa_em_f1(gold, pred, "?") == pytest.approx(qa)
     precision, recall = qa["precision"] * es["precision"], qa["recall"] * es["recall"]
-    joint = slidevqa_joint(qa, es)
-    assert joint["f1"] == pytest.approx(2 * precision * recall / (precision + recall) if precision else 0)
-    assert joint["em"] == float(qa["em"] == es["em"] == 1)
-
-
-@given(PAGES, PAGES)
-def test_the_joint_numbers_are_never_above_either(gold, pred):
-    qa, es = slidevqa_em_f1("red fox", "fox", "?"), slidevqa_evidence(gold, pred)
-    joint = slidevqa_joint(qa, es)
-    for name in ("em", "precision", "recall"):
-        assert joint[name] <= min(qa[name], es[name])
-    assert slidevqa_joint(es, NONE) == NONE
-    if gold:
-        assert set(slidevqa_evidence(gold, gold).values()) == {1.0}
+    f1 = 2 * precision * recall / (precision + recall) if precision else 0
+    wanted = {"em": float(qa["em"] == es["em"] == 1), "f1": f1, "precision": precision, "recall": recall}
+    assert slidevqa_joint(qa, es) == pytest.approx(wanted)
