@@ -10,27 +10,11 @@ from docagent_rl.envs.base import EndReason
 from docagent_rl.systems.alden import env as alden
 from docagent_rl.systems.alden.answer_reward import REFUSAL
 from docagent_rl.systems.alden.config import AldenConfig
-from docagent_rl.systems.alden.env import AldenEnv
 from tests.systems.alden.play import answer, fetch, lines, search
 
 GAMMA = 0.9
 ONE_GOLD = {"extra": {}, "evidence_pages": (3,)}
 UNANSWERABLE = {"answers": (), "answerable": False, "extra": {}, "evidence_pages": ()}
-
-
-@pytest.fixture
-def make(services):
-    def make_env(variant="paper", *, services=services, **overrides) -> AldenEnv:
-        if services.text_retriever is None:
-            overrides["search"] = {"text_ranking": "shared", **overrides.get("search", {})}
-        return AldenEnv(AldenConfig.for_variant(variant, **overrides), services)
-
-    return make_env
-
-
-@pytest.fixture
-def sample(record):
-    return lambda **changes: record(**{**ONE_GOLD, **changes})
 
 
 def discounted(episode):

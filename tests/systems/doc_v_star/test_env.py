@@ -5,27 +5,7 @@ import itertools
 import pytest
 
 from docagent_rl.envs.base import EndReason, ImagePart, ImageRef, ImageSheet, Role, TextPart
-from docagent_rl.systems.doc_v_star.config import DocVStarConfig
-from docagent_rl.systems.doc_v_star.env import DocVStarEnv
 from tests.systems.doc_v_star.play import answer, fetch, retrieve, shown, texts, turn
-
-
-@pytest.fixture
-def env_of(services):
-    def make(*, validate=False, services=services, **overrides):
-        return DocVStarEnv(DocVStarConfig(**overrides), services, validate=validate)
-
-    return make
-
-
-@pytest.fixture
-def sample(record):
-    """A question on document M, whose 8 pages hold the words pagem1 to pagem8."""
-
-    def make(**changes):
-        return record(**{"doc_id": "M", "evidence_pages": (3, 4), "extra": {}, **changes})
-
-    return make
 
 
 def test_the_prompt(env_of, sample):

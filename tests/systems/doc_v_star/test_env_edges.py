@@ -17,25 +17,6 @@ from docagent_rl.systems.doc_v_star.env import DocVStarEnv
 from docagent_rl.systems.doc_v_star.system import SYSTEM
 from tests.systems.doc_v_star.play import answer, fetch, retrieve, shown, texts, turn
 
-
-@pytest.fixture
-def env_of(services):
-    def make(*, validate=False, services=services, **overrides):
-        return DocVStarEnv(DocVStarConfig(**overrides), services, validate=validate)
-
-    return make
-
-
-@pytest.fixture
-def sample(record):
-    """A question on document M, whose 8 pages hold the words pagem1 to pagem8."""
-
-    def make(**changes):
-        return record(**{"doc_id": "M", "evidence_pages": (3, 4), "extra": {}, **changes})
-
-    return make
-
-
 TIGHT = {"reserve_tokens": 500}
 
 

@@ -25,22 +25,6 @@ from tests.systems.doc_v_star.play import adversary, oracle, turn
 LIMITS = {"context_tokens": 5200, "reserve_tokens": 500}
 
 
-@pytest.fixture
-def env_of(services):
-    def make(**overrides):
-        return DocVStarEnv(DocVStarConfig(**overrides), services)
-
-    return make
-
-
-@pytest.fixture
-def sample(record):
-    def make(**changes):
-        return record(**{"doc_id": "M", "evidence_pages": (3, 4), "extra": {}, **changes})
-
-    return make
-
-
 @pytest.mark.parametrize(
     "changes",
     [

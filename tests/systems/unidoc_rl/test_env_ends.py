@@ -13,7 +13,6 @@ from docagent_rl.envs.services import RetrieverService
 from docagent_rl.errors import UserError
 from docagent_rl.retrieval import Hit
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
-from docagent_rl.systems.unidoc_rl.env import UniDocEnv
 
 EVERY = "<think>a</think><search>everypage</search>"
 NOTE = "<information>it says blue</information>"
@@ -29,14 +28,6 @@ def select(index):
 
 def shown(result):
     return [str(page) for image in result.observation.images for page in image.pages]
-
-
-@pytest.fixture
-def make(services):
-    def make(variant="paper", *, validate=False, services=services, **overrides):
-        return UniDocEnv(UniDocConfig.for_variant(variant, **overrides), services, validate=validate)
-
-    return make
 
 
 @dataclass
