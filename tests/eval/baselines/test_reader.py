@@ -8,6 +8,7 @@ from reportlab.pdfgen.canvas import Canvas
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.envs.base import EndReason, ImagePart
+from docagent_rl.errors import UserError
 from docagent_rl.eval.baselines import systems
 from docagent_rl.eval.baselines.unasked import Unasked
 from docagent_rl.rollout.chat import ChatCodec
@@ -156,9 +157,7 @@ async def test_unanswerable_questions_are_played(environment, play, report_quest
 
 
 def test_nothing_is_searched_where_there_is_no_retriever(report_services):
-    from docagent_rl.errors import UserError
-
-    with pytest.raises(UserError, match="has no retriever"):
+    with pytest.raises(UserError):
         Unasked(store=report_services.store, index=None).search(["x"], top_k=1)
 
 
