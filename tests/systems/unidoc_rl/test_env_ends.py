@@ -261,7 +261,7 @@ async def test_free_text_earns_nothing(make, record, play, judge, variant):
 
 async def test_unanswerable_questions(make, record, play):
     sample = record(answers=(), answerable=False, extra={}, evidence_pages=())
-    with pytest.raises(UserError, match="'q1' has no gold pages"):
+    with pytest.raises(UserError, match="'q1'"):
         await make().reset(sample)
     episode = await play(
         make(allow_empty_gold=True), sample, [EVERY, select(0), "<answer>Not answerable</answer>"]
