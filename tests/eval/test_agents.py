@@ -35,6 +35,9 @@ def test_a_whole_document_gets_the_context_of_the_recipe_but_one_turn():
     assert env.form.value == "image"
     assert env.display.max_pixels == 401408
     assert configured(TEXT, Agent.WHOLE_DOCUMENT)[2].form.value == "text"
+    for searchless in (parsed, configured(VRAG, Agent.QUESTION_ONLY)[1]):
+        assert searchless.retriever.kind.endswith(":Unasked")
+        assert searchless.retriever.index is None
 
 
 @pytest.mark.parametrize(("recipe", "scope"), [(VRAG, "corpus"), (ALDEN, "document")])
@@ -42,38 +45,24 @@ def test_searches_look_where_the_recipes_do(recipe, scope):
     _, parsed, env = configured(recipe, Agent.RAG_IMAGE)
     assert env.scope.value == scope
     assert parsed.retriever.kind != "bm25"
-    assert parsed.text_retriever is None
+    assert parsed.text_retriever is parsed.prompt is None
 
 
 def test_react_has_the_turns_of_the_recipe():
     run, _, env = configured(ALDEN, Agent.REACT)
-    assert (
-        env.max_turns
-        == get_system("alden").parse_config(plain(play_config(ALDEN, Agent.SYSTEM).docagent.env)).max_turns
-    )
-    assert run.data.max_prompt_length == play_config(ALDEN, Agent.SYSTEM).data.max_prompt_length
-
-
-def test_what_searches_nothing_needs_no_index():
-    for agent in (Agent.QUESTION_ONLY, Agent.WHOLE_DOCUMENT):
-        _, parsed, _ = configured(VRAG, agent)
-        assert parsed.retriever.kind.endswith(":Unasked")
-        assert parsed.retriever.index is None
+    own, _, own_env = configured(ALDEN, Agent.SYSTEM)
+    assert env.max_turns == own_env.max_turns
+    assert run.data.max_prompt_length == own.data.max_prompt_length
 
 
 def test_overrides_of_the_environment_are_the_baselines():
-    _, parsed, env = configured(
-        VRAG, Agent.RAG_TEXT, "docagent.env.top_k=3", "+docagent.env.scope=document", "docagent.store=/s"
-    )
-    assert (env.top_k, env.scope.value, str(parsed.store)) == (3, "document", "/s")
+    changes = ["docagent.env.top_k=3", "+docagent.env.scope=document"]
+    places = ["docagent.store=/s", "docagent.prompt=mine.yaml"]
+    _, parsed, env = configured(VRAG, Agent.RAG_TEXT, *changes, *places)
+    assert (env.top_k, env.scope.value) == (3, "document")
+    assert (str(parsed.store), str(parsed.prompt)) == ("/s", "mine.yaml")
     with pytest.raises(UserError, match=r"docagent\.env\.alpha"):
         configured(VRAG, Agent.RAG_TEXT, "docagent.env.alpha=1")
-
-
-def test_a_prompt_of_ones_own_is_the_baselines():
-    _, parsed, _ = configured(VRAG, Agent.RAG_TEXT, "docagent.prompt=mine.yaml")
-    assert str(parsed.prompt) == "mine.yaml"
-    assert configured(VRAG, Agent.RAG_TEXT)[1].prompt is None
 
 
 def test_the_cpu_profile_keeps_its_sizes():

@@ -64,7 +64,7 @@ async def test_as_many_pages_as_fit_are_shown_and_the_others_counted(
     prompt = await whole.reset(report_question())
     assert text_of(prompt).count("[image]") == (6 if form == "image" else 0)
     shown = []
-    for room in range(200, 1500, 50):
+    for room in range(200, 1500, 100):
         env = environment("WHOLE_DOCUMENT", prompt_tokens=room, form=form, display=display)
         text = text_of(await env.reset(report_question()))
         await play(env, report_question(), ["<answer>241</answer>"])

@@ -29,11 +29,8 @@ def test_each_tool_is_averaged_over_the_sessions_that_call_it():
     assert table[RP].precision == Mean(0.375, 2)
     assert table[RP].f1 == Mean(pytest.approx((0.5 + 0.4) / 2), 2)
     assert table[RP].pages == Mean(3.0, 3)
-    assert (table[FP].ratio.value, table[FP].recall, table[FP].precision) == (
-        0.4,
-        Mean(0.25, 2),
-        Mean(0.5, 2),
-    )
+    assert table[FP].ratio.value == 0.4
+    assert (table[FP].recall, table[FP].precision) == (Mean(0.25, 2), Mean(0.5, 2))
     assert tool_table([])[FP].ratio == Mean(None, 0)
 
 

@@ -142,15 +142,3 @@ def test_rates_equal_the_slow_reading(uses):
     assert table.invalid_turns == pytest.approx(invalid / turns)
     assert table.turns.value == pytest.approx(turns / played)
     assert 0 <= min(shares) <= table.invalid_turns <= max(shares) <= 1
-
-
-TURNS = st.lists(st.builds(turn, st.just(0), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=5)
-
-
-@given(TURNS, st.integers(1, 20), st.floats(0, 10), st.floats(0, 10))
-def test_a_cache_never_costs_more(turns, prompt, cached, full):
-    turns[-1].observation_tokens = 0
-    use = SessionUse.of(Trajectory("u", 0, 0, "val", {}, "s", prompt_tokens=prompt, turns=turns))
-    assert use.fresh_tokens <= use.sent_tokens
-    cheap = Price(max(full, cached), 1.0, min(full, cached)).of(use)
-    assert 0 <= cheap <= Price(max(full, cached), 1.0).of(use) + 1e-12

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -65,7 +66,10 @@ def test_no_text_becomes_markup_in_a_terminal(text):
     assert "\u202e" not in out
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+MARKED = [text for text in HOSTILE if re.search(r"[<&>$\x00-\x1f\ud800-\udfff\"\\\u202e]", text)]
+
+
+@pytest.mark.parametrize("text", MARKED)
 def test_no_text_becomes_markup_in_a_picture_or_stops_it(text):
     sessions = [
         scored(n, n % 2, document=f"{text}{n % 3}", labels={text: [text]}, groups=[text], agent=text)

@@ -62,7 +62,7 @@ def panel(url, cache=None, model="judge-1"):
     )
 
 
-async def test_without_an_endpoint_the_rules_say_so(tmp_path):
+async def test_without_an_endpoint_the_rules_say_so_and_a_masked_session_is_wrong(tmp_path):
     folder = run_of(tmp_path, mixed())
     found = await score_run(folder, ScoringSettings())
     assert [(each.question_id, each.session) for each in found] == [(f"q{n}", 0) for n in range(12)]
@@ -70,6 +70,11 @@ async def test_without_an_endpoint_the_rules_say_so(tmp_path):
     assert by == {Author.RULE.value, Author.NOBODY.value}
     assert [each.values["score"] for each in found[:6]] == [0.0, 1.0, 0.0, 1.0, 0.0, 0.0]
     assert [each.values["rule"] for each in found[:6]] == [0.0, 1.0, 0.0, 1.0, 0.0, 0.0]
+    gone = found[5]
+    assert (gone.status, gone.reason) == ("masked", "infrastructure")
+    assert (gone.values["exact"], gone.values["finished"]) == (0.0, 0.0)
+    # it took part in nothing, so no mean of these may count it
+    assert not {"turns", "page_recall", "unique_pages", "seconds"} & set(gone.values)
 
 
 @pytest.mark.parametrize(
@@ -90,15 +95,6 @@ async def test_a_short_answer_of_the_system_is_by_who_gave_it(tmp_path, role, by
     assert found.values["score"] == 1.0
     numbers = benchmark("mmlongbench", [found], ReportSettings(draws=5))
     assert numbers.number("acc").ruled is ruled
-
-
-async def test_a_masked_session_is_wrong_with_its_reason(tmp_path):
-    found = await score_run(run_of(tmp_path, mixed()), ScoringSettings())
-    gone = found[5]
-    assert (gone.status, gone.reason) == ("masked", "infrastructure")
-    assert (gone.values["score"], gone.values["exact"], gone.values["finished"]) == (0.0, 0.0, 0.0)
-    # it took part in nothing, so no mean of these may count it
-    assert not {"turns", "page_recall", "unique_pages", "seconds"} & set(gone.values)
 
 
 async def test_pages_that_nobody_wrote_down_are_not_taken_for_none(tmp_path):
@@ -126,11 +122,8 @@ async def test_a_model_extracts_and_judges_and_the_rule_is_compared_with_it(tmp_
     assert found[1].second["alden_judge"] == {"value": "Correct", "by": Author.RULE.value, "failed": False}
     assert found[1].values["correct"] == 1.0
     # no answer: nobody was asked
-    assert found[4].experts["mmlongbench_doc_extractor"] == {
-        "value": None,
-        "by": Author.NOBODY.value,
-        "failed": False,
-    }
+    unasked = {"value": None, "by": Author.NOBODY.value, "failed": False}
+    assert found[4].experts["mmlongbench_doc_extractor"] == unasked
 
 
 async def test_a_second_judge_is_asked_by_itself(tmp_path):
