@@ -71,24 +71,24 @@ def test_nothing_to_write_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "message"),
+    ("column", "value"),
     [
-        ("record", None, "column 'record' is missing; expected type string"),
-        ("data_source", pa.array([1, 2, 3]), "column 'data_source' has type int64, expected string"),
-        ("prompt", pa.array(["a", "b", "c"]), "column 'prompt' has type string, expected list<"),
-        ("prompt", pa.array([[{"role": "user"}]] * 3), "column 'prompt' has type list<"),
-        ("extra_info", pa.array([{"index": "0"}] * 3), "column 'extra_info' has type struct<index: string>"),
-        ("reward_model", pa.array([{"style": "rule", "ground_truth": "4"}] * 3), "column 'reward_model' has"),
+        ("record", None),
+        ("data_source", pa.array([1, 2, 3])),
+        ("prompt", pa.array(["a", "b", "c"])),
+        ("prompt", pa.array([[{"role": "user"}]] * 3)),
+        ("extra_info", pa.array([{"index": "0"}] * 3)),
     ],
 )
 def test_a_wrong_column_is_one_clear_problem(
-    records: list[Record], tmp_path: Path, column: str, value: pa.Array | None, message: str
+    records: list[Record], tmp_path: Path, column: str, value: pa.Array | None
 ) -> None:
     path = write_parquet(records, tmp_path / "train.parquet")
     change(path, column, value)
     (problem,) = validate_parquet(path).problems
-    assert problem.startswith(f"{path}: {message}"), problem
-    with pytest.raises(UserError, match=r"train\.parquet"):
+    assert problem.startswith(f"{path}: ")
+    assert f"'{column}'" in problem
+    with pytest.raises(UserError, match=rf"train\.parquet.*'{column}'"):
         read_parquet(path)
 
 
@@ -110,21 +110,19 @@ def test_a_bad_row_is_named(records: list[Record], tmp_path: Path) -> None:
 
 
 def test_missing_and_foreign_files(tmp_path: Path) -> None:
-    (problem,) = validate_parquet(tmp_path / "none.parquet").problems
-    assert "no such file" in problem
     (tmp_path / "text.parquet").write_text("{}")
-    (problem,) = validate_parquet(tmp_path / "text.parquet").problems
-    assert "not a Parquet file" in problem
+    for name in ("none.parquet", "text.parquet"):
+        (problem,) = validate_parquet(tmp_path / name).problems
+        assert name in problem
 
 
 def test_columns_must_agree_with_their_record(records: list[Record], tmp_path: Path) -> None:
     path = write_parquet(records, tmp_path / "train.parquet")
     change(path, "agent_name", pa.array(["docagent", "", "docagent"]))
     change(path, "data_source", pa.array(["synthetic", "synthetic", "dude"]))
-    problems = validate_parquet(path).problems
-    assert len(problems) == 2
-    assert "row 1 (question 'q2'): column 'agent_name' is empty, expected 'docagent'" in problems[0]
-    assert "row 2 (question 'q3'): column 'data_source' is 'dude'" in problems[1]
+    first, second = validate_parquet(path).problems
+    assert all(named in first for named in ("row 1", "'q2'", "'agent_name'"))
+    assert all(named in second for named in ("row 2", "'q3'", "'data_source'"))
 
 
 def test_a_prompt_without_messages_is_named(records: list[Record], tmp_path: Path) -> None:
@@ -132,7 +130,8 @@ def test_a_prompt_without_messages_is_named(records: list[Record], tmp_path: Pat
     prompts = pa.array([[], None, [{"role": "user", "content": "?"}]], SCHEMA.field("prompt").type)
     change(path, "prompt", prompts)
     problems = validate_parquet(path).problems
-    assert [problem.rpartition(": ")[2] for problem in problems] == ["column 'prompt' holds no message"] * 2
+    assert len(problems) == 2
+    assert all("'prompt'" in problem for problem in problems)
 
 
 def test_a_flipped_bit_is_never_another_record(records: list[Record], tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_files_of_editors(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(UserError, match=r"questions\.jsonl"):
         scan_questions(path)
-    with pytest.raises(UserError, match="docagent-rl data template"):
+    with pytest.raises(UserError, match=r"none\.jsonl"):
         scan_questions(tmp_path / "none.jsonl")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -111,3 +113,12 @@ def skipped(report: ImportReport) -> dict[str, int]:
 
 def notes(report: ImportReport) -> dict[str, int]:
     return dict(report.notes.counts)
+
+
+def fields_of(reasons: dict[str, int]) -> dict[str, int]:
+    """How many rows were left out for each field, by the fields that the reasons name."""
+    found: Counter[str] = Counter()
+    for reason, count in reasons.items():
+        if named := re.search(r"field '([^']+)'", reason):
+            found[named.group(1)] += count
+    return dict(found)

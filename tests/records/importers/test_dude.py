@@ -8,7 +8,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.records.importers.paging import PageBase
 from docagent_rl.records.importers.selection import Selection
 from docagent_rl.records.record import Split
-from tests.records.importers.conftest import Files, Import, notes, skipped
+from tests.records.importers.conftest import Files, Import, fields_of, notes, skipped
 
 FILE = "2023-03-23_DUDE_gt_test_PUBLIC.json"
 
@@ -49,10 +49,7 @@ def test_boxes_are_pixels_at_200_dpi_of_pages_from_0(files: Files, run: Import) 
     assert second.evidence_pages == (1, 3)
     assert second.evidence_boxes[3] == (pytest.approx((0.9, 0.8, 1.0, 0.9)),)
     assert (second.answers, second.answer_format) == (("A", "B"), "list/extractive")
-    assert notes(report) == {
-        "boxes reached beyond their page and were clamped": 1,
-        "boxes without area were dropped": 1,
-    }
+    assert list(notes(report).values()) == [1, 1]
     assert report.base is not None
     assert (report.base.base, report.base.outside_zero, report.base.outside_one) == (0, 0, 1)
 
@@ -64,7 +61,7 @@ def test_a_copy_that_counts_from_1_is_found_out(files: Files, run: Import) -> No
     assert (first.evidence_pages, second.evidence_pages) == ((3,), (1,))
     assert report.base is not None
     assert (report.base.base, report.base.expected) == (1, 0)
-    assert report.warnings[-1] == f"{report.base}; --page-base 0 or 1 sets how they are counted"
+    assert "--page-base" in report.warnings[-1]
 
 
 def test_a_copy_that_counts_from_1_is_found_out_beside_stray_pages(files: Files, run: Import) -> None:
@@ -74,7 +71,8 @@ def test_a_copy_that_counts_from_1_is_found_out_beside_stray_pages(files: Files,
     write(files, last + stray)
     records, report = run("dude")
     assert [record.evidence_pages for record in records] == [(3,)] * 10 + [()]
-    assert "10 are outside by base 0, 1 by base 1" in report.warnings[-1]
+    assert report.base is not None
+    assert (report.base.outside_zero, report.base.outside_one) == (10, 1)
 
 
 def test_the_base_may_be_told(files: Files, run: Import) -> None:
@@ -84,7 +82,7 @@ def test_the_base_may_be_told(files: Files, run: Import) -> None:
         (record,), report = run("dude", page_base=base)
         assert record.evidence_pages == (page,)
         assert json.loads(report.to_json())["page_base"]["set_by_option"] is True
-        assert not any("pages count" in warning for warning in report.warnings)
+        assert not any("--page-base" in warning for warning in report.warnings)
 
 
 def test_page_images_serve_where_there_is_no_pdf(files: Files, run: Import) -> None:
@@ -124,11 +122,7 @@ def test_documents_of_questions_that_are_not_taken_stay_where_they_are(
     (record,), report = run("dude", store=True, selection=chosen)
     assert record.doc_id == "a"
     assert DocumentStore(tmp_path / "store").doc_ids() == ["a"]
-    assert skipped(report) == {
-        "another split than train": 1,
-        "the answer is hidden (--hidden keeps such rows)": 1,
-        "unanswerable": 1,
-    }
+    assert list(skipped(report).values()) == [1, 1, 1]
     assert report.rows_read == 4
 
 
@@ -151,16 +145,10 @@ def test_unanswerable_hidden_doubled_and_broken_rows(files: Files, run: Import) 
     assert (unanswerable.answerable, unanswerable.answers) == (False, ())
     assert unanswerable.answer_format == "not-answerable"
     assert unanswerable.extra["gold"] == [""]
-    assert skipped(report) == {
-        "the row is there twice": 1,
-        "the answer is hidden (--hidden keeps such rows)": 2,
-        "field 'docId' is no name of a document": 1,
-        "field 'data_split' names no split": 1,
-        "field 'answer_type' is none of DUDE's": 1,
-        "there is no reference answer": 1,
-        "another row has its question id": 1,
-        "the row is no object": 1,
-    }
+    reasons = skipped(report)
+    assert sorted(reasons.values()) == [1] * 7 + [2]
+    assert set(fields_of(reasons)) == {"docId", "data_split", "answer_type"}
+    assert sum(count for reason, count in reasons.items() if "--hidden" in reason) == 2
     assert report.rows_read == 11
 
 
@@ -171,4 +159,4 @@ def test_boxes_of_the_wrong_types_are_left_out(files: Files, run: Import) -> Non
     (record,), report = run("dude")
     assert record.evidence_pages == (2,)
     assert len(record.evidence_boxes[2]) == 1
-    assert notes(report) == {"a box is no box": 4}
+    assert list(notes(report).values()) == [4]

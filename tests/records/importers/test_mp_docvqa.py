@@ -122,5 +122,5 @@ def test_missing_images_and_pages_with_folders_in_them(files: Files, run: Import
 
 def test_pickled_files_are_not_read(files: Files, run: Import) -> None:
     files.text("imdb_val.npy", "\x80")
-    with pytest.raises(UserError, match="pickled and not read"):
+    with pytest.raises(UserError, match=r"\.npy"):
         run("mp_docvqa")
