@@ -74,20 +74,14 @@ def test_numbers_look_as_in_a_report() -> None:
     assert all(re.fullmatch(r"\d\.\d", n) for n in distinct_numbers(rng, Measure("x", "", 1, 9, 1), 30))
 
 
-@pytest.mark.parametrize("attribute", STAFF + PREMISES, ids=lambda attribute: attribute.name)
-def test_questions_name_unit_and_company(attribute) -> None:
-    fact = attribute_fact(
-        random.Random(1),
-        attribute,
-        unit="the Brenoka line",
-        company="Vorlan Railways",
-        year=2020,
-        place="Lanton",
-    )
-    for question in fact.questions:
-        assert "the Brenoka line of Vorlan Railways" in question
-        assert question.endswith("?")
-        assert fact.value not in question
+def test_questions_name_unit_and_company() -> None:
+    names = {"unit": "the Brenoka line", "company": "Vorlan Railways", "place": "Lanton"}
+    for attribute in STAFF + PREMISES:
+        fact = attribute_fact(random.Random(1), attribute, year=2020, **names)
+        for question in fact.questions:
+            assert "the Brenoka line of Vorlan Railways" in question
+            assert question.endswith("?")
+            assert fact.value not in question
 
 
 def test_filler_holds_no_figures_and_does_not_repeat_itself() -> None:

@@ -30,11 +30,11 @@ def test_difficulties_take_turns() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"documents": 0}, "documents must be at least 1, found 0"),
-        ({"questions_per_document": 0}, "questions_per_document must be at least 1"),
-        ({"difficulties": ()}, "difficulties must name"),
-        ({"val_fraction": 0.6, "test_fraction": 0.6}, "sum <= 1"),
-        ({"val_fraction": -0.1}, ">= 0"),
+        ({"documents": 0}, "documents"),
+        ({"questions_per_document": 0}, "questions_per_document"),
+        ({"difficulties": ()}, "difficulties"),
+        ({"val_fraction": 0.6, "test_fraction": 0.6}, "val_fraction"),
+        ({"val_fraction": -0.1}, "val_fraction"),
         ({"test_fraction": float("nan")}, "test_fraction"),
     ],
 )
@@ -43,19 +43,17 @@ def test_impossible_settings_are_refused(change: dict, message: str) -> None:
         SynthSettings(**change)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"documents": 25},
-        {"seed": 1},
-        {"questions_per_document": 7},
-        {"difficulties": (Difficulty.EASY,)},
-        {"val_fraction": 0.2},
-        {"test_fraction": 0.2},
-    ],
-)
-def test_every_setting_is_in_the_fingerprint(change: dict) -> None:
+def test_every_setting_is_in_the_fingerprint() -> None:
     settings = SynthSettings()
-    assert {field.name for field in dataclasses.fields(settings)} >= set(change)
-    assert dataclasses.replace(settings, **change).fingerprint() != settings.fingerprint()
     assert SynthSettings().fingerprint() == settings.fingerprint()
+    changes = {
+        "documents": 25,
+        "seed": 1,
+        "questions_per_document": 7,
+        "difficulties": (Difficulty.EASY,),
+        "val_fraction": 0.2,
+        "test_fraction": 0.2,
+    }
+    assert set(changes) == {field.name for field in dataclasses.fields(settings)}
+    for name, value in changes.items():
+        assert dataclasses.replace(settings, **{name: value}).fingerprint() != settings.fingerprint(), name
