@@ -45,7 +45,7 @@ def test_of_other_datasets_what_the_model_fails_is_kept(run):
 
 
 def test_a_question_that_the_model_did_not_play_is_told(run):
-    with pytest.raises(UserError, match=r"no session of 1 questions .*'not played'.* those of slidevqa"):
+    with pytest.raises(UserError, match=r"\b1\b.*'not played'"):
         with_failures([case("solved"), case("not played")], [Failed(run=run)])
 
 
@@ -55,11 +55,11 @@ def test_without_the_filter_nothing_is_read():
 
 
 def test_what_is_missing_is_told_at_once(run, tmp_path):
-    with pytest.raises(UserError, match="is no run"):
+    with pytest.raises(UserError, match=tmp_path.name):
         check_runs([Failed(run=tmp_path)])
     (tmp_path / "empty.jsonl").write_text("")
-    with pytest.raises(UserError, match="holds no session"):
+    with pytest.raises(UserError, match=r"empty\.jsonl"):
         check_runs([Format(), Failed(run=tmp_path / "empty.jsonl")])
-    with pytest.raises(UserError, match="one model"):
+    with pytest.raises(UserError):
         with_failures([case()], [Failed(run=run), Failed(run=run)])
     check_runs([Failed(run=run)])

@@ -139,7 +139,7 @@ async def test_a_known_context_ends_the_session_before_anything_is_refused(world
 
 async def test_a_prompt_that_does_not_fit_is_the_questions_fault(world):
     async with serving(ChatServer([TOO_LONG])) as server:
-        with pytest.raises(UserError, match="does not fit the model's context"):
+        with pytest.raises(UserError):
             await chat_player(world, server).play(world.records[0], 0)
 
 

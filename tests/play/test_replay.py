@@ -63,14 +63,14 @@ async def test_a_record_that_ends_early_ends_the_session(world, recorded, tmp_pa
 
 async def test_what_was_not_recorded_cannot_be_played(world, recorded):
     player = ReplayPlayer(resources(world, "vrag_rl"), recorded.path)
-    with pytest.raises(UserError, match="2 sessions are recorded, number 2 is not"):
+    with pytest.raises(UserError, match=world.records[0].question_id):
         await player.play(world.records[0], 2)
-    with pytest.raises(UserError, match="0 sessions are recorded"):
+    with pytest.raises(UserError, match=world.records[5].question_id):
         await player.play(world.records[5], 0)
 
 
 def test_a_source_that_is_no_run_is_named(world, tmp_path):
-    with pytest.raises(UserError, match="is no run"):
+    with pytest.raises(UserError, match=tmp_path.name):
         ReplayPlayer(resources(world, "vrag_rl"), tmp_path)
-    with pytest.raises(UserError, match="no such trajectory file"):
+    with pytest.raises(UserError, match=r"gone\.jsonl"):
         ReplayPlayer(resources(world, "vrag_rl"), tmp_path / "gone.jsonl")

@@ -68,7 +68,7 @@ def test_another_vocabulary_is_refused(task, row, tmp_path):
     path = write_sft([row], tmp_path / "rows.parquet", task.processor.tokenizer)
     other = build_tokenizer(["plates plates plates zyxwv zyxwv zyxwv zyxwv"] * 50)
     assert tokenizer_digest(other) != tokenizer_digest(task.processor.tokenizer)
-    with pytest.raises(UserError, match="vocabulary of another model"):
+    with pytest.raises(UserError, match=r"rows\.parquet"):
         read_sft(path, other)
     assert list(read_sft(path)) == [row]
 
@@ -77,12 +77,12 @@ def test_what_is_no_file_of_rows_is_named(task, tmp_path):
     with pytest.raises(UserError, match=r"gone\.parquet"):
         read_sft(tmp_path / "gone.parquet")
     (tmp_path / "text.parquet").write_text("no parquet")
-    with pytest.raises(UserError, match="not a Parquet file"):
+    with pytest.raises(UserError, match=r"text\.parquet"):
         read_sft(tmp_path / "text.parquet")
     pq.write_table(pa.table({"input_ids": [[1]]}), tmp_path / "other.parquet")
-    with pytest.raises(UserError, match="not a file of supervised rows"):
+    with pytest.raises(UserError, match=r"other\.parquet"):
         read_sft(tmp_path / "other.parquet")
-    with pytest.raises(UserError, match="no rows to write"):
+    with pytest.raises(UserError, match=r"none\.parquet"):
         write_sft([], tmp_path / "none.parquet", task.processor.tokenizer)
     assert not (tmp_path / "none.parquet").exists()
 

@@ -38,7 +38,7 @@ def test_turns_are_the_encoding_of_their_text_and_the_end_of_turn(task):
 
 @pytest.mark.parametrize("text", ["", "<search>a</search><|im_end|>", "<|image_pad|>"])
 def test_a_turn_that_no_policy_could_sample_is_refused(task, text):
-    with pytest.raises(UserError, match="empty or spells a special token"):
+    with pytest.raises(UserError):
         task.play(lambda _: text)
 
 
