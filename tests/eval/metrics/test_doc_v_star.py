@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from docagent_rl.eval.metrics.doc_v_star import Tool, ToolPages, tool_pages, tool_table
 from docagent_rl.eval.metrics.scored import Mean
-from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.env import DocVStarEnv
+from tests.eval.scoring.sessions import recorded
 from tests.systems.doc_v_star.play import answer, fetch, retrieve
 
 RP, FP = Tool.RETRIEVAL, Tool.FETCH
@@ -34,15 +34,6 @@ def test_each_tool_is_averaged_over_the_sessions_that_call_it():
     assert tool_table([])[FP].ratio == Mean(None, 0)
 
 
-async def session(env, sample, turns, play) -> tuple[Trajectory, dict[str, float]]:
-    game = await play(env, sample, turns)
-    played = [
-        TrajectoryTurn(text, "end_of_turn", [], [], info=dict(result.info))
-        for text, result in zip(turns, game.results, strict=False)
-    ]
-    return Trajectory("u", 0, 0, "val", sample.to_dict(), "doc_v_star", turns=played), game.metrics
-
-
 async def test_a_played_session_gives_the_numbers_of_its_environment(services, record, play):
     sample = record(doc_id="M", evidence_pages=(3, 4), extra={})
     turns = [
@@ -53,7 +44,7 @@ async def test_a_played_session_gives_the_numbers_of_its_environment(services, r
         answer("blue", "4"),
     ]
     env = DocVStarEnv(DocVStarConfig(retrieval={"pages": 2}), services)
-    trajectory, metrics = await session(env, sample, turns, play)
+    trajectory, metrics = await recorded(env, "doc_v_star", sample, turns, play)
     pages = tool_pages(trajectory)
     assert pages.gold == {3, 4}
     assert len(pages.brought[RP]) == 2
@@ -73,7 +64,7 @@ async def test_a_played_session_gives_the_numbers_of_its_environment(services, r
 async def test_pages_that_did_not_fit_were_not_brought(services, record, play):
     sample = record(doc_id="M", evidence_pages=(3,), extra={})
     env = DocVStarEnv(DocVStarConfig(), services)
-    trajectory, _ = await session(env, sample, [fetch("[3]"), answer()], play)
+    trajectory, _ = await recorded(env, "doc_v_star", sample, [fetch("[3]"), answer()], play)
     trajectory.turns[0].dropped = True
     assert tool_pages(trajectory).brought == {FP: set()}
 

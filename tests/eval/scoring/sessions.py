@@ -6,7 +6,7 @@ from pathlib import Path
 
 from docagent_rl.play.run_folder import RunFolder
 from docagent_rl.records.record import Record, Split
-from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
+from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn, describe
 
 
 def question(number=0, **changes) -> Record:
@@ -56,6 +56,18 @@ def masked(record: Record, reason="sample", **changes) -> Trajectory:
 def answered(record: Record, answer: str, *, pages=(3,), **changes) -> Trajectory:
     found = turn("search", "lake", pages=pages, doc_id=record.doc_id)
     return session(record, found, turn("answer", answer), **changes)
+
+
+async def recorded(env, system, sample, turns, play) -> tuple[Trajectory, dict[str, float]]:
+    """What this play comes to as a recording, and the environment's own numbers."""
+    game = await play(env, sample, turns)
+    played = [
+        TrajectoryTurn(text, "end_of_turn", [], [], info=dict(result.info))
+        for text, result in zip(turns, game.results, strict=False)
+    ]
+    prompt = describe(game.prompt)
+    whole = Trajectory("u", 0, 0, "val", sample.to_dict(), system, turns=played, prompt=prompt)
+    return whole, game.metrics
 
 
 def run_of(path: Path, trajectories, **manifest) -> RunFolder:

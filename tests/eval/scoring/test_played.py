@@ -6,7 +6,6 @@ import pytest
 
 from docagent_rl.eval.metrics.doc_v_star import Tool
 from docagent_rl.eval.scoring.played import read_session
-from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, describe
 from docagent_rl.systems.alden.config import AldenConfig
 from docagent_rl.systems.alden.env import AldenEnv
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
@@ -26,20 +25,9 @@ from tests.corpus import (  # noqa: F401  fixtures
     services,
     store,
 )
-from tests.eval.scoring.sessions import answered, masked, question, session, turn
+from tests.eval.scoring.sessions import answered, masked, question, recorded, session, turn
 from tests.systems.alden import play as alden
 from tests.systems.doc_v_star import play as doc_v_star
-
-
-async def recorded(env, system, sample, turns, play) -> tuple[Trajectory, dict[str, float]]:  # noqa: F811
-    game = await play(env, sample, turns)
-    played = [
-        TrajectoryTurn(text, "end_of_turn", [], [], info=dict(result.info))
-        for text, result in zip(turns, game.results, strict=False)
-    ]
-    prompt = describe(game.prompt)
-    whole = Trajectory("u", 0, 0, "val", sample.to_dict(), system, turns=played, prompt=prompt)
-    return whole, game.metrics
 
 
 async def test_a_session_of_doc_v_star(services, record, play):  # noqa: F811
