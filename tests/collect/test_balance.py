@@ -76,7 +76,7 @@ def test_what_is_dropped_for_balance_alone_is_named():
     cases = made([(2, "search")] * 50 + [(count, "search") for count in (3, 4, 5, 6)])
     funnel = run_funnel(cases, [Balance(times=1)], sessions=54)
     (warning,) = funnel.warnings()
-    assert "step '1 balance' drops 40 of 54 sessions" in warning
+    assert all(named in warning for named in ("'1 balance'", "40", "54"))
     assert run_funnel(cases, [Balance(times=4)], sessions=54).warnings() == []
 
 

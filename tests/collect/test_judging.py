@@ -122,9 +122,9 @@ def judge_at(server) -> RemoteJudge:
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        (400, "refused by the server: HTTP 400"),
-        (completion("<judge>True", "length"), "cut off at max_tokens"),
-        ("I cannot tell.", "no verdict True or False"),
+        (400, "HTTP 400"),
+        (completion("<judge>True", "length"), "max_tokens"),
+        ("I cannot tell.", "verdict"),
     ],
 )
 async def test_one_session_without_a_verdict_leaves_the_others_theirs(reply, why):
@@ -147,6 +147,6 @@ async def test_a_judge_that_refuses_everything_ends_the_filtering():
 def test_sessions_without_a_verdict_are_told():
     funnel = Funnel(3)
     funnel.unjudged["refused"] = 2
-    assert funnel.warnings() == [
-        "2 sessions have no verdict of a judge, and do not stay by one (refused): the same command asks again"
-    ]
+    (warning,) = funnel.warnings()
+    assert "2" in warning
+    assert "refused" in warning
