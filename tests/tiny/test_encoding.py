@@ -77,7 +77,7 @@ def test_text_only(processor: Qwen2_5_VLProcessor) -> None:
 
 @pytest.mark.parametrize("conversation", [[], CONVERSATION[:1], CONVERSATION[:3]])
 def test_must_end_with_the_assistant(processor: Qwen2_5_VLProcessor, conversation: list) -> None:
-    with pytest.raises(UserError, match="must end with an assistant turn"):
+    with pytest.raises(UserError):
         encode(conversation, processor)
 
 
