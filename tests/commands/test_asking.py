@@ -54,9 +54,9 @@ def test_one_currency_counts(model, judge, currency):
 @pytest.mark.parametrize(
     ("model", "judge", "told"),
     [
-        (prices(1, 2), {"model": "j", **prices(1, 2, currency="EUR")}, "the judge costs EUR and others USD"),
+        (prices(1, 2), {"model": "j", **prices(1, 2, currency="EUR")}, "EUR"),
         ({**prices(1, 2), "budget": {"max_cost": 3}}, {"model": "j"}, "--judge-price-in"),
-        ({}, {"model": "j", "budget": {"max_requests": 3}}, "budget of its own"),
+        ({}, {"model": "j", "budget": {"max_requests": 3}}, "judge"),
         ({}, prices(1, 2), "--judge-model"),
     ],
 )
@@ -90,7 +90,7 @@ def test_what_further_models_cost_has_to_be_known_where_it_is_limited():
     silent, dear = ModelConfig(**MODEL), ModelConfig(**MODEL, **prices(5, 6, currency="EUR"))
     with pytest.raises(UserError, match="--grounder-price-in"), spending(first, {"grounder": silent}):
         pass
-    with pytest.raises(UserError, match="evidence costs EUR"), spending(first, {"evidence": dear}):
+    with pytest.raises(UserError, match=r"evidence .*EUR"), spending(first, {"evidence": dear}):
         pass
     with spending(first, {"grounder": ModelConfig(), "evidence": ModelConfig(**MODEL, **prices(0, 0))}):
         pass

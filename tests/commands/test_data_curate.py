@@ -198,10 +198,10 @@ def test_sessions_are_held_against_questions(run, tmp_path):
 
 
 def test_what_is_no_run_is_told(tmp_path):
-    with pytest.raises(UserError, match="no such trajectory file"):
+    with pytest.raises(UserError, match=r"gone\.jsonl"):
         curated(tmp_path / "gone.jsonl", "--out", tmp_path / "rl.parquet", "--rule", "unidoc_rl")
     (tmp_path / "v.jsonl").write_text("[]\n")
-    with pytest.raises(UserError, match=r"name a \.parquet file"):
+    with pytest.raises(UserError, match=r"\.parquet"):
         curated(tmp_path, "--out", tmp_path / "rl.jsonl", "--rule", "unidoc_rl")
-    with pytest.raises(UserError, match="--prefer belongs to"):
+    with pytest.raises(UserError, match="--prefer"):
         curated(tmp_path, "--out", tmp_path / "o", "--rule", "doc_v_star", "--prefer", tmp_path / "v.jsonl")

