@@ -145,7 +145,7 @@ def test_another_file_is_not_replaced_unasked(exported, corpus):
 
 def test_the_mark_of_an_image_in_a_question_is_refused(corpus):
     record = replace(corpus[1][0], question=f"What is {PLACE}?")
-    with pytest.raises(UserError, match="takes for an image"):
+    with pytest.raises(UserError, match=record.question_id):
         easyr1_bytes([record], None, 5)
 
 

@@ -152,7 +152,7 @@ def test_scripts_follow_the_configuration(name, changes, stage_of):
 def test_needs_questions(stage_of):
     stage = stage_of("vrag_rl")
     empty = Stage(stage.system, stage.config, stage.services, [])
-    with pytest.raises(UserError, match="at least one question"):
+    with pytest.raises(UserError):
         next(scripted_conversations([Player(empty, stage.system.script(stage.config))], 0))
 
 

