@@ -12,7 +12,7 @@ from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.recipe_list import recipe_names
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.envs.base import EndReason
-from docagent_rl.envs.script import Move, Script
+from docagent_rl.envs.script import Move
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.errors import UserError
 from docagent_rl.rewards.rule_judge import RuleJudge
@@ -77,14 +77,6 @@ def episodes_of(stage_of):
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_every_system_has_a_script_and_small_sizes(name):
-    system = get_system(name)
-    assert issubclass(system.script, Script)
-    assert system.small
-    assert system.parse_config(system.small)
-
-
-@pytest.mark.parametrize("name", SYSTEMS)
 def test_turns_do_what_they_were_written_to_do(name, episodes_of):
     moves = Counter()
     for episode in episodes_of(name):
@@ -101,8 +93,11 @@ def test_turns_do_what_they_were_written_to_do(name, episodes_of):
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_episodes_end_in_several_ways_and_pay_differently(name, episodes_of):
+def test_turns_are_short_and_episodes_end_and_pay_differently(name, episodes_of):
     episodes = episodes_of(name)
+    turns = [line.text for episode in episodes for line in episode.lines]
+    tokenizer = build_tokenizer(turns)
+    assert max(len(tokenizer.encode(text)) for text in turns) < TURN_TOKENS
     ends = {episode.results[-1].end for episode in episodes}
     assert ends & {EndReason.ANSWERED, EndReason.FINISHED}
     assert len({episode.metrics["reward/total"] for episode in episodes}) >= 3
@@ -122,13 +117,6 @@ def test_conversations_are_fit_for_a_warm_up(name, episodes_of, processor):
         assert len(episode.conversations) == (len(written) if name == "mm_doc_r1" else 1)
         for conversation in episode.conversations:
             assert encode(conversation, processor).supervised.any()
-
-
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_turns_are_short(name, episodes_of):
-    turns = [line.text for episode in episodes_of(name) for line in episode.lines]
-    tokenizer = build_tokenizer(turns)
-    assert max(len(tokenizer.encode(text)) for text in turns) < TURN_TOKENS
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
