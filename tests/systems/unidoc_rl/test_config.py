@@ -111,14 +111,10 @@ def test_padding_of_the_validation():
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"variant": "demo"}, "'paper' or 'released'"),
-        ({"turns": 3}, "turns\n  Extra inputs"),
-        ({"search": {"candidates": 11}}, "more than top_k=10"),
+        ({"search": {"candidates": 11}}, "top_k=10"),
         ({"search": {"pages_per_search": 2}}, "search.pages_per_search"),
         ({"reward": {"weights": {"roi": -1}}}, "reward.weights.roi"),
-        ({"reward": {"weights": {"roi": float("nan")}}}, "reward.weights.roi"),
         ({"reward": {"iou_threshold": 0}}, "iou_threshold"),
-        ({"format": {"mode": "loose"}}, "format.mode"),
         ({"grammar": {"select": False}, "search": {"candidates": 3}}, r"search\.candidates=1"),
         ({"grammar": {"select": False}, "reward": {"weights": {"select": 0.1}}}, "weights.select=0"),
         ({"grammar": {"crop": False}, "reward": {"weights": {"roi": 0.1}}}, "weights.roi=0"),
@@ -136,8 +132,3 @@ def test_mistakes(overrides, message):
 def test_survives_a_round_trip_through_json(variant, grammar):
     config = UniDocConfig.for_variant(variant, grammar=grammar)
     assert UniDocConfig.model_validate_json(config.model_dump_json()) == config
-
-
-def test_frozen():
-    with pytest.raises(ValidationError):
-        UniDocConfig().max_turns = 3

