@@ -27,29 +27,17 @@ def test_recipes_pass(recipe):
 @pytest.mark.parametrize(
     ("recipe", "overrides", "message"),
     [
-        (ALDEN, ["critic.enable=false"], r"adv_estimator=turn_gae reads a critic: set critic\.enable=true"),
-        (
-            ALDEN,
-            ["trainer.v1.trainer_mode=sync"],
-            r"turn_gae needs a trainer mode of this package, not trainer\.v1\.trainer_mode=sync",
-        ),
-        (ALDEN, ["+docagent.advantage.options.anker=end"], "turn_gae has no such option; known are anchor"),
+        (ALDEN, ["critic.enable=false"], r"adv_estimator=turn_gae .*critic\.enable=true"),
+        (ALDEN, ["trainer.v1.trainer_mode=sync"], r"turn_gae .*trainer\.v1\.trainer_mode=sync"),
+        (ALDEN, ["+docagent.advantage.options.anker=end"], r"turn_gae .*anchor"),
         (ALDEN, ["+docagent.advantage.options.anchor=middle"], r"options\.anchor='middle'"),
         (ALDEN, ["docagent.advantage.gamma_turn=1.5"], r"docagent\.advantage\.gamma_turn"),
-        (
-            ALDEN,
-            ["actor_rollout_ref.actor.use_kl_loss=false"],
-            r"docagent\.kl\.observation\.coef is 0\.01, but no reference model runs",
-        ),
+        (ALDEN, ["actor_rollout_ref.actor.use_kl_loss=false"], r"docagent\.kl\.observation\.coef"),
         (ALDEN, ["docagent.kl.observation.type=k4"], r"docagent\.kl\.observation\.type"),
-        (SPO, ["algorithm.adv_estimator=grpo"], r"docagent\.advantage\.options.*estimator of verl"),
-        (SPO, ["docagent.advantage.embedder.model=wheel:nothing_here"], "no package 'nothing_here'"),
+        (SPO, ["algorithm.adv_estimator=grpo"], r"docagent\.advantage\.options"),
+        (SPO, ["docagent.advantage.embedder.model=wheel:nothing_here"], "'nothing_here'"),
         (SPO, ["docagent.advantage.text.source=everything"], r"docagent\.advantage\.text\.source"),
-        (
-            GRPO,
-            ["docagent.modules=[no_such_module]"],
-            r"modules: no_such_module cannot be imported",
-        ),
+        (GRPO, ["docagent.modules=[no_such_module]"], "modules: no_such_module"),
     ],
 )
 def test_problems_name_the_offender(recipe, overrides, message):
@@ -58,7 +46,7 @@ def test_problems_name_the_offender(recipe, overrides, message):
 
 
 def test_unknown_estimators_list_the_known_ones():
-    with pytest.raises(UnknownEstimatorError, match=r"adv_estimator=turn_gea .* known: .*spo, .*turn_gae, "):
+    with pytest.raises(UnknownEstimatorError, match=r"adv_estimator=turn_gea .*spo, .*turn_gae, "):
         check_statically(composed(GRPO, ["+profile=cpu", "algorithm.adv_estimator=turn_gea"]))
 
 
@@ -100,5 +88,5 @@ def test_a_process_that_is_told_so_loads_them(tmp_path):
 
 def test_a_policy_that_answers_needs_room_for_the_material():
     check_statically(composed(SPO, ["+ablations=mm_doc_r1/policy_answer"]))
-    with pytest.raises(UserError, match=r"need 14816 tokens, .*max_model_len is 9216"):
+    with pytest.raises(UserError, match=r"14816 .*max_model_len .*9216"):
         check_statically(composed(SPO, ["docagent.roles.answer.backend=policy"]))

