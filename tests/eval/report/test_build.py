@@ -106,7 +106,7 @@ async def test_navigation_use_and_labels_are_those_of_the_tables(tmp_path):
 
 
 async def test_latency_stands_below_its_mean(tmp_path):
-    _, found = await reported(tmp_path, random_run("own"), "own")
+    _, found = await reported(tmp_path, random_run("own", number=30), "own")
     view = RunView(RunReport("run", "a", RunFacts.of({}), (found,), 1, 1), ())
     (table,) = [grid for grid in grids([view], "own") if "use" in grid.title]
     cells = {row[0]: row[1:] for row in table.rows}
