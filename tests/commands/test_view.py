@@ -77,9 +77,7 @@ def test_the_folder_of_a_run_is_shown(file, tmp_path):
 def test_a_folder_without_sessions_names_what_it_holds(tmp_path):
     (tmp_path / "trajectories").mkdir()
     (tmp_path / "trajectories" / "3.jsonl").touch()
-    with pytest.raises(
-        UserError, match=r"holds no sessions\.jsonl; name a file of .*trajectories \(3\.jsonl\)"
-    ):
+    with pytest.raises(UserError, match=r"sessions\.jsonl.*3\.jsonl"):
         raise run(tmp_path).exception
 
 
