@@ -115,7 +115,7 @@ def test_what_may_not_be_changed_is_refused_with_the_document(open_env, fit, lim
 
 
 def test_a_question_that_leaves_no_room(open_env):
-    with pytest.raises(UserError, match="do not fit a prompt of 8192 tokens"):
+    with pytest.raises(UserError, match="8192"):
         open_env("short", question="why? " * 9000)
 
 
