@@ -48,9 +48,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> DocumentStore:
     return _make_store(tmp_path_factory.mktemp("corpus"), PAGES)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ray_head() -> Iterator[str]:
-    """The address of a cluster of one node, for all tests that connect to one."""
+    """The address of a cluster of one node: actors that one file's tests leave take no places of another's."""
     from ray.cluster_utils import Cluster
 
     node = {"num_cpus": 4, "include_dashboard": False, "object_store_memory": 200_000_000}

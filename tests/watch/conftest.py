@@ -31,7 +31,7 @@ def clock(monkeypatch) -> Clock:
     return made
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def running_ray():
     ray.init(
         address="local", num_cpus=1, include_dashboard=False, log_to_driver=False, configure_logging=False
