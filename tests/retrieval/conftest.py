@@ -50,7 +50,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> DocumentStore:
 
 @pytest.fixture(scope="module")
 def ray_head() -> Iterator[str]:
-    """The address of a cluster of one node: actors that one file's tests leave take no places of another's."""
+    """The address of a cluster of one node: what one file leaves there takes no places of another file."""
     from ray.cluster_utils import Cluster
 
     node = {"num_cpus": 4, "include_dashboard": False, "object_store_memory": 200_000_000}

@@ -144,7 +144,8 @@ def test_what_hangs_or_ends_its_process_masks_the_session(poisoned):
         service = RetrieverService(poisoned, attempts=1, deadline_s=4, backoff_s=0.1)
         with pytest.raises(InfrastructureError):
             asyncio.run(service.search(query, doc_id=None, top_k=1))
-    service = RetrieverService(poisoned, deadline_s=60, backoff_s=0.1)
+    # the process that takes its place begins when the machine lets it
+    service = RetrieverService(poisoned, attempts=100, deadline_s=300, backoff_s=0.1)
     assert asyncio.run(service.search("fine", doc_id=None, top_k=1))
 
 
