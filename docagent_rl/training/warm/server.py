@@ -64,6 +64,9 @@ class Server:
                 each.close()
             for _, other in self._children.values():
                 other.close()
+            # a program that kills its own group (Ray's reaper, on the death of its driver) means its own, not
+            # that of whoever started the warm process
+            os.setsid()
             return True
         for file in request.files:
             os.close(file)

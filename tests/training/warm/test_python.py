@@ -96,6 +96,12 @@ def test_a_killed_client_takes_its_program_along(warm):
     assert ends(pid)
 
 
+def test_a_program_that_kills_its_group_kills_no_other(warm):
+    done = run(warm, "-c", "import os; os.killpg(0, 9)")
+    assert done.returncode == -signal.SIGKILL
+    assert run(warm, "-c", "print(1)").stdout == "1\n"
+
+
 def test_imports_that_fail():
     with pytest.raises(RuntimeError), WarmPython(["docagent_rl.no_such_module"]):
         pass
