@@ -68,6 +68,17 @@ def same_number(gold: float, pred: float) -> bool:
     return False
 
 
+def numbers(gold: str, pred: str) -> float:
+    """The score of two cleaned texts that are to be numbers."""
+    wanted, given = number(gold), number(pred)
+    return float(wanted is not None and given is not None and same_number(wanted, given))
+
+
+def texts(gold: str, pred: str) -> float:
+    """The score of two cleaned texts."""
+    return float(gold == pred) if exact(gold) else upper_anls(gold, pred)
+
+
 def squad(text: str) -> list[str]:
     """Words after SQuAD's normalisation."""
     text = "".join(letter for letter in text.lower() if letter not in string.punctuation)

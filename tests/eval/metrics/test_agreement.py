@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.eval.metrics.agreement import Agreement, agreement
@@ -19,15 +19,6 @@ def test_the_textbook_example():
 def test_questions_that_one_did_not_judge_are_left_out_and_counted():
     assert agreement([1, None, 3], [1, 2, None]) == Agreement(1.0, None, 1, 2)
     assert agreement([None], [1]) == Agreement(None, None, 0, 1)
-    assert agreement([], []) == Agreement(None, None, 0, 0)
-
-
-def test_one_verdict_alone_says_nothing():
-    assert agreement([True, True], [True, True]) == Agreement(1.0, None, 2, 0)
-    assert agreement([True, True], [True, False]).kappa == 0.0
-
-
-def test_lists_of_different_length_are_refused():
     with pytest.raises(ValueError, match=r"2\D+1"):
         agreement([1, 2], [1])
 
@@ -44,14 +35,3 @@ def test_kappa_against_probabilities(pairs):
         assert found.kappa is None
     else:
         assert found.kappa == pytest.approx((raw - chance) / (1 - chance))
-        assert -1 <= found.kappa <= found.raw <= 1
-
-
-@pytest.mark.slow
-@settings(max_examples=20)
-@given(VERDICTS.filter(lambda pairs: len({*sum(pairs, ())}) > 1))
-def test_kappa_is_that_of_scikit_learn(pairs):
-    from sklearn.metrics import cohen_kappa_score
-
-    first, second = [a for a, _ in pairs], [b for _, b in pairs]
-    assert agreement(first, second).kappa == pytest.approx(cohen_kappa_score(first, second))

@@ -16,17 +16,14 @@ NA, ONE, LIST = "not-answerable", "extractive", "list/extractive"
     ("golds", "pred", "kind", "expected"),
     [
         (["Harbour Bridge"], ["Harbor Bridge"], ONE, 0.9286), (["abcd"], ["abxy"], ONE, 0.5),
-        ([], [], NA, 1.0), ([], ["none"], NA, 0), ([], ["unknown"], NA, 0),
+        ([], [], NA, 1.0), ([], ["none"], NA, 0),
         (["red", "green", "blue"], ["blue", "red"], LIST, 0.6667),
         (["Lyon", "Nice"], ["Nice", "Lyon", "Metz"], LIST, 0.6667), (["Lyon", "Nice"], ["Lyons"], LIST, 0.4),
         (["Lyon", "Lyon"], ["Lyon"], LIST, 1.0), (["Lyon"], ["Lyon", "Lyon"], LIST, 0.5),
         (["cat"], ["dog" + " " * 7], ONE, 0.7),
-        # further edges of the same rules
-        (["Lyon", "Lyon"], ["Lyon", "Lyon"], LIST, 1.0), (["Lyon"], [], LIST, 0), ([], ["Lyon"], LIST, 0),
-        (["Lyon"], [], ONE, 0), ([], ["Lyon"], ONE, 0), (["Lyon"], ["Metz", "Lyon"], ONE, 0),
+        # what is no list, and nothing
         (["Lyon"], "Lyon", ONE, 1.0), (["a", "b"], "ab", LIST, 1.0), (["Lyon"], None, ONE, 0),
-        ([""], None, NA, 1.0), ([""], [""], "not answerable", 1.0), (["New  York"], ["new york"], ONE, 1.0),
-        (["Straße"], ["strasse"], ONE, 1 - 2 / 7), (["Metz", "Lyon"], ["Lyon"], "abstractive", 1.0),
+        ([""], None, NA, 1.0), (["Straße"], ["strasse"], ONE, 1 - 2 / 7),
     ],
 )  # fmt: skip
 def test_worked_examples(golds, pred, kind, expected):
@@ -42,15 +39,13 @@ def test_the_harness_leaves_no_padding_to_gain_by():
     assert dude_prediction(" dog  food" + " " * 7) == ["dog food"]
     assert dude_prediction(["a", " b "]) == ["a", "b"]
     assert dude_prediction("never mind", refused=True) == [""]
-    assert dude_anls(["cat"], dude_prediction("dog" + " " * 7), ONE) == 0
-    assert dude_anls([], dude_prediction("x", refused=True), NA) == 1.0
 
 
-def slow_similarity(gold: str, pred: str, threshold: float) -> float:
+def slow_similarity(gold: str, pred: str) -> float:
     edits = slow.distance(" ".join(gold.lower().split()), " ".join(pred.lower().split()))
     length = max(len(gold.upper()), len(pred.upper()))
     result = 1 - (edits / length if length else 0.0)
-    return result if result >= threshold else 0.0
+    return result if result >= 0.5 else 0.0
 
 
 def slow_dude(golds: list[str], preds: list[str], kind: str) -> float:
@@ -58,30 +53,20 @@ def slow_dude(golds: list[str], preds: list[str], kind: str) -> float:
         golds, preds = golds or [""], preds or [""]
     if kind != LIST:
         pred = preds[0] if preds else ""
-        return max((slow_similarity(gold, pred, 0.5) for gold in golds), default=0.0)
+        return max((slow_similarity(gold, pred) for gold in golds), default=0.0)
     if not golds or not preds:
         return 0.0
     few, many = sorted((golds, preds), key=len)
     best = max(
-        sum(slow_similarity(a, b, 0.5) for a, b in zip(few, order, strict=True))
+        sum(slow_similarity(a, b) for a, b in zip(few, order, strict=True))
         for order in itertools.permutations(many, len(few))
     )
     return best / max(len(set(golds)), len(preds))
 
 
-TEXTS = st.text("aAbß ", max_size=5)
-ANSWERS = st.lists(TEXTS, max_size=4)
+ANSWERS = st.lists(st.text("aAbß ", max_size=5) | st.text(max_size=8), max_size=4)
 
 
 @given(ANSWERS, ANSWERS, st.sampled_from([NA, ONE, LIST]))
 def test_equals_the_slow_reading(golds, preds, kind):
     assert dude_anls(golds, preds, kind) == pytest.approx(slow_dude(golds, preds, kind))
-
-
-@given(
-    st.lists(st.text(max_size=8), max_size=4),
-    st.lists(st.text(max_size=8), max_size=4),
-    st.sampled_from([NA, ONE, LIST]),
-)
-def test_bounds(golds, preds, kind):
-    assert 0 <= dude_anls(golds, preds, kind) <= 1 + 1e-12

@@ -1,3 +1,5 @@
+"""Verdicts and the answers that are judged, with the tags that they stand in."""
+
 from __future__ import annotations
 
 import re
@@ -14,6 +16,7 @@ from docagent_rl.eval.metrics.judged import (
     judged_answer,
     parse_bool_judge,
 )
+from docagent_rl.eval.metrics.tags import first_tag, last_tag
 
 
 @pytest.mark.parametrize(
@@ -22,10 +25,6 @@ from docagent_rl.eval.metrics.judged import (
         ("<judge>True</judge>", True, True), ("<judge>TRUE</judge>", None, True),
         ("<judge>False, not True</judge>", True, True), ("<judge>untrue</judge>", True, True),
         ("<judge>maybe</judge>", None, False), ("Judge: True", None, False),
-        # further edges of the same rules
-        ("<judge>False</judge>", False, False), ("<judge>FALSE</judge>", None, False), ("", None, False),
-        ("<judge>False</judge><judge>True</judge>", False, False), ("<judge>\ntrue\n</judge>", True, True),
-        ("<judge>True", None, False),
     ],
 )  # fmt: skip
 def test_replies_of_judges(reply, vrag, unidoc):
@@ -37,22 +36,8 @@ def test_an_unknown_flavour_is_refused():
         parse_bool_judge("<judge>True</judge>", "other")
 
 
-@pytest.mark.parametrize(
-    ("response", "answer"),
-    [
-        ("<answer>12 <answer>13</answer>", "13"), ("<answer>1</answer> <answer>2</answer>", "2"),
-        ("<answer>1</answer> <answer>2", "1"), ("", PLEA), ("<answer>1", PLEA), ("<answer></answer>", ""),
-    ],
-)  # fmt: skip
-def test_the_answer_that_is_judged(response, answer):
-    assert judged_answer(response) == answer
-
-
-def test_vrag_judges_only_responses_with_search_and_answer():
-    both, one = "<search>q</search><answer>a</answer>", "<answer>a</answer>"
-    assert is_judged(both, "vrag")
-    assert not is_judged(one, "vrag")
-    assert not is_judged("<search>q</search>", "vrag")
+def test_whether_a_search_is_required_can_be_said():
+    one = "<answer>a</answer>"
     assert is_judged(one, "unidoc")
     assert is_judged(one, "vrag", require_search=False)
     assert not is_judged(one, "unidoc", require_search=True)
@@ -66,22 +51,17 @@ def test_accuracy_counts_failures_as_wrong():
 PIECES = ["<judge>", "</judge>", "true", "TRUE", "True", "False", "fAlse", "un", "\n"]
 
 
-def slow_judge(reply: str) -> tuple[bool | None, bool]:
-    """Both flavours, by expressions over the whole reply."""
-    found = re.search("<judge>(.*?)</judge>", reply, re.DOTALL)
-    if found is None:
-        return None, False
-    vrag = None
-    if re.search("[tT]rue", found[1]):
-        vrag = True
-    elif re.search("[fF]alse", found[1]):
-        vrag = False
-    return vrag, re.search("true", found[1], re.IGNORECASE) is not None
-
-
 @given(st.lists(st.sampled_from(PIECES), max_size=7).map("".join))
 def test_verdicts_equal_the_slow_reading(reply):
-    assert (parse_bool_judge(reply, "vrag"), parse_bool_judge(reply, "unidoc")) == slow_judge(reply)
+    """Both flavours, by expressions over the whole reply."""
+    found = re.search("<judge>(.*?)</judge>", reply, re.DOTALL)
+    vrag = None
+    if found and re.search("[tT]rue", found[1]):
+        vrag = True
+    elif found and re.search("[fF]alse", found[1]):
+        vrag = False
+    assert parse_bool_judge(reply, "vrag") is vrag
+    assert parse_bool_judge(reply, "unidoc") is bool(found and re.search("true", found[1], re.IGNORECASE))
 
 
 TAGS = ["<answer>", "</answer>", "<search>", "</search>", "x", "\n"]
@@ -89,8 +69,14 @@ TAGS = ["<answer>", "</answer>", "<search>", "</search>", "x", "\n"]
 
 @given(st.lists(st.sampled_from(TAGS), max_size=8).map("".join))
 def test_what_is_judged_equals_the_slow_reading(response):
-    end = response.rfind("</answer>")
-    start = response.rfind("<answer>", 0, end) if end >= 0 else -1
-    assert judged_answer(response) == (response[start + 8 : end] if start >= 0 else PLEA)
+    first = re.search(r"<answer>(.*?)</answer>", response, re.DOTALL)
+    assert first_tag(response, "answer") == (first and first[1])
+    last = re.search(r".*<answer>(.*?)</answer>(?!.*</answer>)", response, re.DOTALL)
+    assert last_tag(response, "answer") == (last and last[1])
+    assert judged_answer(response) == (last[1] if last else PLEA)
     both = all(re.search(f"<{name}>.*</{name}>", response, re.DOTALL) for name in ("answer", "search"))
     assert is_judged(response, "vrag") is both
+
+
+def test_many_open_tags_take_no_time():
+    assert first_tag("<a>" * 500_000, "a") is last_tag("<a>" * 500_000, "a") is None

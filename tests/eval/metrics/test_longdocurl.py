@@ -44,17 +44,15 @@ def reply(text: str) -> str:
         (["Annex A", "Annex B"], ["Annex B"], "List", 0.9286),
         (["Annex A", "Annex B"], ["Annex A", "Annex B", "Foreword", "Index"], "List", 0.7071),
         (["4", "9"], ["9", "4"], "List", 0.0), (["4", "9"], [4, 9], "List", 1.0),
+        (["4", "9"], (4, 9), "List", 0.0),  # a tuple is one item before it is JSON
         # what the scorer does at the edges
-        ("n/a", "n/a", "Float", 0.0), ("", "x", "Integer", 1.0), ("x", "x", "Integer", 0.0),
+        ("", "x", "Integer", 1.0), ("x", "x", "Integer", 0.0),
         ([], ["a"], "List", 0.0), (["a"], [], "List", 0.0), ("['ab', 'cd'", "['ab', 'cd'", "List", 1.0),
         (["ab-cd"], [{"k": "ab", "l": "cd"}], "List", 1.0), ([{"k": 1, "l": 2}], ["1-2"], "List", 1.0),
         (["ab"], [{"k": "ab"}, "ab"], "List", 0.0), (["ab", "cd"], ("ab", "cd"), "List", 0.0),
-        (NA, None, "None", 0.0), (NA, FAILED, "None", 0.0), (FAILED, FAILED, "String", 0.0),
-        (NA, NA, "None", 1.0),
-        (1.5, float("nan"), "Float", 0.0), ("ß", "ß", "String", 1.0),
+        (FAILED, FAILED, "String", 0.0), (NA, NA, "None", 1.0), (1.5, float("nan"), "Float", 0.0),
         # a number loses its percent signs twice
-        (4, "4 % %", "Float", 1.0), ("35.7%%", "35.7% %", "Float", 1.0), (4, "4 % % %", "Float", 0.0),
-        (4, "4 % %", "Integer", 0.0), (["4"], ["4 % %"], "List", 0.0),
+        (4, "4 % %", "Float", 1.0), (4, "4 % % %", "Float", 0.0), (4, "4 % %", "Integer", 0.0),
     ],
 )  # fmt: skip
 def test_worked_examples_and_edges(gold, pred, kind, expected):
@@ -65,10 +63,8 @@ def test_worked_examples_and_edges(gold, pred, kind, expected):
     ("raw", "cleaned"),
     [
         ("12 kg", "12"), ("3.2 million", "3.2"), ("Stockholm", "stockhol"), ("5 parameters", "5 para"),
-        ("smile", "s"), ("bookkg", "boo"),
-        ("Stockholmillion", "stockh"), ("£ 1,200", "1200"), ("$£5%", "5"), ("5 km", "5 k"),
-        ("10 acres (net)", "10 acres"),
-        ("2 thousand", "2"), (" , a", "a"), (None, "none"), (4.0, "4.0"),
+        ("bookkg", "boo"), ("Stockholmillion", "stockh"), ("£ 1,200", "1200"), ("$£5%", "5"),
+        ("10 acres (net)", "10 acres"), (None, "none"),
     ],
 )  # fmt: skip
 def test_cleaning(raw, cleaned):
@@ -78,16 +74,14 @@ def test_cleaning(raw, cleaned):
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("2,325", [2, 325]), ("2020-2021", -1), ("18", 18), ("['a', 'b']", ["a", "b"]),
-        ("('a', 'b')", ["a", "b"]),
-        ("{'a'}", ["a"]), ("{1: (2, 3)}", {"1": [2, 3]}), ("None", None), ("True", True), ("list", "list"),
+        ("2,325", [2, 325]), ("2020-2021", -1), ("('a', 'b')", ["a", "b"]), ("{'a'}", ["a"]),
+        ("{1: (2, 3)}", {"1": [2, 3]}), ("None", None), ("True", True), ("list", "list"),
         ("__import__('os')", "__import__('os')"), ("1j", "1j"), ("[{1}]", "[{1}]"),
-        ("{(1, 2): 3}", "{(1, 2): 3}"),
-        (" a b ", " a b "), ("", ""), ("\n 2,325", "\n 2,325"), ("two\nlines", "two\nlines"),
+        ("{(1, 2): 3}", "{(1, 2): 3}"), (" a b ", " a b "), ("\n 2,325", "\n 2,325"),
         ("((10 ** 64) ** 4) ** 64", "((10 ** 64) ** 4) ** 64"),
-        # as `eval()` has them
-        ("3 and 4", 4), ("1, 2 and 3", [1, 3]), ("2 or list", 2), ("10 < 12", True), ("6 & 3", 2),
-        ("'a' + 'b'", "'a' + 'b'"), ("3 and four", "3 and four"),
+        # as `eval()` has them, the first answer of several
+        ("3 and 4", 4), ("2 or list", 2), ("'a' + 'b'", "'a' + 'b'"), ("3 and four", "3 and four"),
+        ("1</concise_answer><concise_answer>2", 1),
     ],
 )  # fmt: skip
 def test_replies_are_read_as_the_headline_script_reads_them_back(text, value):
@@ -105,19 +99,6 @@ def test_replies_without_both_tags_fail(text):
     assert longdocurl_parse(text) == longdocurl_inline(text) == FAILED
 
 
-def test_the_first_answer_counts():
-    text = (
-        "<answer_format>x</answer_format><concise_answer>1</concise_answer><concise_answer>2</concise_answer>"
-    )
-    assert longdocurl_parse(text) == 1
-
-
-def test_a_tuple_is_one_item_before_it_is_json():
-    text = reply("4, 9")
-    assert longdocurl_score(["4", "9"], longdocurl_parse(text), "List") == 1.0
-    assert longdocurl_score(["4", "9"], longdocurl_inline(text), "List") == 0.0
-
-
 def test_the_aggregate_example():
     rows = [Scored(18, 18, 1.0), Scored(NA, NA, 1.0), Scored(["Annex A", "Annex B"], ["Annex A"], 13 / 14),
             Scored("Harbour Team", NA, longdocurl_score("Harbour Team", NA, "String"))]  # fmt: skip
@@ -126,33 +107,6 @@ def test_the_aggregate_example():
     assert numbers["f1"] == pytest.approx(0.7714, abs=5e-5)
     assert numbers["rectified_acc"] == pytest.approx((3 - 1 / 14) / 2325)
     assert longdocurl_accuracy(rows, total=4)["rectified_acc"] == numbers["acc"]
-    assert longdocurl_accuracy([]) == {"acc": 0.0, "rectified_acc": 0.0, "acc_inline": 0.0, "f1": 0.0}
-
-
-def test_the_inline_numbers_come_from_inline_scores():
-    numbers = longdocurl_accuracy([LongDocURLRow(["4", "9"], [4, 9], 1.0, inline_score=0.0)])
-    assert (numbers["acc"], numbers["acc_inline"], numbers["f1"]) == (1.0, 0.0, 0.0)
-
-
-def test_breakdowns_divide_by_the_official_counts():
-    rows = [
-        LongDocURLRow("a", "a", 1.0, None, "Reasoning", (3,), ("Table", "Others")),
-        LongDocURLRow("a", "a", 0.5, None, "Locating", (3, 4), ("Layout",), "topic2title"),
-        LongDocURLRow("a", "a", 1.0, None, "Locating", (), ()),
-        LongDocURLRow("a", "a", 1.0, None, "Understanding", (), ("Text",)),
-    ]
-    table = longdocurl_breakdown(rows)
-    assert set(table) == set(OFFICIAL_COUNTS)
-    assert {name: value for name, value in table.items() if value} == pytest.approx(
-        {
-            "task/Understanding": 1 / 1243, "task/Reasoning": 1 / 387, "task/Locating": 1.5 / 695,
-            "single_page": 1 / 1093, "multi_page": 0.5 / 1230, "cross_element": 1 / 862,
-            "source/Table": 1 / 871, "source/Layout": 0.5 / 779, "source/Text": 1 / 994,
-            "Reasoning, single_page, Table": 1 / 98, "Locating, Cross_Title": 0.5 / 201,
-        }
-    )  # fmt: skip
-    assert longdocurl_breakdown(rows, {"source/Table": 10})["source/Table"] == pytest.approx(0.1)
-    assert longdocurl_breakdown(rows, {})["Locating, Cross_Title"] == 0.5
 
 
 def test_official_counts_are_those_of_the_parts():
@@ -198,11 +152,9 @@ def slow_score(gold: object, pred: object, kind: str) -> float:
             wanted = int(wanted)
         return float(wanted == given)
     if kind == "Float":
-        wanted, given = (slow.number(slow_clean(value).rstrip("%").strip()) for value in (gold, pred))
-        return float(wanted is not None and given is not None and slow.same_number(wanted, given))
+        return slow.numbers(*(slow_clean(value).rstrip("%").strip() for value in (gold, pred)))
     if kind in ("String", "None"):
-        wanted, given = slow_clean(gold), slow_clean(pred)
-        return float(wanted == given) if slow.exact(wanted) else slow.upper_anls(wanted, given)
+        return slow.texts(slow_clean(gold), slow_clean(pred))
     golds, preds = slow_items(gold), slow_items(pred)
     if not golds or not preds:
         return 0.0
@@ -274,6 +226,12 @@ def test_replies_are_read_as_eval_reads_them(text):
 OPERATED = re.compile(r"['\])}]\s*[-+*%&|^\[(]|[-+*&|^]\s*['\[({]|[%*]\s*\(")
 """Arithmetic with a text or a collection, a subscript, a call."""
 
+LOCATED = {
+    "topic2title": "Cross_Title",
+    "summary2title": "Para_Title",
+    "summary2tab": "Cross_Table",
+    "extract_fig2tab": "Figure_Table",
+}
 ROWS = st.lists(
     st.builds(
         LongDocURLRow,
@@ -284,15 +242,29 @@ ROWS = st.lists(
         st.sampled_from(["Understanding", "Reasoning", "Locating"]),
         st.sampled_from([(), (1,), (1, 2)]),
         st.sets(st.sampled_from(["Text", "Table", "Others"])).map(tuple),
-        st.sampled_from(["topic2title", "summary2tab", "other"]),
+        st.sampled_from([*LOCATED, "other"]),
     ),
     max_size=6,
 )
 
 
+def slow_in(row: LongDocURLRow, name: str) -> bool:
+    """Whether a question counts in a line, asked of every line."""
+    pages = {0: "", 1: "single_page"}.get(len(row.evidence_pages), "multi_page")
+    kind, _, value = name.partition("/")
+    if value:
+        return value == row.task_tag if kind == "task" else value in row.evidence_sources
+    parts = name.split(", ")
+    if len(parts) == 3:
+        return parts[:2] == [row.task_tag, pages] and parts[2] in row.evidence_sources
+    if len(parts) == 2:
+        return row.task_tag == "Locating" and LOCATED.get(row.question_type) == parts[1]
+    return len(row.evidence_sources) > 1 if name == "cross_element" else name == pages
+
+
 @settings(max_examples=40)
 @given(ROWS)
-def test_aggregates_equal_the_slow_reading(rows):
+def test_aggregates_and_breakdowns_equal_the_slow_reading(rows):
     found = longdocurl_accuracy(rows)
     total = sum(row.score for row in rows)
     assert found["acc"] == pytest.approx(total / len(rows) if rows else 0)
@@ -307,29 +279,14 @@ def test_aggregates_equal_the_slow_reading(rows):
     f1 = 2 * recall * precision / (recall + precision) if recall + precision else 0
     assert found["acc_inline"] == pytest.approx(sum(inline) / len(rows) if rows else 0)
     assert found["f1"] == pytest.approx(f1)
-
-
-@settings(max_examples=40)
-@given(ROWS)
-def test_breakdowns_equal_the_slow_reading(rows):
-    table = longdocurl_breakdown(rows)
+    table, own = longdocurl_breakdown(rows), longdocurl_breakdown(rows, {"source/Table": 10})
+    assert set(table) == set(OFFICIAL_COUNTS)
     for name, count in OFFICIAL_COUNTS.items():
-        assert table[name] == pytest.approx(sum(row.score for row in rows if slow_in(row, name)) / count)
-
-
-def slow_in(row: LongDocURLRow, name: str) -> bool:
-    """Whether a question counts in a line, asked of every line."""
-    pages = {0: "", 1: "single_page"}.get(len(row.evidence_pages), "multi_page")
-    kind, _, value = name.partition("/")
-    if value:
-        return value == row.task_tag if kind == "task" else value in row.evidence_sources
-    parts = name.split(", ")
-    if len(parts) == 3:
-        return parts[:2] == [row.task_tag, pages] and parts[2] in row.evidence_sources
-    if len(parts) == 2:
-        kinds = {"topic2title": "Cross_Title", "summary2tab": "Cross_Table"}
-        return row.task_tag == "Locating" and kinds.get(row.question_type or "") == parts[1]
-    return len(row.evidence_sources) > 1 if name == "cross_element" else name == pages
+        scores = [row.score for row in rows if slow_in(row, name)]
+        assert table[name] == pytest.approx(sum(scores) / count)
+        if scores or name == "source/Table":
+            there = 10 if name == "source/Table" else len(scores)
+            assert own[name] == pytest.approx(sum(scores) / there)
 
 
 @given(st.text(max_size=40), KINDS)

@@ -24,47 +24,27 @@ NA = "Not answerable"
     ("gold", "pred", "kind", "expected"),
     [
         ("41", "41.97", "Int", 1.0), ("1,860", "1860", "Int", 0.0), ("7", "7 units", "Int", 0.0),
-        ("63.5%", "0.635", "Float", 1.0), ("63.5%", "64.1", "Float", 1.0), ("63.5%", "64.2", "Float", 0.0),
+        (41, 41.0, "Int", 1.0), ("63.5%", "0.635", "Float", 1.0), ("0.635", 63.5, "Float", 1.0),
+        ("63.5%", "64.1", "Float", 1.0), ("63.5%", "64.2", "Float", 0.0),
         ("Lake Ontario", "Lake Ontaro", "Str", 0.9167),
         ("Lake Ontario", "lake ontario (north shore)", "Str", 1.0),
         ("Lake Ontario", "Ontario Lake", "Str", 0.0), ("abcd", "abxy", "Str", 0.0),
         ("12-34", "12-35", "Str", 0.0), ("12 miles", "12", "Str", 0.0),
         (NA, "Not answerable.", "None", 0.9333), (NA, "unanswerable", "None", 0.7143),
-        (NA, "N/A", "None", 0.0),
         ("['teal', 'ochre']", "['Ochre', 'Teal']", "List", 1.0),
         ("['teal', 'ochre']", "['teal', 'ochra']", "List", 0.8),
         ("['teal', 'ochre']", "['teal']", "List", 0.0),
         ("['teal', 'ochre']", "['teal', 'ochre'", "List", 0.0),
         ("['3', '11']", "[11.0, 3]", "List", 0.0), ("['2019', 'Kyoto']", "['2019', 'Kyotto']", "List", 0.0),
-        ("['alpha', 'beta']", "['zalpha', 'beta']", "List", 0.0),
-        ("21%", "21", "Int", 0.0), ("14:04 CET", "14:04 CET", "Int", 0.0), ("yes", "yes", "Int", 0.0),
-        ("GPT-4", "GPT-4", "Int", 0.0), ("0.4", "0", "Float", 1.0), ("0.6", "0", "Float", 0.0),
+        ("21%", "21", "Int", 0.0), ("0.4", "0", "Float", 1.0), ("0.6", "0", "Float", 0.0),
         ("[]", "[]", "List", 0.0), ("92", "92", "List", 1.0), ("['a@bcd.org']", "a@bcd.org", "Str", 0.6923),
-        ("x", None, "Str", 0.0), (FAILED, FAILED, "Str", 0.0), ("", "", "Str", 1.0),
-        ("41", "nan", "Int", 0.0), ("41", "inf", "Int", 0.0), ("2", "nan", "Float", 0.0),
-        ("ß" * 3, "ß" * 3, "Str", 1.0), ("ßa", "ßb", "Str", 0.6667), ("İstanbul", "istanbul", "Str", 0.8889),
+        ("x", None, "Str", 0.0), (FAILED, FAILED, "Str", 0.0), ("41", "inf", "Int", 0.0),
+        ("2", "nan", "Float", 0.0), ("ßa", "ßb", "Str", 0.6667), ("İstanbul", "istanbul", "Str", 0.8889),
         ("['a', 'b']", "['a', 'b']", "something else", 1.0),
     ],
 )  # fmt: skip
 def test_worked_examples_and_quirks(gold, pred, kind, expected):
     assert mmlongbench_score(gold, pred, kind) == pytest.approx(expected, abs=5e-5)
-
-
-def test_numbers_count_as_their_text():
-    assert mmlongbench_score(41, 41.0, "Int") == mmlongbench_score("0.635", 63.5, "Float") == 1.0
-
-
-@pytest.mark.parametrize(
-    ("reply", "answer"),
-    [
-        ("Extracted answer: 14\nAnswer format: Integer", "14"),
-        ("Extracted answer: a Extracted answer: b\nAnswer format: String", "a"),
-        ("Extracted answer: a\nAnswer format: x\nExtracted answer: b", "a"),
-        ("Answer format: Integer\nExtracted answer: 14", None), ("extracted answer: 14", None), ("", None),
-    ],
-)  # fmt: skip
-def test_replies_of_extractors(reply, answer):
-    assert mmlongbench_parse(reply) == answer
 
 
 def test_the_aggregate_example():
@@ -77,8 +57,6 @@ def test_the_aggregate_example():
     ]
     assert [row.score for row in rows] == pytest.approx([1, 0, 0.9167, 1, 0, 0], abs=5e-5)
     assert mmlongbench_acc_f1(rows) == pytest.approx((0.4861, 0.4792), abs=5e-5)
-    lone = Scored(NA, "not answerable", mmlongbench_score(NA, "not answerable", "None"))
-    assert mmlongbench_acc_f1([lone]) == (1.0, 0.0)
 
 
 def test_single_cross_and_unanswerable():
@@ -89,15 +67,11 @@ def test_single_cross_and_unanswerable():
         MMLongBenchRow(NA, "a", 0.0, (7,)),
         MMLongBenchRow(NA, NA, 1.0, ()),
     ]
-    assert mmlongbench_breakdown(rows) == {
-        "single_page": Mean(0.5, 2),
-        "cross_page": Mean(0.5, 2),
-        "unanswerable": Mean(0.5, 2),
-        "source/Table": Mean(0.5, 2),
-        "source/Chart": Mean(1.0, 1),
-        "type/Report": Mean(0.5, 2),
-        "type/Guide": Mean(1.0, 1),
-    }
+    halves = ("single_page", "cross_page", "unanswerable", "source/Table", "type/Report")
+    whole = ("source/Chart", "type/Guide")
+    assert mmlongbench_breakdown(rows) == dict.fromkeys(halves, Mean(0.5, 2)) | dict.fromkeys(
+        whole, Mean(1.0, 1)
+    )
 
 
 def slow_clean(value: object) -> str:
@@ -122,11 +96,9 @@ def slow_score(gold: str, pred: str, kind: str) -> float:
         except (ValueError, OverflowError):
             return float(gold == "")
     if kind == "Float":
-        wanted, given = slow.number(slow_clean(gold)), slow.number(slow_clean(pred))
-        return float(wanted is not None and given is not None and slow.same_number(wanted, given))
+        return slow.numbers(slow_clean(gold), slow_clean(pred))
     if kind in ("Str", "None"):
-        wanted, given = slow_clean(gold), slow_clean(pred)
-        return float(wanted == given) if slow.exact(wanted) else slow.upper_anls(wanted, given)
+        return slow.texts(slow_clean(gold), slow_clean(pred))
     wanted, given = slow_items(gold), slow_items(pred)
     if not wanted or given is None or len(wanted) != len(given):
         return 0.0
@@ -141,16 +113,9 @@ PARTS = ["Extracted answer:", "Answer format:", "extracted answer:", "a", " ", "
 @given(st.lists(st.sampled_from(PARTS), max_size=7).map("".join))
 def test_replies_equal_the_slow_reading(reply):
     """By places: up to the first format, from the first marker to a second one."""
-    end = reply.find("Answer format:")
-    before = reply if end < 0 else reply[:end]
-    marker = "Extracted answer:"
-    start = before.find(marker)
-    if start < 0:
-        assert mmlongbench_parse(reply) is None
-        return
-    rest = before[start + len(marker) :]
-    again = rest.find(marker)
-    assert mmlongbench_parse(reply) == (rest if again < 0 else rest[:again]).strip()
+    before, *_ = reply.split("Answer format:")
+    _, *rest = before.split("Extracted answer:")
+    assert mmlongbench_parse(reply) == (rest[0].strip() if rest else None)
 
 
 WORDS = st.text(st.sampled_from("abcß ('\")$%-,.12"), max_size=8)

@@ -1,3 +1,5 @@
+"""Numbers of pages: as a set (`pages`), and as a ranking (`retrieval`)."""
+
 from __future__ import annotations
 
 import math
@@ -6,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docagent_rl.eval.metrics.pages import page_f1, page_numbers, page_precision, page_recall
 from docagent_rl.eval.metrics.retrieval import (
     distinct,
     hit_at_k,
@@ -16,6 +19,27 @@ from docagent_rl.eval.metrics.retrieval import (
     recall_at_k,
 )
 
+MEASURES = (recall_at_k, hit_at_k, mrr_at_k, ndcg_at_k)
+ITEMS = st.integers(0, 7)
+RANKINGS = st.lists(ITEMS, max_size=10)
+GOLD = st.lists(ITEMS, min_size=1, max_size=5)
+
+
+@given(st.sets(ITEMS, max_size=5), RANKINGS)
+def test_pages_are_counted_one_by_one(gold, pred):
+    """ALDEN, Eq. 9 to 11."""
+    found = page_numbers(gold, pred)
+    single = {"recall": page_recall, "precision": page_precision, "f1": page_f1}
+    assert found == {name: number(gold, pred) for name, number in single.items()}
+    if not gold:
+        assert set(found.values()) == {None}
+        return
+    distinct = [page for place, page in enumerate(pred) if page not in pred[:place]]
+    both = sum(page in gold for page in distinct)
+    recall, precision = both / len(gold), both / len(distinct) if distinct else 0.0
+    f1 = 2 * precision * recall / (precision + recall) if both else 0.0
+    assert found == pytest.approx({"recall": recall, "precision": precision, "f1": f1})
+
 
 @pytest.mark.parametrize(
     ("gold", "ranked", "recalls", "ndcgs", "mrr"),
@@ -24,9 +48,7 @@ from docagent_rl.eval.metrics.retrieval import (
         ("3 4", "9 8", (0, 0), (0, 0, 0), 0),
         ("3 4", "3", (0.5, 0.5), (1.0, 0.6131, 1.0), 1.0),
         ("3 4", "3 3 4", (0.5, 1.0), (1.0, 1.3066, 1.3066), 1.0),
-        ("3 3 4", "3 3 4", (0.5, 1.0), (1.0, 1.3066, 1.3066), 1.0),
         ("3 4 5", "3 3", (0.3333, 0.3333), (1.0, 0.7654, 1.0), 1.0),
-        ("3", "", (0, 0), (0, 0, 0), 0),
     ],
 )
 def test_worked_examples_of_vidoseek(gold, ranked, recalls, ndcgs, mrr):
@@ -38,30 +60,17 @@ def test_worked_examples_of_vidoseek(gold, ranked, recalls, ndcgs, mrr):
 
 @pytest.mark.parametrize(
     ("ranked", "gold", "value"),
-    [
-        ("p1 p2 p3", "p2", 0.6309), ("p2", "p2 p5", 0.6131), ("p2 p2", "p2", 1.6309), ("", "p2", 0),
-        ("p2", "", 0),
-        # a gold page that is listed twice is asked for twice
-        ("p2", "p2 p2", 0.6131),
-    ],
+    [("p1 p2 p3", "p2", 0.6309), ("p2", "p2 p5", 0.6131), ("p2 p2", "p2", 1.6309), ("", "p2", 0),
+     ("p2", "", 0), ("p2", "p2 p2", 0.6131)],
 )  # fmt: skip
 def test_worked_examples_of_vrag_rl(ranked, gold, value):
     assert ndcg(ranked.split(), gold.split()) == pytest.approx(value, abs=5e-5)
 
 
-def test_repetitions_are_dropped_on_request():
-    assert ndcg(["p2", "p2"], ["p2"], dedupe=True) == 1.0
-    assert distinct(["b", "a", "b"]) == ["b", "a"]
-    assert ndcg_at_k(["d_3", "d_4"], distinct(["d_3", "d_3", "d_4"]), 5) == pytest.approx(1.0)
-
-
-def test_without_gold_there_is_no_number():
-    assert [measure([], ["a"], 1) for measure in (recall_at_k, hit_at_k, mrr_at_k, ndcg_at_k)] == [None] * 4
-
-
-@pytest.mark.parametrize("measure", [recall_at_k, hit_at_k, mrr_at_k, ndcg_at_k])
-def test_a_cut_off_below_one_is_refused(measure):
-    with pytest.raises(ValueError):
+@pytest.mark.parametrize("measure", MEASURES)
+def test_without_gold_there_is_no_number_and_a_cut_off_is_at_least_one(measure):
+    assert measure([], ["a"], 1) is None
+    with pytest.raises(ValueError, match="0"):
         measure(["a"], ["a"], 0)
 
 
@@ -79,26 +88,15 @@ def slow_numbers(gold: list[int], ranked: list[int], k: int | None) -> list[floa
     """Section 8 of the specification: recall, hit, MRR, nDCG."""
     cut = ranked if k is None else ranked[:k]
     limit = len(ranked) if k is None else k
-    found = {item for item in cut if item in gold}
-    hit, first = float(bool(found)), 0.0
-    dcg = ideal = 0.0
-    for index, item in enumerate(cut):
-        if item in gold:
-            first = first or 1 / (index + 1)
-            dcg += 1 / math.log(index + 2, 2)
-    for index in range(min(limit, len(set(gold)))):
-        ideal += 1 / math.log(index + 2, 2)
-    return [len(found) / len(set(gold)), hit, first, dcg / ideal if ideal else 0.0]
+    places = [index for index, item in enumerate(cut) if item in gold]
+    found = {cut[index] for index in places}
+    dcg = sum(1 / math.log2(index + 2) for index in places)
+    ideal = sum(1 / math.log2(index + 2) for index in range(min(limit, len(set(gold)))))
+    mrr = 1 / (places[0] + 1) if places else 0.0
+    return [len(found) / len(set(gold)), float(bool(found)), mrr, dcg / ideal if ideal else 0.0]
 
 
-ITEMS = st.integers(0, 7)
-RANKINGS = st.lists(ITEMS, max_size=10)
-GOLD = st.lists(ITEMS, min_size=1, max_size=5)
-CUTS = st.one_of(st.none(), st.integers(1, 12))
-MEASURES = (recall_at_k, hit_at_k, mrr_at_k, ndcg_at_k)
-
-
-@given(GOLD, RANKINGS, CUTS)
+@given(GOLD, RANKINGS, st.one_of(st.none(), st.integers(1, 12)))
 def test_equals_the_slow_reading_with_and_without_repetitions(gold, ranked, k):
     assert [measure(gold, ranked, k) for measure in MEASURES] == pytest.approx(slow_numbers(gold, ranked, k))
 
@@ -108,7 +106,9 @@ def test_the_form_of_vrag_rl(gold, ranked):
     gains = sum(1 / math.log2(place + 2) for place, item in enumerate(ranked) if item in gold)
     ideal = sum(1 / math.log2(place + 2) for place in range(len(gold)))
     assert ndcg(ranked, gold) == pytest.approx(gains / ideal)
-    assert ndcg(ranked, gold, dedupe=True) == pytest.approx(ndcg(distinct(ranked), distinct(gold)))
+    once = [item for place, item in enumerate(ranked) if item not in ranked[:place]]
+    assert distinct(ranked) == once
+    assert ndcg(ranked, gold, dedupe=True) == pytest.approx(ndcg(once, distinct(gold)))
 
 
 def test_more_gold_items_than_ranks():
@@ -118,7 +118,4 @@ def test_more_gold_items_than_ranks():
     for k, whole in ideal.items():
         assert ndcg_at_k(gold, [0, 1], k) == pytest.approx(two / whole)
         assert ndcg_at_k(gold, [0, 0], k) == pytest.approx(two / whole)  # a gold item gains again
-    assert ndcg_at_k(gold, [0, 1, *range(20, 40)], 12) == pytest.approx(two / ideal[12])
-    assert ndcg_at_k(gold, list(range(12)), 10) == pytest.approx(1)
-    for dedupe in (False, True):
-        assert ndcg([0, 1], list(gold), dedupe) == pytest.approx(two / ideal[12])
+    assert ndcg([0, 1], list(gold)) == ndcg([0, 1], list(gold), True) == pytest.approx(two / ideal[12])

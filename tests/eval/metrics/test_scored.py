@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 from docagent_rl.eval.metrics.scored import Mean, Scored, accuracy_f1, grouped, mean_of_each
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 
-unit = st.floats(0, 1)
-answers = st.sampled_from(["a", "b", NOT_ANSWERABLE])
-rows = st.lists(st.builds(Scored, answers, answers, unit), max_size=12)
+ANSWERS = st.sampled_from(["a", 18, NOT_ANSWERABLE, "not answerable"])
 
 
 def test_accuracy_and_f1_of_the_specification():
@@ -18,20 +16,12 @@ def test_accuracy_and_f1_of_the_specification():
     scores = [1, 1, 0.8, 0, 0, 1, 0, 1, 1, 1]
     said = ["a", "a", "a", NOT_ANSWERABLE, NOT_ANSWERABLE, "a", "b"] + [NOT_ANSWERABLE] * 3
     rows = [Scored(*row) for row in zip(golds, said, scores, strict=True)]
-    accuracy, f1 = accuracy_f1(rows)
-    assert accuracy == pytest.approx(0.68)
-    assert f1 == pytest.approx(2 * (3.8 / 7) * 0.76 / (3.8 / 7 + 0.76))
-    assert f1 == pytest.approx(0.6333, abs=5e-5)
-
-
-def test_accuracy_and_f1_at_the_edges():
+    assert accuracy_f1(rows) == pytest.approx((0.68, 0.6333), abs=5e-5)
     assert accuracy_f1([]) == (0, 0)
     assert accuracy_f1([Scored(NOT_ANSWERABLE, "not answerable", 1.0)]) == (1, 0)
-    assert accuracy_f1([Scored(NOT_ANSWERABLE, NOT_ANSWERABLE, 1.0)]) == (1, 0)
-    assert accuracy_f1([Scored("a", "a", 1.0)]) == (1, 1)
 
 
-@given(rows)
+@given(st.lists(st.builds(Scored, ANSWERS, ANSWERS, st.floats(0, 1)), max_size=12))
 def test_accuracy_and_f1_against_a_slow_reading(results):
     sums, golds, said = 0.0, 0, 0
     for row in results:
@@ -46,12 +36,6 @@ def test_accuracy_and_f1_against_a_slow_reading(results):
     assert f1 == pytest.approx(2 * recall * precision / (recall + precision) if sums > 1e-300 else 0)
 
 
-def test_typed_answers_are_compared_as_they_are():
-    assert accuracy_f1([Scored(18, 18, 1.0), Scored(["a"], NOT_ANSWERABLE, 0.0)]) == pytest.approx(
-        (0.5, 2 / 3)
-    )
-
-
 def test_means_leave_out_what_has_no_meaning_and_say_so():
     assert Mean.of([1.0, None, 0.0]) == Mean(0.5, 2)
     assert Mean.of([None]) == Mean.of([]) == Mean(None, 0)
@@ -60,4 +44,4 @@ def test_means_leave_out_what_has_no_meaning_and_say_so():
 
 def test_a_question_counts_in_each_of_its_groups_once():
     table = grouped([(["Table", "Chart"], 1.0), (["Chart", "Chart"], 0.0), ([], 1.0)])
-    assert table == {"Chart": Mean(0.5, 2), "Table": Mean(1.0, 1)}
+    assert list(table.items()) == [("Chart", Mean(0.5, 2)), ("Table", Mean(1.0, 1))]

@@ -11,18 +11,13 @@ from learning.oracle import EXTRA_WORD
 from tests.examples.learning.small_task import SmallTask
 
 
-@pytest.fixture(scope="module")
-def task(tmp_path_factory, processor):
-    return SmallTask(tmp_path_factory.mktemp("task"), processor)
-
-
 @pytest.mark.slow
-def test_a_played_session_is_counted_as_its_ledger_has_it(task):
+def test_a_played_session_is_counted_as_its_ledger_has_it(tmp_path, processor):
     def write(trajectory):
         word = trajectory.record["extra"][EXTRA_WORD]
         return ("no action at all", f"<search>{word}</search>", "<answer>7</answer>")[len(trajectory.turns)]
 
-    played = task.play(write)
+    played = SmallTask(tmp_path, processor).play(write)
     (ledger,) = played.ledgers
     use = SessionUse.of(played.trajectory)
     assert (use.played, use.finished, use.turns, use.invalid) == (True, True, 3, 1)
@@ -33,15 +28,10 @@ def test_a_played_session_is_counted_as_its_ledger_has_it(task):
         lengths.append(total)
         total += turn.sampled + turn.observation_tokens
     assert use.sent_tokens == sum(lengths)
-    assert use.images == sum(
-        "image" in part
-        for turn in played.trajectory.turns
-        for message in turn.observation
-        for part in message["parts"]
-    )
-    assert use.images > 0
+    observed = [message for turn in played.trajectory.turns for message in turn.observation]
+    assert use.images == sum("image" in part for message in observed for part in message["parts"]) > 0
     assert use.image_tokens > 0
-    assert 0 < use.seconds < 60
+    assert use.seconds > 0
 
 
 def turn(row=0, sampled=1, observed=0, dropped=False, images=0):
@@ -60,9 +50,7 @@ def test_a_fresh_context_begins_with_its_own_prompt():
     use = SessionUse.of(trajectory)
     assert use.sent_tokens == 10 + (10 + 2 + 3) + 100
     assert use.fresh_tokens == 10 + 3 + 100
-    assert use.output_tokens == 11
-    assert use.images == 2
-    assert use.seconds == 4.5
+    assert (use.output_tokens, use.images, use.seconds) == (11, 2, 4.5)
 
 
 def test_a_session_that_could_not_be_played_is_unfinished_and_in_no_mean():
@@ -75,13 +63,6 @@ def test_a_session_that_could_not_be_played_is_unfinished_and_in_no_mean():
     assert table.output_tokens == Mean(8.0, 1)
     assert table.seconds == Spread(2.0, 2.0, 2.0, 2.0)
     assert table.cost is table.total_cost is None
-
-
-def test_invalid_rates_by_session_and_by_turn():
-    table = session_table([SessionUse(True, False, turns=1, invalid=1), SessionUse(True, True, turns=9)])
-    assert table.invalid_rate == Mean(0.5, 2)
-    assert table.invalid_turns == pytest.approx(0.1)
-    assert session_table([]).invalid_turns is None
 
 
 def test_latency_is_given_with_its_tail():
@@ -104,41 +85,23 @@ def test_prices_are_checked(prices):
         Price(*prices)
 
 
-COUNTS = st.integers(0, 5)
-USES = st.one_of(
-    st.just(SessionUse(False, False)),
-    st.integers(1, 5).flatmap(
-        lambda turns: st.builds(
-            SessionUse,
-            st.just(True),
-            st.booleans(),
-            st.just(turns),
-            st.integers(0, turns),
-            COUNTS,
-            COUNTS,
-            COUNTS,
-        )
-    ),
-)
+def uses(turns):
+    invalid, finished = st.integers(0, turns), st.booleans()
+    return st.builds(SessionUse, st.just(True), finished, turns=st.just(turns), invalid=invalid)
 
 
 @settings(max_examples=40)
-@given(st.lists(USES, min_size=1, max_size=6))
+@given(st.lists(st.integers(1, 5).flatmap(uses) | st.just(SessionUse(False, False)), max_size=6))
 def test_rates_equal_the_slow_reading(uses):
-    table = session_table(uses)
-    played = finished = turns = invalid = 0
-    shares = []
-    for use in uses:
-        finished += use.finished
-        if use.played:
-            played, turns, invalid = played + 1, turns + use.turns, invalid + use.invalid
-            shares.append(use.invalid / use.turns)
-    assert (table.sessions, table.unplayed) == (len(uses), len(uses) - played)
-    assert table.finish_rate.value == pytest.approx(finished / len(uses))
-    if not played:
-        assert table.invalid_rate.value is table.invalid_turns is table.turns.value is None
-        return
-    assert table.invalid_rate.value == pytest.approx(sum(shares) / played)
-    assert table.invalid_turns == pytest.approx(invalid / turns)
-    assert table.turns.value == pytest.approx(turns / played)
-    assert 0 <= min(shares) <= table.invalid_turns <= max(shares) <= 1
+    table, played = session_table(uses), [use for use in uses if use.played]
+    turns, invalid = sum(use.turns for use in played), sum(use.invalid for use in played)
+    assert (table.sessions, table.unplayed) == (len(uses), len(uses) - len(played))
+    assert table.invalid_turns == (pytest.approx(invalid / turns) if played else None)
+    lists = {
+        "finish_rate": [use.finished for use in uses],
+        "invalid_rate": [use.invalid / use.turns for use in played],
+        "turns": [use.turns for use in played],
+    }
+    for name, values in lists.items():
+        wanted = pytest.approx(sum(values) / len(values)) if values else None
+        assert getattr(table, name) == Mean(wanted, len(values))

@@ -16,50 +16,32 @@ from tests.eval.metrics import slow
         (["SQuAD", "CoQA", "QuAC", "TriviaQA"], "TriviaQA", "paper_text", 0.0),
         (["Adam"], "Adam optimizer", "paper_tab", 0.6667),
         (["a BiLSTM-CRF tagger"], "The BiLSTM CRF tagger.", "feta", 0.4),
-        (["a BiLSTM-CRF tagger"], "The BiLSTM CRF tagger.", "paper_text", 0.4),
         (["three datasets"], "three three datasets", "feta", 0.8),
-        (["three datasets"], "three three datasets", "paper_tab", 0.8),
-        # further edges of the same rules
-        (["x", " ", " "], "", "paper_tab", 0.0), ([], "x", "paper_tab", 0.0), (["x"], None, "feta", 0.0),
-        (["Yes"], "Yes, it does", "feta", 0.5), (["x", "Adam"], "Adam", "feta", 0.0),
-        (["yes "], "yes!", "paper_tab", 1.0),
-        (["They do", "no"], "yes they do", "paper_tab", 0.0),
+        ([], "x", "paper_tab", 0.0), (["x"], None, "feta", 0.0),
         # the fourth gold answer is compared with nothing, and makes the answer a plain Yes all the same
         (["a", "b", "c", "yes"], "yes b", "paper_tab", 0.0),
         (["a", "b", "c", "d"], "yes b", "paper_tab", 0.6667),
-        ([" ", "x"], "x", "paper_text", 1.0), (["\u201cthe cat\u201d"], "\u201c cat\u201d", "feta", 1.0),
+        (["\u201cthe cat\u201d"], "\u201c cat\u201d", "feta", 1.0),
     ],
 )  # fmt: skip
 def test_worked_examples(golds, pred, subset, f1):
     assert uda_f1(golds, pred, subset) == pytest.approx(f1, abs=5e-5)
 
 
-@pytest.mark.parametrize(
-    ("response", "answer"),
-    [("The answer is: a. The answer is: b", "b"), ("so 42", "so 42"),
-    ("The answer is:42", "The answer is:42"), ("", "")],
-)  # fmt: skip
-def test_the_answer_in_a_response(response, answer):
-    assert uda_answer(response) == answer
-
-
 def slow_uda(golds: list[str], pred: str, subset: str) -> float:
     best = 0.0
-    if subset != "feta":
-        for gold in golds:
-            if gold.lower() in {"yes", "no"}:
-                if pred.lower()[:3] == "yes":
-                    pred = "Yes"
-                elif pred.lower()[:2] == "no":
-                    pred = "No"
+    if subset != "feta" and {gold.lower() for gold in golds} & {"yes", "no"}:
+        if pred.lower()[:3] == "yes":
+            pred = "Yes"
+        elif pred.lower()[:2] == "no":
+            pred = "No"
     for gold in golds[:1] if subset == "feta" else golds[:3]:
         best = max(best, slow.word_f1(slow.squad(gold), slow.squad(pred)))
     return best
 
 
-TEXTS = st.lists(
-    st.sampled_from(["Yes", "no", "not", "the", "a", "Adam", "x-y", "x", "\u2014a", " "]), max_size=4
-).map(" ".join)
+WORDS = ["Yes", "no", "not", "the", "a", "Adam", "x-y", "x", "\u2014a", " "]
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join) | st.text(max_size=20)
 
 
 @given(st.lists(TEXTS, max_size=4), TEXTS, st.sampled_from(["paper_tab", "paper_text", "feta"]))
@@ -70,10 +52,3 @@ def test_equals_the_slow_reading(golds, pred, subset):
 @given(st.lists(st.sampled_from(["The answer is: ", "The answer is:", "no", " "]), max_size=5).map("".join))
 def test_the_last_marked_answer_is_what_splitting_leaves_last(response):
     assert uda_answer(response) == response.split("The answer is: ")[-1]
-
-
-@given(st.text(max_size=20), st.text(max_size=20))
-def test_bounds_and_symmetry(a, b):
-    assert 0 <= uda_f1([a], b, "feta") <= 1
-    assert uda_f1([a], b, "feta") == uda_f1([b], a, "feta")
-    assert uda_f1([a], a, "feta") == float(bool(slow.squad(a)))

@@ -9,12 +9,8 @@ from docagent_rl.eval.metrics.vidoseek import Grades, grades, page_id, parse_sco
 
 
 @pytest.mark.parametrize(
-    ("reply", "grade"),
-    [
-        ("4.0\nThe answer is right", 4), ("Score: 5", 5), ("10", 1), ("In line 3 I see 5", 3), ("-4", 4),
-        ("", None), ("five", None), ("0", 0), ("\u0664", 4),
-    ],
-)  # fmt: skip
+    ("reply", "grade"), [("4.0\nThe answer is right", 4), ("10", 1), ("-4", 4), ("five", None)]
+)
 def test_replies_of_judges(reply, grade):
     assert parse_score_judge(reply) == grade
 
@@ -25,29 +21,15 @@ def test_the_grade_is_the_first_digit_by_looking_at_every_letter(reply):
     assert parse_score_judge(reply) == (int(digits[0]) if digits else None)
 
 
-@given(st.lists(st.sampled_from([None, 0, 1, 3, 4, 5]), min_size=1, max_size=6))
-def test_grades_equal_the_slow_reading(parsed):
-    total = passed = failed = 0
-    for grade in parsed:
-        failed += grade is None
-        total += 0 if grade is None else grade
-        passed += grade in (4, 5)
-    assert grades(parsed) == Grades(total / len(parsed), passed / len(parsed), len(parsed), failed)
-    assert grades([*parsed, 5]).mean >= grades(parsed).mean
-
-
 def test_a_judge_that_failed_counts_zero_and_is_counted():
     assert grades([5, 4, 3, None]) == Grades(mean=3.0, passing=0.5, count=4, failures=1)
-    assert grades([0]) == Grades(0.0, 0.0, 1, 0)
     assert grades([]) == Grades(0.0, 0.0, 0, 0)
 
 
 @pytest.mark.parametrize(
     ("file", "page", "expected"),
-    [
-        ("deck.pdf", 3, "deck_3"), ("2303.08559v2.pdf", 1, "2303.08559v2_1"), ("a/b.c.PDF", 2, "b.c_2"),
-        ("1912.01214", 4, "1912.01214_4"), ("a_b.jpg", 5, "a_b_5"),
-    ],
+    [("deck.pdf", 3, "deck_3"), ("2303.08559v2.pdf", 1, "2303.08559v2_1"), ("a/b.c.PDF", 2, "b.c_2"),
+     ("1912.01214", 4, "1912.01214_4"), ("a_b.jpg", 5, "a_b_5")],
 )  # fmt: skip
 def test_page_ids_keep_dots(file, page, expected):
     assert page_id(file, page) == expected

@@ -1,1 +1,0 @@
-from tests.corpus import judge, play, record, retriever, services, store  # noqa: F401  fixtures
