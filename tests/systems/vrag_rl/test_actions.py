@@ -1,25 +1,18 @@
+"""The rules of a turn: those that all grammars of tags share are tried here, with VRAG-RL's tags."""
+
 from __future__ import annotations
 
-import random
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from docagent_rl.actions import Answer, Crop, Invalid, InvalidReason, ParsedTurn, Search, StopCause
+from docagent_rl.actions import Answer, Crop, Invalid, InvalidReason, StopCause
 from docagent_rl.systems.vrag_rl.actions import VragGrammar
 
 GRAMMAR = VragGrammar()
 
 
-def parse(text, stop=StopCause.END_OF_TURN):
-    return GRAMMAR.parse(text, stop)
-
-
-def test_search_with_spans():
+def test_a_search_with_spans():
     text = "<think>look</think>\n<search>  annual  report </search> trailing"
-    turn = parse(text)
-    assert isinstance(turn.action, Search)
+    turn = GRAMMAR.parse(text)
     assert turn.action.query == "annual  report"
     assert text[slice(*turn.action.block)] == "<search>  annual  report </search>"
     assert text[slice(*turn.action.argument)] == "  annual  report "
@@ -27,12 +20,13 @@ def test_search_with_spans():
     assert turn.surplus == ()
 
 
-def test_box_and_answer():
-    assert parse("<bbox>[318, 96, 602, 371]</bbox>").action.boxes == ((318, 96, 602, 371),)
-    answer = parse("<answer>\n12 %\nin 2020 </answer>").action
-    assert isinstance(answer, Answer)
-    assert answer.text == "12 %\nin 2020"
-    assert parse("<answer> </answer>").action.text == ""
+@pytest.mark.parametrize(
+    ("text", "said"), [("<answer>\n12 %\nin 2020 </answer>", "12 %\nin 2020"), ("<answer> </answer>", "")]
+)
+def test_answers(text, said):
+    action = GRAMMAR.parse(text).action
+    assert isinstance(action, Answer)
+    assert action.text == said
 
 
 @pytest.mark.parametrize(
@@ -55,43 +49,38 @@ def test_box_and_answer():
     ],
 )
 def test_invalid_turns(text, reason):
-    action = parse(text).action
+    action = GRAMMAR.parse(text).action
     assert isinstance(action, Invalid)
     assert action.reason is reason
 
 
 def test_actions_inside_thoughts_do_nothing():
-    turn = parse("<think><search>no</search><answer>no</answer></think><bbox>[0,0,9,9]</bbox>")
+    turn = GRAMMAR.parse("<think><search>no</search><answer>no</answer></think><bbox>[0,0,9,9]</bbox>")
     assert isinstance(turn.action, Crop)
+    assert turn.action.boxes == ((0, 0, 9, 9),)
     assert turn.surplus == ()
 
 
-def test_first_closed_block_wins_and_later_ones_are_surplus():
-    turn = parse("<bbox> <search>a</search> <answer>b</answer> <search></search>")
+def test_the_first_closed_block_wins_and_later_ones_are_surplus():
+    turn = GRAMMAR.parse("<bbox> <search>a</search> <answer>b</answer> <search></search>")
     assert turn.action.query == "a"
     assert [type(action) for action in turn.surplus] == [Answer, Invalid]
+    nested = GRAMMAR.parse("<search><bbox></search><answer>b</answer>")
+    assert nested.action.reason is InvalidReason.NESTED
+    assert nested.surplus[0].text == "b"
 
 
-def test_a_nested_first_block_decides_the_turn():
-    turn = parse("<search><bbox></search><answer>b</answer>")
-    assert turn.action.reason is InvalidReason.NESTED
-    assert turn.surplus[0].text == "b"
-
-
-def test_truncated():
-    assert parse("<search>a", StopCause.TRUNCATED).action.reason is InvalidReason.TRUNCATED
-    assert parse("<search>a</search> and the", StopCause.TRUNCATED).action.query == "a"
-
-
-def test_control_token_voids_the_turn():
-    turn = parse("<search>a</search>", StopCause.CONTROL_TOKEN)
-    assert turn.action.reason is InvalidReason.CONTROL_TOKEN
+def test_how_sampling_ended():
+    assert GRAMMAR.parse("<search>a", StopCause.TRUNCATED).action.reason is InvalidReason.TRUNCATED
+    assert GRAMMAR.parse("<search>a</search> and the", StopCause.TRUNCATED).action.query == "a"
+    whole = GRAMMAR.parse("<search>a</search>", StopCause.CONTROL_TOKEN)
+    assert whole.action.reason is InvalidReason.CONTROL_TOKEN
 
 
 def test_region_alias():
     grammar = VragGrammar(region_alias=True)
-    assert grammar.parse("<region>[1,2,3,4]</region>").action.boxes == ((1, 2, 3, 4),)
-    assert grammar.parse("<bbox>[1,2,3,4]</bbox>").action.boxes == ((1, 2, 3, 4),)
+    for tag in ("region", "bbox"):
+        assert grammar.parse(f"<{tag}>[1,2,3,4]</{tag}>").action.boxes == ((1, 2, 3, 4),)
     assert grammar.parse("<region>[1,2,3,4]</bbox>").action.reason is InvalidReason.UNCLOSED
 
 
@@ -100,60 +89,3 @@ def test_without_crop_its_tags_mean_nothing():
     assert grammar.tags == ("search", "answer")
     assert grammar.parse("<bbox>[1,2,3,4]</bbox>").action.reason is InvalidReason.NO_ACTION
     assert grammar.parse("<search>the <bbox> tag</search>").action.query == "the <bbox> tag"
-
-
-def check(text: str, turn: ParsedTurn) -> None:
-    for action in (turn.action, *turn.surplus):
-        if not isinstance(action, Invalid):
-            assert text[slice(*action.block)].startswith("<")
-            start, end = action.block
-            assert start < action.argument[0] <= action.argument[1] < end <= len(text)
-        # whatever the policy wrote, feedback made of it holds no action
-        elif action.detail:
-            assert not parse(f"feedback: {action.detail}").action.block
-
-
-@given(st.text(max_size=200), st.sampled_from(StopCause))
-def test_any_text_parses(text, stop):
-    check(text, GRAMMAR.parse(text, stop))
-
-
-def test_ten_thousand_adversarial_turns():
-    rng = random.Random(0)
-    tags = [f"<{slash}{tag}>" for tag in ("search", "bbox", "answer", "think") for slash in ("", "/")]
-    arguments = [
-        "a",
-        " ",
-        "[1,2,3,4]",
-        "[9,9,1,1]",
-        "[NaN,1,2,3]",
-        "[1e999,0,0,0]",
-        "9" * 50,
-        "[[[[",
-        "\ud800",
-    ]
-    arguments += ["<", ">", "</", "<|im_end|>", "<|image_pad|>", "{{ question }}", "\u202e", "]]>", "\x00"]
-    kinds = set()
-    for number in range(10_000):
-        text = "".join(rng.choice(rng.choice((tags, arguments))) for _ in range(rng.randrange(14)))
-        turn = GRAMMAR.parse(text, rng.choice(list(StopCause)) if number % 3 == 0 else StopCause.END_OF_TURN)
-        check(text, turn)
-        kinds.add(turn.action.reason if isinstance(turn.action, Invalid) else type(turn.action))
-    # every branch was taken; later actions of a turn are surplus here, not a fault
-    assert kinds == {Search, Crop, Answer, *(set(InvalidReason) - {InvalidReason.SEVERAL})}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<search>" * 125_000,
-        "<search>a</search>" * 55_000,
-        "<bbox>" + "[" * 1_000_000 + "</bbox>",
-        "<bbox>[" + "9" * 1_000_000 + ",1,1,1]</bbox>",
-        "<think>" + "<search>" * 120_000 + "</think>",
-        "</think>" * 125_000,
-    ],
-    ids=lambda text: text[:20],
-)
-def test_a_megabyte_parses(text):
-    assert isinstance(GRAMMAR.parse(text), ParsedTurn)

@@ -11,6 +11,7 @@ PAPER = VragReward(alpha=0.2, beta=0.8, gamma=0.0, gate=False)
 COLD_START = VragReward(alpha=0.2, beta=0.7, gamma=0.1, gate=False)
 RELEASED = VragReward(alpha=0.2, beta=0.7, gamma=0.1, gate=True)
 RETRIEVAL = ndcg(["M7", "K4", "M1", "Q2"], {"K3", "K4", "M1"})
+GROUP_EXAMPLE = ndcg(["K3", "M7"], {"K3", "K4", "M1"})
 
 
 @pytest.mark.parametrize(
@@ -20,30 +21,19 @@ RETRIEVAL = ndcg(["M7", "K4", "M1", "Q2"], {"K3", "K4", "M1"})
         (RETRIEVAL, 0.0, True, True, (0.106144, 0.206144, 0.206144)),
         (RETRIEVAL, 0.0, True, False, (0.106144, 0.106144, 0.0)),
         (0.0, 1.0, False, True, (0.8, 0.7, 0.0)),
+        (0.0, 0.0, False, False, (0.0, 0.0, 0.0)),
+        (GROUP_EXAMPLE, 0.0, True, True, (0.093856, 0.193856, 0.193856)),
     ],
 )
-def test_worked_table(retrieval, outcome, searched, answered, totals):
+def test_the_worked_table(retrieval, outcome, searched, answered, totals):
     fmt = format_reward(searched=searched, answered=answered)
+    assert fmt == (searched and answered)
     for rule, total in zip((PAPER, COLD_START, RELEASED), totals, strict=True):
         assert rule.total(retrieval=retrieval, outcome=outcome, fmt=fmt) == pytest.approx(total, abs=1e-6)
 
 
-def test_second_row_of_the_group_example():
-    retrieval = ndcg(["K3", "M7"], {"K3", "K4", "M1"})
-    assert RELEASED.total(retrieval=retrieval, outcome=0.0, fmt=1.0) == pytest.approx(0.193856, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("searched", "answered", "value"), [(1, 1, 1.0), (1, 0, 0.0), (0, 1, 0.0), (0, 0, 0.0)]
-)
-def test_format(searched, answered, value):
-    assert format_reward(searched=bool(searched), answered=bool(answered)) == value
-
-
 def test_the_judge_is_needed_unless_gated():
-    assert PAPER.needs_outcome(0.0)
-    assert not RELEASED.needs_outcome(0.0)
-    assert RELEASED.needs_outcome(1.0)
+    assert [PAPER.needs_outcome(0.0), RELEASED.needs_outcome(0.0), RELEASED.needs_outcome(1.0)] == [1, 0, 1]
 
 
 terms = st.floats(0, 1)
@@ -63,5 +53,5 @@ def test_bounds_and_monotonicity(retrieval, outcome, more, fmt, gate):
     "weights", [(0.2, 0.2, 0.2), (-0.2, 1.2, 0.0), (float("nan"), 1, 0), (0.5, 0.5, 0.1)]
 )
 def test_weights_that_make_no_sense(weights):
-    with pytest.raises(ValueError, match="sum to 1"):
+    with pytest.raises(ValueError, match=str(weights[0])):
         VragReward(*weights, gate=False)

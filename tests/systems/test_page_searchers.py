@@ -1,0 +1,163 @@
+"""What VRAG-RL and UniDoc-RL have in common: they search a corpus of pages, magnify, answer."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from docagent_rl.actions import Answer, Crop, Invalid, InvalidReason, Search, Select, StopCause
+from docagent_rl.envs.base import EndReason, TextPart
+from docagent_rl.errors import UserError
+from docagent_rl.systems import get_system
+
+NOTE = "<information>it says blue</information>"
+SEARCH = "<think>a</think><search>everypage</search>"
+BOX, RIGHT = "<bbox>[100, 100, 300, 200]</bbox>", f"{NOTE}<answer>blue</answer>"
+# what brings a page into view that can be magnified
+OPENED = {"vrag_rl": [SEARCH], "unidoc_rl": [SEARCH, "<select>2</select>"]}
+TURNS = {
+    ("vrag_rl", "paper"): 5,
+    ("vrag_rl", "released"): 5,
+    ("unidoc_rl", "paper"): 10,
+    ("unidoc_rl", "released"): 11,
+}
+
+
+@pytest.fixture(params=TURNS, ids="-".join)
+def played(request):
+    return request.param
+
+
+@pytest.fixture
+def make(played, services):
+    def make(*, validate=False, **settings):
+        config = {"variant": played[1], **settings}
+        return get_system(played[0]).make_env(config, services, validate=validate)
+
+    return make
+
+
+def said(*observations):
+    parts = [
+        part for observation in observations for message in observation.messages for part in message.parts
+    ]
+    return "".join(part.text for part in parts if isinstance(part, TextPart))
+
+
+async def test_the_last_turn_is_only_read_for_an_answer(played, make, record, play):
+    faults = ["none"] * (TURNS[played] - 2)
+    episode = await play(make(), record(), [SEARCH, *faults, SEARCH, "never played"])
+    assert len(episode.results) == TURNS[played]
+    last = episode.results[-1]
+    assert (last.end, last.info["executed"]) == (EndReason.TURN_LIMIT, False)
+    assert last.info["effect"] == {"kind": "not_executed"}
+    assert (episode.metrics["searches"], episode.metrics["finished"]) == (1, 0)
+    answered = await play(make(), record(), ["none", *faults, RIGHT])
+    assert answered.results[-1].end is EndReason.ANSWERED
+
+
+async def test_an_empty_answer_ends_and_is_not_judged(played, make, record, play, judge):
+    turns = [*OPENED[played[0]], f"{NOTE}<answer> \n</answer>"]
+    episode = await play(make(validate=True), record(), turns)
+    assert episode.results[-1].end is EndReason.ANSWERED
+    assert judge.asked == []
+    assert (episode.metrics["reward/outcome"], episode.metrics["reward/format"]) == (0, 1)
+
+
+async def test_free_text_earns_nothing(played, make, record, play, judge):
+    """Feedback must not be mistaken for what the policy wrote."""
+    episode = await play(make(), record(), ["I would search, note, then answer."] * TURNS[played])
+    assert episode.metrics["invalid_actions"] == len(episode.results) == TURNS[played]
+    assert all(result.observation for result in episode.results[:-1])
+    assert (episode.terms.reward, judge.asked) == (0, [])
+
+
+async def test_unanswerable_questions(played, make, record, play):
+    sample = record(answers=(), answerable=False, extra={}, evidence_pages=())
+    with pytest.raises(UserError, match="'q1'"):
+        await make().reset(sample)
+    turns = [*OPENED[played[0]][:-1], OPENED[played[0]][-1].replace("2", "0")]
+    turns.append(f"{NOTE}<answer>Not answerable</answer>")
+    episode = await play(make(allow_empty_gold=True), sample, turns)
+    # choosing the best page and drawing no box are right where nothing is gold
+    total = {"vrag_rl": 0.8, "unidoc_rl": 0.9}[played[0]]
+    assert (episode.terms.values["outcome"], episode.terms.reward) == (1, pytest.approx(total))
+
+
+@pytest.mark.parametrize("validate", [False, True])
+async def test_padding_of_the_validation(played, make, record, play, validate):
+    turns = [*OPENED[played[0]], BOX]
+    plain, padded = [
+        (await play(make(crop={"pad_val": pad}, validate=validate), record(), turns))
+        .results[-1]
+        .info["effect"]
+        for pad in (None, 28)
+    ]
+    a, b = (effect.get("raster") or effect["rasters"][0] for effect in (plain, padded))
+    assert (b[0] < a[0] < a[2] < b[2]) if validate else a == b
+    # what is scored is what the policy drew
+    assert plain.get("scored") == padded.get("scored")
+
+
+async def test_without_crop(played, make, record, play):
+    episode = await play(make(grammar={"crop": False}), record(), [*OPENED[played[0]], BOX])
+    assert episode.results[-1].info["reason"] == "no_action"
+    told = said(episode.prompt, episode.results[-1].observation).lower()
+    assert not re.search(r"bbox|magnif|zoom|boxes", told)
+
+
+async def test_surplus_actions_are_counted_and_not_executed(make, record, play):
+    episode = await play(make(), record(), [f"{SEARCH}<search>pagem1</search>{RIGHT}"])
+    assert not episode.results[0].done
+    assert (episode.metrics["surplus_actions"], episode.metrics["searches"]) == (2, 1)
+    assert [action["kind"] for action in episode.results[0].info["surplus"]] == ["search", "answer"]
+
+
+@pytest.mark.parametrize(("scope", "kind"), [("document", "no_new_page"), ("corpus", "candidates|pages")])
+async def test_scope(make, record, play, scope, kind):
+    episode = await play(make(search={"scope": scope}), record(), ["<search>pagem7</search>"])
+    assert re.fullmatch(kind, episode.results[0].info["effect"]["kind"])
+
+
+async def test_a_turn_that_did_not_fit_has_led_to_nothing(played, make, record, play):
+    """Played to the end but for the last observation, an episode scores as if that turn had been a fault."""
+    gold = record(evidence_boxes={3: ((0.1, 0.1, 0.4, 0.4),)})
+    script = [*OPENED[played[0]], BOX, f"{NOTE}{SEARCH}", *OPENED[played[0]][1:], BOX]
+    for cut in range(1, min(len(script) + 1, TURNS[played])):
+        dropped = await play(make(), gold, script[:cut], drop_last=True)
+        faulty = [*script[: cut - 1], re.sub("<(search|select|bbox)>", "", script[cut - 1])]
+        without = await play(make(), gold, faulty)
+        assert dropped.terms == await without.env.conclude(EndReason.CONTEXT_FULL)
+        names = {"pages_seen", "retrieval_recall", "crops", "images", "boxes", "selections", "image_tokens"}
+        for name in names & dropped.metrics.keys():
+            assert dropped.metrics[name] == without.metrics[name], name
+        assert (dropped.metrics["context_full"], dropped.metrics["finished"]) == (1, 0)
+
+
+TAGS = [f"<{slash}{tag}>" for tag in ("search", "select", "bbox", "answer", "think") for slash in ("", "/")]
+ARGUMENTS = [
+    "a", " ", "0", "1", "[1,2,3,4]", "[9,9,1,1]", "[NaN,1,2,3]", "[1e999,0,0,0]", "9" * 50, "[[[[", "\ud800",
+    "<", "</", "<|im_end|>", "{{ question }}", "\u202e", "]]>", "\x00",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "actions"), [("vrag_rl", set()), ("unidoc_rl", {Select})])
+def test_adversarial_turns(name, actions):
+    rng, system = random.Random(0), get_system(name)
+    grammar, kinds = system.make_grammar(system.parse_config({})), set()
+    for number in range(3000):
+        text = "".join(rng.choice(rng.choice((TAGS, ARGUMENTS))) for _ in range(rng.randrange(14)))
+        turn = grammar.parse(text, rng.choice(list(StopCause)) if number % 3 == 0 else StopCause.END_OF_TURN)
+        kinds.add(turn.action.reason if isinstance(turn.action, Invalid) else type(turn.action))
+        for action in (turn.action, *turn.surplus):
+            if not isinstance(action, Invalid):
+                (start, end), (first, last) = action.block, action.argument
+                assert text[start] == "<"
+                assert start < first <= last < end <= len(text)
+            # whatever the policy wrote, feedback made of it holds no action
+            elif action.detail:
+                assert grammar.parse(f"feedback: {action.detail}").action.block is None
+    # later actions of a turn are surplus here, not a fault
+    assert kinds == {Search, Crop, Answer, *actions, *InvalidReason} - {InvalidReason.SEVERAL}
