@@ -71,11 +71,13 @@ class Record:
         several documents; otherwise the record's own document with each of `evidence_pages`.
 
         Raises:
-            UserError: an entry of `extra.page_ids` is not of the form `doc#page`.
+            UserError: `extra.page_ids` is no list, or an entry of it is not of the form `doc#page`.
         """
         page_ids = self.extra.get("page_ids")
         if page_ids is None:
             return frozenset((self.doc_id, page) for page in self.evidence_pages)
+        if not isinstance(page_ids, list | tuple):
+            raise UserError("field 'extra.page_ids' must be a list of 'doc#page' strings")
         return frozenset(parse_page_id(page_id) for page_id in page_ids)
 
     @property

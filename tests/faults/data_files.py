@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -20,25 +20,38 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.records.parquet import parquet_bytes, read_parquet, validate_parquet
 from docagent_rl.records.record import Record, Split
 from docagent_rl.records.validation import validate_jsonl
-from tests.faults.campaign import Campaign, Case
+from tests.faults.campaign import Campaign, Case, one_by_one
 from tests.faults.corpus import TEXTS, make_store
-from tests.faults.mutate import Damage, damage, pick
+from tests.faults.mutate import Damage, damage
 from tests.faults.verdict import Fault, Outcome, Verdict, bad, judged, refused, right
 
 _VALUES: tuple[Any, ...] = (
     None, True, -1, 0, 1.5, 10**30, "", " ", "\ud800", "a\x00b", "\x1b[2J", "x" * 100_000, [], {}, [None],
-    ["\udfff"],
-    [[]], {"a": 1}, [1, "a"], [0], [10**9], [1, 1], "nowhere", "../../etc/passwd", "animals.pdf", "NaN",
+    ["\udfff"], [[]], {"a": 1}, [1, "a"], [0], [10**9], [1, 1], "nowhere", "../../etc/passwd", "animals.pdf",
+    "NaN", ...,
 )  # fmt: skip
+"""Of fields of a record; `...`: the field is taken out."""
 _LINES = (
     b"[" * 100_000, b'{"a":' * 50_000, b"null", b"[]", b'"text"', b"{}", b"{,}", b"\xff\xfe", b"\x00",
-    b"\xef\xbb\xbf{}",
-    b'{"doc_id": "animals", "doc_id": "numbers", "question": "q", "answers": ["a"]}', b"1e999",
+    b"1e999", b"\xef\xbb\xbf{}",
+    b'{"doc_id": "animals", "doc_id": "numbers", "question": "q", "answers": ["a"]}',
     b'{"doc_id": "animals", "question": "q", "answers": ["a"], "evidence_pages": [NaN]}',
     b'{"doc_id": "animals", "question": "q", "answers": ["a"], "evidence_pages": [' + b"9" * 5_000 + b"]}",
     b'{"doc_id": "animals", "question": "half \\ud83d", "answers": ["a"]}',
 )  # fmt: skip
-_COLUMN_TYPES = (pa.string(), pa.int64(), pa.list_(pa.string()), pa.binary(), pa.null(), pa.float32())
+_TYPES = (pa.string(), pa.int64(), pa.list_(pa.string()), pa.binary(), pa.null(), pa.float32())
+_COLUMNS: dict[str, Callable[[pa.Table, int, Random], pa.Table]] = {
+    "gone": lambda table, column, _: table.remove_column(column),
+    "of another type": lambda table, column, random: _emptied(table, column, random.choice(_TYPES)),
+    "there twice": lambda table, column, _: table.append_column(table.field(column), table.column(column)),
+    "without values": lambda table, column, _: _emptied(table, column, table.field(column).type),
+    "all gone": lambda table, *_: table.select([]),
+    "without rows": lambda table, *_: table.slice(0, 0),
+}
+
+
+def _emptied(table: pa.Table, column: int, kind: pa.DataType) -> pa.Table:
+    return table.set_column(column, table.column_names[column], pa.nulls(len(table)).cast(kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,100 +82,67 @@ def prepare(folder: Path) -> _Prepared:
     return _Prepared(make_store(folder / "made", TEXTS), records, parquet_bytes(records), jsonl)
 
 
-def attempt(prepared: _Prepared, cases: Sequence[Case], folder: Path) -> list[Verdict]:
-    kinds = (_parquet_bytes, _parquet_columns, _parquet_records, _jsonl_bytes, _jsonl_values, _jsonl_lines)
-    verdicts = []
-    for case in cases:
-        place = folder / str(case.number)
-        place.mkdir()
-        random = case.random()
-        verdicts.append(random.choice(kinds)(prepared, random, place))
-    return verdicts
+KINDS = (*Damage, *_COLUMNS, *_VALUES, *_LINES)
+"""Bytes, columns, values and lines; the two formats take turns where both can have it."""
 
 
-def _parquet_bytes(prepared: _Prepared, random: Random, folder: Path) -> Verdict:
-    kind = pick(random)
-    path = folder / "train.parquet"
-    path.write_bytes(damage(prepared.parquet, kind, random))
-    return judged(lambda: _parquet(prepared, path, f"parquet, {kind}", prepared.records), str(path))
-
-
-def _parquet_columns(prepared: _Prepared, random: Random, folder: Path) -> Verdict:
-    """Columns that are gone, of another type, there twice or without values."""
-    table = pq.read_table(io.BytesIO(prepared.parquet))
-    column = random.randrange(table.num_columns)
-    name = table.column_names[column]
-    how = random.choice(("gone", "typed", "twice", "null", "empty", "no rows"))
-    if how == "gone":
-        table = table.drop_columns([name])
-    elif how == "typed":
-        table = table.set_column(column, name, pa.nulls(len(table)).cast(random.choice(_COLUMN_TYPES)))
-    elif how == "twice":
-        table = table.append_column(name, table.column(name))
-    elif how == "null":
-        table = table.set_column(column, name, pa.nulls(len(table), table.schema.field(name).type))
-    elif how == "empty":
-        table = table.select([])
+def attempt(prepared: _Prepared, case: Case, folder: Path) -> Verdict:
+    kind, random = KINDS[case.number // 2 % len(KINDS)], case.random()
+    parquet = case.number % 2 == 0
+    whole = kind is Damage.NONE
+    if isinstance(kind, Damage):
+        data = damage(prepared.parquet if parquet else prepared.jsonl, kind, random)
+    elif kind in tuple(_COLUMNS):
+        table = pq.read_table(io.BytesIO(prepared.parquet))
+        parquet, data = True, _written(_COLUMNS[kind](table, random.randrange(table.num_columns), random))
+    elif isinstance(kind, bytes) and kind in _LINES:
+        lines = prepared.jsonl.splitlines()
+        lines.insert(random.randrange(len(lines) + 1), kind)
+        parquet, data = False, random.choice((b"\n", b"\r\n")).join(lines)
+    elif parquet:
+        rows = pq.read_table(io.BytesIO(prepared.parquet)).to_pylist()
+        row = random.choice(rows)
+        row["record"] = _edited(row["record"], kind, random)
+        data = _written(pa.Table.from_pylist(rows))
     else:
-        table = table.slice(0, 0)
-    path = folder / "train.parquet"
-    pq.write_table(table, path)
-    return judged(lambda: _parquet(prepared, path, f"column {name} {how}", None), str(path))
+        lines = prepared.jsonl.splitlines()
+        number = random.randrange(len(lines))
+        lines[number] = _edited(lines[number].decode(), kind, random).encode()
+        data = b"\n".join(lines)
+    path = folder / ("train.parquet" if parquet else "questions.jsonl")
+    path.write_bytes(data)
+    tried = _parquet if parquet else _jsonl
+    expected = prepared.records if whole or (parquet and isinstance(kind, Damage)) else None
+    return judged(lambda: tried(prepared, path, f"{kind!r:.40}", expected), str(path))
 
 
-def _parquet_records(prepared: _Prepared, random: Random, folder: Path) -> Verdict:
-    """Records with a value that is not one, written past all checks."""
-    rows = pq.read_table(io.BytesIO(prepared.parquet)).to_pylist()
-    row = random.choice(rows)
-    done, row["record"] = _edited(row["record"], random)
-    path = folder / "train.parquet"
-    pq.write_table(pa.Table.from_pylist(rows), path)
-    return judged(lambda: _parquet(prepared, path, done, None), str(path))
+def _written(table: pa.Table) -> bytes:
+    """Past all checks."""
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    return buffer.getvalue()
 
 
-def _jsonl_bytes(prepared: _Prepared, random: Random, folder: Path) -> Verdict:
-    kind = pick(random)
-    return _jsonl(
-        prepared, folder, damage(prepared.jsonl, kind, random), f"jsonl, {kind}", kind is Damage.NONE
-    )
-
-
-def _jsonl_values(prepared: _Prepared, random: Random, folder: Path) -> Verdict:
-    lines = prepared.jsonl.splitlines()
-    number = random.randrange(len(lines))
-    done, text = _edited(lines[number].decode(), random)
-    lines[number] = text.encode()
-    return _jsonl(prepared, folder, b"\n".join(lines), done)
-
-
-def _jsonl_lines(prepared: _Prepared, random: Random, folder: Path) -> Verdict:
-    lines = prepared.jsonl.splitlines()
-    line = random.choice(_LINES)
-    lines.insert(random.randrange(len(lines) + 1), line)
-    return _jsonl(prepared, folder, random.choice((b"\n", b"\r\n")).join(lines), f"line {line[:30]!r}")
-
-
-def _edited(text: str, random: Random) -> tuple[str, str]:
+def _edited(text: str, value: Any, random: Random) -> str:
     """A record as JSON with one field gone, or of another value."""
     data = json.loads(text)
     place = data["extra"] if random.random() < 0.2 else data
     name = random.choice([*place, "unknown", "page_ids"])
-    value = random.choice(_VALUES)
-    if random.random() < 0.15:
+    if value is ...:
         place.pop(name, None)
     else:
         place[name] = value
-    return f"{name}: {value!r:.40}", json.dumps(data)
+    return json.dumps(data)
 
 
 def _parquet(prepared: _Prepared, path: Path, done: str, expected: list[Record] | None) -> Verdict:
     report = validate_parquet(path, store=prepared.store)
-    commanded = _commanded(["validate", str(path), "--store", str(prepared.store.path)], str(path))
-    if commanded.fault or (commanded.outcome is Outcome.RIGHT) is not report.ok:
-        return commanded if commanded.fault else bad(Fault.WRONG, f"{done}: the command says {commanded}")
-    shown = _commanded(["show", str(path)], str(path))
-    if shown.fault:
-        return shown
+    commands = ["validate", str(path), "--store", str(prepared.store.path)], ["show", str(path)]
+    validated, shown = (_commanded(command, path) for command in commands)
+    if fault := next((each for each in (validated, shown) if each.fault), None):
+        return fault
+    if (validated.outcome is Outcome.RIGHT) is not report.ok:
+        return bad(Fault.WRONG, f"{done}: the command says {validated}")
     if not report.ok:
         return refused("\n".join(report.problems)[:3000], str(path))
     return _read(prepared, path, done, expected)
@@ -180,53 +160,39 @@ def _read(prepared: _Prepared, path: Path, done: str, expected: list[Record] | N
     return right(done)
 
 
-def _jsonl(prepared: _Prepared, folder: Path, data: bytes, done: str, unchanged: bool = False) -> Verdict:
-    path, out = folder / "questions.jsonl", folder / "out.parquet"
-    path.write_bytes(data)
-    store = ["--store", str(prepared.store.path)]
-
-    def tried() -> Verdict:
-        report = validate_jsonl(path, store=prepared.store)
-        for command in (["validate", str(path), *store], ["convert", str(path), "--out", str(out), *store]):
-            commanded = _commanded(command, str(path))
-            if commanded.fault:
-                return commanded
-            if (commanded.outcome is Outcome.RIGHT) is not report.ok:
-                return bad(Fault.WRONG, f"{done}: {command[0]} says {commanded}, the check {report}")
-        if report.ok is not out.exists():
-            return bad(Fault.LEFTOVER, f"{done}: {out} is there: {out.exists()}")
-        if not report.ok:
-            return refused("\n".join(report.problems)[:3000], str(path))
-        if not validate_parquet(out, store=prepared.store).ok:
-            return bad(Fault.WRONG, f"{done}: what was converted is not valid")
-        return _read(prepared, out, done, prepared.records if unchanged else None)
-
-    return judged(tried, str(path))
+def _jsonl(prepared: _Prepared, path: Path, done: str, expected: list[Record] | None) -> Verdict:
+    out, store = path.with_name("out.parquet"), ["--store", str(prepared.store.path)]
+    report = validate_jsonl(path, store=prepared.store)
+    for command in (["validate", str(path), *store], ["convert", str(path), "--out", str(out), *store]):
+        commanded = _commanded(command, path)
+        if commanded.fault:
+            return commanded
+        if (commanded.outcome is Outcome.RIGHT) is not report.ok:
+            return bad(Fault.WRONG, f"{done}: {command[0]} says {commanded}, the check {report}")
+    if report.ok is not out.exists():
+        return bad(Fault.LEFTOVER, f"{done}: {out} is there: {out.exists()}")
+    if not report.ok:
+        return refused("\n".join(report.problems)[:3000], str(path))
+    if not validate_parquet(out, store=prepared.store).ok:
+        return bad(Fault.WRONG, f"{done}: what was converted is not valid")
+    return _read(prepared, out, done, expected)
 
 
-def _commanded(arguments: list[str], *names: str) -> Verdict:
+def _commanded(arguments: list[str], path: Path) -> Verdict:
     """What a command does: it prints its errors, and its status tells right from wrong."""
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
     error = result.exception
-
-    def done() -> Verdict:
-        if error is not None and not isinstance(error, SystemExit | typer.Exit):
-            raise error
-        if result.exit_code:
-            return refused(result.output[:3000] or "no message", *names)
-        return right()
-
-    return judged(done, *names)
+    if error is not None and not isinstance(error, SystemExit | typer.Exit):
+        raise error
+    return refused(result.output[:3000] or "no message", str(path)) if result.exit_code else right()
 
 
 CAMPAIGN = Campaign(
     name="data_files",
     what="Parquet and JSONL files of questions: bytes, columns, types, values, surrogates, ids, nesting",
-    short=60,
+    short=2 * len(KINDS),
     long=1_200,
     prepare=prepare,
-    attempt=attempt,
+    attempt=one_by_one(attempt),
     batch=20,
-    seconds=10,
-    memory_gib=2,
 )

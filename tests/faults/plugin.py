@@ -1,17 +1,41 @@
-"""The pytest side: `--faults` and the fixture `faults`."""
+"""The pytest side: `--faults`, the fixture `faults` and the table of what was tried."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.faults.campaign import SEED, Campaign, Form
 from tests.faults.runner import run
-from tests.faults.table import TABLE, Row, markdown, read_rows
+from tests.faults.verdict import Outcome
 
+TABLE = "faults.md"
+_HEAD = """\
+| campaign | what is damaged | tried | refused with a clear error | survived and right | bad |
+|---|---|---:|---:|---:|---:|
+"""
 _SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A campaign's counts; `faults` holds a text for each bad case."""
+
+    campaign: str
+    what: str
+    tried: int
+    refused: int
+    right: int
+    faults: tuple[str, ...] = ()
+
+    def line(self) -> str:
+        cells = (self.campaign, self.what, self.tried, self.refused, self.right, len(self.faults))
+        return f"| {' | '.join(map(str, cells))} |\n"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,6 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     folder = config.getoption("--faults-folder")
     if folder and not hasattr(config, "workerinput"):  # once, not in every process
+        folder.mkdir(parents=True, exist_ok=True)
         for path in (*folder.glob("*.json"), folder / TABLE):
             path.unlink(missing_ok=True)
 
@@ -34,14 +59,17 @@ def faults(request: pytest.FixtureRequest) -> Callable[[Campaign], Row]:
     option = request.config.getoption
 
     def tried(campaign: Campaign) -> Row:
-        row = Row.of(
-            campaign, list(run(campaign, campaign.cases(option("--faults"), option("--faults-seed"))))
-        )
+        results = list(run(campaign, campaign.cases(option("--faults"), option("--faults-seed"))))
+        counts = Counter(verdict.outcome for _, verdict in results)
+        bad = [(case, verdict) for case, verdict in results if verdict.fault is not None]
+        told = tuple(f"{verdict.fault}: {verdict.detail}\n    {case.command()}" for case, verdict in bad)
+        refused, right = counts[Outcome.REFUSED], counts[Outcome.RIGHT]
+        row = Row(campaign.name, campaign.what, len(results), refused, right, told)
         if folder := option("--faults-folder"):
-            row.write(folder)
-        if row.faults:
-            shown = "\n\n".join(row.faults[:_SHOWN])
-            pytest.fail(f"{len(row.faults)} of {row.tried} cases are bad:\n\n{shown}", pytrace=False)
+            (folder / f"{campaign.name}.json").write_text(json.dumps(asdict(row)), encoding="utf-8")
+        if told:
+            shown = "\n\n".join(told[:_SHOWN])
+            pytest.fail(f"{len(told)} of {row.tried} cases are bad:\n\n{shown}", pytrace=False)
         return row
 
     return tried
@@ -51,11 +79,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     folder = config.getoption("--faults-folder")
     if not folder:
         return
-    rows = read_rows(folder)
-    faults = [f"{row.campaign}: {fault}" for row in rows for fault in row.faults]
-    text = markdown(rows) + ("\n" + "\n\n".join(faults) + "\n" if faults else "")
-    folder.mkdir(parents=True, exist_ok=True)
+    rows = [Row(**json.loads(path.read_text(encoding="utf-8"))) for path in sorted(folder.glob("*.json"))]
+    told = [f"\n{row.campaign}: {fault}\n" for row in rows for fault in row.faults]
+    text = _HEAD + "".join([*(row.line() for row in rows), *told])
     (folder / TABLE).write_text(text, encoding="utf-8")
     terminalreporter.section("faults")
     terminalreporter.write_line(text)
-    terminalreporter.write_line(f"written to {folder / TABLE}")

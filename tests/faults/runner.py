@@ -22,6 +22,9 @@ from tests.processes import title
 
 _GIB = 1 << 30
 _LOOK_S = 0.2
+_START_S = 600.0
+_HELPERS = ("resource_tracker", "forkserver", "training/warm/server.py")
+"""Processes that stay as long as the one that started them."""
 
 
 def run(campaign: Campaign, cases: Iterable[Case]) -> Iterator[tuple[Case, Verdict]]:
@@ -81,7 +84,7 @@ class _Watched:
         self._process = context.Process(target=_serve, args=(theirs, self._campaign.name, self._folder))
         self._process.start()
         theirs.close()
-        ready = self._wait(self._campaign.start_seconds)
+        ready = self._wait(_START_S)
         if isinstance(ready, Verdict):
             raise RuntimeError(f"the campaign {self._campaign.name} cannot start: {ready}")
 
@@ -123,22 +126,17 @@ def attempt_in(
         verdicts = campaign.attempt(prepared, cases, folder)
     except Exception:  # of the campaign or of what it tries: in any case not expected
         return bad(Fault.RAW, traceback.format_exc())
-    finally:
-        left = _children_that_stay()
-    assert len(verdicts) == len(cases)
+    left = _children_that_stay()
     return bad(Fault.LEFTOVER, f"processes: {left}") if left else list(verdicts)
 
 
 def _children_that_stay() -> list[str]:
-    trackers = ("resource_tracker", "forkserver", "training/warm/server.py")
-    for _ in range(10):
-        left = []
-        for child in psutil.Process().children(recursive=True):
-            command = title(child)
-            if command and not any(name in command for name in trackers):
-                left.append(command[:200])
+    left: list[str] = []
+    for _ in range(100):
+        commands = [title(child)[:200] for child in psutil.Process().children(recursive=True)]
+        left = [line for line in commands if line and not any(name in line for name in _HELPERS)]
         if not left:
-            return []
+            break
         time.sleep(0.1)
     return left
 
@@ -151,12 +149,10 @@ def _serve(channel: Connection, name: str, folder: Path) -> None:
     inputs.mkdir()
     prepared = campaign.prepare(inputs)
     channel.send([])
-    while True:
-        try:
+    with contextlib.suppress(EOFError):
+        while True:
             cases = channel.recv()
-        except EOFError:
-            return
-        channel.send(attempt_in(campaign, prepared, cases, folder / "case"))
+            channel.send(attempt_in(campaign, prepared, cases, folder / "case"))
 
 
 def _resident(process: psutil.Process) -> int:

@@ -1,0 +1,22 @@
+import pytest
+
+from tests.faults.campaign import find
+
+LEAST = {
+    "crowds": (0, 1),
+    "data_files": (0.4, 0.05),
+    "folders": (0.5, 0.05),
+    "kills": (0.05, 0.4),
+    "pdfs": (0.2, 0.2),
+    "replies": (0.3, 0.1),
+}
+"""Shares of the cases that are refused, and that are right: a campaign that does nothing is noticed."""
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("name", LEAST)
+def test_damage_is_refused_with_a_clear_error_or_does_no_harm(name, faults):
+    row = faults(find(name))
+    refused, right = LEAST[name]
+    assert row.refused >= refused * row.tried
+    assert row.right >= right * row.tried

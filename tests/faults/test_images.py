@@ -1,9 +1,0 @@
-import pytest
-
-from tests.faults.images import CAMPAIGN
-
-
-@pytest.mark.faults
-def test_images_are_stored_right_or_refused(faults):
-    row = faults(CAMPAIGN)
-    assert min(row.refused, row.right) > 0.1 * row.tried

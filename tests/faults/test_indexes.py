@@ -1,9 +1,0 @@
-import pytest
-
-from tests.faults.indexes import CAMPAIGN
-
-
-@pytest.mark.faults
-def test_indexes_are_read_right_or_refused(faults):
-    row = faults(CAMPAIGN)
-    assert min(row.refused, row.right) > 0
