@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import re
-import signal
-import sys
-import textwrap
-import time
 import weakref
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 
@@ -29,7 +25,7 @@ from docagent_rl.eval.scoring.run import ScoringSettings, model_scores, ordered,
 from docagent_rl.eval.scoring.scored import read_scores
 from docagent_rl.play.run_folder import RunFolder
 from docagent_rl.rollout.trajectory import Trajectory
-from tests.chat_server import ChatServer, serving
+from tests.chat_server import ChatServer, completion, serving
 from tests.eval.scoring.sessions import answered, masked, question, run_of, session, turn
 
 
@@ -62,9 +58,19 @@ def panel(url, cache=None, model="judge-1"):
     )
 
 
+async def ruled(path, *sessions):
+    return await score_run(run_of(path, sessions), ScoringSettings())
+
+
+async def judged(path, reply, *sessions):
+    """Scores by a judge that always replies this, and the number of requests."""
+    async with serving(ChatServer(compute=lambda _: reply)) as server:
+        found = await score_run(run_of(path, sessions), ScoringSettings(panel(server.url)))
+    return found, len(server.requests)
+
+
 async def test_without_an_endpoint_the_rules_say_so_and_a_masked_session_is_wrong(tmp_path):
-    folder = run_of(tmp_path, mixed())
-    found = await score_run(folder, ScoringSettings())
+    found = await ruled(tmp_path, *mixed())
     assert [(each.question_id, each.session) for each in found] == [(f"q{n}", 0) for n in range(12)]
     by = {expert["by"] for each in found for expert in each.experts.values()}
     assert by == {Author.RULE.value, Author.NOBODY.value}
@@ -78,79 +84,53 @@ async def test_without_an_endpoint_the_rules_say_so_and_a_masked_session_is_wron
 
 
 @pytest.mark.parametrize(
-    ("role", "by", "ruled"),
+    ("role", "by", "of_a_rule"),
     [
         ({"backend": "embedded"}, Author.RULE.value, True),
         ({"backend": "openai", "model": "Qwen/Q"}, "Qwen/Q", False),
     ],
 )
-async def test_a_short_answer_of_the_system_is_by_who_gave_it(tmp_path, role, by, ruled):
+async def test_a_short_answer_of_the_system_is_by_who_gave_it(tmp_path, role, by, of_a_rule):
     record = question(dataset="mmlongbench", answer_format="Int", answers=("41",), extra={"gold": "41"})
     end = turn("finish", outcome={"answer": "It is 41, I think.", "extracted": "41"})
-    folder = run_of(
-        tmp_path, [session(record, end, system="mm_doc_r1")], docagent={"roles": {"extractor": role}}
-    )
+    about = {"docagent": {"roles": {"extractor": role}}}
+    folder = run_of(tmp_path, [session(record, end, system="mm_doc_r1")], **about)
     (found,) = await score_run(folder, ScoringSettings())
     assert found.experts["mmlongbench_doc_extractor"]["by"] == by
     assert found.values["score"] == 1.0
     numbers = benchmark("mmlongbench", [found], ReportSettings(draws=5))
-    assert numbers.number("acc").ruled is ruled
+    assert numbers.number("acc").ruled is of_a_rule
 
 
-async def test_pages_that_nobody_wrote_down_are_not_taken_for_none(tmp_path):
+async def test_what_nobody_wrote_down_is_not_scored(tmp_path):
     silent = session(question(), turn("answer", "Lake Ontario"), metrics={"pages_seen": 4.0})
     blind = session(question(1), turn("answer", "Lake Ontario"), metrics={"pages_seen": 0.0})
-    found = await score_run(run_of(tmp_path, [silent, blind]), ScoringSettings())
-    assert "page_recall" not in found[0].values
-    assert found[1].values["page_recall"] == 0.0
+    hidden = answered(question(2, answers=(), answerable=None), "x")
+    silent, blind, hidden = await ruled(tmp_path, silent, blind, hidden)
+    # pages that are not told are not taken for none
+    assert "page_recall" not in silent.values
+    assert blind.values["page_recall"] == 0.0
+    assert (hidden.scored, hidden.values["page_recall"]) == (False, 1.0)
+    assert not {"rule", "exact"} & set(hidden.values)
 
 
-async def test_a_question_with_a_hidden_answer_is_not_scored(tmp_path):
-    record = question(answers=(), answerable=None)
-    (found,) = await score_run(run_of(tmp_path, [answered(record, "x")]), ScoringSettings())
-    assert not found.scored
-    assert found.values["page_recall"] == 1.0
-    assert not {"rule", "exact"} & set(found.values)
-
-
-async def test_a_model_extracts_and_judges_and_the_rule_is_compared_with_it(tmp_path):
-    async with serving(ChatServer(compute=verdict)) as server:
-        found = await score_run(run_of(tmp_path, mixed()), ScoringSettings(panel(server.url)))
+async def test_models_extract_and_judge_and_are_compared_with_the_rule_or_one_another(tmp_path):
+    folder, unsure = run_of(tmp_path, mixed()), "<label>Tie/Unclear</label>"
+    async with (
+        serving(ChatServer(compute=verdict)) as one,
+        serving(ChatServer(compute=lambda _: unsure)) as two,
+    ):
+        found = await score_run(folder, ScoringSettings(panel(one.url)))
+        other = await score_run(folder, ScoringSettings(panel(one.url), panel(two.url, model="judge-2")))
     assert found[1].experts["mmlongbench_doc_extractor"]["by"] == "judge-1"
     assert found[1].experts["alden_judge"] == {"value": "Correct", "by": "judge-1", "failed": False}
     assert found[0].experts["alden_judge"]["value"] == "Incorrect"
-    assert found[1].second["alden_judge"] == {"value": "Correct", "by": Author.RULE.value, "failed": False}
+    assert found[1].second == {"alden_judge": {"value": "Correct", "by": Author.RULE.value, "failed": False}}
+    assert other[1].second == {"alden_judge": {"value": "Tie/Unclear", "by": "judge-2", "failed": False}}
     assert found[1].values["correct"] == 1.0
     # no answer: nobody was asked
     unasked = {"value": None, "by": Author.NOBODY.value, "failed": False}
     assert found[4].experts["mmlongbench_doc_extractor"] == unasked
-
-
-async def test_a_second_judge_is_asked_by_itself(tmp_path):
-    async with (
-        serving(ChatServer(compute=verdict)) as one,
-        serving(ChatServer(compute=lambda request: "<label>Tie/Unclear</label>")) as two,
-    ):
-        settings = ScoringSettings(panel(one.url), panel(two.url, model="judge-2"))
-        found = await score_run(run_of(tmp_path, mixed()), settings)
-    assert found[1].second["alden_judge"] == {"value": "Tie/Unclear", "by": "judge-2", "failed": False}
-    assert "mmlongbench_doc_extractor" not in found[1].second
-
-
-async def test_a_reply_that_cannot_be_read_is_a_failure_of_the_judge_and_wrong(tmp_path):
-    def odd(request):
-        return "no form at all" if "label tags" in str(request["messages"]) else verdict(request)
-
-    async with serving(ChatServer(compute=odd)) as server:
-        found = await score_run(run_of(tmp_path, mixed()), ScoringSettings(panel(server.url)))
-    assert found[1].experts["alden_judge"] == {"value": None, "by": "judge-1", "failed": True}
-    assert found[1].values["correct"] == 0.0
-    assert found[1].values["score"] == 1.0
-
-
-def cut_off(text):
-    choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "length"}
-    return {"choices": [choice]}
 
 
 @pytest.mark.parametrize(
@@ -158,30 +138,24 @@ def cut_off(text):
     [("4 because of what it says about", 4.0), ("<think>Is it 4 or", 0.0), ("It is as good as", 0.0)],
 )
 async def test_a_grade_counts_whose_reason_was_cut_off(tmp_path, text, grade):
-    folder = run_of(tmp_path, [answered(question(0, dataset="vidoseek"), "Lake Ontario", system="rag_text")])
-    async with serving(ChatServer(compute=lambda _: cut_off(text))) as server:
-        (found,) = await score_run(folder, ScoringSettings(panel(server.url)))
+    one = answered(question(0, dataset="vidoseek"), "Lake Ontario", system="rag_text")
+    (found,), _ = await judged(tmp_path, completion(text, "length"), one)
     assert found.values["grade"] == grade
     assert found.experts["vidoseek_judge"]["failed"] is (grade == 0.0)
 
 
 @pytest.mark.parametrize(
-    ("reply", "unidoc", "vrag"),
-    [("<judge>TRUE</judge>", True, None), ("No idea.", False, None), ("<judge>True</judge>", True, True)],
+    ("reply", "unidoc", "vrag"), [("<judge>TRUE</judge>", True, None), ("No idea.", False, None)]
 )
 async def test_a_verdict_is_read_by_the_rule_of_the_system_that_played(tmp_path, reply, unidoc, vrag):
-    sessions = [
-        answered(question(0), "Lake Ontario", system="unidoc_rl"),
-        answered(question(1), "Lake Erie", system="vrag_rl"),
-    ]
-    async with serving(ChatServer(compute=lambda _: reply)) as server:
-        found = await score_run(run_of(tmp_path, sessions), ScoringSettings(panel(server.url)))
-    for session_, verdict_ in zip(found, (unidoc, vrag), strict=True):
-        told = {"value": verdict_, "by": "judge-1", "failed": verdict_ is None}
+    one = answered(question(0), "Lake Ontario", system="unidoc_rl")
+    found, requests = await judged(tmp_path, reply, one, answered(question(1), "x", system="vrag_rl"))
+    for session_, value in zip(found, (unidoc, vrag), strict=True):
+        told = {"value": value, "by": "judge-1", "failed": value is None}
         assert session_.experts["true_false_judge"] == told
-        assert session_.values["judged"] == float(verdict_ is True)
+        assert session_.values["judged"] == float(value is True)
     # VRAG-RL's judge is asked again, UniDoc-RL's never
-    assert len(server.requests) == 2 + (vrag is None)
+    assert requests == 3
 
 
 async def test_a_models_scores_are_found_while_they_are_of_the_sessions(tmp_path):
@@ -189,46 +163,41 @@ async def test_a_models_scores_are_found_while_they_are_of_the_sessions(tmp_path
     await score_run(folder, ScoringSettings())
     assert model_scores(folder) is None  # the rule judge's
     async with serving(ChatServer(compute=verdict)) as server:
-        judged = await score_run(folder, ScoringSettings(panel(server.url), experts=frozenset(AnswerJudge)))
-    assert model_scores(folder) == ("judge-1", judged)
+        found = await score_run(folder, ScoringSettings(panel(server.url), experts=frozenset(AnswerJudge)))
+    assert model_scores(folder) == ("judge-1", found)
     price = Price(1.0, 2.0)
-    priced = with_costs(folder, judged, price)
-    assert [each.experts for each in priced] == [each.experts for each in judged]
-    assert judged[0].values["cost"] is None
+    priced = with_costs(folder, found, price)
+    assert [each.experts for each in priced] == [each.experts for each in found]
+    assert found[0].values["cost"] is None
     assert priced[0].values["cost"] == pytest.approx(price.of(SessionUse.of(next(iter(folder.sessions())))))
     assert "cost" not in priced[5].values  # it was not played
-    assert with_costs(folder, judged, None) == judged
+    assert with_costs(folder, found, None) == found
     with folder.writing() as writer:
         writer.add(answered(question(99), "Lake Ontario"))
     assert model_scores(folder) is None
 
 
 async def test_a_dead_judge_ends_the_run_and_no_scores_are_left(tmp_path):
-    async with serving(ChatServer(compute=lambda request: 500)) as server:
-        folder = run_of(tmp_path, mixed())
-        with pytest.raises(InfrastructureError, match="judge-1"):
-            await score_run(folder, ScoringSettings(panel(server.url)))
+    with pytest.raises(InfrastructureError, match="judge-1"):
+        await judged(tmp_path, 500, *mixed())
     assert not (tmp_path / "scores.jsonl").exists()
 
 
 async def test_scores_are_read_again_only_while_they_hold(tmp_path):
-    folder = run_of(tmp_path, mixed())
-    heard = []
+    folder, heard = run_of(tmp_path, mixed()), []
     first = await score_run(folder, ScoringSettings(), heard.append)
+    assert await score_run(folder, ScoringSettings(), heard.append) == first
     assert len(heard) == 12
-    again = []
-    assert await score_run(folder, ScoringSettings(), again.append) == first
-    assert again == []
     with folder.writing() as writer:
         writer.add(answered(question(99), "Lake Ontario"))
-    assert len(await score_run(folder, ScoringSettings(), again.append)) == 13
-    again.clear()
-    priced = await score_run(folder, ScoringSettings(price=Price(1.0, 2.0)), again.append)
-    assert len(again) == 13
-    assert priced[0].values["cost"] == pytest.approx((10 + 12 + 2 * 4) / 1e6, rel=0.5)
+    assert len(await score_run(folder, ScoringSettings(), heard.append)) == 13
+    price = Price(1.0, 2.0)
+    priced = await score_run(folder, ScoringSettings(price=price), heard.append)
+    assert len(heard) == 12 + 13 + 13
+    assert priced[0].values["cost"] == pytest.approx(price.of(SessionUse.of(next(iter(folder.sessions())))))
 
 
-async def test_the_last_session_of_a_key_counts_and_a_torn_one_is_told(tmp_path):
+async def test_the_last_session_of_a_key_counts_and_torn_or_missing_ones_are_told(tmp_path):
     first, second = masked(question(0), "infrastructure"), answered(question(0), "Lake Ontario")
     folder = run_of(tmp_path, [first, answered(question(1), "x"), second])
     found = await score_run(folder, ScoringSettings())
@@ -236,24 +205,31 @@ async def test_the_last_session_of_a_key_counts_and_a_torn_one_is_told(tmp_path)
     folder.sessions_file.write_bytes(folder.sessions_file.read_bytes()[:-20])
     with pytest.raises(UserError, match=r"sessions\.jsonl"):
         await score_run(folder, ScoringSettings())
-
-
-async def test_a_folder_without_sessions_is_refused(tmp_path):
-    folder = run_of(tmp_path / "a", [])
     folder.sessions_file.unlink()
     with pytest.raises(UserError, match=r"sessions\.jsonl"):
         await score_run(folder, ScoringSettings())
 
 
 async def test_only_sessions_with_a_search_go_to_the_judge_of_vrag_rl(tmp_path):
-    sessions = [
+    found = await ruled(
+        tmp_path,
         answered(question(0, dataset="vrag"), "Lake Ontario", system="vrag_rl"),
         session(question(1, dataset="vrag"), turn("answer", "Lake Ontario"), system="vrag_rl"),
         session(question(2, dataset="vrag"), turn("answer", "Lake Ontario"), system="unidoc_rl"),
-    ]
-    found = await score_run(run_of(tmp_path, sessions), ScoringSettings())
+    )
     assert [each.values["judged"] for each in found] == [1.0, 0.0, 1.0]
     assert found[1].experts["true_false_judge"]["by"] == Author.NOBODY.value
+
+
+@pytest.mark.parametrize(
+    ("dataset", "expert", "value"),
+    [("slidevqa", "true_false_judge", "judged"), ("vidoseek", "vidoseek_judge", "passing")],
+)
+async def test_slides_are_judged_whoever_played(tmp_path, dataset, expert, value):
+    one = answered(question(0, dataset=dataset), "Lake Ontario", system="rag_image")
+    (found,) = await ruled(tmp_path, one)
+    assert (set(found.experts), found.values[value]) == ({expert}, 1.0)
+    assert benchmark(dataset, [found], ReportSettings(draws=5)).number(value).ruled
 
 
 async def test_results_keep_their_order_and_a_failure_stops_the_rest():
@@ -261,7 +237,8 @@ async def test_results_keep_their_order_and_a_failure_stops_the_rest():
 
     async def work(number):
         started.append(number)
-        await asyncio.sleep(rng.random() / 500)
+        for _ in range(rng.randrange(9)):
+            await asyncio.sleep(0)
         if number == 30:
             raise UserError("thirty")
         return number
@@ -272,90 +249,43 @@ async def test_results_keep_their_order_and_a_failure_stops_the_rest():
     assert max(started) < 40
 
 
-SCORE = textwrap.dedent(
-    """
-    import asyncio, sys
-    from pathlib import Path
-    from docagent_rl.play.run_folder import RunFolder
-    from docagent_rl.eval.scoring.run import ScoringSettings, score_run
-    from tests.eval.scoring.test_run import panel
-    folder, url, cache = sys.argv[1:]
-    asyncio.run(score_run(RunFolder(Path(folder)), ScoringSettings(panel(url, cache), concurrency=2)))
-    """
-)
+async def test_stopped_and_gone_on_with_gives_the_same_files_and_asks_nothing_twice(tmp_path):
+    server, stops = ChatServer(compute=verdict), 0
 
+    async def scored(name):
+        judge = panel(server.url, tmp_path / f"{name}-cache")
+        await score_run(RunFolder(tmp_path / name), ScoringSettings(judge, concurrency=2))
 
-@pytest.mark.slow
-async def test_killed_and_gone_on_with_gives_the_same_files_and_asks_nothing_twice(tmp_path):
-    run_of(tmp_path / "whole", mixed(36))
-    run_of(tmp_path / "cut", mixed(36))
-    server = ChatServer(compute=verdict, slow_s=0.02)
-
-    async def process(name):
-        command = [
-            sys.executable,
-            "-c",
-            SCORE,
-            str(tmp_path / name),
-            server.url,
-            str(tmp_path / f"{name}-cache"),
-        ]
-        return await asyncio.create_subprocess_exec(*command, cwd=Path(__file__).parents[3])
-
+    run_of(tmp_path / "whole", mixed(24))
+    run_of(tmp_path / "cut", mixed(24))
     async with serving(server):
-        assert await (await process("whole")).wait() == 0
+        await scored("whole")
         asked = len(server.requests)
         server.requests.clear()
-        rng, kills = random.Random(1), 0
         while True:
-            before = len(server.requests)
-            running = await process("cut")
-            wanted = before + rng.randrange(5, 15)
-            began = time.monotonic()
-            while running.returncode is None and len(server.requests) < wanted:
-                await asyncio.sleep(0.01)
-                assert time.monotonic() - began < 120
-            if running.returncode is not None:
-                assert running.returncode == 0
+            running = asyncio.create_task(scored("cut"))
+            wanted = len(server.requests) + 5
+            while not running.done() and len(server.requests) < wanted:
+                await asyncio.sleep(0.001)
+            if running.done():
                 break
-            running.send_signal(signal.SIGKILL)
-            await running.wait()
-            kills += 1
-    assert kills >= 3
+            running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await running
+            stops += 1
+    await running
+    assert stops >= 3
     for name in ("scores.jsonl", "scores.json"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    # what was in flight at a kill is asked again, and nothing else
-    assert len(server.requests) <= asked + 2 * kills
+    # what was in flight when it was stopped is asked again, and nothing else
+    assert len(server.requests) <= asked + 2 * stops
 
 
-def test_a_damaged_line_is_named(tmp_path):
-    path = tmp_path / "scores.jsonl"
-    path.write_text('{"version": 1}\n')
+@pytest.mark.parametrize("line", ['{"version": 1}', "[]"])
+def test_a_damaged_line_is_named(tmp_path, line):
+    (tmp_path / "scores.jsonl").write_text(f"{line}\n")
     with pytest.raises(UserError, match=r"scores\.jsonl, line 1"):
-        list(read_scores(path))
-    path.write_text("[]\n")
-    with pytest.raises(UserError, match=r"scores\.jsonl, line 1"):
-        list(read_scores(path))
-
-
-@pytest.mark.slow
-async def test_sessions_are_not_all_held_at_once(tmp_path, monkeypatch):
-    folder = run_of(tmp_path, mixed(300))
-    alive: weakref.WeakSet = weakref.WeakSet()
-    most = 0
-    read = RunFolder.sessions
-
-    def counted(self):
-        nonlocal most
-        for trajectory in read(self):
-            held = Held(**{each.name: getattr(trajectory, each.name) for each in fields(trajectory)})
-            alive.add(held)
-            most = max(most, len(alive))
-            yield held
-
-    monkeypatch.setattr(RunFolder, "sessions", counted)
-    assert len(await score_run(folder, ScoringSettings(concurrency=8))) == 300
-    assert most <= 30
+        list(read_scores(tmp_path / "scores.jsonl"))
 
 
 class Held(Trajectory):
@@ -367,13 +297,17 @@ class Held(Trajectory):
         return self is other
 
 
-@pytest.mark.parametrize(
-    ("dataset", "expert", "value"),
-    [("slidevqa", "true_false_judge", "judged"), ("vidoseek", "vidoseek_judge", "passing")],
-)
-async def test_slides_are_judged_whoever_played(tmp_path, dataset, expert, value):
-    sessions = [answered(question(0, dataset=dataset), "Lake Ontario", system="rag_image")]
-    (found,) = await score_run(run_of(tmp_path, sessions), ScoringSettings())
-    assert set(found.experts) == {expert}
-    assert found.values[value] == 1.0
-    assert benchmark(dataset, [found], ReportSettings(draws=5)).number(value).ruled
+async def test_sessions_are_not_all_held_at_once(tmp_path, monkeypatch):
+    folder, alive, counts = run_of(tmp_path, mixed(90)), weakref.WeakSet(), []
+    read = RunFolder.sessions
+
+    def counted(self):
+        for trajectory in read(self):
+            held = Held(**{each.name: getattr(trajectory, each.name) for each in fields(trajectory)})
+            alive.add(held)
+            counts.append(len(alive))
+            yield held
+
+    monkeypatch.setattr(RunFolder, "sessions", counted)
+    assert len(await score_run(folder, ScoringSettings(concurrency=8))) == 90
+    assert max(counts) <= 30

@@ -1,0 +1,15 @@
+"""Small corpora, and services over them."""
+
+from tests.corpus import (  # noqa: F401  fixtures
+    judge,
+    make_env,
+    make_mm_env,
+    play,
+    record,
+    report_question,
+    report_services,
+    report_store,
+    retriever,
+    services,
+    store,
+)
