@@ -17,13 +17,8 @@ Make = Callable[..., Record]
 @pytest.fixture
 def ask(make_record: Make) -> Make:
     def ask(question: str, doc_id: str = "a", answer: str = "41", **extra: object) -> Record:
-        return make_record(
-            question_id=f"{doc_id}:{question[:9]}",
-            doc_id=doc_id,
-            question=question,
-            answers=(answer,),
-            extra=extra,
-        )
+        name = f"{doc_id}:{question[:9]}"
+        return make_record(question_id=name, doc_id=doc_id, question=question, answers=(answer,), extra=extra)
 
     return ask
 
@@ -63,15 +58,11 @@ def test_documents_that_evidence_cites_count(ask: Make) -> None:
 
 def test_documents_are_shared_by_their_pages(ask: Make, tmp_path: Path) -> None:
     """Another file of the same pages, one more before them; and a document of its own."""
-    texts = {
-        "a": ["one", "two", "three"],
-        "b": ["cover", "one", "two", "three"],
-        "c": ["one", "four", "five"],
-    }
+    texts = {"a": "one two three", "b": "cover one two three", "c": "one four five"}
     (tmp_path / "pdfs").mkdir()
     for name, pages in texts.items():
         canvas = Canvas(str(tmp_path / "pdfs" / f"{name}.pdf"), pagesize=(200, 100), invariant=True)
-        for text in pages:
+        for text in pages.split():
             canvas.drawString(20, 50, f"page {text}")
             canvas.showPage()
         canvas.save()
@@ -101,16 +92,9 @@ def test_a_question_whose_words_are_all_in_a_longer_one_is_not_alike(ask: Make) 
     assert pairs([ask("What is the total?")], [ask(longer)]) == []
 
 
-def test_no_questions_share_nothing(ask: Make) -> None:
-    found = find_leaks([], [ask("one")])
-    assert (found.documents, found.questions) == ([], [])
-
-
 def test_the_threshold_decides(ask: Make) -> None:
-    first, second = (
-        [ask("How many people work in Lyon today?")],
-        [ask("How many people worked in Paris today?")],
-    )
+    first = [ask("How many people work in Lyon today?")]
+    second = [ask("How many people worked in Paris today?")]
     assert pairs(first, second, threshold=60) == [(True, True, True)]
     assert pairs(first, second, threshold=99) == []
 

@@ -36,6 +36,9 @@ def test_everything_else_is_derived() -> None:
     assert record.answerable is True
     assert record.extra == {"gold": ["41"], "num_pages": None, "native_id": record.question_id, "row": 0}
     assert record_problems(record) == []
+    extra = parsed(author="me", extra={"difficulty": 3, "gold": 41}).extra
+    assert (extra["author"], extra["difficulty"], extra["gold"]) == ("me", 3, 41)
+    assert parse_question({"doc_id": "a", "question": "What?", "answerable": False})[0].answers == ()
 
 
 @pytest.mark.parametrize(
@@ -75,19 +78,10 @@ def test_ids_follow_document_and_question_alone() -> None:
     assert parsed(doc_id="other.pdf").question_id != first.question_id
 
 
-def test_own_keys_are_kept() -> None:
-    record = parsed(author="me", extra={"difficulty": 3, "gold": 41})
-    assert record.extra["author"] == "me"
-    assert (record.extra["difficulty"], record.extra["gold"]) == (3, 41)
-
-
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"answers": ...}, "'answers'"),
-        ({"answers": []}, "'answers'"),
-        ({"answers": [""]}, "'answers'"),
-        ({"answers": True}, "'answers'"),
+        *(({"answers": value}, "'answers'") for value in (..., [], [""], True)),
         ({"doc_id": ...}, "'doc_id'"),
         ({"question": 3}, "'question'"),
         ({"evidence_pages": ["iv"]}, "'iv'"),
@@ -101,11 +95,6 @@ def test_own_keys_are_kept() -> None:
 def test_problems_name_the_field(changes: dict, named: str) -> None:
     (problem,) = problems_of(**changes)
     assert named in problem
-
-
-def test_unanswerable_questions_say_so() -> None:
-    row = {"doc_id": "a", "question": "What?", "answerable": False}
-    assert parse_question(row)[0].answers == ()
 
 
 def test_all_problems_of_all_lines_are_found(tmp_path: Path) -> None:
@@ -128,11 +117,8 @@ def test_all_problems_of_all_lines_are_found(tmp_path: Path) -> None:
     found = [problem.removeprefix(f"{path}:").partition(": ") for problem in report.problems]
     assert report.rows == 10
     assert [int(line) for line, _, _ in found] == [1, 1, 1, 3, 4, 6, 7, 8, 10, 11, 9]
-    assert [re.search(rf"'({FIELDS})'", text).group(1) for _, _, text in found[:3]] == [
-        "question",
-        "answers",
-        "doc_id",
-    ]
+    fields = [re.search(rf"'({FIELDS})'", text).group(1) for _, _, text in found[:3]]
+    assert fields == ["question", "answers", "doc_id"]
     assert "'doc_id'" in found[5][2]
     assert repr(read_id("Who?")) in found[-1][2]
     with pytest.raises(UserError, match="'answers'") as error:

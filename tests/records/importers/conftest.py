@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,14 @@ from PIL import Image, ImageDraw
 from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.documents import RenderSettings
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.ocr import OcrMode, OcrSettings
 from docagent_rl.records.importers import Benchmark, get_importer
 from docagent_rl.records.importers.holdings import Gathering
-from docagent_rl.records.importers.report import ImportReport
+from docagent_rl.records.importers.report import ImportReport, Tally
 from docagent_rl.records.importers.running import ImportSettings, run_import
 from docagent_rl.records.importers.selection import Selection
 from docagent_rl.records.record import Record
-
-PAGE = (360, 180)
-"""Points; 1000 x 500 pixels at 200 dpi."""
 
 
 class Files:
@@ -34,17 +33,12 @@ class Files:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def pdf(self, name: str, pages: Iterable[str] | int, size: tuple[int, int] = PAGE) -> Path:
-        """A PDF with a line of text on each page."""
+    def pdf(self, name: str, pages: int) -> Path:
+        """A PDF with a line of text on each page, of 1000 x 500 pixels at 200 dpi."""
         path = self._path(name)
-        texts = (
-            [f"{path.stem} page {number}" for number in range(1, pages + 1)]
-            if isinstance(pages, int)
-            else pages
-        )
-        canvas = Canvas(str(path), pagesize=size, invariant=True)
-        for text in texts:
-            canvas.drawString(20, 100, text)
+        canvas = Canvas(str(path), pagesize=(360, 180), invariant=True)
+        for number in range(1, pages + 1):
+            canvas.drawString(20, 100, f"{path.stem} page {number}")
             canvas.showPage()
         canvas.save()
         return path
@@ -70,6 +64,11 @@ class Files:
         path.write_bytes(picture(text, size, path.suffix))
         return path
 
+    def images(self, name: str, numbers: Iterable[int], size: tuple[int, int] = (200, 100)) -> None:
+        """The pages of a document; `name` with a place for their numbers."""
+        for number in numbers:
+            self.image(name.format(number), name.format(number), size)
+
     def _path(self, name: str) -> Path:
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,6 +89,13 @@ def files(tmp_path: Path) -> Files:
     return Files(tmp_path / "download")
 
 
+@pytest.fixture(autouse=True)
+def _without_ocr(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading the drawn pages would take most of the time."""
+    unread = partial(ingest, ocr=OcrSettings(OcrMode.NEVER))
+    monkeypatch.setattr("docagent_rl.records.importers.holdings.ingest", unread)
+
+
 Import = Callable[..., tuple[list[Record], ImportReport]]
 
 
@@ -107,18 +113,17 @@ def run(files: Files, tmp_path: Path) -> Import:
     return run
 
 
-def skipped(report: ImportReport) -> dict[str, int]:
-    return dict(report.skipped.counts)
+def rows_of(tally: Tally) -> dict[str, list[int]]:
+    """Rows that were counted: by the field that the reason names, else by the reason."""
+    assert set(tally.counts) == set(tally.examples)
+    found: dict[str, list[int]] = {}
+    for reason, places in tally.examples.items():
+        named = re.search(r"field '([^']+)'", reason)
+        rows = [int(place.rpartition(":")[2]) for place in places]
+        found.setdefault(named[1] if named else reason, []).extend(rows)
+    return found
 
 
-def notes(report: ImportReport) -> dict[str, int]:
-    return dict(report.notes.counts)
-
-
-def fields_of(reasons: dict[str, int]) -> dict[str, int]:
-    """How many rows were left out for each field, by the fields that the reasons name."""
-    found: Counter[str] = Counter()
-    for reason, count in reasons.items():
-        if named := re.search(r"field '([^']+)'", reason):
-            found[named.group(1)] += count
-    return dict(found)
+def numbers(tally: Tally) -> list[list[int]]:
+    """Rows that were counted for one reason after the other, in the order of the first of each."""
+    return sorted(rows_of(tally).values())

@@ -1,103 +1,138 @@
-"""From a miniature of each benchmark to a file that may be trained on."""
+"""All benchmarks: any row gives a record or a reason, and a download becomes a file to train on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from docagent_rl.documents import DocumentStore
-from docagent_rl.records.importers import Benchmark
+from docagent_rl.records.importers import Benchmark, get_importer
+from docagent_rl.records.importers.finishing import finished
+from docagent_rl.records.importers.holdings import Holdings
+from docagent_rl.records.importers.native import NativeRow, Skip
+from docagent_rl.records.importers.report import Tally
 from docagent_rl.records.parquet import read_parquet, validate_parquet, write_parquet
-from docagent_rl.records.record import write_jsonl
-from docagent_rl.records.validation import validate_jsonl
-from tests.records.importers import (
-    test_alden,
-    test_corpora,
-    test_dude,
-    test_longdocurl,
-    test_mmlongbench_doc,
-    test_mp_docvqa,
-    test_slidevqa,
-)
+from docagent_rl.records.record import Record, Split, write_jsonl
+from docagent_rl.records.validation import record_problems, validate_jsonl
+from tests.records.importers import test_alden as alden
+from tests.records.importers import test_corpora as corpora
+from tests.records.importers import test_dude as dude
+from tests.records.importers import test_longdocurl as longdocurl
+from tests.records.importers import test_mmlongbench_doc as mmlongbench_doc
+from tests.records.importers import test_mp_docvqa as mp_docvqa
+from tests.records.importers import test_slidevqa as slidevqa
+from tests.records.importers import test_uda as uda
 from tests.records.importers.conftest import Files, Import
 
+ROWS: Mapping[Benchmark, Mapping[str, Any]] = {
+    Benchmark.MMLONGBENCH_DOC: mmlongbench_doc.row(),
+    Benchmark.LONGDOCURL: longdocurl.row(),
+    Benchmark.SLIDEVQA: slidevqa.row(),
+    Benchmark.MP_DOCVQA: mp_docvqa.row(),
+    Benchmark.DUDE: dude.row(),
+    Benchmark.VIDOSEEK: corpora.row(),
+    Benchmark.UDA: {"doc_name": "a", "q_uid": "1", "question": "Who?", "answer": "me", "doc_url": "u"},
+    Benchmark.VRAG_RL: corpora.row(),
+    Benchmark.UNIDOC_RL: corpora.unidoc(),
+    Benchmark.ALDEN: alden.row(),
+}
+ODD = ["[1, 'a']", "[0]", "{'a_1': [[1, 2, 3, 4]]}", "../x", "Not answerable", "[]", "nan", "a_1", "7"]
+TEXTS = st.text(max_size=20) | st.sampled_from(ODD)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
 
-def mmlongbench_doc(files: Files) -> None:
+
+def changed(row: Mapping[str, Any], data: st.DataObject) -> dict[str, Any]:
+    """The row with some of its fields, or of the objects in them, replaced."""
+    found = dict(row)
+    for name in data.draw(st.lists(st.sampled_from(sorted(row)), min_size=1, max_size=3, unique=True)):
+        inner = found[name]
+        if isinstance(inner, Mapping) and data.draw(st.booleans()):
+            found[name] = changed(inner, data)
+        else:
+            found[name] = data.draw(VALUES)
+    return found
+
+
+@pytest.mark.parametrize("benchmark", Benchmark)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_a_row_gives_a_record_or_a_reason(benchmark: Benchmark, data: st.DataObject) -> None:
+    importer = get_importer(benchmark)
+    dataset = "uda_feta" if benchmark is Benchmark.UDA else "any"
+    row = NativeRow(Path("file.json"), 0, changed(ROWS[benchmark], data), dataset, Split.TRAIN, "file")
+    try:
+        draft = importer.draft(row)
+        importer.settle([draft])
+        record = finished(draft, importer.base, Holdings(lengths={draft.doc_id: 5}), Tally())
+    except Skip:
+        return
+    assert Record.from_json(record.to_json()) == record
+    problems = [problem for problem in record_problems(record) if "no reference answer" not in problem]
+    assert problems == []
+
+
+def _mmlongbench_doc(files: Files) -> None:
     files.pdf("data/documents/annual_report.v2.pdf", 4)
     nothing = {"answer": "Not answerable", "answer_format": "None", "evidence_pages": "[2]"}
-    files.json("data/samples.json", [test_mmlongbench_doc.row(), test_mmlongbench_doc.row(**nothing)])
+    files.json("data/samples.json", [mmlongbench_doc.row(), mmlongbench_doc.row(**nothing)])
 
 
-def longdocurl(files: Files) -> None:
+def _longdocurl(files: Files) -> None:
     files.pdf("pdf_files/4026369.pdf", 6)
-    files.jsonl(
-        "LongDocURL_public.jsonl", [test_longdocurl.row(), test_longdocurl.row(question_id="b", answer=3)]
-    )
+    files.jsonl(longdocurl.FILE, [longdocurl.row(), longdocurl.row(question_id="b", answer=3)])
 
 
-def slidevqa(files: Files) -> None:
-    files.parquet("data/test-0.parquet", [test_slidevqa.hub_row(3), test_slidevqa.hub_row(3, qa_id=2)])
+def _slidevqa(files: Files) -> None:
+    files.parquet("data/test-0.parquet", [slidevqa.hub_row(3), slidevqa.hub_row(3, qa_id=2)])
 
 
-def mp_docvqa(files: Files) -> None:
-    for number in (80, 81, 82):
-        files.image(f"images/pybv0228_p{number}.jpg", f"page {number}")
-    test_mp_docvqa.write(files, "val", [test_mp_docvqa.row(), test_mp_docvqa.row(questionId=2)])
+def _mp_docvqa(files: Files) -> None:
+    files.images("images/pybv0228_p{}.jpg", (80, 81, 82))
+    mp_docvqa.write(files, "val", [mp_docvqa.row(), mp_docvqa.row(questionId=2)])
 
 
-def dude(files: Files) -> None:
+def _dude(files: Files) -> None:
     files.pdf("PDF/train/0017b64b.pdf", 3)
-    nothing = {"answers": [], "answer_type": "not-answerable", "answers_page_bounding_boxes": []}
-    test_dude.write(files, [test_dude.row(), test_dude.row(questionId="n", **nothing)])
+    dude.write(files, [dude.row(), dude.row(questionId="n", **dude.NOTHING)])
 
 
-def vidoseek(files: Files) -> None:
+def _vidoseek(files: Files) -> None:
     files.pdf("vidoseek_pdf_document/a_b_02.pdf", 11)
-    files.json("vidoseek.json", {"examples": [test_corpora.row(), test_corpora.row(uid="b")]})
+    files.json("vidoseek.json", {"examples": [corpora.row(), corpora.row(uid="b")]})
 
 
-def uda(files: Files) -> None:
+def _uda(files: Files) -> None:
     files.pdf("src_doc_files/wiki_feta_docs/pdfs/a.pdf", 1)
-    files.text(
-        "dataset/qa/feta_qa.csv", "doc_name|q_uid|question|answer|doc_url\na|1|Who?|me|u\na|2|Why?|so|u\n"
-    )
+    files.text("dataset/qa/feta_qa.csv", uda.FETA + "a|1|Who?|me|u\na|2|Why?|so|u\n")
 
 
-def vrag_rl(files: Files) -> None:
+def _vrag_rl(files: Files) -> None:
     files.pdf("pdf/a_b_02.pdf", 11)
-    files.json("rag_dataset.json", {"examples": [test_corpora.row(uid=1), test_corpora.row(uid=2)]})
+    files.json("rag_dataset.json", {"examples": [corpora.row(uid=1), corpora.row(uid=2)]})
 
 
-def unidoc_rl(files: Files) -> None:
-    files.parquet("train.parquet", [test_corpora.unidoc(), test_corpora.unidoc()])
-    for name, pages in (("deck_a", 3), ("deck_b", 1)):
-        for number in range(1, pages + 1):
-            files.image(f"img/{name}_{number}.jpg", f"{name} {number}")
+def _unidoc_rl(files: Files) -> None:
+    files.parquet("train.parquet", [corpora.unidoc(), corpora.unidoc()])
+    files.images("img/deck_a_{}.jpg", (1, 2, 3))
+    files.images("img/deck_b_{}.jpg", (1,))
 
 
-def alden(files: Files) -> None:
-    test_alden.corpus(files, {"scan": test_alden.ORDER["scan"]})
+def _alden(files: Files) -> None:
+    alden.corpus(files, {"scan": alden.ORDER["scan"]})
     nothing = {"answer": "The problem is not answerable", "answer_page_idx": []}
-    files.parquet("dude/train.parquet", [test_alden.row(), test_alden.row(**nothing)])
+    files.parquet("dude/train.parquet", [alden.row(), alden.row(**nothing)])
 
 
-MAKERS: Mapping[str, Callable[[Files], None]] = {
-    each.__name__: each
-    for each in (
-        mmlongbench_doc,
-        longdocurl,
-        slidevqa,
-        mp_docvqa,
-        dude,
-        vidoseek,
-        uda,
-        vrag_rl,
-        unidoc_rl,
-        alden,
-    )
-}
+MAKERS: Mapping[str, Callable[[Files], None]] = {name: globals()[f"_{name}"] for name in Benchmark}
 
 
 @pytest.mark.slow

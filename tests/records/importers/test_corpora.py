@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from docagent_rl.documents import DocumentStore
 from docagent_rl.eval.report.targets import paper_rows
 from docagent_rl.eval.scoring.labels import flat, labels_of
+from docagent_rl.records.importers.finishing import OUTSIDE
 from docagent_rl.records.importers.paging import PageBase
 from docagent_rl.records.record import Split
-from tests.records.importers.conftest import Files, Import, fields_of, notes, skipped
+from docagent_rl.records.validation import record_problems
+from docagent_rl.systems.unidoc_rl.regions import gold_regions
+from tests.records.importers.conftest import Files, Import, numbers, rows_of
 
 
 def row(**changes: object) -> dict[str, object]:
@@ -38,11 +39,11 @@ def test_vidoseek_takes_in_every_document(files: Files, run: Import, tmp_path) -
     (first, second), report = run("vidoseek", store=True)
     assert (first.dataset, first.split, first.doc_id) == ("vidoseek", Split.TEST, "a_b_02")
     assert (first.answers, first.evidence_pages, first.evidence_sources) == (("20",), (10,), ("2d_layout",))
-    assert first.extra["retrieval_scope"] == "corpus"
-    assert first.extra["query_type"] == "Multi-Hop"
+    assert (first.extra["retrieval_scope"], first.extra["query_type"]) == ("corpus", "Multi-Hop")
     assert second.evidence_pages == (2,)
     assert DocumentStore(tmp_path / "store").doc_ids() == ["a_b_02", "never_asked"]
-    assert list(notes(report).values()) == [1, 1]
+    assert rows_of(report.notes).pop(OUTSIDE) == [1]
+    assert numbers(report.notes) == [[0], [1]]  # a question of several hops with one page
 
 
 def test_papers_lines_of_vidoseek_are_lines_that_its_records_stand_in(files: Files, run: Import) -> None:
@@ -52,8 +53,7 @@ def test_papers_lines_of_vidoseek_are_lines_that_its_records_stand_in(files: Fil
     records, _ = run("vidoseek")
     lines = {line for record in records for line in flat(labels_of(record))}
     printed = [target for paper in paper_rows() for target in paper.numbers if target.dataset == "vidoseek"]
-    assert {target.row for target in printed} == {("query_type", kind) for kind in kinds}
-    assert {target.row for target in printed} <= lines
+    assert {target.row for target in printed} == {("query_type", kind) for kind in kinds} <= lines
 
 
 def test_vidoseek_rows_that_are_none(files: Files, run: Import) -> None:
@@ -69,25 +69,20 @@ def test_vidoseek_rows_that_are_none(files: Files, run: Import) -> None:
     records, report = run("vidoseek")
     assert [record.question_id for record in records] == ["04d8bb0d_10"]
     fields = ["meta_info", "file_name", "reference_page", "reference_answer", "query"]
-    assert fields_of(skipped(report)) == dict.fromkeys(fields, 1)
+    assert rows_of(report.skipped) == {name: [number] for number, name in enumerate(fields, 1)}
 
 
 def test_vrag_s_json_with_labels_in_lists(files: Files, run: Import) -> None:
-    meta = {
-        "source_type": ["Chart", "Table"],
-        "doc_type": "Report",
-        "answer_format": "Int",
-        "reference_page": [1, 2],
-    }
-    files.json("rag_dataset.json", {"examples": [row(uid=7, meta=meta), {"messages": [], "images": []}]})
-    for number in (1, 2):
-        files.image(f"img/a_b_02_{number}.jpg", f"page {number}")
+    meta = {"source_type": ["Chart", "Table"], "doc_type": "Report", "answer_format": "Int"}
+    rows = [row(uid=7, meta={**meta, "reference_page": [1, 2]}), {"messages": [], "images": []}]
+    files.json("rag_dataset.json", {"examples": rows})
+    files.images("img/a_b_02_{}.jpg", (1, 2))
     (record,), report = run("vrag_rl", store=True)
     assert (record.question_id, record.dataset, record.split) == ("7", "vrag", Split.TRAIN)
     assert (record.answer_format, record.evidence_sources) == ("Int", ("Chart", "Table"))
     assert (record.evidence_pages, record.extra["num_pages"]) == ((1, 2), 2)
     assert record.extra["doc_type"] == "Report"
-    assert list(skipped(report).values()) == [1]
+    assert numbers(report.skipped) == [[1]]
 
 
 def test_vrag_s_unanswerable_rows_of_mmlongbench(files: Files, run: Import) -> None:
@@ -122,15 +117,14 @@ def test_vrag_s_converted_rows(files: Files, run: Import) -> None:
 
 
 def unidoc(**changes: object) -> dict[str, object]:
+    boxes = {"deck_a_3": [[100, 200, 500, 1200]], "deck_b_1": [[0, 0, 250, 500]], "deck_a_2": [[1, 2, 3, 4]]}
     return {
         "prompt": [{"role": "user", "content": "long prompt"}],
         "data_source": "slidevqa",
         "reward_model": {"style": "rule", "ground_truth": "42"},
         "reference_page": ["deck_a_3", "deck_b_1", "deck_a_2"],
         "extra_info": {"question": "What is it?", "answer": "42"},
-        "bboxes": json.dumps(
-            {"deck_a_3": [[100, 200, 500, 1200]], "deck_b_1": [[0, 0, 250, 500]], "deck_a_2": [[1, 2, 3, 4]]}
-        ),
+        "bboxes": json.dumps(boxes),
         "crop_required": json.dumps({"deck_a_3": True, "deck_b_1": True, "deck_a_2": False}),
         **changes,
     }
@@ -138,9 +132,8 @@ def unidoc(**changes: object) -> dict[str, object]:
 
 def test_unidoc_s_boxes_over_several_documents(files: Files, run: Import) -> None:
     files.parquet("train.parquet", [unidoc()])
-    for name, pages in (("deck_a", 3), ("deck_b", 1)):
-        for number in range(1, pages + 1):
-            files.image(f"img/{name}_{number}.jpg", f"{name} {number}")
+    files.images("img/deck_a_{}.jpg", (1, 2, 3))
+    files.images("img/deck_b_{}.jpg", (1,))
     (record,), report = run("unidoc_rl", store=True)
     assert (record.question_id, record.doc_id, record.dataset) == ("train#000000", "deck_a", "unidoc")
     assert record.evidence_pages == (2, 3)
@@ -150,30 +143,18 @@ def test_unidoc_s_boxes_over_several_documents(files: Files, run: Import) -> Non
     assert record.extra["unused_boxes"] == {"deck_a#2": [[0.001, 0.002, 0.003, 0.004]]}
     assert record.extra["crop_required"] == {"2": False, "3": True}
     assert record.extra["other_crop_required"] == {"deck_b#1": True}
-    assert list(notes(report).values()) == [1]
-
-
-def test_rows_of_files_with_one_name_stay_apart(files: Files, run: Import) -> None:
-    files.parquet("slidevqa/train.parquet", [unidoc()])
-    files.parquet("docbench/train.parquet", [unidoc()])
-    records, _ = run("unidoc_rl")
-    assert [record.question_id for record in records] == ["docbench-train#000000", "slidevqa-train#000000"]
-
-
-def test_unidoc_s_boxes_reach_the_environment(files: Files, run: Import) -> None:
-    from docagent_rl.records.validation import record_problems
-    from docagent_rl.systems.unidoc_rl.regions import gold_regions
-
-    files.parquet("train.parquet", [unidoc()])
-    (record,), _ = run("unidoc_rl")
+    assert numbers(report.notes) == [[0]]
+    # and so they reach the environment
     wanted = {(ref.doc_id, ref.page): boxes for ref, boxes in gold_regions(record).items()}
     assert wanted == {("deck_a", 3): ((0.1, 0.2, 0.5, 1.0),), ("deck_b", 1): ((0.0, 0.0, 0.25, 0.5),)}
     assert record_problems(record) == []
 
 
 def test_unidoc_s_boxes_and_flags_count_like_its_pages(files: Files, run: Import) -> None:
-    files.parquet("train.parquet", [unidoc()])
-    (record,), _ = run("unidoc_rl", page_base=PageBase.ZERO)
+    for folder in ("slidevqa", "docbench"):
+        files.parquet(f"{folder}/train.parquet", [unidoc()])
+    (record, other), _ = run("unidoc_rl", page_base=PageBase.ZERO)
+    assert [record.question_id, other.question_id] == ["docbench-train#000000", "slidevqa-train#000000"]
     assert record.extra["page_ids"] == ["deck_a#3", "deck_a#4", "deck_b#2"]
     assert (list(record.evidence_boxes), list(record.extra["other_boxes"])) == ([4], ["deck_b#2"])
     assert record.extra["crop_required"] == {"3": False, "4": True}
@@ -183,21 +164,14 @@ def test_unidoc_s_boxes_and_flags_count_like_its_pages(files: Files, run: Import
 
 def test_unidoc_boxes_without_a_crop_flag_are_counted_by_rows(files: Files, run: Import) -> None:
     boxes = json.dumps({"deck_a_3": [[0, 0, 250, 500]], "deck_b_1": [[0, 0, 250, 500]], "deck_a_2": []})
-    rows = [
-        unidoc(),
-        unidoc(bboxes=boxes, crop_required=json.dumps({})),
-        unidoc(bboxes=boxes, crop_required=json.dumps({"deck_a_3": True, "deck_b_1": None})),
-        unidoc(bboxes=boxes, crop_required=json.dumps({"deck_a_3": True, "deck_b_1": False})),
-    ]
+    flags = ({}, {"deck_a_3": True, "deck_b_1": None}, {"deck_a_3": True, "deck_b_1": False})
+    rows = [unidoc(), *(unidoc(bboxes=boxes, crop_required=json.dumps(flag)) for flag in flags)]
     files.parquet("train.parquet", rows)
-    records, report = run("unidoc_rl")
-    assert 2 in notes(report).values()
-    assert [sorted(record.extra.get("unused_boxes", {})) for record in records[1:]] == [
-        ["deck_a#3", "deck_b#1"],
-        ["deck_b#1"],
-        ["deck_b#1"],
-    ]
-    assert [bool(record.evidence_boxes) for record in records[1:]] == [False, True, True]
+    (_, *records), report = run("unidoc_rl")
+    assert [1, 2] in numbers(report.notes)
+    unused = [sorted(record.extra.get("unused_boxes", {})) for record in records]
+    assert unused == [["deck_a#3", "deck_b#1"], ["deck_b#1"], ["deck_b#1"]]
+    assert [bool(record.evidence_boxes) for record in records] == [False, True, True]
 
 
 def test_unidoc_rows_that_are_none(files: Files, run: Import) -> None:
@@ -211,13 +185,4 @@ def test_unidoc_rows_that_are_none(files: Files, run: Import) -> None:
     (record,), report = run("unidoc_rl")
     assert (record.split, record.evidence_boxes) == (Split.VAL, {})
     assert set(record.extra["parse_error"]) == {"bboxes", "crop_required"}
-    assert fields_of(skipped(report)) == {"reference_page": 2, "question": 1}
-
-
-@pytest.mark.parametrize("name", ["vidoseek", "vrag_rl", "unidoc_rl"])
-def test_an_empty_download_says_what_is_looked_for(files: Files, run: Import, name: str) -> None:
-    from docagent_rl.errors import UserError
-
-    files.root.mkdir()
-    with pytest.raises(UserError, match=r"benchmarks\.md"):
-        run(name)
+    assert rows_of(report.skipped) == {"reference_page": [1, 2], "question": [3]}

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-from tests.records.importers.conftest import Files, Import, notes, skipped
+from docagent_rl.records.importers.finishing import CLAMPED, EMPTY, LENGTH, WINDOW
+from tests.records.importers.conftest import Files, Import, numbers, rows_of
+
+FILE = "LongDocURL_public.jsonl"
 
 
 def row(**changes: object) -> dict[str, object]:
@@ -23,37 +26,23 @@ def row(**changes: object) -> dict[str, object]:
     }
 
 
-FILE = "LongDocURL_public.jsonl"
-
-
 def test_rows_become_records(files: Files, run: Import) -> None:
     files.pdf("pdf_files/4026/4026369.pdf", 6)
-    rows = [
-        row(),
-        row(
-            question_id="b",
-            answer=["a", 2],
-            answer_format="List",
-            evidence_pages=[2, 3],
-            detailed_evidences="",
-        ),
-        row(
-            question_id="c",
-            answer="Not answerable",
-            answer_format="None",
-            evidence_pages=[],
-            evidence_sources=[],
-        ),
-    ]
-    files.jsonl(FILE, rows)
+    several = {
+        "answer": ["a", 2],
+        "answer_format": "List",
+        "evidence_pages": [2, 3],
+        "detailed_evidences": "",
+    }
+    none = {"answer": "Not answerable", "answer_format": "None", "evidence_pages": [], "evidence_sources": []}
+    files.jsonl(FILE, [row(), row(question_id="b", **several), row(question_id="c", **none)])
     first, listed, nothing = run("longdocurl", store=True)[0]
     assert first.question_id == "free_gpt4o_4026369_60_90_7"
     assert first.question == "What is the <b>ratio</b>?\nGive a number."
     assert (first.answers, first.answer_format, first.extra["gold"]) == (("3.5",), "Float", 3.5)
     assert first.evidence_pages == (4,)
     assert first.evidence_boxes == {4: ((0.1, 0.2, 0.5, 0.4),)}
-    assert first.extra["window"] == [2, 5]
-    assert first.extra["num_pages"] == 6
+    assert (first.extra["window"], first.extra["num_pages"]) == ([2, 5], 6)
     assert (listed.answers, listed.extra["gold"]) == (("a", "2"), ["a", 2])
     assert (nothing.answerable, nothing.answers, nothing.evidence_boxes) == (False, (), {})
 
@@ -64,7 +53,7 @@ def test_boxes_go_to_the_page_named_beside_them(files: Files, run: Import) -> No
     files.jsonl(FILE, [row(evidence_pages=[2, 5], detailed_evidences=text)])
     (record,), report = run("longdocurl")
     assert record.evidence_boxes == {2: ((0.1, 0.5, 0.9, 0.6),), 5: ((0.2, 0.5, 0.9, 0.6),)}
-    assert notes(report) == {"a box in the text could not be given to a page": 1}
+    assert numbers(report.notes) == [[0]]
 
 
 def test_bad_boxes_windows_and_lengths_are_counted(files: Files, run: Import) -> None:
@@ -77,23 +66,15 @@ def test_bad_boxes_windows_and_lengths_are_counted(files: Files, run: Import) ->
     assert clamped.evidence_boxes == {4: ((0.1, 0.2, 1.0, 0.4),)}
     assert clamped.extra["num_pages"] == 5
     assert "window" not in windowless.extra
-    assert windowless.extra["native_window"] == [4, 6]
-    assert textual.extra["native_window"] == "4-6"
-    assert notes(report) == {
-        "boxes reached beyond their page and were clamped": 1,
-        "boxes without area were dropped": 1,
-        "the document has another length than the row says": 3,
-        "field 'start_end_idx' is no page window": 1,
-        "the page window does not lie in the document": 1,
-    }
+    assert (windowless.extra["native_window"], textual.extra["native_window"]) == ([4, 6], "4-6")
+    noted = {CLAMPED: [0], EMPTY: [0], LENGTH: [0, 1, 2], WINDOW: [1], "start_end_idx": [2]}
+    assert rows_of(report.notes) == noted
 
 
 def test_page_images_count_from_0_and_only_whole_documents_are_taken(files: Files, run: Import) -> None:
-    for number in range(6):
-        files.image(f"png/4026/4026369_{number}.png", f"whole {number}")
-    for number in range(3):
-        files.image(f"png/4026/4026370_{number}.png")
+    files.images("png/4026/4026369_{}.png", range(6))
+    files.images("png/4026/4026370_{}.png", range(3))
     files.jsonl(FILE, [row(), row(question_id="b", doc_no="4026370")])
     (record,), report = run("longdocurl", store=True)
     assert (record.doc_id, record.extra["num_pages"]) == ("4026369", 6)
-    assert skipped(report) == {"its document is missing": 1}
+    assert (report.missing, numbers(report.skipped)) == (["4026370"], [[1]])

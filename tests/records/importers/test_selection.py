@@ -6,6 +6,7 @@ import pytest
 
 from docagent_rl.errors import UserError
 from docagent_rl.records.importers.selection import REST, Paper, Selection, preset
+from docagent_rl.records.leakage import find_leaks
 from docagent_rl.records.record import Record, Split
 from docagent_rl.records.splitting import SplitUnit
 
@@ -15,31 +16,22 @@ Make = Callable[..., Record]
 @pytest.fixture
 def records(make_record: Make) -> list[Record]:
     """Five documents of four questions each."""
+    ids = [(doc, q) for doc in range(5) for q in range(4)]
     return [
-        make_record(
-            question_id=f"{doc}-{q}", doc_id=f"d{doc}", question=f"What is {q}?", extra={"num_pages": 11}
-        )
-        for doc in range(5)
-        for q in range(4)
+        make_record(question_id=f"{doc}-{q}", doc_id=f"d{doc}", question=f"What is {q}?") for doc, q in ids
     ]
 
 
 def test_papers_take_documents_of_their_lengths(make_record: Make) -> None:
-    def refusals(paper: Paper, split: Split = Split.TRAIN) -> list[str | None]:
-        lengths = (4, 9, 10, 11)
-        made = [make_record(split=split, extra={"num_pages": length}) for length in lengths]
-        return [preset(paper).refusal(record, hidden=False) for record in made]
+    def taken(chosen: Selection, split: Split = Split.TRAIN) -> list[int | None]:
+        made = [make_record(split=split, extra={"num_pages": length}) for length in (4, 9, 10, 11, None)]
+        return [each.extra["num_pages"] for each in made if chosen.refusal(each, hidden=False) is None]
 
-    assert refusals(Paper.DOC_V_STAR) == ["fewer than 11 pages"] * 3 + [None]
-    assert refusals(Paper.DOC_V_STAR, Split.VAL) == ["another split than train"] * 4
-    assert refusals(Paper.ALDEN) == ["fewer than 10 pages"] * 2 + [None, None]
+    assert taken(preset(Paper.DOC_V_STAR)) == [11]
+    assert taken(preset(Paper.DOC_V_STAR), Split.VAL) == []
+    assert taken(preset(Paper.ALDEN)) == [10, 11]
+    assert taken(Selection()) == [4, 9, 10, 11, None]
     assert preset(Paper.MM_DOC_R1).parts == {"val": 300, "train": REST}
-
-
-def test_a_length_that_is_not_known_passes_no_filter(make_record: Make) -> None:
-    record = make_record(extra={"num_pages": None})
-    assert Selection(min_pages=2).refusal(record, hidden=False) == "the length of the document is not known"
-    assert Selection().refusal(record, hidden=False) is None
 
 
 def test_parts_share_no_question_and_do_not_hang_on_the_order(records: list[Record]) -> None:
@@ -53,6 +45,13 @@ def test_parts_share_no_question_and_do_not_hang_on_the_order(records: list[Reco
     assert {record.question_id for record in again["rl"]} == ids["rl"]
     other, _ = Selection(parts={"rl": 6, "sft": REST}, seed=4).part(records)
     assert {record.question_id for record in other["rl"]} != ids["rl"]
+    with pytest.raises(UserError, match=r"rl=21.*\b20\b"):
+        Selection(parts={"rl": 21}).part(records)
+    parts, _ = Selection(parts={"val": 4, "train": REST}).part(records)
+    assert {(name, record.split) for name, part in parts.items() for record in part} == {
+        ("val", Split.VAL),
+        ("train", Split.TRAIN),
+    }
 
 
 def test_parts_by_document_share_no_document(records: list[Record]) -> None:
@@ -63,8 +62,6 @@ def test_parts_by_document_share_no_document(records: list[Record]) -> None:
 
 
 def test_parts_by_document_share_none_of_the_documents_of_a_question(make_record: Make) -> None:
-    from docagent_rl.records.leakage import find_leaks
-
     cited = [("a", "b"), ("b", "b"), ("c", "d"), ("e", "e"), ("d", "e"), ("f", "f")]
     records = [
         make_record(
@@ -77,23 +74,11 @@ def test_parts_by_document_share_none_of_the_documents_of_a_question(make_record
         for number, (own, other) in enumerate(cited)
     ]
     for seed in range(8):
-        parts, left = Selection(parts={"rl": 3, "sft": REST}, unit=SplitUnit.DOCUMENT, seed=seed).part(
-            records
-        )
+        chosen = Selection(parts={"rl": 3, "sft": REST}, unit=SplitUnit.DOCUMENT, seed=seed)
+        parts, left = chosen.part(records)
         assert left == []
         assert not find_leaks(parts["rl"], parts["sft"]).documents
     assert Selection(unit=SplitUnit.DOCUMENT).exclude(records, records[1:2]) == [True, True] + [False] * 4
-
-
-def test_parts_named_by_splits_are_in_them(records: list[Record]) -> None:
-    parts, _ = Selection(parts={"val": 4, "train": REST}).part(records)
-    assert {record.split for record in parts["val"]} == {Split.VAL}
-    assert {record.split for record in parts["train"]} == {Split.TRAIN}
-
-
-def test_a_part_that_cannot_be_filled_is_refused(records: list[Record]) -> None:
-    with pytest.raises(UserError, match=r"rl=21.*\b20\b"):
-        Selection(parts={"rl": 21}).part(records)
 
 
 def test_a_sample_is_seeded(records: list[Record]) -> None:
