@@ -8,7 +8,7 @@ import pytest
 
 from docagent_rl.documents import Page
 from docagent_rl.envs.services import EnvServices, RetrieverService
-from tests.players.corpus import LIE, QUESTIONS, Corpus, open_corpus, poison, write_reports
+from tests.players.corpus import LIE, Corpus, open_corpus, poison, write_reports
 from tests.players.referee import Clerk
 
 
@@ -16,10 +16,7 @@ from tests.players.referee import Clerk
 def library(tmp_path_factory) -> Corpus:
     """The reports as they were written."""
     folder = tmp_path_factory.mktemp("library")
-    questions = write_reports(folder)
-    assert len(questions) == QUESTIONS
-    assert len({record.question_id for record in questions}) == QUESTIONS
-    return open_corpus(folder / "pdfs", folder / "store", questions)
+    return open_corpus(folder / "pdfs", folder / "store", write_reports(folder))
 
 
 @pytest.fixture(scope="session")
@@ -28,10 +25,7 @@ def hostile(library, tmp_path_factory) -> Corpus:
     folder = tmp_path_factory.mktemp("hostile")
     poison(library.store.path.parent / "pdfs", folder / "pdfs")
     # the pages say what is right: whoever took their text for the agent's would pay for it
-    questions = [
-        dataclasses.replace(record, answers=(LIE,)) if record.answers else record
-        for record in library.questions
-    ]
+    questions = [dataclasses.replace(r, answers=(LIE,)) if r.answers else r for r in library.questions]
     return open_corpus(folder / "pdfs", folder / "store", questions)
 
 

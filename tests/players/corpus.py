@@ -18,10 +18,10 @@ from docagent_rl.records.record import Record, read_jsonl
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.synth import Difficulty, SynthSettings, synthesize
 
-QUESTIONS = 200
+QUESTIONS = 60
 SETTINGS = (
-    SynthSettings(documents=6, seed=11, questions_per_document=18, difficulties=(Difficulty.EASY,)),
-    SynthSettings(documents=3, seed=12, questions_per_document=36, difficulties=(Difficulty.MEDIUM,)),
+    SynthSettings(documents=3, seed=11, questions_per_document=18, difficulties=(Difficulty.EASY,)),
+    SynthSettings(documents=1, seed=12, questions_per_document=18, difficulties=(Difficulty.MEDIUM,)),
 )
 LIE = "42"
 """What the hostile pages say the answer is."""

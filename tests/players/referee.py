@@ -23,21 +23,10 @@ class Clerk:
         self.asked.append(prediction)
         return await RuleJudge().judge(question, references, prediction)
 
-    async def check(self) -> None:
-        """It is always there."""
-
 
 @dataclass
 class Game:
-    """A finished episode.
-
-    Args:
-        record: the question.
-        prompt: the first observation.
-        turns: as far as they were played.
-        results: what each led to.
-        metrics: of the environment.
-    """
+    """A finished episode: the question, the prompt, the turns that were played, and what each led to."""
 
     record: Record
     prompt: Observation
@@ -54,11 +43,6 @@ class Game:
     def values(self) -> dict[str, float]:
         """The terms of the last turn."""
         return dict(self.results[-1].terms.values)
-
-    @property
-    def actions(self) -> list[dict[str, Any]]:
-        """The action of each turn, as recorded."""
-        return [result.info["action"] for result in self.results]
 
     @property
     def effects(self) -> list[dict[str, Any]]:
@@ -85,14 +69,7 @@ async def play(env: DocEnv, record: Record, turns: Iterable[str | AssistantTurn]
 
 @dataclass(frozen=True)
 class Limits:
-    """What an episode may take.
-
-    Args:
-        turns: assistant turns.
-        images: images after the prompt.
-        tokens: visual tokens after the prompt.
-        reward: least and greatest pay of a turn.
-    """
+    """The most turns; images and visual tokens after the prompt; least and greatest pay of a turn."""
 
     turns: int
     images: int
@@ -127,8 +104,7 @@ def _own_words(text: str, action: Mapping[str, Any]) -> None:
         assert action["kind"] == "invalid"
         return
     block = text[slice(*action["block"])]
-    assert block.startswith("<")
-    assert block.endswith(">")
+    assert (block[0], block[-1]) == ("<", ">")
     if action["argument"] is None:
         return
     # keywords are JSON, so quotes in them are escaped; half a surrogate pair is replaced

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import Observation, TextPart
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.synth.settings import QuestionKind
-from docagent_rl.systems.alden.config import AldenConfig
-from docagent_rl.systems.alden.env import AldenEnv
+from tests.players.alden import Alden
 from tests.players.corpus import INJECTIONS, QUESTIONS
 from tests.players.referee import play
 from tests.systems.alden.play import answer, fetch
@@ -22,9 +18,8 @@ def test_questions_are_of_all_kinds(library):
     kinds = Counter(record.extra["kind"] for record in library.questions)
     assert set(kinds) == set(QuestionKind)
     assert min(kinds.values()) >= 5
-    assert sum(not record.answers for record in library.questions) >= 10
-    assert sum(len(record.evidence_pages) > 1 for record in library.questions) >= 10
-    assert sum(bool(record.evidence_boxes) for record in library.questions) >= 150
+    assert sum(len(record.evidence_pages) > 1 for record in library.questions) >= 5
+    assert sum(bool(record.evidence_boxes) for record in library.questions) >= 45
     assert len({record.question_id for record in library.questions}) == QUESTIONS
 
 
@@ -39,23 +34,21 @@ def test_every_evidence_page_is_found_by_its_own_words(library):
 def test_every_hostile_page_holds_every_injection(hostile):
     for doc_id, number in hostile.words:
         text = " ".join(hostile.store.page(PageRef(doc_id, number)).text().split())
-        for line in INJECTIONS:
-            assert " ".join(line.split()) in text
+        assert [line for line in INJECTIONS if " ".join(line.split()) not in text] == []
 
 
-@pytest.mark.parametrize("closed", [True, False])
-async def test_page_text_becomes_no_control_token(hostile, hostile_services, processor, closed):
+async def test_page_text_becomes_no_control_token(hostile, hostile_services, processor):
     """The result of a fetch has the special tokens of an empty one: none comes from the page."""
-    config = AldenConfig.for_variant("paper", modality="hybrid", search={"text_ranking": "shared"})
-    record: Record = next(record for record in hostile.questions if record.answers)
-    game = await play(AldenEnv(config, hostile_services), record, [fetch("text, 1"), answer("x")])
+    env = Alden("paper", "hybrid").make(hostile_services)
+    game = await play(env, hostile.questions[0], [fetch("text, 1"), answer("x")])
     result = game.results[0].observation
     assert "<|im_end|>" in result.messages[0].parts[0].text
     codec = ChatCodec(processor.tokenizer, processor)
     special = codec.control_ids | {codec.end_of_turn_id}
-
-    def specials(observation):
-        return [i for i in codec.observation_ids(observation, closed=closed) if i in special]
-
-    assert specials(result) == specials(Observation.user(TextPart("<result>\n</result>")))
-    assert specials(result)
+    empty = Observation.user(TextPart("<result>\n</result>"))
+    for closed in (True, False):
+        found, wanted = (
+            [i for i in codec.observation_ids(shown, closed=closed) if i in special]
+            for shown in (result, empty)
+        )
+        assert found == wanted != []

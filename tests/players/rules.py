@@ -1,0 +1,75 @@
+"""A system as its players know it: how turns are written, what an episode may take, what it is paid."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import random
+from collections.abc import Callable, Iterable
+from typing import ClassVar
+
+import pytest
+
+from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason
+from docagent_rl.section import VariantSection
+from tests.players.attacks import Voice
+from tests.players.referee import Game, Limits
+
+
+class Rules:
+    """What all systems have in common. Subclasses import no grammar and no reward; each has besides
+
+    - `best(corpus, record)`: the turns of an oracle and what each of them is paid;
+    - `good_calls(corpus, record)`: calls that can be executed, and some whose arguments lead nowhere;
+    - `audit(game, corpus, said, right)`: sees that every turn was paid what it is worth, given the answer and
+      what the judge says of it.
+    """
+
+    env: ClassVar[Callable[..., DocEnv]]
+    config: ClassVar[type[VariantSection]]
+    voice: ClassVar[Voice]
+    adversary: ClassVar[Callable[[random.Random], Iterable[AssistantTurn]]]
+    answer: ClassVar[Callable[[AssistantTurn], str | None]]
+    """The answer that a turn gives, if it gives one."""
+    limits: Limits
+    refusal = "Not answerable"
+    ends = frozenset({EndReason.ANSWERED, EndReason.TURN_LIMIT})
+
+    def __init__(self, variant: str = "paper", **settings) -> None:
+        self.variant, self.settings = variant, settings
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}-{self.variant}"
+
+    @functools.cached_property
+    def parsed(self) -> VariantSection:
+        return self.config.for_variant(self.variant, **self.settings)
+
+    def lifted(self, **settings) -> Rules:
+        """The same with other settings besides."""
+        other = copy.copy(self)
+        other.settings = {**self.settings, **settings}
+        vars(other).pop("parsed", None)
+        return other
+
+    def make(self, services) -> DocEnv:
+        return self.env(self.parsed, services)
+
+    def knowing(self, services, record):
+        """Services with which an oracle is paid what it is worth."""
+        return services
+
+    def secret(self, record) -> str:
+        """The right answer."""
+        return (record.answers or (self.refusal,))[0]
+
+    def wild(self, rng: random.Random) -> Iterable[AssistantTurn]:
+        """More turns of an adversary that knows no rules than an episode has."""
+        return itertools.islice(self.adversary(rng), 14)
+
+
+def paid_at_the_end(game: Game, terms: dict[str, float]) -> None:
+    """The terms are these, and nothing but the last turn was paid."""
+    assert game.values == pytest.approx(terms)
+    assert game.pay == pytest.approx([0.0] * (len(game.pay) - 1) + [terms["total"]])
