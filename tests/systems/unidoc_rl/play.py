@@ -1,4 +1,4 @@
-"""Players of UniDoc-RL: an oracle that knows the references, an adversary that knows no rules."""
+"""Turns of UniDoc-RL, an oracle that knows the references, an adversary that knows no rules."""
 
 from __future__ import annotations
 
@@ -12,6 +12,20 @@ from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.records.record import Record
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from tests.envs.page_words import page_word
+
+EVERY = "<think>a</think><search>everypage</search>"
+NOTE = "<information>it says blue</information>"
+RIGHT, WRONG = f"{NOTE}<answer>blue</answer>", f"{NOTE}<answer>red</answer>"
+BOX = "<bbox>[[100, 100, 300, 200]]</bbox>"
+VARIANTS = ["paper", "released"]
+
+
+def select(index):
+    return f"<think>that one</think><select>{index}</select>"
+
+
+def shown(result):
+    return [str(page) for image in result.observation.images for page in image.pages]
 
 
 def oracle(

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.actions.coordinates import CropError, Frame, Rounding
@@ -26,6 +26,9 @@ class PortraitPage:
 PLAIN = DisplayRule(snap=False)
 RELEASED = Cutting(Frame.DISPLAYED, Rounding.TRUNCATE)
 BOXES = [(66, 118, 274, 331), (352, 400, 498, 480)]
+RASTERS = [(153, 274, 638, 771), (820, 931, 1160, 1118)]
+PAGE = page_view(PortraitPage(), PLAIN, 1)
+WHOLE, LINE, HUGE = (0, 0, 532, 753), (0, 100, 532, 101), (-1e308, -5, 1e308, 9999)
 
 
 def rasters(view):
@@ -33,31 +36,27 @@ def rasters(view):
 
 
 def test_the_worked_example():
-    page = page_view(PortraitPage(), PLAIN, 1)
-    assert (page.image.size, page.encoder_size, page.tokens) == ((532, 753), (532, 756), 513)
+    assert (PAGE.image.size, PAGE.encoder_size, PAGE.tokens) == ((532, 753), (532, 756), 513)
     assert page_view(PortraitPage(), DisplayRule(), 1).image.size == (532, 728)
-
-    regions = [tuple(1000 * edge for edge in RELEASED.region(page, box)) for box in BOXES]
+    regions = [tuple(1000 * edge for edge in RELEASED.region(PAGE, box)) for box in BOXES]
     assert regions[0] == pytest.approx((124.06, 156.71, 515.04, 439.58), abs=0.005)
     assert regions[1] == pytest.approx((661.65, 531.21, 936.09, 637.45), abs=0.005)
 
-    crop = RELEASED.stack(page, BOXES, PLAIN, 2)
-    assert rasters(crop) == [(153, 274, 638, 771), (820, 931, 1160, 1118)]
-    assert [segment.size for segment in crop.segments] == [(485, 497), (340, 187)]
-    assert [segment.top for segment in crop.segments] == [0, 497]
+    crop = RELEASED.stack(PAGE, BOXES, PLAIN, 2)
+    assert rasters(crop) == RASTERS
+    assert [(segment.size, segment.top) for segment in crop.segments] == [((485, 497), 0), ((340, 187), 497)]
     assert crop.image.canvas == crop.image.size == (485, 684)
-    assert crop.image.background == (0, 0, 0)
+    assert (crop.image.background, crop.image.pages) == ((0, 0, 0), (PageRef("T", 9),))
     assert (crop.encoder_size, crop.tokens, crop.turn) == ((476, 672), 408, 2)
-    assert crop.image.pages == (PageRef("T", 9),)
 
     again = RELEASED.stack(crop, [(60, 500, 300, 720)], PLAIN, 3)
     assert rasters(again) == [(880, 934, 1120, 1118)]
-    assert again.page is page
+    assert again.page is PAGE
 
 
 def test_boxes_across_pieces_and_beside_them():
-    crop = RELEASED.stack(page_view(PortraitPage(), PLAIN, 1), BOXES, PLAIN, 2)
-    assert rasters(RELEASED.stack(crop, [(0, 0, 485, 684)], PLAIN, 3)) == rasters(crop)
+    crop = RELEASED.stack(PAGE, BOXES, PLAIN, 2)
+    assert rasters(RELEASED.stack(crop, [(0, 0, 485, 684)], PLAIN, 3)) == RASTERS
     across = RELEASED.stack(crop, [(100, 490, 200, 500)], PLAIN, 3)
     assert rasters(across) == [(253, 764, 353, 771), (920, 931, 1020, 934)]
     # to the right of the second piece there is nothing but the black canvas
@@ -65,99 +64,86 @@ def test_boxes_across_pieces_and_beside_them():
         RELEASED.stack(crop, [(0, 0, 100, 100), (345, 510, 480, 680)], PLAIN, 3)
 
 
-def test_order_and_repetition_are_the_policys():
-    page = page_view(PortraitPage(), PLAIN, 1)
-    crop = RELEASED.stack(page, [*BOXES[::-1], BOXES[1]], PLAIN, 2)
-    assert rasters(crop) == [(820, 931, 1160, 1118), (153, 274, 638, 771), (820, 931, 1160, 1118)]
-    assert crop.image.canvas == (485, 871)
+@pytest.mark.parametrize(
+    ("cutting", "boxes", "expected"),
+    [
+        # order and repetition are the policy's
+        ({}, [BOXES[1], BOXES[0], BOXES[1]], [RASTERS[1], RASTERS[0], RASTERS[1]]),
+        # boxes are clamped
+        ({}, [HUGE], [(0, 0, 1240, 1754)]),
+        ({"rounding": Rounding.OUTWARD}, BOXES, [(153, 274, 639, 772), (820, 931, 1161, 1119)]),
+        ({"frame": Frame.NORM1000}, [(0, 500, 1000, 1000)], [(0, 877, 1240, 1754)]),
+        ({"frame": Frame.ENCODER}, [(0, 378, 532, 756)], [(0, 877, 1240, 1754)]),
+        ({"pad": 28}, BOXES[:1], [(88, 209, 703, 836)]),
+        ({"max_canvas_pixels": 1240 * 1754}, [WHOLE], [(0, 0, 1240, 1754)]),
+    ],
+)
+def test_rasters(cutting, boxes, expected):
+    cutting = Cutting(**{"frame": Frame.DISPLAYED, "rounding": Rounding.TRUNCATE, **cutting})
+    crop = cutting.stack(PAGE, boxes, PLAIN, 2)
+    assert rasters(crop) == expected
+    widths, heights = zip(
+        *[(right - left, bottom - top) for left, top, right, bottom in expected], strict=True
+    )
+    assert crop.image.canvas == (max(widths), sum(heights))
+
+
+def test_regions_are_clamped_and_not_padded():
+    padded = Cutting(Frame.DISPLAYED, Rounding.TRUNCATE, pad=28)
+    assert padded.region(PAGE, BOXES[0]) == RELEASED.region(PAGE, BOXES[0])
+    assert RELEASED.region(PAGE, HUGE) == (0, 0, 1, 1)
 
 
 @pytest.mark.parametrize(
     "box", [(600, 10, 700, 20), (10, 10, 10.1, 10.1), (-9, -9, -1, -1), (1e307, 1e307, 1e308, 1e308)]
 )
 def test_boxes_that_cover_nothing(box):
-    page = page_view(PortraitPage(), PLAIN, 1)
     with pytest.raises(CropError, match="box 1"):
-        RELEASED.stack(page, [box, *BOXES], PLAIN, 2)
-
-
-def test_boxes_are_clamped():
-    page = page_view(PortraitPage(), PLAIN, 1)
-    crop = RELEASED.stack(page, [(-1e308, -5, 1e308, 9999)], PLAIN, 2)
-    assert rasters(crop) == [(0, 0, 1240, 1754)]
-    assert RELEASED.region(page, (-1e308, -5, 1e308, 9999)) == (0, 0, 1, 1)
+        RELEASED.stack(PAGE, [box, *BOXES], PLAIN, 2)
 
 
 def test_only_the_stacked_image_needs_ordinary_sides():
-    page = page_view(PortraitPage(), PLAIN, 1)
-    line = (0, 100, 532, 101)
     with pytest.raises(DisplayError, match="200"):
-        RELEASED.stack(page, [line], PLAIN, 2)
-    assert len(RELEASED.stack(page, [line, BOXES[0]], PLAIN, 2).segments) == 2
-
-
-def test_frames_rounding_and_padding():
-    page = page_view(PortraitPage(), PLAIN, 1)
-    outward = Cutting(Frame.DISPLAYED, Rounding.OUTWARD)
-    assert rasters(outward.stack(page, BOXES, PLAIN, 2)) == [
-        (153, 274, 639, 772),
-        (820, 931, 1161, 1119),
-    ]
-    norm = Cutting(Frame.NORM1000, Rounding.TRUNCATE)
-    assert rasters(norm.stack(page, [(0, 500, 1000, 1000)], PLAIN, 2)) == [(0, 877, 1240, 1754)]
-    encoder = Cutting(Frame.ENCODER, Rounding.TRUNCATE)
-    assert rasters(encoder.stack(page, [(0, 378, 532, 756)], PLAIN, 2)) == [(0, 877, 1240, 1754)]
-    padded = Cutting(Frame.DISPLAYED, Rounding.TRUNCATE, pad=28)
-    assert rasters(padded.stack(page, BOXES[:1], PLAIN, 2)) == [(88, 209, 703, 836)]
-    assert padded.region(page, BOXES[0]) == RELEASED.region(page, BOXES[0])
+        RELEASED.stack(PAGE, [LINE], PLAIN, 2)
+    assert len(RELEASED.stack(PAGE, [LINE, BOXES[0]], PLAIN, 2).segments) == 2
 
 
 def test_repeated_magnification_cannot_grow_without_bound():
     """Eight whole-image boxes a turn would multiply the pieces by eight each time."""
-    page = page_view(PortraitPage(), PLAIN, 1)
-    strip = (0, 100, 532, 110)
-    view = RELEASED.stack(page, [strip] * 8, PLAIN, 2)
+    view = RELEASED.stack(PAGE, [(0, 100, 532, 110)] * 8, PLAIN, 2)
     view = RELEASED.stack(view, [(0, 0, *view.image.size)] * 8, PLAIN, 3)
     assert len(view.segments) == 64
     with pytest.raises(CropError, match="512"):
         RELEASED.stack(view, [(0, 0, *view.image.size)] * 8, PLAIN, 4)
-    small = Cutting(Frame.DISPLAYED, Rounding.TRUNCATE, max_canvas_pixels=4_000_000)
-    assert small.stack(page, [(0, 0, 532, 753)], PLAIN, 2).image.canvas == (1240, 1754)
     with pytest.raises(CropError):
-        small.stack(page, [(0, 0, 532, 753)] * 2, PLAIN, 2)
+        Cutting(Frame.DISPLAYED, Rounding.TRUNCATE, max_canvas_pixels=4_000_000).stack(
+            PAGE, [WHOLE] * 2, PLAIN, 2
+        )
 
 
 def test_the_pixels_are_those_of_the_page(store):
     page = store.page(PageRef("K", 2))
-    view = page_view(page, PLAIN, 1)
-    scale = page.size[0] / view.image.size[0]
     boxes = [(20, 20, 320, 220), (340, 100, 620, 250)]
-    crop = RELEASED.stack(view, boxes, DisplayRule(snap=False, max_pixels=4_000_000), 2)
-    assert crop.image.size == crop.image.canvas
+    rule = DisplayRule(snap=False, max_pixels=4_000_000)
+    crop = RELEASED.stack(page_view(page, PLAIN, 1), boxes, rule, 2)
     raw, shown = np.asarray(page.image()), np.asarray(render(crop.image, store))
-    assert shown.shape[1::-1] == crop.image.size
-    first, second = crop.segments
-    for segment in (first, second):
+    assert shown.shape[1::-1] == crop.image.size == crop.image.canvas
+    for segment in crop.segments:
         (width, height), (left, top, right, bottom) = segment.size, segment.raster
-        piece = shown[segment.top : segment.top + height, :width]
-        assert (piece == raw[top:bottom, left:right]).all()
-    assert first.raster[0] == int(20 * scale)
-    assert second.size[0] < first.size[0]
+        assert (shown[segment.top : segment.top + height, :width] == raw[top:bottom, left:right]).all()
+    second = crop.segments[1]
+    assert second.size[0] < crop.segments[0].size[0]
     assert not shown[second.top :, second.size[0] :].any()
 
 
 def test_a_description_is_json():
-    crop = RELEASED.stack(page_view(PortraitPage(), PLAIN, 1), BOXES, PLAIN, 2)
-    described = crop.to_dict()
+    described = RELEASED.stack(PAGE, BOXES, PLAIN, 2).to_dict()
     assert json.loads(json.dumps(described)) == described
-    assert described["page"] == "T#9"
-    assert described["rasters"][1] == [820, 931, 1160, 1118]
+    assert (described["page"], described["rasters"][1]) == ("T#9", [820, 931, 1160, 1118])
     assert described["regions"][0] == pytest.approx([153 / 1240, 274 / 1754, 638 / 1240, 771 / 1754])
 
 
-class SmallPage:
-    ref = PageRef("S", 1)
-    image_hash = "1" * 64
+class SmallPage(PortraitPage):
     size = (12, 9)
 
 
@@ -169,12 +155,11 @@ AS_IT_IS = DisplayRule(
 
 def painted(view):
     """The canvas, each pixel holding the page pixel it shows or None."""
-    segments = view.segments if isinstance(view, StackedCropsView) else None
-    if segments is None:
+    if not isinstance(view, StackedCropsView):
         return [[(x, y) for x in range(12)] for y in range(9)]
     width, height = view.image.canvas
     canvas = [[None] * width for _ in range(height)]
-    for segment in segments:
+    for segment in view.segments:
         left, top, right, bottom = segment.raster
         for y in range(top, bottom):
             for x in range(left, right):
@@ -188,6 +173,7 @@ def box_of(draw, size):
     return x1, y1, draw(st.integers(x1 + 1, size[0])), draw(st.integers(y1 + 1, size[1]))
 
 
+@settings(max_examples=30)
 @given(st.data(), st.sampled_from(Rounding))
 def test_boxes_show_what_was_under_them(data, rounding):
     """Three magnifications deep, against painted canvases: every box yields just the pixels it encloses."""
@@ -195,18 +181,11 @@ def test_boxes_show_what_was_under_them(data, rounding):
     for turn in range(2, 5):
         canvas = painted(view)
         boxes = data.draw(st.lists(box_of(view.image.size), min_size=1, max_size=3))
-        expected, empty = [], False
-        for x1, y1, x2, y2 in boxes:
-            under = [canvas[y][x] for y in range(y1, y2) for x in range(x1, x2)]
-            expected += [pixel for pixel in under if pixel is not None]
-            empty |= not any(pixel is not None for pixel in under)
-        if empty:
+        under = [[canvas[y][x] for y in range(y1, y2) for x in range(x1, x2)] for x1, y1, x2, y2 in boxes]
+        if not all(any(pixels) for pixels in under):
             with pytest.raises(CropError):
                 cutting.stack(view, boxes, AS_IT_IS, turn)
             return
         view = cutting.stack(view, boxes, AS_IT_IS, turn)
-        assert [pixel for row in painted(view) for pixel in row if pixel is not None] == expected
-        assert view.image.canvas == (
-            max(segment.size[0] for segment in view.segments),
-            sum(segment.size[1] for segment in view.segments),
-        )
+        found = [pixel for row in painted(view) for pixel in row if pixel]
+        assert found == [pixel for pixels in under for pixel in pixels if pixel]
