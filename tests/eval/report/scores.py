@@ -8,10 +8,19 @@ from collections import defaultdict
 import numpy as np
 
 from docagent_rl.eval.metrics.scored import Scored, accuracy_f1
+from docagent_rl.eval.scoring.experts import Author
 from docagent_rl.eval.scoring.measures import Form, Measure, mean
 from docagent_rl.eval.scoring.scored import ScoredSession
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 
+HOSTILE = [
+    "| a | b |", "[x](http://evil.example/a)", "![x](http://evil.example/a.png)", "<script>alert(1)</script>",
+    "`code`", "# head", "a\n\n# head\n|x|", "**bold**", "[red]red[/red]", "[link=http://e.example]x[/link]",
+    "$\\frac{1}{0}$ $x", "_under_", "&lt;b&gt;", '" onload="x', "]]>", "\x1b[31mred\x1b[0m", "\u202egnihton",
+    "\x00", "\ud83d", "http://evil.example", "www.evil.example", "mail@evil.example", "---", "1. one",
+    "~~gone~~", "x" * 5000, "<!-- -->", "\\", "|\\|", "日本語",
+]  # fmt: skip
+OVERALL = "judged right, over MMLongBench-Doc, SlideVQA and ViDoSeek"
 SCORE = mean("score", "score")
 F1 = Measure("f1", "F1", "score", Form.F1)
 
@@ -42,6 +51,21 @@ def scored(number, score, *, document=None, session=0, pred="x", gold="x", **cha
         "environment": {},
     }
     return ScoredSession(**(settings | changes))
+
+
+def told(value, by, failed=False):
+    """An expert's opinion."""
+    return {"value": value, "by": by, "failed": failed}
+
+
+def over_three(by="judge-1", system="vrag_rl"):
+    """A quarter of the questions of each benchmark of VRAG-RL's table is judged right."""
+    for dataset in ("slidevqa", "vidoseek", "mmlongbench"):
+        for n in range(4):
+            values = {"judged": float(n == 0), "score": 0.0, "qa_f1": 0.0, "passing": 0.0}
+            one = scored(f"{dataset}{n}", 0, dataset=dataset, system=system, values=values)
+            one.experts["true_false_judge"] = told(n == 0, by if n else Author.NOBODY.value)
+            yield one
 
 
 def slow_number(sessions, measure) -> float | None:

@@ -6,11 +6,13 @@ import re
 import xml.etree.ElementTree as ET
 
 from docagent_rl.eval.report.build import ReportSettings, ScoredRun
+from docagent_rl.eval.report.figure import figure
 from docagent_rl.eval.report.making import make_report
 from docagent_rl.eval.scoring.experts import Author
-from tests.eval.report.scores import scored
+from tests.eval.report.scores import HOSTILE, OVERALL, over_three, scored, told
 
 FEW = ReportSettings(draws=20)
+MARKED = [text for text in HOSTILE if re.search(r"[<&>$\x00-\x1f\ud800-\udfff\"\\\u202e]", text)]
 
 
 def slides(by="judge-1", number=8):
@@ -20,7 +22,7 @@ def slides(by="judge-1", number=8):
             f"s{n}", 0, dataset="slidevqa", system="vrag_rl", values={"judged": float(n % 2), "qa_f1": 0.5},
             labels={"evidence pages": ["single" if n < 4 else "several"], "doc_type": ["slides"]},
         )  # fmt: skip
-        each.experts["true_false_judge"] = {"value": bool(n % 2), "by": by, "failed": False}
+        each.experts["true_false_judge"] = told(bool(n % 2), by)
         yield each
 
 
@@ -52,3 +54,24 @@ def test_lines_of_the_rule_judge_are_marked():
     told = texts(picture(slides(by=Author.RULE.value)))
     assert "judged right, evidence pages: single†" in told
     assert "evidence pages: single" in told
+    assert OVERALL in texts(picture(over_three()))
+    assert f"{OVERALL}†" in texts(picture(over_three(Author.RULE.value)))
+
+
+def test_no_text_becomes_markup_in_a_picture_or_stops_it():
+    sessions = [
+        scored(n, n % 2, document=f"{text}{n % 3}", labels={"kind": [text]}, agent=text)
+        for n, text in enumerate(MARKED * 2)
+    ]
+    runs = [
+        ScoredRun(text, sessions, {"player": {"model": text}, "retriever": text, "recipe": text})
+        for text in MARKED
+    ]
+    root = ET.fromstring(make_report(runs, FEW).picture)
+    tags = {element.tag.rpartition("}")[2] for element in root.iter()}
+    assert not tags & {"script", "a", "image", "foreignObject"}
+    assert all("onload" not in element.attrib for element in root.iter())
+    shown = " ".join(each.text or "" for each in root.iter())
+    assert "kind: <script>alert(1)</script>" in shown
+    assert "$\\frac{1}{0}$ $x" in shown
+    assert figure([], []).startswith("<?xml")

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.eval.report.paired import compare
+from docagent_rl.eval.report.paired_grids import paired_grids
 from docagent_rl.eval.report.permutation import EXACT, holm
+from docagent_rl.eval.scoring.numbers import USE
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from tests.eval.report.scores import F1, SCORE, scored, slow_permutation
 
@@ -34,27 +36,17 @@ def simulated(gain, documents=60, seed=0):
 
 
 @given(st.lists(PAIR, min_size=1, max_size=10))
-@settings(max_examples=40, deadline=None)
-def test_p_values_of_few_documents_are_exact(rows):
+@settings(max_examples=30)
+def test_p_values_of_few_documents_are_exact_and_a_swap_turns_everything_round(rows):
     first, second = pair_of(rows)
-    found = compare(first, second, [SCORE, F1], draws=20)
-    for difference in found.whole:
-        wanted = slow_permutation(first, second, difference.cell.measure)
-        assert difference.p == pytest.approx(wanted, abs=1e-12)
-        assert 0 < difference.p <= 1
-
-
-@given(st.lists(PAIR, min_size=1, max_size=30), st.integers(0, 5))
-@settings(max_examples=40, deadline=None)
-def test_a_swap_turns_everything_round(rows, seed):
-    first, second = pair_of(rows)
-    there = compare(first, second, [SCORE, F1], draws=60, seed=seed)
-    back = compare(second, first, [SCORE, F1], draws=60, seed=seed)
+    there = compare(first, second, [SCORE, F1], draws=20)
+    back = compare(second, first, [SCORE, F1], draws=20)
     assert (there.won, there.lost, there.tied) == (back.lost, back.won, back.tied)
     assert [flip.question_id for flip in there.gained] == [flip.question_id for flip in back.given_up]
     for one, other in zip(there.whole, back.whole, strict=True):
-        assert one.gain.value == pytest.approx(-other.gain.value, abs=1e-12)
+        assert one.p == pytest.approx(slow_permutation(first, second, one.cell.measure), abs=1e-12)
         assert one.p == other.p
+        assert one.gain.value == pytest.approx(-other.gain.value, abs=1e-12)
         if one.gain.low is not None:
             assert one.gain.low == pytest.approx(-other.gain.high, abs=1e-12)
 
@@ -77,7 +69,7 @@ def test_a_large_gain_is_found_and_none_is_not():
 
 @pytest.mark.slow
 def test_chance_is_called_a_difference_about_as_often_as_it_should():
-    found = [compare(*simulated(0.0, seed=seed), [SCORE], draws=300).whole[0] for seed in range(200)]
+    found = [compare(*simulated(0.0, seed=seed), [SCORE], draws=200).whole[0] for seed in range(200)]
     assert sum(each.p <= 0.05 for each in found) / 200 <= 0.09
     outside = sum(not each.gain.low <= 0 <= each.gain.high for each in found) / 200
     assert outside <= 0.1
@@ -92,27 +84,17 @@ def test_random_ways_come_near_the_exact_value():
 
 
 def test_questions_that_one_run_lacks_are_named_and_left_out():
-    first = [scored(0, 1), scored(1, 1), scored(2, 0), scored(4, 1, document="x")]
-    second = [scored(1, 0), scored(2, 1), scored(3, 1), scored(4, 1, document="y")]
+    first = [scored(0, 1), scored(1, 1), scored(2, 0), scored(4, 1, document="x"), scored(5, None)]
+    second = [scored(1, 0), scored(2, 1), scored(3, 1), scored(4, 1, document="y"), scored(5, 1)]
     found = compare(first, second, [SCORE], draws=50)
     assert (found.only_first, found.only_second, found.clashing) == (("q0",), ("q3",), ("q4",))
     assert (found.won, found.lost, found.tied) == (1, 1, 0)
     assert [flip.question_id for flip in found.gained] == ["q2"]
     assert [flip.question_id for flip in found.given_up] == ["q1"]
-    assert found.whole[0].gain.questions == 2
-
-
-def test_a_number_that_one_run_lacks_for_a_question_is_not_compared_there():
-    first = [scored(0, 1), scored(1, None), scored(2, 0)]
-    second = [scored(0, 1), scored(1, 0), scored(2, 1)]
-    (whole,) = compare(first, second, [SCORE], draws=50).whole
-    assert (whole.first, whole.second, whole.gain.questions) == (0.5, 1.0, 2)
-
-
-def test_runs_without_a_common_question_have_nothing_to_compare():
-    found = compare([scored(0, 1)], [scored(1, 1)], [SCORE], draws=10)
-    assert (found.whole[0].gain.value, found.whole[0].p) == (None, None)
-    assert (found.won, found.lost, found.tied) == (0, 0, 0)
+    # the fifth has a number in one run alone
+    assert (found.whole[0].first, found.whole[0].second, found.whole[0].gain.questions) == (0.5, 0.5, 2)
+    nothing = compare([scored(0, 1)], [scored(1, 1)], [SCORE], draws=10)
+    assert (nothing.whole[0].gain.value, nothing.whole[0].p) == (None, None)
 
 
 def test_breakdowns_are_corrected_for_being_several():
@@ -123,17 +105,14 @@ def test_breakdowns_are_corrected_for_being_several():
         return [("third", str(number % 3)), ("half", str(number % 2))]
 
     found = compare(first, second, [SCORE], rows, draws=500)
-    assert [part.cell.row for part in found.parts] == [
-        ("half", "0"), ("half", "1"), ("third", "0"), ("third", "1"), ("third", "2"),
-    ]  # fmt: skip
+    lines = [("half", "0"), ("half", "1"), ("third", "0"), ("third", "1"), ("third", "2")]
+    assert [part.cell.row for part in found.parts] == lines
     assert [part.corrected for part in found.parts] == holm([part.p for part in found.parts])
-    assert all(part.corrected >= part.p for part in found.parts)
     assert found.whole[0].corrected is None
 
 
 def test_holm_by_hand():
     assert holm([0.01, None, 0.04, 0.03, 0.005]) == pytest.approx([0.03, None, 0.06, 0.06, 0.02], nan_ok=True)
-    assert holm([]) == []
     assert holm([0.9, 0.8]) == [1.0, 1.0]
 
 
@@ -144,3 +123,18 @@ def test_holm_keeps_the_order_and_never_helps(values):
         value <= found <= min(1, value * len(values)) for value, found in zip(values, corrected, strict=True)
     )
     assert [corrected[n] for n in np.argsort(values, kind="stable")] == sorted(corrected)
+
+
+def test_numbers_are_shown_by_their_unit_in_every_column():
+    runs = []
+    for gain in (0, 1):
+        runs.append([scored(n, n % 2) for n in range(6)])
+        for each in runs[-1]:
+            each.values.update(turns=3.0, seconds=12.34 + gain, cost=0.00042 + 0.0001 * gain)
+    measures = [SCORE, *(measure for measure in USE if measure.name in ("turns", "seconds", "cost"))]
+    table = paired_grids(compare(*runs, measures, draws=20), "a", "b", "Own")[0]
+    shown = {row[0]: row[1:4] for row in table.rows}
+    assert shown["score"][:2] == ("50.0", "50.0")
+    assert shown["turns"][:2] == ("3.00", "3.00")
+    assert shown["seconds"] == ("12.3", "13.3", "+1.0 [+1.0, +1.0]")
+    assert shown["cost of a session"] == ("0.00042", "0.00052", "+0.00010 [+0.00010, +0.00010]")

@@ -16,6 +16,7 @@ from docagent_rl.records.importers import Benchmark, get_importer
 from docagent_rl.records.record import Split
 
 RECIPES = [name for name in recipe_names() if "Paper table:" in recipe_summary(name)]
+KINDS = {*(kind.value for kind in Label), "of the benchmark", "query_type"}
 
 
 def quoted(name) -> set[float]:
@@ -26,47 +27,41 @@ def quoted(name) -> set[float]:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_number_that_a_recipe_quotes_is_a_target_of_it(name):
-    targets = [number for row in rows_for(name, "") for number in row.numbers]
-    printed = {number.value for number in targets}
+    printed = {number.value for row in rows_for(name, "") for number in row.numbers}
     # averages over benchmarks are no number of any of them
     averages = {38.6, 41.0, 43.6, 44.6} if name.startswith("alden") else set()
     assert quoted(name) - averages <= printed
     assert len(quoted(name)) >= 2
 
 
-def test_averages_that_recipes_quote_are_those_of_the_targets():
-    for name, wanted in (("alden_qwen2_5_vl_7b", [38.6, 41.0]), ("alden_hybrid_qwen2_5_vl_7b", [43.6, 44.6])):
-        means = [sum(number.value for number in row.numbers) / 5 for row in rows_for(name, "alden")]
-        assert means == pytest.approx(wanted, abs=0.1)
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("alden_qwen2_5_vl_7b", [38.6, 41.0]), ("alden_hybrid_qwen2_5_vl_7b", [43.6, 44.6])]
+)
+def test_averages_that_recipes_quote_are_those_of_the_targets(name, wanted):
+    means = [sum(number.value for number in row.numbers) / 5 for row in rows_for(name, "alden")]
+    assert means == pytest.approx(wanted, abs=0.1)
 
 
-def test_targets_name_measures_that_there_are():
+def test_targets_name_measures_that_there_are_and_none_twice():
     recipes = set(recipe_names())
     for row in paper_rows():
         assert row.recipe in recipes
+        places = [(number.dataset, number.measure, number.row) for number in row.numbers]
+        assert len(set(places)) == len(places), row.recipe
         for number in row.numbers:
             measures = [*NAVIGATION, *TOOLS, *paper_measures(row.system)]
             if number.dataset != EVERY:
                 measures += PROTOCOLS[number.dataset].measures
             assert number.measure in {measure.name for measure in measures}
-            kinds = {kind.value for kind in Label} | {"of the benchmark", "query_type"}
-            assert number.row == ALL or number.row[0] in kinds
+            assert number.row == ALL or number.row[0] in KINDS
             assert 0 < number.value <= 100
 
 
-def test_no_number_is_printed_twice():
-    for row in paper_rows():
-        places = [(number.dataset, number.measure, number.row) for number in row.numbers]
-        assert len(set(places)) == len(places), row.recipe
-
-
 def test_counts_of_questions_are_those_of_the_benchmarks():
-    known = {
-        dataset: count
-        for each in Benchmark
-        for (dataset, split), count in get_importer(each).rows_known.items()
-        if split is Split.TEST
-    }
+    known = {}
+    for each in Benchmark:
+        rows = get_importer(each).rows_known
+        known |= {dataset: count for (dataset, split), count in rows.items() if split is Split.TEST}
     counts = {dataset: questions_of(dataset) for dataset in PROTOCOLS if questions_of(dataset)}
     assert counts
     assert counts == {dataset: known[dataset] for dataset in counts}
