@@ -11,6 +11,11 @@ from PIL import Image
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
+from docagent_rl.documents import page_text
+from docagent_rl.documents.report import IngestReport
+from tests.documents.here import ingest_here
+from tests.documents.scans import QuickEngine
+
 
 def _write_pdf(
     path: Path,
@@ -44,12 +49,12 @@ def _write_image(path: Path, colour: str = "white", size: tuple[int, int] = (60,
     return path
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def write_pdf() -> Callable[..., Path]:
     return _write_pdf
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def write_image() -> Callable[..., Path]:
     return _write_image
 
@@ -60,6 +65,22 @@ def inbox(tmp_path: Path) -> Path:
     folder = tmp_path / "inbox"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def store_path(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def ingested(inbox: Path, store_path: Path) -> Callable[..., IngestReport]:
+    """Ingest the inbox into `store_path`, in this process."""
+    return lambda **options: ingest_here(inbox, store_path, **options)
+
+
+@pytest.fixture
+def quick_ocr(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_text, "make_engine", QuickEngine)
 
 
 def _edit_record(path: Path, *changes: tuple[str, str]) -> None:

@@ -7,11 +7,15 @@ from functools import cache
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfbase.ttfonts import TTFont
 from reportlab.pdfgen.canvas import Canvas
+
+from docagent_rl.documents.ocr import OcrSettings, engine_key
+from docagent_rl.documents.ocr.words import OcrLine, Word
 
 FONT = Path(matplotlib.__file__).parent / "mpl-data/fonts/ttf/DejaVuSans.ttf"
 PAGE = (400, 260)
@@ -73,3 +77,20 @@ def write_layer(path: Path, lines: Sequence[str], *, shift: int = 0, private: bo
             data = data.replace(old.encode(), new.encode().lower().replace(b"<e0", b"<E0"))
     path.write_bytes(data)
     return path
+
+
+class QuickEngine:
+    """Reads TEXT in place of an engine that takes a second a page: a line for each band of ink."""
+
+    most_side, margin = 4096, 1.0
+
+    def __init__(self, *_) -> None:
+        self.key = engine_key(OcrSettings())
+
+    def read(self, image: Image.Image) -> tuple[OcrLine, ...]:
+        dark = np.asarray(image.convert("L")).min(axis=1) < 128
+        bands = int((np.diff(dark.astype(int), prepend=0) == 1).sum())
+        boxes = [(0.1, 0.1 * n, 0.9, 0.1 * n + 0.05) for n in range(1, bands + 1)]
+        texts = [TEXT[n % len(TEXT)] for n in range(bands)]
+        lines = [[Word(word, box) for word in text.split()] for text, box in zip(texts, boxes, strict=True)]
+        return tuple(OcrLine(tuple(words)) for words in lines)

@@ -1,72 +1,209 @@
+"""Page images of every mode, size and kind: right, or one error that names the file."""
+
 from __future__ import annotations
 
 import io
 import os
 import struct
+import zlib
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import EpsImagePlugin, Image
 
+from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.failures import DocumentError
 from docagent_rl.documents.images import FORMATS, natural_key, read_page_image, split_page_name
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.limits import IngestLimits
+from docagent_rl.documents.ocr import OcrMode, OcrSettings
 from docagent_rl.documents.settings import RenderSettings
 
 SETTINGS = RenderSettings(max_side=100)
+WIDTH, HEIGHT = 72, 48
+RAMP = np.linspace(0, 1, WIDTH * HEIGHT).reshape(HEIGHT, WIDTH)
+GREY = Image.fromarray((RAMP * 255).astype(np.uint8))
+DEEP = Image.fromarray((RAMP * 65535).astype(np.uint16))
+SHOWN = np.asarray(GREY, dtype=float)
 
 
-def _open(data: bytes) -> Image.Image:
-    return Image.open(io.BytesIO(data))
+def encoded(image: Image.Image, format_: str, **options) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, format_, **options)
+    return buffer.getvalue()
 
 
-def test_a_jpeg_keeps_its_bytes(tmp_path, write_image):
+@pytest.fixture
+def shown(tmp_path):
+    """What is stored of a file's content, as grey values."""
+
+    def read(data: bytes, name="a.png", settings=SETTINGS):
+        (tmp_path / name).write_bytes(data)
+        stored, size = read_page_image(tmp_path / name, settings)
+        with Image.open(io.BytesIO(stored)) as image:
+            assert (image.format, image.size) == ("JPEG", size)
+            assert image.mode in ("L", "RGB")
+            assert image.getexif().get(0x0112, 1) == 1
+            return np.asarray(image.convert("L"), dtype=float)
+
+    return read
+
+
+def test_a_jpeg_keeps_its_bytes_and_a_large_one_is_scaled_down(tmp_path, shown, write_image):
     path = write_image(tmp_path / "a.jpg", "navy", quality=70)
     assert read_page_image(path, SETTINGS) == (path.read_bytes(), (60, 40))
+    assert shown(encoded(Image.new("RGB", (400, 200)), "JPEG")).shape == (50, 100)
 
 
-def test_a_large_jpeg_is_scaled_down(tmp_path, write_image):
-    data, size = read_page_image(write_image(tmp_path / "a.jpg", size=(400, 200)), SETTINGS)
-    assert size == (100, 50) == _open(data).size
+@pytest.mark.parametrize(
+    ("mode", "formats"),
+    [
+        ("L", ("PNG", "TIFF", "JPEG", "BMP", "WEBP")),
+        ("P", ("PNG", "TIFF", "BMP")),
+        ("LA", ("PNG", "TIFF")),
+        ("RGBA", ("PNG", "TIFF", "WEBP")),
+        ("CMYK", ("TIFF", "JPEG")),
+        ("YCbCr", ("TIFF", "JPEG")),
+        ("LAB", ("TIFF",)),
+        ("1", ("PNG", "TIFF", "BMP")),
+    ],
+)
+def test_every_mode_shows_what_it_holds(shown, mode, formats):
+    source = GREY if mode in ("L", "LA", "1") else GREY.convert("RGB")
+    for format_ in formats:
+        found = shown(encoded(source.convert(mode), format_))
+        # black and white dots, or few colours, are right on the whole alone
+        if mode in ("1", "P"):
+            assert found.mean() == pytest.approx(SHOWN.mean(), abs=4)
+        else:
+            assert np.abs(found - SHOWN).mean() < 4
 
 
-def test_a_photograph_is_turned_upright(tmp_path):
-    image = Image.new("RGB", (60, 40), "white")
-    image.paste("red", (0, 0, 30, 40))
-    exif = Image.Exif()
-    exif[0x0112] = 6  # to be turned clockwise: the left half becomes the top half
-    image.save(tmp_path / "a.jpg", exif=exif, quality=95)
-    data, size = read_page_image(tmp_path / "a.jpg", SETTINGS)
-    assert size == (40, 60)
-    assert _open(data).getpixel((20, 10))[1] < 60
-    assert _open(data).getpixel((20, 50))[1] > 200
-    assert _open(data).getexif().get(0x0112, 1) == 1
+def test_sixteen_bits_a_pixel_are_not_cut_to_white_and_what_is_transparent_is_white(shown):
+    for format_ in ("PNG", "TIFF"):
+        assert np.abs(shown(encoded(DEEP, format_)) - SHOWN).mean() < 2
+    clear = shown(encoded(DEEP, "PNG", transparency=0))
+    assert clear[0, 0] > 200
+    assert np.abs(clear - SHOWN)[1:].mean() < 4
+    assert shown(encoded(Image.new("RGBA", (20, 20), (0, 0, 0, 0)), "PNG")).min() == 255
 
 
-def test_transparency_is_laid_on_white(tmp_path):
-    Image.new("RGBA", (20, 20), (0, 0, 0, 0)).save(tmp_path / "a.png")
-    data, _ = read_page_image(tmp_path / "a.png", SETTINGS)
-    assert _open(data).format == "JPEG"
-    assert _open(data).getpixel((10, 10)) == (255, 255, 255)
+@pytest.mark.parametrize("format_", ["JPEG", "PNG", "WEBP", "TIFF", "deep"])
+def test_pictures_are_turned_upright(shown, format_):
+    upright = {
+        1: SHOWN, 2: SHOWN[:, ::-1], 3: SHOWN[::-1, ::-1], 4: SHOWN[::-1], 5: SHOWN.T,
+        6: SHOWN[::-1].T, 7: SHOWN[::-1, ::-1].T, 8: SHOWN.T[::-1],
+    }  # fmt: skip
+    for orientation, expected in upright.items():
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        kind = ("PNG", DEEP) if format_ == "deep" else (format_, GREY.convert("RGB"))
+        assert np.abs(shown(encoded(kind[1], kind[0], exif=exif)) - expected).mean() < 4
 
 
-@pytest.mark.parametrize("mode", ["L", "P", "1", "CMYK"])
-def test_other_modes_become_rgb(tmp_path, mode):
-    Image.new(mode, (20, 20)).save(tmp_path / "a.tif")
-    data, _ = read_page_image(tmp_path / "a.tif", SETTINGS)
-    assert _open(data).mode == "RGB"
+def _ramp(scale, kind):
+    return encoded(Image.fromarray((RAMP * scale).astype(kind)), "TIFF")
 
 
-@pytest.mark.parametrize("cut", [0, 10, 400])
-def test_a_damaged_image_is_named(tmp_path, cut):
-    Image.effect_noise((60, 60), 80).save(tmp_path / "a.jpg")
-    data = (tmp_path / "a.jpg").read_bytes()
-    assert len(data) > 500
-    (tmp_path / "a.jpg").write_bytes(data[:cut])
-    with pytest.raises(DocumentError, match=r"a\.jpg is not a readable image") as caught:
-        read_page_image(tmp_path / "a.jpg", SETTINGS)
-    assert "0x" not in str(caught.value)
+def _frames(format_):
+    frame = GREY.convert("RGB")
+    return encoded(frame, format_, save_all=True, append_images=[frame.rotate(180)])
+
+
+def _wrong_tag():
+    """A TIFF whose StripOffsets are a text."""
+    data = bytearray(encoded(Image.new("RGB", (8, 8)), "TIFF"))
+    entry = data.index(struct.pack("<HHI", 273, 4, 1))
+    data[entry + 2 : entry + 4] = struct.pack("<H", 2)
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: _ramp(9_000_000, np.int32),  # numbers without a scale
+        lambda: _ramp(1, np.float32),
+        lambda: _ramp(np.nan, np.float32),
+        lambda: _frames("TIFF"),  # several pictures
+        lambda: _frames("WEBP"),
+        lambda: _frames("PNG"),
+        _wrong_tag,
+        lambda: encoded(Image.new("1", (20_000, 10_000)), "PNG"),  # unpacks to too much
+        *[lambda f=f: encoded(Image.new("RGB", (20, 20)), f) for f in ("GIF", "PPM", "ICO", "TGA", "SGI")],
+    ],
+)
+def test_what_is_no_page_is_refused(shown, make):
+    with pytest.raises(DocumentError, match=r"a\.png"):
+        shown(make())
+
+
+@pytest.mark.parametrize(
+    ("size", "kept"),
+    [((1, 1), (1, 1)), ((1, 200), (1, 200)), ((200, 1), (200, 1)), ((9000, 100), (4096, 46))],
+)
+def test_pictures_of_every_size(shown, size, kept):
+    assert shown(encoded(Image.new("L", size, 90), "PNG"), settings=RenderSettings()).shape == kept[::-1]
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_files_cut_anywhere_are_refused_or_whole(shown, format_):
+    data, refused = encoded(GREY.convert("RGB"), format_), 0
+    cuts = sorted({len(data) * part // 12 for part in range(12)} | {len(data) - 1})
+    for cut in cuts:
+        try:
+            found = shown(data[:cut])
+        except DocumentError as error:
+            refused += "a.png" in str(error)
+        else:  # what was cut off was no pixel
+            assert np.abs(found - SHOWN).mean() < 4
+    assert refused >= len(cuts) - 2
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_mutated_images_are_read_or_named(shown, format_):
+    """Whatever a decoder raises on damage is the file's error."""
+    whole = encoded(Image.effect_noise((24, 16), 80).convert("RGB"), format_)
+    random, refused = Random(7), 0
+    for _ in range(40):
+        data = bytearray(whole)
+        for _ in range(random.randint(1, 6)):
+            # headers and tag tables are at the ends
+            position = random.choice([random.randrange(64), -1 - random.randrange(200)]) % len(data)
+            data[position] = random.randrange(256)
+        try:
+            shown(data)
+        except DocumentError as error:
+            refused += "a.png" in str(error)
+    assert refused > 0
+
+
+def test_pixels_that_do_not_match_their_checksum_are_refused(shown):
+    """The decoder shows what is left of them without a word."""
+    whole = encoded(Image.effect_noise((60, 40), 90), "PNG")
+    start = whole.index(b"IDAT") + 4
+    (length,) = struct.unpack(">I", whole[start - 8 : start - 4])
+    random = Random(1)
+    for _ in range(40):
+        data = bytearray(whole)
+        data[start + random.randrange(length)] ^= 1 << random.randrange(8)
+        with pytest.raises(DocumentError, match=r"a\.png"):
+            shown(data)
+
+
+def test_a_format_that_is_not_listed_is_never_decoded(tmp_path, shown, monkeypatch):
+    """PostScript goes to Ghostscript in Pillow, whatever the file's name says."""
+    called, ghostscript = tmp_path / "called", tmp_path / "gs"
+    ghostscript.write_text(f"#!/bin/sh\ntouch {called}\nexit 1\n")
+    ghostscript.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)
+    script = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 20 20\n%%EndComments\nshowpage\n%%EOF\n"
+    with pytest.raises(DocumentError, match=r"a\.png"):
+        shown(script)
+    assert not called.exists()
 
 
 @given(st.text(min_size=1), st.integers(1, 10**9))
@@ -79,83 +216,65 @@ def test_natural_order():
     assert sorted(names, key=natural_key) == ["", "2", "10", "P1", "p9", "p09b", "p10"]
 
 
-@given(st.lists(st.text()))
+@given(st.lists(st.text(max_size=5), max_size=5))
 def test_any_names_can_be_ordered(names):
     keys = sorted(natural_key(name) for name in names)
     assert [name for _, name in keys] == sorted(names, key=natural_key)
 
 
-def test_a_format_that_is_not_listed_is_never_decoded(tmp_path, monkeypatch):
-    """PostScript goes to Ghostscript in Pillow, whatever the file's name says."""
-    called = tmp_path / "called"
-    ghostscript = tmp_path / "gs"
-    ghostscript.write_text(f"#!/bin/sh\ntouch {called}\nexit 1\n")
-    ghostscript.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)
-    script = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 20 20\n%%EndComments\nshowpage\n%%EOF\n"
-    (tmp_path / "a.png").write_bytes(script)
-    with pytest.raises(DocumentError, match=r"a\.png is not a readable image .*JPEG, PNG, WEBP, TIFF, BMP"):
-        read_page_image(tmp_path / "a.png", SETTINGS)
-    assert not called.exists()
+@pytest.mark.parametrize("name", ["2.gif", "2.JP2", "2.heic"])
+def test_a_page_of_a_kind_that_is_not_read_does_not_shift_the_others(inbox, ingested, write_image, name):
+    """The folder would be a document with two pages, numbered wrong; other pictures beside it are none."""
+    for path in ("deck/1.png", "deck/3.png", "good/1.png"):
+        write_image(inbox / path)
+    (inbox / "deck" / name).write_bytes(encoded(GREY, "GIF"))
+    (inbox / "logo.gif").write_bytes(encoded(GREY, "GIF"))
+    report = ingested()
+    assert report.ingested == ["good"]
+    assert [failure.name for failure in report.failed] == [f"deck/{name}"]
 
 
-@pytest.mark.parametrize("format", ["GIF", "PPM", "ICO", "TGA", "SGI"])
-def test_other_formats_under_an_image_name_are_refused(tmp_path, format):
-    Image.new("RGB", (20, 20)).save(tmp_path / "a.png", format=format)
-    with pytest.raises(DocumentError, match=r"a\.png is not a readable image"):
-        read_page_image(tmp_path / "a.png", SETTINGS)
+@pytest.mark.slow
+def test_narrow_pictures_with_marks_are_read_without_an_error(inbox, ingested):
+    """OCR sees what is not blank."""
+    noise = np.random.default_rng(1).integers(0, 255, (2000, 2000), dtype=np.uint8)
+    for width, height in ((8, 8), (9, 1600), (1600, 9), (16, 2000), (2000, 16), (100, 3)):
+        (inbox / f"{width}x{height}").mkdir()
+        Image.fromarray(noise[:height, :width]).save(inbox / f"{width}x{height}" / "1.png")
+    report = ingested()
+    assert (report.failed, len(report.ingested)) == ([], 6)
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_mutated_images_are_read_or_named(tmp_path, format):
-    """Whatever a decoder raises on damage is the file's error."""
-    buffer = io.BytesIO()
-    Image.effect_noise((24, 16), 80).convert("RGB").save(buffer, format=format)
-    whole = buffer.getvalue()
-    random, refused = Random(7), 0
-    for _ in range(60):
-        data = bytearray(whole)
-        for _ in range(random.randint(1, 6)):
-            # headers and tag tables are at the ends
-            position = random.choice([random.randrange(64), -1 - random.randrange(200)]) % len(data)
-            data[position] = random.randrange(256)
-        (tmp_path / "a.png").write_bytes(data)
-        try:
-            read_page_image(tmp_path / "a.png", SETTINGS)
-        except DocumentError as error:
-            refused += "a.png" in str(error)
-    assert refused > 0
+def _png(width: int, height: int, data: bytes) -> bytes:
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    head = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
 
 
-def test_a_tag_of_the_wrong_type_is_named(tmp_path):
-    Image.new("RGB", (8, 8)).save(tmp_path / "a.tif")
-    data = bytearray((tmp_path / "a.tif").read_bytes())
-    entry = data.index(struct.pack("<HHI", 273, 4, 1))  # StripOffsets: a long becomes a text
-    data[entry + 2 : entry + 4] = struct.pack("<H", 2)
-    (tmp_path / "a.tif").write_bytes(data)
-    with pytest.raises(DocumentError, match=r"a\.tif is not a readable image"):
-        read_page_image(tmp_path / "a.tif", SETTINGS)
-
-
-def test_an_image_that_unpacks_to_too_much_is_named(tmp_path):
-    with Image.new("1", (20_000, 10_000)) as image:
-        image.save(tmp_path / "a.png")
-    with pytest.raises(DocumentError, match=r"a\.png .*pixels"):
-        read_page_image(tmp_path / "a.png", SETTINGS)
-
-
-def test_pixels_that_do_not_match_their_checksum_are_refused(tmp_path):
-    """The decoder shows what is left of them without a word."""
-    buffer = io.BytesIO()
-    Image.effect_noise((60, 40), 90).save(buffer, "PNG")
-    whole = buffer.getvalue()
-    start = whole.index(b"IDAT") + 4
-    (length,) = struct.unpack(">I", whole[start - 8 : start - 4])
-    random, path = Random(1), tmp_path / "a.png"
-    for _ in range(40):
-        data = bytearray(whole)
-        data[start + random.randrange(length)] ^= 1 << random.randrange(8)
-        path.write_bytes(data)
-        with pytest.raises(DocumentError, match=r"a\.png is not a readable image"):
-            read_page_image(path, RenderSettings())
+@pytest.mark.slow
+def test_a_hundred_megapixels_are_scaled_down_and_more_are_refused(inbox, store_path):
+    """Each of the files has a few kilobytes."""
+    rows = zlib.compress((b"\0" + b"\xff" * 1250) * 10_000)
+    more = zlib.compress((b"\0" + b"\xff" * 1750) * 14_000)
+    bomb = zlib.compress(bytes(1_000_000))
+    files = {
+        "large": _png(10_000, 10_000, rows),
+        "larger": _png(14_000, 14_000, more),
+        "bomb": _png(2**31 - 1, 2**31 - 1, bomb),
+        "liar": _png(10_000, 10_000, bomb),
+        "small": encoded(GREY, "PNG"),
+    }
+    for name, data in files.items():
+        (inbox / name).mkdir()
+        (inbox / name / "1.png").write_bytes(data)
+    never = OcrSettings(OcrMode.NEVER)
+    little = ingest(inbox, store_path, workers=1, ocr=never, limits=IngestLimits(memory_gib=0.1))
+    assert little.ingested == ["small"]
+    assert any("0.1 GiB" in failure.reason for failure in little.failed if failure.name == "large")
+    report = ingest(inbox, store_path, workers=1, ocr=never)
+    assert DocumentStore(store_path).document("large").page(1).size == (4096, 4096)
+    assert {failure.name: "1.png" in failure.reason for failure in report.failed} == dict.fromkeys(
+        ("bomb", "larger", "liar"), True
+    )

@@ -5,9 +5,9 @@ import io
 import pytest
 from PIL import Image
 
-from docagent_rl.documents import heartbeat
+from docagent_rl.documents import heartbeat, page_text
 from docagent_rl.documents.objects import ObjectStore
-from docagent_rl.documents.ocr import OcrMode, OcrSettings, engine_key, make_engine
+from docagent_rl.documents.ocr import OcrMode, OcrSettings, engine_key
 from docagent_rl.documents.ocr.cache import OcrCache
 from docagent_rl.documents.ocr.words import OcrLine, Word
 from docagent_rl.documents.page_text import Layer, PageReader, Picture, is_better, is_current, printed
@@ -15,56 +15,52 @@ from docagent_rl.documents.reading import TextReading, TextReason, TextSource
 from tests.documents.scans import TEXT, draw_text
 
 SOUND = "A page of sound text."
+LAYER, OCR, NONE = TextSource.LAYER, TextSource.OCR, TextSource.NONE
 
 
-def picture(lines=TEXT) -> Picture:
+def _jpeg(image) -> bytes:
     buffer = io.BytesIO()
-    draw_text(lines).save(buffer, "JPEG", quality=90)
-    return Picture(buffer.getvalue())
+    image.save(buffer, "JPEG", quality=90)
+    return buffer.getvalue()
 
 
 @pytest.fixture
-def cache(tmp_path) -> OcrCache:
-    return OcrCache(tmp_path / "ocr", ObjectStore(tmp_path / "objects"))
+def read(tmp_path):
+    """Reads the page of a layer and a picture."""
+    cache = OcrCache(tmp_path / "ocr", ObjectStore(tmp_path / "objects"))
+
+    def read(layer, mode=OcrMode.AUTO, shows=TEXT, picture=None):
+        picture = picture or Picture(_jpeg(draw_text(shows)))
+        return PageReader(OcrSettings(mode), cache).read("page 1", picture, Layer(layer))
+
+    return read
 
 
-@pytest.fixture
-def read(cache):
-    return lambda layer, mode=OcrMode.AUTO, shows=TEXT: PageReader(OcrSettings(mode), cache).read(
-        "page 1", picture(shows), Layer(layer)
-    )
+@pytest.mark.usefixtures("quick_ocr")
+@pytest.mark.parametrize(
+    ("layer", "mode", "shows", "text", "source", "reason"),
+    [
+        (SOUND, OcrMode.AUTO, TEXT, SOUND, LAYER, TextReason.SOUND),
+        ("", OcrMode.AUTO, TEXT, "\n".join(TEXT), OCR, TextReason.EMPTY),
+        ("\ufffd\ufffd", OcrMode.NEVER, TEXT, "\ufffd\ufffd", LAYER, TextReason.OFF),
+        ("", OcrMode.NEVER, TEXT, "", NONE, TextReason.OFF),
+        (SOUND, OcrMode.ALWAYS, TEXT, "\n".join(TEXT), OCR, TextReason.ASKED),
+        ("", OcrMode.AUTO, [], "", NONE, TextReason.BLANK),
+    ],
+)
+def test_which_text_is_taken(read, layer, mode, shows, text, source, reason):
+    page = read(layer, mode, shows)
+    key = engine_key(OcrSettings()) if source is OCR else None
+    assert (page.text, page.reading) == (text, TextReading(source, reason, key))
+    if source is OCR:
+        assert [line.text for line in page.lines] == list(TEXT)
+        assert [word.text for word in page.words[0].words] == TEXT[0].split()
+        assert page.words[0].box == page.lines[0].box
+    else:
+        assert page.words == ()
 
 
-def test_a_sound_layer_is_taken(read):
-    page = read(SOUND)
-    assert (page.text, page.words) == (SOUND, ())
-    assert page.reading == TextReading(TextSource.LAYER, TextReason.SOUND)
-
-
-def test_a_picture_is_read_where_there_is_no_layer(read):
-    page = read("")
-    assert page.text == "\n".join(TEXT)
-    assert page.reading == TextReading(TextSource.OCR, TextReason.EMPTY, engine_key(OcrSettings()))
-    assert [line.text for line in page.lines] == list(TEXT)
-    assert [word.text for word in page.words[0].words] == TEXT[0].split()
-    assert page.words[0].box == page.lines[0].box
-
-
-def test_never_takes_the_layer_whatever_it_is(read):
-    page = read("\ufffd\ufffd", OcrMode.NEVER)
-    assert (page.text, page.reading) == ("\ufffd\ufffd", TextReading(TextSource.LAYER, TextReason.OFF))
-    assert read("", OcrMode.NEVER).reading == TextReading(TextSource.NONE, TextReason.OFF)
-
-
-def test_always_reads_what_has_a_sound_layer(read):
-    page = read(SOUND, OcrMode.ALWAYS)
-    assert (page.text, page.reading.reason) == ("\n".join(TEXT), TextReason.ASKED)
-
-
-def test_a_blank_page_is_not_read(read):
-    assert read("", shows=[]).reading == TextReading(TextSource.NONE, TextReason.BLANK)
-
-
+@pytest.mark.slow
 def test_a_layer_that_looked_broken_is_kept_when_it_says_what_is_shown(read):
     """Its letters are unlikely, but they are those of the page."""
     strange = ["ZZUQ KLVB MPWX DFGH CCYV", "BLQK VVXZ UUPM WDFG HYCC"] * 4
@@ -73,34 +69,26 @@ def test_a_layer_that_looked_broken_is_kept_when_it_says_what_is_shown(read):
     assert page.text == "\n".join(strange)
 
 
-def test_what_was_read_once_is_not_read_again(read, cache, monkeypatch):
+@pytest.mark.usefixtures("quick_ocr")
+def test_a_page_is_read_once_and_has_time_of_its_own(read, monkeypatch):
+    beats: list[str] = []
+    monkeypatch.setattr(heartbeat, "_listeners", [beats.append])
     first = read("")
-    monkeypatch.setattr(type(make_engine(OcrSettings())), "read", None)
+    assert beats == ["page 1 (OCR)"]
+    monkeypatch.setattr(page_text.make_engine, "read", None)
     assert read("") == first
 
 
-def test_a_page_that_is_read_has_time_of_its_own(read, monkeypatch):
-    beats: list[str] = []
-    monkeypatch.setattr(heartbeat, "_listeners", [beats.append])
-    read("")
-    assert beats == ["page 1 (OCR)"]
-
-
-def test_a_larger_picture_is_read_where_the_stored_one_is_small(cache):
-    small = draw_text(TEXT).resize((160, 104), Image.Resampling.BILINEAR)
-    buffer = io.BytesIO()
-    small.save(buffer, "JPEG", quality=90)
-    page = PageReader(OcrSettings(), cache).read(
-        "page 1", Picture(buffer.getvalue(), lambda side: draw_text(TEXT)), Layer()
-    )
+@pytest.mark.usefixtures("quick_ocr")
+def test_a_larger_picture_is_read_where_the_stored_one_is_small(read):
+    small = _jpeg(draw_text(TEXT).resize((160, 104), Image.Resampling.BILINEAR))
+    asked = []
+    page = read("", picture=Picture(small, lambda side: asked.append(side) or draw_text(TEXT)))
     assert page.text == "\n".join(TEXT)
+    assert len(asked) == 1
 
 
 BOX = (0.1, 0.1, 0.2, 0.2)
-
-
-def _lines(text):
-    return (OcrLine(tuple(Word(word, BOX) for word in text.split())),)
 
 
 @pytest.mark.parametrize(
@@ -118,18 +106,19 @@ def _lines(text):
     ],
 )
 def test_what_takes_the_place_of_a_layer(layer, read, state, better):
-    assert is_better(_lines(read), layer, state) is better
+    lines = (OcrLine(tuple(Word(word, BOX) for word in read.split())),)
+    assert is_better(lines, layer, state) is better
 
 
 READINGS = {
     "old": None,
-    "off": TextReading(TextSource.LAYER, TextReason.OFF),
-    "sound": TextReading(TextSource.LAYER, TextReason.SOUND),
-    "blank": TextReading(TextSource.NONE, TextReason.BLANK),
-    "read": TextReading(TextSource.OCR, TextReason.EMPTY, "e1"),
-    "asked": TextReading(TextSource.OCR, TextReason.ASKED, "e1"),
-    "kept": TextReading(TextSource.LAYER, TextReason.NO_BETTER, "e1"),
-    "nothing": TextReading(TextSource.NONE, TextReason.NOTHING_READ, "e1"),
+    "off": TextReading(LAYER, TextReason.OFF),
+    "sound": TextReading(LAYER, TextReason.SOUND),
+    "blank": TextReading(NONE, TextReason.BLANK),
+    "read": TextReading(OCR, TextReason.EMPTY, "e1"),
+    "asked": TextReading(OCR, TextReason.ASKED, "e1"),
+    "kept": TextReading(LAYER, TextReason.NO_BETTER, "e1"),
+    "nothing": TextReading(NONE, TextReason.NOTHING_READ, "e1"),
 }
 
 
@@ -148,6 +137,7 @@ def test_which_pages_are_read_anew(mode, engine, current):
     assert {name for name, reading in READINGS.items() if is_current(reading, settings, engine)} == current
 
 
+@pytest.mark.slow
 def test_sizes_of_lines_are_those_of_their_letters(read):
     """The page is 260 points high: sizes are as if it were 792."""
     for line in read("", shows=["Height of letters", "no tall ones", "xxx xxxx xx"]).lines:
@@ -155,8 +145,7 @@ def test_sizes_of_lines_are_those_of_their_letters(read):
 
 
 def test_letters_without_height_do_not_make_a_line_small():
-    low = OcrLine((Word("aces", (0.1, 0.1, 0.2, 0.105)),))
-    high = OcrLine((Word("Aces", (0.1, 0.1, 0.2, 0.1072)),))
-    deep = OcrLine((Word("Agility", (0.1, 0.1, 0.2, 0.1093)),))
-    sizes = {line.style.size for line in printed((low, high, deep), margin=1.0)}
+    bottoms = {"aces": 0.105, "Aces": 0.1072, "Agility": 0.1093}
+    lines = tuple(OcrLine((Word(word, (0.1, 0.1, 0.2, bottom)),)) for word, bottom in bottoms.items())
+    sizes = {line.style.size for line in printed(lines, margin=1.0)}
     assert max(sizes) - min(sizes) <= 0.2
