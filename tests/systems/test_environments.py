@@ -89,3 +89,13 @@ async def test_a_prompt_that_fills_the_context(make, sample, play):
 async def test_an_unknown_document(make, record):
     with pytest.raises(UserError, match=r"'q1'.*'Z'"):
         await make().reset(record(doc_id="Z", extra={}, evidence_pages=(3,)))
+
+
+@pytest.mark.parametrize("name", ["alden", "unidoc_rl", "vrag_rl"], indirect=True)
+def test_questions_without_gold_are_refused_in_training_alone(name, services, record):
+    """Benchmarks that name no evidence (UDA, hidden test sets) are played in validation and evaluation."""
+    question = record(extra={}, evidence_pages=())
+    trained, validated = (get_system(name).make_env({}, services, validate=v) for v in (False, True))
+    with pytest.raises(UserError, match="'q1'"):
+        trained.opening(question)
+    assert validated.opening(question).messages

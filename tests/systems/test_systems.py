@@ -1,59 +1,76 @@
+"""What all systems have in common: how they are named, loaded and configured."""
+
 from __future__ import annotations
 
 import subprocess
 import sys
 
 import pytest
+from pydantic import ValidationError
 
 from docagent_rl.errors import UserError
 from docagent_rl.systems import SYSTEMS, System, get_system
-from docagent_rl.systems.vrag_rl.actions import VragGrammar
-from docagent_rl.systems.vrag_rl.config import VragConfig
+
+BOTH = ("alden", "unidoc_rl", "vrag_rl")
+VARIANTS = [(name, "paper") for name in SYSTEMS] + [(name, "released") for name in BOTH]
+NULLS = {"variant": None, "prompt": None, "display": None}
 
 
-def test_every_system_can_be_loaded():
-    for name in SYSTEMS:
-        system = get_system(name)
-        assert isinstance(system, System)
-        assert system.name == name
-        config = system.parse_config({})
-        assert system.load_prompt(config).digest
-        assert system.max_turns(config) >= 1
-        assert system.max_images(config) >= 0
-
-
-def test_vrag_rl():
-    system = get_system("vrag_rl")
-    config = system.parse_config(
-        {"variant": "released", "grammar": {"crop": False}, "search": {"pages_per_search": 2}}
-    )
-    assert isinstance(config, VragConfig)
+@pytest.mark.parametrize(("name", "variant"), VARIANTS)
+def test_every_system_can_be_loaded(name, variant):
+    system = get_system(name)
+    assert isinstance(system, System)
+    config = system.parse_config({"variant": variant})
     assert system.parse_config(config) is config
-    grammar = system.make_grammar(config)
-    assert isinstance(grammar, VragGrammar)
-    assert grammar.tags == ("search", "answer")
-    assert (system.max_turns(config), system.max_images(config)) == (5, 8)
-    assert "released" in system.load_prompt(config).source
-    assert "paper" in system.load_prompt(config, "vrag_rl_paper").source
+    assert type(config).model_validate_json(config.model_dump_json()) == config
+    assert system.name == name
+    assert system.load_prompt(config).digest
+    assert system.max_turns(config) >= 1
+    assert system.max_images(config) >= 0
 
 
-def test_unknown_names_list_the_known():
-    with pytest.raises(UserError, match=r"'alpha'.*vrag_rl"):
-        get_system("alpha")
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_the_paper_is_the_default_and_null_means_left_out(name):
+    config = get_system(name).parse_config({})
+    assert type(config).model_validate(NULLS) == config == type(config).for_variant("paper")
+    with pytest.raises(ValidationError, match="variant"):
+        config.variant = "paper"
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ({"variant": "demo"}, "variant"),
+        ({"rounds": 3}, "rounds"),
+        ({"display": {"snapp": 1}}, r"display\.snapp"),
+    ],
+)
+def test_mistakes_are_named_with_their_key(name, given, key):
+    with pytest.raises(UserError, match=rf"docagent\.env\.{key}"):
+        get_system(name).parse_config(given)
+
+
+def test_prompts_follow_the_variant_or_a_name(tmp_path):
+    system = get_system("vrag_rl")
+    assert "released" in system.load_prompt(system.parse_config({"variant": "released"})).source
+    assert "paper" in system.load_prompt({"variant": "released"}, "vrag_rl_paper").source
+    path = tmp_path / "p.yaml"
+    path.write_text("user: hi")
+    with pytest.raises(UserError, match=r"p\.yaml"):
+        system.load_prompt({}, path)
 
 
 @pytest.mark.parametrize(
-    "path",
+    ("path", "named"),
     [
-        "no_such_module:SYSTEM",
-        "docagent_rl.systems:NOTHING",
-        ":x",
-        "docagent_rl:",
-        "docagent_rl.systems:SYSTEMS",
+        ("alpha", r"'alpha'.*vrag_rl"),
+        *((path, path) for path in ("no_such_module:SYSTEM", "docagent_rl.systems:NOTHING")),
+        *((path, path) for path in (":x", "docagent_rl:", "docagent_rl.systems:SYSTEMS")),
     ],
 )
-def test_paths_that_lead_nowhere(path):
-    with pytest.raises(UserError, match=path):
+def test_names_and_paths_that_lead_nowhere(path, named):
+    with pytest.raises(UserError, match=named):
         get_system(path)
 
 
@@ -65,20 +82,6 @@ def test_a_system_of_ones_own(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     assert get_system("my_systems:MINE").name == "mine"
-
-
-def test_mistakes_are_named_with_their_key():
-    with pytest.raises(UserError) as error:
-        get_system("vrag_rl").parse_config({"display": {"snapp": True}, "max_turns": "many"})
-    assert "docagent.env.display.snapp" in str(error.value)
-    assert "docagent.env.max_turns" in str(error.value)
-
-
-def test_a_bad_prompt_is_named(tmp_path):
-    path = tmp_path / "p.yaml"
-    path.write_text("user: hi")
-    with pytest.raises(UserError, match=r"p\.yaml"):
-        get_system("vrag_rl").load_prompt({}, path)
 
 
 @pytest.mark.slow
