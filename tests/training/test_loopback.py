@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from docagent_rl.checks.recipe_check import composed
 from docagent_rl.patches.ray_loopback import LOOPBACK_VARIABLE
 from docagent_rl.training.loopback import ADDRESS_KEY, NODES, RAY, VARIABLES, keep_to_loopback
 
@@ -35,8 +34,8 @@ def variables(config: DictConfig) -> dict[str, str]:
     return OmegaConf.to_container(OmegaConf.select(config, f"{RAY}.runtime_env.env_vars"))
 
 
-def test_one_machine_keeps_to_loopback():
-    config = composed(RECIPE, ["+profile=cpu"])
+def test_one_machine_keeps_to_loopback(recipe):
+    config = recipe(RECIPE)
     assert keep_to_loopback(config)
     assert address(config) == "127.0.0.1"
     assert variables(config).items() >= VARIABLES.items()
@@ -45,39 +44,34 @@ def test_one_machine_keeps_to_loopback():
 
 
 @pytest.mark.parametrize(
-    "override",
+    ("override", "address"),
     [
-        "docagent.loopback=false",
-        "trainer.nnodes=2",
-        "+ray_kwargs.ray_init.address=192.0.2.1:6379",
-        "+ray_kwargs.ray_init._node_ip_address=192.0.2.1",
+        ("docagent.loopback=false", ""),
+        ("trainer.nnodes=2", ""),
+        ("ray_kwargs.ray_init.address=192.0.2.1:6379", ""),
+        ("ray_kwargs.ray_init._node_ip_address=192.0.2.1", ""),
+        ("docagent.loopback=true", "192.0.2.1:6379"),  # a Ray that runs already
     ],
 )
-def test_what_spans_machines_is_left_alone(override):
-    config = composed(RECIPE, ["+profile=cpu", override])
+def test_what_spans_machines_is_left_alone(recipe, override, address, monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    config = recipe(RECIPE, override)
     before = OmegaConf.to_container(config.ray_kwargs)
     assert not keep_to_loopback(config)
     assert OmegaConf.to_container(config.ray_kwargs) == before
     assert LOOPBACK_VARIABLE not in os.environ
 
 
-def test_a_ray_that_runs_already_is_left_alone(monkeypatch):
-    monkeypatch.setenv("RAY_ADDRESS", "192.0.2.1:6379")
-    config = composed(RECIPE, ["+profile=cpu"])
-    assert not keep_to_loopback(config)
-    assert address(config) is None
-
-
-def test_values_of_the_user_stay(monkeypatch):
+def test_values_of_the_user_stay(recipe, monkeypatch):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
-    given = "+ray_kwargs.ray_init.runtime_env.env_vars.VLLM_HOST_IP=192.0.2.3"
-    config = composed(RECIPE, ["+profile=cpu", given])
+    given = "ray_kwargs.ray_init.runtime_env.env_vars.VLLM_HOST_IP=192.0.2.3"
+    config = recipe(RECIPE, given)
     assert keep_to_loopback(config)
     assert variables(config)["VLLM_HOST_IP"] == "192.0.2.3"
     assert variables(config)["GLOO_SOCKET_IFNAME"] == "eth7"
 
 
-def test_every_number_of_nodes_is_looked_at():
+def test_every_number_of_nodes_is_looked_at(recipe):
     def found(section, prefix=""):
         for key, value in section.items():
             if isinstance(value, dict):
@@ -85,46 +79,24 @@ def test_every_number_of_nodes_is_looked_at():
             elif key == "nnodes":
                 yield f"{prefix}{key}"
 
-    plain = OmegaConf.to_container(composed(RECIPE), resolve=False)
+    plain = OmegaConf.to_container(recipe(RECIPE, cpu=False), resolve=False)
     old = {"reward_model.nnodes"}  # verl moves it to `reward.reward_model`
     assert set(found(plain)) - old == set(NODES)
 
 
-def listeners(tmp_path: Path, ray_folder: Path) -> dict:
-    report = tmp_path / "report.json"
-    environment = {**os.environ, "RAY_TMPDIR": str(ray_folder)}
-    done = subprocess.run(
-        [sys.executable, LISTENERS, report],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=400,
-    )
-    assert report.is_file(), done.stderr[-4000:]
-    return json.loads(report.read_text())
-
-
-def open_to_the_network(report: dict) -> list[tuple[str, str]]:
-    """Who listens elsewhere than on loopback."""
-    found = []
-    for host, name in report["listening"]:
-        parsed = ipaddress.ip_address(host)
-        if not (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback:
-            found.append((host, name))
-    return found
-
-
 @pytest.mark.slow
 def test_ray_and_the_services_of_verl_listen_on_loopback(tmp_path, ray_folder):
-    report = listeners(tmp_path, ray_folder)
-    assert open_to_the_network(report) == []
-    services = {
-        "gcs_server",
-        "raylet",
-        "ray::Runner.run",
-        "ray::SimpleStorageUnit",
-        "ray::TransferQueueController",
-    }
+    path = tmp_path / "report.json"
+    environment = {**os.environ, "RAY_TMPDIR": str(ray_folder)}
+    command = [sys.executable, LISTENERS, path]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert path.is_file(), done.stderr[-4000:]
+    report = json.loads(path.read_text())
+    for host, name in report["listening"]:
+        parsed = ipaddress.ip_address(host)
+        assert (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback, name
+    ours = {"Runner.run", "SimpleStorageUnit", "TransferQueueController"}
+    services = {"gcs_server", "raylet", *(f"ray::{name}" for name in ours)}
     assert services <= {name for _, name in report["listening"]}
     assert report["node"] == report["vllm"] == "127.0.0.1"
     assert set(report["gloo"]) == {"127.0.0.1"}

@@ -45,19 +45,27 @@ def make_module(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-def test_callback_runs_after_the_body_of_the_module(make_module):
-    name, seen = make_module("value = 1\nvalue = 2"), []
+def values_of(name: str) -> list[int]:
+    """The values that a callback sees, one for each call."""
+    seen: list[int] = []
     on_import(name, lambda module: seen.append(module.value))
+    return seen
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "value = 1\nvalue = 2",
+        "import sys, types\nsys.modules[__name__] = types.SimpleNamespace(value=2)",  # replaces itself
+    ],
+)
+def test_callback_runs_after_the_body_of_the_module(make_module, source):
+    name = make_module(source)
+    seen = values_of(name)
     assert seen == []
     importlib.import_module(name)
     assert seen == [2]
-
-
-def test_callback_runs_at_once_for_an_imported_module(make_module):
-    name, seen = make_module(), []
-    importlib.import_module(name)
-    on_import(name, seen.append)
-    assert seen == [sys.modules[name]]
+    assert values_of(name) == [2]  # at once, for an imported module
 
 
 def test_callbacks_run_in_order_and_once_an_import(make_module):
@@ -71,12 +79,12 @@ def test_callbacks_run_in_order_and_once_an_import(make_module):
 
 def test_submodule_of_a_package(make_module):
     parent = f"p_{uuid.uuid4().hex}"
-    name, seen = make_module(parent=parent), []
-    on_import(name, seen.append)
+    name = make_module(parent=parent)
+    seen = values_of(name)
     importlib.import_module(parent)
     assert seen == []
     exec(f"from {parent} import {name.split('.')[1]}", {})
-    assert len(seen) == 1
+    assert seen == [1]
 
 
 def test_error_of_a_callback_fails_the_import_every_time(make_module):
@@ -93,21 +101,23 @@ def test_error_of_a_callback_fails_the_import_every_time(make_module):
 
 
 def test_error_of_the_module_is_kept_and_no_callback_runs(make_module):
-    name, seen = make_module("raise ZeroDivisionError"), []
-    on_import(name, seen.append)
+    name = make_module("raise ZeroDivisionError")
+    seen = values_of(name)
     with pytest.raises(ZeroDivisionError):
         importlib.import_module(name)
     assert seen == []
+    values_of("no_such_module_of_docagent")
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("no_such_module_of_docagent")
 
 
 def test_callback_runs_again_after_a_reload(make_module):
-    name, seen = make_module(), []
-    on_import(name, seen.append)
-    module = importlib.import_module(name)
-    importlib.reload(module)
+    name = make_module()
+    seen = values_of(name)
+    importlib.reload(importlib.import_module(name))
     del sys.modules[name]
     importlib.import_module(name)
-    assert len(seen) == 3
+    assert seen == [1, 1, 1]
 
 
 def test_registration_from_inside_a_callback_and_import_of_the_same_module(make_module):
@@ -123,43 +133,28 @@ def test_registration_from_inside_a_callback_and_import_of_the_same_module(make_
     assert seen == ["outer", "inner"]
 
 
-def test_registration_while_another_thread_executes_the_module(make_module):
-    name = make_module(
-        "import sys\nsys.modules['gate'].enter.set()\nsys.modules['gate'].leave.wait(60)\nvalue = 1"
-    )
+def test_registration_while_another_thread_executes_the_module(make_module, monkeypatch):
     gate = ModuleType("gate")
     gate.enter, gate.leave = threading.Event(), threading.Event()
-    sys.modules["gate"] = gate
-    seen: list[object] = []
-    on_import(name, lambda module: seen.append(module.value))
+    monkeypatch.setitem(sys.modules, "gate", gate)
+    name = make_module("import gate\ngate.enter.set()\ngate.leave.wait(60)\nvalue = 1")
+    seen = values_of(name)
     thread = threading.Thread(target=importlib.import_module, args=(name,))
     thread.start()
     try:
         assert gate.enter.wait(60)
-        on_import(name, lambda module: seen.append(module.value + 1))
-        assert seen == []  # half executed: `value` does not exist yet
+        later = values_of(name)
+        assert later == []  # half executed: `value` does not exist yet
     finally:
         gate.leave.set()
         thread.join(60)
-        del sys.modules["gate"]
-    assert seen == [1, 2]
+    assert (seen, later) == ([1], [1])
 
 
 def test_module_whose_import_began_without_a_hook_is_refused(make_module):
-    name = make_module(
-        "from docagent_rl.training.patching import on_import\n"
-        "hook = lambda: on_import(__name__, print)\nhook()"
-    )
+    name = make_module("from docagent_rl.training.patching import on_import\non_import(__name__, print)")
     with pytest.raises(RuntimeError, match=name):
         importlib.import_module(name)
-
-
-def test_module_that_replaces_itself(make_module):
-    name = make_module("import sys, types\nsys.modules[__name__] = types.SimpleNamespace(value=7)")
-    seen = []
-    on_import(name, lambda module: seen.append(module.value))
-    importlib.import_module(name)
-    assert seen == [7]
 
 
 def test_loader_and_source_stay_what_tools_expect(make_module):
@@ -170,16 +165,9 @@ def test_loader_and_source_stay_what_tools_expect(make_module):
     assert "return 1" in inspect.getsource(module.f)
 
 
-def test_absent_module_is_absent_with_a_hook_too():
-    on_import("no_such_module_of_docagent", lambda _: None)
-    with pytest.raises(ModuleNotFoundError):
-        importlib.import_module("no_such_module_of_docagent")
-
-
 def test_finder_that_searches_through_all_finders_does_not_recurse(make_module, monkeypatch):
-    name, seen = make_module(), []
-    on_import(name, seen.append)
-    busy = []
+    name, busy = make_module(), []
+    seen = values_of(name)
 
     class Curious:
         @staticmethod
@@ -194,40 +182,42 @@ def test_finder_that_searches_through_all_finders_does_not_recurse(make_module, 
 
     monkeypatch.setattr(sys, "meta_path", [Curious, *sys.meta_path])
     importlib.import_module(name)
-    assert len(seen) == 1
+    assert seen == [1]
 
 
 @pytest.fixture
-def statuses(monkeypatch):
-    """Start with no patch installed."""
+def installed(monkeypatch, make_module):
+    """Install a patch alone, which doubles the value of a module; import it and give both and its status."""
     monkeypatch.setattr(patching, "_statuses", {})
 
+    def run(source: str = "value = 1", **changes):
+        patch = Patch(
+            **{
+                "name": "double",
+                "package": "packaging",
+                "versions": ">=1",
+                "reference": "a test",
+                "reason": "a test",
+                "target_module": make_module(source),
+                "apply": lambda module: setattr(module, "value", module.value * 2),
+                **changes,
+            }
+        )
+        install([patch])
+        before = patch_status()[0].state
+        module = importlib.import_module(patch.target_module)
+        install([patch])
+        (status,) = patch_status()
+        return module.value, before, status
 
-def make_patch(target: str, **changes) -> Patch:
-    fields = {
-        "name": "double",
-        "package": "packaging",
-        "versions": ">=1",
-        "reference": "a test",
-        "reason": "a test",
-        "target_module": target,
-        "apply": lambda module: setattr(module, "value", module.value * 2),
-    }
-    return Patch(**(fields | changes))
-
-
-@pytest.mark.usefixtures("statuses")
-def test_patch_waits_and_is_applied_once(make_module):
-    patch = make_patch(make_module())
-    install([patch])
-    assert [status.state for status in patch_status()] == [PatchState.WAITING]
-    module = importlib.import_module(patch.target_module)
-    install([patch])
-    assert module.value == 2
-    assert [status.state for status in patch_status()] == [PatchState.APPLIED]
+    return run
 
 
-@pytest.mark.usefixtures("statuses")
+def test_patch_waits_and_is_applied_once(installed):
+    value, before, status = installed()
+    assert (value, before, status.state) == (2, PatchState.WAITING, PatchState.APPLIED)
+
+
 @pytest.mark.parametrize(
     ("changes", "state"),
     [
@@ -236,30 +226,21 @@ def test_patch_waits_and_is_applied_once(make_module):
         ({"needed": lambda: False}, PatchState.NOT_NEEDED),
     ],
 )
-def test_patch_that_does_not_fit_is_reported_and_left_out(make_module, changes, state):
-    patch = make_patch(make_module(), **changes)
-    install([patch])
-    assert importlib.import_module(patch.target_module).value == 1
-    (status,) = patch_status()
-    assert status.state is state
+def test_patch_that_does_not_fit_is_reported_and_left_out(installed, changes, state):
+    value, _, status = installed(**changes)
+    assert (value, status.state) == (1, state)
     assert status.detail
 
 
-@pytest.mark.usefixtures("statuses")
 @pytest.mark.parametrize(("is_cpu", "value"), [(True, 2), (False, 1)])
-def test_cpu_patch_follows_the_platform(make_module, monkeypatch, is_cpu, value):
+def test_cpu_patch_follows_the_platform(installed, monkeypatch, is_cpu, value):
     monkeypatch.setattr(detect, "is_cpu_platform", lambda: is_cpu)
-    patch = make_patch(make_module(), applies_to=AppliesTo.CPU_ONLY)
-    install([patch])
-    assert importlib.import_module(patch.target_module).value == value
+    assert installed(applies_to=AppliesTo.CPU_ONLY)[0] == value
 
 
-@pytest.mark.usefixtures("statuses")
-def test_failing_patch_fails_the_import(make_module):
-    patch = make_patch(make_module("other = 1"))
-    install([patch])
+def test_failing_patch_fails_the_import(installed):
     with pytest.raises(AttributeError, match="value"):
-        importlib.import_module(patch.target_module)
+        installed("other = 1")
     assert patch_status()[0].state is PatchState.WAITING
 
 

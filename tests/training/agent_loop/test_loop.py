@@ -48,15 +48,14 @@ class Server:
 
 
 @pytest.fixture
-def play(world, tokenizer):
+def play(world, tokenizer, recipe):
     async def run(lines, *overrides, keep=None):
-        store, index = world.root / "store", world.root / "index"
-        places = (
-            f"docagent.workspace={world.root}",
-            f"docagent.store={store}",
-            f"docagent.retriever.index={index}",
-        )
-        config = composed(RECIPE, [*places, *overrides])
+        places = {"workspace": "", "store": "/store", "retriever.index": "/index"}
+        values = [f"docagent.{key}={world.root}{place}" for key, place in places.items()]
+        if any(each.startswith("+") for each in overrides):
+            config = composed(RECIPE, [*values, *overrides])
+        else:
+            config = recipe(RECIPE, *values, *overrides, cpu=False)
         OmegaConf.update(config, "hydra", {})
         server = Server(tokenizer, lines)
         loop = DocAgentLoop(DictConfigWrap(config), server, tokenizer, None)
@@ -70,11 +69,19 @@ def play(world, tokenizer):
     return run
 
 
+SEARCH = '<search>["report"]</search>'
+ANSWERING = "+ablations=mm_doc_r1/policy_answer"
+
+
+def session(rows) -> Trajectory:
+    return Trajectory.from_dict(json.loads(session_json(rows)))
+
+
 async def test_thinking_is_off_in_every_step_of_the_recipe(play, tokenizer):
-    prompts, rows = await play(['<search>["report"]</search>', "<FINISH>"])
+    prompts, rows = await play([SEARCH, "<FINISH>"])
     assert len(prompts) == len(rows) == 2
-    assert all(prompt.endswith(NO_THOUGHT) for prompt in prompts)
     for prompt, row in zip(prompts, rows, strict=True):
+        assert prompt.endswith(NO_THOUGHT)
         assert tokenizer.decode(row.prompt_ids) == prompt
         assert all(row.response_mask)
 
@@ -82,10 +89,8 @@ async def test_thinking_is_off_in_every_step_of_the_recipe(play, tokenizer):
 async def test_the_ablation_lets_it_think(play):
     """One process, both configurations: what sessions share is not that of the other."""
     plain, _ = await play(["<FINISH>"])
-    prompts, rows = await play(
-        ["<think>\n<FINISH> already? No.\n</think>\n\n" + '<search>["report"]</search>', "<FINISH>"],
-        "+ablations=mm_doc_r1/thinking",
-    )
+    thought = "<think>\n<FINISH> already? No.\n</think>\n\n"
+    prompts, rows = await play([thought + SEARCH, "<FINISH>"], "+ablations=mm_doc_r1/thinking")
     assert plain[0].endswith(NO_THOUGHT)
     assert all(prompt.endswith(HEADER) for prompt in prompts)
     # the thought holds no action, is sampled and trained, and is not shown again
@@ -94,64 +99,46 @@ async def test_the_ablation_lets_it_think(play):
     assert "Step 1" in prompts[1]
 
 
-async def test_an_argument_that_the_template_does_not_read_is_named(play, caplog, monkeypatch):
-    monkeypatch.setattr(shared, "_known", {})
-    await play(["<FINISH>"], "+data.apply_chat_template_kwargs.enable_thnking=true")
-    assert "enable_thnking" in caplog.text
-
-
-async def test_a_system_that_does_not_say_that_it_has_several_rows_is_named_once(play, caplog, monkeypatch):
+async def test_what_does_not_fit_together_is_named_once(play, caplog, monkeypatch):
+    """An argument that the template does not read; a system that does not say that it has several rows."""
     _warn_once.cache_clear()
-    steps = ['<search>["report"]</search>', "<FINISH>"]
-    await play(steps)
+    monkeypatch.setattr(shared, "_known", {})
+    await play([SEARCH, "<FINISH>"], "+data.apply_chat_template_kwargs.enable_thnking=true")
+    assert "enable_thnking" in caplog.text
     assert "several_rows" not in caplog.text
     monkeypatch.setattr(shared, "_known", {})
     undeclared = replace(get_system("mm_doc_r1"), several_rows=False)
     monkeypatch.setattr(env_resources, "get_system", lambda _: undeclared)
     for _ in range(2):
-        await play(steps)
+        await play([SEARCH, "<FINISH>"])
     assert caplog.text.count("several_rows=True") == 1
-
-
-ANSWERING = "+ablations=mm_doc_r1/policy_answer"
 
 
 async def test_the_policy_answers_and_is_not_trained_on_it(play, world):
     answer = world.records[0].answers[-1]  # spelled without a comma, as the benchmark wants it
-    steps = ['<search>["report"]</search>', "<FINISH>"]
-    prompts, rows = await play([*steps, answer], ANSWERING)
+    asked = []
+    prompts, rows = await play([SEARCH, "<FINISH>", answer], ANSWERING, keep=asked)
     # a third prompt, with the question and what was found, thinking off as everywhere
     assert len(prompts) == 3
     assert world.records[0].question in prompts[2]
     assert "Found on p." in prompts[2]
     assert prompts[2].endswith(NO_THOUGHT)
     assert len(rows) == 2
-    assert outcome(rows)["answer"] == answer
+    assert session(rows).turns[-1].info["outcome"]["answer"] == answer
     assert rows[-1].reward_score == pytest.approx(1.0)
+    # greedy, whatever the rollout samples
+    assert [(each["temperature"], each["max_tokens"]) for each in asked[1:]] == [(0.8, 1024), (0.0, 1024)]
 
 
 async def test_a_policy_that_answers_with_nothing_does_not_abstain(play):
     for nothing in ("", "<think>\nhm"):
         _, rows = await play(["<FINISH>", nothing], ANSWERING)
-        assert outcome(rows) == {"answer": "", "extracted": None, "pages": []}
-
-
-async def test_answers_are_greedy_whatever_the_rollout_samples(play):
-    asked = []
-    await play(["<FINISH>", "41"], ANSWERING, keep=asked)
-    assert [(each["temperature"], each["max_tokens"]) for each in asked] == [(0.8, 1024), (0.0, 1024)]
+        assert session(rows).turns[-1].info["outcome"] == {"answer": "", "extracted": None, "pages": []}
 
 
 async def test_material_that_the_server_cannot_take_masks_the_session(play):
-    _, rows = await play(
-        ['<search>["report"]</search>', "<FINISH>"], ANSWERING, "actor_rollout_ref.rollout.max_model_len=1100"
-    )
+    length = "actor_rollout_ref.rollout.max_model_len=1100"
+    _, rows = await play([SEARCH, "<FINISH>"], ANSWERING, length)
     (row,) = rows
-    trajectory = Trajectory.from_dict(json.loads(session_json(rows)))
     assert not any(row.response_mask)
-    assert "max_model_len=1100" in trajectory.error
-
-
-def outcome(rows):
-    trajectory = Trajectory.from_dict(json.loads(session_json(rows)))
-    return trajectory.turns[-1].info["outcome"]
+    assert "max_model_len=1100" in session(rows).error

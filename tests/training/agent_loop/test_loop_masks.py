@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from types import SimpleNamespace
 
 import pytest
+from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 
 from docagent_rl.errors import InfrastructureError
-from docagent_rl.rollout.trajectory import MaskReason, Trajectory, read_trajectories
+from docagent_rl.rollout.trajectory import MaskReason, Trajectory
+from docagent_rl.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
+from docagent_rl.training.agent_loop.loop import DocAgentLoop
+from docagent_rl.training.agent_loop.output import session_json
 from docagent_rl.training.settings.opening_check import load_tokenizer
 
 RECIPE = "doc_v_star_qwen2_5_vl_7b"
@@ -27,30 +32,26 @@ class Server:
         return SimpleNamespace(token_ids=self.ids, log_probs=[0.0] * len(self.ids), extra_fields={})
 
 
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return build_tiny_qwen2_5_vl(tmp_path_factory.mktemp("model"))
+
+
 @pytest.fixture
-def play(long_workspace, tmp_path):
+def play(world, model, recipe):
     """Play one session; its rows and its record."""
-    from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 
-    from docagent_rl.training.agent_loop.loop import DocAgentLoop
-    from docagent_rl.training.agent_loop.output import session_json
-
-    async def run(record, server, *overrides):
-        config = long_workspace.config(RECIPE, *overrides)
+    async def run(server, record=world.records[0], config=None):
+        values = f"docagent.workspace={world.root}", f"actor_rollout_ref.model.path={model}"
+        config = config or recipe(RECIPE, *values)
         tokenizer, processor = load_tokenizer(config)
         loop = DocAgentLoop(DictConfigWrap(config), server(tokenizer), tokenizer, processor)
         rows = await loop.run(
             {"temperature": 0.0}, record=record.to_json(), uid="u", session_id=0, global_steps=1
         )
-        (tmp_path / "line.jsonl").write_text(session_json(rows) + "\n")
-        (trajectory,) = read_trajectories(tmp_path / "line.jsonl")
-        return rows, trajectory
+        return rows, Trajectory.from_dict(json.loads(session_json(rows)))
 
     return run
-
-
-def control(tokenizer):
-    return Server([tokenizer.convert_tokens_to_ids("<|image_pad|>")])
 
 
 def silent(tokenizer):
@@ -62,42 +63,44 @@ def masked(rows, trajectory: Trajectory, reason: MaskReason) -> bool:
     return trajectory.masked and trajectory.end == reason.value and not any(row.response_mask)
 
 
-async def test_a_question_whose_prompt_does_not_fit(long_workspace, play):
-    strict = "+docagent.env_cpu.overview.fit=error"
-    rows, trajectory = await play(long_workspace.record("long"), silent, strict)
+@pytest.mark.slow
+async def test_a_question_whose_prompt_fits_only_when_its_overview_may_shrink(long_workspace, play):
+    record = long_workspace.record("long")
+    strict = long_workspace.config(RECIPE, "+docagent.env_cpu.overview.fit=error")
+    rows, trajectory = await play(silent, record, strict)
     assert masked(rows, trajectory, MaskReason.SAMPLE)
     assert "'long', 130 " in trajectory.error
-
-
-async def test_the_same_question_is_played_when_its_overview_may_shrink(long_workspace, play):
-    rows, trajectory = await play(long_workspace.record("long"), silent)
+    rows, trajectory = await play(silent, record, long_workspace.config(RECIPE))
     assert not trajectory.masked
     assert trajectory.turns
-    assert trajectory.metrics["overview/cell_px"] == 42
-    assert trajectory.metrics["overview/pages"] == 130
+    assert (trajectory.metrics["overview/cell_px"], trajectory.metrics["overview/pages"]) == (42, 130)
     assert trajectory.prompt_tokens == len(rows[0].prompt_ids) <= 1536
 
 
-async def test_a_policy_that_samples_a_control_token_at_once(long_workspace, play):
-    rows, trajectory = await play(long_workspace.record(), control)
+async def test_a_policy_that_samples_a_control_token_at_once(play):
+    def control(tokenizer):
+        return Server([tokenizer.convert_tokens_to_ids("<|image_pad|>")])
+
+    rows, trajectory = await play(control)
     assert masked(rows, trajectory, MaskReason.EMPTY)
     assert trajectory.metrics["reward/total"] == 0
 
 
-@pytest.mark.parametrize("kind", [TypeError, KeyError, AssertionError, RecursionError])
-async def test_an_exception_that_nobody_foresaw_is_handed_on_with_its_traceback(long_workspace, play, kind):
-    rows, trajectory = await play(long_workspace.record(), lambda _: Server(error=kind("in the middle")))
+@pytest.mark.parametrize("kind", [KeyError, AssertionError, RecursionError, asyncio.CancelledError])
+async def test_an_exception_that_nobody_foresaw_is_handed_on_with_its_traceback(world, play, kind):
+    """Also a cancellation of something that the session waits for."""
+    rows, trajectory = await play(lambda _: Server(error=kind("in the middle")))
     assert masked(rows, trajectory, MaskReason.FAILED)
-    assert trajectory.record["question_id"] == "about-short"
+    assert trajectory.record["question_id"] == world.records[0].question_id
     assert (trajectory.uid, trajectory.session, trajectory.step) == ("u", 0, 1)
     assert "in generate" in trajectory.error
-    assert trajectory.error.splitlines()[-1].startswith(kind.__name__)
+    assert kind.__name__ in trajectory.error.splitlines()[-1]
     assert "in the middle" in trajectory.error
 
 
-async def test_no_picture_is_kept_with_a_traceback(long_workspace, play):
+async def test_no_picture_is_kept_with_a_traceback(play):
     picture = base64.b64encode(bytes(5000)).decode()
-    _, trajectory = await play(long_workspace.record(), lambda _: Server(error=TypeError(picture)))
+    _, trajectory = await play(lambda _: Server(error=TypeError(picture)))
     assert trajectory.end == MaskReason.FAILED.value
     assert f"[{len(picture.rstrip('='))}" in trajectory.error or f"[{len(picture)}" in trajectory.error
     assert picture[:300] not in trajectory.error
@@ -105,18 +108,12 @@ async def test_no_picture_is_kept_with_a_traceback(long_workspace, play):
 
 async def test_a_record_that_lacks_fields_is_no_way_out(play):
     broken = SimpleNamespace(to_json=lambda: '{"question_id": "q7"}')
-    rows, trajectory = await play(broken, silent)
+    rows, trajectory = await play(silent, broken)
     assert masked(rows, trajectory, MaskReason.FAILED)
     assert trajectory.record == {"question_id": "q7"}
 
 
-async def test_something_cancelled_that_a_session_waits_for_does_not_take_it_away(long_workspace, play):
-    _, trajectory = await play(long_workspace.record(), lambda _: Server(error=asyncio.CancelledError()))
-    assert trajectory.end == MaskReason.FAILED.value
-    assert "CancelledError" in trajectory.error
-
-
-async def test_a_session_can_be_cancelled(long_workspace, play):
+async def test_a_session_can_be_cancelled(play):
     reached = asyncio.Event()
 
     class Waiting(Server):
@@ -124,16 +121,15 @@ async def test_a_session_can_be_cancelled(long_workspace, play):
             reached.set()
             await asyncio.Event().wait()
 
-    task = asyncio.create_task(play(long_workspace.record(), lambda _: Waiting()))
+    task = asyncio.create_task(play(lambda _: Waiting()))
     await reached.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
 
-async def test_a_service_that_is_down(long_workspace, play):
-    rows, trajectory = await play(
-        long_workspace.record(), lambda _: Server(error=InfrastructureError("down"))
-    )
+async def test_a_service_that_is_down(play):
+    down = Server(error=InfrastructureError("down"))
+    rows, trajectory = await play(lambda _: down)
     assert masked(rows, trajectory, MaskReason.INFRASTRUCTURE)
     assert trajectory.attempts == 2

@@ -53,33 +53,23 @@ def stored(worker, output):
     return row, positions
 
 
-def test_a_row_carries_bytes(worker, output):
+def test_a_row_carries_bytes_and_one_of_a_validation_the_same_positions_alone(worker, output):
     row, positions = stored(worker, output)
     assert row[PATCHES].dtype == torch.uint8
     assert row["images_seqlens"].tolist() == [80]
     assert "pixel_values" not in row
     assert positions.shape == (1, 4, 23)
-
-
-def test_a_row_of_a_validation_carries_no_image_but_the_same_positions(worker, output):
-    trained = stored(worker, output)[1]
     token = validating.set(True)
-    try:
-        row, positions = stored(worker, output)
-    finally:
-        validating.reset(token)
+    row, same = stored(worker, output)
+    validating.reset(token)
     assert row == {}
-    assert torch.equal(positions, trained)
-
-
-def on_a_shelf(output):
-    (image,) = output.multi_modal_data[IMAGES].images
-    shelved = EncodedImage(image.ref, image.patches, image.grid, image.layout, "handle")
-    return output.model_copy(update={"multi_modal_data": {IMAGES: RowImages((shelved,))}}), shelved
+    assert torch.equal(same, positions)
 
 
 async def test_a_row_names_its_images_once_the_trainer_releases_them(worker, output):
-    shelved, image = on_a_shelf(output)
+    (image,) = output.multi_modal_data[IMAGES].images
+    images = RowImages((EncodedImage(image.ref, image.patches, image.grid, image.layout, "handle"),))
+    shelved = output.model_copy(update={"multi_modal_data": {IMAGES: images}})
     held, positions = stored(worker, shelved)
     assert PATCHES in held
     await worker.name_images("directory")

@@ -23,12 +23,9 @@ def rows(split: str) -> list[dict]:
     return [output.as_dict() for output in outputs]
 
 
-def test_one_row_of_a_session_carries_it() -> None:
+def test_one_row_of_a_session_carries_it_where_verl_gathers_it():
     for split in ("train", "val"):
         assert sum(b"asked once" in pickle.dumps(row) for row in rows(split)) == 1
-
-
-def test_a_validations_session_is_where_verl_gathers_it() -> None:
     info = rows("val")[-1]["extra_fields"]["reward_extra_info"]
     assert "asked once" in info[TRAJECTORY]
     assert "asked once" in info[DIGEST]

@@ -20,19 +20,13 @@ def run(**rollout):
     return OmegaConf.create({"docagent": {"rollout": rollout}})
 
 
-@pytest.mark.parametrize(
-    ("on_node", "threads"),
-    [(1, max(2, cores())), (max(1, cores() // 4), max(2, cores() // max(1, cores() // 4)))],
-)
-def test_the_workers_of_a_node_share_its_cores(on_node, threads):
+@pytest.mark.parametrize("on_node", [1, max(1, cores() // 4)])
+def test_the_workers_of_a_node_share_its_cores(on_node):
     place = place_of(run(), workers=8, on_node=on_node, capacity=80, shelf=None)
-    assert place.images.threads == threads
+    assert place.images.threads == max(2, cores() // on_node)
     assert place.images.capacity == 10
-
-
-def test_what_is_set_counts():
     config = run(image_threads=5, session_memory_mb=1)
-    place = place_of(config, workers=1, on_node=1, capacity=10, shelf=None)
+    place = place_of(config, workers=1, on_node=on_node, capacity=10, shelf=None)
     assert place.images.threads == 5
     assert place.admission._budget == 1 << 20
 
@@ -43,20 +37,13 @@ def test_a_third_of_the_store_is_for_images():
     assert image_bytes(run(image_cache_mb=16), store=300 * GIB) == 16 << 20
 
 
-async def test_a_session_takes_its_images_and_its_tokens():
+def test_a_session_takes_its_images_and_its_tokens():
     refs = [ImageRef(PageRef("doc", n), f"h{n}", (0, 0, 56, 28), (56, 28)) for n in (1, 2)]
-    images = [
-        EncodedImage(ref, torch.zeros(8, 588, dtype=torch.uint8), torch.tensor([[1, 2, 4]]), LAYOUT)
-        for ref in refs
-    ]
+    patches, grid = torch.zeros(8, 588, dtype=torch.uint8), torch.tensor([[1, 2, 4]])
+    images = RowImages(tuple(EncodedImage(ref, patches.clone(), grid, LAYOUT) for ref in refs))
+    plain = {"prompt_ids": [1, 2], "response_ids": [3, 4, 5], "response_mask": [1, 1, 1]}
     rows = [
-        DocAgentLoopOutput(
-            prompt_ids=[1, 2],
-            response_ids=[3, 4, 5],
-            response_mask=[1, 1, 1],
-            multi_modal_data={IMAGES: RowImages(tuple(images[:count]))},
-            metrics=AgentLoopMetrics(),
-        )
-        for count in (0, 2)
+        DocAgentLoopOutput(**plain, multi_modal_data={IMAGES: each}, metrics=AgentLoopMetrics())
+        for each in (RowImages(()), images)
     ]
     assert session_bytes(rows) == 10 * TOKEN_BYTES + 2 * 2 * 8 * 588

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -23,11 +22,8 @@ from tests.crowd.play import configuration
 from tests.crowd.world import make_world
 
 pytestmark = pytest.mark.slow
-SESSIONS = 2
-FIELDS = {
-    "train": ("multi_modal_inputs", SESSION_LINE, SESSION_DIGEST),
-    "val": ("multi_modal_inputs", "extra_fields"),
-}
+N = "actor_rollout_ref.rollout.n=2"
+WORKERS = "actor_rollout_ref.rollout.agent.num_workers=2"
 
 
 class ScriptedClient:
@@ -57,89 +53,80 @@ def played(tmp_path_factory, warm_python):
     from docagent_rl.training.settings.opening_check import load_tokenizer
 
     world = make_world(tmp_path_factory.mktemp("world"))
-    overrides = ("actor_rollout_ref.rollout.agent.num_workers=2", f"actor_rollout_ref.rollout.n={SESSIONS}")
-    config = configuration(world, "vrag_rl_qwen2_5_vl_7b", overrides)
+    config = configuration(world, "vrag_rl_qwen2_5_vl_7b", (WORKERS, N))
     tokenizer, _ = load_tokenizer(config)
-    record = world.records[0]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "executable", str(warm_python))
         ray.init(address="local", num_cpus=6, num_gpus=0, include_dashboard=False, log_to_driver=False)
     try:
         tq.init(config.transfer_queue)
-        client = ScriptedClient(tokenizer, record.question)
+        client = ScriptedClient(tokenizer, world.records[0].question)
         manager = DocAgentLoopManager.create(config=config, llm_client=client)
-        found = {}
-        for partition, validate in (("train", False), ("val", True)):
-            uids = [f"{partition}{n}" for n in range(2)]  # one for each worker, of the same question
-            batch = TensorDict(
-                {
-                    "uid": NonTensorStack(*uids),
-                    "index": NonTensorStack(0, 1),
-                    "record": NonTensorStack(*[record.to_json()] * 2),
-                    "agent_name": NonTensorStack("docagent", "docagent"),
-                },
-                batch_size=2,
-            )
-            tu.assign_non_tensor(batch, global_steps=1, validate=validate)
-            manager.generate_sequences(batch)
-            count = SESSIONS if not validate else int(config.actor_rollout_ref.rollout.val_kwargs.n)
-            keys = [f"{uid}_{session}_0" for uid in uids for session in range(count)]
-            _wait(tq, uids, partition)
-            rows = tq.kv_batch_get(keys=keys, partition_id=partition)
-            names = FIELDS[partition]
-            found[partition] = [{name: plain(rows[name][n]) for name in names} for n in range(len(keys))]
-        yield SimpleNamespace(**found, gauges=manager.gauges())
+        train = step(
+            tq, manager, world.records[0], "train", ("multi_modal_inputs", SESSION_LINE, SESSION_DIGEST)
+        )
+        val = step(tq, manager, world.records[0], "val", ("multi_modal_inputs", "extra_fields"))
+        yield train, val, manager.gauges()
     finally:
         tq.close()  # which leaves its client in this process otherwise
         ray.shutdown()
 
 
-def plain(value):
-    return getattr(value, "data", value)
-
-
-def _wait(tq, uids, partition):
-    until = time.monotonic() + 120
-    while time.monotonic() < until:
+def step(tq, manager, record, partition, fields):
+    """A group of sessions for each worker, of the same question; the fields of their rows."""
+    columns = {
+        "uid": [f"{partition}{n}" for n in range(2)],
+        "index": [0, 1],
+        "record": [record.to_json()] * 2,
+        "agent_name": ["docagent"] * 2,
+    }
+    batch = TensorDict({name: NonTensorStack(*values) for name, values in columns.items()}, batch_size=2)
+    tu.assign_non_tensor(batch, global_steps=1, validate=partition == "val")
+    manager.generate_sequences(batch)
+    deadline = time.monotonic() + 120
+    while True:
         tags = tq.kv_list(partition_id=partition).get(partition, {})
-        statuses = [tags.get(uid, {}).get("status") for uid in uids]
-        if all(status == "finished" for status in statuses):
-            return
+        statuses = [tags.get(uid, {}).get("status") for uid in columns["uid"]]
+        if statuses == ["finished"] * 2:
+            break
         assert "failure" not in statuses
-        time.sleep(0.2)
-    raise TimeoutError(statuses)
-
-
-def trajectory(row):
-    if SESSION_LINE in row:
-        holes = SessionDigest.from_json(row[SESSION_DIGEST]).holes
-        return Trajectory.from_dict(json.loads(whole_line(SessionLine(row[SESSION_LINE], holes))))
-    return Trajectory.from_dict(json.loads(row["extra_fields"]["reward_extra_info"][TRAJECTORY]))
+        assert time.monotonic() < deadline, statuses
+        time.sleep(0.1)
+    keys = sorted(key for key, tag in tags.items() if not tag.get("is_prompt"))
+    rows = tq.kv_batch_get(keys=keys, partition_id=partition)
+    return [
+        {name: getattr(rows[name][n], "data", rows[name][n]) for name in fields} for n in range(len(keys))
+    ]
 
 
 def test_an_image_is_made_once_for_all_workers_sessions_and_steps(played):
-    sessions = [trajectory(row) for row in played.train]
+    train, val, _ = played
+    holes = [SessionDigest.from_json(row[SESSION_DIGEST]).holes for row in train]
+    lines = [whole_line(SessionLine(row[SESSION_LINE], each)) for row, each in zip(train, holes, strict=True)]
+    sessions = [Trajectory.from_dict(json.loads(line)) for line in lines]
     assert [s.end for s in sessions] == ["answered"] * 4
     messages = [message for s in sessions for turn in s.turns for message in turn.observation]
-    shown = [part["image"] for message in messages for part in message["parts"] if "image" in part]
-    different = len({str(image) for image in shown})
+    shown = [str(part["image"]) for message in messages for part in message["parts"] if "image" in part]
     assert len(shown) == 8
-    assert sum(s.image_preprocessings for s in sessions) == different == 2
-    assert sum(trajectory(row).image_preprocessings for row in played.val) == 0
+    assert sum(s.image_preprocessings for s in sessions) == len(set(shown)) == 2
+    for row in val:
+        session = json.loads(row["extra_fields"]["reward_extra_info"][TRAJECTORY])
+        assert Trajectory.from_dict(session).image_preprocessings == 0
 
 
 def test_training_rows_carry_bytes_and_validation_rows_nothing(played):
-    for row in played.train:
+    train, val, _ = played
+    for row in train:
         images = row["multi_modal_inputs"]
         assert images[PATCHES].dtype == torch.uint8
         assert "pixel_values" not in images
-    assert [row["multi_modal_inputs"] for row in played.val] == [{}] * len(played.val)
+    assert [row["multi_modal_inputs"] for row in val] == [{}] * len(val) != []
 
 
 def test_the_load_of_the_workers_is_told(played):
-    gauges = played.gauges
-    assert gauges["docagent/workers/shelf_images"] == 2
+    gauges = {name.removeprefix("docagent/workers/"): value for name, value in played[2].items()}
+    assert gauges["shelf_images"] == 2
     # both workers look at the same memory
-    assert gauges["docagent/workers/images_bytes"] == 2 * gauges["docagent/workers/shelf_bytes"] > 0
-    assert gauges["docagent/workers/event_loop_lag_s"] >= 0
-    assert gauges["docagent/workers/sessions_waiting"] == 0
+    assert gauges["images_bytes"] == 2 * gauges["shelf_bytes"] > 0
+    assert gauges["event_loop_lag_s"] >= 0
+    assert gauges["sessions_waiting"] == 0

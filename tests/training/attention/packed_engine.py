@@ -1,84 +1,74 @@
-"""A tiny Qwen2.5-VL in verl's FSDP2 engines: packed rows through flash attention against padded ones.
+"""A tiny Qwen2.5-VL in verl's FSDP2 engines: rows that share micro-batches against rows one by one.
 
-Usage: packed_engine.py FOLDER, with the environment of a single worker. Prints a line of JSON.
+On two ranks: rows whose positions the ranks share (Ulysses) against rows that each has.
 """
 
 from __future__ import annotations
 
-import json
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.training.workers.frozen_engine import batch, whole, worker  # first: it sets the environment
-
-# ruff: isort: split
 import torch
 from tensordict import TensorDict
-from torch import Tensor
-from verl.utils import tensordict_utils as tu
-from verl.utils.distributed import initialize_global_process_group_ray
+from torch import Tensor, distributed
 from verl.workers.engine_workers import TrainingWorker
+from verl.workers.utils.losses import ppo_loss
 
-from docagent_rl.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
-from docagent_rl.training.losses.batch import response_part
+from docagent_rl.losses.config import KlPlace, KlScope, KlType, ObservationKl
+from docagent_rl.losses.positions import ObservationRule
+from docagent_rl.training.losses.visual_kl import ObservationKlLoss
 from docagent_rl.training.workers.critic import CriticWorker
+from docagent_rl.training.workers.policy import PolicyWorker
+from tests.training import engines
 
-PADDED: dict[str, Any] = {"rows": 4, "frozen": False}
+TOKENS = 40
+"""Of a micro-batch; rows have 13 to 17."""
 FLASH = {"use_remove_padding": True, "override_config": {"attn_implementation": "flash_attention_2"}}
-PACKED = PADDED | {"model": FLASH}
-VARIANTS: dict[str, dict[str, Any]] = {
-    "whole batch": {},
-    "two rows a pack": {"rows": 2},
-    "one row a pack": {"rows": 1},
-    "checkpointing": {"model": {**FLASH, "enable_gradient_checkpointing": True}},
-    "fused kernels": {
-        "model": {**FLASH, "use_fused_kernels": True, "fused_kernel_options": {"impl_backend": "torch"}}
-    },
-    "determined": {"engine": {"full_determinism": True}},
+MODES = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum")
+PADDED: dict[str, dict[str, Any]] = {
+    "packed": {"packed": TOKENS},
+    "fused": {"packed": TOKENS, "model": engines.FUSED},
+}
+FLAT: dict[str, dict[str, Any]] = {
+    "flash, whole batch": {"rows": 4, "model": FLASH},
+    "flash, two rows": {"rows": 2, "model": FLASH},
+    "flash, one row": {"rows": 1, "model": FLASH},
+    "flash, checkpointing": {"rows": 4, "model": {**FLASH, "enable_gradient_checkpointing": True}},
+    "flash, fused": {"rows": 4, "model": FLASH | engines.FUSED},
+    "flash, determined": {"rows": 4, "model": FLASH, "engine": {"full_determinism": True}},
 }
 
 
-def outputs(made: TrainingWorker, data: TensorDict, name: str) -> Tensor:
-    """Of all responses, one after the other; none on ranks that only help another."""
-    data = data.copy()
-    tu.assign_non_tensor(data, compute_loss=False)
-    found = made.infer_batch(data)
-    if found is None:
-        return torch.empty(0)
-    return torch.cat([row.clone() for row in response_part(found[name], data)])
-
-
-def gradients(made: TrainingWorker, data: TensorDict, copies: int = 1) -> dict[str, Tensor]:
-    """Of one mini-batch: `data`, which so many ranks have each."""
-    data, found = data.copy(), {}
-    step = made.engine.optimizer_step
-
-    def keep() -> float:
-        for name, parameter in made.engine.module.named_parameters():
-            if parameter.grad is not None:
-                found[name.replace("_checkpoint_wrapped_module.", "")] = whole(parameter.grad).clone()
-        return step()
-
-    made.engine.optimizer_step = keep
-    rows = copies * len(data)
-    tu.assign_non_tensor(data, mini_batch_size=rows, global_batch_size=rows, epochs=1)
-    made.train_mini_batch(data)
-    made.engine.optimizer_step = step
+def numbers(made: TrainingWorker, data: TensorDict, image: int, modes: tuple[str, ...]) -> dict[str, Any]:
+    """Of a policy: what it says of rows, and its gradients by modes of the loss, with ALDEN's two KLs."""
+    found: dict[str, Any] = {name: rows(made, data, name) for name in ("log_probs", "entropy")}
+    made.rule = ObservationRule(KlScope.ALL, KlPlace.LABEL, image)
+    config = ObservationKl(coef=0.3, type=KlType.K3)
+    for mode in modes:
+        base = partial(ppo_loss, config=engines.actor(mode))
+        made.set_loss_fn(ObservationKlLoss(base, config, made.rule, aggregation=mode))
+        found[mode] = engines.update(made, data)[0]
     return found
 
 
-def difference(found: dict[str, Tensor], expected: dict[str, Tensor]) -> dict[str, Any]:
-    """Of all gradients together, in parts of their norm."""
-    wrong = sum(float((found[name] - value).square().sum()) for name, value in expected.items())
-    total = sum(float(value.square().sum()) for value in expected.values())
-    return {"names": found.keys() == expected.keys(), "error": (wrong / total) ** 0.5, "norm": total**0.5}
+def rows(made: TrainingWorker, data: TensorDict, name: str) -> dict[str, Tensor]:
+    found = engines.outputs(made, data, name, calculate_entropy=name == "entropy")
+    return {str(number): row for number, row in enumerate(found)}
 
 
-def compare(made: TrainingWorker, data: TensorDict, expected: tuple, name: str) -> dict[str, Any]:
-    values = outputs(made, data, name)
-    largest = float((values - expected[0]).abs().max())
-    return {"values": largest, **difference(gradients(made, data), expected[1])}
+def values(made: TrainingWorker, data: TensorDict) -> dict[str, Any]:
+    """Of a critic."""
+    return {"values": rows(made, data, "values"), "critic": engines.update(made, data)[0]}
+
+
+def micro_batches(made: TrainingWorker, data: TensorDict) -> int:
+    """How many a pass over the batch has."""
+    passes, forward = [], made.engine.forward_step
+    made.engine.forward_step = lambda *args, **kwargs: passes.append(1) or forward(*args, **kwargs)
+    rows(made, data, "log_probs")
+    made.engine.forward_step = forward
+    return len(passes)
 
 
 def head(made: TrainingWorker) -> dict[str, Tensor]:
@@ -87,37 +77,63 @@ def head(made: TrainingWorker) -> dict[str, Tensor]:
     return {name: value.to_local() for name, value in named if name.startswith("v_head.")}
 
 
-def same_head(made: TrainingWorker, values: dict[str, Tensor]) -> TrainingWorker:
-    for name, parameter in head(made).items():
-        parameter.data.copy_(values[name])
-    return made
+def on_one_rank(folder: Path) -> dict[str, Any]:
+    path, image = engines.picture_model(folder)
+    data = engines.with_numbers(engines.picture_batch(image))
+    # before the policy, as verl makes it
+    critic = engines.worker(CriticWorker, path, rows=1)
+    policy = engines.worker(PolicyWorker, path, rows=1)
+    plain = numbers(policy, data, image, MODES) | values(critic, data)
+    found: dict[str, Any] = {
+        "spread": {name: float(plain[name]["0"].std()) for name in ("log_probs", "values")}
+    }
+    passes = {"rows": micro_batches(policy, data)}
+    # from the first of `FLAT` on verl's changes of the model's classes are in place
+    for name, options in (PADDED | FLAT).items():
+        made = engines.worker(PolicyWorker, path, **options)
+        given = numbers(made, data, image, MODES if name in PADDED else MODES[:1])
+        passes[name] = micro_batches(made, data)
+        if name in ("packed", "flash, whole batch"):
+            other = engines.worker(CriticWorker, path, **options)
+            for key, parameter in head(other).items():
+                parameter.data.copy_(head(critic)[key])
+            given |= values(other, data)
+        found[name] = {key: engines.apart(each, plain[key]) for key, each in given.items()}
+    reference = engines.worker(PolicyWorker, path, rows=4, model=FLASH, engine={"forward_only": True})
+    found["reference"] = {"log_probs": engines.apart(rows(reference, data, "log_probs"), plain["log_probs"])}
+    return found | {"micro_batches": passes}
 
 
-def main(folder: Path) -> None:
-    initialize_global_process_group_ray()
-    path = build_tiny_qwen2_5_vl(folder / "model", seed=0)
-    settings = json.loads((path / "config.json").read_text())
-    data = batch(settings["text_config"]["vocab_size"], settings["image_token_id"])
-    actor, critic = worker(path, **PADDED), worker(path, kind=CriticWorker, **PADDED)
-    values = {name: value.detach().clone() for name, value in head(critic).items()}
-    expected = {
-        "log_probs": (outputs(actor, data, "log_probs"), gradients(actor, data)),
-        "values": (outputs(critic, data, "values"), gradients(critic, data)),
-    }
-    # from here on verl's changes of the model's classes are in place
-    report = {
-        name: compare(worker(path, **{**PACKED, **changes}), data, expected["log_probs"], "log_probs")
-        for name, changes in VARIANTS.items()
-    }
-    packed = same_head(worker(path, kind=CriticWorker, **PACKED), values)
-    report["critic"] = compare(packed, data, expected["values"], "values")
-    offloaded = worker(path, **PACKED, engine={"forward_only": True})
-    found = outputs(offloaded, data, "log_probs")
-    report["reference"] = {"values": float((found - expected["log_probs"][0]).abs().max())}
-    report["spread"] = {key: float(found.std()) for key, (found, _) in expected.items()}
-    print(json.dumps(report))
-    torch.distributed.destroy_process_group()
+def all_to_all(
+    received: list[Tensor], sent: list[Tensor], group: distributed.ProcessGroup | None = None, **_: object
+) -> None:
+    """What gloo lacks, by sending everything to everyone."""
+    everything = [torch.empty_like(torch.stack(sent)) for _ in received]
+    distributed.all_gather(everything, torch.stack(sent), group=group)
+    for place, tensors in zip(received, everything, strict=True):
+        place.copy_(tensors[distributed.get_rank(group)])
+
+
+def on_two_ranks(folder: Path) -> dict[str, Any]:
+    distributed.all_to_all = all_to_all
+    path, image = engines.picture_model(folder)
+    data = engines.picture_batch(image)
+    padded = engines.worker(PolicyWorker, path)
+    wanted, (expected, _) = rows(padded, data, "log_probs"), engines.update(padded, data, 2 * len(data))
+    shared = engines.worker(PolicyWorker, path, model=FLASH, engine={"ulysses_sequence_parallel_size": 2})
+    found, (given, _) = rows(shared, data, "log_probs"), engines.update(shared, data)
+    if distributed.get_rank():
+        return {}
+    # the loss of each rank has its own factor: directions are compared
+    own, other = (torch.cat([part[n].flatten().double() for n in expected]) for part in (given, expected))
+    scale = float(own @ other / (other @ other))
+    error = float((own / scale - other).norm() / other.norm())
+    return {"values": engines.apart(found, wanted), "scale": scale, "error": error}
+
+
+def report(folder: Path) -> dict[str, Any]:
+    return on_one_rank(folder) if distributed.get_world_size() == 1 else on_two_ranks(folder)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    engines.program(report)

@@ -1,4 +1,4 @@
-"""Actor, critic and reference in verl's engines: packed rows through flash attention, on the processor."""
+"""Actor, critic and reference in verl's engines: rows that share micro-batches, on the processor."""
 
 from __future__ import annotations
 
@@ -8,40 +8,36 @@ from tests.training.ranks import last_report
 
 pytestmark = pytest.mark.slow
 
-ACTORS = [
-    "whole batch",
-    "two rows a pack",
-    "one row a pack",
-    "checkpointing",
-    "fused kernels",
-    "determined",
-]
+MODULE = "tests.training.attention.packed_engine"
+FLASH = [f"flash, {name}" for name in ("whole batch", "two rows", "one row", "checkpointing", "fused")]
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory, warm_python) -> dict:
-    return last_report(
-        warm_python, "tests.training.attention.packed_engine", tmp_path_factory.mktemp("packed")
-    )
+    return last_report(warm_python, MODULE, tmp_path_factory.mktemp("packed"))
 
 
-@pytest.mark.parametrize("variant", [*ACTORS, "critic"])
-def test_packed_rows_give_the_numbers_and_gradients_of_padded_rows(report, variant):
+@pytest.mark.parametrize("variant", ["packed", "fused", *FLASH, "flash, determined", "reference"])
+def test_numbers_and_gradients_are_those_of_rows_one_by_one(report, variant):
     found = report[variant]
-    assert found["names"]
-    assert found["values"] < 1e-5
-    assert found["error"] < 1e-5
-    assert found["norm"] > 0.1
+    assert max(found.values()) < 1e-5, found
     assert min(report["spread"].values()) > 0.1
 
 
-def test_offloaded_reference_gives_the_numbers_of_the_actor(report):
-    assert report["reference"]["values"] < 1e-5
+def test_what_was_compared(report):
+    modes = {"token-mean", "seq-mean-token-mean", "seq-mean-token-sum"}
+    said, critics = {"log_probs", "entropy"}, {"values", "critic"}
+    assert report["fused"].keys() == said | modes
+    assert report["packed"].keys() == said | modes | critics
+    assert report["flash, whole batch"].keys() == said | critics | {"token-mean"}
+    passes = report["micro_batches"]
+    assert (passes["rows"], passes["packed"], passes["fused"]) == (4, 2, 2)
+    assert [passes[name] for name in FLASH[:3]] == [1, 2, 4]
 
 
 def test_two_ranks_that_share_each_row_give_the_numbers_of_padded_rows(tmp_path, warm_python):
     """Ulysses; each rank's loss counts half of what two data-parallel ranks count."""
-    found = last_report(warm_python, "tests.training.attention.ulysses_engine", tmp_path, ranks=2)
-    assert found["values"] < 1e-5 < found["spread"]
+    found = last_report(warm_python, MODULE, tmp_path, ranks=2)
+    assert found["values"] < 1e-5
     assert found["scale"] == pytest.approx(0.5, rel=1e-5)
     assert found["error"] < 1e-5

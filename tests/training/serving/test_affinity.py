@@ -4,7 +4,6 @@ from collections import Counter
 
 import pytest
 
-from docagent_rl.checks.recipe_check import composed
 from docagent_rl.training.serving.affinity import SHARES, route, servers_of
 
 
@@ -40,6 +39,6 @@ def test_few_questions_are_split_so_that_no_server_stands_idle(sessions, prompts
         (("actor_rollout_ref.rollout.nnodes=1", "actor_rollout_ref.rollout.n_gpus_per_node=4"), 4),
     ],
 )
-def test_servers_of_a_run(overrides, servers):
+def test_servers_of_a_run(recipe, overrides, servers):
     plain = ("actor_rollout_ref.rollout.tensor_model_parallel_size=1",)
-    assert servers_of(composed("vrag_rl_qwen2_5_vl_7b", [*plain, *overrides])) == servers
+    assert servers_of(recipe("vrag_rl_qwen2_5_vl_7b", *plain, *overrides, cpu=False)) == servers

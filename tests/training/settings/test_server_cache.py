@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 from omegaconf import OmegaConf
 
-from docagent_rl.checks.recipe_check import composed
 from docagent_rl.training.settings.server_cache import (
     KEY,
     LEAST_GIB,
@@ -30,16 +29,13 @@ def test_sizes_by_hand(sessions, image_tokens, memory, servers, expected):
     assert found == expected
 
 
-def test_what_is_set_stays_and_text_needs_none():
-    run = composed("vrag_rl_qwen2_5_vl_7b", [f"+{KEY}=1.5"])
+def test_what_is_set_stays_and_text_needs_none(recipe):
+    run = recipe("vrag_rl_qwen2_5_vl_7b", f"{KEY}=1.5")
     size_server_cache(run, 10_000)
     assert OmegaConf.select(run, KEY) == 1.5
-    run = composed("mm_doc_r1_qwen3_8b", [])
+    run = recipe("mm_doc_r1_qwen3_8b", cpu=False)
     size_server_cache(run, 0)
     assert OmegaConf.select(run, KEY) is None
-
-
-def test_a_run_gets_a_size():
-    run = composed("alden_qwen2_5_vl_7b", ["trainer.n_gpus_per_node=8"])
+    run = recipe("alden_qwen2_5_vl_7b", "trainer.n_gpus_per_node=8", cpu=False)
     size_server_cache(run, 19_000)
     assert OmegaConf.select(run, KEY) >= LEAST_GIB

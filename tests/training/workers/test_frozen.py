@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from omegaconf import OmegaConf
@@ -15,19 +17,9 @@ from docagent_rl.training.workers.frozen import freeze
 from tests.training.ranks import last_report
 
 ALDEN, DOC_V_STAR, MM_DOC = "alden_qwen2_5_vl_7b", "doc_v_star_qwen2_5_vl_7b", "mm_doc_r1_qwen3_4b"
-FROZEN = (
-    *("actor", "critic", "checkpointing", "offload", "lora"),
-    *("fsdp1", "fsdp1 critic", "fsdp1 lora"),
-)
-TRAINED = ("actor, not frozen", "critic, not frozen")
-TEXT = {
-    "vocab_size": 64,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-}
+FROZEN = ("actor", "critic", "offload", "lora", "fsdp1", "fsdp1 lora")
+SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 2}
+TEXT = {"vocab_size": 64, "num_hidden_layers": 1, "num_key_value_heads": 1, **SIZES}
 
 
 @pytest.fixture(scope="module")
@@ -39,27 +31,23 @@ def report(tmp_path_factory, warm_python) -> dict:
 @pytest.mark.slow
 @pytest.mark.parametrize("which", FROZEN)
 def test_a_frozen_tower_does_not_move_and_the_rest_does_also_after_resuming(report, which):
-    for step in ("moved", "second"):
-        assert report[which][step]["vision"] == 0
-        assert report[which][step]["language"] > 1e-3
-    assert report[which]["norm"] > 0
-    assert report[which]["gradients"] == 0
-    assert report[which]["stepped"] == report[which]["held"] == [False]
-    assert report[which]["loaded"] == report[which]["resumed"] == {"vision": 0, "language": 0}
+    found = report[which]
+    assert [step["vision"] for step in found["moved"]] == [0, 0]
+    assert min(step["language"] for step in found["moved"]) > 1e-3
+    assert found["norm"] > 0
+    assert found["gradients"] == 0
+    assert found["stepped"] == found["held"] == [False]
+    assert found["loaded"] == found["resumed"] == {"vision": 0, "language": 0}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", TRAINED)
-def test_it_moves_where_it_is_not_frozen(report, which):
-    assert report[which]["moved"]["vision"] > 1e-3
-    assert report[which]["moved"]["language"] > 1e-3
-    assert report[which]["gradients"] > 0
-    assert report[which]["stepped"] == report[which]["held"] == [False, True]
-
-
-@pytest.mark.slow
-def test_the_rollout_server_gets_the_tower_too(report):
-    assert report["actor"]["sent"] == report["actor, not frozen"]["sent"] > 0
+def test_it_moves_where_it_is_not_frozen(report):
+    found = report["actor, not frozen"]
+    assert min(found["moved"][0].values()) > 1e-3
+    assert found["gradients"] > 0
+    assert found["stepped"] == found["held"] == [False, True]
+    # the rollout server gets the tower either way
+    assert report["actor"]["sent"] == found["sent"] > 0
 
 
 @pytest.mark.slow
@@ -69,16 +57,13 @@ def test_a_checkpoint_of_the_other_setting_is_refused(report):
 
 @pytest.mark.slow
 def test_checkpointing_and_offload_change_nothing(report):
-    for which in ("checkpointing", "offload", "fsdp1"):
+    for which in ("offload", "fsdp1"):
         assert report[which]["norm"] == pytest.approx(report["actor"]["norm"], rel=1e-5)
 
 
 def test_a_projector_beside_the_encoder_is_frozen_too():
-    vision = {
-        "model_type": "clip_vision_model",
-        **{"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2},
-        **{"image_size": 28, "patch_size": 14, "projection_dim": 32},
-    }
+    more = {"num_hidden_layers": 2, "image_size": 28, "patch_size": 14, "projection_dim": 32}
+    vision = {"model_type": "clip_vision_model", **SIZES, **more}
     config = LlavaConfig(vision_config=vision, text_config={"model_type": "qwen2", **TEXT}, image_token_id=60)
     model = AutoModelForImageTextToText.from_config(config)
     assert freeze(model) == ["model.vision_tower", "model.multi_modal_projector"]
@@ -111,31 +96,22 @@ def test_recipes_freeze_what_their_papers_freeze():
     assert frozen == {DOC_V_STAR}
 
 
+STRATEGY = "actor_rollout_ref.actor.strategy"
+OFFLOAD = "actor_rollout_ref.model.enable_activation_offload"
+
+
 @pytest.mark.parametrize(
     ("recipe", "overrides", "message"),
     [
-        (
-            DOC_V_STAR,
-            ["actor_rollout_ref.actor.strategy=megatron"],
-            r"actor\.freeze_vision_tower: .*megatron",
-        ),
-        (
-            ALDEN,
-            [f"{CRITIC_KEY}=true", "critic.strategy=veomni"],
-            r"docagent\.critic\.freeze_vision_tower: .*veomni",
-        ),
-        (
-            DOC_V_STAR,
-            ["actor_rollout_ref.model.enable_activation_offload=true"],
-            r"model\.enable_activation_offload",
-        ),
+        (DOC_V_STAR, [f"{STRATEGY}=megatron"], r"actor\.freeze_vision_tower: .*megatron"),
+        (ALDEN, [f"{CRITIC_KEY}=true", "critic.strategy=veomni"], r"critic\.freeze_vision_tower: .*veomni"),
+        (DOC_V_STAR, [f"{OFFLOAD}=true"], OFFLOAD),
         (ALDEN, [f"{CRITIC_KEY}=perhaps"], r"docagent\.critic\.freeze_vision_tower"),
+        # a critic that does not run is not looked at
+        (DOC_V_STAR, [f"{CRITIC_KEY}=true", "critic.strategy=veomni"], None),
     ],
 )
 def test_what_cannot_be_frozen_is_refused_before_a_run(recipe, overrides, message):
-    with pytest.raises(UserError, match=message):
-        check_statically(composed(recipe, ["+profile=cpu", *overrides]))
-
-
-def test_a_critic_that_does_not_run_is_not_looked_at():
-    check_statically(composed(DOC_V_STAR, ["+profile=cpu", f"{CRITIC_KEY}=true", "critic.strategy=veomni"]))
+    run = composed(recipe, ["+profile=cpu", *overrides])
+    with pytest.raises(UserError, match=message) if message else nullcontext():
+        check_statically(run)
