@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
+from docagent_rl.sft.scripted import ScriptedSession
 from tests.examples.learning.small_task import SmallTask
+
+
+def copied(session: ScriptedSession) -> Trajectory:
+    """The record of a session as it is read from a file; one's own to change."""
+    return Trajectory.from_dict(json.loads(session.trajectory.to_json()))
 
 
 def in_texts(trajectory: Trajectory) -> Trajectory:

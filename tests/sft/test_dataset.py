@@ -14,12 +14,6 @@ from docagent_rl.sft.dataset import LedgerSftDataset, position_ids
 from docagent_rl.sft.files import SftFile
 from docagent_rl.sft.rows import sft_rows, write_sft
 from docagent_rl.tiny.model import tiny_config
-from tests.examples.learning.small_task import SmallTask
-
-
-@pytest.fixture(scope="module")
-def task(tmp_path_factory, processor):
-    return SmallTask(tmp_path_factory.mktemp("task"), processor)
 
 
 @pytest.fixture(scope="module")
@@ -32,36 +26,33 @@ def bound(processor):
 
 
 @pytest.fixture(scope="module")
-def sessions(task):
-    return [task.play(number=0), task.play(lambda _: "<answer>5</answer>", number=1)]
-
-
-@pytest.fixture(scope="module")
-def file(task, sessions, tmp_path_factory):
+def make(task, played, bound, tmp_path_factory):
+    """A data set of so many times the same file: a row with an image, and one without."""
+    sessions = [played, task.play(lambda _: "<answer>5</answer>", number=1)]
     rows = [row for s in sessions for row in sft_rows(s.trajectory, s.ledgers)]
     path = tmp_path_factory.mktemp("rows") / "rows.parquet"
-    return str(write_sft(rows, path, task.processor.tokenizer))
+    file = str(write_sft(rows, path, task.processor.tokenizer))
+
+    def made(times=1, max_samples=-1, **config):
+        config = {"store": str(task.paths.store), **config}
+        config = {name: value for name, value in config.items() if value is not None}
+        return LedgerSftDataset([file] * times, bound.tokenizer, config, bound, max_samples)
+
+    return made
 
 
-@pytest.fixture(scope="module")
-def dataset(task, bound, file):
-    return LedgerSftDataset(file, bound.tokenizer, {"store": str(task.paths.store)}, bound)
-
-
-def test_items_hold_what_the_training_engine_gets_in_a_rollout(dataset, sessions):
-    ledger, item = sessions[0].ledgers[0].row(), dataset[0]
+def test_items_hold_what_the_training_engine_gets_in_a_rollout(make, played):
+    ledger, (item, blind) = played.ledgers[0].row(), make()
     assert item["input_ids"].tolist() == ledger.prompt_ids + ledger.response_ids
     assert item["loss_mask"].tolist() == [0] * len(ledger.prompt_ids) + ledger.response_mask
     features = join_features(ledger.images)
     assert item["multi_modal_inputs"].keys() == features.keys()
     for name, value in features.items():
         torch.testing.assert_close(item["multi_modal_inputs"][name], value, rtol=0, atol=0)
-
-
-def test_a_row_without_images_has_the_same_keys(dataset):
-    assert dataset[1]["multi_modal_inputs"] == {}
-    assert dataset[0].keys() == dataset[1].keys()
-    assert dataset[1]["position_ids"].shape == (4, len(dataset[1]["input_ids"]))
+    # a row without images has the same keys
+    assert blind["multi_modal_inputs"] == {}
+    assert blind.keys() == item.keys()
+    assert blind["position_ids"].shape == (4, len(blind["input_ids"]))
 
 
 def test_positions_by_hand(bound):
@@ -76,68 +67,50 @@ def test_positions_by_hand(bound):
         [0, 1, 2, 3, 3, 4, 4, 5, 6],
         [0, 1, 2, 3, 4, 3, 4, 5, 6],
     ]
-
-
-def test_a_text_model_has_one_position_a_token():
+    # a text model has one position a token
     assert position_ids(torch.tensor([4, 4, 4]), {}, None).tolist() == [0, 1, 2]
 
 
-def test_equal_images_are_preprocessed_once(task, bound, file, monkeypatch):
-    calls = []
-    kind = type(bound.image_processor)
+@pytest.mark.parametrize(("kept", "calls"), [(None, 1), (1, 3)])
+def test_equal_images_are_preprocessed_once_while_their_bytes_are_kept(make, bound, monkeypatch, kept, calls):
+    monkeypatch.setattr(dataset_module, "KEPT_BYTES", kept or dataset_module.KEPT_BYTES)
+    dataset, made, kind = make(2), [], type(bound.image_processor)
     original = kind.__call__
-
-    def counting(*args, **kwargs):
-        calls.append(1)
-        return original(*args, **kwargs)
-
-    dataset = LedgerSftDataset([file, file], bound.tokenizer, {"store": str(task.paths.store)}, bound)
-    monkeypatch.setattr(kind, "__call__", counting)
-    for index in (0, 2, 0):
-        dataset[index]
-    assert len(dataset) == 4
-    assert len(calls) == 1
+    monkeypatch.setattr(kind, "__call__", lambda *args, **more: made.append(1) or original(*args, **more))
+    values = [dataset[index]["multi_modal_inputs"]["pixel_values"] for index in (0, 2, 0)]
+    assert torch.equal(values[0], values[1])
+    assert torch.equal(values[0], values[2])
+    assert (len(dataset), len(made)) == (4, calls)
 
 
-def test_a_limit_on_the_number_of_rows(task, bound, file):
-    config = {"store": str(task.paths.store)}
-    assert len(LedgerSftDataset(file, bound.tokenizer, config, bound, max_samples=1)) == 1
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({"store": None}, r"\+data\.store"),
+        ({"max_length": 20}, r"data\.max_length.*\b20\b"),
+        ({"pad_mode": "right"}, r"data\.pad_mode=right"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(make, config, named):
+    with pytest.raises(UserError, match=named):
+        make(**config)
 
 
-def test_settings_that_cannot_work_are_refused(task, bound, file):
-    store = {"store": str(task.paths.store)}
-    with pytest.raises(UserError, match=r"set \+data\.store"):
-        LedgerSftDataset(file, bound.tokenizer, {}, bound)
-    with pytest.raises(UserError, match=r"data\.max_length.*\b20\b"):
-        LedgerSftDataset(file, bound.tokenizer, {**store, "max_length": 20}, bound)
-    with pytest.raises(UserError, match=r"data\.pad_mode=right"):
-        LedgerSftDataset(file, bound.tokenizer, {**store, "pad_mode": "right"}, bound)
-
-
-def test_rows_stay_in_the_file_until_they_are_drawn(task, bound, file, monkeypatch):
-    read = []
-    original = SftFile.row
+def test_rows_stay_in_the_file_until_they_are_drawn(make, monkeypatch):
+    read, original = [], SftFile.row
     monkeypatch.setattr(SftFile, "row", lambda self, index: read.append(index) or original(self, index))
-    dataset = LedgerSftDataset([file, file], bound.tokenizer, {"store": str(task.paths.store)}, bound)
+    dataset = make(2)
     assert read == []
     dataset[3]
     assert read == [1]
-
-
-def test_images_that_are_kept_are_bounded_by_their_bytes(task, bound, file, monkeypatch):
-    monkeypatch.setattr(dataset_module, "KEPT_BYTES", 1)
-    dataset = LedgerSftDataset(file, bound.tokenizer, {"store": str(task.paths.store)}, bound)
-    first = dataset[0]["multi_modal_inputs"]["pixel_values"]
-    torch.testing.assert_close(dataset[0]["multi_modal_inputs"]["pixel_values"], first, rtol=0, atol=0)
+    assert len(make(max_samples=1)) == 1
 
 
 @pytest.mark.slow
-def test_workers_of_a_data_loader_read_the_same_rows(task, bound, file):
+def test_workers_of_a_data_loader_read_the_same_rows(make):
     """Recipes have four on GPUs: forks, each with images of its own."""
-    dataset = LedgerSftDataset([file] * 4, bound.tokenizer, {"store": str(task.paths.store)}, bound)
+    dataset = make(4)
     expected = [dataset[index] for index in range(len(dataset))]
     loader = StatefulDataLoader(dataset, batch_size=1, num_workers=2, collate_fn=lambda items: items[0])
     for item, other in zip(expected, loader, strict=True):
-        assert torch.equal(item["input_ids"], other["input_ids"])
-        for name, value in item["multi_modal_inputs"].items():
-            assert torch.equal(value, other["multi_modal_inputs"][name])
+        torch.testing.assert_close(other, item, rtol=0, atol=0)

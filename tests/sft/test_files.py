@@ -17,41 +17,32 @@ def made(number: int) -> SftRow:
     return SftRow(f"q{number}", "vrag_rl", 0, 0.5, ids, (0, *[1] * number), (PICTURE,) * (number % 2))
 
 
+ROWS = [made(number) for number in range(3 * GROUP + 1)]
+
+
 @pytest.fixture
 def path(tmp_path):
-    return atomic_write(tmp_path / "rows.parquet", file_pieces(map(made, range(3 * GROUP + 1)), "abc"))
+    return atomic_write(tmp_path / "rows.parquet", file_pieces(ROWS, "abc"))
 
 
-def test_any_row_is_found_by_its_number(path):
+def test_any_row_is_found_by_its_number_and_lengths_and_pictures_without_the_rows(path):
     file = SftFile(path, "abc")
-    assert len(file) == 3 * GROUP + 1
+    assert len(file) == len(ROWS)
     for number in (3 * GROUP, 0, GROUP, GROUP - 1, 5):
-        assert file.row(number) == made(number)
-    assert list(file) == [made(number) for number in range(3 * GROUP + 1)]
-
-
-def test_lengths_and_pictures_are_told_without_the_rows(path):
-    file = SftFile(path)
-    assert file.lengths().tolist() == list(range(1, 3 * GROUP + 2))
+        assert file.row(number) == ROWS[number]
+    assert list(file) == ROWS
+    assert file.lengths().tolist() == [len(row.input_ids) for row in ROWS]
     assert list(file.pictures()) == [PICTURE] * (3 * GROUP // 2)
 
 
 def test_rows_are_taken_as_the_file_is_written():
-    taken = []
-
-    def rows():
-        for number in range(10 * GROUP):
-            taken.append(number)
-            yield made(number)
-
-    pieces = file_pieces(rows(), "abc")
-    next(pieces)
-    assert len(taken) == GROUP
+    rows = iter(ROWS)
+    next(file_pieces(rows, "abc"))
+    assert next(rows) == ROWS[GROUP]
 
 
 def test_the_same_rows_give_the_same_bytes(path):
-    again = b"".join(file_pieces(map(made, range(3 * GROUP + 1)), "abc"))
-    assert again == path.read_bytes()
+    assert b"".join(file_pieces(ROWS, "abc")) == path.read_bytes()
     assert pq.read_metadata(path).num_row_groups == 4
 
 
@@ -61,6 +52,6 @@ def test_a_damaged_group_is_named_when_it_is_read(path):
     data[chunk.data_page_offset + chunk.total_compressed_size // 2] ^= 0xFF
     path.write_bytes(data)
     file = SftFile(path)
-    assert file.row(0) == made(0)
+    assert file.row(0) == ROWS[0]
     with pytest.raises(UserError, match=r"rows\.parquet"):
         file.row(GROUP)

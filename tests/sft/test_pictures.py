@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.documents import PageRef
@@ -16,7 +16,7 @@ pages = st.builds(PageRef, st.text(min_size=1), st.integers(1, 500))
 references = st.builds(
     ImageRef,
     page=pages,
-    page_hash=st.from_regex(r"[0-9a-f]{64}", fullmatch=True),
+    page_hash=st.sampled_from(["0" * 64, "0123456789abcdef" * 4]),
     raster=st.tuples(pixels, pixels, pixels, pixels),
     size=st.tuples(pixels, pixels),
     resample=st.sampled_from(Resample),
@@ -34,6 +34,7 @@ sheets = st.builds(
 )
 
 
+@settings(max_examples=50)
 @given(references | sheets)
 def test_every_picture_survives_json(picture):
     again = read_picture(json.loads(json.dumps(picture.to_dict())))
