@@ -3,7 +3,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.systems.doc_v_star.answer_reward import AnswerRule, Gold, GoldForm
@@ -28,6 +28,7 @@ def said(text):
         (NOBODY_KNOWS, "Not answerable", set(), set(), {1}, True, (1, 1, 1), 1.0),
         (NOBODY_KNOWS, "Not answerable", set(), {1}, {1}, True, (1, 0, 1), 0.7),
         (said("x"), "x", {1}, {1}, {1}, False, (1, 1, 0), 0.9),
+        (said("x"), None, {1}, {1}, {1}, False, (0, 1, 0), 0.3),
     ],
 )  # fmt: skip
 def test_the_worked_table(gold, answer, evidence, listed, visited, good, parts, total):
@@ -38,14 +39,22 @@ def test_the_worked_table(gold, answer, evidence, listed, visited, good, parts, 
     assert PAPER.total(answer=r_a, evidence=r_e, fmt=r_f) == pytest.approx(total, abs=5e-5)
 
 
-def test_guessing_a_page_off_its_thumbnail():
-    assert evidence_score({7}, {7, 8}, {7}) == pytest.approx(0.6)
-    assert evidence_score({7, 8}, {7, 8}, {7}) == pytest.approx(0.5)
-    assert evidence_score({7, 8}, {7, 8}) == 1.0
-
-
-def test_listing_everything_that_was_shown_still_earns():
-    assert evidence_score(range(10), {1, 2}, range(10)) == pytest.approx(0.43, abs=5e-3)
+@pytest.mark.parametrize(
+    ("listed", "gold", "visited", "score"),
+    [
+        # guessing a page off its thumbnail
+        ({7}, {7, 8}, {7}, 0.6),
+        ({7, 8}, {7, 8}, {7}, 0.5),
+        ({7, 8}, {7, 8}, None, 1.0),
+        # listing everything that was shown still earns
+        (range(10), {1, 2}, range(10), 6 / 14),
+        ([], [], None, 1.0),
+        ([], [1], None, 0.0),
+        ([1], [], None, 0.0),
+    ],
+)
+def test_evidence(listed, gold, visited, score):
+    assert evidence_score(listed, gold, visited) == pytest.approx(score)
 
 
 def slow_f_score(listed, gold, beta2):
@@ -58,56 +67,42 @@ def slow_f_score(listed, gold, beta2):
 
 
 pages = st.sets(st.integers(1, 8))
+some = pages.filter(bool)
 
 
-@given(pages.filter(bool), pages.filter(bool), st.sampled_from([Fraction(1), Fraction(2), Fraction(1, 2)]))
+@settings(max_examples=50)
+@given(some, some, st.sampled_from([Fraction(1), Fraction(2), Fraction(1, 2)]))
 def test_the_closed_form_is_the_f_score(listed, gold, beta2):
-    assert evidence_score(listed, gold, beta2=float(beta2)) == pytest.approx(
-        slow_f_score(listed, gold, beta2)
-    )
+    score = evidence_score(listed, gold, beta2=float(beta2))
+    assert score == pytest.approx(slow_f_score(listed, gold, beta2))
 
 
+@settings(max_examples=60)
 @given(pages, pages, pages, st.floats(0.1, 10))
 def test_bounds_and_monotonicity(listed, gold, visited, beta2):
     score = evidence_score(listed, gold, visited, beta2=beta2)
     assert 0 <= score <= 1
     assert score <= evidence_score(listed, gold, beta2=beta2)
     assert score <= evidence_score(listed, gold, visited | gold, beta2=beta2)
-    for page in gold & visited - listed:
-        if listed:
-            assert evidence_score(listed | {page}, gold, visited, beta2=beta2) >= score
+    for page in gold & visited - listed if listed else ():
+        assert evidence_score(listed | {page}, gold, visited, beta2=beta2) >= score
     for page in set(range(9)) - gold - listed:
         assert evidence_score(listed | {page}, gold, visited, beta2=beta2) <= score
-    assert evidence_score(sorted(listed, reverse=True), gold, visited, beta2=beta2) == score
 
 
-def test_empty_sides():
-    assert evidence_score([], []) == 1.0
-    assert evidence_score([], [1]) == evidence_score([1], []) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("obeyed", "answered", "value"), [(True, True, 1), (True, False, 0), (False, True, 0), (False, False, 0)]
-)
-def test_format(obeyed, answered, value):
-    assert format_score(obeyed=obeyed, answered=answered) == value
-
-
-@given(*[st.floats(0, 1)] * 4)
-def test_the_total(answer, evidence, fmt, more):
+@given(*[st.floats(0, 1)] * 3)
+def test_the_total(answer, evidence, fmt):
     total = PAPER.total(answer=answer, evidence=evidence, fmt=fmt)
     assert 0 <= total <= 1 + 1e-12
     assert total == pytest.approx(0.6 * answer + 0.3 * evidence + 0.1 * fmt)
-    assert PAPER.total(answer=max(answer, more), evidence=evidence, fmt=fmt) >= total
 
 
 def test_ablations_may_weigh_less():
-    assert DocVStarReward(answer=0.6, evidence=0, format=0.1).total(
-        answer=1, evidence=1, fmt=1
-    ) == pytest.approx(0.7)
+    ablated = DocVStarReward(answer=0.6, evidence=0, format=0.1)
+    assert ablated.total(answer=1, evidence=1, fmt=1) == pytest.approx(0.7)
 
 
 @pytest.mark.parametrize("weights", [(0.6, 0.3, 0.2), (-0.1, 0.5, 0.5), (0, 0, 0), (float("nan"), 0, 0)])
 def test_weights_that_make_no_sense(weights):
-    with pytest.raises(ValueError, match="sum to at most 1"):
+    with pytest.raises(ValueError, match=str(weights[0])):
         DocVStarReward(*weights)
