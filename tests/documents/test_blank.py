@@ -13,15 +13,12 @@ from PIL import Image
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.blank import damage
 from docagent_rl.documents.colour import is_white
 from docagent_rl.documents.failures import DocumentError
-from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.pdf import open_pdf
 from tests.documents.bad_pages import write_pdf_objects
-
-FAST = RenderSettings(dpi=72)
 
 
 def _draw(kind: str) -> bytes:
@@ -35,9 +32,15 @@ def _draw(kind: str) -> bytes:
         canvas.drawImage(ImageReader(noise), 0, 0, 200, 100)
     else:
         canvas.rect(20, 20, 100, 50, fill=1)
-    canvas.showPage()
     canvas.save()
     return buffer.getvalue()
+
+
+FONT = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
+IMAGE = (
+    "<</Type/XObject/Subtype/Image/Width 2/Height 1/ColorSpace/DeviceGray/BitsPerComponent 8/Length 2>>"
+    "stream\n\xff\xff\nendstream"
+)
 
 
 @pytest.mark.parametrize(
@@ -52,41 +55,55 @@ def _draw(kind: str) -> bytes:
         ("q 200 0 0 100 0 0 cm /I Do Q", "/XObject<</I 6 0 R>>"),
     ],
 )
-def test_a_page_that_is_blank_by_right_is_stored(inbox, tmp_path, content, resources):
-    font = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
-    image = (
-        "<</Type/XObject/Subtype/Image/Width 2/Height 1/ColorSpace/DeviceGray/BitsPerComponent 8/Length 2>>"
-        "stream\n\xff\xff\nendstream"
-    )
-    write_pdf_objects(inbox / "a.pdf", content, resources, font, image)
-    report = ingest(inbox, tmp_path / "store", settings=FAST, workers=1)
+def test_a_page_that_is_blank_by_right_is_stored(inbox, store_path, ingested, content, resources):
+    write_pdf_objects(inbox / "a.pdf", content, resources, FONT, IMAGE)
+    report = ingested(dpi=72)
     assert (report.ingested, report.failed) == (["a"], [])
-    assert is_white(DocumentStore(tmp_path / "store").document("a").page(1).image())
+    assert is_white(DocumentStore(store_path).document("a").page(1).image())
 
 
 @pytest.mark.parametrize("password", [None, ""])
-def test_a_blank_page_among_others_is_stored(inbox, tmp_path, write_pdf, password):
+def test_a_blank_page_among_others_is_stored(inbox, ingested, write_pdf, password):
     write_pdf(inbox / "a.pdf", ["one", "", "three"], user_password=password)
-    assert ingest(inbox, tmp_path / "store", settings=FAST, workers=1).ingested == ["a"]
+    assert ingested(dpi=72).ingested == ["a"]
 
 
-def test_a_page_whose_content_is_damaged_is_reported(inbox, tmp_path, write_pdf):
+def _damaged_content(path):
     stream = zlib.compress(b"BT /F1 10 Tf 10 50 Td (words) Tj ET").decode("latin-1")
     broken = stream[:8] + "\x00" * 10 + stream[18:]
-    path = write_pdf_objects(inbox / "a.pdf", broken, "")
+    write_pdf_objects(path, broken, "")
     length = f"<</Length {len(broken)}>>".encode()
     filtered = length.replace(b"<<", b"<</Filter/FlateDecode").ljust(len(length))
     path.write_bytes(path.read_bytes().replace(length, filtered))
+
+
+def _damaged_encrypted(path, algorithm):
+    writer = pypdf.PdfWriter(clone_from=pypdf.PdfReader(io.BytesIO(_draw("text"))))
+    writer.encrypt("", "owner", algorithm=algorithm)
+    writer.write(path)
+    with pypdf.PdfReader(path) as reader:
+        reader.decrypt("")
+        content = reader.pages[0].raw_get("/Contents").idnum
+    data = path.read_bytes()
+    start = data.index(b"stream", data.index(f"\n{content} 0 obj".encode())) + 8
+    path.write_bytes(data[:start] + bytes(60) + data[start + 60 :])
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: write_pdf_objects(path, "/Gone Do", ""),  # what it shows is not in the file
+        _damaged_content,
+        lambda path: _damaged_encrypted(path, "RC4-128"),
+        lambda path: _damaged_encrypted(path, "AES-256"),
+    ],
+)
+def test_a_page_whose_content_is_damaged_or_gone_is_reported(inbox, ingested, write_pdf, write):
+    write(inbox / "a.pdf")
     write_pdf(inbox / "good.pdf", ["x"])
-    report = ingest(inbox, tmp_path / "store", settings=FAST, workers=1)
+    report = ingested(dpi=72)
     assert report.ingested == ["good"]
-    assert report.failed[0].reason.startswith("page 1 comes out white: its content cannot be read")
-
-
-def test_what_a_page_shows_and_is_not_in_the_file_is_reported(inbox, tmp_path):
-    write_pdf_objects(inbox / "a.pdf", "/Gone Do", "")
-    (failure,) = ingest(inbox, tmp_path / "store", settings=FAST, workers=1).failed
-    assert failure.reason == "page 1 comes out white: what it shows is not in the file"
+    assert "page 1 comes out white" in report.failed[0].reason
 
 
 @pytest.mark.parametrize("kind", ["text", "image", "path"])
@@ -113,19 +130,3 @@ def test_most_white_pages_of_damaged_documents_are_seen(tmp_path, kind):
             continue
     assert white >= 5
     assert seen >= 0.8 * white
-
-
-@pytest.mark.parametrize("algorithm", ["RC4-128", "AES-256"])
-def test_white_pages_of_damaged_encrypted_documents_are_reported(inbox, tmp_path, algorithm):
-    writer = pypdf.PdfWriter(clone_from=pypdf.PdfReader(io.BytesIO(_draw("text"))))
-    writer.encrypt("", "owner", algorithm=algorithm)
-    writer.write(inbox / "a.pdf")
-    with pypdf.PdfReader(inbox / "a.pdf") as reader:
-        reader.decrypt("")
-        content = reader.pages[0].raw_get("/Contents").idnum
-    data = (inbox / "a.pdf").read_bytes()
-    start = data.index(b"stream", data.index(f"\n{content} 0 obj".encode())) + 8
-    (inbox / "a.pdf").write_bytes(data[:start] + bytes(60) + data[start + 60 :])
-    report = ingest(inbox, tmp_path / "store", settings=FAST, workers=1)
-    assert report.ingested == []
-    assert "page 1 comes out white" in report.failed[0].reason

@@ -3,9 +3,8 @@
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.contents import list_of_figures
-from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.typography import Line, Style
 
 
@@ -36,35 +35,27 @@ def test_what_is_below_and_alike_is_not_all_of_a_caption():
         line("Table 3: Hail", 0.1, 0.3, 0.3),
         line("in the column beside", 0.6, 0.314, 0.9),
     )
-    assert [caption.box for caption in captions] == [
-        (0.1, 0.1, 0.4, 0.112),
-        (0.1, 0.114, 0.4, 0.126),
-        (0.1, 0.3, 0.3, 0.312),
-    ]
-
-
-def test_without_places_captions_have_none():
-    (caption,) = list_of_figures({1: "Figure 1: Rain"})
-    assert caption.box is None
+    boxes = [(0.1, 0.1, 0.4, 0.112), (0.1, 0.114, 0.4, 0.126), (0.1, 0.3, 0.3, 0.312)]
+    assert [caption.box for caption in captions] == boxes
+    (without,) = list_of_figures({1: "Figure 1: Rain"})
+    assert without.box is None
 
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
-def test_places_are_those_of_the_page_as_it_is_shown(tmp_path, rotation):
-    (tmp_path / "in").mkdir()
-    canvas = Canvas(str(tmp_path / "in" / "a.pdf"), pagesize=(400, 300))
+def test_places_are_those_of_the_page_as_it_is_shown(inbox, store_path, ingested, rotation):
+    canvas = Canvas(str(inbox / "a.pdf"), pagesize=(400, 300))
     canvas.setPageRotation(rotation)
     canvas.setFont("Times-Roman", 12)
     canvas.drawString(40, 200, "Figure 1: Rainfall by month")
     canvas.save()
-    ingest(tmp_path / "in", tmp_path / "store", workers=1, settings=RenderSettings(dpi=72))
-    page = DocumentStore(tmp_path / "store").document("a").page(1)
+    ingested(dpi=72)
+    page = DocumentStore(store_path).document("a").page(1)
     (caption,) = list_of_figures({1: page.text()}, typography={1: page.lines()})
-    width, height = page.size
-    left, top, right, bottom = caption.box
+    left, top, right, bottom = (side * edge for side, edge in zip(caption.box, page.size * 2, strict=True))
     # all ink of the page is inside the box, and the box is no larger than the line
     ink = page.image().convert("L").point(lambda value: 255 * (value < 160)).getbbox()
-    assert left * width <= ink[0] + 2
-    assert top * height <= ink[1] + 2
-    assert right * width >= ink[2] - 2
-    assert bottom * height >= ink[3] - 2
-    assert (right - left) * width * (bottom - top) * height < 1.8 * (ink[2] - ink[0]) * (ink[3] - ink[1])
+    assert left <= ink[0] + 2
+    assert top <= ink[1] + 2
+    assert right >= ink[2] - 2
+    assert bottom >= ink[3] - 2
+    assert (right - left) * (bottom - top) < 1.8 * (ink[2] - ink[0]) * (ink[3] - ink[1])

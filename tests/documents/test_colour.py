@@ -6,22 +6,22 @@ import random
 import numpy as np
 import pytest
 from PIL import Image
+from PIL.JpegImagePlugin import get_sampling
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.colour import Chroma, Lattice, is_white
-from docagent_rl.documents.ingestion import ingest
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBX"])
 def test_one_pixel_that_is_not_white_is_enough(mode):
     chance = random.Random(0)
-    size = (331, 207)
+    width, height = size = (331, 207)
     assert is_white(Image.new(mode, size, "white"))
     assert Lattice(Image.new(mode, size, "white")).is_white()
     for _ in range(50):
-        pixels = np.full((size[1], size[0], len(mode)), 255, np.uint8)
-        pixels[chance.randrange(size[1]), chance.randrange(size[0]), chance.randrange(3)] = 254
+        pixels = np.full((height, width, len(mode)), 255, np.uint8)
+        pixels[chance.randrange(height), chance.randrange(width), chance.randrange(3)] = 254
         page = Image.frombytes(mode, size, pixels.tobytes())
         assert not is_white(page)
         assert not Lattice(page).is_white()
@@ -41,18 +41,6 @@ def test_pages_of_any_size_have_a_lattice(side):
     assert Lattice(Image.new("RGB", (side, 3), (200, 0, 0))).chroma() is Chroma.FULL
 
 
-def _page(folder, ground, ink):
-    canvas = Canvas(str(folder / "a.pdf"), pagesize=(300, 300), invariant=True)
-    canvas.setFillColorRGB(*ground)
-    canvas.rect(0, 0, 300, 300, fill=1, stroke=0)
-    canvas.setFillColorRGB(*ink)
-    canvas.setFont("Helvetica", 6)
-    for row in range(10):
-        canvas.drawString(20, 20 + 12 * row, "small print of a page")
-    canvas.showPage()
-    canvas.save()
-
-
 @pytest.mark.parametrize(
     ("ground", "ink", "sampling"),
     [
@@ -62,11 +50,16 @@ def _page(folder, ground, ink):
         ((0, 0, 0.6), (1, 1, 0), 0),
     ],
 )
-def test_colours_are_halved_on_pages_with_next_to_none(inbox, tmp_path, ground, ink, sampling):
-    from PIL.JpegImagePlugin import get_sampling
-
-    _page(inbox, ground, ink)
-    ingest(inbox, tmp_path / "store", settings=RenderSettings(), workers=1)
-    page = DocumentStore(tmp_path / "store").document("a").page(1)
+def test_colours_are_halved_on_pages_with_next_to_none(inbox, store_path, ingested, ground, ink, sampling):
+    canvas = Canvas(str(inbox / "a.pdf"), pagesize=(300, 300), invariant=True)
+    canvas.setFillColorRGB(*ground)
+    canvas.rect(0, 0, 300, 300, fill=1, stroke=0)
+    canvas.setFillColorRGB(*ink)
+    canvas.setFont("Helvetica", 6)
+    for row in range(10):
+        canvas.drawString(20, 20 + 12 * row, "small print of a page")
+    canvas.save()
+    ingested(dpi=144)
+    page = DocumentStore(store_path).document("a").page(1)
     with Image.open(io.BytesIO(page.image_bytes())) as stored:
         assert get_sampling(stored) == sampling

@@ -11,10 +11,6 @@ from docagent_rl.documents import PageRef, PageRegion
 from docagent_rl.errors import UserError
 
 
-def test_a_reference_is_written_with_a_hash_sign():
-    assert str(PageRef("report.v1", 12)) == "report.v1#12"
-
-
 def test_references_sort_by_document_then_by_number():
     refs = [PageRef("b", 1), PageRef("a", 10), PageRef("a", 9)]
     assert sorted(refs) == [PageRef("a", 9), PageRef("a", 10), PageRef("b", 1)]
@@ -27,14 +23,10 @@ def test_pages_are_whole_numbers_from_one(page):
         PageRef("doc", page)
 
 
-def test_a_document_needs_a_name():
-    with pytest.raises(UserError, match="document id"):
-        PageRef("", 1)
-
-
 @given(st.text(min_size=1), st.integers(1, 10**6))
 def test_parse_reads_what_str_writes(doc_id, page):
     ref = PageRef(doc_id, page)
+    assert str(ref) == f"{doc_id}#{page}"
     assert PageRef.parse(str(ref)) == ref
     assert pickle.loads(pickle.dumps(ref)) == ref
 
@@ -45,13 +37,10 @@ def test_parse_refuses_other_text(text):
         PageRef.parse(text)
 
 
-def test_a_region_keeps_its_box():
-    assert PageRegion(PageRef("d", 1), (0, 0.25, 1, 0.5)).box == (0, 0.25, 1, 0.5)
-
-
 @pytest.mark.parametrize(
     "box", [(0.5, 0, 0.5, 1), (0.6, 0, 0.5, 1), (-0.1, 0, 1, 1), (0, 0, 1, 1.01), (0, math.nan, 1, 1)]
 )
 def test_a_region_lies_inside_its_page(box):
+    assert PageRegion(PageRef("d", 1), (0, 0.25, 1, 0.5)).box == (0, 0.25, 1, 0.5)
     with pytest.raises(UserError, match="d#1"):
         PageRegion(PageRef("d", 1), box)

@@ -11,16 +11,15 @@ from docagent_rl.documents.pdf import open_pdf
 from docagent_rl.documents.render import Pdf2ImageRenderer, PdfiumRenderer, make_renderer
 from docagent_rl.errors import UserError
 
-needs_poppler = pytest.mark.skipif(
-    shutil.which("pdftoppm") is None or shutil.which("pdfinfo") is None, reason="poppler is not installed"
-)
+POPPLER = RendererKind.PDF2IMAGE
 
 
 def test_pdfium_draws_the_page(inbox, write_pdf):
-    path = write_pdf(inbox / "a.pdf", ["left", ""])
-    with open_pdf(path) as pdf:
+    with open_pdf(write_pdf(inbox / "a.pdf", ["left", ""])) as pdf:
         renderer = PdfiumRenderer(RenderSettings(dpi=72))
         drawn, blank = (np.asarray(renderer.render(pdf, number).convert("RGB")) for number in (1, 2))
+        with pytest.raises(DocumentError, match="page 3"):
+            renderer.render(pdf, 3)
     assert drawn.shape == blank.shape == (100, 200, 3)
     assert blank.min() == 255
     # the text starts at x=10 with its base line in the middle of the page
@@ -44,18 +43,13 @@ def test_raster_sizes(inbox, write_pdf, points, dpi, limit, expected):
         assert PdfiumRenderer(RenderSettings(dpi=dpi, max_side=limit)).render(pdf, 1).size == expected
 
 
-def test_a_page_that_is_not_there_is_named(inbox, write_pdf):
-    with open_pdf(write_pdf(inbox / "a.pdf", ["x"])) as pdf, pytest.raises(DocumentError, match="page 2"):
-        PdfiumRenderer(RenderSettings()).render(pdf, 2)
-
-
 def test_without_poppler_the_error_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="poppler-utils"):
-        make_renderer(RenderSettings(renderer=RendererKind.PDF2IMAGE))
+        make_renderer(RenderSettings(renderer=POPPLER))
 
 
-@needs_poppler
+@pytest.mark.skipif(not (shutil.which("pdftoppm") and shutil.which("pdfinfo")), reason="poppler is not there")
 @pytest.mark.parametrize("rotation", [0, 90])
 def test_both_renderers_agree(inbox, write_pdf, rotation):
     path = write_pdf(inbox / "a.pdf", ["skipped", "the same page"], size=(200.4, 100.2), rotation=rotation)
@@ -83,3 +77,19 @@ def test_pages_of_other_sizes_share_a_renderer(inbox, write_pdf):
             assert shared.render(pdf, number).convert("RGB").tobytes() == alone.tobytes()
             with pdf.page(number) as page:
                 assert alone.tobytes() == page.render(scale=1, rev_byteorder=True).to_pil().tobytes()
+
+
+@pytest.mark.parametrize(
+    "values", [{"dpi": 0}, {"dpi": 5000}, {"max_side": 1}, {"max_side": 70000}, {"jpeg_quality": 0}]
+)
+def test_settings_out_of_range_are_named(values):
+    with pytest.raises(UserError, match=next(iter(values))):
+        RenderSettings(**values)
+
+
+def test_every_setting_of_a_pdf_is_in_its_key_and_page_images_do_not_depend_on_the_renderer():
+    changes = ({}, {"renderer": POPPLER}, {"dpi": 72}, {"max_side": 1000}, {"jpeg_quality": 50})
+    assert len({RenderSettings(**change).pdf_key() for change in changes}) == 5
+    plain = RenderSettings().image_key()
+    assert plain == RenderSettings(renderer=POPPLER, dpi=72).image_key()
+    assert plain != RenderSettings(max_side=1000).image_key()

@@ -7,9 +7,8 @@ import pytest
 from reportlab.lib.pagesizes import A5
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.contents import table_of_contents
-from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.pdf import open_pdf, page_text
 from docagent_rl.documents.typography import (
@@ -22,9 +21,7 @@ from docagent_rl.documents.typography import (
     page_typography,
 )
 
-FAST = RenderSettings(dpi=20)
 CHAPTERS = ["Rivers", "Mountains", "Sea and land"]
-LETTERS = "abcdefghijkl"
 PROSE = "Plain words of the body that go on to the end of the line"
 
 
@@ -32,40 +29,36 @@ PROSE = "Plain words of the body that go on to the end of the line"
 def report(inbox):
     """No bookmarks, no numbers, no table of contents: print alone tells headings."""
     canvas = Canvas(str(inbox / "report.pdf"), pagesize=A5)
+
+    def draw(font, size, top, *lines):
+        canvas.setFont(font, size)
+        for row, line in enumerate(lines):
+            canvas.drawString(40, top - (size + 2) * row, line)
+
     for chapter in CHAPTERS:
-        canvas.setFont("Helvetica-Bold", 18)
-        canvas.drawString(40, 500, chapter)
-        canvas.setFont("Times-Roman", 10)
-        for row in range(12):
-            canvas.drawString(40, 470 - 12 * row, f"{PROSE} {chapter} {LETTERS[row]}")
-        canvas.setFont("Helvetica-Bold", 13)
-        canvas.drawString(40, 300, f"Ways to see {chapter.lower()} and to know that the title goes on")
-        canvas.drawString(40, 285, f"in a second line of page {chapter}")
-        canvas.setFont("Times-Bold", 12)
-        canvas.drawString(40, 250, "Note")
-        canvas.setFont("Times-Roman", 10)
-        for row in range(12):
-            canvas.drawString(40, 230 - 12 * row, f"{PROSE} {chapter} {LETTERS[row]} too")
+        prose = [f"{PROSE} {chapter} {letter}" for letter in "abcdefghijkl"]
+        first, second = f"Ways to see {chapter.lower()} and to know that the title", f"goes on {chapter}"
+        draw("Helvetica-Bold", 18, 500, chapter)
+        draw("Times-Roman", 10, 470, *prose)
+        draw("Helvetica-Bold", 13, 300, first, second)
+        draw("Times-Bold", 12, 250, "Note")
+        draw("Times-Roman", 10, 230, *(f"{line} too" for line in prose))
         canvas.showPage()
     canvas.save()
-    return inbox
+    return inbox / "report.pdf"
 
 
-def test_print_is_stored_with_the_pages(report, tmp_path):
-    ingest(report, tmp_path / "store", settings=FAST, workers=1)
-    lines = DocumentStore(tmp_path / "store").document("report").page(1).lines()
+def test_print_is_stored_and_tells_headings(report, store_path, ingested):
+    ingested()
+    document = DocumentStore(store_path).document("report")
+    lines = document.page(1).lines()
     box = pytest.approx((0.095, 0.131, 0.226, 0.167), abs=0.002)
     assert lines[0] == Line("Rivers", Style(18.0, "Helvetica-Bold", True, 500.0), box)
     assert (lines[1].style.size, lines[1].style.bold) == (10.0, False)
-
-
-def test_print_tells_headings(report, tmp_path):
-    ingest(report, tmp_path / "store", settings=FAST, workers=1)
-    document = DocumentStore(tmp_path / "store").document("report")
-    pages = range(1, document.num_pages + 1)
-    texts = {n: document.page(n).text() for n in pages}
-    found = table_of_contents((), texts, typography={n: document.page(n).lines() for n in pages})
-    long = "Ways to see {} and to know that the title goes on in a second line of page {}"
+    texts = {number: document.page(number).text() for number in (1, 2, 3)}
+    typography = {number: document.page(number).lines() for number in (1, 2, 3)}
+    found = table_of_contents((), texts, typography=typography)
+    long = "Ways to see {} and to know that the title goes on {}"
     expected = [
         entry
         for page, chapter in enumerate(CHAPTERS, start=1)
@@ -74,25 +67,19 @@ def test_print_tells_headings(report, tmp_path):
     assert [(entry.level, entry.title, entry.page) for entry in found] == expected
 
 
-def test_stores_without_print_still_load(report, tmp_path):
-    ingest(report, tmp_path / "store", settings=FAST, workers=1)
-    manifest = StoreLayout(tmp_path / "store").manifest("report")
-    page = DocumentStore(tmp_path / "store").document("report").page(1)
+def test_stores_without_print_are_read_and_get_it_when_ingested_again(report, store_path, ingested):
+    ingested()
+    page = DocumentStore(store_path).document("report").page(1)
+    manifest = StoreLayout(store_path).manifest("report")
     content = json.loads(manifest.read_text())
     del content["checksum"]
     for record in content["pages"]:
         del record["typography"]
-    manifest.write_text(json.dumps(content))
-    old = DocumentStore(tmp_path / "store").document("report").page(1)
-    assert old.lines() == ()
-    assert old.text() == page.text()
-
-
-def test_documents_of_before_get_their_print_when_ingested_again(report, tmp_path, edit_record):
-    ingest(report, tmp_path / "store", settings=FAST, workers=1)
-    manifest = StoreLayout(tmp_path / "store").manifest("report")
-    edit_record(manifest, ("pdf/3 ", "pdf/1 "))
-    assert ingest(report, tmp_path / "store", settings=FAST, workers=1).replaced == ["report"]
+    manifest.write_text(json.dumps(content).replace("pdf/3 ", "pdf/1 "))
+    old = DocumentStore(store_path).document("report").page(1)
+    assert (old.lines(), old.text()) == ((), page.text())
+    assert ingested().replaced == ["report"]
+    assert DocumentStore(store_path).document("report").page(1).lines() == page.lines()
 
 
 def test_lines_survive_json():
@@ -104,7 +91,7 @@ def test_lines_survive_json():
 
 
 def test_text_and_print_are_those_read_one_by_one(report):
-    with open_pdf(report / "report.pdf") as pdf:
+    with open_pdf(report) as pdf:
         for number in range(1, pdf.num_pages + 1):
             with pdf.page(number) as page:
                 assert page_text_and_typography(page) == (page_text(page), page_typography(page))
@@ -116,7 +103,6 @@ def test_characters_are_those_of_each_index(inbox):
     canvas = Canvas(str(inbox / "a.pdf"), invariant=True)
     canvas.drawString(50, 700, "plain\u00a0text, \u00e4")
     canvas.drawString(50, 650, "next")
-    canvas.showPage()
     canvas.save()
     with open_pdf(inbox / "a.pdf") as pdf, pdf.page(1) as page:
         textpage = page.get_textpage()
