@@ -29,13 +29,8 @@ def sheets(tmp_path_factory) -> DocumentStore:
     folder = tmp_path_factory.mktemp("sheets")
     (folder / "pdf").mkdir()
     write_colours(folder / "pdf" / "sheets.pdf", ["red", "green", "blue", "white"])
-    ingest(
-        folder / "pdf",
-        folder / "store",
-        workers=1,
-        settings=RenderSettings(dpi=72),
-        ocr=OcrSettings(OcrMode.NEVER),
-    )
+    unread = OcrSettings(OcrMode.NEVER)
+    ingest(folder / "pdf", folder / "store", workers=1, settings=RenderSettings(dpi=72), ocr=unread)
     return DocumentStore(folder / "store")
 
 

@@ -13,6 +13,7 @@ import base64
 import hashlib
 import io
 import json
+import math
 import re
 import threading
 from collections.abc import Iterator
@@ -28,21 +29,8 @@ from tests.chat_server import ChatServer, completion, serving
 _FENCED = re.compile(r"----- begin (\w+) -----\n(.*?)\n----- end \1 -----", re.DOTALL)
 _PAGE = re.compile(r"Page (\d+) of \d+:\n----- begin (\w+) -----\n(.*?)\n----- end \2 -----", re.DOTALL)
 _CLOZE = re.compile(r'ends the sentence "(.+?)"')
-WAYS = (
-    *("good",) * 6,
-    *(
-        "babble once",
-        "babble",
-        "declines",
-        "vague",
-        "known",
-        "wrong",
-        "shown",
-        "everywhere",
-        "twice",
-        "foreign",
-    ),
-)
+BAD = "babble once,babble,declines,vague,known,wrong,shown,everywhere,twice,foreign"
+WAYS = (*("good",) * 6, *BAD.split(","))
 COLOURS = {"red": (200, 20, 20), "green": (20, 160, 20), "blue": (20, 20, 200), "white": (250, 250, 250)}
 
 
@@ -122,9 +110,8 @@ def _write(said: str, content, luck: int, again: bool) -> str:
         "foreign": (whole, answer, [page + 1]),
     }
     if way == "twice":
-        return _questions(
-            [(whole, answer, [page]), (whole.replace("What", "what").replace("?", "??"), answer, [page])]
-        )
+        again = whole.replace("What", "what").replace("?", "??")
+        return _questions([(whole, answer, [page]), (again, answer, [page])])
     return _questions([asked.get(way, (whole, answer, [page]))])
 
 
@@ -169,10 +156,7 @@ def _seen(content) -> list[tuple[int, str]]:
         data = base64.b64decode(part["image_url"]["url"].partition(",")[2])
         with Image.open(io.BytesIO(data)) as image:
             middle = image.convert("RGB").getpixel((image.width // 2, image.height // 2))
-        apart = {
-            name: sum(abs(a - b) for a, b in zip(rgb, middle, strict=True)) for name, rgb in COLOURS.items()
-        }
-        found.append((number, min(apart, key=apart.get)))
+        found.append((number, min(COLOURS, key=lambda name: math.dist(COLOURS[name], middle))))
     return found
 
 
@@ -193,19 +177,8 @@ def model_server(**settings) -> Iterator[ChatServer]:
         thread.join()
 
 
-_THINGS = (
-    "harbour",
-    "library",
-    "reservoir",
-    "tramway",
-    "museum",
-    "orchard",
-    "quarry",
-    "theatre",
-    "brewery",
-    "mill",
-)
-_PLACES = ("Kantora", "Velmora", "Suvita", "Pusora", "Farlasa", "Lurlulin", "Canemont", "Vuldidor")
+_THINGS = "harbour library reservoir tramway museum orchard quarry theatre brewery mill"
+_PLACES = ["Kantora", "Velmora", "Suvita", "Pusora", "Farlasa", "Lurlulin", "Canemont", "Vuldidor"]
 
 
 def write_pdf(path: Path, name: str, pages: int) -> None:
@@ -215,10 +188,9 @@ def write_pdf(path: Path, name: str, pages: int) -> None:
         lines = []
         for row in range(4):
             at = sum(map(ord, name)) + 4 * number + row
-            thing, place = _THINGS[at % len(_THINGS)], _PLACES[at // 3 % len(_PLACES)]
-            lines.append(
-                f"In part {4 * number + row} of {name} the {thing} of {place} counted visitors {at * 37}."
-            )
+            thing, place = _THINGS.split()[at % 10], _PLACES[at // 3 % len(_PLACES)]
+            part = 4 * number + row
+            lines.append(f"In part {part} of {name} the {thing} of {place} counted visitors {at * 37}.")
         if number == 2:
             lines.append(f"Table 1. Visitors of {name} by place.")
         lines.append("The registered office of the company lies in Oslo.")

@@ -21,19 +21,13 @@ QUESTIONS = st.lists(
 def records(rows, start=0) -> list[Record]:
     return [
         Record(
-            question_id=f"q{number}",
-            dataset="made",
-            split=Split.TRAIN,
-            doc_id=doc_id,
-            question=question,
-            answers=(answer,) if answer else (),
-            answerable=bool(answer),
+            f"q{number}", "made", Split.TRAIN, doc, text, (answer,) * bool(answer), answerable=bool(answer)
         )
-        for number, (doc_id, question, answer) in enumerate(rows, start)
+        for number, (doc, text, answer) in enumerate(rows, start)
     ]
 
 
-@settings(deadline=None)
+@settings(max_examples=40)
 @given(QUESTIONS, QUESTIONS)
 def test_no_two_that_are_kept_say_the_same(rows, others):
     made, known = records(rows), records(others, 100)
@@ -45,14 +39,7 @@ def test_no_two_that_are_kept_say_the_same(rows, others):
     said = {record.question for record in (*kept, *known)}
     assert set(found.values()) <= said
     assert repeated(kept, known, 90) == {}
-
-
-@settings(deadline=None)
-@given(QUESTIONS, QUESTIONS)
-def test_what_is_known_only_ever_takes_more_away(rows, others):
-    made = records(rows)
-    known = records(others, 100)
-    found = repeated(made, known, 90)
+    # what is known only ever takes more away
     for place in repeated(made, [], 90):
         # what repeated an earlier one goes still, unless that one went first
         assert place in found or any(earlier < place for earlier in found)

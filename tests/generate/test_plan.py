@@ -5,23 +5,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.errors import UserError
-from docagent_rl.generate.config import Difficulty, GenerateConfig, Kind, KindConfig, View
+from docagent_rl.generate.config import GenerateConfig, Kind, KindConfig, View
 from docagent_rl.generate.pages import DocumentPages
 from docagent_rl.generate.plan import plan_document
 
 KINDS = st.lists(
-    st.builds(
-        KindConfig,
-        kind=st.sampled_from(Kind),
-        difficulty=st.sampled_from(Difficulty),
-        per_document=st.integers(0, 9),
+    st.fixed_dictionaries({"kind": st.sampled_from(Kind), "per_document": st.integers(0, 9)}).map(
+        lambda fields: KindConfig(**fields)
     ),
     min_size=1,
     max_size=4,
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(KINDS, st.integers(0, 5), st.sampled_from(["alpha", "beta"]))
 def test_a_plan_is_decided_by_seed_document_and_kind(reports, kinds, seed, doc_id):
     config = GenerateConfig(kinds=kinds, seed=seed)
@@ -57,21 +54,17 @@ def test_tables_are_found_by_their_captions(reports, sheets):
     seen = GenerateConfig(kinds=[KindConfig(kind=Kind.CHART)], view=View.IMAGE)
     slots, gaps = plan_document(DocumentPages(sheets.document("sheets"), seen), seen)
     assert (len(slots), gaps) == (2, [])
-
-
-def test_a_page_that_cannot_be_read_may_hold_the_answer(sheets):
+    # a page that cannot be read may hold the answer
     config = GenerateConfig(kinds=[KindConfig(kind=Kind.UNANSWERABLE)])
     known = DocumentPages(sheets.document("sheets"), config)
-    assert known.unseen == (1, 2, 3, 4)
-    assert plan_document(known, config)[0] == []
+    assert (known.unseen, plan_document(known, config)[0]) == ((1, 2, 3, 4), [])
 
 
 def test_pages_that_share_words_come_first(reports):
     known = DocumentPages(reports.document("alpha"), GenerateConfig())
     assert 2 in known.alike("In part 9 of alpha counted visitors 19499", range(1, 7), 1)
-    assert (
-        known.alike("nothing of the kind", range(2, 7), 3) == known.alike("", [2, 3, 4, 5, 6], 3) == [2, 3, 4]
-    )
+    assert known.alike("nothing of the kind", range(2, 7), 3) == [2, 3, 4]
+    assert known.alike("", [2, 3, 4, 5, 6], 3) == [2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -94,9 +87,5 @@ def test_a_wrong_configuration_is_told(tmp_path, text, told):
 def test_options_go_over_the_file(tmp_path):
     (tmp_path / "g.yaml").write_text("seed: 3\nview: both\nfilters: {clear: false}\n")
     config = GenerateConfig.load(tmp_path / "g.yaml", {"seed": 9, "view": None})
-    assert (config.seed, config.view, config.filters.clear, config.filters.grounded) == (
-        9,
-        View.BOTH,
-        False,
-        True,
-    )
+    assert (config.seed, config.view) == (9, View.BOTH)
+    assert (config.filters.clear, config.filters.grounded) == (False, True)

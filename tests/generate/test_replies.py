@@ -6,27 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.generate.replies import (
-    Answered,
-    Cleared,
-    Guessed,
-    Labelled,
-    UnreadableError,
-    Written,
-    read_reply,
-)
+from docagent_rl.generate import replies
+from docagent_rl.generate.replies import Answered, UnreadableError, Written, read_reply
 
-SHAPES = (Written, Answered, Guessed, Cleared, Labelled)
+SHAPES = (Written, Answered, replies.Guessed, replies.Cleared, replies.Labelled)
+NAMES = st.sampled_from(["questions", "question", "answer", "answerable", "pages", "label", "clear"])
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["questions", "question", "answer", "answerable", "pages", "label", "clear"]),
-            inner,
-            max_size=4,
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
     max_leaves=12,
 )
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.errors import UserError
@@ -167,6 +167,7 @@ json_values = st.recursive(
 )
 
 
+@settings(max_examples=60)
 @given(st.dictionaries(st.sampled_from([*Record.__dataclass_fields__, "answer", "page", "x"]), json_values))
 def test_any_object_is_a_record_or_has_problems(row: dict) -> None:
     record, problems = parse_question(row)

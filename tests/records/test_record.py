@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.errors import UserError
@@ -38,6 +38,7 @@ _edges = st.floats(0, 1)
 _boxes = st.lists(st.tuples(_edges, _edges, _edges, _edges), max_size=3).map(tuple)
 
 
+@settings(max_examples=50)
 @given(
     record=st.builds(
         Record,
