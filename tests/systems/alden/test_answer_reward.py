@@ -5,7 +5,7 @@ import string
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.rewards.text import NOT_ANSWERABLE
@@ -16,14 +16,13 @@ from docagent_rl.systems.alden.answer_reward import (
     ListScoring,
     as_refusal,
     char_f1,
-    is_numeric,
     is_refusal,
-    similarity,
     word_f1,
 )
 
-PAPER = AnswerRule(AnswerMetric.CHAR_F1, AnswerMetric.CHAR_F1)
-RELEASED = AnswerRule(AnswerMetric.WORD_F1, AnswerMetric.WORD_F1, polar_exact=True)
+CHARACTERS, WORDS = AnswerMetric.CHAR_F1, AnswerMetric.WORD_F1
+PAPER = AnswerRule(CHARACTERS, CHARACTERS)
+RELEASED = AnswerRule(WORDS, WORDS, polar_exact=True)
 TEXT = st.text(alphabet="aebt 12.-$\u00e9\u5e74", max_size=20)
 
 
@@ -59,31 +58,15 @@ def slow(prediction, reference, units):
     return 2 * p * r / (p + r)
 
 
-@given(TEXT, TEXT)
-def test_against_the_slow_version(prediction, reference):
-    assert char_f1(prediction, reference) == pytest.approx(
-        slow(prediction, reference, lambda text: text.replace(" ", ""))
-    )
-    assert word_f1(prediction, reference) == pytest.approx(
-        slow(prediction, reference, lambda text: re.sub("(\u5e74)", r" \1 ", text).split())
-    )
-
-
-@given(TEXT, TEXT, st.sampled_from(AnswerMetric))
-def test_bounds_and_symmetry(prediction, reference, metric):
-    value = similarity(metric, prediction, reference)
-    assert 0 <= value <= 1
-    assert value == pytest.approx(similarity(metric, reference, prediction))
-
-
-@given(TEXT, st.lists(TEXT, max_size=4), TEXT)
-def test_more_references_never_score_less(prediction, references, another):
-    for rule in (PAPER, RELEASED):
-        assert rule.score(prediction, [*references, another]) >= rule.score(prediction, references)
-
-
-def test_no_reference_scores_nothing():
-    assert PAPER.score("blue", []) == 0
+@settings(max_examples=50)
+@given(TEXT, TEXT, TEXT)
+def test_against_the_slow_version(prediction, one, other):
+    characters = [slow(prediction, text, lambda text: text.replace(" ", "")) for text in (one, other)]
+    assert char_f1(prediction, one) == pytest.approx(characters[0])
+    assert PAPER.score(prediction, [one, other]) == pytest.approx(max(characters))
+    words = slow(prediction, one, lambda text: re.sub("(\u5e74)", r" \1 ", text).split())
+    assert word_f1(prediction, one) == pytest.approx(words)
+    assert PAPER.score(prediction, []) == 0
 
 
 @pytest.mark.parametrize(
@@ -98,24 +81,20 @@ def test_no_reference_scores_nothing():
 )
 def test_yes_and_no_are_exact_in_the_release(prediction, reference, score):
     assert RELEASED.score(prediction, [reference]) == pytest.approx(score)
-    assert AnswerRule(AnswerMetric.WORD_F1, AnswerMetric.WORD_F1).score(prediction, [reference]) >= score
+    assert AnswerRule(WORDS, WORDS).score(prediction, [reference]) >= score
 
 
 def test_numeric_references_have_a_metric_of_their_own():
-    rule = AnswerRule(AnswerMetric.CHAR_F1, AnswerMetric.WORD_F1)
-    assert rule.score("42", ["24"]) == 0
-    assert rule.score("enlist", ["listen"]) == 1
-    assert is_numeric("March 1998")
-    assert not is_numeric("March")
+    rule = AnswerRule(CHARACTERS, WORDS)
+    assert [rule.score("42", ["24"]), rule.score("enlist", ["listen"])] == [0, 1]
+    assert rule.score("1998 March", ["March 1989"]) == 0.5
 
 
 def test_items_of_a_list():
-    joined, items = PAPER, AnswerRule(AnswerMetric.CHAR_F1, AnswerMetric.CHAR_F1, ListScoring.ITEMS)
+    joined, items = PAPER, AnswerRule(CHARACTERS, CHARACTERS, ListScoring.ITEMS)
     assert joined.score("Ann; Bob", ["Bob; Ann"]) == 1
-    assert items.score("the Ann;Bob", ["Bob; Ann"]) == 1
-    assert items.score("Ann", ["Bob; Ann"]) == pytest.approx(2 / 3)
-    assert items.score("Ann; Ann; Cid", ["Bob; Ann"]) == pytest.approx(1 / 2)
-    assert items.score("Bo; An", ["Bob; Ann"]) == 0
+    answers = ["the Ann;Bob", "Ann", "Ann; Ann; Cid", "Bo; An"]
+    assert [items.score(text, ["Bob; Ann"]) for text in answers] == pytest.approx([1, 2 / 3, 1 / 2, 0])
     # one item is no list
     assert items.score("Anna", ["Ann;"]) == joined.score("Anna", ["Ann;"]) > 0
 
