@@ -1,4 +1,4 @@
-"""What filters see of real sessions of all systems."""
+"""What filters see of real sessions of all systems, and the files that name filters."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from docagent_rl.play.scripted import ScriptPlayer
 from docagent_rl.systems import SYSTEMS
 from tests.play.stage import resources
 
+PRESETS = ["doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl"]
+
 
 @pytest.mark.parametrize("system", sorted(SYSTEMS))
 async def test_the_oracle_passes_every_filter_that_asks_what_it_did(world, system):
@@ -22,18 +24,13 @@ async def test_the_oracle_passes_every_filter_that_asks_what_it_did(world, syste
     assert found.references == record.answers
     assert found.gold == {f"{record.doc_id}#{page}" for page in record.evidence_pages}
     assert found.gold <= found.shown
-    assert Format().keep([found]) == [True]
-    assert Evidence().keep([found]) == [True]
-    assert Answer(by=Scoring.ANLS, threshold=0.5).keep([found]) == [
-        system != "mm_doc_r1" or found.outcome == 1
-    ]
-    if system == "doc_v_star":
-        assert found.listed == found.gold
-    else:
-        assert found.listed is None
+    assert Format().keep([found]) == Evidence().keep([found]) == [True]
+    right = system != "mm_doc_r1" or found.outcome == 1
+    assert Answer(by=Scoring.ANLS, threshold=0.5).keep([found]) == [right]
+    assert found.listed == (found.gold if system == "doc_v_star" else None)
 
 
-@pytest.mark.parametrize("name", ["doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl"])
+@pytest.mark.parametrize("name", PRESETS)
 def test_presets_name_their_source_and_where_they_depart(name):
     config = CollectConfig.load(name)
     assert config.source
@@ -45,7 +42,7 @@ def test_presets_name_their_source_and_where_they_depart(name):
 
 
 def test_presets_of_the_package_are_found():
-    assert preset_names() == ["doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl"]
+    assert preset_names() == PRESETS
     with pytest.raises(UserError, match=r"'own'.*doc_v_star"):
         CollectConfig.load("own")
 
@@ -53,11 +50,11 @@ def test_presets_of_the_package_are_found():
 def test_a_file_of_ones_own_may_name_filters_alone(tmp_path):
     (tmp_path / "own.yaml").write_text("filters: [format, {kind: answer, by: exact, threshold: 1.0}]\n")
     config = CollectConfig.load(str(tmp_path / "own.yaml"))
-    assert [step.kind for step in config.filters] == ["format", "answer"]
+    assert config.filters == (Format(), Answer(by=Scoring.EXACT, threshold=1.0))
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "named"),
     [
         ("filters: [formt]\n", "formt"),
         ("filterz: []\n", "filterz"),
@@ -66,7 +63,7 @@ def test_a_file_of_ones_own_may_name_filters_alone(tmp_path):
         ("a: [\n", r"own\.yaml"),
     ],
 )
-def test_a_wrong_file_is_told(tmp_path, text, message):
+def test_a_wrong_file_is_told(tmp_path, text, named):
     (tmp_path / "own.yaml").write_text(text)
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=named):
         CollectConfig.load(str(tmp_path / "own.yaml"))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -10,34 +9,38 @@ from docagent_rl.errors import UserError
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    for name in ("sessions.jsonl", "kept.jsonl", "verdicts.jsonl", "1.jsonl", "val-1.jsonl"):
-        (tmp_path / name).write_text("")
-    return tmp_path
+def folder(tmp_path):
+    """Makes a folder of these files, and of a run of this kind."""
 
+    def make(*names, kind=None):
+        folder = tmp_path / "folder-7"
+        folder.mkdir()
+        for name in names:
+            (folder / name).write_text("")
+        if kind is not None:
+            (folder / "run.json").write_text(json.dumps({"version": 1, "kind": kind}))
+        return folder
 
-def manifest(folder: Path, kind: str) -> None:
-    (folder / "run.json").write_text(json.dumps({"version": 1, "kind": kind}))
+    return make
 
 
 def test_of_a_collection_what_its_filters_left(folder):
-    manifest(folder, "collect")
-    assert session_files([folder]) == [folder / "kept.jsonl"]
-    (folder / "kept.jsonl").unlink()
-    with pytest.raises(UserError, match=folder.name):
-        session_files([folder])
-    assert session_files([folder / "sessions.jsonl"]) == [folder / "sessions.jsonl"]
+    made = folder("sessions.jsonl", "kept.jsonl", "verdicts.jsonl", kind="collect")
+    assert session_files([made]) == [made / "kept.jsonl"]
+    (made / "kept.jsonl").unlink()
+    with pytest.raises(UserError, match=r"folder-7.*\bsessions\.jsonl"):
+        session_files([made])
+    assert session_files([made / "sessions.jsonl"]) == [made / "sessions.jsonl"]
 
 
 def test_of_an_evaluation_its_sessions(folder):
-    manifest(folder, "eval")
-    assert session_files([folder]) == [folder / "sessions.jsonl"]
+    made = folder("sessions.jsonl", "kept.jsonl", kind="eval")
+    assert session_files([made]) == [made / "sessions.jsonl"]
 
 
 def test_of_other_folders_all_but_what_validated(folder):
-    for name in ("sessions.jsonl", "kept.jsonl", "verdicts.jsonl"):
-        (folder / name).unlink()
-    assert session_files([folder, folder / "val-1.jsonl"]) == [folder / "1.jsonl", folder / "val-1.jsonl"]
-    (folder / "1.jsonl").unlink()
-    with pytest.raises(UserError, match=r"\.jsonl"):
-        session_files([folder])
+    made = folder("1.jsonl", "val-1.jsonl")
+    assert session_files([made, made / "val-1.jsonl"]) == [made / "1.jsonl", made / "val-1.jsonl"]
+    (made / "1.jsonl").unlink()
+    with pytest.raises(UserError, match="folder-7"):
+        session_files([made])
