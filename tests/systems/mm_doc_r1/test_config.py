@@ -1,50 +1,30 @@
 from __future__ import annotations
 
+from operator import attrgetter
+
 import pytest
 from pydantic import ValidationError
 
-from docagent_rl.systems.mm_doc_r1.config import MMDocConfig, SearchEngine
-from docagent_rl.systems.mm_doc_r1.rewards import EmptyEvidence, PageTerm
+from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
+
+PAPER = {
+    "max_steps": 4, "assistant_turns": 4, "max_invalid_in_a_row": 2, "max_images": 0, "max_image_tokens": 0,
+    "prompt": "mm_doc_r1_seeker",
+    "search.engine": "document_bm25", "search.k1": 1.5, "search.b": 0.75, "search.top_k": 10,
+    "search.max_keywords": 8, "search.max_keyword_chars": 200, "search.snippet_chars": 240,
+    "read.max_pages": 3, "read.max_entries": 2, "read.note_tokens": 512,
+    "plan.max_items": 10, "plan.max_headings": 200, "plan.max_figures": 200,
+    "history.prompt_tokens": 8192, "history.reasoning_words": 150, "history.shortened_note_chars": 400,
+    "answer.max_tokens": 12_000, "answer.page_chars": 2000, "answer.snippet_chars": 120,
+    "answer.snippet_share": 0.1,
+    "reward.pages": 1, "reward.correctness": 1, "reward.page_term": "recall", "reward.empty_evidence": "one",
+}  # fmt: skip
 
 
 def test_paper():
     config = MMDocConfig.for_variant("paper")
-    assert MMDocConfig() == config
-    assert (config.max_steps, config.assistant_turns, config.max_invalid_in_a_row) == (4, 4, 2)
-    assert (config.max_images, config.max_image_tokens) == (0, 0)
-    assert (config.search.top_k, config.search.max_keywords, config.search.max_keyword_chars) == (10, 8, 200)
-    assert (config.search.engine, config.search.k1, config.search.b) == (
-        SearchEngine.DOCUMENT_BM25,
-        1.5,
-        0.75,
-    )
-    assert config.search.snippet_chars == 240
-    assert (config.read.max_pages, config.read.max_entries, config.read.note_tokens) == (3, 2, 512)
-    assert (config.plan.max_items, config.plan.max_headings, config.plan.max_figures) == (10, 200, 200)
-    assert (config.history.prompt_tokens, config.history.reasoning_words) == (8192, 150)
-    assert config.history.shortened_note_chars == 400
-    assert (config.answer.max_tokens, config.answer.page_chars, config.answer.snippet_chars) == (
-        12_000,
-        2000,
-        120,
-    )
-    assert config.answer.snippet_share == 0.1
-    assert (config.reward.pages, config.reward.correctness) == (1, 1)
-    assert (config.reward.page_term, config.reward.empty_evidence) == (PageTerm.RECALL, EmptyEvidence.ONE)
+    assert {key: attrgetter(key)(config) for key in PAPER} == PAPER
     assert config.display.max_tokens() == 2048
-    assert config.prompt == "mm_doc_r1_seeker"
-
-
-def test_given_keys_win_and_their_neighbours_stay():
-    config = MMDocConfig.for_variant(search={"top_k": 3}, display={"snap": False}, reward={"pages": 0})
-    assert (config.search.top_k, config.search.max_keywords) == (3, 8)
-    assert (config.display.snap, config.display.max_pixels) == (False, 2048 * 28 * 28)
-    assert (config.reward.pages, config.reward.correctness) == (0, 1)
-
-
-def test_null_means_left_out():
-    nulls = {"max_steps": None, "variant": None, "search": {"top_k": None}, "plan": None, "display": None}
-    assert MMDocConfig.model_validate(nulls) == MMDocConfig()
 
 
 @pytest.mark.parametrize(
