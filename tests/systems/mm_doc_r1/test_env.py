@@ -8,12 +8,12 @@ import pytest
 from docagent_rl.actions import StopCause
 from docagent_rl.envs.base import AssistantTurn, EndReason, Observation, Role
 from docagent_rl.errors import UserError
-from docagent_rl.systems.mm_doc_r1.env import MMDocEnv
 from docagent_rl.systems.mm_doc_r1.system import SYSTEM
 
 SEARCH = 'Where is it? <search>["velmora", "people"]</search>'
 READ = 'Now read. <read>[{"page_ids": [2, 4], "query": "How many people?"}]</read>'
 FINISH = "Enough. <FINISH>"
+ALL = {"page_recall": 1, "correctness": 1, "total": 2}
 
 
 def text_of(observation: Observation) -> str:
@@ -23,108 +23,98 @@ def text_of(observation: Observation) -> str:
     return part.text
 
 
-def result_of(result) -> str:
-    return result.info["history"]["result"]
+@pytest.fixture
+def played(make_mm_env, report_question, play):
+    """An episode of these turns; settings of the environment by keyword."""
+
+    async def run(*turns, question=None, drop_last=False, **settings):
+        sample = report_question(**(question or {}))
+        return await play(make_mm_env(**settings), sample, turns, drop_last=drop_last)
+
+    return run
 
 
-async def test_the_prompt(make_mm_env, report_question):
-    prompt = await make_mm_env().reset(report_question())
-    text = text_of(prompt)
-    for part in (
-        report_question().question,
-        "pages 1 to 6",
-        "Plan:\n(1) Search for: people, velmora",
-        "step 1 of at most 4",
-    ):
-        assert part in text
-    assert "Steps so far:\nnone" in text
-    assert prompt.images == ()
-    assert await make_mm_env().reset(report_question()) == prompt
+def results(episode):
+    return [result.info["history"]["result"] for result in episode.results]
 
 
-async def test_every_observation_is_a_fresh_context(make_mm_env, report_question, play):
-    episode = await play(make_mm_env(), report_question(), [SEARCH, "none", READ, FINISH])
+async def test_every_observation_is_a_fresh_context(played, report_question):
+    episode = await played(SEARCH, "none", READ, FINISH)
     prompts = [episode.prompt, *(result.observation for result in episode.results[:-1])]
-    assert all(prompt.fresh and len(prompt.messages) == 1 for prompt in prompts)
+    assert (await played()).prompt == episode.prompt
+    assert "Steps so far:\nnone" in text_of(episode.prompt)
     for number, prompt in enumerate(prompts, start=1):
+        assert (prompt.fresh, len(prompt.messages), prompt.images) == (True, 1, ())
+        told = [report_question().question, "pages 1 to 6", "(1) Search for: people, velmora"]
         text = text_of(prompt)
-        assert f"step {number} of at most 4" in text
-        assert report_question().question in text
+        assert [part for part in (*told, f"step {number} of at most 4") if part not in text] == []
         assert [f"\nStep {n}\n" in text for n in range(1, 5)] == [n < number for n in range(1, 5)]
+    # the texts of its steps make up that of the episode
+    texts = [result.info["text"] for result in episode.results]
+    assert "\n".join(texts) == episode.env.trajectory_text()
+    assert texts[0].startswith("Where is it?\n<search>")
 
 
-async def test_a_search_lists_pages_with_extracts(make_mm_env, report_question, play):
-    episode = await play(make_mm_env(), report_question(), [READ, SEARCH])
-    lines = result_of(episode.results[1]).splitlines()
+async def test_a_search_lists_pages_with_extracts(played):
+    episode = await played(READ, SEARCH)
+    lines = results(episode)[1].splitlines()
     assert [line.split(":")[0] for line in lines][:2] == ["p.2 (already read)", "p.3"]
     assert "employs 241 people" in lines[0]
-    assert len(lines) == 4
-    effect = episode.results[1].info["effect"]
-    assert effect["kind"] == "hits"
-    first = effect["hits"][0]
+    info = episode.results[1].info
+    first = info["effect"]["hits"][0]
     assert (first["page"], first["rank"], first["read"], first["gold"]) == ("R#2", 1, True, True)
     assert first["score"] > 0
-    assert episode.results[1].info["action"]["kind"] == "search"
-    assert episode.results[1].info["action"]["query"] == "velmora people"
-    assert episode.metrics["pages_found"] == 4
+    assert (info["action"]["kind"], info["action"]["query"]) == ("search", "velmora people")
+    assert len(lines) == episode.metrics["pages_found"] == 4
 
 
-async def test_a_search_without_hits(make_mm_env, report_question, play):
-    episode = await play(make_mm_env(), report_question(), ['<search>["unheardof"]</search>'])
+async def test_a_search_without_hits(played):
+    episode = await played('<search>["unheardof"]</search>')
     assert episode.results[0].info["valid"]
     metrics = episode.metrics
     assert (metrics["no_hit"], metrics["searches"], metrics["invalid_actions"]) == (1, 1, 0)
 
 
-async def test_limits_of_a_search(make_mm_env, report_question, play):
-    env = make_mm_env(search={"top_k": 2, "max_keywords": 1})
-    episode = await play(env, report_question(), ['<search>["velmora", "teal"]</search>'])
-    lines = result_of(episode.results[0]).splitlines()
+async def test_limits_of_a_search(played):
+    episode = await played('<search>["velmora", "teal"]</search>', search={"top_k": 2, "max_keywords": 1})
+    lines = results(episode)[0].splitlines()
     assert len(lines) == 3
     assert "1" in lines[-1]
     assert episode.results[0].info["history"]["action"] == '<search>["velmora"]</search>'
 
 
-async def test_the_best_extract_is_kept(make_mm_env, report_question, play):
-    turns = [
-        '<search>["kantora"]</search>',
-        '<search>["people", "port"]</search>',
-        '<search>["velmora"]</search>',
-    ]
-    env = make_mm_env(search={"snippet_chars": 30})
-    await play(env, report_question(), turns)
+async def test_the_best_extract_is_kept(played):
+    turns = [f'<search>["{words}"]</search>' for words in ("kantora", 'people", "port', "velmora")]
+    episode = await played(*turns, search={"snippet_chars": 30})
     # seen by the answer agent, which the episode has not reached: look inside
-    assert env.episode.found[2].words == 2
+    assert episode.env.episode.found[2].words == 2
 
 
-async def test_the_retriever_can_search(make_mm_env, report_question, play):
-    sample = report_question(extra={"window": [3, 6]})
-    for engine in ("retriever", "document_bm25"):
-        episode = await play(make_mm_env(search={"engine": engine, "top_k": 3}), sample, [SEARCH])
-        pages = [hit["page"] for hit in episode.results[0].info["effect"]["hits"]]
-        assert sorted(pages) == ["R#3", "R#4", "R#5"]
+@pytest.mark.parametrize("engine", ["retriever", "document_bm25"])
+async def test_either_engine_stays_in_the_window(played, engine):
+    window = {"extra": {"window": [3, 6]}}
+    episode = await played(SEARCH, question=window, search={"engine": engine, "top_k": 3})
+    pages = [hit["page"] for hit in episode.results[0].info["effect"]["hits"]]
+    assert sorted(pages) == ["R#3", "R#4", "R#5"]
 
 
-async def test_a_read_shows_the_notes(make_mm_env, report_question, play):
-    episode = await play(make_mm_env(), report_question(), [READ])
+async def test_a_read_shows_the_notes(played):
+    episode = await played(f"<think>secret</think>{READ}")
     text = text_of(episode.results[0].observation)
     assert "Notes on p.2, p.4 for the query: How many people?\nPage 2: 1 Offices" in text
     assert "Reasoning: Now read." in text
+    assert "secret" not in text
     assert 'Action: <read>[{"page_ids": [2, 4], "query": "How many people?"}]</read>' in text
-    effect = episode.results[0].info["effect"]
-    assert effect["entries"] == [
+    assert episode.results[0].info["effect"]["entries"] == [
         {"pages": ["R#2", "R#4"], "query": "How many people?", "gold": [True, True], "cached": False}
     ]
     assert (episode.metrics["pages_seen"], episode.metrics["retrieval_recall"]) == (2, 1)
 
 
-async def test_several_entries_and_remarks(make_mm_env, report_question, play):
-    body = [
-        {"page_ids": [1, 99, 2, 3, 4], "query": ""},
-        {"page_ids": 5, "query": "b"},
-        {"page_ids": [6], "query": "c"},
-    ]
-    episode = await play(make_mm_env(), report_question(), [f"<read>{json.dumps(body)}</read>"])
+async def test_several_entries_and_remarks(played):
+    pages = ([1, 99, 2, 3, 4], 5, [6])
+    body = [{"page_ids": ids, "query": query} for ids, query in zip(pages, ("", "b", "c"), strict=True)]
+    episode = await played(f"<read>{json.dumps(body)}</read>")
     result = episode.results[0]
     assert [entry["pages"] for entry in result.info["effect"]["entries"]] == [["R#1", "R#2", "R#3"], ["R#5"]]
     remarks = result.info["effect"]["remarks"]
@@ -136,201 +126,145 @@ async def test_several_entries_and_remarks(make_mm_env, report_question, play):
     assert metrics["retrieval_recall"] == 0.5
 
 
-async def test_a_repeated_read_counts_once(make_mm_env, report_question, play):
-    episode = await play(make_mm_env(), report_question(), [READ, READ, FINISH])
+async def test_a_repeated_read_counts_once(played):
+    episode = await played(READ, READ, FINISH)
     assert episode.results[1].info["effect"]["entries"][0]["cached"]
-    assert result_of(episode.results[0]) == result_of(episode.results[1])
+    assert results(episode)[0] == results(episode)[1]
     metrics = episode.metrics
     assert (metrics["pages_seen"], metrics["cached_entries"], metrics["read_entries"]) == (2, 1, 2)
 
 
-async def test_a_read_without_existing_pages_is_invalid(make_mm_env, report_question, play):
-    episode = await play(
-        make_mm_env(), report_question(), ['<read>{"page_ids": [7, 0], "query": "a"}</read>']
-    )
-    (result,) = episode.results
-    info = result.info
+async def test_a_read_without_existing_pages_is_invalid(played):
+    episode = await played('<read>{"page_ids": [7, 0], "query": "a"}</read>')
+    info = episode.results[0].info
     assert (info["valid"], info["reason"], info["executed"]) == (False, "bad_argument", False)
-    assert "7, 0" in result_of(result)
+    assert "7, 0" in results(episode)[0]
     assert (episode.metrics["pages_seen"], episode.metrics["reads"]) == (0, 0)
 
 
-async def test_a_page_outside_the_window_does_not_exist(make_mm_env, report_question, play):
-    sample = report_question(extra={"window": [3, 5]})
-    episode = await play(make_mm_env(), sample, [READ, FINISH])
+async def test_a_page_outside_the_window_does_not_exist(played):
+    episode = await played(READ, FINISH, question={"extra": {"window": [3, 5]}})
     assert episode.results[0].info["effect"]["entries"][0]["pages"] == ["R#4"]
     # evidence outside the window does not count either
-    assert episode.metrics["retrieval_recall"] == 1
-    assert episode.metrics["evidence_dropped"] == 1
+    assert (episode.metrics["retrieval_recall"], episode.metrics["evidence_dropped"]) == (1, 1)
 
 
-@pytest.mark.parametrize("turn", ["I think.", "<search>words</search>"])
-async def test_an_invalid_step_is_told_so(make_mm_env, report_question, play, turn):
-    episode = await play(make_mm_env(), report_question(), [turn, SEARCH, FINISH])
-    assert episode.results[-1].end is EndReason.FINISHED
-    assert (episode.metrics["turns"], episode.metrics["invalid_actions"]) == (3, 1)
+CUT = AssistantTurn(f"{SEARCH} and", StopCause.TRUNCATED)
 
 
-async def test_two_invalid_steps_in_a_row_end_the_episode(make_mm_env, report_question, play):
-    episode = await play(make_mm_env(), report_question(), [READ, "a", "b", SEARCH])
-    assert len(episode.results) == 3
-    assert episode.results[-1].end is EndReason.INVALID
-    # the answer is written from what was read
-    assert episode.terms.values == {"page_recall": 1, "correctness": 1, "total": 2}
-    assert episode.metrics["ended_invalid"] == 1
-    patient = await play(make_mm_env(max_invalid_in_a_row=3), report_question(), ["a", SEARCH, "b", "c"])
-    assert patient.results[-1].end is EndReason.TURN_LIMIT
+@pytest.mark.parametrize(
+    ("turns", "settings", "end", "metrics"),
+    [
+        # an invalid step is told so; two in a row end the episode
+        (["I think.", SEARCH, FINISH], {}, EndReason.FINISHED, {"turns": 3, "invalid_actions": 1}),
+        (["<search>words</search>", SEARCH, FINISH], {}, EndReason.FINISHED, {"invalid_actions": 1}),
+        ([CUT, READ, FINISH], {}, EndReason.FINISHED, {"searches": 0, "invalid_actions": 1}),
+        (
+            [READ, "a", "b", SEARCH],
+            {},
+            EndReason.INVALID,
+            {"turns": 3, "ended_invalid": 1, "reward/total": 2},
+        ),
+        (["a", SEARCH, "b", "c"], {"max_invalid_in_a_row": 3}, EndReason.TURN_LIMIT, {"step_limit": 1}),
+        # the last step is executed; found pages are no read ones
+        ([SEARCH, SEARCH, SEARCH, READ], {}, EndReason.TURN_LIMIT, {"step_limit": 1, "reward/total": 2}),
+        ([SEARCH, FINISH], {}, EndReason.FINISHED, {"reward/page_recall": 0, "pages_found": 4}),
+        # surplus actions are counted and not executed
+        ([f"{SEARCH}{READ}{FINISH}"], {}, None, {"surplus_actions": 2, "pages_seen": 0}),
+    ],
+)
+async def test_ends(played, turns, settings, end, metrics):
+    episode = await played(*turns, **settings)
+    assert episode.results[-1].end is end
+    assert {name: episode.metrics[name] for name in metrics} == metrics
+    assert episode.rewards[:-1] == [0] * (len(episode.rewards) - 1)
 
 
-async def test_the_last_step_is_executed(make_mm_env, report_question, play):
-    episode = await play(make_mm_env(), report_question(), [SEARCH, SEARCH, SEARCH, READ])
-    assert len(episode.results) == 4
-    last = episode.results[-1]
-    assert last.end is EndReason.TURN_LIMIT
-    assert last.info["executed"]
-    assert last.terms.values == {"page_recall": 1, "correctness": 1, "total": 2}
-    assert episode.metrics["step_limit"] == 1
-    assert episode.rewards == [0, 0, 0, 2]
-
-
-async def test_finishing_at_once(make_mm_env, report_question, play):
-    episode = await play(make_mm_env(), report_question(), [FINISH])
-    assert episode.results[-1].end is EndReason.FINISHED
-    assert episode.terms.values == {"page_recall": 0, "correctness": 0, "total": 0}
+async def test_finishing_at_once(played):
+    episode = await played(FINISH)
+    assert episode.terms.values == dict.fromkeys(ALL, 0)
     assert episode.results[-1].info["outcome"]["extracted"] == "Not answerable"
     assert episode.metrics["abstained"] == 1
     assert episode.env.trajectory_text() == "Enough.\n<FINISH>"
 
 
-async def test_found_pages_are_not_read_pages(make_mm_env, report_question, play):
-    episode = await play(make_mm_env(), report_question(), [SEARCH, FINISH])
-    assert episode.terms.values["page_recall"] == 0
-    assert episode.metrics["pages_found"] == 4
+TOWN = {"question": "In which town is the main office of Velmora?", "answer_format": "String"}
 
 
 @pytest.mark.parametrize(
-    ("changes", "answers", "total"),
+    ("settings", "question", "total"),
     [
-        ({}, ("241",), 2.0),
-        ({}, ("242",), 1.0),
-        ({"reward": {"pages": 0}}, ("241",), 1.0),
-        ({"reward": {"correctness": 0}}, ("242",), 1.0),
-        ({"reward": {"page_term": "f1"}}, ("241",), 1 + 4 / 5),
+        ({}, {}, 2.0),
+        ({}, {"answers": ("242",)}, 1.0),
+        # page 4 says that the answer is 42
+        ({}, {"answers": ("42",)}, 1.0),
+        ({}, {"answers": ("two hundred", "241")}, 2.0),
+        ({}, {**TOWN, "answers": ("Kantora",)}, 2.0),
+        ({"reward": {"pages": 0}}, {}, 1.0),
+        ({"reward": {"correctness": 0}}, {"answers": ("242",)}, 1.0),
+        ({"reward": {"page_term": "f1"}}, {}, 1 + 4 / 5),
     ],
 )
-async def test_rewards(make_mm_env, report_question, play, changes, answers, total):
+async def test_rewards(played, settings, question, total):
     read = '<read>{"page_ids": [2, 4, 5], "query": "How many?"}</read>'
-    episode = await play(make_mm_env(**changes), report_question(answers=answers), [read, FINISH])
-    assert episode.terms.reward == pytest.approx(total)
-    assert episode.metrics["reward/total"] == episode.terms.reward
+    episode = await played(read, FINISH, question=question, **settings)
+    assert episode.terms.reward == episode.metrics["reward/total"] == pytest.approx(total)
 
 
 @pytest.mark.parametrize(("empty", "totals"), [("one", (2, 1)), ("zero", (1, 0)), ("correctness", (2, 0))])
-async def test_unanswerable_questions(make_mm_env, report_question, play, empty, totals):
-    sample = report_question(answers=(), answerable=False, evidence_pages=(), answer_format="None")
-    env = make_mm_env(reward={"empty_evidence": empty})
-    right = await play(env, sample, [FINISH])
-    assert right.terms.reward == totals[0]
-    assert (right.metrics["unanswerable"], right.metrics["unanswerable_score"]) == (1, 1)
-    assert (right.metrics["has_evidence"], "retrieval_recall" in right.metrics) == (0, False)
-    wrong = await play(env, sample, [READ, FINISH])
-    assert wrong.terms.reward == totals[1]
-    assert wrong.metrics["unanswerable_score"] == 0
+async def test_unanswerable_questions(played, empty, totals):
+    question = {"answers": (), "answerable": False, "evidence_pages": (), "answer_format": "None"}
+    setting = {"question": question, "reward": {"empty_evidence": empty}}
+    right, wrong = await played(FINISH, **setting), await played(READ, FINISH, **setting)
+    assert (right.terms.reward, wrong.terms.reward) == totals
+    assert [episode.metrics["unanswerable_score"] for episode in (right, wrong)] == [1, 0]
+    metrics = right.metrics
+    assert (metrics["unanswerable"], metrics["has_evidence"], "retrieval_recall" in metrics) == (1, 0, False)
 
 
-async def test_answer_formats(make_mm_env, report_question, play):
-    town = report_question(
-        question="In which town is the main office of Velmora?", answers=("Kantora",), answer_format="String"
-    )
-    assert (await play(make_mm_env(), town, [READ, FINISH])).terms.values["correctness"] == 1
-    either = report_question(answers=("two hundred", "241"))
-    assert (await play(make_mm_env(), either, [READ, FINISH])).terms.values["correctness"] == 1
-
-
-async def test_surplus_actions_are_counted_and_not_executed(make_mm_env, report_question, play):
-    episode = await play(make_mm_env(), report_question(), [f"{SEARCH}{READ}{FINISH}"])
-    assert not episode.results[0].done
-    assert episode.metrics["surplus_actions"] == 2
-    assert episode.metrics["pages_seen"] == 0
-
-
-async def test_a_step_that_was_cut_off(make_mm_env, report_question, play):
-    episode = await play(
-        make_mm_env(), report_question(), [AssistantTurn(f"{SEARCH} and", StopCause.TRUNCATED), READ]
-    )
-    assert episode.results[0].info["reason"] == "truncated"
-    assert episode.metrics["searches"] == 0
-
-
-async def test_thoughts_are_not_shown_again(make_mm_env, report_question, play):
-    episode = await play(make_mm_env(), report_question(), [f"<think>secret</think>{READ}"])
-    text = text_of(episode.results[0].observation)
-    assert "secret" not in text
-    assert "Reasoning: Now read." in text
-
-
-async def test_a_long_history_is_shortened(make_mm_env, report_question, play):
+async def test_a_long_history_is_shortened(played, report_services):
     turns = [SEARCH, READ, SEARCH, SEARCH]
-    full = await play(make_mm_env(max_steps=9), report_question(), turns)
+    full = await played(*turns, max_steps=9)
     assert full.metrics["prompts_shortened"] == 0
-    budget = {"prompt_tokens": 900, "shortened_note_chars": 40}
-    short = await play(make_mm_env(max_steps=9, history=budget), report_question(), turns)
+    short = await played(*turns, max_steps=9, history={"prompt_tokens": 900, "shortened_note_chars": 40})
     text = text_of(short.results[-1].observation)
     assert short.metrics["prompts_shortened"] >= 1
     assert "Found: p.2" in text
     assert text.count("employs 241 people") == 1
     assert "(1) Search for" in text
     # a budget that nothing fits into: the shortest version is offered, and the rollout decides
-    tiny = await play(make_mm_env(max_steps=9, history={"prompt_tokens": 64}), report_question(), turns)
+    tiny = await played(*turns, max_steps=9, history={"prompt_tokens": 64})
     assert "Reasoning" in text_of(tiny.results[0].observation)
-
-
-async def test_tokens_are_counted_by_the_service(make_mm_env, report_services, report_question, play):
+    # tokens are counted by the service
     counted = replace(report_services, count_tokens=lambda text: 10 * len(text))
-    episode = await play(make_mm_env(services=counted), report_question(), [SEARCH, SEARCH])
-    assert episode.metrics["prompts_shortened"] == 1
+    assert (await played(SEARCH, SEARCH, services=counted)).metrics["prompts_shortened"] == 1
 
 
-async def test_conclude(make_mm_env, report_question, play):
+async def test_a_result_that_was_dropped(played):
     """An observation that did not fit does not take back what was read."""
-    episode = await play(make_mm_env(), report_question(), [SEARCH, READ], drop_last=True)
-    assert episode.terms.values == {"page_recall": 1, "correctness": 1, "total": 2}
+    episode = await played(SEARCH, READ, drop_last=True)
+    assert episode.terms.values == ALL
     assert (episode.metrics["context_full"], episode.metrics["finished"]) == (1, 0)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [
-        ({"answers": ()}, "'r1'"),
-        ({"extra": {"window": [9, 12]}}, r"'r1'.*extra\.window"),
-    ],
+    [({"answers": ()}, "'r1'"), ({"extra": {"window": [9, 12]}}, r"'r1'.*extra\.window")],
 )
-async def test_samples_that_cannot_be_played(make_mm_env, report_question, changes, message):
+async def test_questions_that_cannot_be_played(played, changes, message):
     with pytest.raises(UserError, match=message):
-        await make_mm_env().reset(report_question(**changes))
+        await played(question=changes)
 
 
-async def test_the_system(report_services, report_question, tmp_path):
-    mm_doc = SYSTEM
-    config = mm_doc.parse_config({"max_steps": 6})
-    assert (mm_doc.name, mm_doc.max_turns(config), mm_doc.max_images(config)) == ("mm_doc_r1", 6, 0)
-    assert "mm_doc_r1_seeker" in mm_doc.load_prompt(config).source
-    assert isinstance(mm_doc.make_env({}, report_services), MMDocEnv)
-    assert mm_doc.make_grammar(config).parse("<FINISH>").action
+async def test_a_prompt_of_ones_own(report_services, report_question, play, tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(
-        "system: Be brief.\nuser: 'Find {{ question }} {{ history }}'\nfeedback: again\nno_hit: none"
+        "system: Brief.\nuser: 'Find {{ question }} {{ history }}'\nfeedback: again\nno_hit: none"
     )
-    env = mm_doc.make_env({}, report_services, prompt=path)
-    prompt = await env.reset(report_question())
-    assert [message.role for message in prompt.messages] == [Role.SYSTEM, Role.USER]
-    for turn, part in (("nothing", "again"), ('<search>["unheardof"]</search>', "none")):
-        result = await env.step(AssistantTurn(turn))
+    config = SYSTEM.parse_config({"max_steps": 6})
+    assert (SYSTEM.max_turns(config), SYSTEM.max_images(config)) == (6, 0)
+    env = SYSTEM.make_env(config, report_services, prompt=path)
+    episode = await play(env, report_question(), ["nothing", '<search>["unheardof"]</search>'])
+    assert [message.role for message in episode.prompt.messages] == [Role.SYSTEM, Role.USER]
+    for result, part in zip(episode.results, ("again", "none"), strict=True):
         assert part in result.observation.messages[1].parts[0].text
-
-
-async def test_the_texts_of_its_steps_make_up_that_of_the_episode(make_mm_env, report_question, play):
-    episode = await play(make_mm_env(), report_question(), [SEARCH, "nothing", READ, FINISH])
-    texts = [result.info["text"] for result in episode.results]
-    assert "\n".join(texts) == episode.env.trajectory_text()
-    assert texts[0].startswith("Where is it?\n<search>")
