@@ -9,9 +9,9 @@ from docagent_rl.synth.plan import plan_document
 from docagent_rl.synth.questions import make_questions
 from docagent_rl.synth.settings import SynthSettings
 
-# every question that can be asked about these documents, not a sample
+# every question that can be asked about these documents, not a sample: one of each difficulty
 SETTINGS = SynthSettings(documents=6, seed=5, questions_per_document=10_000)
-INDICES = (0, 1, 2, 3, 4, 6)
+INDICES = (0, 2, 4)
 
 
 @pytest.fixture(scope="session")

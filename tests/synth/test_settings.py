@@ -18,34 +18,27 @@ def test_splits_hold_all_documents(documents: int, val: float, test: float) -> N
     assert min(sizes.values()) >= 0
     assert abs(sizes[Split.VAL] - val * documents) <= 1
     if documents >= 3:
-        assert (sizes[Split.VAL] > 0) == (val > 0)
-        assert (sizes[Split.TEST] > 0) == (test > 0)
-
-
-def test_difficulties_take_turns() -> None:
-    settings = SynthSettings(difficulties=(Difficulty.EASY, Difficulty.HARD))
-    assert [settings.difficulty(index) for index in range(3)] == ["easy", "hard", "easy"]
+        assert (sizes[Split.VAL] > 0, sizes[Split.TEST] > 0) == (val > 0, test > 0)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    "wrong",
     [
-        ({"documents": 0}, "documents"),
-        ({"questions_per_document": 0}, "questions_per_document"),
-        ({"difficulties": ()}, "difficulties"),
-        ({"val_fraction": 0.6, "test_fraction": 0.6}, "val_fraction"),
-        ({"val_fraction": -0.1}, "val_fraction"),
-        ({"test_fraction": float("nan")}, "test_fraction"),
+        {"documents": 0},
+        {"questions_per_document": 0},
+        {"difficulties": ()},
+        {"val_fraction": 0.6, "test_fraction": 0.6},
+        {"val_fraction": -0.1},
+        {"test_fraction": float("nan")},
     ],
 )
-def test_impossible_settings_are_refused(change: dict, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        SynthSettings(**change)
+def test_impossible_settings_are_refused(wrong: dict) -> None:
+    with pytest.raises(UserError, match=next(iter(wrong))):
+        SynthSettings(**wrong)
 
 
 def test_every_setting_is_in_the_fingerprint() -> None:
     settings = SynthSettings()
-    assert SynthSettings().fingerprint() == settings.fingerprint()
     changes = {
         "documents": 25,
         "seed": 1,
@@ -55,5 +48,5 @@ def test_every_setting_is_in_the_fingerprint() -> None:
         "test_fraction": 0.2,
     }
     assert set(changes) == {field.name for field in dataclasses.fields(settings)}
-    for name, value in changes.items():
-        assert dataclasses.replace(settings, **{name: value}).fingerprint() != settings.fingerprint(), name
+    changed = [dataclasses.replace(settings, **{name: value}) for name, value in changes.items()]
+    assert len({str(each.fingerprint()) for each in (settings, *changed)}) == len(changes) + 1
