@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import gzip
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
@@ -17,6 +16,7 @@ from docagent_rl.endpoints.chat_reply import (
     ReplyError,
     Written,
     read_reply,
+    reply_text,
     without_thoughts,
 )
 from docagent_rl.errors import InfrastructureError
@@ -57,7 +57,6 @@ PATHS = [
     (), ("choices",), ("choices", 0), ("choices", 0, "message"), ("choices", 0, "message", "content"),
     ("choices", 0, "finish_reason"),
 ]  # fmt: skip
-MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def replaced(path, value):
@@ -72,46 +71,41 @@ def replaced(path, value):
     return body
 
 
-@MANY
 @given(st.sampled_from(PATHS), VALUES)
-def test_any_value_in_any_place(raw, path, value):
-    raw.respond(json.dumps(replaced(path, value)).encode())
-    got = outcome(raw)
+def test_any_value_in_any_place(path, value):
     wanted = {
-        PATHS[4]: value if isinstance(value, str) else InfrastructureError,
-        PATHS[5]: "good" if value in (None, "stop") else InfrastructureError,
-    }.get(path, InfrastructureError)
-    if wanted is InfrastructureError:
-        assert isinstance(got, InfrastructureError)
-        assert raw.requests == (1 if path == PATHS[5] and value == "length" else 2)
+        PATHS[4]: value if isinstance(value, str) else None,
+        PATHS[5]: "good" if value in (None, "stop") else None,
+    }.get(path)
+    body = json.dumps(replaced(path, value)).encode()
+    if wanted is None:
+        with pytest.raises(ReplyError):
+            reply_text(body)
     else:
-        assert got == wanted
+        assert reply_text(body) == wanted
 
 
-@MANY
-@given(
-    st.binary(max_size=200),
-    st.sampled_from(["application/json", "text/html", "application/json; charset=hex", ""]),
-)
-def test_any_bytes(raw, body, kind):
-    raw.respond(body, kind=kind)
-    assert isinstance(outcome(raw), InfrastructureError)
-    assert raw.requests == 2
+@given(st.binary(max_size=200))
+def test_any_bytes(body):
+    with pytest.raises(ReplyError):
+        reply_text(body)
 
 
-@MANY
 @given(st.integers(0, len(json.dumps(completion("good"))) - 1))
-def test_a_truncated_body(raw, length):
-    raw.respond(json.dumps(completion("good")).encode()[:length])
+def test_a_truncated_body(length):
+    with pytest.raises(ReplyError):
+        reply_text(json.dumps(completion("good")).encode()[:length])
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/html", "application/json; charset=hex", ""])
+def test_any_kind_of_content(raw, kind):
+    raw.respond(b"\xff{", kind=kind)
     assert isinstance(outcome(raw), InfrastructureError)
     assert raw.requests == 2
 
 
-@MANY
-@given(
-    st.integers(200, 599),
-    st.binary(max_size=50) | VALUES.map(lambda value: json.dumps({"error": value}).encode()),
-)
+@pytest.mark.parametrize("status", [204, 302, 418, 500, 599])
+@pytest.mark.parametrize("body", [b"", b"\xff", b'{"error": [null]}'])
 def test_any_status(raw, status, body):
     raw.respond(body, status)
     assert isinstance(outcome(raw), InfrastructureError)
@@ -132,10 +126,9 @@ DEEP = 20_000
         b'{"choices": [{"message": {"content": "\\ud800"}}]}', b'{"error": "overloaded"}',
     ],
 )  # fmt: skip
-def test_bodies_that_are_no_completion(raw, body):
-    raw.respond(body)
-    assert isinstance(outcome(raw), InfrastructureError)
-    assert raw.requests == 2
+def test_bodies_that_are_no_completion(body):
+    with pytest.raises(ReplyError):
+        reply_text(body)
 
 
 @pytest.mark.parametrize(
@@ -150,11 +143,6 @@ def test_bodies_that_are_no_completion(raw, body):
 def test_what_is_no_http_response(raw, response):
     raw.response = response
     assert isinstance(outcome(raw), InfrastructureError)
-
-
-def test_a_compressed_reply(raw):
-    raw.respond(gzip.compress(json.dumps(completion("good")).encode()), content_encoding="gzip")
-    assert outcome(raw) == "good"
 
 
 @pytest.mark.parametrize(

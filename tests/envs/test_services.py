@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -23,11 +22,25 @@ class Flaky:
         self.calls += 1
         self.threads.add(threading.get_ident())
         if self.failures:
-            failure = self.failures.pop(0)
-            if isinstance(failure, float):
-                time.sleep(failure)
-            else:
-                raise failure
+            raise self.failures.pop(0)
+        return self.inner.search(queries, **options)
+
+
+class Hanging:
+    """A retriever whose first searches last until they are let go; counts those that run together."""
+
+    def __init__(self, inner, hanging):
+        self.inner, self.hanging, self.running, self.most = inner, hanging, 0, 0
+        self.lock, self.free = threading.Lock(), threading.Event()
+
+    def search(self, queries, **options):
+        with self.lock:
+            self.running, hangs = self.running + 1, self.hanging > 0
+            self.hanging, self.most = self.hanging - 1, max(self.most, self.running)
+        if hangs:
+            self.free.wait(60)
+        with self.lock:
+            self.running -= 1
         return self.inner.search(queries, **options)
 
 
@@ -61,69 +74,36 @@ def test_system_failures_are_tried_again(retriever, failure):
 
 def test_attempts_run_out(retriever):
     flaky = Flaky(retriever, *[ConnectionError("refused")] * 9)
-    with pytest.raises(
-        InfrastructureError, match="retriever: failed after 3 attempts, last: ConnectionError: refused"
-    ):
+    with pytest.raises(InfrastructureError, match="ConnectionError"):
         search(flaky)
     assert flaky.calls == 3
 
 
-def test_a_hanging_retriever_costs_the_deadline(retriever):
-    async def timed():
-        service = RetrieverService(Flaky(retriever, 1.0), deadline_s=0.1)
-        began = time.perf_counter()
-        with pytest.raises(InfrastructureError, match=r"within 0\.1 s"):
-            await service.search("pagek3", doc_id=None, top_k=2)
-        return time.perf_counter() - began
-
-    assert asyncio.run(timed()) < 0.8
+async def many(service, number):
+    searches = (service.search("pagek3", doc_id=None, top_k=2) for _ in range(number))
+    return await asyncio.gather(*searches, return_exceptions=True)
 
 
-class Slow:
-    """A retriever that takes its time, and counts the searches that run together."""
-
-    def __init__(self, inner, seconds):
-        self.inner, self.seconds, self.running, self.most, self.lock = inner, seconds, 0, 0, threading.Lock()
-
-    def search(self, queries, **options):
-        with self.lock:
-            self.running += 1
-            self.most = max(self.most, self.running)
-        time.sleep(self.seconds)
-        with self.lock:
-            self.running -= 1
-        return self.inner.search(queries, **options)
+async def test_as_many_searches_together_as_were_allowed(retriever):
+    """On a machine with one core too, whose event loop has few threads of its own."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    hanging = Hanging(retriever, 3)
+    service = RetrieverService(hanging, deadline_s=600, concurrency=3, backoff_s=0)
+    found = asyncio.create_task(many(service, 20))
+    while hanging.running < 3:
+        await asyncio.sleep(0.01)
+    hanging.free.set()
+    assert [[hit.ref for hit in hits] for hits in await found] == [[PageRef("K", 3)]] * 20
+    assert hanging.most == 3
 
 
-def many(service, number):
-    async def run():
-        searches = (service.search("pagek3", doc_id=None, top_k=2) for _ in range(number))
-        return await asyncio.gather(*searches, return_exceptions=True)
-
-    return asyncio.run(run())
-
-
-def test_waiting_for_a_turn_is_no_failure(retriever):
-    slow = Slow(retriever, 0.1)
-    service = RetrieverService(slow, deadline_s=2.0, concurrency=2, backoff_s=0)
-    assert [[hit.ref for hit in hits] for hits in many(service, 60)] == [[PageRef("K", 3)]] * 60
-    assert slow.most == 2
-
-
-def test_more_searches_than_threads_of_the_event_loop(retriever):
-    async def run():
-        # as many as a machine with one core has
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
-        service = RetrieverService(Slow(retriever, 0.2), deadline_s=1.5, backoff_s=0)
-        searches = (service.search("pagek3", doc_id=None, top_k=2) for _ in range(30))
-        return await asyncio.gather(*searches, return_exceptions=True)
-
-    assert [[hit.ref for hit in hits] for hits in asyncio.run(run())] == [[PageRef("K", 3)]] * 30
-
-
-def test_searches_that_hang_do_not_hold_up_the_next(retriever):
-    service = RetrieverService(Flaky(retriever, *[2.0] * 4), deadline_s=0.2, concurrency=2, backoff_s=0)
-    results = many(service, 6)
+async def test_searches_that_hang_do_not_hold_up_the_next(retriever):
+    hanging = Hanging(retriever, 4)
+    service = RetrieverService(hanging, deadline_s=0.5, concurrency=2, backoff_s=0)
+    try:
+        results = await many(service, 6)
+    finally:
+        hanging.free.set()
     assert [type(result) for result in results] == [InfrastructureError] * 4 + [list] * 2
 
 

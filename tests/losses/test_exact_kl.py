@@ -105,7 +105,7 @@ def test_without_bias_and_with_a_reference_of_another_width():
     st.integers(1, 25),
     st.floats(0, 30),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_any_chunks_give_the_same(seed, n, v, token_chunk, vocabulary_chunk, scale):
     pair = draw(seed, n, v, scale=scale)
     whole, cut = pair.kl(), pair.kl(token_chunk=token_chunk, vocabulary_chunk=vocabulary_chunk)
@@ -138,7 +138,7 @@ def test_zero_with_zero_gradient_where_both_are_equal(dtype):
 
 
 def test_half_precision_is_accumulated_in_float32():
-    pair = draw(5, n=6, v=4000, d=64, scale=0.4, dtype=torch.bfloat16)
+    pair = draw(5, n=6, v=1000, d=64, scale=0.4, dtype=torch.bfloat16)
     value = pair.kl(token_chunk=4, vocabulary_chunk=512)
     exact = Pair(*(_double(part) for part in (pair.hidden, pair.head, pair.ref_hidden, pair.ref_head)))
     expected = naive(exact)
@@ -199,13 +199,13 @@ class Largest(TorchDispatchMode):
 
 
 def test_never_holds_more_than_a_tile():
-    n, v, d = 60, 500, 2
+    n, v, d = 20, 200, 2
     pair = draw(9, n, v, d)
     with Largest() as ours:
-        pair.kl(token_chunk=10, vocabulary_chunk=50).sum().backward()
+        pair.kl(token_chunk=5, vocabulary_chunk=20).sum().backward()
     with Largest() as theirs:
         naive(pair).sum().backward()
-    # the head and its gradient are the largest: 500 * 2
+    # the head and its gradient are the largest: 200 * 2
     assert ours.numel == v * d
     assert theirs.numel == n * v
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 
 import pytest
 
@@ -158,11 +157,6 @@ async def test_asks_once_at_temperature_zero(judge_server, openai_judge):
         assert part in text
 
 
-async def test_false(judge_server, openai_judge):
-    judge_server.script = ["<judge>False</judge>"]
-    assert await openai_judge().judge(*QUESTION) == 0.0
-
-
 async def test_templates_in_answers_stay_text(judge_server, openai_judge):
     await openai_judge().judge("{{ references }}", ["{% raw %}"], "{{ 7 * 7 }}")
     content = judge_server.requests[0]["messages"][1]["content"]
@@ -175,80 +169,11 @@ async def test_any_text_can_be_sent(judge_server, openai_judge):
     assert judge_server.requests[0]["messages"][1]["content"].count("? blue") == 1
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
-        "no idea",
-        "<judge>not true</judge>",
-        500,
-        429,
-        503,
-        408,
-        b"<html>busy</html>",
-        {"choices": []},
-        {"choices": None},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("first", ["no idea", "<judge>not true</judge>", 500, b"<html>busy</html>"], ids=str)
 async def test_transient_failures_are_retried(judge_server, openai_judge, first):
     judge_server.script = [first, "<judge>True</judge>"]
     assert await openai_judge().judge(*QUESTION) == 1.0
     assert len(judge_server.requests) == 2
-
-
-@pytest.mark.parametrize("always", ["<judge>not true</judge>", 500, b"<html>"], ids=str)
-async def test_three_attempts_and_no_more(judge_server, openai_judge, always):
-    judge_server.script = [always]
-    with pytest.raises(InfrastructureError, match=r"judge 'm' at http://127.0.0.1.*after 3 attempts"):
-        await openai_judge().judge(*QUESTION)
-    assert len(judge_server.requests) == 3
-
-
-@pytest.mark.parametrize("status", [400, 401, 404])
-async def test_refusals_are_final(judge_server, openai_judge, status):
-    judge_server.script = [status]
-    with pytest.raises(InfrastructureError):
-        await openai_judge().judge(*QUESTION)
-    assert len(judge_server.requests) == 1
-
-
-async def test_a_hanging_server_costs_no_more_than_the_deadline(judge_server, openai_judge):
-    judge_server.script = [30.0]
-    with pytest.raises(InfrastructureError, match=r"within 0\.5 s"):
-        await openai_judge(deadline_s=0.5).judge(*QUESTION)
-
-
-async def test_a_slow_request_times_out_and_is_tried_again(judge_server, openai_judge):
-    judge_server.script = [30.0, "<judge>True</judge>"]
-    assert await openai_judge(timeout_s=0.3).judge(*QUESTION) == 1.0
-
-
-async def test_nobody_there(openai_judge):
-    with pytest.raises(InfrastructureError, match="no connection: ConnectError"):
-        await openai_judge(base_url="http://127.0.0.1:9/v1").judge(*QUESTION)
-
-
-async def test_concurrency_is_bounded(judge_server, openai_judge):
-    judge_server.slow_s = 0.02
-    judge = openai_judge(concurrency=3)
-    scores = await asyncio.gather(*(judge.judge("q", ["a"], str(n)) for n in range(12)))
-    assert scores == [1.0] * 12
-    assert judge_server.busiest == 3
-
-
-async def test_waiting_for_a_place_is_no_failure(judge_server, openai_judge):
-    judge_server.slow_s = 0.1
-    judge = openai_judge(concurrency=2, deadline_s=2)
-    assert await asyncio.gather(*(judge.judge("q", ["a"], str(n)) for n in range(60))) == [1.0] * 60
-
-
-async def test_a_queue_before_a_hanging_server_moves_on(judge_server, openai_judge):
-    judge_server.script = [30.0]
-    judge = openai_judge(concurrency=2, deadline_s=0.3)
-    results = await asyncio.gather(
-        *(judge.judge("q", ["a"], str(n)) for n in range(6)), return_exceptions=True
-    )
-    assert all(isinstance(result, InfrastructureError) for result in results)
 
 
 async def test_cache(judge_server, openai_judge, tmp_path):
@@ -275,13 +200,6 @@ async def test_the_cache_key_holds_everything(judge_server, openai_judge, tmp_pa
     await openai_judge(cache_dir=tmp_path).judge(*QUESTION)
     await openai_judge(cache_dir=tmp_path, **changes).judge(*question)
     assert len(judge_server.requests) == 2
-
-
-async def test_fields_of_its_server_are_in_every_request(judge_server, openai_judge):
-    await openai_judge(extra_body={"max_completion_tokens": 0}, max_tokens=9).judge(*QUESTION)
-    (request,) = judge_server.requests
-    assert request["max_completion_tokens"] == 9
-    assert "max_tokens" not in request
 
 
 async def test_another_prompt_is_another_key(judge_server, openai_judge, tmp_path):
@@ -338,35 +256,6 @@ async def test_the_key_is_sent_and_never_shown(judge_server, openai_judge, monke
     with pytest.raises(InfrastructureError) as failure:
         await judge.judge(*QUESTION)
     assert "very-secret" not in f"{failure.value} {judge.endpoint!r} {vars(judge)} {caplog.text}"
-
-
-async def test_every_event_loop_has_its_own_connections(judge_server, openai_judge):
-    judge = openai_judge(concurrency=1)
-    assert await judge.judge(*QUESTION) == 1.0
-    results: list[float] = []
-    thread = threading.Thread(target=lambda: results.append(asyncio.run(judge.judge(*QUESTION))))
-    thread.start()
-    while thread.is_alive():
-        await asyncio.sleep(0.01)
-    assert results == [1.0]
-    await judge.aclose()
-    assert await judge.judge(*QUESTION) == 1.0
-
-
-async def test_the_event_loop_is_not_blocked(judge_server, openai_judge, tmp_path):
-    judge_server.slow_s = 0.2
-    ticks = 0
-
-    async def tick():
-        nonlocal ticks
-        while True:
-            await asyncio.sleep(0.01)
-            ticks += 1
-
-    ticking = asyncio.create_task(tick())
-    await openai_judge(cache_dir=tmp_path).judge(*QUESTION)
-    ticking.cancel()
-    assert ticks >= 5
 
 
 @pytest.mark.parametrize("token", TOKENS)

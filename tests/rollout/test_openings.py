@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from docagent_rl.checks.recipe_list import recipe_names
 from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.rollout.openings import open_all, prompt_tokens
 
 LIMIT = 1536
 DOC_V_STAR = "doc_v_star_qwen2_5_vl_7b"
 MM_DOC_R1 = "mm_doc_r1_qwen3_8b"
+RECIPES = (
+    DOC_V_STAR, MM_DOC_R1, "alden_hybrid_qwen2_5_vl_7b", "unidoc_rl_qwen2_5_vl_7b", "vrag_rl_qwen2_5_vl_7b",
+)  # fmt: skip
 
 
 async def drawn(prompt, resources):
@@ -17,7 +19,7 @@ async def drawn(prompt, resources):
     return len(resources.codec.prompt_ids(prompt, images))
 
 
-@pytest.mark.parametrize("recipe", recipe_names())
+@pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("doc_id", ["short", "long"])
 async def test_a_prompt_is_counted_as_a_session_would_have_it(long_workspace, resources_of, recipe, doc_id):
     resources, record = resources_of(recipe), long_workspace.record(doc_id)
@@ -30,7 +32,7 @@ async def test_a_prompt_is_counted_as_a_session_would_have_it(long_workspace, re
         assert counted == real
 
 
-@pytest.mark.parametrize("recipe", recipe_names())
+@pytest.mark.parametrize("recipe", RECIPES)
 def test_every_system_names_a_question_that_is_too_long(long_workspace, resources_of, recipe):
     wordy = long_workspace.record(question_id="wordy", question="why? " * 3000)
     found = open_all([long_workspace.record(), wordy], resources_of(recipe), limit=LIMIT, validate=True)
@@ -42,9 +44,8 @@ def test_every_system_names_a_question_that_is_too_long(long_workspace, resource
 
 def test_documents_whose_overview_shrinks_are_counted_once(long_workspace, resources_of):
     records = [long_workspace.record("long", question_id=str(n)) for n in range(3)]
-    found = open_all(
-        [*records, long_workspace.record()], resources_of(DOC_V_STAR), limit=LIMIT, validate=False
-    )
+    records.append(long_workspace.record())
+    found = open_all(records, resources_of(DOC_V_STAR), limit=LIMIT, validate=False)
     assert found.unplayable == []
     assert found.adapted == {"thumbnails of 42 px instead of 56": {"long"}}
 
@@ -65,7 +66,7 @@ def test_no_page_is_rendered_or_read(long_workspace, resources_of, monkeypatch):
 
     monkeypatch.setattr(Page, "image", touched)
     monkeypatch.setattr(Page, "text", touched)
-    for recipe in (DOC_V_STAR, MM_DOC_R1, "alden_qwen2_5_vl_7b", "vrag_rl_qwen2_5_vl_7b"):
+    for recipe in RECIPES:
         found = open_all([long_workspace.record("long")], resources_of(recipe), limit=LIMIT, validate=True)
         assert found.unplayable == []
 
