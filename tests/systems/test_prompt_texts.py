@@ -28,7 +28,6 @@ VALUES = {
     "fetch_pages": 3, "stride": 1, "shown": 83, "abstention": "Not answerable", "page": 5, "more": 0,
     "sheet": 1, "sheets": 3, "turn": 2, "left": 6, "summaries": [{"turn": 1, "text": "seen"}],
 }  # fmt: skip
-PAGES = {"vrag_rl": 1, "unidoc_rl": 1, "doc_v_star": [7, 9]}
 THOUGHTS = {"think", "information", "action", "analysis", "plan", "relevant_pages", "summary"}
 TAGS = (*THOUGHTS, "search", "select", "bbox", "region", "retrieval_page", "fetch_page", "answer")
 
@@ -39,10 +38,9 @@ def template(name):
 
 
 def rendered(name, part, **changes):
-    system = get_system(PROMPTS[name][0])
-    values = {**VALUES, "pages": PAGES[system.name], **changes}
-    known = {key: value for key, value in values.items() if key in system.prompt_spec.variables}
-    return template(name).render(part, **known)
+    values = {**VALUES, "pages": [7, 9] if name == "doc_v_star_paper" else 1, **changes}
+    known = get_system(PROMPTS[name][0]).prompt_spec.variables & values.keys()
+    return template(name).render(part, **{key: values[key] for key in known})
 
 
 def rules(name, **changes):
@@ -66,92 +64,51 @@ def test_texts_behind_the_rules_hold_no_action(name):
                 assert "\n" not in text
 
 
-@pytest.mark.parametrize("name", ["vrag_rl_paper", "vrag_rl_released", "unidoc_rl"])
-@pytest.mark.parametrize("crop", [True, False])
-@pytest.mark.parametrize("select", [True, False])
-def test_the_rules_name_every_tag_and_show_an_answer_only(name, crop, select):
-    text = rules(name, crop=crop, select=select)
-    tags = {"think", "search", "answer", *["bbox"] * crop}
-    tags |= {"information", *["select"] * select} if name == "unidoc_rl" else set()
+@pytest.mark.parametrize("name", PROMPTS)
+@pytest.mark.parametrize("there", [True, False])
+def test_the_rules_name_every_tag_and_show_an_answer_only(name, there):
+    text = rules(name, crop=there, select=there, retrieval=there, fetch=there)
+    tags = {"think", "search", "answer", *["bbox"] * there}
+    if name == "unidoc_rl":
+        tags |= {"information", *["select"] * there}
+    if name == "doc_v_star_paper":
+        tags = (THOUGHTS - {"information"}) | {"answer", *["retrieval_page", "fetch_page"] * there}
     assert {tag for tag in TAGS if f"<{tag}>" in text} == {tag for tag in TAGS if f"</{tag}>" in text} == tags
-    # "between <search> and </search>" reads as a block whose content is " and "
-    blocks = TagScanner(tags - THOUGHTS, hidden=()).scan(text).blocks
-    assert {text[slice(*block.inner)].strip() for block in blocks} == {"and", "Lisbon"}
+    if name != "doc_v_star_paper":
+        # "between <search> and </search>" reads as a block whose content is " and "
+        blocks = TagScanner(tags - THOUGHTS, hidden=()).scan(text).blocks
+        assert {text[slice(*block.inner)].strip() for block in blocks} == {"and", "Lisbon"}
 
 
-def test_the_rules_of_doc_v_star_name_every_tag():
-    text = rules("doc_v_star_paper")
-    for tag in (THOUGHTS - {"information"}) | {"retrieval_page", "fetch_page", "answer"}:
-        assert f"<{tag}>" in text
-        assert f"</{tag}>" in text
+NORM, FEW = {"frame": "norm1000"}, {"num_pages": 1, "first_page": 3, "last_page": 3, "turns": 1}
+SEARCHERS = ("vrag_rl_paper", "vrag_rl_released", "unidoc_rl")
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "told"),
+    ("name", "part", "changes", "told", "untold"),
     [
-        *(
-            (name, *told)
-            for name in ("vrag_rl_paper", "vrag_rl_released")
-            for told in [
-                ({}, ["pixels"]),
-                ({"frame": "norm1000"}, ["from 0 to 1000"]),
-                ({"turns": 7, "pages": 3}, ["at most 7", "up to 3"]),
-            ]
-        ),
-        ("unidoc_rl", {}, ["pixels"]),
-        ("unidoc_rl", {"frame": "norm1000"}, ["from 0 to 1000"]),
-        ("unidoc_rl", {"turns": 7, "candidates": 5, "boxes": 4}, ["at most 7", "at most 5", "1 to 4"]),
-        ("doc_v_star_paper", {}, ["at most 5", "up to 4", "up to 3", '";"', "exactly: Not answerable"]),
+        *((name, None, {}, ["pixels"], ["0 to 1000"]) for name in SEARCHERS),
+        *((name, None, NORM, ["from 0 to 1000"], ["pixels"]) for name in SEARCHERS),
+        *((name, None, {"turns": 7, "pages": 3}, ["at most 7", "up to 3"], []) for name in SEARCHERS[:2]),
+        ("unidoc_rl", None, {"turns": 7, "candidates": 2, "boxes": 4}, ["most 7", "most 2", "1 to 4"], []),
+        ("unidoc_rl", "feedback", NORM, ["0 to 1000"], ["pixels"]),
+        ("doc_v_star_paper", None, {}, ["at most 5", "up to 4", "up to 3", "exactly: Not answerable"], []),
+        ("doc_v_star_paper", None, {}, ["overview", "printed above", "repeated to you"], []),
+        ("doc_v_star_paper", None, {"overview": False}, [], ["overview"]),
+        ("doc_v_star_paper", None, {"header": False}, [], ["printed above"]),
+        ("doc_v_star_paper", None, {"memory": False}, [], ["repeated to you"]),
+        ("doc_v_star_paper", "reminder", {"analysis": False}, ["summary"], ["analysis"]),
+        ("doc_v_star_paper", "reminder", {"retrieval": False}, ["fetch_page"], ["retrieval"]),
+        ("doc_v_star_paper", "user", FEW, ["1 page, number 3. You have 1 turn."], []),
+        ("doc_v_star_paper", "sheet", {"first_page": 83}, ["1 of 3, page 83:"], []),
+        ("doc_v_star_paper", "turns_left", {"left": 1}, ["turn 2; 1 turn is left"], []),
+        ("doc_v_star_paper", "no_such_page", {"more": 3}, ["page 7, 9 and 3 more."], []),
     ],
 )
-def test_limits_and_frames_are_told(name, changes, told):
-    text = rules(name, **changes)
+def test_limits_and_switches_are_told(name, part, changes, told, untold):
+    text = rendered(name, part, **changes) if part else rules(name, **changes)
     assert [words for words in told if words not in text] == []
-    assert ("pixels" in text) == (name != "doc_v_star_paper" and changes.get("frame") != "norm1000")
-
-
-@pytest.mark.parametrize(
-    ("switch", "absent"),
-    [
-        ("retrieval", "retrieval_page"),
-        ("fetch", "fetch_page"),
-        ("overview", "overview"),
-        ("header", "printed above"),
-        ("memory", "repeated to you"),
-    ],
-)
-def test_what_is_switched_off_is_not_mentioned(switch, absent):
-    assert absent in rules("doc_v_star_paper")
-    assert absent not in rules("doc_v_star_paper", **{switch: False})
-    assert absent not in rendered("doc_v_star_paper", "reminder", **{switch: False})
-
-
-def test_the_analysis_of_later_turns():
-    counts = [rules("doc_v_star_paper", analysis=there).count("<analysis>") for there in (True, False)]
-    assert counts == [2, 1]
-    assert "analysis" not in rendered("doc_v_star_paper", "reminder", analysis=False)
-
-
-@pytest.mark.parametrize(
-    ("part", "changes", "ending"),
-    [
-        (
-            "user",
-            {"num_pages": 1, "first_page": 3, "last_page": 3, "turns": 1},
-            "1 page, number 3. You have 1 turn.",
-        ),
-        ("sheet", {"first_page": 83}, "1 of 3, page 83:"),
-        ("page", {}, "Page 5:"),
-        ("turns_left", {"left": 1}, "turn 2; 1 turn is left after it."),
-        ("no_such_page", {"more": 3}, "page 7, 9 and 3 more."),
-    ],
-)
-def test_numbers(part, changes, ending):
-    assert rendered("doc_v_star_paper", part, **changes).endswith(ending)
-
-
-def test_boxes_of_a_feedback_are_in_the_frame():
-    assert "from 0 to 1000" in rendered("unidoc_rl", "feedback", frame="norm1000")
+    assert [words for words in untold if words in text] == []
 
 
 async def test_text_of_the_policy_is_no_template(services, record, play):
@@ -165,9 +122,8 @@ async def test_text_of_the_policy_is_no_template(services, record, play):
 def test_a_prompt_of_ones_own(name, services, record, tmp_path):
     system, settings = get_system(name), {"doc_v_star": {"overview": {"enabled": False}}}
     parts = {part: part for part in system.prompt_spec.required}
-    (tmp_path / "mine.yaml").write_text(
-        yaml.safe_dump({**parts, "system": "Rules.", "user": "Find: {{ question }}"})
-    )
+    mine = {**parts, "system": "Rules.", "user": "Find: {{ question }}"}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(mine))
     env = system.make_env(settings.get(name, {}), services, prompt=tmp_path / "mine.yaml")
     said = [message.parts[0].text for message in env.opening(record(extra={})).messages]
     assert said == ["Rules.", "Find: What is the answer?"]

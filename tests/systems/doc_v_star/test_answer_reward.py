@@ -28,29 +28,22 @@ def items(*texts):
     [
         ("Bureau of Standard", variants("Bureau of Standards"), 18 / 19),
         ("bureau  OF\nstandards", variants("Bureau of Standards"), 1),
-        ("blue", variants("green", "Blue"), 1),
         ("bland", variants("blue"), 0),
         ("bluesy", variants("blue"), 4 / 6),
         ("blue", variants("bluesyes"), 0.5),
         ("14,350", variants("14,250"), 0),
         ("14,250 people", variants("14,250"), 0),
-        ("3.51", variants("3.50"), 0),
         ("", variants("blue"), 0),
         (" ".join(["blue"] * 5000), variants("blue"), 0),
         (None, NOBODY_KNOWS, 0),
         ("Not answerable.", NOBODY_KNOWS, 1),
         ("It is not answerable", NOBODY_KNOWS, 0),
-        ("blue", NOBODY_KNOWS, 0),
         ("unanswerable", variants("n/a"), 1),
-        ("unknown", variants("unknowns"), 0),
         ("none", items("nine", "one"), 0),
-        ("red; blue", items("blue", "red"), 1),
         (" blue ;; red ;", items("blue", "red"), 1),
-        ("red; red", items("blue", "red"), 0.5),
         ("red; blue; green", items("blue", "red"), 2 / 3),
         ("red, blue", items("blue", "red"), 0),
         ("reds; blue", items("blue", "red"), (3 / 4 + 1) / 2),
-        (";", items("blue", "red"), 0),
         ("not answerable", items("blue", "red"), 0),
         # greedily "abcd" would take the first gold item and leave nothing for "abxx"
         ("abcd; abxx", items("abcx", "abcd"), (1 + 0.75) / 2),
@@ -77,10 +70,9 @@ def test_other_rules(rule, prediction, gold, score):
     assert rule.score(prediction, variants(gold)) == pytest.approx(score)
 
 
-def test_abstentions_of_ones_own():
+def test_abstentions():
     rule = AnswerRule(abstentions=("No Idea",))
-    assert rule.abstains(" no  idea! ")
-    assert not rule.abstains("not answerable")
+    assert (rule.abstains(" no  idea! "), rule.abstains("not answerable")) == (True, False)
     assert all(RULE.abstains(phrase.upper()) for phrase in ABSTENTIONS)
 
 

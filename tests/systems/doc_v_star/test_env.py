@@ -23,13 +23,7 @@ def test_the_prompt(env_of, sample):
     for told in ("What is the answer?", "8 pages, numbers 1 to 8", "8 turns"):
         assert told in text
     assert text.endswith("1 of 1, pages 1 to 8:\n")
-
-
-def test_without_thumbnails(env_of, sample):
-    prompt = env_of(overview={"enabled": False}).opening(sample())
-    assert prompt.images == ()
-    assert "thumbnail" not in texts(prompt)
-    assert "overview" not in texts(prompt).casefold()
+    assert env_of(overview={"enabled": False}).opening(sample()).images == ()
 
 
 async def test_pages_come_by_rank_with_their_numbers(env_of, sample, play):
@@ -128,19 +122,15 @@ async def test_working_memory(env_of, sample, play):
     assert "net margin" not in "".join(texts(result.observation) for result in forgetful.results)
 
 
-async def test_an_invalid_turn_costs_a_turn_and_the_format(env_of, sample, play):
-    episode = await play(env_of(), sample(), [retrieve("pagem3"), "nothing", answer(relevant="[3]")])
-    assert episode.results[1].observation.images == ()
-    assert (episode.terms.values["format"], episode.terms.values["answer"]) == (0, 1)
-    assert (episode.metrics["invalid_actions"], episode.metrics["fault/action"]) == (1, 1)
-
-
-async def test_a_faulty_thought_does_not_stop_the_action(env_of, sample, play):
+async def test_faults_cost_the_format_and_do_not_stop_the_action(env_of, sample, play):
     bare = "<action><fetch_page>[3, 4]</fetch_page></action>"
-    episode = await play(env_of(), sample(), [bare, answer(relevant="[3, 4]")])
-    assert shown(episode.results[0]) == [3, 4]
-    assert episode.results[0].info["faults"] == ["frame", "blocks"]
+    episode = await play(env_of(), sample(), [bare, "nothing", answer(relevant="[3, 4, 9]")])
+    assert [shown(result) for result in episode.results[:2]] == [[3, 4], []]
+    faults = [result.info["faults"] for result in episode.results]
+    assert faults == [["frame", "blocks"], ["action", "frame", "blocks"], ["relevant_pages"]]
+    assert episode.results[-1].info["relevant_pages"] == [3, 4]
     assert episode.terms.values == {"answer": 1, "evidence": 1, "format": 0, "total": pytest.approx(0.9)}
+    assert (episode.metrics["invalid_actions"], episode.metrics["fault/action"]) == (1, 1)
 
 
 async def test_relevant_pages_are_united_over_turns(env_of, sample, play):
@@ -151,13 +141,6 @@ async def test_relevant_pages_are_united_over_turns(env_of, sample, play):
     metrics = episode.metrics
     assert (metrics["pages_listed"], metrics["page_recall"]) == (3, 1)
     assert (metrics["page_precision"], metrics["page_f1"]) == pytest.approx((2 / 3, 0.8))
-
-
-async def test_relevant_pages_that_do_not_exist(env_of, sample, play):
-    episode = await play(env_of(), sample(), [fetch("[3, 4]"), answer(relevant="[3, 4, 9]")])
-    last = episode.results[-1].info
-    assert (last["faults"], last["relevant_pages"]) == (["relevant_pages"], [3, 4])
-    assert (episode.terms.values["evidence"], episode.terms.values["format"]) == (1, 0)
 
 
 @pytest.mark.parametrize(

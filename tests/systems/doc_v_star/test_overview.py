@@ -53,6 +53,7 @@ def test_the_table_of_shapes(num_pages, shape):
     assert grid_shape(num_pages) == shape
 
 
+@settings(max_examples=50)
 @given(st.integers(1, 10**6))
 def test_shapes_hold_their_pages_and_no_empty_row(num_pages):
     rows, columns = grid_shape(num_pages)
@@ -161,12 +162,3 @@ def test_a_sheet_of_real_pages(store):
     assert len(bands) == 5
     # the unused cell is white
     assert (pixels[560:, 256:] == 255).all()
-
-
-def test_equal_sheets_have_equal_keys():
-    keys = [
-        next(overview(pages(count), style)).image.key
-        for count, style in [(5, STYLE), (5, OverviewStyle()), (5, OverviewStyle(header=28)), (4, STYLE)]
-    ]
-    assert keys[0] == keys[1]
-    assert len(set(keys)) == 3

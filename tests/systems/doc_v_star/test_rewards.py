@@ -3,7 +3,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.systems.doc_v_star.answer_reward import AnswerRule, Gold, GoldForm
@@ -57,44 +57,25 @@ def test_evidence(listed, gold, visited, score):
     assert evidence_score(listed, gold, visited) == pytest.approx(score)
 
 
-def slow_f_score(listed, gold, beta2):
+def slow_f_score(listed, gold, visited, beta2):
     """Precision and recall as the paper prints them, without its small constant."""
-    hits = len(listed & gold)
+    hits = len(listed & gold & visited)
     if not hits:
-        return 0.0
+        return float(listed == gold == set())
     precision, recall = Fraction(hits, len(listed)), Fraction(hits, len(gold))
     return float((1 + beta2) * precision * recall / (beta2 * precision + recall))
 
 
 pages = st.sets(st.integers(1, 8))
-some = pages.filter(bool)
 
 
-@settings(max_examples=50)
-@given(some, some, st.sampled_from([Fraction(1), Fraction(2), Fraction(1, 2)]))
-def test_the_closed_form_is_the_f_score(listed, gold, beta2):
-    score = evidence_score(listed, gold, beta2=float(beta2))
-    assert score == pytest.approx(slow_f_score(listed, gold, beta2))
-
-
-@settings(max_examples=60)
-@given(pages, pages, pages, st.floats(0.1, 10))
-def test_bounds_and_monotonicity(listed, gold, visited, beta2):
-    score = evidence_score(listed, gold, visited, beta2=beta2)
+@given(
+    pages, pages, pages | st.just(set(range(9))), st.sampled_from([Fraction(1), Fraction(2), Fraction(1, 2)])
+)
+def test_the_closed_form_is_the_f_score(listed, gold, visited, beta2):
+    score = evidence_score(listed, gold, visited, beta2=float(beta2))
+    assert score == pytest.approx(slow_f_score(listed, gold, visited, beta2))
     assert 0 <= score <= 1
-    assert score <= evidence_score(listed, gold, beta2=beta2)
-    assert score <= evidence_score(listed, gold, visited | gold, beta2=beta2)
-    for page in gold & visited - listed if listed else ():
-        assert evidence_score(listed | {page}, gold, visited, beta2=beta2) >= score
-    for page in set(range(9)) - gold - listed:
-        assert evidence_score(listed | {page}, gold, visited, beta2=beta2) <= score
-
-
-@given(*[st.floats(0, 1)] * 3)
-def test_the_total(answer, evidence, fmt):
-    total = PAPER.total(answer=answer, evidence=evidence, fmt=fmt)
-    assert 0 <= total <= 1 + 1e-12
-    assert total == pytest.approx(0.6 * answer + 0.3 * evidence + 0.1 * fmt)
 
 
 def test_ablations_may_weigh_less():

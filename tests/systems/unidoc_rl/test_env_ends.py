@@ -113,27 +113,11 @@ async def test_a_missing_selection(worked, variant):
 
 
 @pytest.mark.parametrize(
-    ("last", "value"),
-    [
-        (RIGHT, 1),
-        ("<answer>blue</answer>", 0),
-        ("<think><information>a</information></think><answer>blue</answer>", 0),
-        ("<information> </information><answer>blue</answer>", 0),
-        ("<information>a<answer>blue</answer>", 0),
-    ],
-)
-async def test_the_released_format_needs_a_note_outside_of_thoughts(make, record, play, last, value):
-    episode = await play(make("released"), record(), [EVERY, select(0), last])
-    assert episode.results[-1].end is EndReason.ANSWERED
-    assert episode.terms.values["format"] == episode.metrics["informed_turns"] == value
-
-
-@pytest.mark.parametrize(
     ("turns", "released", "paper", "graded"),
     [
         ([EVERY, select(0), RIGHT], 1, 1, 1),
         ([EVERY, RIGHT], 0, 1, 1),
-        ([RIGHT], 0, 1, 1),
+        ([EVERY, select(0), "<answer>blue</answer>"], 0, 1, 1),
         ([EVERY, select(0), "none", RIGHT], 1, 0, 0.75),
         ([EVERY, select(0), f"{NOTE}{EVERY}", *["none"] * 7, BOX], 0.5, 0, 0.3),
     ],

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.systems.unidoc_rl.roi import iou, matches, roi_f1, roi_iou
@@ -143,19 +143,3 @@ def test_the_terms_equal_the_slow_versions(pages):
     best = [max([slow_iou(box, q) for q in gold], default=0.0) for gold, drawn in pages for box in drawn]
     expected = sum(best) / len(best) if best else float(bool(pages) and not wanted)
     assert roi_iou(rounds, wanted) == pytest.approx(expected)
-
-
-@settings(max_examples=60)
-@given(st.lists(grid_box(), min_size=1, max_size=4), grid_box(), st.data())
-def test_a_better_box_never_scores_less(drawn, gold, data):
-    """One side of one box moves towards the gold box: neither rule pays less."""
-    j, side = data.draw(st.integers(0, len(drawn) - 1)), data.draw(st.integers(0, 3))
-    moved = (*drawn[j][:side], gold[side], *drawn[j][side + 1 :])
-    assume(moved[0] < moved[2] and moved[1] < moved[3] and slow_iou(moved, gold) >= slow_iou(drawn[j], gold))
-    wanted = {"p": scaled([gold])}
-    before, after = (
-        [SearchRound(("p",), selected="p", boxes=scaled(each))]
-        for each in (drawn, [*drawn[:j], moved, *drawn[j + 1 :]])
-    )
-    assert roi_iou(after, wanted) >= roi_iou(before, wanted) - 1e-12
-    assert roi_f1(after, wanted) >= roi_f1(before, wanted)

@@ -8,7 +8,7 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import ImagePart, Role, TextPart
 
 SEARCH_M7, SEARCH_K4 = "<think>a</think><search>pagem7</search>", "<search>pagek4</search>"
-EVERY, NONE = "<search>everypage</search>", "<search>unheardof</search>"
+EVERY = "<search>everypage</search>"
 RIGHT, WRONG = "<answer>blue</answer>", "<answer>red</answer>"
 BOX = "<bbox>[100, 100, 300, 200]</bbox>"
 EXAMPLE = [SEARCH_M7, SEARCH_K4, "<search>pagem1</search>", "<search>pageq2</search>"]
@@ -20,18 +20,6 @@ def texts(observation):
 
 def shown(result):
     return [str(image.page) for image in result.observation.images]
-
-
-@pytest.mark.parametrize(
-    ("variant", "roles"), [("paper", [Role.SYSTEM, Role.USER]), ("released", [Role.USER])]
-)
-async def test_the_prompt(make_env, record, variant, roles):
-    prompt = await make_env(variant).reset(record())
-    assert [message.role for message in prompt.messages] == roles
-    assert prompt.images == ()
-    text = prompt.messages[-1].parts[0].text
-    assert text.endswith("Question: What is the answer?")
-    assert "K" not in text.split()
 
 
 async def test_a_search_shows_one_image_and_no_word(make_env, record, play):
@@ -67,11 +55,6 @@ async def test_a_repeated_search_goes_down_the_ranking(make_env, record, play, s
     assert ranks == ([1, 1, 1] if "exclude_shown" in settings else list(range(1, len(ranks) + 1)))
 
 
-async def test_a_query_that_finds_nothing(make_env, record, play):
-    episode = await play(make_env(), record(), [NONE])
-    assert episode.results[0].info["effect"] == {"kind": "no_new_page", "hits": 0}
-
-
 async def test_a_crop_is_cut_from_the_view_shown_last(make_env, record, play):
     episode = await play(make_env("released"), record(), [SEARCH_K4, BOX, "<bbox>[0, 0, 100, 100]</bbox>"])
     page, first, second = (result.observation.images[0] for result in episode.results)
@@ -85,25 +68,6 @@ async def test_a_crop_is_cut_from_the_view_shown_last(make_env, record, play):
     assert second.raster[2] < first.raster[2]
     assert (episode.metrics["crops"], episode.metrics["pages_seen"]) == (2, 1)
     assert episode.results[1].info["effect"]["raster"] == list(first.raster)
-
-
-@pytest.mark.parametrize(
-    ("first", "box"),
-    [
-        ([], BOX),
-        ([SEARCH_K4], "<bbox>[200, 100, 100, 200]</bbox>"),
-        ([SEARCH_K4], "<bbox>[9000, 9000, 9900, 9900]</bbox>"),
-        ([SEARCH_K4], "<bbox>[0, 100, 700, 100.5]</bbox>"),
-        ([SEARCH_K4], "<bbox>[1, 2, 3]</bbox>"),
-    ],
-)
-async def test_boxes_that_cannot_be_cut(make_env, record, play, first, box):
-    episode = await play(make_env(), record(), [*first, box])
-    result = episode.results[-1]
-    assert result.observation.images == ()
-    assert (result.info["valid"], result.info["reason"]) == (False, "bad_argument")
-    assert not result.info["executed"]
-    assert (episode.metrics["crops"], episode.metrics["invalid_actions"]) == (0, 1)
 
 
 @pytest.mark.parametrize(
