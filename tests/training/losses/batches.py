@@ -44,3 +44,7 @@ def with_numbers(data: TensorDict, totals: Totals, *, tokens: int, rows: int, wo
         data, dp_size=workers, batch_num_tokens=tokens, global_batch_size=rows, **totals.fields()
     )
     return data
+
+
+def ragged(rows: list[list[float]], dtype: torch.dtype = torch.float32) -> Tensor:
+    return nested([torch.tensor(row, dtype=dtype) for row in rows])

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -12,57 +12,46 @@ from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.rollout.trajectory import Status, Trajectory
 from docagent_rl.training.agent_loop.output import SessionOutcome
 from docagent_rl.training.trainer.group_filter import GroupFilter, filter_by_session, sessions_of
+from tests.training.trainer.conftest import replay_buffer
 
 
-def played(reward: float, **metrics: float) -> SessionOutcome:
-    return SessionOutcome(False, reward, "answered", metrics)
+def played(reward: float, outcome: float | None = None, **metrics: float) -> SessionOutcome:
+    term = {} if outcome is None else {"reward/outcome": outcome}
+    return SessionOutcome(False, reward, "answered", term | metrics)
 
 
 DOWN = SessionOutcome(True, 0.0, "infrastructure: judge down")
 
 
-@pytest.fixture
-def judged() -> GroupFilter:
-    return GroupFilter("reward", patience=3)
+@pytest.mark.parametrize(
+    ("metric", "sessions", "shared"),
+    [
+        ("reward", [played(0.5), played(0.5)], 0.5),
+        ("reward", [played(0.1 + 0.2), played(0.3)], pytest.approx(0.3)),
+        ("reward", [played(0.5), played(0.50001)], None),
+        # a masked session is no reward of zero
+        ("reward", [played(0.5), played(0.5), DOWN], 0.5),
+        ("reward", [played(0.0), played(1.0), DOWN], None),
+        # one that counts has nothing to be compared with
+        ("reward", [played(1.0), DOWN], pytest.approx(math.nan, nan_ok=True)),
+        ("reward", [played(1.0)], None),
+        ("reward/outcome", [played(0.1, 1.0), played(0.9, 1.0)], 1),
+        ("reward/outcome", [played(0.1, 1.0), played(0.1, 0.0)], None),
+        # the third does not report it, so that it cannot make a difference
+        ("reward/outcome", [played(0.0, 1.0), played(0.0, 1.0), played(0.0, turns=2.0)], 1),
+    ],
+)
+def test_what_a_group_shares(metric, sessions, shared):
+    assert GroupFilter(metric, patience=3).shared(sessions) == shared
 
 
-def test_equal_sessions_go(judged):
-    assert judged.shared([played(0.5), played(0.5)]) == 0.5
-    assert judged.shared([played(0.1 + 0.2), played(0.3)]) == pytest.approx(0.3)
-    assert judged.shared([played(0.5), played(0.50001)]) is None
-
-
-def test_a_masked_session_is_no_reward_of_zero(judged):
-    assert judged.shared([played(0.5), played(0.5), DOWN]) == 0.5
-    assert judged.shared([played(0.0), played(1.0), DOWN]) is None
-
-
-def test_one_session_that_counts_has_nothing_to_be_compared_with(judged):
-    assert math.isnan(judged.shared([played(1.0), DOWN]))
-    assert judged.shared([played(1.0)]) is None
-
-
-def test_terms_by_name():
-    outcome = GroupFilter("reward/outcome", patience=3)
-    assert (
-        outcome.shared([played(0.1, **{"reward/outcome": 1.0}), played(0.9, **{"reward/outcome": 1.0})]) == 1
-    )
-    assert (
-        outcome.shared([played(0.1, **{"reward/outcome": 1.0}), played(0.1, **{"reward/outcome": 0.0})])
-        is None
-    )
-    # the third session does not report it, so that it cannot make a difference
-    some = [
-        played(0.0, **{"reward/outcome": 1.0}),
-        played(0.0, **{"reward/outcome": 1.0}),
-        played(0.0, turns=2.0),
-    ]
-    assert outcome.shared(some) == 1
+def test_a_term_that_no_session_has_is_refused():
     with pytest.raises(UserError, match=r"metric=reward/outcome.*reward, turns"):
-        outcome.shared([played(0.0, turns=2.0), played(1.0, turns=3.0)])
+        GroupFilter("reward/outcome", patience=3).shared([played(0.0, turns=2.0), played(1.0, turns=3.0)])
 
 
-def test_a_service_that_is_down_ends_the_run(judged):
+def test_a_service_that_is_down_ends_the_run():
+    judged = GroupFilter("reward", patience=3)
     for _ in range(2):
         assert math.isnan(judged.shared([DOWN, DOWN]))
     judged.shared([played(1.0), played(0.0)])
@@ -74,42 +63,27 @@ def test_a_service_that_is_down_ends_the_run(judged):
 
 def test_rows_of_a_session_are_one_outcome():
     keys = ["a_b_0_0", "a_b_0_1", "a_b_0_2", "a_b_1_0"]
-    groups = sessions_of(keys, [played(0.5)] * 3 + [played(0.5)])
+    groups = sessions_of(keys, [played(0.5)] * 4)
     assert [session.reward for session in groups["a_b"]] == [0.5, 0.5]
 
 
 def test_outcomes_travel_with_the_rows():
-    session = Trajectory(
-        "u", 0, 1, "train", {}, "alden", end="answered", reward=0.5, metrics={"reward/f": 1.0}
-    )
-    assert SessionOutcome.read(SessionOutcome.of(session).fields()) == played(0.5, **{"reward/f": 1.0})
-    session.status, session.end, session.error = Status.MASKED.value, "infrastructure", "judge down"
-    session.reward = 0.0
-    assert SessionOutcome.read(SessionOutcome.of(session).fields()) == DOWN
+    made = Trajectory("u", 0, 1, "train", {}, "alden", end="answered", reward=0.5)
+    made.metrics = {"reward/outcome": 1.0}
+    assert SessionOutcome.read(SessionOutcome.of(made).fields()) == played(0.5, 1.0)
+    made.status, made.end, made.error = Status.MASKED.value, "infrastructure", "judge down"
+    made.reward = 0.0
+    assert SessionOutcome.read(SessionOutcome.of(made).fields()) == DOWN
     assert SessionOutcome.read({"reward_extra_info": {}}) is None
 
 
-def buffer(groups: dict[str, list[list[SessionOutcome]]]) -> tuple[ReplayBuffer, dict[str, SessionOutcome]]:
-    """A replay buffer of verl with finished groups; the rows of each session."""
-    made = ReplayBuffer("sync", None, None, "drop", None, refill_fn=print, filter_groups_metric="reward")
-    rows = {
-        f"{uid}_{session}_{row}": outcome
-        for uid, sessions in groups.items()
-        for session, outcomes in enumerate(sessions)
-        for row, outcome in enumerate(outcomes)
-    }
-    made.finished_keys["train"] = set(groups)
-    made.partitions["train"] = {key: {} for key in rows}
-    return made, rows
-
-
-def test_the_buffer_of_verl_asks_for_sessions(monkeypatch):
-    made, rows = buffer({"x": [[played(1.0)] * 3, [played(1.0)]], "y": [[played(1.0)], [played(0.0)]]})
-
-    def get(keys, partition_id, select_fields):
-        return defaultdict(list, extra_fields=[SimpleNamespace(data=rows[key].fields()) for key in keys])
-
-    monkeypatch.setattr(tq, "kv_batch_get", get)
+def test_the_buffer_of_verl_asks_for_sessions(queue, monkeypatch):
+    """Finished groups: one whose sessions are equal, the first of three rows, and one whose are not."""
+    made = replay_buffer(filter_groups_metric="reward")
+    rewards = {f"x_0_{row}": 1.0 for row in range(3)} | {"x_1_0": 1.0, "y_0_0": 1.0, "y_1_0": 0.0}
+    queue.rows = {key: {"extra_fields": played(reward).fields()} for key, reward in rewards.items()}
+    made.finished_keys["train"] = {"x", "y"}
+    made.partitions["train"] = {key: {} for key in rewards}
     filter_by_session(made, patience=4)
     assert made._dapo_filtered_keys("train") == ({"x"}, Counter({1.0: 1}))
     assert made._dapo_filtered_keys("val") == (set(), Counter())

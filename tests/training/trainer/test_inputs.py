@@ -14,9 +14,6 @@ def test_keys_are_split_from_the_right():
     assert keys.row.tolist() == [0, 0, 1, 0]
     assert keys.group.tolist() == [0, 0, 0, 1]
     assert list(keys.first) == [0, 1, 3]
-
-
-def test_keys_of_another_form():
     with pytest.raises(ValueError, match="x_y"):
         RowKeys.parse(["x_y"])
 
@@ -25,8 +22,10 @@ def record(*turns: TrajectoryTurn) -> Trajectory:
     return Trajectory("u", 0, 1, "train", {}, "alden", turns=list(turns))
 
 
-def turn(row: int, terms: dict[str, float], *token_terms) -> TrajectoryTurn:
-    return TrajectoryTurn("", "end_of_turn", [1], [], terms=terms, row=row, token_terms=list(token_terms))
+def turn(row: int, terms: dict[str, float], *token_terms, ids=(1,)) -> TrajectoryTurn:
+    made = TrajectoryTurn("", "end_of_turn", list(ids), [], terms=terms, row=row)
+    made.token_terms = list(token_terms)
+    return made
 
 
 def test_terms_stand_on_the_last_token_of_their_turn_or_on_their_own():
@@ -45,8 +44,7 @@ def test_terms_stand_on_the_last_token_of_their_turn_or_on_their_own():
 
 
 def test_a_turn_without_tokens_passes_its_terms_on_to_an_earlier_row():
-    session = record(turn(0, {"format": 1.0}), turn(-1, {"format": 0.5}))
-    session.turns[1].token_ids = []
+    session = record(turn(0, {"format": 1.0}), turn(-1, {"format": 0.5}, ids=()))
     terms = TermRewards([session], torch.tensor([0]), torch.tensor([[0, 0, -1]]))
     assert terms["format"].tolist() == [[0, 1.5, 0]]
 
@@ -69,14 +67,8 @@ def test_rows_become_one_input():
     )
     assert inputs.turn_index.tolist() == [[0, 0, -1], [0, -1, -1]]
     assert inputs.mask.tolist() == [[True, True, False], [True, False, False]]
-    assert inputs.values.shape == (2, 3)
-    assert inputs.values.dtype == torch.float32
-    assert inputs.session.tolist() == [0, 1]
-    assert inputs.group.tolist() == [0, 0]
-
-
-def test_fitted():
-    assert fitted(torch.tensor([[1, 2]]), 3, -1).tolist() == [[1, 2, -1]]
+    assert (inputs.values.shape, inputs.values.dtype) == ((2, 3), torch.float32)
+    assert (inputs.session.tolist(), inputs.group.tolist()) == ([0, 1], [0, 0])
     assert fitted(torch.tensor([[1, 2]]), 1, -1).tolist() == [[1]]
 
 
@@ -84,7 +76,5 @@ def test_steps_are_counted_over_all_rows_of_a_session():
     """A row of two turns, and turns whose row was dropped."""
     made = record(*(turn(row, {}) for row in (0, 0, -1, 1)))
     turn_index = torch.tensor([[0, 0, -1, 1], [0, -1, -1, -1]])
-    assert steps_of([made, made], torch.tensor([0, 1]), turn_index).tolist() == [
-        [0, 0, -1, 1],
-        [3, -1, -1, -1],
-    ]
+    steps = steps_of([made, made], torch.tensor([0, 1]), turn_index).tolist()
+    assert steps == [[0, 0, -1, 1], [3, -1, -1, -1]]

@@ -15,11 +15,13 @@ from docagent_rl.training.trainer.named_images import NamedImagesMixin, may_name
         ("sync", {"rollout_tq": {"enable": False}}, True),
         ("sync", {"rollout_tq": {"enable": True}}, False),
         ("colocate_async", {}, False),
-        ("separate_async", {}, False),
     ],
 )
 def test_rows_that_outlive_a_run_hold_their_images(mode, skip, expected):
     assert may_name(OmegaConf.create({"skip": skip}), mode) is expected
+
+
+RELEASED = ["a_b_0", "a_b_1", "pad_0"]
 
 
 class Verl:
@@ -38,33 +40,20 @@ class Trainer(NamedImagesMixin, Verl):
     pass
 
 
-class Manager:
-    def __init__(self):
-        self.log = []
-
-    def name_images(self):
-        self.log.append("name")
-
-    def release_images(self, sessions):
-        self.log.append(sessions)
-
-
-def test_the_sessions_of_a_step_are_released_when_it_ends():
-    trainer, manager = Trainer("sync"), Manager()
+@pytest.mark.parametrize(
+    ("mode", "ours", "log"),
+    [
+        ("sync", True, ["name", "step", RELEASED]),
+        ("separate_async", True, ["step", RELEASED]),
+        ("sync", False, ["step"]),
+    ],
+)
+def test_the_sessions_of_a_step_are_released_when_it_ends(mode, ours, log):
+    trainer, manager = Trainer(mode), SimpleNamespace(log=[])
+    if ours:
+        manager.name_images = lambda: manager.log.append("name")
+        manager.release_images = manager.log.append
     trainer.release_images(["early_0_0"])  # there is no manager yet
     trainer.fit(manager)
     trainer.step({}, {})
-    assert manager.log == ["name", "step", ["a_b_0", "a_b_1", "pad_0"]]
-
-
-def test_an_asynchronous_mode_names_nothing():
-    trainer, manager = Trainer("separate_async"), Manager()
-    trainer.fit(manager)
-    assert manager.log == []
-
-
-def test_another_manager_is_left_alone():
-    trainer = Trainer("sync")
-    trainer.fit(SimpleNamespace(log=[]))
-    trainer.step({}, {})
-    assert trainer.agent_loop_manager.log == ["step"]
+    assert manager.log == log

@@ -3,22 +3,22 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-import transfer_queue as tq
-from verl.trainer.ppo.v1 import replay_buffer
-from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+from verl.trainer.ppo.v1 import replay_buffer as verls
 
+from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.training.trainer import polling
 from docagent_rl.training.trainer.accounts import Accounts
 from docagent_rl.training.trainer.mixin import DocAgentTrainerMixin
 from docagent_rl.training.trainer.polling import pause
 from docagent_rl.training.trainer.session_reader import SessionReader
+from tests.training.trainer.conftest import replay_buffer
 
 
 class Verl:
     """What builds the buffer without the rest of verl's trainer."""
 
     def _build_replay_buffer(self):
-        return ReplayBuffer("sync", None, None, "drop", None, refill_fn=lambda _: None)
+        return replay_buffer()
 
 
 class Trainer(DocAgentTrainerMixin, Verl):
@@ -27,23 +27,18 @@ class Trainer(DocAgentTrainerMixin, Verl):
         self._accounts, self._reader = Accounts(run_dir, each=1), SessionReader()
 
 
-def test_a_finished_step_is_seen_at_once(tmp_path, monkeypatch):
-    status = {"status": "running"}
-    group = {"x": {"is_prompt": True, "global_steps": 7}, "x_0_0": {"status": "success", "global_steps": 7}}
-    monkeypatch.setattr(tq, "kv_list", lambda: {"val": {**group, "x": {**group["x"], **status}}})
-    monkeypatch.setattr(tq, "kv_clear", lambda partition_id, keys: None)
-    buffer = Trainer(tmp_path)._build_replay_buffer()
-    paused: list[float] = []
+def test_a_finished_step_is_seen_at_once(tmp_path, queue, monkeypatch):
+    queue.put({"x": "running"}, [Trajectory("x", 0, 7, "val", {}, "alden")])
+    queue.partition = "val"
+    buffer, paused = Trainer(tmp_path)._build_replay_buffer(), []
 
     def sleep(seconds):
         paused.append(seconds)
-        status["status"] = "finished"
+        queue.prompts["x"]["status"] = "finished"
 
     monkeypatch.setattr(polling, "time", SimpleNamespace(perf_counter=lambda: 0.0))
-    monkeypatch.setattr(replay_buffer, "time", SimpleNamespace(time=lambda: 0.0, sleep=sleep))
-    draw = getattr(ReplayBuffer.sample, "__wrapped__", ReplayBuffer.sample)
-    batch, _ = draw(buffer, global_steps=7, partition_id="val", batch_size=1)
-    assert batch.keys == ["x_0_0"]
+    monkeypatch.setattr(verls, "time", SimpleNamespace(time=lambda: 0.0, sleep=sleep))
+    assert queue.sample(buffer, 1).keys == ["x_0_0"]
     assert paused == [polling.SOONEST_S]
 
 

@@ -7,21 +7,15 @@ from docagent_rl.training.trainer.archive import INTERRUPTED, read_metrics, writ
 from docagent_rl.training.trainer.background import Background
 from docagent_rl.training.trainer.resuming import ResumingMixin
 
-
-class Log:
-    def __init__(self):
-        self.lines = []
-
-    def log(self, data, step):
-        self.lines.append((step, dict(data)))
+PLAIN = {"test_freq": 2, "val_before_train": False, "val_only": False}
 
 
 class Loop:
-    """The order of verl's `fit`, with nothing to train."""
+    """The order of verl's `fit`, with nothing to train; it is its own logger."""
 
     def fit(self, manager):
         if self.config.trainer.val_before_train:
-            self.logger.log(self._validate(), self.global_steps)
+            self.log(self._validate(), self.global_steps)
         self.global_steps += 1
         self.on_train_begin()
 
@@ -34,6 +28,9 @@ class Loop:
     def on_validate_end(self):
         pass
 
+    def log(self, data, step):
+        self.lines.append((step, dict(data)))
+
     def _validate(self):
         values = {"val-core/x": 0.5}
         write_metrics(self.run_dir, self.global_steps, values, validation=True)
@@ -44,11 +41,10 @@ class Trainer(ResumingMixin, Loop):
     total_training_steps = 4
 
     def __init__(self, run_dir, step, **trainer):
-        self.run_dir, self.global_steps = run_dir, step
-        self.config = OmegaConf.create(
-            {"trainer": {"test_freq": 2, "val_before_train": False, "val_only": False, **trainer}}
-        )
-        self.logger, self.validations, self.begun, self._files = Log(), [], False, Background()
+        self.run_dir, self.global_steps, self.logger = run_dir, step, self
+        self.config = OmegaConf.create({"trainer": PLAIN | trainer})
+        self.lines, self.validations, self.begun, self._files = [], [], False, Background()
+        self.fit(None)
 
 
 @pytest.fixture
@@ -68,51 +64,45 @@ def interrupt(run_dir, step):
 def test_a_validation_that_was_cut_off_is_made_up_for(run_dir, step):
     interrupt(run_dir, step)
     trainer = Trainer(run_dir, step)
-    trainer.fit(None)
     assert trainer.begun
     assert trainer.validations == [step]
     assert trainer.global_steps == step + 1
     whole = {"a": step, INTERRUPTED: 1.0, "val-core/x": 0.5}
     assert read_metrics(run_dir, step) == whole
-    assert trainer.logger.lines == [(step, {"val-core/x": 0.5}), (step, whole)]
+    assert trainer.lines == [(step, {"val-core/x": 0.5}), (step, whole)]
 
 
 def test_steps_without_a_validation_get_their_line_alone(run_dir):
     interrupt(run_dir, 3)
     trainer = Trainer(run_dir, 3)
-    trainer.fit(None)
     assert trainer.validations == []
-    assert trainer.logger.lines == [(3, {"a": 3.0, INTERRUPTED: 1.0})]
+    assert trainer.lines == [(3, {"a": 3.0, INTERRUPTED: 1.0})]
 
 
 def test_a_validation_before_the_first_step_counts(run_dir):
     interrupt(run_dir, 2)
-    trainer = Trainer(run_dir, 2, val_before_train=True)
-    trainer.fit(None)
-    assert trainer.validations == []
+    assert Trainer(run_dir, 2, val_before_train=True).validations == []
     assert read_metrics(run_dir, 2) == {"a": 2.0, INTERRUPTED: 1.0, "val-core/x": 0.5}
 
 
 def test_a_step_that_was_reported_is_left_alone(run_dir, caplog):
     write_metrics(run_dir, 4, {"val-core/x": 0.1}, validation=True)
     trainer = Trainer(run_dir, 4)
-    trainer.fit(None)
-    assert trainer.validations == trainer.logger.lines == []
+    assert trainer.validations == trainer.lines == []
     assert read_metrics(run_dir, 4) == {"a": 4.0}
     assert " 4 " in caplog.text
 
 
 def test_a_run_from_the_beginning_has_nothing_to_make_up_for(tmp_path, caplog):
     trainer = Trainer(tmp_path, 0)
-    trainer.fit(None)
     assert trainer.begun
-    assert trainer.validations == trainer.logger.lines == caplog.records == []
+    assert trainer.validations == trainer.lines == caplog.records == []
 
 
 def test_later_steps_are_set_aside_unless_the_run_validates_only(run_dir, caplog):
-    Trainer(run_dir, 0, val_only=True).fit(None)
+    Trainer(run_dir, 0, val_only=True)
     assert read_metrics(run_dir, 4) == {"a": 4.0}
-    Trainer(run_dir, 3).fit(None)
+    Trainer(run_dir, 3)
     assert read_metrics(run_dir, 4) is None
     assert str(run_dir / "superseded" / "1") in caplog.text
     assert read_metrics(run_dir / "superseded" / "1", 4) == {"a": 4.0}

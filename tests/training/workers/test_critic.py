@@ -2,18 +2,19 @@ from __future__ import annotations
 
 import pytest
 import ray
-from omegaconf import OmegaConf
+from omegaconf import open_dict
 from verl.single_controller.base.decorator import MAGIC_ATTR
 from verl.trainer.ppo.utils import Role
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
-from docagent_rl.checks.recipe_check import composed
-from docagent_rl.config import DocAgentConfig
+from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.training.settings.frozen_checks import ACTOR_KEY, CRITIC_KEY
 from docagent_rl.training.workers.critic import CriticWorker, critic_kinds, hand_on_sizes, install_critic
 from docagent_rl.training.workers.frozen import FrozenVisionWorker
 from tests.training.ranks import last_report
+
+ALDEN = "alden_qwen2_5_vl_7b"
 
 
 @pytest.mark.slow
@@ -46,43 +47,44 @@ def test_the_critics_worker_is_replaced_and_no_other():
 
 @pytest.mark.parametrize(
     ("actor", "critic", "frozen"),
-    [
-        ("true", "null", True),
-        ("false", "null", False),
-        ("false", "true", True),
-        ("true", "false", False),
-    ],
+    [("true", "null", True), ("false", "null", False), ("false", "true", True), ("true", "false", False)],
 )
-def test_the_critics_tower_is_frozen_as_the_policys_unless_told_otherwise(actor, critic, frozen):
-    run = composed("alden_qwen2_5_vl_7b", [f"{ACTOR_KEY}={actor}", f"{CRITIC_KEY}={critic}"])
-    section = DocAgentConfig.parse(OmegaConf.to_container(run.docagent, resolve=True))
+def test_the_critics_tower_is_frozen_as_the_policys_unless_told_otherwise(recipe, actor, critic, frozen):
+    run = recipe(ALDEN, f"{ACTOR_KEY}={actor}", f"{CRITIC_KEY}={critic}")
+    section = DocAgentConfig.parse(plain(run.docagent))
     ours = [CriticWorker, FrozenVisionWorker] if frozen else [CriticWorker]
     assert critic_kinds(run, section, ours=True) == ours
     assert critic_kinds(run, section, ours=False) == ours[1:]
 
 
-def engine_of(*overrides: str):
+@pytest.fixture
+def engine_of(recipe):
     """What verl makes of the section, once it has been completed; and the longest micro-batch, in tokens."""
-    run = composed("alden_qwen2_5_vl_7b", ["~critic.model", *overrides])
-    hand_on_sizes(run.critic)
-    config = omega_conf_to_dataclass(run.critic)
-    return config.engine, config.ppo_infer_max_token_len_per_gpu
+
+    def make(*values: str):
+        run = recipe(ALDEN, *(f"critic.{value}" for value in values), cpu=False)
+        with open_dict(run):
+            del run.critic.model
+        hand_on_sizes(run.critic)
+        config = omega_conf_to_dataclass(run.critic)
+        return config.engine, config.ppo_infer_max_token_len_per_gpu
+
+    return make
 
 
-def test_micro_batches_have_the_rows_that_the_recipe_says():
-    rows = ("critic.ppo_micro_batch_size_per_gpu=3", "critic.forward_micro_batch_size_per_gpu=5")
+def test_micro_batches_have_the_rows_that_the_recipe_says(engine_of):
+    rows = ("ppo_micro_batch_size_per_gpu=3", "forward_micro_batch_size_per_gpu=5")
     for given, expected in ((rows, (3, 5)), ((), (1, 1))):
-        engine, _ = engine_of("critic.use_dynamic_bsz=false", *given)
+        engine, _ = engine_of("use_dynamic_bsz=false", *given)
         assert engine.use_dynamic_bsz is False
         assert (engine.micro_batch_size_per_gpu, engine.infer_micro_batch_size_per_gpu) == expected
 
 
-def test_dynamic_micro_batches_are_as_long_as_the_recipe_says():
+def test_dynamic_micro_batches_are_as_long_as_the_recipe_says(engine_of):
     assert engine_of()[1] == 19000
-    engine, tokens = engine_of("critic.use_dynamic_bsz=true", "critic.ppo_max_token_len_per_gpu=20000")
+    engine, tokens = engine_of("use_dynamic_bsz=true", "ppo_max_token_len_per_gpu=20000")
     assert (engine.use_dynamic_bsz, tokens) == (True, 20000)
-    given = ["critic.use_dynamic_bsz=true", "+critic.ppo_infer_max_token_len_per_gpu=30000"]
-    assert engine_of(*given)[1] == 30000
+    assert engine_of("use_dynamic_bsz=true", "ppo_infer_max_token_len_per_gpu=30000")[1] == 30000
 
 
 def test_the_worker_keeps_what_verl_calls_from_afar():

@@ -4,13 +4,11 @@ from contextlib import nullcontext
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, LlavaConfig, Qwen2Config
 
 from docagent_rl.checks.preflight import check_statically
-from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.recipe_list import recipe_names
-from docagent_rl.config import DocAgentConfig
+from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.errors import UserError
 from docagent_rl.training.settings.frozen_checks import ACTOR_KEY, CRITIC_KEY, check_vision
 from docagent_rl.training.workers.frozen import freeze
@@ -76,23 +74,20 @@ def test_a_projector_beside_the_encoder_is_frozen_too():
     assert got == trained
 
 
-def test_a_text_model_has_nothing_to_freeze(tmp_path):
+def test_a_text_model_has_nothing_to_freeze(tmp_path, recipe):
     model = AutoModelForCausalLM.from_config(Qwen2Config(**TEXT))
     with pytest.raises(UserError, match="Qwen2ForCausalLM"):
         freeze(model)
     model.config.save_pretrained(tmp_path)
-    run = composed(MM_DOC, [f"actor_rollout_ref.model.path={tmp_path}", f"{ACTOR_KEY}=true"])
+    run = recipe(MM_DOC, f"actor_rollout_ref.model.path={tmp_path}", f"{ACTOR_KEY}=true", cpu=False)
     with pytest.raises(UserError, match=str(tmp_path)):
-        check_vision(run, section(run))
-
-
-def section(run):
-    return DocAgentConfig.parse(OmegaConf.to_container(run.docagent, resolve=True))
+        check_vision(run, DocAgentConfig.parse(plain(run.docagent)))
 
 
 @pytest.mark.slow
-def test_recipes_freeze_what_their_papers_freeze():
-    frozen = {name for name in recipe_names() if composed(name).actor_rollout_ref.actor.freeze_vision_tower}
+def test_recipes_freeze_what_their_papers_freeze(recipe):
+    runs = {name: recipe(name, cpu=False) for name in recipe_names()}
+    frozen = {name for name, run in runs.items() if run.actor_rollout_ref.actor.freeze_vision_tower}
     assert frozen == {DOC_V_STAR}
 
 
@@ -101,7 +96,7 @@ OFFLOAD = "actor_rollout_ref.model.enable_activation_offload"
 
 
 @pytest.mark.parametrize(
-    ("recipe", "overrides", "message"),
+    ("name", "values", "message"),
     [
         (DOC_V_STAR, [f"{STRATEGY}=megatron"], r"actor\.freeze_vision_tower: .*megatron"),
         (ALDEN, [f"{CRITIC_KEY}=true", "critic.strategy=veomni"], r"critic\.freeze_vision_tower: .*veomni"),
@@ -111,7 +106,6 @@ OFFLOAD = "actor_rollout_ref.model.enable_activation_offload"
         (DOC_V_STAR, [f"{CRITIC_KEY}=true", "critic.strategy=veomni"], None),
     ],
 )
-def test_what_cannot_be_frozen_is_refused_before_a_run(recipe, overrides, message):
-    run = composed(recipe, ["+profile=cpu", *overrides])
+def test_what_cannot_be_frozen_is_refused_before_a_run(recipe, name, values, message):
     with pytest.raises(UserError, match=message) if message else nullcontext():
-        check_statically(run)
+        check_statically(recipe(name, *values))

@@ -6,14 +6,12 @@ import struct
 import cloudpickle
 import pytest
 import ray
-from omegaconf import OmegaConf
 from verl.experimental.separation.engine_workers import DetachActorWorker
 from verl.single_controller.base.decorator import MAGIC_ATTR, Dispatch
 from verl.trainer.ppo.utils import Role
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
-from docagent_rl.checks.recipe_check import composed as composed_recipe
-from docagent_rl.config import DocAgentConfig
+from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.losses.config import KlConfig
 from docagent_rl.training.settings.frozen_checks import ACTOR_KEY
 from docagent_rl.training.workers.extensions import Extension, worker_class
@@ -34,30 +32,22 @@ KL = observation_kl(CONFIG.observation)
 FROZEN = Extension(actor=FrozenVisionWorker)
 
 
-def test_nothing_changes_without_extensions():
-    mapping = {Role.ActorRolloutRef: ray.remote(ActorRolloutRefWorker)}
-    before = dict(mapping)
-    install_workers(mapping, [])
-    assert mapping == before
+def extensions_of(run):
+    return policy_extensions(run, DocAgentConfig.parse(plain(run.docagent)))
 
 
 @pytest.mark.parametrize(
     ("kl", "freeze", "expected"),
     [
-        (0, False, []),
-        (0.01, False, [PolicyWorker]),
-        (0, True, [FrozenVisionWorker]),
-        (0.01, True, [PolicyWorker, FrozenVisionWorker]),
+        (0, "false", []),
+        (0.01, "false", [PolicyWorker]),
+        (0, "true", [FrozenVisionWorker]),
+        (0.01, "true", [PolicyWorker, FrozenVisionWorker]),
     ],
 )
-def test_a_run_gets_what_it_configures(kl, freeze, expected):
-    run = composed_recipe(
-        "vrag_rl_qwen2_5_vl_7b", [f"docagent.kl.observation.coef={kl}", f"{ACTOR_KEY}={str(freeze).lower()}"]
-    )
-    extensions = policy_extensions(
-        run, DocAgentConfig.parse(OmegaConf.to_container(run.docagent, resolve=True))
-    )
-    found = worker_class(ActorRolloutRefWorker, extensions)
+def test_a_run_gets_what_it_configures(recipe, kl, freeze, expected):
+    values = f"docagent.kl.observation.coef={kl}", f"{ACTOR_KEY}={freeze}"
+    found = worker_class(ActorRolloutRefWorker, extensions_of(recipe("vrag_rl_qwen2_5_vl_7b", *values)))
     known = (PolicyWorker, FrozenVisionWorker)
     assert [kind for kind in found.actor_worker_cls.__mro__ if kind in known] == expected
     assert issubclass(found.actor_worker_cls, TrainingWorker)
@@ -65,10 +55,8 @@ def test_a_run_gets_what_it_configures(kl, freeze, expected):
     assert not issubclass(found.ref_worker_cls, FrozenVisionWorker)
 
 
-def test_the_loss_over_sessions_comes_with_the_section():
-    run = composed_recipe("mm_doc_r1_qwen3_8b", ["docagent.loss.aggregation=session"])
-    section = DocAgentConfig.parse(OmegaConf.to_container(run.docagent, resolve=True))
-    assert policy_extensions(run, section) == [SESSION_LOSS]
+def test_the_loss_over_sessions_comes_with_the_section(recipe):
+    assert extensions_of(recipe("mm_doc_r1_qwen3_8b", "docagent.loss.aggregation=session")) == [SESSION_LOSS]
 
 
 def test_each_extension_sees_a_call_in_order():
@@ -100,6 +88,9 @@ def test_each_extension_sees_a_call_in_order():
 def test_the_policys_worker_is_replaced_and_no_other(base, role):
     others = {Role.Critic: ray.remote(TrainingWorker), Role.RefPolicy: ray.remote(base)}
     mapping = {role: ray.remote(base), **others}
+    before = dict(mapping)
+    install_workers(mapping, [])
+    assert mapping == before
     install_workers(mapping, [KL])
     assert {name: mapping[name] for name in others} == others
     found = mapping[role].__ray_actor_class__

@@ -1,0 +1,62 @@
+"""What verl's queue holds of sessions, as our agent loop puts it there."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import transfer_queue as tq
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
+from docagent_rl.config import TextConfig
+from docagent_rl.training.agent_loop.output import (
+    SESSION_DIGEST,
+    SESSION_LINE,
+    SessionOutcome,
+    SessionRecord,
+)
+
+TAG = {"global_steps": 7}
+
+
+class Queue:
+    """Prompts with their status and the fields of sessions' rows, by key; what was asked of them."""
+
+    def __init__(self, monkeypatch):
+        self.prompts, self.rows, self.asked, self.partition = {}, {}, [], "train"
+        monkeypatch.setattr(tq, "kv_list", self._list)
+        monkeypatch.setattr(tq, "kv_clear", lambda partition_id, keys: [self.prompts.pop(k, 0) for k in keys])
+        monkeypatch.setattr(tq, "kv_batch_get", self._get)
+
+    def put(self, prompts, sessions, rows=1):
+        """Prompts by name, with their status, and sessions of so many rows."""
+        self.prompts = {uid: {"is_prompt": True, "status": status} for uid, status in prompts.items()}
+        for session in sessions:
+            record = SessionRecord.of(session, TextConfig(), validation=False)
+            extra = {"extra_fields": SessionOutcome.of(session).fields()}
+            for row in range(rows):
+                own = ("", b"") if row else (record.digest, record.line.text)
+                fields = extra | dict(zip((SESSION_DIGEST, SESSION_LINE), own, strict=True))
+                self.rows[f"{session.uid}_{session.session}_{row}"] = fields
+
+    def sample(self, buffer, size):
+        """Draw a step, without verl's decorator that replays recorded ones."""
+        draw = getattr(type(buffer).sample, "__wrapped__", type(buffer).sample)
+        return draw(buffer, global_steps=7, partition_id=self.partition, batch_size=size)[0]
+
+    def _list(self):
+        rows = {key: {"status": "success"} for key in self.rows}
+        return {self.partition: {key: tag | TAG for key, tag in (self.prompts | rows).items()}}
+
+    def _get(self, keys, partition_id, select_fields):
+        self.asked += [(field, key) for field in select_fields for key in keys]
+        return {n: [SimpleNamespace(data=self.rows[key][n]) for key in keys] for n in select_fields}
+
+
+@pytest.fixture
+def queue(monkeypatch):
+    return Queue(monkeypatch)
+
+
+def replay_buffer(kind=ReplayBuffer, **options):
+    return kind("sync", None, None, "drop", None, refill_fn=lambda _: None, **options)
