@@ -10,11 +10,75 @@ from docagent_rl.envs.base import EndReason
 from docagent_rl.systems.alden import env as alden
 from docagent_rl.systems.alden.answer_reward import REFUSAL
 from docagent_rl.systems.alden.config import AldenConfig
-from tests.systems.alden.play import answer, fetch, lines, search
+from tests.systems.alden.play import answer, fetch, search
 
 GAMMA = 0.9
 UNANSWERABLE = {"answers": (), "answerable": False, "evidence_pages": ()}
+# like pages 7 and 11 of the specification's example
+LONGER = {"doc_id": "M", "evidence_pages": (2, 6)}
+FETCHES = [fetch(2), fetch(4), fetch(7)]
+EITHER = {"answers": (REFUSAL, "blue")}
+FORMS = [fetch("image, 3"), fetch("text, 3"), fetch("text, 3")]
 QUERIES = ["capital expenditure by region 2019", "table of capital expenditure by region"]
+PAIR = {"evidence_pages": (1, 3)}
+THREE = {"search": {"top_k": 4, "pages_per_search": 3}, "query_repetition": {"enabled": False}}
+ENDING = {**THREE, "image_budget": {"images": 1, "on_full": "end"}}
+TWICE = [search("everypage"), search("everypage pagek3")]
+NOTHING_TO_FIND = [search("pagek3"), fetch(3), fetch(9), answer(REFUSAL)]
+
+
+@pytest.mark.parametrize(
+    ("variant", "changes", "said", "reward"),
+    [
+        ("paper", UNANSWERABLE, REFUSAL, 5.0),
+        ("released", UNANSWERABLE, REFUSAL, 5.0),
+        ("released", UNANSWERABLE, "so the problem is not answerable", 5 * 2 * 4 / 9),
+        ("released", UNANSWERABLE, "blue", -2.0),
+        ("released", {}, REFUSAL, -5.0),
+        ("released", {"answers": (REFUSAL,)}, "blue", -2.0),
+        ("released", EITHER, "blue", 5.0),
+        ("released", EITHER, REFUSAL, 5.0),
+        ("released", {"answers": ("yes",)}, "yes it is", 0.0),
+        ("paper", {"answers": ("24",)}, "42", 5.0),
+        ("released", {"answers": ("24",)}, "42", 0.0),
+    ],
+)
+async def test_answers(make, sample, play, variant, changes, said, reward):
+    episode = await play(make(variant), sample(**changes), [answer(said)])
+    assert episode.rewards == pytest.approx([reward])
+    assert episode.metrics["unanswerable"] == (changes.get("answers") in ((), (REFUSAL,)))
+    assert episode.metrics["refused"] == ("not answerable" in said)
+
+
+@pytest.mark.parametrize(
+    ("variant", "settings", "changes", "turns", "rewards"),
+    [
+        ("paper", {}, {}, [fetch(3), fetch(3)], [1.0, 0.5]),
+        ("released", {}, {}, [fetch(3), fetch(3)], [1.0, 0.0]),
+        ("paper", {}, LONGER, FETCHES, [0.1353, 0.1353, 0.0498]),
+        ("released", {}, LONGER, FETCHES, [1.0, 0.1104, 0.0669]),
+        # precision, and new pages
+        ("paper", THREE, PAIR, TWICE, [2 / 3, 2 / 3]),
+        ("released", {}, PAIR, TWICE, [2, 0]),
+        ("released", {"search": {"top_k": 1, "pages_per_search": 1}}, PAIR, TWICE, [1, 1]),
+        # a malformed query is not charged twice
+        ("paper", {}, {}, [search("a b c"), "<search>a b c</search>"], [0, -1]),
+        # without evidence the paper charges repetition still; the release pays and charges nothing
+        ("paper", {}, UNANSWERABLE, NOTHING_TO_FIND, [0, -0.5, -0.5, 5]),
+        ("released", {}, UNANSWERABLE, NOTHING_TO_FIND, [0, 0, 0, 5]),
+        # repetition is of a page in a form; in the release a search pays for pages new in either form
+        ("paper", {"modality": "hybrid"}, {}, FORMS, [1.0, 1.0, 0.5]),
+        ("released", {"modality": "hybrid"}, {}, [fetch("text, 3"), search("pagek3")], [1, 0]),
+        # the notice of a full budget leaves nothing to be paid for
+        ("paper", {"image_budget": {"images": 1}}, {}, [fetch(2), fetch(3), TWICE[0]], [0.3679, -0.5, 0]),
+        ("paper", {"numeric_metric": "anls"}, {"answers": ("24",)}, [answer("42")], [0]),
+    ],
+)
+async def test_turns(make, sample, play, variant, settings, changes, turns, rewards):
+    episode = await play(make(variant, fetch_syntax="plain", **settings), sample(**changes), turns)
+    assert episode.rewards == pytest.approx(rewards, abs=5e-5)
+    charged = sum(term.reward for result in episode.results for term in result.terms.tokens)
+    assert episode.metrics["reward/total"] == pytest.approx(sum(rewards) + charged, abs=2e-4)
 
 
 # section 5.7 of the specification: does stalling pay?
@@ -33,126 +97,40 @@ async def test_what_repeated_searches_are_worth(make, sample, play, variant, cal
     assert charged == pytest.approx(-(calls - 1) if variant == "paper" else 0)
 
 
-@pytest.mark.parametrize(("variant", "repeat"), [("paper", 0.5), ("released", 0.0)])
-async def test_what_a_repeated_fetch_is_worth(make, sample, play, variant, repeat):
-    episode = await play(make(variant, fetch_syntax="plain"), sample(), [fetch(3), fetch(3)])
-    assert episode.rewards == [1.0, repeat]
-    assert episode.results[1].terms.values["fetch_repetition"] == 1
-
-
-@pytest.mark.parametrize(
-    ("variant", "rewards"), [("paper", [0.1353, 0.1353, 0.0498]), ("released", [1.0, 0.1104, 0.0669])]
-)
-async def test_fetches_in_a_longer_document(make, sample, play, variant, rewards):
-    """Document M with pages 2 and 6 gold; like 7 and 11 of the specification's example."""
-    question = sample(doc_id="M", evidence_pages=(2, 6))
-    turns = [fetch(2), fetch(4), fetch(7)]
-    episode = await play(make(variant, fetch_syntax="plain"), question, turns)
-    assert episode.rewards == pytest.approx(rewards, abs=5e-5)
-
-
-@pytest.mark.parametrize(
-    ("variant", "search_of", "rewards"),
-    [
-        ("paper", {"top_k": 4, "pages_per_search": 3}, [2 / 3, 2 / 3]),
-        ("released", {}, [2, 0]),
-        ("released", {"top_k": 1, "pages_per_search": 1}, [1, 1]),
-    ],
-)
-async def test_search_precision_and_new_pages(make, sample, play, variant, search_of, rewards):
-    turns = [search("everypage"), search("everypage pagek3")]
-    env = make(variant, search=search_of, query_repetition={"enabled": False})
-    assert (await play(env, sample(evidence_pages=(1, 3)), turns)).rewards == pytest.approx(rewards)
-
-
-async def test_query_penalties_lie_on_their_words(make, sample, play):
-    episode = await play(make(), sample(), [search(query) for query in QUERIES])
-    assert episode.results[0].terms.tokens == ()
-    text, terms = search(QUERIES[1]), episode.results[1].terms
+@pytest.mark.parametrize(("variant", "weight", "overlap"), [("paper", 1.0, 0.4), ("released", 0.3, 0.5)])
+async def test_query_penalties_lie_on_their_words(make, sample, play, variant, weight, overlap):
+    env = make(variant, query_repetition={"enabled": True})
+    first, second = (await play(env, sample(), [search(query) for query in QUERIES])).results
+    assert first.terms.tokens == ()
+    text, terms = search(QUERIES[1]), second.terms
+    shares = {"capital": 1 / 6, "expenditure": 2 / 6, "by": 2 / 6, "region": 1 / 6}
     charged = {text[slice(*term.span)]: term.reward for term in terms.tokens}
-    assert charged == pytest.approx(
-        {"capital": -1 / 15, "expenditure": -2 / 15, "by": -2 / 15, "region": -1 / 15}
-    )
+    assert charged == pytest.approx({word: -weight * overlap * part for word, part in shares.items()})
     assert {term.name for term in terms.tokens} == {"query_repetition"}
-    assert sum(term.value for term in terms.tokens) == pytest.approx(0.4)
-    assert (terms.reward, terms.values["query_repetition"]) == (0, pytest.approx(0.4))
-    assert terms.values["total"] == episode.metrics["reward/total"] == pytest.approx(-0.4)
+    assert sum(term.value for term in terms.tokens) == pytest.approx(overlap)
+    assert (terms.reward, terms.values["query_repetition"]) == (0, pytest.approx(overlap))
+    assert terms.values["total"] == env.metrics()["reward/total"] == pytest.approx(-weight * overlap)
 
 
-async def test_query_penalties_of_the_release(make, sample, play):
-    env = make("released", query_repetition={"enabled": True})
-    episode = await play(env, sample(), [search(query) for query in QUERIES])
-    values = [term.reward for term in episode.results[1].terms.tokens]
-    assert values == pytest.approx([-0.025, -0.05, -0.05, -0.025])
-
-
-async def test_malformed_queries_are_not_charged_twice(make, sample, play):
-    episode = await play(make(), sample(), [search("a b c"), "<search>a b c</search>"])
-    assert (episode.rewards, episode.results[1].terms.tokens) == ([0, -1], ())
+async def test_metrics_without_evidence(make, sample, play):
+    metrics = (await play(make(), sample(**UNANSWERABLE), NOTHING_TO_FIND)).metrics
+    assert (metrics["has_gold"], metrics["refusal_accuracy"], metrics["pages_seen"]) == (0, 1, 1)
+    assert "retrieval_f1" not in metrics
 
 
 @pytest.mark.parametrize(
-    ("variant", "changes", "said", "reward"),
+    ("variant", "settings", "turns", "rewards"),
     [
-        ("paper", UNANSWERABLE, REFUSAL, 5.0),
-        ("released", UNANSWERABLE, REFUSAL, 5.0),
-        ("released", UNANSWERABLE, "so the problem is not answerable", 5 * 2 * 4 / 9),
-        ("released", UNANSWERABLE, "blue", -2.0),
-        ("released", {}, REFUSAL, -5.0),
-        ("released", {"answers": (REFUSAL,)}, "blue", -2.0),
-        ("released", {"answers": (REFUSAL, "blue")}, "blue", 5.0),
-        ("released", {"answers": (REFUSAL, "blue")}, REFUSAL, 5.0),
-        ("released", {"answers": ("yes",)}, "yes it is", 0.0),
-        ("paper", {"answers": ("24",)}, "42", 5.0),
-        ("released", {"answers": ("24",)}, "42", 0.0),
+        # the turn was the last and no answer
+        ("released", {"image_budget": {"images": 2}}, [search("pagek3"), search("everypage")], [1, -1]),
+        ("paper", ENDING, [search("everypage")], [0]),
     ],
-)  # fmt: skip
-async def test_answers(make, sample, play, variant, changes, said, reward):
-    episode = await play(make(variant), sample(**changes), [answer(said)])
-    assert episode.rewards == pytest.approx([reward])
-
-
-async def test_paper_refusals_are_scored_as_texts(make, sample, play):
-    wrong = await play(make(), sample(), [answer(REFUSAL)])
-    missed = await play(make(), sample(**UNANSWERABLE), [answer("blue")])
-    assert 0 < wrong.rewards[0] < 5
-    assert 0 < missed.rewards[0] < 5
-    assert (missed.metrics["unanswerable"], wrong.metrics["refused"]) == (1, 1)
-
-
-@pytest.mark.parametrize(("variant", "paid"), [("paper", [0, -0.5, -0.5, 5]), ("released", [0, 0, 0, 5])])
-async def test_without_evidence(make, sample, play, variant, paid):
-    """The paper charges repetition still; the release pays and charges nothing."""
-    turns = [search("pagek3"), fetch(3), fetch(9), answer(REFUSAL)]
-    episode = await play(make(variant, fetch_syntax="plain"), sample(**UNANSWERABLE), turns)
-    assert episode.rewards == paid
-    assert (episode.metrics["has_gold"], episode.metrics["refusal_accuracy"]) == (0, 1)
-    assert "retrieval_f1" not in episode.metrics
-    assert episode.metrics["pages_seen"] == 1
-
-
-async def test_repetition_is_of_a_page_in_a_form(make, sample, play):
-    turns = [fetch("image, 3"), fetch("text, 3"), fetch("text, 3")]
-    episode = await play(make(modality="hybrid"), sample(), turns)
-    assert episode.rewards == [1.0, 1.0, 0.5]
-    assert episode.results[1].observation.images == ()
-    assert lines(episode.results[1])[1].startswith("pagek3 everypage")
-    assert episode.results[1].info["action"]["form"] == "text"
-    released = make("released", modality="hybrid", fetch_syntax="plain")
-    # in the release a search pays for pages that are new in either form
-    assert (await play(released, sample(), [fetch("text, 3"), search("pagek3")])).rewards == [1, 0]
-
-
-async def test_no_room_ends_the_episode_in_the_release(make, sample, play):
-    env = make("released", image_budget={"images": 2})
-    episode = await play(env, sample(), [search("pagek3"), search("everypage")])
-    assert episode.results[-1].end is EndReason.IMAGE_LIMIT
-    # the turn was the last and no answer
-    assert episode.rewards == [1, -1]
-    assert (episode.metrics["pages_seen"], episode.metrics["reward/total"]) == (1, 0)
-    mixed = make(image_budget={"images": 1, "on_full": "end"}, search={"top_k": 5, "pages_per_search": 3})
-    ended = await play(mixed, sample(), [search("everypage")])
-    assert (ended.rewards, ended.results[-1].end) == ([0], EndReason.IMAGE_LIMIT)
+)
+async def test_no_room_may_end_the_episode(make, sample, play, variant, settings, turns, rewards):
+    episode = await play(make(variant, **settings), sample(), turns)
+    assert (episode.rewards, episode.results[-1].end) == (rewards, EndReason.IMAGE_LIMIT)
+    assert episode.metrics["pages_seen"] == len(turns) - 1
+    assert episode.metrics["reward/total"] == 0
 
 
 @pytest.mark.parametrize(
@@ -190,5 +168,3 @@ async def test_numbers_by_characters_are_not_silent(make, sample, play, caplog):
     assert [record.name for record in caplog.records] == ["docagent_rl.systems.alden.env"]
     assert "numeric_metric" in caplog.text
     assert (episode.metrics["answer_char_f1"], episode.metrics["answer_word_f1"]) == (1, 0)
-    quiet = await play(make(numeric_metric="anls"), sample(answers=("24",)), [answer("42")])
-    assert quiet.rewards == [0]
