@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import EndReason
-from docagent_rl.records.record import Record
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
 from docagent_rl.systems.unidoc_rl.env import UniDocEnv
 from tests.players.attacks import Voice
@@ -19,72 +19,61 @@ from tests.systems.unidoc_rl.play import adversary, oracle
 WEIGHTS = {"search_ndcg": 0.1, "select": 0.1, "roi": 0.1, "format": 0.1, "outcome": 0.6}
 
 
-class Table:
-    """What happened in an episode, as far as rewards go: `(candidates, selected, boxes)` of each search, each
-    box with the page that it was drawn on."""
+@dataclass
+class Search:
+    """A search: its candidates, the one selected, and boxes with the page that they were drawn on."""
 
-    def __init__(self, record: Record) -> None:
-        self.gold = set(record.gold_pages)
-        self.wanted = {(record.doc_id, page): list(boxes) for page, boxes in record.evidence_boxes.items()}
-        self.searches: list[tuple[list, tuple[str, int] | None, list]] = []
+    pages: list[tuple[str, int]]
+    chosen: tuple[str, int] | None = None
+    boxes: list[tuple[tuple[str, int], list[float]]] = field(default_factory=list)
 
-    def select(self, variant: str) -> float:
-        """Mean over the searches: was the page selected that should be?"""
-        right, matters = [], []
-        for pages, chosen, _ in self.searches:
-            gold = [page for page in pages if page in self.gold]
-            if variant == "released":
-                right.append((chosen or pages[0]) == (gold or pages)[0])
-            else:
-                right.append(chosen in self.gold if gold else chosen == pages[0])
-            matters.append(bool(gold))
-        mean = sum(right) / len(right) if right else 0.0
-        if variant == "released" or not right:
-            return mean
-        # a right choice where nothing was to be found cannot make up for a wrong one
-        hits = sum(hit and matter for hit, matter in zip(right, matters, strict=True))
-        misses = len(right) - sum(right)
-        return hits / (hits + misses) if hits + misses else 1.0
 
-    def roi(self, variant: str) -> float:
-        """As published the mean best IoU of the boxes drawn, as released an F1 at 0.5 a search."""
-        return self._roi_iou() if variant == "paper" else self._roi_f1()
+def selection(variant, searches, gold):
+    """Mean over the searches: was the page selected that should be?"""
+    right, matters = [], []
+    for search in searches:
+        found = [page for page in search.pages if page in gold]
+        if variant == "released":
+            right.append((search.chosen or search.pages[0]) == (found or search.pages)[0])
+        else:
+            right.append(search.chosen in gold if found else search.chosen == search.pages[0])
+        matters.append(bool(found))
+    mean = sum(right) / len(right) if right else 0.0
+    if variant == "released" or not right:
+        return mean
+    # a right choice where nothing was to be found cannot make up for a wrong one
+    hits = sum(hit and matter for hit, matter in zip(right, matters, strict=True))
+    misses = len(right) - sum(right)
+    return hits / (hits + misses) if hits + misses else 1.0
 
-    def _roi_iou(self) -> float:
-        drawn = [pair for _, _, boxes in self.searches for pair in boxes]
-        if not drawn:
-            missed = [pages for pages, chosen, _ in self.searches if not chosen and self.gold & set(pages)]
-            if missed:
-                return 0.0
-            selected = [chosen for _, chosen, _ in self.searches if chosen]
-            return float(bool(selected) and not any(self.wanted.get(page) for page in selected))
-        best = [max((iou(box, q) for q in self.wanted.get(page, ())), default=0.0) for page, box in drawn]
-        return sum(best) / len(best)
 
-    def _roi_f1(self) -> float:
-        scores = []
-        for pages, chosen, boxes in self.searches:
-            wanted = list(self.wanted.get(chosen or pages[0], ()))
-            if not wanted or not boxes:
-                scores.append(float(not wanted and not boxes))
-                continue
-            pairs = sorted(
-                ((iou(q, b), i, j) for i, q in enumerate(wanted) for j, (_, b) in enumerate(boxes)),
-                reverse=True,
-            )
-            used_wanted, used_boxes = set(), set()
-            for value, i, j in sorted(pairs, reverse=True):
-                if value >= 0.5 and i not in used_wanted and j not in used_boxes:
-                    used_wanted.add(i)
-                    used_boxes.add(j)
-            scores.append(2 * len(used_wanted) / (len(wanted) + len(boxes)))
-        return sum(scores) / len(scores) if scores else 0.0
+def mean_iou(searches, gold, wanted):
+    """As published: the mean best IoU of the boxes drawn."""
+    drawn = [pair for search in searches for pair in search.boxes]
+    if not drawn:
+        if any(not search.chosen and gold & set(search.pages) for search in searches):
+            return 0.0
+        selected = [search.chosen for search in searches if search.chosen]
+        return float(bool(selected) and not any(wanted.get(page) for page in selected))
+    best = [max((iou(box, q) for q in wanted.get(page, ())), default=0.0) for page, box in drawn]
+    return sum(best) / len(best)
 
-    def terms(self, variant: str, *, form: float, outcome: float) -> dict[str, float]:
-        """The five terms, unweighted."""
-        ndcg_of = ndcg(by_rank([pages for pages, _, _ in self.searches]), self.gold)
-        return {"search_ndcg": ndcg_of, "select": self.select(variant), "roi": self.roi(variant),
-                "format": form, "outcome": outcome}  # fmt: skip
+
+def matched_f1(searches, wanted):
+    """As released: an F1 at an IoU of 0.5 a search."""
+    scores = []
+    for search in searches:
+        right, boxes = wanted.get(search.chosen or search.pages[0], ()), search.boxes
+        if not right or not boxes:
+            scores.append(float(not right and not boxes))
+            continue
+        pairs = [(iou(q, b), i, j) for i, q in enumerate(right) for j, (_, b) in enumerate(boxes)]
+        taken = set()
+        for value, i, j in sorted(pairs, reverse=True):
+            if value >= 0.5 and not {("wanted", i), ("drawn", j)} & taken:
+                taken |= {("wanted", i), ("drawn", j)}
+        scores.append(len(taken) / (len(right) + len(boxes)))
+    return sum(scores) / len(scores) if scores else 0.0
 
 
 class UniDoc(Rules):
@@ -111,7 +100,7 @@ class UniDoc(Rules):
 
     def shown_size(self, corpus, ref):
         """How large a page is shown: what the agent sees."""
-        return UniDocConfig.for_variant(self.variant).display.shown(corpus.store.page(ref).size)
+        return self.parsed.display.shown(corpus.store.page(ref).size)
 
     def places(self, corpus, record):
         """Where each gold page stands among the three candidates of its search."""
@@ -145,10 +134,19 @@ class UniDoc(Rules):
         ]
 
     def audit(self, game, corpus, said, right):
-        terms = self.retold(game, corpus).terms(self.variant, form=self.form(game), outcome=right)
-        paid = self.variant == "paper" or terms["format"]
+        searches, gold = self.retold(game, corpus), set(game.record.gold_pages)
+        wanted = {(game.record.doc_id, page): boxes for page, boxes in game.record.evidence_boxes.items()}
+        published = self.variant == "paper"
+        terms = {
+            "search_ndcg": ndcg(by_rank([search.pages for search in searches]), gold),
+            "select": selection(self.variant, searches, gold),
+            "roi": mean_iou(searches, gold, wanted) if published else matched_f1(searches, wanted),
+            "format": self.form(game),
+            "outcome": right,
+        }
         # as released nothing is paid without the format
-        paid_at_the_end(game, {**terms, "total": weighted(terms, WEIGHTS) if paid else 0.0})
+        total = weighted(terms, WEIGHTS) if published or terms["format"] else 0.0
+        paid_at_the_end(game, {**terms, "total": total})
 
     def form(self, game):
         answered = game.results[-1].end is EndReason.ANSWERED
@@ -165,26 +163,21 @@ class UniDoc(Rules):
 
     def retold(self, game, corpus):
         """The searches of an episode from the records of its turns; boxes from the text of the turn."""
-        table, view = Table(game.record), None
+        searches, view = [], None
         for turn, result, effect in zip(game.turns, game.results, game.effects, strict=True):
             match effect["kind"]:
                 case "candidates":
-                    pages = [_page(page["page"]) for page in effect["pages"]]
-                    table.searches.append((pages, None, []))
+                    searches.append(Search([_page(page["page"]) for page in effect["pages"]]))
                     view = None
                 case "selection":
-                    pages, _, drawn = table.searches[-1]
-                    view = _page(effect["page"])
-                    assert view == pages[self._index(turn, result, len(pages))]
-                    table.searches[-1] = (pages, view, drawn)
+                    view = searches[-1].chosen = _page(effect["page"])
+                    assert view == searches[-1].pages[self._index(turn, result, len(searches[-1].pages))]
                 case "crop" if view:
-                    pages, chosen, before = table.searches[-1]
-                    if not before:
+                    if not searches[-1].boxes:
                         size = self.shown_size(corpus, PageRef(*view))
-                        drawn = [(view, box) for box in _drawn(turn, result, size)]
-                        table.searches[-1] = (pages, chosen, drawn)
+                        searches[-1].boxes = [(view, box) for box in _drawn(turn, result, size)]
                     view = None
-        return table
+        return searches
 
     def _index(self, turn, result, count):
         """The index that a turn says; only as released, one that is none stands for the first candidate."""
