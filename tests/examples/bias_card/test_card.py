@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache, partial
 
@@ -12,14 +13,12 @@ from bias_card.card import Measured, Verdict, bias_card, measure
 from bias_card.rows import BiasRow, bias_rows
 from bias_card.toy import Toy, ToyCritic
 from bias_card.toy_groups import ToyGroups
-from docagent_rl.advantages.group_turns import IndexMean
 from docagent_rl.advantages.groups import Std
 from docagent_rl.advantages.grpo import grpo
 from docagent_rl.advantages.inputs import Discounts
 from docagent_rl.advantages.similarity import SelfWeight
 from docagent_rl.advantages.spo import spo
 from docagent_rl.advantages.turn_gae import Anchor, turn_gae
-from docagent_rl.advantages.turn_grpo import TurnBaseline, turn_grpo
 from docagent_rl.errors import UserError
 
 OTHER = Toy(go_on=0.8, good=0.25, stop_reward=-0.5, go_on_reward=-0.3, good_reward=-1.0, bad_reward=1.5)
@@ -138,9 +137,7 @@ FORMS: dict[str, Form] = {
 }
 ROWS = {row.name: row for row in bias_rows()}
 WITHOUT_FORM = {
-    name
-    for name in ROWS
-    if name.startswith(("`spo`", "`session_grpo`, `std=biased`", "`session_grpo`, `std=un"))
+    name for name in ROWS if name.startswith("`spo`") or "`std=biased`" in name or "`std=un" in name
 }
 
 
@@ -156,30 +153,19 @@ def test_closed_forms(name: str, toy: Toy, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("baseline", "mean", "want"),
+    ("name", "turn", "wants"),
     [
-        (TurnBaseline.INDEX_SUFFIX, IndexMean.SURVIVORS, -0.126),
-        (TurnBaseline.INDEX_SUFFIX, IndexMean.PADDED, 0.0798),
-        (TurnBaseline.MYOPIC, IndexMean.PADDED, -0.126),
+        ("`index_suffix`, `survivors`", 0, [-0.126 * u(size) for size in SIZES]),
+        ("`index_suffix`, `padded`", 0, [0.0798 * u(size) for size in SIZES]),
+        ("`myopic`, `survivors`", 0, [-0.126 * u(size) for size in SIZES]),
+        ("split, `survivors`", 0, [0.084 * u(size) for size in SIZES]),
+        ("split, `padded`", 0, [0.1428 * u(size) for size in SIZES]),
+        ("`rtg_centered`", 1, [0.108 * factor for factor in (0.15, 0.36675, 0.60735)]),
     ],
 )
-@pytest.mark.filterwarnings("ignore:turn_grpo")
-def test_first_turn_in_units_of_u(baseline: TurnBaseline, mean: IndexMean, want: float) -> None:
-    for size in SIZES:
-        toy = groups(Toy(), size)
-        advantages = turn_grpo(toy.inputs(), baseline=baseline, index_mean=mean).advantages
-        assert float(toy.moments(toy.decisions(advantages))[0][0]) / u(size) == pytest.approx(want)
-
-
-@pytest.mark.parametrize(("name", "want"), [("split, `survivors`", 0.084), ("split, `padded`", 0.1428)])
-@pytest.mark.parametrize("size", SIZES)
-def test_split_in_units_of_u(name: str, want: float, size: int) -> None:
-    assert expectation(Toy(), size, ROWS[name])[0] / u(size) == pytest.approx(want)
-
-
-@pytest.mark.parametrize(("size", "factor"), [(2, 0.15), (4, 0.36675), (8, 0.60735)])
-def test_second_turn_of_rtg_centered(size: int, factor: float) -> None:
-    assert expectation(Toy(), size, ROWS["`rtg_centered`"])[1] / 0.108 == pytest.approx(factor, abs=1e-5)
+def test_numbers_by_hand(name: str, turn: int, wants: list[float]) -> None:
+    for size, want in zip(SIZES, wants, strict=True):
+        assert expectation(Toy(), size, ROWS[name])[turn] == pytest.approx(want, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +207,7 @@ def test_spo(size: int, weight: SelfWeight, want: list[float]) -> None:
     assert spo_gradient(size, 0.6, weight) == pytest.approx(want, abs=1e-6)
 
 
-@pytest.mark.parametrize("chi", [0.0, 0.25, 0.6, 1.0])
+@pytest.mark.parametrize("chi", [0.0, 0.25, 0.6, 1.0])  # of equals: GRPO
 def test_spo_in_pairs(chi: float) -> None:
     want = [0.168 * chi / (1 + chi), 0.108 * (0.3 / 2 + 0.7 * chi / (1 + chi))]
     assert spo_gradient(2, chi, SelfWeight.INCLUDE) == pytest.approx(want, abs=1e-6)
@@ -235,13 +221,6 @@ def test_spo_in_large_groups(chi: float, weight: SelfWeight) -> None:
     near = spo_gradient(48, chi, weight)[0] - h * 0.168
     assert abs(near) < 0.4 * abs(far)
     assert abs(near) < 0.004
-
-
-def test_spo_of_equals_is_grpo() -> None:
-    for size in (2, 4):
-        assert spo_gradient(size, 1.0, SelfWeight.INCLUDE) == pytest.approx(
-            [0.168 * u(size), 0.108 * u(size)]
-        )
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -279,35 +258,22 @@ def card(size: int) -> dict[str, Measured]:
 
 
 @pytest.mark.parametrize(
-    ("name", "verdict", "text"),
+    ("name", "verdict", "numbers"),
     [
-        ("`session_grpo`, `std=none`", Verdict.SCALED, "scaled by u"),
-        ("`session_grpo`, `std=none`, `loo`", Verdict.UNBIASED, "unbiased"),
-        ("`session_grpo`, `std=biased`", Verdict.BIASED, "biased: pushes going on without reason (+0.0566)"),
-        ("`rtg_centered`", Verdict.UNEVEN, "uneven: going on x 0.750, picking well x 0.367"),
-        ("`fixed_horizon`", Verdict.SCALED, "scaled by u"),
-        (
-            "`index_suffix`, `survivors`",
-            Verdict.BIASED,
-            "biased: toll 1.40 on going on; here the wrong way",
-        ),
-        ("`index_suffix`, `padded`", Verdict.BIASED, "biased: toll 0.42 on going on"),
-        ("split, `survivors`", Verdict.BIASED, "biased: toll 0.40 on going on"),
-        ("split, `padded`", Verdict.BIASED, "biased: toll 0.12 on going on"),
-        ("`spo`, `self_weight=loo`", Verdict.UNEVEN, "uneven: going on x 0.859, picking well x 1.000"),
-        ("`token_gae`, lam = 1", Verdict.UNBIASED, "unbiased"),
-        ("`turn_gae`, lam_turn = 1, gamma_turn = 0.9", Verdict.BIASED, "biased: toll 0.14 on going on"),
-        (
-            "`turn_gae`, `broadcast`, `anchor=end`",
-            Verdict.BIASED,
-            "biased: toll 0.30 on going on, toll 0.80 on picking well",
-        ),
-        ("`turn_gae`, `broadcast`, `anchor=end`, exact critic", Verdict.SILENT, "no signal"),
+        ("`session_grpo`, `std=none`", Verdict.SCALED, ""),
+        ("`session_grpo`, `std=none`, `loo`", Verdict.UNBIASED, ""),
+        ("`session_grpo`, `std=biased`", Verdict.BIASED, "+0.0566"),
+        ("`rtg_centered`", Verdict.UNEVEN, "0.750 0.367"),
+        ("`index_suffix`, `survivors`", Verdict.BIASED, "1.40"),
+        ("split, `padded`", Verdict.BIASED, "0.12"),
+        ("`spo`, `self_weight=loo`", Verdict.UNEVEN, "0.859 1.000"),
+        ("`turn_gae`, `broadcast`, `anchor=end`", Verdict.BIASED, "0.30 0.80"),
+        ("`turn_gae`, `broadcast`, `anchor=end`, exact critic", Verdict.SILENT, ""),
     ],
 )
-def test_verdicts(name: str, verdict: Verdict, text: str) -> None:
-    assert card(4)[name].verdict == verdict
-    assert card(4)[name].explanation == text
+def test_verdicts(name: str, verdict: Verdict, numbers: str) -> None:
+    found = card(4)[name]
+    assert (found.verdict, re.findall(r"[+-]?\d\.\d+", found.explanation)) == (verdict, numbers.split())
 
 
 def test_the_variance_of_sessions_apart_falls_with_their_number() -> None:
@@ -319,9 +285,7 @@ def test_the_variance_of_sessions_apart_falls_with_their_number() -> None:
 
 
 def test_loo_is_the_same_estimate_longer() -> None:
-    centred, loo = (
-        card(4)[name] for name in ("`session_grpo`, `std=none`", "`session_grpo`, `std=none`, `loo`")
-    )
+    centred, loo = (card(4)["`session_grpo`, `std=none`" + more] for more in ("", ", `loo`"))
     assert loo.variance == pytest.approx([v * (4 / 3) ** 2 for v in centred.variance])
 
 
@@ -329,9 +293,7 @@ def test_loo_is_the_same_estimate_longer() -> None:
     "name", ["`session_grpo`, `std=biased`", "`rtg_centered`", "`spo`, `self_weight=include`"]
 )
 def test_groups_in_any_order_or_counted(name: str) -> None:
-    ordered, counted = (
-        measure(ROWS[name], g) for g in (ToyGroups.ordered(OTHER, 5), ToyGroups.counted(OTHER, 5))
-    )
+    ordered, counted = (measure(ROWS[name], way(OTHER, 5)) for way in (ToyGroups.ordered, ToyGroups.counted))
     assert ordered.expected == pytest.approx(counted.expected, abs=1e-9)
     assert ordered.variance == pytest.approx(counted.variance, abs=1e-9)
 
@@ -341,5 +303,5 @@ def test_bad_input() -> None:
         bias_card(similarity=-0.5)
     with pytest.raises(UserError, match="group size 1"):
         bias_card(group_size=1)
-    with pytest.raises(UserError, match="true gradient"):
+    with pytest.raises(UserError):
         list(bias_card(Toy(good_reward=0.5)))

@@ -31,21 +31,18 @@ class SmallTask:
     def __post_init__(self) -> None:
         self.paths = make_task(self.root, SETTINGS)
         section = task_section(self.paths)
-        self.resources = SessionResources(
-            DocAgentConfig.parse(section), self.processor.tokenizer, self.processor
-        )
+        config = DocAgentConfig.parse(section)
+        self.resources = SessionResources(config, self.processor.tokenizer, self.processor)
 
     def play(self, write: WriteTurn = oracle, *, limits: Limits = LIMITS, number: int = 0) -> ScriptedSession:
         """One question of the oracle's part."""
         sample = read_parquet(self.paths.data(Part.SFT))[number]
-        return asyncio.run(
-            play_scripted(
-                sample,
-                write,
-                env=self.resources.environment(validate=False),
-                system=SYSTEM,
-                codec=self.resources.codec,
-                encoder=self.resources.encoder,
-                limits=limits,
-            )
+        env, codec, encoder = (
+            self.resources.environment(validate=False),
+            self.resources.codec,
+            self.resources.encoder,
         )
+        played = play_scripted(
+            sample, write, env=env, system=SYSTEM, codec=codec, encoder=encoder, limits=limits
+        )
+        return asyncio.run(played)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from learning.choices import Arm, Estimator
 from learning.plot import draw, smoothed
 from learning.results import RunResult, Scores
@@ -18,10 +16,9 @@ def test_trailing_means_by_hand():
     assert smoothed([3.0], window=5).tolist() == [3.0]
 
 
-@pytest.mark.parametrize("seeds", [1, 3])
-def test_the_picture_names_what_it_shows_and_is_reproducible(tmp_path, seeds):
-    runs = [result(e, a, s) for e in (Estimator.GRPO, Estimator.SPO) for a in Arm for s in range(seeds)]
+def test_the_picture_names_what_it_shows_and_is_reproducible(tmp_path):
+    runs = [result(Estimator.GRPO, arm, 0) for arm in Arm]
+    runs += [result(Estimator.SPO, arm, seed) for arm in Arm for seed in range(3)]
     first = draw(runs, tmp_path / "a.svg").read_text()
-    for words in ("grpo, shuffled", "spo", "warm start", "trained, blank pages", "held-out reward"):
-        assert words in first
+    assert all(word in first for word in ("grpo, shuffled", "spo"))
     assert draw(runs, tmp_path / "b.svg").read_text() == first

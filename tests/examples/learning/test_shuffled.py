@@ -3,47 +3,45 @@ from __future__ import annotations
 import pytest
 import torch
 
+from docagent_rl.advantages.grpo import grpo
 from docagent_rl.advantages.inputs import AdvantageInputs
+from docagent_rl.advantages.registry import registered_estimators
 from learning.shuffled import session_totals, shuffled
 
 
 def batch(sessions=12, width=9, seed=0):
     """Sessions of one or two rows; each pays a number of its own on its last token."""
     generator = torch.Generator().manual_seed(seed)
-    session, row = [], []
-    for number in range(sessions):
-        for position in range(1 + number % 2):
-            session.append(number)
-            row.append(position)
-    rows = len(session)
-    lengths = torch.randint(2, width, (rows,), generator=generator)
+    places = [(number, position) for number in range(sessions) for position in range(1 + number % 2)]
+    session, row = torch.tensor(places).T
+    lengths = torch.randint(2, width, (len(places),), generator=generator)
     mask = torch.arange(width) < lengths[:, None]
     mask[:, 0] = False
-    rewards = torch.zeros(rows, width)
+    rewards = torch.zeros(len(places), width)
     for number in range(sessions):
-        at = max(n for n in range(rows) if session[n] == number)
+        at = int((session == number).nonzero().max())
         rewards[at, lengths[at] - 1] = 1.0 + number
-    ids = torch.tensor(session)
     return AdvantageInputs(
         token_rewards=rewards,
         mask=mask,
         turn_index=torch.where(mask, 0, -1),
-        session=ids,
-        row=torch.tensor(row),
-        group=ids // 4,
+        session=session,
+        row=row,
+        group=session // 4,
     )
 
 
-def test_totals_are_permuted_over_the_whole_batch():
+def test_totals_are_permuted_over_the_whole_batch_and_everything_else_stays():
     inputs = batch()
     mixed = shuffled(inputs)
-    before, _ = session_totals(inputs)
-    after, _ = session_totals(mixed)
+    before, after = session_totals(inputs)[0], session_totals(mixed)[0]
     assert sorted(after.tolist()) == sorted(before.tolist())
     assert after.tolist() != before.tolist()
     groups = torch.arange(12) // 4
     moved = [groups[int(total) - 1] != group for total, group in zip(after, groups, strict=True)]
     assert any(moved), "rewards must leave their groups"
+    for name in ("mask", "turn_index", "session", "row", "group", "valid"):
+        assert torch.equal(getattr(mixed, name), getattr(inputs, name))
 
 
 def test_each_session_is_paid_on_its_last_sampled_token():
@@ -57,29 +55,17 @@ def test_each_session_is_paid_on_its_last_sampled_token():
         assert mixed.row[row] == mixed.row[same].max()
 
 
-def test_everything_else_stays():
-    inputs = batch()
-    mixed = shuffled(inputs)
-    for name in ("mask", "turn_index", "session", "row", "group", "valid"):
-        assert torch.equal(getattr(mixed, name), getattr(inputs, name))
-
-
 def test_another_batch_has_another_permutation_and_the_same_batch_the_same():
     assert torch.equal(shuffled(batch()).token_rewards, shuffled(batch()).token_rewards)
-    orders = set()
-    for seed in range(5):
-        totals, _ = session_totals(shuffled(batch(seed=seed)))
-        orders.add(tuple(totals.tolist()))
+    orders = {tuple(session_totals(shuffled(batch(seed=seed)))[0].tolist()) for seed in range(5)}
     assert len(orders) == 5
 
 
 def test_a_copied_row_does_not_add_to_its_session():
     inputs = batch()
+    names = ("token_rewards", "mask", "turn_index", "session", "row", "group")
     twice = AdvantageInputs(
-        **{
-            name: torch.cat([getattr(inputs, name), getattr(inputs, name)[:1]])
-            for name in ("token_rewards", "mask", "turn_index", "session", "row", "group")
-        }
+        **{name: torch.cat([getattr(inputs, name), getattr(inputs, name)[:1]]) for name in names}
     )
     assert torch.equal(session_totals(twice)[0], session_totals(inputs)[0])
     assert sorted(session_totals(shuffled(twice))[0].tolist()) == sorted(session_totals(inputs)[0].tolist())
@@ -95,20 +81,11 @@ def test_rewards_and_sessions_become_independent():
     assert sum(correlations) / len(correlations) == pytest.approx(0.0, abs=0.08)
 
 
-@pytest.mark.parametrize("name", ["grpo", "spo", "turn_gae"])
-def test_the_variants_are_registered_with_the_same_needs(name):
-    from docagent_rl.advantages.registry import registered_estimators
-
-    known = registered_estimators()
-    original = known["session_grpo" if name == "grpo" else name]
-    assert known[f"shuffled_{name}"].needs == original.needs
-
-
-def test_the_variant_is_the_estimator_on_shuffled_rewards():
-    from docagent_rl.advantages.grpo import grpo
-    from docagent_rl.advantages.registry import registered_estimators
-
-    inputs = batch()
-    estimate = registered_estimators()["shuffled_grpo"].compute(inputs, {})
+def test_the_variants_are_the_estimators_on_shuffled_rewards():
+    known, inputs = registered_estimators(), batch()
+    for name in ("grpo", "spo", "turn_gae"):
+        original = known["session_grpo" if name == "grpo" else name]
+        assert known[f"shuffled_{name}"].needs == original.needs
+    estimate = known["shuffled_grpo"].compute(inputs, {})
     torch.testing.assert_close(estimate.advantages, grpo(shuffled(inputs)).advantages, rtol=0, atol=0)
     assert not torch.equal(estimate.advantages, grpo(inputs).advantages)
