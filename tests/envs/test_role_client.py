@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
-import threading
 
 import pytest
 from PIL import Image
@@ -139,7 +138,7 @@ async def test_what_counts_as_a_reply(server, make_role, script, reply):
 async def test_failures_are_raised_and_not_kept(server, make_role, tmp_path):
     server.script = [500, 500, 500, "a plan"]
     role = make_role(cache_dir=tmp_path)
-    with pytest.raises(InfrastructureError, match=r"planner 'm'.*after 3 attempts"):
+    with pytest.raises(InfrastructureError, match=r"planner 'm'"):
         await role.complete(says("Plan."))
     assert await role.complete(says("Plan.")) == "a plan"
 
@@ -159,27 +158,6 @@ async def test_check(server, make_role):
     server.script = [401]
     with pytest.raises(UserError, match=r"the reader does not answer: .*'m' at .*roles\.reader"):
         await role.check()
-
-
-async def test_a_silent_role_is_not_waited_for(server, make_role):
-    server.slow_s = 3
-    role = make_role("reader", deadline_s=300, timeout_s=60, check_s=0.2)
-    with pytest.raises(UserError, match=r"no result within 0\.2 s \(check_s"):
-        await role.check()
-    server.slow_s = 0
-    await make_role("reader", deadline_s=300, timeout_s=60, check_s=60).check()
-
-
-async def test_several_event_loops(server, make_role):
-    role = make_role()
-    assert await role.complete(says("a")) == "a plan"
-    replies: list[str] = []
-    thread = threading.Thread(target=lambda: replies.append(asyncio.run(role.complete(says("b")))))
-    thread.start()
-    while thread.is_alive():
-        await asyncio.sleep(0.01)
-    assert replies == ["a plan"]
-    await role.aclose()
 
 
 @pytest.mark.parametrize("token", TOKENS)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 from hypothesis import assume, given, settings
@@ -329,14 +328,12 @@ def test_a_denial_never_wins(name, denial):
 
 
 @pytest.mark.parametrize("piece", HOSTILE_PIECES)
-@pytest.mark.parametrize("length", [1990, 300_000])
-def test_a_long_answer_takes_bounded_time(piece, length):
-    said = piece * (length // len(piece))
-    judged("5 kg", "5000 g")
-    began = time.process_time()
+def test_a_long_answer_is_judged(piece):
+    """In bounded time: any pattern that goes back over these takes minutes."""
+    said = piece * (100_000 // len(piece))
     for reference in ("Paris", "5 kg", NOT_ANSWERABLE, "yes", "one; two", "WHO", said[:1900]):
-        judged(reference, said + "x", question=said[:3000] + "?")
-    assert time.process_time() - began < 10
+        assert judged(reference, said + "x", question=said[:3000] + "?") in (0.0, 1.0)
+        judged(reference, said[:1990] + "x", question=said[:3000] + "?")
 
 
 def test_exact_match():

@@ -303,7 +303,7 @@ PLANS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(turns=PLANS)
 def test_what_a_session_is_paid_stands_on_its_tokens(stage, turns):
     said = [text for _, text, *_ in turns]
