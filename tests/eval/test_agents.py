@@ -20,20 +20,16 @@ def configured(recipe, agent, *overrides):
 
 def test_the_system_of_a_recipe_plays_as_it_is_and_searches_here():
     run, parsed, env = configured(VRAG, Agent.SYSTEM, "docagent.env.max_turns=3")
-    assert parsed.system == "vrag_rl"
-    assert env.max_turns == 3
-    assert parsed.retriever.backend.value == "local"
-    assert parsed.retriever.kind == "late_interaction"
+    assert (parsed.system, env.max_turns) == ("vrag_rl", 3)
+    assert (parsed.retriever.backend.value, parsed.retriever.kind) == ("local", "late_interaction")
     assert (run.data.max_prompt_length, run.data.max_response_length) == (1024, 9216)
 
 
 def test_a_whole_document_gets_the_context_of_the_recipe_but_one_turn():
     run, parsed, env = configured(VRAG, Agent.WHOLE_DOCUMENT)
-    assert run.data.max_prompt_length == 10240 - 2048
+    assert run.data.max_prompt_length == parsed.rollout.prompt_tokens == 10240 - 2048
     assert run.data.max_response_length == 2048
-    assert parsed.rollout.prompt_tokens == 10240 - 2048
-    assert env.form.value == "image"
-    assert env.display.max_pixels == 401408
+    assert (env.form.value, env.display.max_pixels) == ("image", 401408)
     assert configured(TEXT, Agent.WHOLE_DOCUMENT)[2].form.value == "text"
     for searchless in (parsed, configured(VRAG, Agent.QUESTION_ONLY)[1]):
         assert searchless.retriever.kind.endswith(":Unasked")
@@ -55,28 +51,23 @@ def test_react_has_the_turns_of_the_recipe():
     assert run.data.max_prompt_length == own.data.max_prompt_length
 
 
-def test_overrides_of_the_environment_are_the_baselines():
-    changes = ["docagent.env.top_k=3", "+docagent.env.scope=document"]
-    places = ["docagent.store=/s", "docagent.prompt=mine.yaml"]
-    _, parsed, env = configured(VRAG, Agent.RAG_TEXT, *changes, *places)
-    assert (env.top_k, env.scope.value) == (3, "document")
+def test_overrides_of_the_environment_are_the_baselines_and_the_cpu_profile_keeps_its_sizes():
+    changes = ["docagent.env.top_k=3", "docagent.store=/s", "docagent.prompt=mine.yaml", "+profile=cpu"]
+    run, parsed, env = configured(VRAG, Agent.RAG_IMAGE, *changes)
+    assert (env.top_k, env.scope.value, env.display.max_pixels) == (3, "document", 50176)
     assert (str(parsed.store), str(parsed.prompt)) == ("/s", "mine.yaml")
-    with pytest.raises(UserError, match=r"docagent\.env\.alpha"):
-        configured(VRAG, Agent.RAG_TEXT, "docagent.env.alpha=1")
-
-
-def test_the_cpu_profile_keeps_its_sizes():
-    run, _, env = configured(VRAG, Agent.RAG_IMAGE, "+profile=cpu")
-    assert env.display.max_pixels == 50176
-    assert env.scope.value == "document"
     assert OmegaConf.select(run, "docagent.tiny_model") == "vrag_rl"
 
 
-def test_unknown_keys_are_named():
-    with pytest.raises(UserError, match="max_promt_length"):
-        play_config(VRAG, Agent.SYSTEM, ["+data.max_promt_length=3"])
-
-
-def test_a_recipe_of_fine_tuning_plays_nothing():
-    with pytest.raises(UserError, match=rf"sft_{VRAG}.* {VRAG}\b"):
-        play_config(f"sft_{VRAG}", Agent.ORACLE)
+@pytest.mark.parametrize(
+    ("recipe", "agent", "overrides", "named"),
+    [
+        (VRAG, Agent.RAG_TEXT, ["docagent.env.alpha=1"], r"docagent\.env\.alpha"),
+        (VRAG, Agent.SYSTEM, ["+data.max_promt_length=3"], "max_promt_length"),
+        # fine-tuning plays nothing
+        (f"sft_{VRAG}", Agent.ORACLE, [], rf"sft_{VRAG}.* {VRAG}\b"),
+    ],
+)
+def test_what_cannot_be_played_is_named(recipe, agent, overrides, named):
+    with pytest.raises(UserError, match=named):
+        configured(recipe, agent, *overrides)

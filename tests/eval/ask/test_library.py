@@ -30,40 +30,33 @@ def test_the_same_document_is_there_at_once_whatever_its_folder(pdf, tmp_path, m
     assert shelve([moved], tmp_path / "root", SMALL) == first
 
 
-def test_other_content_and_other_sizes_are_other_shelves(pdf, tmp_path):
-    first = shelve([pdf], tmp_path / "root", SMALL)
-    assert shelve([pdf], tmp_path / "root", RenderSettings(dpi=40)).workspace != first.workspace
-    pdf.write_bytes(pdf.read_bytes() + b"\n% changed\n")
-    assert shelve([pdf], tmp_path / "root", SMALL).workspace != first.workspace
-
-
-def test_what_was_interrupted_is_made_again(pdf, tmp_path):
+def test_other_content_and_sizes_are_other_shelves_and_what_was_interrupted_is_made_again(pdf, tmp_path):
     first = shelve([pdf], tmp_path / "root", SMALL)
     (first.workspace / "ready.json").write_text("{")
     assert shelve([pdf], tmp_path / "root", SMALL) == first
     shutil.rmtree(first.store)
     assert shelve([pdf], tmp_path / "root", SMALL) == first
     assert DocumentStore(first.store).doc_ids() == list(first.doc_ids)
+    assert shelve([pdf], tmp_path / "root", RenderSettings(dpi=40)).workspace != first.workspace
+    pdf.write_bytes(pdf.read_bytes() + b"\n% changed\n")
+    assert shelve([pdf], tmp_path / "root", SMALL).workspace != first.workspace
 
 
-def test_documents_of_one_name_stay_apart(world, tmp_path):
-    pdfs = sorted((world.root / "synthetic" / "pdfs").glob("*.pdf"))[:2]
-    for number, each in enumerate(pdfs):
-        (tmp_path / str(number)).mkdir()
-        shutil.copyfile(each, tmp_path / str(number) / "report.pdf")
-    shelf = shelve([tmp_path / "0" / "report.pdf", tmp_path / "1" / "report.pdf"], tmp_path / "root", SMALL)
+def test_documents_of_one_name_stay_apart(world, pdf, tmp_path):
+    other = max((world.root / "synthetic" / "pdfs").glob("*.pdf"))
+    (tmp_path / "other").mkdir()
+    shelf = shelve([pdf, shutil.copyfile(other, tmp_path / "other" / pdf.name)], tmp_path / "root", SMALL)
     assert len(set(shelf.doc_ids)) == 2
     assert sorted(shelf.doc_ids) == DocumentStore(shelf.store).doc_ids()
     with pytest.raises(UserError):
-        shelve([pdfs[0], pdfs[0]], tmp_path / "root", SMALL)
+        shelve([pdf, pdf], tmp_path / "root", SMALL)
 
 
-def test_what_is_no_document_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"missing\.pdf"):
-        shelve([tmp_path / "missing.pdf"], tmp_path / "root")
+@pytest.mark.parametrize("name", ["missing", "bad"])
+def test_what_is_no_document_is_named(tmp_path, name):
     (tmp_path / "bad.pdf").write_bytes(b"%PDF-1.4 not really")
-    with pytest.raises(UserError, match=r"bad\.pdf"):
-        shelve([tmp_path / "bad.pdf"], tmp_path / "root")
+    with pytest.raises(UserError, match=rf"{name}\.pdf"):
+        shelve([tmp_path / f"{name}.pdf"], tmp_path / "root")
 
 
 def test_the_cache_follows_the_users_folder(tmp_path, monkeypatch):

@@ -1,6 +1,8 @@
 """A session as a page: whole, and safe whatever documents and models say."""
 
 import base64
+import hashlib
+import html
 import io
 import re
 from html.parser import HTMLParser
@@ -23,9 +25,10 @@ HOSTILE = (
 class Reader(HTMLParser):
     """Tags, attributes and text of a page."""
 
-    def __init__(self) -> None:
+    def __init__(self, page) -> None:
         super().__init__()
         self.tags, self.attributes, self.texts = [], [], []
+        self.feed(page)
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
@@ -35,78 +38,71 @@ class Reader(HTMLParser):
         self.texts.append(data)
 
 
-@pytest.fixture
-def page(report_store):
+def made(report_store, text):
+    """The page of a session in which this is said everywhere."""
     ref = PageRef("R", 2)
     stored = report_store.page(ref)
     shown = {"page": "R#2", "page_hash": stored.image_hash, "raster": [0, 0, *stored.size], "size": [112, 84],
              "resample": "bicubic"}  # fmt: skip
-    sample = Record("q", "ask", Split.TEST, "R", HOSTILE, ("x",))
-    trajectory = new_trajectory(sample, 0, "vrag_rl")
-    observation = [{"role": "user", "parts": [{"text": HOSTILE}, {"image": shown}]}]
-    info = {"action": {"kind": "search", "query": HOSTILE}, "valid": True}
+    trajectory = new_trajectory(Record("q", "ask", Split.TEST, "R", text, ("x",)), 0, "vrag_rl")
+    observation = [{"role": "user", "parts": [{"text": text}, {"image": shown}]}]
+    info = {"action": {"kind": "search", "query": text}, "valid": True}
     trajectory.turns = [
-        TrajectoryTurn(HOSTILE, "end_of_turn", [], [], info=info, observation=observation),
+        TrajectoryTurn(text, "end_of_turn", [], [], info=info, observation=observation),
         TrajectoryTurn("<answer>x</answer>", "end_of_turn", [], []),
     ]
     evidence = (Evidence(ref, Why.MAGNIFIED, ((0.25, 0.25, 0.5, 0.5),)),)
-    return session_page(trajectory, Answered(HOSTILE, evidence), report_store, HOSTILE)
+    return session_page(trajectory, Answered(text, evidence), report_store, text)
 
 
-def test_hostile_texts_are_text(page):
-    reader = Reader()
-    reader.feed(page)
-    assert set(reader.tags) <= {
-        "html", "head", "meta", "title", "style", "body", "header", "section", "article", "figure",
-        "figcaption", "h1", "h2", "h3", "p", "pre", "img",
-    }  # fmt: skip
-    assert not [name for name, _ in reader.attributes if name.startswith("on")]
-    assert "\x1b" not in page
-    assert "\u202e" not in page
+@pytest.fixture(scope="module")
+def page(report_store):
+    return made(report_store, HOSTILE)
+
+
+def test_hostile_texts_are_text_and_nothing_is_fetched(page, report_store):
+    reader, harmless = Reader(page), Reader(made(report_store, "x"))
+    assert reader.tags == harmless.tags
+    assert [name for name, _ in reader.attributes] == [name for name, _ in harmless.attributes]
+    assert "script" not in reader.tags
+    sources = [value for name, value in reader.attributes if name in ("src", "href")]
+    assert len(sources) == 2
+    assert all(source.startswith("data:image/jpeg;base64,") for source in sources)
+    assert not {"\x1b", "\u202e"} & set(page)
     told = "".join(reader.texts)
     assert told.count("<script>alert(1)</script>") == 7
     assert "{{ 7*7 }}" in told
     assert "&lt;" in told
 
 
-def test_nothing_is_fetched_and_nothing_runs(page):
-    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
-    assert policy.startswith("default-src 'none'; img-src data:; style-src 'sha256-")
-    assert "script" not in policy
-    assert "unsafe" not in policy
-    reader = Reader()
-    reader.feed(page)
-    sources = [value for name, value in reader.attributes if name in ("src", "href")]
-    assert len(sources) == 2
-    assert all(source.startswith("data:image/jpeg;base64,") for source in sources)
-
-
-def test_the_style_is_the_one_that_the_policy_allows(page):
-    import hashlib
-
+def test_nothing_runs_and_the_style_is_the_one_that_the_policy_allows(page):
+    policy = html.unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1])
     style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    assert f"'sha256-{digest}'" in page.replace("&#39;", "'").replace("&#43;", "+")
+    assert policy.startswith(f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'")
+    assert "script" not in policy
+    assert "unsafe" not in policy
 
 
 def test_pages_are_the_documents_own_with_regions_marked(page, report_store):
-    sources = re.findall(r'src="data:image/jpeg;base64,([^"]*)"', page)
-    marked, seen = (
-        Image.open(io.BytesIO(base64.b64decode(source.replace("&#43;", "+")))) for source in sources
-    )
-    assert seen.size == (112, 84)
+    sources = re.findall(r'src="data:image/jpeg;base64,([^"]*)"', html.unescape(page))
+    marked, seen = (Image.open(io.BytesIO(base64.b64decode(source))) for source in sources)
     original = report_store.page(PageRef("R", 2)).image()
-    assert marked.size == original.size
-    at = (round(0.25 * marked.width) + 1, round(0.4 * marked.height))
-    red, green, blue = marked.getpixel(at)
-    assert red > green + 60
-    assert red > blue + 60
+    assert (seen.size, marked.size) == ((112, 84), original.size)
+    red, green, blue = marked.getpixel((round(0.25 * marked.width) + 1, round(0.4 * marked.height)))
+    assert red > max(green, blue) + 60
     away = (round(0.9 * marked.width), round(0.9 * marked.height))
     assert max(abs(a - b) for a, b in zip(marked.getpixel(away), original.getpixel(away), strict=True)) < 30
 
 
-def test_actions_are_told_in_a_few_words():
-    assert action_of({"action": {"kind": "search", "query": "ferries", "block": [0, 3]}}) == "search ferries"
-    assert action_of({"action": {"kind": "fetch", "pages": [3, 4]}}) == "fetch 3, 4"
-    assert "no tag" in action_of({"action": {"kind": "invalid"}, "valid": False, "detail": "no tag"})
-    assert action_of({})
+@pytest.mark.parametrize(
+    ("info", "told"),
+    [
+        ({"action": {"kind": "search", "query": "ferries", "block": [0, 3]}}, "search ferries"),
+        ({"action": {"kind": "fetch", "pages": [3, 4]}}, "fetch 3, 4"),
+        ({"action": {"kind": "invalid"}, "valid": False, "detail": "no tag"}, "no tag"),
+        ({}, ""),
+    ],
+)
+def test_actions_are_told_in_a_few_words(info, told):
+    assert told in action_of(info)

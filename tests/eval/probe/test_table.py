@@ -1,6 +1,5 @@
 """What is left of scores."""
 
-import dataclasses
 import json
 
 import pytest
@@ -10,49 +9,32 @@ from docagent_rl.eval.probe.table import as_json, grids_of, is_ours, left_of
 from docagent_rl.eval.scoring.protocols import protocol_of
 from tests.eval.report.scores import scored
 
-DATASET = "slidevqa"
 
-
-def sessions(*values):
-    name = protocol_of(DATASET).headline.value
-    return [
-        dataclasses.replace(scored(number, value, dataset=DATASET), values={name: value})
-        for number, value in enumerate(values)
-    ]
-
-
-@pytest.fixture
-def left():
+def left(as_is, blank):
+    name = protocol_of("slidevqa").headline.value
     runs = {
-        Condition.AS_IS: sessions(1.0, 1.0, 0.0, 0.5),
-        Condition.BLANK: sessions(0.0, 0.5, 0.0, 0.5),
+        condition: [scored(n, 0, dataset="slidevqa", values={name: value}) for n, value in enumerate(values)]
+        for condition, values in ((Condition.AS_IS, as_is), (Condition.BLANK, blank))
     }
     return left_of(runs)
 
 
-def test_shares_and_changes(left):
-    whole, blank = left
+def test_shares_and_changes_and_their_table():
+    whole, blank = found = left((1.0, 1.0, 0.0, 0.5), (0.0, 0.5, 0.0, 0.5))
     assert (whole.condition, whole.value, whole.share) == (Condition.AS_IS, 0.625, 1.0)
-    assert (blank.value, blank.change.value) == (0.25, -0.375)
+    assert (blank.value, blank.change.value, blank.change.questions) == (0.25, -0.375, 4)
     assert blank.share == pytest.approx(0.4)
-    assert blank.change.questions == 4
     assert blank.change.low <= -0.375 <= blank.change.high
+    (grid,) = grids_of(found)
+    assert [row[:2] for row in grid.rows] == [("as_is", "62.5"), ("blank", "25.0")]
+    assert grid.rows[1][2].startswith("-37.5 [")
+    assert grid.rows[1][3] == "40 %"
+    text = as_json(found)
+    assert json.loads(text)["left"][1]["share"] == pytest.approx(0.4)
+    assert [is_ours(each) for each in (text.encode(), b"[]", b"\xff")] == [True, False, False]
 
 
 def test_nothing_is_left_of_nothing():
-    runs = {Condition.AS_IS: sessions(0.0, 0.0), Condition.BLANK: sessions(0.0, 0.0)}
-    assert [each.share for each in left_of(runs)] == [None, None]
-    assert all(row[3] == "-" for row in grids_of(left_of(runs))[0].rows)
-
-
-def test_a_table_and_its_numbers(left):
-    (grid,) = grids_of(left)
-    assert [row[0] for row in grid.rows] == ["as_is", "blank"]
-    assert grid.rows[1][1] == "25.0"
-    assert grid.rows[1][2].startswith("-37.5 [")
-    assert grid.rows[1][3] == "40 %"
-    text = as_json(left)
-    assert is_ours(text.encode())
-    assert json.loads(text)["left"][1]["share"] == pytest.approx(0.4)
-    assert not is_ours(b"[]")
-    assert not is_ours(b"\xff")
+    found = left((0.0, 0.0), (0.0, 0.0))
+    assert [each.share for each in found] == [None, None]
+    assert all(row[3] == "-" for row in grids_of(found)[0].rows)
