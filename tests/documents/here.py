@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from docagent_rl.documents import RenderSettings, ingestion
+from docagent_rl.documents.chunks import store_chunk
 from docagent_rl.documents.failures import DocumentError
 from docagent_rl.documents.report import IngestReport
 from docagent_rl.documents.workers import Outcome
@@ -36,3 +39,21 @@ def ingest_here(source: Path, store: Path, *, dpi: int = 20, **options) -> Inges
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ingestion, "WorkerPool", HerePool)
         return ingestion.ingest(source, store, **{"settings": RenderSettings(dpi=dpi), **options})
+
+
+@contextmanager
+def interrupted_after(ranges: int) -> Iterator[list[int]]:
+    """Ctrl-C when so many ranges of pages are stored; gives the first pages of all that are stored."""
+    whole, done = HerePool.run, []
+
+    def run(self, function, tasks):
+        for outcome in whole(self, function, tasks):
+            if function is store_chunk:
+                done.append(outcome.task.first)
+            yield outcome
+            if function is store_chunk and len(done) == ranges:
+                raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HerePool, "run", run)
+        yield done

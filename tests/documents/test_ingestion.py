@@ -6,11 +6,11 @@ import pypdfium2
 import pytest
 
 from docagent_rl.documents import DocumentStore, RendererKind, RenderSettings, ingestion
-from docagent_rl.documents.chunks import PAGES_PER_CHUNK, store_chunk
+from docagent_rl.documents.chunks import PAGES_PER_CHUNK
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.errors import UserError
-from tests.documents.here import HerePool, ingest_here
+from tests.documents.here import ingest_here, interrupted_after
 
 
 def _objects(store):
@@ -116,26 +116,17 @@ def test_equal_pages_are_stored_once_and_made_again_when_lost(inbox, store_path,
     assert _objects(store_path) == before
 
 
-def test_an_interrupted_ingest_goes_on_where_it_stopped(inbox, store_path, ingested, write_pdf, monkeypatch):
-    write_pdf(inbox / "long.pdf", [f"page {n}" for n in range(1, 3 * PAGES_PER_CHUNK)])
-    original, done = HerePool.run, []
-
-    def interrupted(self, function, tasks):
-        for outcome in original(self, function, tasks):
-            if function is store_chunk:
-                done.append(outcome.task.first)
-            yield outcome
-            if function is store_chunk and len(done) == 2:
-                raise KeyboardInterrupt
-
-    monkeypatch.setattr(HerePool, "run", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        ingested()
-    assert DocumentStore(store_path).doc_ids() == []
-    report = ingested()
+def test_an_interrupted_ingest_goes_on_where_it_stopped(inbox, store_path, ingested, write_pdf):
+    texts = [f"page {n}" for n in range(1, 3 * PAGES_PER_CHUNK)]
+    write_pdf(inbox / "long.pdf", texts)
+    with interrupted_after(2) as done:
+        with pytest.raises(KeyboardInterrupt):
+            ingested()
+        assert DocumentStore(store_path).doc_ids() == []
+        report = ingested()
     assert (report.ingested, report.resumed_pages) == (["long"], 2 * PAGES_PER_CHUNK)
     assert done == [1 + PAGES_PER_CHUNK * n for n in range(3)]
-    assert _texts(store_path) == [f"page {n}" for n in range(1, 3 * PAGES_PER_CHUNK)]
+    assert _texts(store_path) == texts
     assert list((store_path / "partial").iterdir()) == []
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.documents.numbering import longest_sequence, read_label, roman
@@ -23,6 +23,7 @@ def test_steps_of_lists_do_not_fit_in():
     assert [numbers[n] for n in longest_sequence(numbers)] == [(1,), (1, 1), (1, 2), (2,), (2, 1), (3,)]
 
 
+@settings(max_examples=50)
 @given(st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=3).map(tuple), max_size=30))
 def test_sequences_rise(numbers):
     chosen = longest_sequence(numbers)

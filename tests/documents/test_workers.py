@@ -17,53 +17,53 @@ from docagent_rl.documents.workers import WorkerPool
 
 
 def run(function, tasks, workers, **limits):
-    with WorkerPool(workers, IngestLimits(**limits)) as pool:
+    with WorkerPool(workers, IngestLimits(**{"seconds": 3600, **limits})) as pool:
         yield from pool.run(function, tasks)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_every_task_has_its_outcome(workers):
-    outcomes = run(operator.neg, range(1, 40), workers)
-    assert sorted((o.task, o.result, o.error) for o in outcomes) == [(n, -n, None) for n in range(1, 40)]
+def test_every_task_has_its_outcome_and_an_error_is_raised():
+    with WorkerPool(2, IngestLimits(seconds=3600)) as pool:
+        outcomes = pool.run(operator.neg, range(1, 40))
+        assert sorted((o.task, o.result, o.error) for o in outcomes) == [(n, -n, None) for n in range(1, 40)]
+        with pytest.raises(TypeError):
+            list(pool.run(operator.neg, [1, "a"]))
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_bad_document_is_an_outcome_and_any_other_error_is_raised(tmp_path, workers):
+def test_a_bad_document_is_an_outcome(tmp_path):
     missing = SourceDocument("a", SourceKind.PDF, (tmp_path / "a.pdf",), "a.pdf")
-    (outcome,) = run(probe, [missing], workers)
+    (outcome,) = run(probe, [missing], 1)
     assert isinstance(outcome.error, DocumentError)
-    with pytest.raises(TypeError):
-        list(run(operator.neg, [1, "a"], workers))
 
 
+@pytest.mark.slow
 def test_a_crash_in_native_code_costs_its_own_task_only():
     """`string_at(0)` reads address 0: the process dies as it would in a renderer's bug."""
     tasks = [b"a", b"b", 0, b"c", b"d", b"e", b"f"]
     outcomes = {o.task: o for o in run(ctypes.string_at, tasks, 2)}
     assert set(outcomes) == set(tasks)
-    assert "killed" in str(outcomes.pop(0).error)
+    assert isinstance(outcomes.pop(0).error, DocumentError)
     assert all(o.error is None and o.result == o.task for o in outcomes.values())
 
 
-def test_tasks_are_read_as_the_work_goes_on():
+@pytest.mark.slow
+def test_a_task_that_hangs_costs_itself():
+    hung, quick = run(time.sleep, [3600, 0], 1, seconds=5)
+    assert "5 s" in str(hung.error)
+    assert (quick.task, quick.error) == (0, None)
+
+
+def test_tasks_are_read_as_the_work_goes_on_and_closing_waits_for_none():
     read = []
 
     def tasks():
+        yield 0
         for number in range(1000):
             read.append(number)
-            yield number
+            yield 3600  # nobody waits an hour for what has begun
 
-    with closing(run(operator.neg, tasks(), 2)) as outcomes:
-        next(outcomes)
-        assert len(read) <= 4
+    with closing(run(time.sleep, tasks(), 2)) as outcomes:
+        assert next(outcomes).task == 0
     assert len(read) <= 4
-
-
-def test_closing_does_not_wait_for_what_has_not_begun():
-    started = time.monotonic()
-    with closing(run(time.sleep, [0.01, *[0.2] * 500], 2)) as outcomes:
-        next(outcomes)
-    assert time.monotonic() - started < 20
 
 
 def test_a_process_loads_what_reading_pages_needs():
@@ -73,8 +73,7 @@ def test_a_process_loads_what_reading_pages_needs():
         "import sys; import docagent_rl.documents.worker_process; import docagent_rl.documents.chunks; "
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == "[]\n"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
 
 
 ORPHAN = """
@@ -91,7 +90,5 @@ print(os.WTERMSIG(status) == signal.SIGKILL)
 
 def test_a_worker_in_the_group_of_others_ends_alone():
     """As one that is forked of a warm process is."""
-    done = subprocess.run(
-        [sys.executable, "-c", ORPHAN], capture_output=True, text=True, check=True, start_new_session=True
-    )
-    assert done.stdout == "True\n"
+    command = [sys.executable, "-c", ORPHAN]
+    assert subprocess.check_output(command, text=True, start_new_session=True) == "True\n"

@@ -1,7 +1,12 @@
+"""Words, their order on the page, and what is kept of them."""
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docagent_rl.documents.objects import Kind, ObjectStore
+from docagent_rl.documents.ocr.cache import OcrCache
+from docagent_rl.documents.ocr.order import reading_order
 from docagent_rl.documents.ocr.words import (
     OcrLine,
     Word,
@@ -25,11 +30,8 @@ def test_any_box_becomes_one_inside_the_page(box, size):
     assert load_words(dump_words([line])) == (line,)
 
 
-def test_pixels_become_fractions():
-    assert fractions((10, 20, 30, 50), (100, 200)) == (0.1, 0.1, 0.3, 0.25)
-
-
-@given(st.lists(st.lists(st.text(min_size=1, max_size=8), max_size=4), max_size=4))
+@settings(max_examples=50)
+@given(st.lists(st.lists(st.text(min_size=1, max_size=5), max_size=3), max_size=3))
 def test_any_words_can_be_stored_and_read(texts):
     """Lone surrogates and control characters too."""
     lines = lines_of([[(text, BOX) for text in line] for line in texts])
@@ -38,10 +40,12 @@ def test_any_words_can_be_stored_and_read(texts):
     plain_text(lines).encode("utf-8")
 
 
-def test_words_split_at_a_line_end_are_joined():
-    lines = lines_of(
-        [[("the", BOX), ("exam-", BOX)], [("ple", BOX), ("of", BOX)], [("1990-", BOX)], [("1999", BOX)]]
-    )
+def test_boxes_and_words_by_hand():
+    assert fractions((10, 20, 30, 50), (100, 200)) == (0.1, 0.1, 0.3, 0.25)
+    line = OcrLine((Word("a", (0.1, 0.2, 0.2, 0.3)), Word("b", (0.3, 0.1, 0.5, 0.25))))
+    assert (line.text, line.box) == ("a b", (0.1, 0.1, 0.5, 0.3))
+    split = [["the", "exam-"], ["ple", "of"], ["1990-"], ["1999"]]
+    lines = lines_of([[(word, BOX) for word in words] for words in split])
     assert plain_text(lines) == "the example of\n1990-\n1999"
 
 
@@ -53,7 +57,70 @@ def test_what_is_no_list_of_words_is_refused(text):
         load_words(text)
 
 
-def test_a_line_holds_its_words():
-    line = OcrLine((Word("a", (0.1, 0.2, 0.2, 0.3)), Word("b", (0.3, 0.1, 0.5, 0.25))))
-    assert line.text == "a b"
-    assert line.box == (0.1, 0.1, 0.5, 0.3)
+def line(text: str, left: float, top: float, width: float = 0.4, height: float = 0.01) -> OcrLine:
+    return OcrLine((Word(text, (left, top, left + width, top + height)),))
+
+
+def test_columns_are_read_one_after_the_other():
+    prose = "a line of prose that is long, number"
+    left = [line(f"{prose} l{n}", 0.05, 0.2 + 0.02 * n) for n in range(8)]
+    right = [line(f"{prose} r{n}", 0.55, 0.2 + 0.02 * n) for n in range(8)]
+    title = line("A title over both columns", 0.05, 0.05, 0.9)
+    foot = line("A foot under both of them", 0.05, 0.9, 0.9)
+    mixed = [piece for pair in zip(left, right, strict=True) for piece in pair]
+    assert reading_order([foot, *mixed, title]) == (title, *left, *right, foot)
+
+
+def test_cells_of_a_row_make_one_line_and_pieces_over_each_other_stay_apart():
+    rows = [[line(f"r{r}c{c}", 0.1 + 0.3 * c, 0.1 + 0.03 * r, 0.1) for c in range(3)] for r in range(6)]
+    cells = [row[c] for c in (2, 0, 1) for row in rows]
+    assert [row.text for row in reading_order(cells)] == [f"r{r}c0 r{r}c1 r{r}c2" for r in range(6)]
+    over = reading_order([line("low", 0.1, 0.108), line("high", 0.1, 0.1)])
+    assert [row.text for row in over] == ["high", "low"]
+
+
+spot = st.tuples(st.floats(0, 0.9), st.floats(0, 0.9), st.floats(0.01, 0.1), st.floats(0.001, 0.1))
+
+
+@settings(max_examples=50)
+@given(st.lists(spot, max_size=20))
+def test_no_word_is_lost_or_doubled(spots):
+    lines = [line(f"a line of prose, number {n}", *at) for n, at in enumerate(spots)]
+    words = [word.text for row in reading_order(lines) for word in row.words]
+    assert sorted(words) == sorted(piece.text for piece in lines)
+
+
+PICTURE, OTHER, ENGINE = "ab" * 32, "cd" * 32, "reader 1.0"
+LINES = (OcrLine((Word("two", (0.1, 0.1, 0.2, 0.2)), Word("words", (0.3, 0.1, 0.5, 0.2)))),)
+
+
+@pytest.fixture
+def cache(tmp_path) -> OcrCache:
+    return OcrCache(tmp_path / "ocr", ObjectStore(tmp_path / "objects"))
+
+
+@pytest.mark.parametrize("lines", [LINES, ()])
+def test_what_was_read_is_found_by_picture_and_engine(cache, lines):
+    cache.put(PICTURE, ENGINE, lines)
+    assert cache.get(PICTURE, ENGINE) == lines
+    assert cache.get(PICTURE, "reader 1.1") is None
+    assert cache.get(OTHER, ENGINE) is None
+
+
+def test_damage_and_the_record_of_another_picture_are_as_if_not_there(cache):
+    cache.put(PICTURE, ENGINE, LINES)
+    (path,) = cache.root.rglob("*.json")
+    data = path.read_bytes()
+    for position in range(0, len(data), 7):
+        path.write_bytes(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
+        assert cache.get(PICTURE, ENGINE) is None
+    path.unlink()
+    cache.put(OTHER, ENGINE, ())
+    next(cache.root.rglob("*.json")).write_bytes(data)
+    assert cache.get(OTHER, ENGINE) is None
+    path.write_bytes(data)
+    (words,) = cache.objects.root.rglob(f"{cache.objects.put_text(dump_words(LINES))}*{Kind.TEXT.value}")
+    words.write_bytes(b"no words")
+    assert cache.get(PICTURE, ENGINE) is None
+    cache.put(PICTURE, ENGINE, LINES)
+    assert cache.get(PICTURE, ENGINE) == LINES
