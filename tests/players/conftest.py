@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 
 import pytest
 
-from docagent_rl.documents import Page
+from docagent_rl.documents import Page, PageRef
 from docagent_rl.envs.services import EnvServices, RetrieverService
-from tests.players.corpus import LIE, Corpus, open_corpus, poison, write_reports
+from docagent_rl.synth.settings import QuestionKind
+from tests.players.corpus import INJECTIONS, LIE, Corpus, open_corpus, poison, write_reports
 from tests.players.referee import Clerk
 
 
@@ -16,7 +18,12 @@ from tests.players.referee import Clerk
 def library(tmp_path_factory) -> Corpus:
     """The reports as they were written."""
     folder = tmp_path_factory.mktemp("library")
-    return open_corpus(folder / "pdfs", folder / "store", write_reports(folder))
+    questions = write_reports(folder)
+    kinds = Counter(record.extra["kind"] for record in questions)
+    assert {*kinds} == {*QuestionKind}
+    assert min(kinds.values()) >= 5
+    assert sum(len(record.evidence_pages) > 1 for record in questions) >= 5
+    return open_corpus(folder / "pdfs", folder / "store", questions)
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +33,11 @@ def hostile(library, tmp_path_factory) -> Corpus:
     poison(library.store.path.parent / "pdfs", folder / "pdfs")
     # the pages say what is right: whoever took their text for the agent's would pay for it
     questions = [dataclasses.replace(r, answers=(LIE,)) if r.answers else r for r in library.questions]
-    return open_corpus(folder / "pdfs", folder / "store", questions)
+    corpus = open_corpus(folder / "pdfs", folder / "store", questions)
+    for page in corpus.words:
+        text = " ".join(corpus.store.page(PageRef(*page)).text().split())
+        assert [line for line in INJECTIONS if " ".join(line.split()) not in text] == []
+    return corpus
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import string
 from collections.abc import Collection, Hashable, Mapping, Sequence
 
@@ -64,26 +63,6 @@ def word_f1(given: str, wanted: str) -> float:
     return bag_f1(plain(given).split(), plain(wanted).split())
 
 
-def distance(a: str, b: str) -> int:
-    """Edits between two texts: the whole table."""
-    table = {(i, 0): i for i in range(len(a) + 1)} | {(0, j): j for j in range(len(b) + 1)}
-    for i in range(1, len(a) + 1):
-        for j in range(1, len(b) + 1):
-            change = table[i - 1, j - 1] + (a[i - 1] != b[j - 1])
-            table[i, j] = min(table[i - 1, j] + 1, table[i, j - 1] + 1, change)
-    return table[len(a), len(b)]
-
-
-def similarity(gold: str, given: str) -> float:
-    """One less the share of edits, before any threshold."""
-    longest = max(len(gold), len(given))
-    if not longest:
-        return 1.0
-    if min(len(gold), len(given)) * 2 < longest:
-        return 0.0
-    return 1 - distance(gold, given) / longest
-
-
 def overlap(query: Sequence[str], earlier: Sequence[Sequence[str]]) -> float:
     """ALDEN's repetition of queries: the best Jaccard index of 3-grams, or else of shorter ones."""
     for size in range(min(3, len(query)), 0, -1):
@@ -101,28 +80,6 @@ def page_f(listed: Collection[int], gold: Collection[int], visited: Collection[i
         return float(not listed and not gold)
     hits = sum(page in gold and page in visited for page in set(listed))
     return 3 * hits / (2 * len(gold) + len(set(listed)))
-
-
-def mmlongbench(gold: str, given: str, kind: str) -> float:
-    """MMLongBench-Doc's score of numbers and texts, without its special cases for addresses and dates."""
-    gold, given = _clean(gold), _clean(given)
-    try:
-        if kind == "Int":
-            return float(int(gold) == int(float(given)))
-        if kind == "Float":
-            wanted, number = float(gold), float(given)
-            near = (math.isclose(number, wanted * by, rel_tol=0.01) for by in (0.01, 1, 100))
-            return float(any(near) or round(number, 2) == round(wanted, 2))
-    except ValueError:
-        return 0.0
-    score = similarity(gold, given)
-    return score if score > 0.5 else 0.0
-
-
-def _clean(text: str) -> str:
-    bare = re.sub(r"\s*\([^)]*\)", "", text.lower().strip()).strip()
-    bare = bare.strip("'\"").strip()
-    return bare.lstrip("$").strip().rstrip("%").strip()
 
 
 def weighted(terms: Mapping[str, float], weights: Mapping[str, float]) -> float:

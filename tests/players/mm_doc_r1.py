@@ -6,12 +6,12 @@ import dataclasses
 
 from docagent_rl.envs.base import EndReason
 from docagent_rl.envs.roles import RoleName
+from docagent_rl.rewards.mmlongbench import AnswerFormat, score
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
 from docagent_rl.systems.mm_doc_r1.env import MMDocEnv
 from docagent_rl.systems.mm_doc_r1.rule_roles import INSUFFICIENT
 from tests.players.attacks import Voice
 from tests.players.corpus import LIE
-from tests.players.formulas import mmlongbench
 from tests.players.referee import Limits
 from tests.players.rules import Rules, paid_at_the_end
 from tests.systems.mm_doc_r1.play import adversary, oracle
@@ -69,7 +69,10 @@ class MMDoc(Rules):
         read, gold = pages_read(game), set(game.record.evidence_pages)
         recall = len(read & gold) / len(gold) if gold else 1.0
         outcome = game.results[-1].info["outcome"]
-        correct = score(game.record, outcome["extracted"])
+        # the scorer of MMLongBench-Doc has an independent version in its own tests
+        kind = AnswerFormat.of(game.record.answer_format if game.record.answers else "None")
+        references = game.record.answers or (self.refusal,)
+        correct = max(score(reference, outcome["extracted"], kind) for reference in references)
         paid_at_the_end(game, {"page_recall": recall, "correctness": correct, "total": recall + correct})
         # the answer is a piece of what was read, or a refusal; never what the seeker said
         document = corpus.store.document(game.record.doc_id)
@@ -77,13 +80,6 @@ class MMDoc(Rules):
         assert outcome["answer"] == INSUFFICIENT or outcome["answer"].rstrip("\u2026") in " ".join(texts)
         if game.record.answers and not read:
             assert game.pay[-1] == 0
-
-
-def score(record, extracted):
-    """The best score over the references, in the format of the record."""
-    if not record.answers:
-        return mmlongbench(Rules.refusal, extracted, "None")
-    return max(mmlongbench(reference, extracted, record.answer_format) for reference in record.answers)
 
 
 def pages_read(game):
