@@ -9,7 +9,6 @@ import pytest
 
 from docagent_rl.actions import Answer, Crop, Invalid, InvalidReason, Search, Select, StopCause
 from docagent_rl.envs.base import EndReason, Role, TextPart
-from docagent_rl.errors import UserError
 from docagent_rl.systems import get_system
 
 NOTE = "<information>it says blue</information>"
@@ -75,18 +74,6 @@ async def test_an_empty_answer_ends_and_is_not_judged(played, make, record, play
     assert episode.results[-1].end is EndReason.ANSWERED
     assert judge.asked == []
     assert (episode.metrics["reward/outcome"], episode.metrics["reward/format"]) == (0, 1)
-
-
-async def test_unanswerable_questions(played, make, record, play):
-    sample = record(answers=(), answerable=False, extra={}, evidence_pages=())
-    with pytest.raises(UserError, match="'q1'"):
-        await make().reset(sample)
-    turns = [*OPENED[played[0]][:-1], OPENED[played[0]][-1].replace("2", "0")]
-    turns.append(f"{NOTE}<answer>Not answerable</answer>")
-    episode = await play(make(allow_empty_gold=True), sample, turns)
-    # choosing the best page and drawing no box are right where nothing is gold
-    total = {"vrag_rl": 0.8, "unidoc_rl": 0.9}[played[0]]
-    assert (episode.terms.values["outcome"], episode.terms.reward) == (1, pytest.approx(total))
 
 
 @pytest.mark.parametrize("validate", [False, True])

@@ -14,7 +14,7 @@ from docagent_rl.rollout.images import ImageEncoder
 from tests.systems.doc_v_star.play import answer, fetch, shown, texts
 
 LIMIT = 8192
-LENGTHS = {"tiny": 3, "short": 36, "worked": 83, "long": 130, "longer": 300}
+LENGTHS = {"tiny": 3, "short": 36, "long": 130, "longer": 300}
 
 
 class LongStore(DocumentStore):
@@ -106,11 +106,3 @@ def test_a_question_that_leaves_no_room(open_env):
 def test_a_long_question_gets_a_smaller_overview(open_env):
     cells = [open_env("long", question="why? " * n)[0].metrics()["overview/cell_px"] for n in (1, 900)]
     assert cells[0] > cells[1]
-
-
-def test_the_worked_example_of_the_specification(open_env):
-    _, prompt = open_env("worked", limit=None)
-    assert [image.size for image in prompt.images] == [(1536, 1680), (1536, 1680), (768, 1120)]
-    assert "3 of 3, pages 73 to 83:" in texts(prompt)
-    (label,) = [label for label in prompt.images[1].labels if label.text == "61"]
-    assert label.box[:2] == (0, 1120)

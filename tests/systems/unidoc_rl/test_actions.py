@@ -6,28 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.actions import Answer, Crop, Invalid, InvalidReason, Search, Select, StopCause
+from docagent_rl.actions import Invalid, InvalidReason, StopCause
 from docagent_rl.systems.unidoc_rl.actions import UniDocGrammar
 
 GRAMMAR = UniDocGrammar()
 FORGIVING = UniDocGrammar(select_fallback=True)
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("<think>a</think><select>0</select>", Select),
-        ("<think>a</think><bbox>[[1, 2, 3, 4]]</bbox>", Crop),
-        ("<think>a</think><information>b</information><think>c</think><search>d</search>", Search),
-        ("<think>a</think><information>b</information><think>c</think><answer>d</answer>", Answer),
-    ],
-)
-def test_the_regular_turns(text, kind):
-    turn = GRAMMAR.parse(text)
-    assert isinstance(turn.action, kind)
-    assert turn.surplus == ()
-    assert len(turn.notes) == text.count("<information>")
-    assert len(turn.thoughts) == text.count("<think>")
 
 
 @pytest.mark.parametrize(

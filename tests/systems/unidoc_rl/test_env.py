@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import pytest
 
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import EndReason, ImagePart, ImageSheet, Role, TextPart
 from docagent_rl.envs.delivery import render
-from docagent_rl.envs.services import RetrieverService
-from docagent_rl.errors import UserError
-from docagent_rl.retrieval import Retriever
-from tests.systems.unidoc_rl.play import BOX, EVERY, NOTE, RIGHT, VARIANTS, select, shown
+from tests.systems.unidoc_rl.play import BOX, EVERY, NOTE, RIGHT, select, shown
 
 NOTHING, FIRST_OF_ONE = "<search>unheardof</search>", {"top_k": 1, "candidates": 1}
 
@@ -69,7 +64,6 @@ async def test_in_the_release_the_first_candidate_counts_as_selected(make, recor
         ("paper", {}, [EVERY, select(0), select(2)], [3]),
         ("paper", {}, [EVERY, select(0), select(2), EVERY], [1, 2, 4]),
         ("paper", {"search": {**FIRST_OF_ONE, "exclude_selected": True}}, [EVERY, select(0), EVERY], [2]),
-        ("paper", {"grammar": {"select": False}}, [EVERY, BOX, EVERY], [2]),
     ],
 )
 async def test_selected_pages_are_left_out_of_later_searches(
@@ -81,81 +75,62 @@ async def test_selected_pages_are_left_out_of_later_searches(
 
 
 async def test_nothing_new(make, record, play):
+    """An empty search or a fault leaves the page in place, and the candidates of the search before."""
     env = make(search=FIRST_OF_ONE)
-    episode = await play(env, record(), [EVERY, select(0), EVERY, NOTHING, select(0), BOX])
+    turns = [EVERY, select(0), EVERY, NOTHING, "none", BOX, select(0), BOX]
+    episode = await play(env, record(), turns)
     for result in episode.results[2:4]:
         assert (result.observation.images, result.info["valid"]) == ((), True)
-    # the candidates of the search before are still pending
-    assert shown(episode.results[4]) == ["K#1"]
+    assert episode.results[5].info["effect"]["kind"] == "crop"
+    assert shown(episode.results[6]) == ["K#1"]
     metrics = episode.metrics
-    assert (metrics["searches"], metrics["no_new_page"], metrics["invalid_actions"]) == (3, 2, 0)
+    assert (metrics["searches"], metrics["no_new_page"], metrics["invalid_actions"]) == (3, 2, 1)
     assert metrics["reward/select"] == 0
     assert (await env.conclude(EndReason.CONTEXT_FULL)).values["select"] == 1
 
 
-@dataclass
-class Stuttering:
-    """A retriever that names every page twice."""
-
-    retriever: Retriever
-
-    def search(self, queries, **arguments):
-        return [
-            [hit for hit in hits for _ in range(2)] for hits in self.retriever.search(queries, **arguments)
-        ]
-
-
-async def test_a_retriever_that_repeats_itself(make, record, play, services, retriever):
-    stuttering = replace(services, retriever=RetrieverService(Stuttering(retriever)))
-    episode = await play(make(services=stuttering), record(), [EVERY])
-    assert shown(episode.results[0]) == ["K#1", "K#2", "K#3"]
-    assert [page["rank"] for page in episode.results[0].info["effect"]["pages"]] == [1, 3, 5]
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("turn", [select(0), "<select>x</select>"])
-async def test_there_is_nothing_to_select_before_a_search(make, record, play, variant, turn):
-    episode = await play(make(variant), record(), [turn])
-    assert (episode.results[0].info["valid"], episode.results[0].info["reason"]) == (False, "bad_argument")
-    assert episode.metrics["selections"] == episode.metrics["select_fallbacks"] == 0
-
-
-@pytest.mark.parametrize("index", [3, "one"])
-async def test_indices_without_a_candidate(make, record, play, index):
-    paper = await play(make(), record(), [EVERY, select(index)])
-    assert not paper.results[1].info["valid"]
-    assert "index" in texts(paper.results[1])[0]
-    assert paper.metrics["selections"] == 0
-    released = await play(make("released"), record(), [EVERY, select(index)])
-    assert shown(released.results[1]) == ["K#1"]
-    assert released.results[1].info["effect"]["fallback"]
-    metrics = released.metrics
-    assert (metrics["select_fallbacks"], metrics["selections"], metrics["invalid_actions"]) == (1, 1, 0)
+@pytest.mark.parametrize(
+    ("variant", "turns", "fallbacks"),
+    [
+        ("paper", [select(0)], 0),
+        ("released", [select(0)], 0),
+        ("released", ["<select>x</select>"], 0),
+        ("paper", [EVERY, select(3)], 0),
+        ("paper", [EVERY, select("one")], 0),
+        ("released", [EVERY, select(3)], 1),
+        ("released", [EVERY, select("one")], 1),
+    ],
+)
+async def test_indices_without_a_candidate(make, record, play, variant, turns, fallbacks):
+    """As released they stand for the first candidate of the last search, if there was one."""
+    episode = await play(make(variant), record(), turns)
+    result, metrics = episode.results[-1], episode.metrics
+    assert (result.info["valid"], result.info["effect"].get("fallback")) == (
+        bool(fallbacks),
+        fallbacks or None,
+    )
+    assert shown(result) == ["K#1"] * fallbacks
+    assert metrics["select_fallbacks"] == metrics["selections"] == 1 - metrics["invalid_actions"] == fallbacks
 
 
 async def test_crops_are_stacked_from_the_selected_page(make, record, play, store, page_size):
+    """Boxes on a stack are cut and not scored."""
     boxes = "<bbox>[[100, 100, 300, 200], [400, 300, 500, 500]]</bbox>"
-    episode = await play(make("released"), record(), [EVERY, select(1), boxes])
+    turns = [EVERY, select(1), boxes, "<bbox>[0, 0, 50, 50]</bbox>", BOX]
+    episode = await play(make("released"), record(), turns)
     (sheet,) = episode.results[2].observation.images
     assert isinstance(sheet, ImageSheet)
     assert (sheet.pages, sheet.background) == ((PageRef("K", 2),), (0, 0, 0))
     assert render(sheet, store).size == sheet.size
-    effect = episode.results[2].info["effect"]
-    assert effect["rasters"] == [list(tile.image.raster) for tile in sheet.tiles]
-    width, height = page_size("released")
-    assert effect["scored"][0] == pytest.approx([100 / width, 100 / height, 300 / width, 200 / height])
-    metrics = episode.metrics
-    assert (metrics["crops"], metrics["boxes"], metrics["images"]) == (1, 2, 5)
-
-
-async def test_boxes_on_stacked_crops_are_cut_and_not_scored(make, record, play):
-    turns = [EVERY, select(1), BOX, "<bbox>[0, 0, 50, 50]</bbox>", BOX]
-    episode = await play(make("released"), record(), turns)
     first, second, third = (result.info["effect"] for result in episode.results[2:])
+    assert first["rasters"] == [list(tile.image.raster) for tile in sheet.tiles]
+    width, height = page_size("released")
+    assert first["scored"][0] == pytest.approx([100 / width, 100 / height, 300 / width, 200 / height])
     assert second["rasters"][0][:2] == first["rasters"][0][:2]
     assert second["rasters"][0][2] < first["rasters"][0][2]
     assert second["scored"] == third["scored"] == []
-    assert (episode.metrics["crops"], episode.metrics["boxes"]) == (3, 1)
+    metrics = episode.metrics
+    assert (metrics["crops"], metrics["boxes"], metrics["images"]) == (3, 2, 7)
 
 
 @pytest.mark.parametrize(
@@ -178,11 +153,6 @@ async def test_feedback_restates_what_is_needed(make, record, play, turns, claus
     assert ("[[x1, y1, x2, y2], ...]" in texts(result)[0]) == ("<bbox>" in turns[-1])
 
 
-async def test_an_empty_search_or_a_fault_leaves_the_page_in_place(make, record, play):
-    episode = await play(make(), record(), [EVERY, select(0), NOTHING, "none", BOX])
-    assert episode.results[-1].info["effect"]["kind"] == "crop"
-
-
 async def test_without_selection(make, record, play):
     """Each search shows the best page that was not shown, which can be magnified at once."""
     env = make(grammar={"select": False})
@@ -199,8 +169,3 @@ async def test_without_selection(make, record, play):
     assert (episode.metrics["boxes"], episode.metrics["pages_seen"]) == (2, 2)
     released = await play(make("released", grammar={"select": False}), record(), [EVERY, RIGHT])
     assert released.terms.values["format"] == 1
-
-
-async def test_samples_that_cannot_be_played(make, record):
-    with pytest.raises(UserError, match=r"'q1'.*evidence_boxes"):
-        await make().reset(record(evidence_boxes={3: ((100.0, 100.0, 900.0, 900.0),)}))

@@ -36,19 +36,25 @@ RANKINGS = {
     "two": ["M#2", "K#5", "M#7", "M#1"],
     "three": ["Q#1", "Q#2", "Q#3"],
     "none": [],
+    # a retriever that repeats itself
+    "twice": ["K#1", "K#1", "K#2", "K#2", "K#3", "K#3"],
 }
 DRAWN = [[66, 118, 274, 331], [352, 400, 498, 480]]
 
 
 @pytest.fixture
-def worked(record, play, make, services, page_size):
+def ranked(services):
+    return replace(services, retriever=RetrieverService(Ranking(RANKINGS)))
+
+
+@pytest.fixture
+def worked(record, play, make, ranked, page_size):
     """Plays the record and the turns of sections 14.1 and 14.2; boxes scaled to the page at hand."""
     sample = record(
         evidence_pages=(5,),
         evidence_boxes={5: ((0.12, 0.15, 0.52, 0.46), (0.56, 0.48, 0.94, 0.6))},
         extra={"page_ids": ["K#5", "M#7"], "crop_required": {"5": True}},
     )
-    ranked = replace(services, retriever=RetrieverService(Ranking(RANKINGS)))
 
     async def worked(variant, last, change=lambda turn: turn, **settings):
         width, height = page_size(variant)
@@ -77,6 +83,8 @@ def worked(record, play, make, services, page_size):
         ("released", {}, [RIGHT], 0.482476, 0.898248),
         ("released", {}, [WRONG], 0.482476, 0.298248),
         ("released", {}, [NOTHING] * 4, 0.482476, 0.248248),
+        # weights of dropped terms are not redistributed
+        ("paper", {"weights": {"search_ndcg": 0, "select": 0, "roi": 0}}, [RIGHT], 0.482476, 0.7),
         ("released", {"ndcg_as_published": True}, [RIGHT], 0, 0.898248 - 0.0482476),
     ],
 )
@@ -103,13 +111,6 @@ async def test_an_episode_without_any_information_block(worked, judge, variant, 
     validated = await worked(variant, [RIGHT], lambda turn: turn.replace(NOTE, ""), validate=True)
     assert validated.terms.reward == pytest.approx(total, abs=1e-6)
     assert validated.metrics["reward/outcome"] == 1
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-async def test_a_missing_selection(worked, variant):
-    """14.1 with a fault in place of the third selection."""
-    episode = await worked(variant, [RIGHT], lambda turn: turn.replace("<select>0</select>", ""))
-    assert episode.terms.values["select"] == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +150,12 @@ async def test_boxes_belong_to_the_page_they_were_drawn_on(make, record, play, p
     turns = ["<search>pagek3 everypage</search>", select(0), box, select(1), RIGHT]
     episode = await play(make(variant), whole, turns)
     assert episode.terms.values["roi"] == pytest.approx(roi, abs=0.01)
+
+
+async def test_a_page_found_twice_is_shown_once(make, record, play, ranked):
+    episode = await play(make(services=ranked), record(), ["<search>twice</search>"])
+    assert shown(episode.results[0]) == ["K#1", "K#2", "K#3"]
+    assert [page["rank"] for page in episode.results[0].info["effect"]["pages"]] == [1, 3, 5]
 
 
 ROUNDS = [EVERY, select(0)] * 5

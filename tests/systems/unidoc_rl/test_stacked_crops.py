@@ -54,14 +54,10 @@ def test_the_worked_example():
     assert again.page is PAGE
 
 
-def test_boxes_across_pieces_and_beside_them():
+def test_boxes_across_pieces():
     crop = RELEASED.stack(PAGE, BOXES, PLAIN, 2)
-    assert rasters(RELEASED.stack(crop, [(0, 0, 485, 684)], PLAIN, 3)) == RASTERS
     across = RELEASED.stack(crop, [(100, 490, 200, 500)], PLAIN, 3)
     assert rasters(across) == [(253, 764, 353, 771), (920, 931, 1020, 934)]
-    # to the right of the second piece there is nothing but the black canvas
-    with pytest.raises(CropError, match="box 2"):
-        RELEASED.stack(crop, [(0, 0, 100, 100), (345, 510, 480, 680)], PLAIN, 3)
 
 
 @pytest.mark.parametrize(
@@ -115,10 +111,9 @@ def test_repeated_magnification_cannot_grow_without_bound():
     assert len(view.segments) == 64
     with pytest.raises(CropError, match="512"):
         RELEASED.stack(view, [(0, 0, *view.image.size)] * 8, PLAIN, 4)
+    small = Cutting(Frame.DISPLAYED, Rounding.TRUNCATE, max_canvas_pixels=4_000_000)
     with pytest.raises(CropError):
-        Cutting(Frame.DISPLAYED, Rounding.TRUNCATE, max_canvas_pixels=4_000_000).stack(
-            PAGE, [WHOLE] * 2, PLAIN, 2
-        )
+        small.stack(PAGE, [WHOLE] * 2, PLAIN, 2)
 
 
 def test_the_pixels_are_those_of_the_page(store):

@@ -111,8 +111,3 @@ async def test_a_page_that_was_dropped_was_never_shown(make_env, record, play):
     assert episode.terms.values["retrieval_ndcg"] == episode.metrics["retrieval_recall"] == 0
     crop = await play(make_env(), record(), [turns[1], BOX], drop_last=True)
     assert crop.terms.reward == pytest.approx(0.2 * 0.469279, abs=1e-6)
-
-
-async def test_feedback_names_the_reason(make_env, record, play):
-    episode = await play(make_env(), record(), ["<search>a"])
-    assert "opened and not closed" in texts(episode.results[0].observation)[0]
