@@ -92,7 +92,7 @@ def step(tq, manager, record, partition, fields):
         assert "failure" not in statuses
         assert time.monotonic() < deadline, statuses
         time.sleep(0.1)
-    keys = sorted(key for key, tag in tags.items() if not tag.get("is_prompt"))
+    keys = sorted(tags.keys() - set(columns["uid"]))
     rows = tq.kv_batch_get(keys=keys, partition_id=partition)
     return [
         {name: getattr(rows[name][n], "data", rows[name][n]) for name in fields} for n in range(len(keys))

@@ -75,25 +75,13 @@ async def test_the_engine_gets_what_vllm_makes_of_pixels(front_end, pages, promp
     same_items(mine["mm_kwargs"]["image"], theirs["mm_kwargs"]["image"])
 
 
-async def test_pixels_still_go_the_way_of_vllm(front_end, pages, prompt, pictures):
-    request = {"prompt_token_ids": prompt(3), "multi_modal_data": {"image": pictures}}
-    mine = PagePreprocessor(front_end, pages).preprocess(request)
-    assert len(mine["mm_hashes"]["image"]) == 3
-
-
 async def test_an_image_is_fetched_and_sent_once(pages, prompt, named):
     for turn in range(1, 4):  # each shows one more, and all the earlier ones
-        loaded, loads = await pages.load(named[:turn], every=False)
-        assert loads == 1
-        items = pages.input(prompt(turn), loaded)["mm_kwargs"]["image"]
+        both = await asyncio.gather(*(pages.load(named[:turn], every=False) for _ in range(2)))
+        assert sum(loads for _, loads in both) == 1
+        items = pages.input(prompt(turn), both[0][0])["mm_kwargs"]["image"]
         assert [item is None for item in items] == [True] * (turn - 1) + [False]
     assert [image.handle.fetched for image in named] == [1, 1, 1]
-
-
-async def test_requests_at_the_same_time_share_a_fetch(pages, named):
-    found = await asyncio.gather(*(pages.load(named[:1], every=False) for _ in range(4)))
-    assert named[0].handle.fetched == 1
-    assert sum(loads for _, loads in found) == 1
 
 
 async def test_an_image_lost_meanwhile_is_told_and_can_be_sent_again(pages, prompt, named, front_end):
@@ -147,16 +135,13 @@ async def test_the_engine_can_resolve_every_request_however_small_the_cache(
     assert 3 < sent < 40
 
 
-@pytest.mark.parametrize("sizes", [[4], [4, 4, 4]])
-def test_placeholders_and_images_have_to_match(sizes):
-    with pytest.raises(ValueError, match=f"{len(sizes)} .* 2 "):
-        expand([1, 9, 2, 9], 9, sizes)
-
-
 def test_placeholders_by_hand():
     ids, places = expand([1, 9, 2, 9, 3], 9, [2, 3])
     assert ids == [1, 9, 9, 2, 9, 9, 9, 3]
     assert [(p.offset, p.length) for p in places] == [(1, 2), (4, 3)]
+    for sizes in ([4], [4, 4, 4]):
+        with pytest.raises(ValueError, match=f"{len(sizes)} .* 2 "):
+            expand([1, 9, 2, 9], 9, sizes)
 
 
 async def test_a_server_sends_what_it_has_lost_and_leaves_the_parameters_alone(
@@ -197,11 +182,8 @@ def test_loaded_images_are_told_from_pixels(encoded, pictures):
     from docagent_rl.training.serving.named import all_loaded, all_named, for_server
 
     names = [NamedImage.of(image) for image in encoded]
-    assert all_named(names)
-    assert not all_named(pictures)
-    assert not all_named([])
-    assert all_loaded([LoadedImage(names[0], None)])
-    assert not all_loaded(names)
+    assert [all_named(images) for images in (names, pictures, [])] == [True, False, False]
+    assert [all_loaded(images) for images in ([LoadedImage(names[0], None)], names)] == [True, False]
     # without a shelf: pixels, as vLLM takes them
     assert [p.tobytes() for p in for_server(encoded)] == [p.tobytes() for p in pictures]
     assert for_server([]) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 
 import pytest
 import ray
@@ -23,10 +24,12 @@ DIRECTORY = "pages_of_a_test"
 
 
 @pytest.fixture(scope="module")
-def images(encoded):
+def images(encoded, warm_python):
     """The encoded images, on a shelf whose capacity holds one; the rows of a session name all."""
     install([PATCH])
-    ray.init(address="local", num_cpus=1, num_gpus=0, include_dashboard=False, log_to_driver=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", str(warm_python))
+        ray.init(address="local", num_cpus=1, num_gpus=0, include_dashboard=False, log_to_driver=False)
     try:
         actor = ray.remote(PageDirectory).options(num_cpus=0, name=DIRECTORY).remote(1)
         shelf = RayShelf(actor)
@@ -48,9 +51,12 @@ def same(made, expected):
         assert torch.equal(made[name], value), name
 
 
-def test_a_row_gets_its_patches(images, encoded):
+def test_a_row_gets_its_patches_and_is_small_in_the_queue(images, encoded):
     row = name_images(images, DIRECTORY)
     assert not any(isinstance(value, torch.Tensor) and value.dtype == torch.uint8 for value in row.values())
+    assert PATCHES not in row
+    assert row[NAMES][0] == DIRECTORY
+    assert sum(map(len, row[NAMES])) < sum(image.nbytes for image in encoded) / 100
     same(fetch_images(row), join_patches(encoded))
     assert name_images([], DIRECTORY) == join_patches([]) == {}
 
@@ -72,10 +78,3 @@ def test_floats_of_another_loop_among_them_keep_their_order(images, encoded):
     other = {"pixel_values": torch.ones(4, 1176), "image_grid_thw": torch.tensor([[1, 2, 2]])}
     made = upstream.extract_multi_modal_inputs([other, named])
     same(made, upstream.extract_multi_modal_inputs([other, held]))
-
-
-def test_a_row_in_the_queue_is_small(images, encoded):
-    small = NonTensorData(name_images(images, DIRECTORY))
-    assert small.data[NAMES][0] == DIRECTORY
-    assert PATCHES not in small.data
-    assert sum(map(len, small.data[NAMES])) < sum(image.nbytes for image in encoded) / 100

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 import transfer_queue as tq
@@ -41,17 +43,14 @@ class Upstream:
         batch.extra_info["temperature"] = 0.5
         return tq.kv_batch_put(keys=batch.keys, partition_id="train", fields=data)
 
-    def _compute_ref_log_prob(self, batch, metrics):
-        return self.send("ref", batch)
 
-    def _compute_values(self, batch, metrics):
-        return self.send("values", batch)
-
-    def _update_critic(self, batch, metrics):
-        return self.send("critic", batch)
-
-    def _update_actor(self, batch, metrics):
-        return self.send("actor", batch)
+for _name, _method in {
+    "ref": "_compute_ref_log_prob",
+    "values": "_compute_values",
+    "critic": "_update_critic",
+    "actor": "_update_actor",
+}.items():
+    setattr(Upstream, _method, lambda self, batch, metrics, name=_name: self.send(name, batch))
 
 
 class Trainer(PassFieldsMixin, Upstream):
@@ -59,44 +58,33 @@ class Trainer(PassFieldsMixin, Upstream):
 
 
 @pytest.fixture(scope="module")
-def sent():
-    with queue():
-        keys = fill(SHAPE, torch.Generator().manual_seed(0))
-        more = get_tensordict({name: torch.ones(len(keys), 1) for name in ("users_own", VALUE_MASK)})
-        tq.kv_batch_put(keys=keys, partition_id="train", fields=more)
-        trainer = Trainer()
-        first = KVBatchMeta(partition_id="train", keys=keys, tags=[{} for _ in keys])
-        batch = trainer._compute_old_log_prob(first, {})
-        assert first.fields is None
-        assert first.extra_info == {"temperature": 0.5}
-        own = list(batch.fields)
-        for each in (trainer._compute_ref_log_prob, trainer._compute_values, trainer._update_critic):
-            assert each(batch, {}) is batch
-        trainer._update_actor(batch, {})
-        assert batch.fields == own
-        yield {"all": set(own), **trainer.sent}
+def sent(warm_python):
+    """Fields by pass, and all there are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", str(warm_python))
+        with queue():
+            keys = fill(SHAPE, torch.Generator().manual_seed(0))
+            more = get_tensordict({name: torch.ones(len(keys), 1) for name in ("users_own", VALUE_MASK)})
+            tq.kv_batch_put(keys=keys, partition_id="train", fields=more)
+            trainer = Trainer()
+            first = KVBatchMeta(partition_id="train", keys=keys, tags=[{} for _ in keys])
+            batch = trainer._compute_old_log_prob(first, {})
+            assert first.fields is None
+            assert first.extra_info == {"temperature": 0.5}
+            own = list(batch.fields)
+            for each in ("_compute_ref_log_prob", "_compute_values", "_update_critic", "_update_actor"):
+                assert getattr(trainer, each)(batch, {}) is batch
+            assert batch.fields == own
+            yield {"all": set(own), **trainer.sent}
 
 
-MODEL = {"prompts", "responses", "response_mask"}
-
-
-def test_no_pass_reads_records_or_rewards(sent):
-    unread = {SESSION_LINE, SESSION_DIGEST, "extra_fields", "rm_scores", "turn_index", "entropy"}
-    assert unread <= sent["all"]
-    for name in ("old", "ref", "values", "critic", "actor"):
-        assert not sent[name] & unread
-        assert sent[name] >= MODEL | {"users_own"}
-
-
-def test_passes_without_a_loss_get_what_models_read(sent):
-    loss = {"old_log_probs", "advantages", "returns", "values", "rollout_log_probs", VALUE_MASK}
-    assert loss <= sent["all"]
-    for name in ("old", "ref", "values"):
-        assert not sent[name] & loss
-
-
-def test_updates_get_what_their_losses_read(sent):
-    assert sent["actor"] >= {"old_log_probs", "advantages", "rollout_log_probs"}
-    assert not sent["actor"] & {"values", "returns", VALUE_MASK, "log_probs"}
-    assert sent["critic"] >= {"values", "returns", VALUE_MASK}
-    assert not sent["critic"] & {"old_log_probs", "advantages", "rollout_log_probs"}
+def test_every_pass_gets_what_its_model_and_its_loss_read(sent):
+    records = {SESSION_LINE, SESSION_DIGEST, "extra_fields", "rm_scores", "turn_index", "entropy"}
+    policy = {"old_log_probs", "advantages", "rollout_log_probs"}
+    targets = {"returns", "values", VALUE_MASK}
+    assert records | policy | targets <= sent["all"]
+    reads = {"old": set(), "ref": set(), "values": set(), "actor": policy, "critic": targets}
+    for name, loss in reads.items():
+        assert sent[name] >= {"prompts", "responses", "response_mask", "users_own"} | loss
+        assert not sent[name] & (records | policy | targets) - loss
+    assert "log_probs" not in sent["actor"]
