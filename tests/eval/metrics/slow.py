@@ -1,9 +1,13 @@
-"""Parts of the official definitions, read slowly: no shortcuts, nothing of the package."""
+"""Parts of the official definitions, read slowly: no shortcuts, and of the package how a mean is told."""
 
 from __future__ import annotations
 
 import re
 import string
+
+import pytest
+
+from docagent_rl.eval.metrics.scored import Mean
 
 
 def distance(a: str, b: str) -> int:
@@ -77,6 +81,23 @@ def numbers(gold: str, pred: str) -> float:
 def texts(gold: str, pred: str) -> float:
     """The score of two cleaned texts."""
     return float(gold == pred) if exact(gold) else upper_anls(gold, pred)
+
+
+def assert_means(table, lists: dict[str, list[float]]) -> None:
+    """See that a table has the means of these lists, and how long they are."""
+    for name, values in lists.items():
+        wanted = pytest.approx(sum(values) / len(values)) if values else None
+        assert getattr(table, name) == Mean(wanted, len(values)), name
+
+
+def page_lists(pairs) -> dict[str, list[float]]:
+    """Recall, precision and F1 of questions with evidence, each by its gold and its collected pages."""
+    known = [(sum(page in gold for page in found), len(gold), len(found)) for gold, found in pairs if gold]
+    return {
+        "recall": [both / gold for both, gold, _ in known],
+        "precision": [both / found if found else 0 for both, _, found in known],
+        "f1": [2 * both / (gold + found) for both, gold, found in known],
+    }
 
 
 def squad(text: str) -> list[str]:

@@ -21,7 +21,6 @@ from docagent_rl.eval.metrics.longdocurl import (
     longdocurl_parse,
     longdocurl_score,
 )
-from docagent_rl.eval.metrics.scored import Scored
 from tests.eval.metrics import slow
 
 NA = "Not answerable"
@@ -97,16 +96,6 @@ def test_replies_are_read_as_the_headline_script_reads_them_back(text, value):
 )  # fmt: skip
 def test_replies_without_both_tags_fail(text):
     assert longdocurl_parse(text) == longdocurl_inline(text) == FAILED
-
-
-def test_the_aggregate_example():
-    rows = [Scored(18, 18, 1.0), Scored(NA, NA, 1.0), Scored(["Annex A", "Annex B"], ["Annex A"], 13 / 14),
-            Scored("Harbour Team", NA, longdocurl_score("Harbour Team", NA, "String"))]  # fmt: skip
-    numbers = longdocurl_accuracy(rows)
-    assert numbers["acc"] == numbers["acc_inline"] == pytest.approx(0.7321, abs=5e-5)
-    assert numbers["f1"] == pytest.approx(0.7714, abs=5e-5)
-    assert numbers["rectified_acc"] == pytest.approx((3 - 1 / 14) / 2325)
-    assert longdocurl_accuracy(rows, total=4)["rectified_acc"] == numbers["acc"]
 
 
 def test_official_counts_are_those_of_the_parts():

@@ -20,9 +20,9 @@ from docagent_rl.eval.metrics.retrieval import (
 )
 
 MEASURES = (recall_at_k, hit_at_k, mrr_at_k, ndcg_at_k)
-ITEMS = st.integers(0, 7)
+ITEMS = st.integers(0, 13)
 RANKINGS = st.lists(ITEMS, max_size=10)
-GOLD = st.lists(ITEMS, min_size=1, max_size=5)
+GOLD = st.lists(ITEMS, min_size=1, max_size=5) | st.just([*range(12)])
 
 
 @given(st.sets(ITEMS, max_size=5), RANKINGS)
@@ -56,15 +56,6 @@ def test_worked_examples_of_vidoseek(gold, ranked, recalls, ndcgs, mrr):
     assert [recall_at_k(gold, ranked, k) for k in (1, 5)] == pytest.approx(recalls, abs=5e-5)
     assert [ndcg_at_k(gold, ranked, k) for k in (1, 5, None)] == pytest.approx(ndcgs, abs=5e-5)
     assert mrr_at_k(gold, ranked, 5) == pytest.approx(mrr)
-
-
-@pytest.mark.parametrize(
-    ("ranked", "gold", "value"),
-    [("p1 p2 p3", "p2", 0.6309), ("p2", "p2 p5", 0.6131), ("p2 p2", "p2", 1.6309), ("", "p2", 0),
-     ("p2", "", 0), ("p2", "p2 p2", 0.6131)],
-)  # fmt: skip
-def test_worked_examples_of_vrag_rl(ranked, gold, value):
-    assert ndcg(ranked.split(), gold.split()) == pytest.approx(value, abs=5e-5)
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -109,13 +100,3 @@ def test_the_form_of_vrag_rl(gold, ranked):
     once = [item for place, item in enumerate(ranked) if item not in ranked[:place]]
     assert distinct(ranked) == once
     assert ndcg(ranked, gold, dedupe=True) == pytest.approx(ndcg(once, distinct(gold)))
-
-
-def test_more_gold_items_than_ranks():
-    """The ideal runs over the ranks there are; without a cut-off over those of all twelve."""
-    gold, two = range(12), (1 + 1 / math.log2(3))
-    ideal = {k: sum(1 / math.log2(rank + 1) for rank in range(1, k + 1)) for k in (10, 12)}
-    for k, whole in ideal.items():
-        assert ndcg_at_k(gold, [0, 1], k) == pytest.approx(two / whole)
-        assert ndcg_at_k(gold, [0, 0], k) == pytest.approx(two / whole)  # a gold item gains again
-    assert ndcg([0, 1], list(gold)) == ndcg([0, 1], list(gold), True) == pytest.approx(two / ideal[12])
