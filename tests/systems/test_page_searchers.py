@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
 import re
 
 import pytest
 
-from docagent_rl.actions import Answer, Crop, Invalid, InvalidReason, Search, Select, StopCause
 from docagent_rl.envs.base import EndReason, Role, TextPart
 from docagent_rl.systems import get_system
 
@@ -137,30 +135,3 @@ async def test_a_turn_that_did_not_fit_has_led_to_nothing(played, make, record, 
         for name in names & dropped.metrics.keys():
             assert dropped.metrics[name] == without.metrics[name], name
         assert (dropped.metrics["context_full"], dropped.metrics["finished"]) == (1, 0)
-
-
-TAGS = [f"<{slash}{tag}>" for tag in ("search", "select", "bbox", "answer", "think") for slash in ("", "/")]
-ARGUMENTS = [
-    "a", " ", "0", "1", "[1,2,3,4]", "[9,9,1,1]", "[NaN,1,2,3]", "[1e999,0,0,0]", "9" * 50, "[[[[", "\ud800",
-    "<", "</", "<|im_end|>", "{{ question }}", "\u202e", "]]>", "\x00",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "actions"), [("vrag_rl", set()), ("unidoc_rl", {Select})])
-def test_adversarial_turns(name, actions):
-    rng, system = random.Random(0), get_system(name)
-    grammar, kinds = system.make_grammar(system.parse_config({})), set()
-    for number in range(3000):
-        text = "".join(rng.choice(rng.choice((TAGS, ARGUMENTS))) for _ in range(rng.randrange(14)))
-        turn = grammar.parse(text, rng.choice(list(StopCause)) if number % 3 == 0 else StopCause.END_OF_TURN)
-        kinds.add(turn.action.reason if isinstance(turn.action, Invalid) else type(turn.action))
-        for action in (turn.action, *turn.surplus):
-            if not isinstance(action, Invalid):
-                (start, end), (first, last) = action.block, action.argument
-                assert text[start] == "<"
-                assert start < first <= last < end <= len(text)
-            # whatever the policy wrote, feedback made of it holds no action
-            elif action.detail:
-                assert grammar.parse(f"feedback: {action.detail}").action.block is None
-    # later actions of a turn are surplus here, not a fault
-    assert kinds == {Search, Crop, Answer, *actions, *InvalidReason} - {InvalidReason.SEVERAL}

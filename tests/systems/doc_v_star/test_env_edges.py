@@ -1,12 +1,14 @@
 from __future__ import annotations
 
-import itertools
+from dataclasses import replace
 
 import pytest
 
+from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import EndReason
-from docagent_rl.envs.services import EnvServices, RetrieverService
+from docagent_rl.envs.services import RetrieverService
 from docagent_rl.errors import UserError
+from docagent_rl.retrieval import Hit
 from tests.systems.doc_v_star.play import answer, fetch, retrieve, shown, texts, turn
 
 TIGHT = {"reserve_tokens": 500}
@@ -138,21 +140,13 @@ async def test_ablations_of_the_grammar(env_of, sample, play):
 class Stubborn:
     """A retriever that does not care what it is told."""
 
-    def __init__(self, retriever):
-        self.retriever = retriever
-
     def search(self, queries, **_):
-        return [2 * hits for hits in self.retriever.search(queries, top_k=99)]
+        return [[Hit(PageRef(doc_id, page), 1.0) for doc_id in "KM" for page in (1, 1, 2, 3)]]
 
 
-async def test_hits_of_other_documents_and_repeated_hits_are_left_out(
-    env_of, sample, store, retriever, judge, play
-):
-    services = EnvServices(store, RetrieverService(Stubborn(retriever)), judge)
-    env = env_of(services=services, retrieval={"pages": 5})
-    episode = await play(env, sample(), [retrieve("everypage"), retrieve("everypage", "")])
-    seen = [shown(result) for result in episode.results]
-    assert [len(pages) for pages in seen] == [5, 3]
-    assert sorted(itertools.chain(*seen)) == list(range(1, 9))
-    images = [image for result in episode.results for image in result.observation.images]
-    assert {image.page.doc_id for image in images} == {"M"}
+async def test_hits_of_other_documents_and_repeated_hits_are_left_out(env_of, services, sample, play):
+    env = env_of(services=replace(services, retriever=RetrieverService(Stubborn())), retrieval={"pages": 2})
+    episode = await play(env, sample(), [retrieve("a"), *[retrieve("a", "")] * 2])
+    assert [shown(result) for result in episode.results] == [[1, 2], [3], []]
+    assert [page["rank"] for page in episode.results[0].info["effect"]["pages"]] == [5, 7]
+    assert {image.page.doc_id for image in episode.results[0].observation.images} == {"M"}

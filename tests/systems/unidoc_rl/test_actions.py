@@ -139,6 +139,13 @@ def test_equals_the_rules_step_by_step(text, grammar):
     # the clause may name the unclosed thought, which is blank here
     reasons = [getattr(each.action, "reason", each.action) for each in (turn, plain)]
     assert (reasons[0], turn.action.block) == (reasons[1], plain.action.block)
+    if not isinstance(turn.action, Invalid):
+        (start, end), (first, last) = turn.action.block, turn.action.argument
+        assert (text[start], text[end - 1]) == ("<", ">")
+        assert start < first <= last < end
+    # whatever the policy wrote, feedback made of it holds no action
+    elif turn.action.detail:
+        assert grammar.parse(f"feedback: {turn.action.detail}").action.block is None
 
 
 @pytest.mark.parametrize("unit", ["<information>", "</information>", "<information>a</information>"])

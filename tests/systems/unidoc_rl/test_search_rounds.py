@@ -38,22 +38,6 @@ def test_worked_example_of_the_selection_term(rounds, paper, released):
 
 
 @pytest.mark.parametrize(
-    ("selected", "settings", "value"),
-    [
-        ("R4", {}, 1),
-        ("R5", {}, 0),
-        (None, {}, 0),
-        (None, {"implicit": True}, 1),
-        ("R4", {"pseudo_positive": False}, 0),
-        (None, {"implicit": True, "pseudo_positive": False}, 0),
-    ],
-)
-@pytest.mark.parametrize("rule", SelectRule)
-def test_searches_without_gold(selected, settings, value, rule):
-    assert select_reward([SearchRound(THIRD, selected=selected)], GOLD, rule=rule, **settings) == value
-
-
-@pytest.mark.parametrize(
     "arguments",
     [
         {"candidates": ()},
