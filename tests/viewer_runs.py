@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,33 +16,27 @@ GOLD = "K#3"
 BOX = [0.1, 0.1, 0.5, 0.5]
 
 
-def whole(store: DocumentStore, page: str, size: tuple[int, int] = (210, 148)) -> ImageRef:
-    """A page as it is shown."""
-    found = store.page(PageRef.parse(page))
-    return ImageRef(found.ref, found.image_hash, (0, 0, *found.size), size)
-
-
 def part(store: DocumentStore, page: str, box: Sequence[float], size: tuple[int, int] = (84, 84)) -> ImageRef:
-    """A part of a page."""
+    """A part of a page as it is shown."""
     found = store.page(PageRef.parse(page))
-    width, height = found.size
-    left, top, right, bottom = box
-    raster = (round(left * width), round(top * height), round(right * width), round(bottom * height))
+    raster = tuple(round(share * side) for share, side in zip(box, 2 * found.size, strict=True))
     return ImageRef(found.ref, found.image_hash, raster, size)
+
+
+def whole(store: DocumentStore, page: str) -> ImageRef:
+    return part(store, page, (0, 0, 1, 1), (210, 148))
 
 
 def sheet(store: DocumentStore, *pages: str) -> ImageSheet:
     """Thumbnails side by side."""
-    tiles = tuple(
-        Tile(
-            ImageRef((own := whole(store, page)).page, own.page_hash, own.raster, (60, 40), Resample.LANCZOS),
-            (60 * number, 20),
-        )
-        for number, page in enumerate(pages)
-    )
+    tiles, labels = [], []
+    for number, page in enumerate(pages):
+        image = replace(part(store, page, (0, 0, 1, 1), (60, 40)), resample=Resample.LANCZOS)
+        tiles.append(Tile(image, (60 * number, 20)))
+        labels.append(Label(str(number + 1), (60 * number, 0, 60 * number + 60, 20)))
     wide = 60 * len(pages)
-    labels = tuple(Label(str(n + 1), (60 * n, 0, 60 * n + 60, 20)) for n in range(len(pages)))
-    return ImageSheet((wide, 60), (wide, 60), tiles, (Fill((0, 0, wide, 20), (224, 224, 224)),), labels)
+    fills = (Fill((0, 0, wide, 20), (224, 224, 224)),)
+    return ImageSheet((wide, 60), (wide, 60), tuple(tiles), fills, tuple(labels))
 
 
 def shown(*parts: Any) -> list[dict[str, Any]]:
@@ -51,24 +46,19 @@ def shown(*parts: Any) -> list[dict[str, Any]]:
 
 
 def turn(
-    text: str,
-    action: dict[str, Any],
-    effect: dict[str, Any],
-    observation: list[dict[str, Any]] = (),
-    **more: Any,
+    text: str, action: dict, effect: dict, *parts: Any, info: dict | None = None, **more: Any
 ) -> TrajectoryTurn:
-    """One of four sampled tokens."""
-    info = {"action": action, "effect": effect, "valid": True, "executed": True, **more.pop("info", {})}
+    """One of four sampled tokens, with what it led to."""
+    told = {"action": action, "effect": effect, "valid": True, "executed": True, **(info or {})}
     values = {
         "token_ids": [5, 6, 7, 8],
         "log_probs": [-0.1, -0.2, -0.3, -0.4],
         "trainer_log_probs": [-0.1, -0.2, -0.3, -0.5],
         "seconds": {"generate": 0.5, "step": 0.25},
+        "observation": shown(*parts) if parts else [],
         "observation_tokens": 40,
     }
-    return TrajectoryTurn(
-        text, "end_of_turn", info=info, observation=list(observation), **{**values, **more}
-    )  # fmt: skip
+    return TrajectoryTurn(text, "end_of_turn", info=told, **(values | more))
 
 
 def session(
@@ -83,8 +73,6 @@ def session(
     **more: Any,
 ) -> Trajectory:
     """Searches, finds the gold page among others, magnifies the evidence, answers."""
-    page, crop = whole(store, GOLD), part(store, GOLD, BOX)
-    hits = [["K#2", 2.5], [GOLD, 2.0]]
     found = {
         "page": GOLD,
         "size": [210, 148],
@@ -93,47 +81,45 @@ def session(
         "rank": 2,
         "score": 2.0,
     }
-    thought = "<think>I look.</think>"
+    search = {
+        "retriever": "retriever",
+        "query": "pagek3",
+        "hits": [["K#2", 2.5], [GOLD, 2.0]],
+        "seconds": 0.2,
+    }
     turns = [
         turn(
-            f"{thought}<search>pagek3 {said}</search>",
+            f"<think>I look.</think><search>pagek3 {said}</search>",
             {"kind": "search", "block": [22, 46], "argument": [30, 37], "query": "pagek3"},
             {"kind": "pages", "hits": 2, "pages": [found]},
-            shown("Page 3:", page),
+            "Page 3:",
+            whole(store, GOLD),
             info={"thoughts": [[7, 14]], "seconds": {"search": 0.2}},
-            searches=[
-                {"retriever": "retriever", "query": "pagek3", "hits": hits, "seconds": 0.2, "tries": 1}
-            ],
+            searches=[{**search, "tries": 1}],
         ),
         turn(
             "<bbox>[9, 9, 2, 2]</bbox>",
             {"kind": "crop", "block": [0, 24], "argument": [6, 18]},
             {"kind": "feedback"},
-            shown("The box is empty."),
+            "The box is empty.",
             info={"valid": False, "reason": "bad_argument", "detail": "the box is empty", "executed": False},
         ),
         turn(
             "<bbox>[10, 10, 100, 74]</bbox>",
             {"kind": "crop", "boxes": [[10, 10, 100, 74]]},
             {"kind": "crop", "page": GOLD, "region": BOX, "size": [84, 84], "tokens": 9},
-            shown(crop),
+            part(store, GOLD, BOX),
         ),
         turn("<answer>1990</answer>", {"kind": "answer", "text": "1990"}, {"kind": "answer"}, reward=reward),
     ]
     record = {
-        "question_id": f"q{question}",
-        "dataset": "made",
-        "split": split,
-        "doc_id": "K",
-        "question": f"When was it opened, {question}?",
-        "answers": ["1990"],
-        "evidence_pages": [3],
-        "evidence_boxes": {"3": [BOX]},
-        "evidence_sources": ["Chart"],
-        "answerable": True,
+        "question_id": f"q{question}", "dataset": "made", "split": split, "doc_id": "K",
+        "question": f"When was it opened, {question}?", "answers": ["1990"], "evidence_pages": [3],
+        "evidence_boxes": {"3": [BOX]}, "evidence_sources": ["Chart"], "answerable": True,
         "extra": {"num_pages": 5},
-    }
+    }  # fmt: skip
     values = {
+        "system": "vrag_rl",
         "status": Status.FINISHED.value,
         "end": "answered",
         "prompt": shown("Answer.", sheet(store, "K#1", "K#2", GOLD)),
@@ -143,8 +129,7 @@ def session(
         "reward": reward,
         "metrics": {"reward/outcome": float(reward > 0.5), "reward/format": 1.0, "turns": 4.0},
     }
-    given = {"system": "vrag_rl", **values, **more}
-    return Trajectory(f"group{question}", number, step, split, record, **given)
+    return Trajectory(f"group{question}", number, step, split, record, **(values | more))
 
 
 def run_folder(path: Path, sessions: Sequence[Trajectory]) -> Path:
@@ -152,11 +137,11 @@ def run_folder(path: Path, sessions: Sequence[Trajectory]) -> Path:
     files: dict[str, list[Trajectory]] = {}
     for each in sessions:
         files.setdefault(f"{'val-' if each.split == 'val' else ''}{each.step}", []).append(each)
+    for folder in ("trajectories", "metrics"):
+        (path / folder).mkdir(parents=True, exist_ok=True)
     for name, own in files.items():
-        file = path / "trajectories" / f"{name}.jsonl"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(each.to_json() + "\n" for each in own), encoding="utf-8")
-        numbers = path / "metrics" / f"{name}.json"
-        numbers.parent.mkdir(parents=True, exist_ok=True)
-        numbers.write_text(json.dumps({"docagent/turns": 4.0, "actor/entropy": 1.0 / len(own)}))
+        lines = "".join(each.to_json() + "\n" for each in own)
+        (path / "trajectories" / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+        numbers = {"docagent/turns": 4.0, "actor/entropy": 1.0 / len(own)}
+        (path / "metrics" / f"{name}.json").write_text(json.dumps(numbers))
     return path

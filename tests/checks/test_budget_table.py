@@ -20,16 +20,18 @@ from docagent_rl.errors import UserError
 from docagent_rl.training.settings.architectures import known_model, on_meta
 
 ALDEN, DOC, SEEKER = "alden_qwen2_5_vl_7b", "doc_v_star_qwen2_5_vl_7b", "mm_doc_r1_qwen3_4b"
+VRAG = "vrag_rl_qwen2_5_vl_7b"
 PAGE = ROOT.parent.parent / "docs" / "memory.md"
+ACTOR = "actor_rollout_ref.actor"
 
 
-def parsed(config) -> DocAgentConfig:
-    return DocAgentConfig.parse(plain(config.docagent))
+def with_section(recipe: str, *overrides: str):
+    config = composed(recipe, overrides)
+    return config, DocAgentConfig.parse(plain(config.docagent))
 
 
 def run_of(recipe: str, *overrides: str):
-    config = composed(recipe, overrides)
-    return read_run(config, parsed(config))
+    return read_run(*with_section(recipe, *overrides))
 
 
 def test_parts_of_a_model_are_counted():
@@ -62,58 +64,54 @@ def test_a_recipe_is_read():
 def test_the_recipes_retrievers_are_read(tmp_path):
     (tmp_path / "part").mkdir()
     (tmp_path / "part" / "vectors").write_bytes(b"x" * 1000)
-    index = f"docagent.retriever.index={tmp_path}"
     colqwen = Searching("retriever", 2 * 2_209_000_000, 1000, processes=1, own=True)
-    assert run_of("vrag_rl_qwen2_5_vl_7b", index).searching == [colqwen]
-    gpu = ["docagent.retriever.service.num_gpus=1", "docagent.retriever.service.replicas=3"]
-    on_gpus = replace(colqwen, processes=3, gpu=True)
-    assert run_of("vrag_rl_qwen2_5_vl_7b", index, *gpu).searching == [on_gpus]
+    service = "docagent.retriever.service"
+
+    def searching(*overrides):
+        return run_of(VRAG, f"docagent.retriever.index={tmp_path}", *overrides).searching
+
+    assert searching() == [colqwen]
+    on_gpus = searching(f"{service}.num_gpus=1", f"{service}.replicas=3")
+    assert on_gpus == [replace(colqwen, processes=3, gpu=True)]
+    (near,) = searching("+retriever=minilm", "docagent.retriever.backend=local")
+    agents = int(composed(VRAG).actor_rollout_ref.rollout.agent.num_workers)
+    assert (near.model, near.processes, near.own) == (4 * 22_700_000, agents + 1, False)
+    assert searching("docagent.retriever.backend=http", f"+{service}.url=http://127.0.0.1:1") == []
     images, texts = run_of("alden_hybrid_qwen2_5_vl_7b").searching
     assert (images.name, texts.name, texts.model) == ("retriever", "text_retriever", 4 * 335_000_000)
-    agents = int(composed("vrag_rl_qwen2_5_vl_7b").actor_rollout_ref.rollout.agent.num_workers)
-    near = run_of("vrag_rl_qwen2_5_vl_7b", "+retriever=minilm", "docagent.retriever.backend=local").searching[
-        0
-    ]
-    assert (near.model, near.processes, near.own) == (4 * 22_700_000, agents + 1, False)
-    at_server = ["docagent.retriever.backend=http", "+docagent.retriever.service.url=http://127.0.0.1:1"]
-    assert run_of("vrag_rl_qwen2_5_vl_7b", *at_server).searching == []
 
 
-def test_a_frozen_tower_and_no_reference():
+def test_towers_references_and_rows_differ(monkeypatch):
     run = run_of(DOC)
-    assert run.trained[0].frozen_vision
-    assert run.reference is None
+    assert (run.trained[0].frozen_vision, run.reference) == (True, None)
     assert run_of(DOC, "+ablations=doc_v_star/unfrozen_vision").trained[0].frozen_vision is False
-
-
-def test_sessions_of_several_rows_and_no_images():
-    run = run_of(SEEKER)
-    assert (run.rows, run.image_tokens) == (64, 0)
-
-
-def test_fixed_micro_batches_hold_rows_of_the_longest_kind():
-    fixed = "actor_rollout_ref.actor.use_dynamic_bsz=false"
-    run = run_of(DOC, fixed, "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2")
-    assert run.trained[0].tokens == 2 * 45056
+    seeker = run_of(SEEKER)
+    assert (seeker.rows, seeker.image_tokens) == (64, 0)
+    fixed = run_of(DOC, f"{ACTOR}.use_dynamic_bsz=false", f"{ACTOR}.ppo_micro_batch_size_per_gpu=2")
+    assert fixed.trained[0].tokens == 2 * 45056
+    assert budget_table.gpu_memory() is None or budget_table.gpu_memory() > GIB
+    monkeypatch.setattr(budget_table, "read_run", lambda *_: pytest.fail("read"))
+    check_memory(*with_section(DOC, "+profile=cpu"))  # which has no budget
 
 
 def test_a_model_that_only_the_hub_knows_has_no_budget():
     assert run_of(DOC, "actor_rollout_ref.model.path=somebody/model") is None
-    assert run_of(DOC, "actor_rollout_ref.actor.strategy=megatron") is None
+    assert run_of(DOC, f"{ACTOR}.strategy=megatron") is None
+    with pytest.raises(UserError, match=rf"{DOC}: somebody/model"):
+        budget_of_recipe(DOC, ["actor_rollout_ref.model.path=somebody/model"], Cluster(), 80)
 
 
-def test_every_recipe_fits_eight_gpus_of_80_gib():
-    for name in (ALDEN, DOC, "unidoc_rl_qwen2_5_vl_7b", SEEKER):
-        lines = budget(run_of(name, "trainer.nnodes=1", "trainer.n_gpus_per_node=8"), 80 * GIB)
-        assert max(total(lines, place) for place in (Place.UPDATE, Place.ROLLOUT)) < 79 * GIB, name
+@pytest.mark.parametrize("recipe", [ALDEN, DOC, "unidoc_rl_qwen2_5_vl_7b", SEEKER])
+def test_every_recipe_fits_eight_gpus_of_80_gib(recipe):
+    lines = budget(run_of(recipe, "trainer.nnodes=1", "trainer.n_gpus_per_node=8"), 80 * GIB)
+    assert max(total(lines, place) for place in (Place.UPDATE, Place.ROLLOUT)) < 79 * GIB
 
 
 def test_what_cannot_be_is_said_with_what_to_do():
     lines = budget(run_of(DOC, "trainer.n_gpus_per_node=1"), 80 * GIB)
     found = list(impossible(lines, {Place.UPDATE: 80 * GIB, Place.ROLLOUT: 80 * GIB, Place.DISK: 10**15}))
     assert [line.split(":")[0] for line in found] == ["GPU, update", "GPU, rollout"]
-    assert "take more GPUs" in found[0]
-    assert "raise actor_rollout_ref.rollout.tensor_model_parallel_size" in found[1]
+    assert "actor_rollout_ref.rollout.tensor_model_parallel_size" in found[1]
 
 
 def test_an_estimate_alone_refuses_nothing():
@@ -122,37 +120,22 @@ def test_an_estimate_alone_refuses_nothing():
     assert len(list(impossible(lines, {Place.HOST: 4}))) == 1
 
 
-def test_a_run_without_room_for_its_checkpoints_is_refused(tmp_path, monkeypatch):
+def test_a_machine_without_room_is_refused(tmp_path, monkeypatch):
+    machine = SimpleNamespace(free=100 * GIB, total=10**13)
+    for owner, name in ((shutil, "disk_usage"), (psutil, "virtual_memory")):
+        monkeypatch.setattr(owner, name, lambda *_: machine)
     monkeypatch.setattr(budget_table, "gpu_memory", lambda: None)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=100 * GIB))
-    config = composed(DOC, [f"trainer.default_local_dir={tmp_path}/x/y"])
-    with pytest.raises(
-        UserError, match=r"(?s)does not fit:\n  disk: at least 262\.\d GiB .* there are 100\.0"
-    ):
-        check_memory(config, parsed(config))
-    never = composed(DOC, ["trainer.save_freq=-1"])
-    check_memory(never, parsed(never))
-
-
-def test_the_gpus_of_the_machine_are_asked(monkeypatch, tmp_path):
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=10**15))
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=10**13))
+    run = with_section(DOC, f"trainer.default_local_dir={tmp_path}/x/y")
+    with pytest.raises(UserError, match=r"(?s)disk: .*262\.\d GiB .* 100\.0"):
+        check_memory(*run)
+    check_memory(*with_section(DOC, "trainer.save_freq=-1"))
+    run = with_section(ALDEN, f"trainer.default_local_dir={tmp_path}", "trainer.nnodes=1")
+    machine.free = 10**15
     monkeypatch.setattr(budget_table, "gpu_memory", lambda: 24 * GIB)
-    config = composed(ALDEN, [f"trainer.default_local_dir={tmp_path}", "trainer.nnodes=1"])
-    with pytest.raises(UserError, match="GPU, update: at least"):
-        check_memory(config, parsed(config))
+    with pytest.raises(UserError, match="GPU, update"):
+        check_memory(*run)
     monkeypatch.setattr(budget_table, "gpu_memory", lambda: 80 * GIB)
-    check_memory(config, parsed(config))
-
-
-def test_the_cpu_profile_has_no_budget(monkeypatch):
-    monkeypatch.setattr(budget_table, "read_run", lambda *_: pytest.fail("read"))
-    config = composed(DOC, ["+profile=cpu"])
-    check_memory(config, parsed(config))
-
-
-def test_a_machine_without_a_gpu_says_nothing_of_gpus():
-    assert budget_table.gpu_memory() is None or budget_table.gpu_memory() > GIB
+    check_memory(*run)
 
 
 def test_the_table_has_a_sum_for_each_place():
@@ -160,11 +143,6 @@ def test_the_table_has_a_sum_for_each_place():
     assert "| GPU, update | a | 1.0 |  |" in text
     assert "| GPU, update | b | 0.5 | estimate |" in text
     assert "| **GPU, update** | **all** | **1.5** | |" in text
-
-
-def test_a_recipe_that_only_the_hub_knows_is_named():
-    with pytest.raises(UserError, match=r"recipe doc_v_star_qwen2_5_vl_7b: somebody/model is neither"):
-        budget_of_recipe(DOC, ["actor_rollout_ref.model.path=somebody/model"], Cluster(), 80)
 
 
 @pytest.mark.slow

@@ -1,92 +1,139 @@
-"""The trainer's own command, which has to end at the preflight: before Ray, with one message."""
+"""The trainer's own command in processes of its own: it ends at the preflight, before Ray, with one message,
+or its main function gets what the preflight has settled, of whose configuration Hydra makes copies."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
-import sys
-import time
 
 import pytest
 
 from docagent_rl.checks.refusal import TRACEBACK_FILE
+from docagent_rl.patches.weight_transfer_address import RUN_VARIABLE
+from docagent_rl.training.loopback import LOOPBACK
+from docagent_rl.training.plugin import MODULES_VARIABLE
+from tests.checkpoints.saved import flip, save
 
 pytestmark = pytest.mark.slow
 
-LIMIT_S = 200
+TRAINER = ["-m", "verl.trainer.main_ppo", "--config-name", "vrag_rl_qwen2_5_vl_7b"]
+SECRET = "hidden-treasure"
+# verl's command up to the call of its main function; the demo that the checks need takes a minute to make
+APP = """
+import json
+import hydra
+from omegaconf import OmegaConf
+from docagent_rl.checks import preflight
+
+preflight.check = lambda config: preflight.check_statically(config)
+
+@hydra.main(config_path="pkg://verl.trainer.config", config_name="vrag_rl_qwen2_5_vl_7b", version_base=None)
+def main(config):
+    print(json.dumps(OmegaConf.to_container(config, resolve=False)))
+
+main()
+"""
+MINE = """
+from docagent_rl.advantages import Advantages, register
+@register('mine')
+def mine(inputs):
+    return Advantages(inputs.token_rewards, inputs.token_rewards)
+"""
+# a module of the user's that breaks the checks in a way that nobody has foreseen
+BREAKING = """
+import docagent_rl.checks.preflight as preflight
+def broken(config):
+    raise ZeroDivisionError('a page of no width')
+preflight.check_mode = broken
+"""
 
 
 @pytest.fixture
-def train(tmp_path):
-    """Run the command; its status, its standard error and the seconds it took."""
+def python(tmp_path, warm_python):
+    """Run a program in a folder whose modules it finds; what it left."""
 
-    def run(*overrides, path=None):
-        command = [sys.executable, "-m", "verl.trainer.main_ppo", "--config-name", "vrag_rl_qwen2_5_vl_7b"]
-        places = ["+profile=cpu", f"docagent.workspace={tmp_path / 'w'}", "docagent.auto_demo=false"]
-        environment = {**os.environ, "VERL_PLATFORM": "cpu", "RAY_TMPDIR": str(tmp_path / "ray")}
-        if path is not None:
-            environment["PYTHONPATH"] = os.pathsep.join(
-                [str(path), *filter(None, [os.environ.get("PYTHONPATH")])]
-            )
-        start = time.monotonic()
+    def run(*program, **variables):
+        # a Ray of somebody else on this machine is none of its business
+        settings = {"VERL_PLATFORM": "cpu", "RAY_TMPDIR": str(tmp_path / "ray"), "PYTHONPATH": str(tmp_path)}
+        environment = {**os.environ, **settings, "WANDB_API_KEY": SECRET, **variables}
         done = subprocess.run(
-            [*command, *places, *overrides],
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            env=environment,
-            check=False,
+            [warm_python, *program], cwd=tmp_path, capture_output=True, text=True, env=environment
         )
-        assert "ray init kwargs" not in done.stdout
         assert not (tmp_path / "ray").exists()
-        return done.returncode, done.stderr, time.monotonic() - start
+        return done
 
     return run
 
 
-def messages(stderr: str) -> list[str]:
-    return [line for line in stderr.splitlines() if line.startswith("docagent-rl: ")]
+@pytest.fixture
+def places(tmp_path):
+    return ["+profile=cpu", f"docagent.workspace={tmp_path / 'w'}", "docagent.auto_demo=false"]
+
+
+def message(done) -> str:
+    """The one that a run was refused with."""
+    assert done.returncode == 2, done.stderr[-3000:]
+    assert "Traceback" not in done.stderr
+    assert "ray init kwargs" not in done.stdout
+    assert SECRET not in done.stdout + done.stderr
+    (found,) = [line for line in done.stderr.splitlines() if line.startswith("docagent-rl: ")]
+    return found
 
 
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
         (["data.val_files=null"], "data.val_files=null"),
-        (["data.max_prompt_length=1"], "data.max_prompt_length=1"),
-        (["trainer.v1.trainer_mode=docagent_asynchronous"], "docagent_asynchronous is not registered"),
+        (["trainer.v1.trainer_mode=docagent_asynchronous"], "docagent_asynchronous"),
+        # Hydra writes there before any other check
+        (["docagent.run_dir=app.py/run"], "docagent.run_dir=app.py/run"),
+        (["trainer.project_name='${oc.env:WANDB_API_KEY}'"], "WANDB_API_KEY"),
+        (["--multirun", "trainer.total_epochs=1,2"], "--multirun"),
+        (["hydra.mode=MULTIRUN", "trainer.total_epochs=1,2"], "hydra.mode=MULTIRUN"),
     ],
 )
-def test_what_cannot_be_is_one_message(train, overrides, said):
-    status, stderr, _ = train(*overrides)
-    assert status == 2
-    assert len(messages(stderr)) == 1
-    assert said in stderr
-    assert "Traceback" not in stderr
+def test_what_cannot_be_is_one_message(python, places, tmp_path, overrides, said):
+    (tmp_path / "app.py").touch()
+    assert said in message(python(*TRAINER, *places, f"hydra.sweep.dir={tmp_path}/sweep", *overrides))
+    assert not [file for file in tmp_path.rglob("*") if file.is_file() and SECRET in file.read_text()]
 
 
-def test_a_check_that_fails_itself_does_not_let_the_run_start(train, tmp_path):
-    """A module of the user's that breaks the checks in a way that nobody has foreseen."""
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "breaking.py").write_text(
-        "import docagent_rl.checks.preflight as preflight\n"
-        "def broken(config):\n    raise ZeroDivisionError('a page of no width')\n"
-        "preflight.check_mode = broken\n"
-    )
-    status, stderr, _ = train("docagent.modules=[breaking]", path=tmp_path / "lib")
-    assert status == 2
-    (message,) = messages(stderr)
-    assert "ZeroDivisionError: a page of no width" in message
+def test_a_check_that_fails_itself_does_not_let_the_run_start(python, places, tmp_path):
+    (tmp_path / "breaking.py").write_text(BREAKING)
+    done = python(*TRAINER, *places, "docagent.modules=[breaking]")
+    assert "ZeroDivisionError: a page of no width" in message(done)
     (path,) = (tmp_path / "w" / "runs").glob(f"*/{TRACEBACK_FILE}")
-    assert f"traceback: {path}" in stderr
+    assert str(path) in done.stderr
     assert "in broken" in path.read_text()
-    assert "Traceback" not in stderr
 
 
-def test_a_folder_that_cannot_be_written_is_one_message(train, tmp_path):
-    """Hydra writes there before any other check."""
-    (tmp_path / "file").touch()
-    status, stderr, _ = train(f"docagent.run_dir={tmp_path}/file/run")
-    assert status == 2
-    (message,) = messages(stderr)
-    assert f"docagent.run_dir={tmp_path}/file/run cannot be written" in message
-    assert "Traceback" not in stderr
+def test_the_run_gets_what_the_checks_have_settled(python, places, tmp_path):
+    (tmp_path / "app.py").write_text(APP)
+    saved = tmp_path / "saved"
+    save(saved, 1)
+    flip(save(saved, 2) / "data.pt")
+    judge = "http://judge.example:8001/v1"
+    overrides = ["docagent.modules=[csv]", f"trainer.default_local_dir={saved}"]
+    done = python("app.py", *places, *overrides, DOCAGENT_JUDGE_URL=judge)
+    assert done.returncode == 0, done.stderr[-3000:]
+    config = json.loads(done.stdout.splitlines()[-1])
+    assert config["docagent"]["judge"]["base_url"] == judge
+    assert config["data"]["train_files"] == "${docagent.workspace}/data/train.parquet"
+    resumed = (config["trainer"]["resume_mode"], config["trainer"]["resume_from_path"])
+    assert resumed == ("resume_path", f"{saved}/global_step_1")
+    ray = config["ray_kwargs"]["ray_init"]
+    assert ray["_node_ip_address"] == LOOPBACK
+    assert ray["runtime_env"]["env_vars"][MODULES_VARIABLE] == "csv"
+    assert len(ray["runtime_env"]["env_vars"][RUN_VARIABLE]) == 12
+
+
+def test_a_process_that_is_told_so_loads_modules_of_users(python, tmp_path):
+    (tmp_path / "mine.py").write_text(MINE)
+    program = (
+        "import json\nfrom verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY\n"
+        "print(json.dumps([str(name) for name in ADV_ESTIMATOR_REGISTRY]))"
+    )
+    done = python("-c", program, **{MODULES_VARIABLE: "mine"})
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert {"mine", "spo", "turn_gae"} <= set(json.loads(done.stdout.splitlines()[-1]))

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -9,26 +11,36 @@ from docagent_rl.checks import probing
 from docagent_rl.checks.doctor import Probe, ProcessKind, find_problems
 from docagent_rl.checks.probing import ask_process, examine
 from docagent_rl.errors import UserError
-from docagent_rl.training.plugin import AGENT_LOOP
 from docagent_rl.training.registrations import Registered
 from tests.processes import ends
 
+LATE_S = 77.0
 HANGING = """
-import pathlib, subprocess, sys, time
+import os, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-pathlib.Path(sys.argv[2]).write_text(str(child.pid))
+os.symlink(str(child.pid), sys.argv[2])
 time.sleep(600)
 """
 
 
-def test_a_process_that_hangs_is_ended_with_all_it_started(tmp_path):
-    answer = ask_process([sys.executable, "-c", HANGING], 3, [str(tmp_path / "pid")])
+def test_a_process_that_hangs_is_ended_with_all_it_started(tmp_path, monkeypatch):
+    pid, wait = tmp_path / "pid", subprocess.Popen.wait
+
+    def late(process, timeout=None):
+        """It is late as soon as it has started another one."""
+        if timeout != LATE_S:
+            return wait(process, timeout)
+        while not pid.is_symlink() and process.poll() is None:
+            time.sleep(0.01)
+        raise subprocess.TimeoutExpired(process.args, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", late)
+    answer = ask_process([sys.executable, "-c", HANGING], LATE_S, [str(pid)])
     assert answer.registered is None
-    assert answer.error
+    assert "77 s" in answer.error
     (problem,) = find_problems(ProcessKind.RAY, answer)
     assert "--timeout" in problem.remedy
-    child = int((tmp_path / "pid").read_text())
-    assert ends(child)
+    assert ends(int(pid.readlink().name))
 
 
 def test_a_process_that_dies_says_where_its_log_is():
@@ -58,14 +70,6 @@ def test_an_engine_for_gpus_without_one_is_named(monkeypatch, installed, gpu, to
     assert probing.advised(fine) is fine
 
 
-@pytest.mark.slow
-def test_the_driver_answers():
-    ((kind, answer),) = examine([ProcessKind.DRIVER], timeout_s=500)
-    assert kind is ProcessKind.DRIVER
-    assert answer.error == ""
-    assert AGENT_LOOP in answer.registered.agent_loops
-
-
 def test_model_without_configuration_is_refused_before_anything_starts(tmp_path):
-    with pytest.raises(UserError, match=r"no config\.json"):
+    with pytest.raises(UserError, match=r"config\.json"):
         list(examine((ProcessKind.DRIVER, ProcessKind.VLLM), tmp_path))

@@ -21,60 +21,54 @@ from docagent_rl.training.settings.arithmetic import check_sizes
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
 ROLLOUT = "actor_rollout_ref.rollout"
-FOURS = [f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=4"]
-FIXED = "actor_rollout_ref: {actor: {use_dynamic_bsz: false}}"
-MINE = f"""\
-# python -m verl.trainer.main_ppo --config-name mine
-defaults:
-  - {RECIPE}
-  - _self_
-"""
-
-
-def first_of(recipe):
-    """The ablations whose list of recipes this one opens, so that each is checked once."""
-    return [name for name in ablation_names(recipe) if ablation_recipes(name)[0] == recipe]
+FIXED = "actor_rollout_ref.actor.use_dynamic_bsz=false"
+HEAD = "# @package _global_\n# Small.\n"
 
 
 @pytest.fixture
 def mine(tmp_path):
     def check(text, ablation=None):
-        (tmp_path / "mine.yaml").write_text(MINE + text)
+        (tmp_path / "mine.yaml").write_text(f"defaults:\n  - {RECIPE}\n  - _self_\n{text}")
         if ablation is not None:
             (tmp_path / "ablations").mkdir()
-            (tmp_path / "ablations" / "small.yaml").write_text(ablation)
+            (tmp_path / "ablations" / "small.yaml").write_text(HEAD + ablation)
         return check_recipe("mine", tmp_path)
 
     return check
 
 
-@pytest.mark.parametrize("text", ["- 1\n", "a: {b"])
-def test_an_ablation_that_is_no_mapping(mine, text):
-    with pytest.raises(UserError, match=r"small\.yaml"):
-        mine("", f"# @package _global_\n# Small.\n# for: mine\n{text}")
+@pytest.mark.parametrize(
+    ("ablation", "message"),
+    [("# for: mine\n- 1\n", ""), ("# for: mine\na: {b", ""), ("docagent: {}\n", ".*# for:")],
+)
+def test_an_ablation_that_cannot_be_read_is_named(mine, ablation, message):
+    with pytest.raises(UserError, match=rf"small\.yaml: {message}"):
+        mine("", ablation)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", recipe_names())
 def test_shipped_recipes_are_in_order_and_each_ablation_changes_something(recipe):
-    findings = check_recipe(recipe, ablations=first_of(recipe))
+    # each is checked once, with the first recipe that it is for
+    own = [name for name in ablation_names(recipe) if ablation_recipes(name)[0] == recipe]
+    findings = check_recipe(recipe, ablations=own)
     assert [f.problem for f in findings if f.problem] == []
-    assert len(findings) == 2 * (1 + len(first_of(recipe)))
+    assert len(findings) == 2 * (1 + len(own))
     plain = composed(recipe)
-    for name in first_of(recipe):
+    for name in own:
         change = recipe_check._load(recipe_check.ROOT / "ablations" / f"{name}.yaml")
         assert OmegaConf.merge(plain, change) != plain, name
 
 
-def test_recipes_of_one_system_differ_from_their_baseline_in_the_estimator_alone():
-    for size in ("4b", "8b"):
-        spo, grpo = composed(f"mm_doc_r1_qwen3_{size}"), composed(f"mm_doc_r1_qwen3_{size}_grpo")
-        assert (spo.algorithm.adv_estimator, grpo.algorithm.adv_estimator) == ("spo", "grpo")
-        spo.algorithm.adv_estimator = "grpo"
-        # what the estimator alone reads
-        spo.docagent.advantage = grpo.docagent.advantage
-        spo.trainer.experiment_name = grpo.trainer.experiment_name
-        assert spo == grpo
+@pytest.mark.parametrize("size", ["4b", "8b"])
+def test_recipes_of_one_system_differ_from_their_baseline_in_the_estimator_alone(size):
+    spo, grpo = composed(f"mm_doc_r1_qwen3_{size}"), composed(f"mm_doc_r1_qwen3_{size}_grpo")
+    assert (spo.algorithm.adv_estimator, grpo.algorithm.adv_estimator) == ("spo", "grpo")
+    spo.algorithm.adv_estimator = "grpo"
+    # what the estimator alone reads
+    spo.docagent.advantage = grpo.docagent.advantage
+    spo.trainer.experiment_name = grpo.trainer.experiment_name
+    assert spo == grpo
 
 
 def test_ablations_are_merged_as_hydra_merges_them(monkeypatch):
@@ -82,34 +76,25 @@ def test_ablations_are_merged_as_hydra_merges_them(monkeypatch):
     seen = []
     monkeypatch.setattr(recipe_check, "_judged", lambda finding, config: seen.append(config) or finding)
     findings = check_recipe(RECIPE, ablations=[ablation])
-    assert [f.overrides for f in findings] == [
-        [],
-        [f"+ablations={ablation}"],
-        ["+profile=cpu"],
-        [f"+ablations={ablation}", "+profile=cpu"],
-    ]
+    added = [f"+ablations={ablation}"]
+    assert [f.overrides for f in findings] == [[], added, ["+profile=cpu"], [*added, "+profile=cpu"]]
     assert len({OmegaConf.to_yaml(config) for config in seen}) == 4
     for finding, config in zip(findings, seen, strict=True):
         assert composed(RECIPE, finding.overrides) == config
 
 
 def test_every_ablation_says_what_it_is_and_lies_in_the_folder_of_its_system():
+    system = {recipe: composed(recipe).docagent.system for recipe in recipe_names()}
     for name in ablation_names():
-        assert set(ablation_recipes(name)) <= set(recipe_names())
         assert ablation_summary(name).endswith(".")
         assert ablation_row(name)
-    system = {recipe: composed(recipe).docagent.system for recipe in recipe_names()}
-    folders = set()
-    for name in ablation_names():
         folder, _, own = name.partition("/")
         assert own
         assert {system[recipe] for recipe in ablation_recipes(name)} == {folder}
-        folders.add(folder)
-    assert folders == set(SYSTEMS)
+    assert {name.partition("/")[0] for name in ablation_names()} == set(SYSTEMS)
 
 
-def test_an_ablation_is_added_by_system_and_name():
-    assert composed(RECIPE, ["+ablations=vrag_rl/no_crop"]).docagent.env.grammar.crop is False
+def test_several_ablations_are_added_by_system_and_name():
     several = composed(RECIPE, ["+ablations=[vrag_rl/no_crop,vrag_rl/pad_28]", "+profile=cpu"])
     assert several.docagent.env.grammar.crop is False
 
@@ -121,71 +106,53 @@ def test_a_folder_of_ones_own_may_hold_ablations_of_no_system(tmp_path):
     assert ablation_names(root=tmp_path) == ["mine/smaller", "small"]
 
 
+def test_a_broken_recipe_is_reported_by_name(mine):
+    plain = mine("trainer: {sav_freq: 3}")[0]
+    assert (plain.recipe, plain.profile, plain.ablation) == ("mine", None, None)
+    assert re.search(r"trainer\.sav_freq: .*trainer\.save_freq", plain.problem)
+    assert plain.verdict == plain.problem
+    assert "mine" in mine("docagent: {")[0].problem
+    assert "nowhere" in mine("  - nowhere\n")[0].problem
+
+
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("overrides", "message"),
     [
-        ("trainer: {sav_freq: 3}", r"trainer\.sav_freq: .*trainer\.save_freq"),
-        ("docagent: {env: {variant: published}}", r"docagent\.env\.variant"),
-        ("algorithm: {adv_estimator: grop}", "adv_estimator=grop"),
-        ("data: {max_response_length: 150}", "150"),
+        (["docagent.env.variant=published"], r"docagent\.env\.variant"),
+        (["algorithm.adv_estimator=grop"], "adv_estimator=grop"),
+        (["data.max_response_length=150"], "150"),
+        (["data.train_batch_size=33", FIXED], r"data\.train_batch_size=33 .*rollout\.n=5 .*165"),
         (
-            f"data: {{train_batch_size: 33}}\n{FIXED}",
-            r"data\.train_batch_size=33 .*rollout\.n=5 .*165",
-        ),
-        (
-            "actor_rollout_ref: {actor: {ppo_mini_batch_size: 40, use_dynamic_bsz: false}}",
+            ["actor_rollout_ref.actor.ppo_mini_batch_size=40", FIXED],
             r"actor\.ppo_mini_batch_size=40 .*data\.train_batch_size=32",
         ),
+        (["actor_rollout_ref.actor.ppo_mini_batch_size=4"], r"actor\.ppo_mini_batch_size=4 .*n=5 .*20"),
         (
-            "actor_rollout_ref: {actor: {ppo_mini_batch_size: 4}}",
-            r"actor\.ppo_mini_batch_size=4 .*n=5 .*20",
-        ),
-        (
-            "critic: {enable: true, ppo_mini_batch_size: 4, ppo_micro_batch_size_per_gpu: 1}",
+            ["critic.enable=true", "critic.ppo_mini_batch_size=4", "critic.ppo_micro_batch_size_per_gpu=1"],
             r"critic\.ppo_mini_batch_size=4 .*n=5 .*20",
         ),
+        ([f"{ROLLOUT}.tensor_model_parallel_size=3"], r"tensor_model_parallel_size=3"),
+        ([f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=null", FIXED], "log_prob_micro_batch_size"),
+        # dynamic batches may hold more than a batch
         (
-            "actor_rollout_ref: {rollout: {tensor_model_parallel_size: 3}}",
-            r"tensor_model_parallel_size=3",
+            [
+                "actor_rollout_ref.actor.ppo_mini_batch_size=40",
+                "actor_rollout_ref.actor.loss_agg_mode=token-mean",
+            ],
+            "None",
         ),
-        (
-            "actor_rollout_ref: {actor: {use_dynamic_bsz: false}, "
-            "rollout: {log_prob_micro_batch_size_per_gpu: null}}",
-            "log_prob_micro_batch_size",
-        ),
-        ("docagent: {", "mine"),
     ],
 )
-def test_a_broken_recipe_is_reported_by_name(mine, text, message):
-    plain = mine(text)[0]
-    assert (plain.recipe, plain.profile, plain.ablation) == ("mine", None, None)
-    assert re.search(message, plain.problem)
-    assert plain.verdict == plain.problem
-
-
-def test_dynamic_batches_may_hold_more_than_a_batch(mine):
-    text = "actor_rollout_ref: {actor: {ppo_mini_batch_size: 40, loss_agg_mode: token-mean}}"
-    assert [f.verdict for f in mine(text)] == ["ok", "ok"]
+def test_what_a_recipe_cannot_have_is_found(overrides, message):
+    finding = recipe_check._judged(recipe_check.Finding("mine"), composed(RECIPE, overrides))
+    assert re.search(message, str(finding.problem))
 
 
 def test_a_broken_ablation_is_reported_with_what_leads_to_it(mine):
-    findings = mine(
-        "", "# @package _global_\n# Small.\n# for: mine\n# paper: -\ndocagent: {env: {max_turn: 3}}\n"
-    )
+    findings = mine("", "# for: mine\n# paper: -\ndocagent: {env: {max_turn: 3}}\n")
     bad = [f for f in findings if f.problem]
     assert [f.overrides for f in bad] == [["+ablations=small"], ["+ablations=small", "+profile=cpu"]]
     assert all("docagent.env.max_turn" in f.problem for f in bad)
-
-
-def test_an_ablation_that_does_not_say_where_it_belongs(mine):
-    with pytest.raises(UserError, match=r"small\.yaml: .*# for:"):
-        mine("", "# @package _global_\n# Small.\ndocagent: {}\n")
-
-
-def test_a_recipe_that_hydra_cannot_compose(tmp_path):
-    (tmp_path / "mine.yaml").write_text("defaults: [nowhere]\n")
-    (finding,) = check_recipe("mine", tmp_path)
-    assert "nowhere" in finding.problem
 
 
 def test_unknown_names():
@@ -196,18 +163,11 @@ def test_unknown_names():
 @pytest.mark.parametrize("recipe", recipe_names())
 def test_sizes_and_kernels_of_every_recipe_on_gpus_and_on_the_cpu(recipe):
     run = composed(recipe)
-    policy, ref, critic, rollout = (
-        OmegaConf.select(run, path)
-        for path in (
-            "actor_rollout_ref.actor",
-            "actor_rollout_ref.ref",
-            "critic",
-            "actor_rollout_ref.rollout",
-        )
-    )
+    model, critic = run.actor_rollout_ref.model, run.critic
+    policy, ref, rollout = (run.actor_rollout_ref[part] for part in ("actor", "ref", "rollout"))
     assert [part.strategy for part in (policy, ref, critic)] == ["fsdp2"] * 3
-    assert run.actor_rollout_ref.model.use_fused_kernels is True
-    assert run.actor_rollout_ref.model.fused_kernel_options.impl_backend == "torch"
+    assert model.use_fused_kernels is True
+    assert model.fused_kernel_options.impl_backend == "torch"
     assert critic.model.use_fused_kernels is False  # a value head has no logits to fuse
     dynamic = (policy.use_dynamic_bsz, ref.log_prob_use_dynamic_bsz, rollout.log_prob_use_dynamic_bsz)
     assert (*dynamic, critic.use_dynamic_bsz) == (True,) * 4
@@ -215,27 +175,16 @@ def test_sizes_and_kernels_of_every_recipe_on_gpus_and_on_the_cpu(recipe):
     assert min(policy.ppo_max_token_len_per_gpu, critic.ppo_max_token_len_per_gpu) >= longest
     assert min(ref.log_prob_max_token_len_per_gpu, rollout.log_prob_max_token_len_per_gpu) >= longest
     assert rollout.tensor_model_parallel_size <= 2
-
     assert (Cluster(run.trainer.nnodes, run.trainer.n_gpus_per_node), {}) in scaled(recipe)
-    run = composed(recipe, ["+profile=cpu"])
-    assert run.actor_rollout_ref.actor.use_dynamic_bsz is False
-    assert run.actor_rollout_ref.model.use_fused_kernels is False
-    assert run.actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu == 4
+
+    run = composed(recipe, ["+profile=cpu"]).actor_rollout_ref
+    assert (run.actor.use_dynamic_bsz, run.model.use_fused_kernels) == (False, False)
+    assert run.actor.ppo_micro_batch_size_per_gpu == 4
 
 
 def test_readmes_second_node_is_in_order_for_recipes_that_fit_it():
-    two = Cluster(nodes=2)
-    assert check_recipe(RECIPE, ablations=[], cluster=two)[0].problem is None
+    assert check_recipe(RECIPE, ablations=[], cluster=Cluster(nodes=2))[0].problem is None
     assert composed(RECIPE).trainer.nnodes == 1
-
-
-def test_fixed_micro_batches_on_two_nodes_are_refused_with_what_to_set():
-    run = composed(RECIPE, ["trainer.nnodes=2", "actor_rollout_ref.actor.use_dynamic_bsz=false", *FOURS])
-    with pytest.raises(UserError, match=r"log_prob_micro_batch_size_per_gpu=4 "):
-        check_sizes(run)
-    ones = [f"{four.split('=')[0]}=1" for four in FOURS]
-    fixed = ["actor_rollout_ref.actor.use_dynamic_bsz=false", "critic.use_dynamic_bsz=false", *ones]
-    check_sizes(composed(RECIPE, ["trainer.nnodes=2", *fixed]))
 
 
 def test_what_to_set_for_other_numbers_of_gpus():
@@ -249,14 +198,8 @@ def test_what_to_set_for_other_numbers_of_gpus():
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (
-            ["actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-sum-norm"],
-            r"loss_scale_factor=9216",
-        ),
-        (
-            ["actor_rollout_ref.model.fused_kernel_options.impl_backend=null"],
-            r"impl_backend=None",
-        ),
+        (["actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-sum-norm"], "loss_scale_factor=9216"),
+        (["actor_rollout_ref.model.fused_kernel_options.impl_backend=null"], "impl_backend=None"),
         (
             ["critic.enable=true", "critic.model.use_fused_kernels=true"],
             r"critic\.model\.use_fused_kernels=true",
@@ -265,8 +208,17 @@ def test_what_to_set_for_other_numbers_of_gpus():
             ["actor_rollout_ref.actor.ppo_max_token_len_per_gpu=10000"],
             r"ppo_max_token_len_per_gpu=10000 .*=10240",
         ),
+        (
+            ["trainer.nnodes=2", FIXED, f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=4"],
+            "log_prob_micro_batch_size_per_gpu=4 ",
+        ),
     ],
 )
 def test_sizes_and_kernels_that_break_a_loss_are_refused_before_ray_starts(overrides, message):
     with pytest.raises(UserError, match=message):
         check_sizes(composed(RECIPE, overrides))
+
+
+def test_fixed_micro_batches_of_one_fit_two_nodes():
+    ones = f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=1"
+    check_sizes(composed(RECIPE, ["trainer.nnodes=2", FIXED, "critic.use_dynamic_bsz=false", ones]))

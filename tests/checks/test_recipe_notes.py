@@ -138,26 +138,22 @@ PAPERS = {
 }
 """By recipe and key what the paper says, in verl's terms; sentences stand for what a recipe cannot hold."""
 
-EXPLICIT = (
-    "algorithm.adv_estimator",
-    "algorithm.use_kl_in_reward",
-    "data.train_batch_size",
-    *(f"data.max_{part}_length" for part in ("prompt", "response")),
-    *(
-        f"{ACTOR}.{key}"
-        for key in (
-            *("ppo_mini_batch_size", "ppo_epochs", "clip_ratio_low", "clip_ratio_high", "clip_ratio_c"),
-            *("loss_agg_mode", "entropy_coeff", "use_kl_loss", "fsdp_config.dtype"),
-        )
-    ),
-    *(
-        f"{ACTOR}.optim.{key}"
-        for key in ("lr", "lr_scheduler_type", "lr_warmup_steps_ratio", "weight_decay", "clip_grad")
-    ),
-    *(f"{ROLLOUT}.{key}" for key in ("n", "temperature", "top_p", "top_k", "tensor_model_parallel_size")),
-    *(f"{ROLLOUT}.val_kwargs.{key}" for key in ("do_sample", "temperature", "top_p", "top_k")),
-    *("trainer.nnodes", "trainer.n_gpus_per_node", "trainer.total_epochs"),
+EXPLICIT = [
+    "algorithm.adv_estimator", "algorithm.use_kl_in_reward", "data.train_batch_size",
+    "data.max_prompt_length", "data.max_response_length",
+    "trainer.nnodes", "trainer.n_gpus_per_node", "trainer.total_epochs",
+]  # fmt: skip
+OF_THE_ACTOR = (
+    "ppo_mini_batch_size ppo_epochs clip_ratio_low clip_ratio_high clip_ratio_c loss_agg_mode entropy_coeff "
+    "use_kl_loss fsdp_config.dtype optim.lr optim.lr_scheduler_type optim.lr_warmup_steps_ratio "
+    "optim.weight_decay optim.clip_grad"
 )
+OF_THE_ROLLOUT = (
+    "n temperature top_p top_k tensor_model_parallel_size val_kwargs.do_sample val_kwargs.temperature "
+    "val_kwargs.top_p val_kwargs.top_k"
+)
+EXPLICIT += [f"{ACTOR}.{key}" for key in OF_THE_ACTOR.split()]
+EXPLICIT += [f"{ROLLOUT}.{key}" for key in OF_THE_ROLLOUT.split()]
 """What shapes learning is written in a recipe, so that no default of verl decides it unseen."""
 
 
@@ -206,24 +202,19 @@ def test_what_the_recipe_sets_is_the_papers_or_explained(recipe):
     assert [key for key in EXPLICIT if key not in known] == []
 
 
-def test_notes_name_keys_that_exist(recipe, config):
+def test_notes_are_there_and_name_keys_and_ablations_that_exist(recipe, config):
+    texts = []
     for block in Block:
-        for note in recipe_notes(recipe, block):
-            assert note.text
-            for key in note.keys:
-                parent, _, leaf = key.rpartition(".")
-                assert leaf in OmegaConf.select(config, parent), key
-
-
-def test_notes_name_ablations_that_exist(recipe):
-    texts = " ".join(note.text for block in Block for note in recipe_notes(recipe, block))
-    named = {word.strip(",;)") for word in texts.split() if word.startswith(("mm_doc_r1/", "doc_v_star/"))}
+        notes = recipe_notes(recipe, block)
+        assert notes or block not in (Block.DEPARTURES, Block.CHOICES)
+        texts += [note.text for note in notes]
+        for key in keys_of(notes):
+            parent, _, leaf = key.rpartition(".")
+            assert leaf in OmegaConf.select(config, parent), key
+    assert all(texts)
+    words = [word.strip(",;)") for word in " ".join(texts).split()]
+    named = {word for word in words if word.startswith(("mm_doc_r1/", "doc_v_star/"))}
     assert named <= set(ablation_names())
-
-
-def test_every_recipe_says_where_it_departs_and_the_summary_leaves_that_out(recipe):
-    assert recipe_notes(recipe, Block.DEPARTURES)
-    assert recipe_notes(recipe, Block.CHOICES)
     assert not any(title in recipe_summary(recipe) for title in NOTES)
 
 
@@ -231,25 +222,26 @@ HEAD = "# run it\n#\n# A recipe.\n# Departs from the paper:\n"
 
 
 @pytest.fixture
-def folder(tmp_path):
-    def write(**texts: str):
-        for name, text in texts.items():
-            (tmp_path / f"{name}.yaml").write_text(text)
-        return tmp_path
+def noted(tmp_path):
+    """The departures of `mine` among files with these notes."""
 
-    return write
+    def read(**notes: str) -> list[Note]:
+        for name, text in notes.items():
+            (tmp_path / f"{name}.yaml").write_text(HEAD + text)
+        return recipe_notes("mine", Block.DEPARTURES, tmp_path)
 
-
-def test_notes_are_read_with_continued_lines_and_in_blocks(folder):
-    text = HEAD + "#   actor.lr, prompt: one\n#     and more\n# A line.\n#   not: a note\nx: 1\n#   y: z\n"
-    (note,) = recipe_notes("mine", Block.DEPARTURES, folder(mine=text))
-    assert note == Note(("actor_rollout_ref.actor.lr", "prompt"), "one and more")
-    assert recipe_notes("mine", Block.CHOICES, folder(mine=text)) == []
+    return read
 
 
-def test_notes_are_taken_over(folder):
-    root = folder(base=HEAD + "#   a: one\n", mine=HEAD + "#   as in base\n#   b: two\n")
-    assert recipe_notes("mine", Block.DEPARTURES, root) == [Note(("a",), "one"), Note(("b",), "two")]
+def test_notes_are_read_with_continued_lines_and_in_blocks(noted, tmp_path):
+    text = "#   actor.lr, prompt: one\n#     and more\n# A line.\n#   not: a note\nx: 1\n#   y: z\n"
+    assert noted(mine=text) == [Note(("actor_rollout_ref.actor.lr", "prompt"), "one and more")]
+    assert recipe_notes("mine", Block.CHOICES, tmp_path) == []
+
+
+def test_notes_are_taken_over(noted):
+    found = noted(base="#   a: one\n", mine="#   as in base\n#   b: two\n")
+    assert found == [Note(("a",), "one"), Note(("b",), "two")]
 
 
 @pytest.mark.parametrize(
@@ -260,6 +252,6 @@ def test_notes_are_taken_over(folder):
         ("#   nothing of the kind\n", r"mine\.yaml: 'nothing of the kind'"),
     ],
 )
-def test_bad_notes(folder, text, message):
+def test_bad_notes(noted, text, message):
     with pytest.raises(UserError, match=message):
-        recipe_notes("mine", Block.DEPARTURES, folder(mine=HEAD + text))
+        noted(mine=text)

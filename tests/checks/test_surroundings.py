@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-from pathlib import Path
 from types import SimpleNamespace
 
 import datasets
@@ -17,19 +16,19 @@ from docagent_rl.checks.surroundings import check_folders, check_machine, check_
 from docagent_rl.errors import UserError
 
 BUCKET = 64
+DEEP = "/tmp/" + "x" * 70
 
 
 @pytest.fixture
 def config(tmp_path):
     def make(run_dir=None, **ray_init):
+        engine = {"update_weights_bucket_megabytes": BUCKET}
         return OmegaConf.create(
             {
                 "docagent": {"run_dir": str(run_dir or tmp_path / "run")},
                 "trainer": {"default_local_dir": str(tmp_path / "checkpoints")},
                 "ray_kwargs": {"ray_init": ray_init},
-                "actor_rollout_ref": {
-                    "rollout": {"checkpoint_engine": {"update_weights_bucket_megabytes": BUCKET}}
-                },
+                "actor_rollout_ref": {"rollout": {"checkpoint_engine": engine}},
             }
         )
 
@@ -43,24 +42,21 @@ def test_folders_that_can_be_written_stay_as_they_are(config, tmp_path):
 
 def test_a_folder_under_a_file_is_refused(config, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(
-        UserError, match=r"docagent\.run_dir=.*file/run cannot be written \(.*file is a file\)"
-    ):
+    with pytest.raises(UserError, match=r"docagent\.run_dir=.*file/run .*file is a file"):
         check_folders(config(tmp_path / "file" / "run"))
 
 
-def test_a_folder_that_may_not_be_written_is_refused(config, tmp_path, monkeypatch):
+def test_a_folder_that_may_not_be_written_is_refused(config, tmp_path):
     folder = tmp_path / "shut"
     folder.mkdir()
     folder.chmod(0o555)
     administrator = os.geteuid() == 0
-    tmp_path.chmod(0o755)
     if administrator:  # who may write everywhere
-        for parent in tmp_path.parents[:2]:
+        for parent in (tmp_path, *tmp_path.parents[:2]):
             parent.chmod(0o755)
         os.seteuid(65534)
     try:
-        with pytest.raises(UserError, match=r"run_dir=.*shut/run cannot be written \(.*: make it writable"):
+        with pytest.raises(UserError, match=r"run_dir=.*shut/run .*writable"):
             check_folders(config(folder / "run"))
     finally:
         if administrator:
@@ -71,16 +67,14 @@ def test_a_full_disk_is_refused(config, tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
     try:
-        with pytest.raises(UserError, match=r"run cannot be written \(File too large\): make room there"):
+        with pytest.raises(UserError, match=r"run .*too large"):
             check_folders(config())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "name", ["a b", "ü", "a,b", "a=b", "{a}", "a'b", "a:b", "a[b]", "a*b", "a?b", "a::b"]
-)
+@pytest.mark.parametrize("name", ["a b", "a,b", "a=b", "{a}", "a:b", "a[b]", "a*b", "a?b", "a::b"])
 def test_names_that_verl_would_take_for_patterns_are_refused(tmp_path, monkeypatch, name):
     """Held against what its data loader makes of them."""
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
@@ -96,28 +90,25 @@ def test_names_that_verl_would_take_for_patterns_are_refused(tmp_path, monkeypat
     if by_name:
         check_names([("train_files", file)])
     else:
-        with pytest.raises(
-            UserError, match=r"data\.train_files: .* which verl's data loader takes for a pattern"
-        ):
+        with pytest.raises(UserError, match=r"data\.train_files: "):
             check_names([("train_files", file)])
 
 
-def test_a_folder_too_deep_for_sockets_is_refused(config, tmp_path, monkeypatch):
+def test_a_folder_too_deep_for_sockets_is_refused(config, monkeypatch):
     check_machine(config())
-    deep = "x" * 70
-    monkeypatch.setenv("RAY_TMPDIR", f"/tmp/{deep}")
-    with pytest.raises(UserError, match=r"Ray's sockets.*107: set TMPDIR or RAY_TMPDIR"):
+    monkeypatch.setenv("RAY_TMPDIR", DEEP)
+    with pytest.raises(UserError, match=r"107: .*RAY_TMPDIR"):
         check_machine(config())
     check_machine(config(_temp_dir="/tmp/ray"))
     # a Ray that runs has its folder already
     check_machine(config(address="10.0.0.1:6379"))
     monkeypatch.setenv("RAY_TMPDIR", "/tmp")
-    monkeypatch.setenv("VLLM_RPC_BASE_PATH", f"/tmp/{deep}")
-    with pytest.raises(UserError, match=r"vLLM's sockets.*VLLM_RPC_BASE_PATH"):
+    monkeypatch.setenv("VLLM_RPC_BASE_PATH", DEEP)
+    with pytest.raises(UserError, match=r"VLLM_RPC_BASE_PATH"):
         check_machine(config())
 
 
-def test_rays_longest_socket_is_that_of_the_formula(monkeypatch):
+def test_rays_longest_socket_is_that_of_the_formula():
     """Ray's own check refuses one byte more."""
     from ray._private.utils import validate_socket_filepath
 
@@ -127,33 +118,23 @@ def test_rays_longest_socket_is_that_of_the_formula(monkeypatch):
         validate_socket_filepath(fits + "x")
 
 
-def test_too_little_shared_memory_is_refused_on_the_cpu_alone(config, monkeypatch):
-    free = SimpleNamespace(free=(BUCKET - 1) << 20)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: free)
-    monkeypatch.setattr(surroundings, "is_cpu_platform", lambda: True)
-    with pytest.raises(UserError, match=r"/dev/shm has 63 MB free.*update_weights_bucket_megabytes=64"):
+@pytest.mark.parametrize(
+    ("megabytes", "cpu", "files", "refused"),
+    [
+        (BUCKET - 1, True, 256, r"/dev/shm .*63 MB.*update_weights_bucket_megabytes=64"),
+        (BUCKET, True, 256, None),
+        (0, False, resource.RLIM_INFINITY, None),
+        (BUCKET, True, 64, r" 64 .* 256 "),
+    ],
+)
+def test_shared_memory_on_the_cpu_and_open_files_have_to_do(
+    config, monkeypatch, megabytes, cpu, files, refused
+):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=megabytes << 20))
+    monkeypatch.setattr(surroundings, "is_cpu_platform", lambda: cpu)
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (64, files))
+    if refused:
+        with pytest.raises(UserError, match=refused):
+            check_machine(config())
+    else:
         check_machine(config())
-    free.free = BUCKET << 20
-    check_machine(config())
-    free.free = 0
-    monkeypatch.setattr(surroundings, "is_cpu_platform", lambda: False)
-    check_machine(config())
-
-
-def test_too_few_open_files_are_refused(config, monkeypatch):
-    monkeypatch.setattr(resource, "getrlimit", lambda what: (64, 64))
-    with pytest.raises(UserError, match=r"may open 64 files.*needs 256 at least"):
-        check_machine(config())
-    monkeypatch.setattr(resource, "getrlimit", lambda what: (64, resource.RLIM_INFINITY))
-    check_machine(config())
-
-
-def test_the_shared_memory_that_is_looked_at_is_the_one_that_python_uses():
-    from multiprocessing import shared_memory
-
-    piece = shared_memory.SharedMemory(create=True, size=1)
-    try:
-        assert (Path("/dev/shm") / piece.name).exists()
-    finally:
-        piece.close()
-        piece.unlink()

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from docagent_rl.rollout.credit import CreditRow, credit_file, write_credit
-from docagent_rl.viewer.runs import OpenRun
 from tests.viewer_runs import run_folder, session
 
 
@@ -14,9 +13,8 @@ def row(number, *values, index=0):
 
 @pytest.fixture
 def folder(tmp_path, store):
-    return run_folder(
-        tmp_path / "run", [session(store, 0), session(store, 1), session(store, 0, split="val")]
-    )
+    made = [session(store, 0), session(store, 1), session(store, 0, split="val")]
+    return run_folder(tmp_path / "run", made)
 
 
 def listed(ask, query="split=train&sort=advantage"):
@@ -33,7 +31,7 @@ def test_lists_are_sorted_and_filtered_by_advantage(folder, asked):
 
 def test_credit_comes_after_its_sessions_and_stays_when_they_are_read_again(folder, asked, store):
     ask = asked(folder)
-    run: OpenRun = ask.api.runs[0]
+    (run,) = ask.api.runs
     assert listed(ask) == [(0, None), (1, None)]
     write_credit(folder, 1, "grpo", [row(0, 1.0), row(1, 2.0)])
     assert run.update()

@@ -11,18 +11,18 @@ def write(folder, name, numbers):
 
 
 def test_numbers_stand_by_step(tmp_path):
+    assert described(read_curves(tmp_path))["names"] == []
     write(tmp_path, "10.json", {"a": 1.0, "b": 2.0})
     write(tmp_path, "2.json", {"a": 0.5, "c": float("nan")})
     write(tmp_path, "val-2.json", {"d": 1.0})
     write(tmp_path, "notes.json", {"e": 1.0})
     write(tmp_path, "3.json", '{"a": ')
-    found = described(read_curves(tmp_path))
-    assert found["names"] == ["a", "b", "c", "d"]
-    assert found["train"] == {
-        "steps": [2, 3, 10],
-        "values": {"a": [0.5, None, 1.0], "b": [None, None, 2.0], "c": [None, None, None]},
+    values = {"a": [0.5, None, 1.0], "b": [None, None, 2.0], "c": [None, None, None]}
+    assert described(read_curves(tmp_path)) == {
+        "names": ["a", "b", "c", "d"],
+        "train": {"steps": [2, 3, 10], "values": values},
+        "val": {"steps": [2], "values": {"d": [1.0]}},
     }
-    assert found["val"] == {"steps": [2], "values": {"d": [1.0]}}
 
 
 def test_a_file_that_changes_is_read_again(tmp_path):
@@ -30,7 +30,3 @@ def test_a_file_that_changes_is_read_again(tmp_path):
     assert read_curves(tmp_path)["train"].values == {"a": [1.0]}
     write(tmp_path, "1.json", {"a": 1.0, "late": 2.0})
     assert read_curves(tmp_path)["train"].values == {"a": [1.0], "late": [2.0]}
-
-
-def test_a_run_without_numbers_has_none(tmp_path):
-    assert described(read_curves(tmp_path))["names"] == []

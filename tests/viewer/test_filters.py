@@ -40,8 +40,8 @@ SESSIONS = "/api/runs/0/sessions?"
         ("system=x'+OR+'1'='1", []),
     ],
 )
-def test_a_link_means_these_sessions(run, asked, query, rewards):
-    found = asked(run)(f"{SESSIONS}{query}&sort=step")
+def test_a_link_means_these_sessions(ask, query, rewards):
+    found = ask(f"{SESSIONS}{query}&sort=step")
     assert sorted(row["reward"] for row in found["rows"]) == sorted(rewards)
     assert found["total"] == len(rewards)
 
@@ -51,9 +51,9 @@ def test_a_link_means_these_sessions(run, asked, query, rewards):
     ["colour=red", "step=x", "reward=a:b", "reward=nan:", "turns=1-x", "right=2", "ids=1;2", "limit=-1",
      "sort=id;drop", "order=up", "offset=1e9", "ids=" + "9" * 40],
 )  # fmt: skip
-def test_a_link_that_means_nothing_is_refused(run, asked, query):
+def test_a_link_that_means_nothing_is_refused(ask, query):
     with pytest.raises(UserError, match=query.partition("=")[0]):
-        asked(run)(f"{SESSIONS}{query}")
+        ask(f"{SESSIONS}{query}")
 
 
 def test_a_link_may_not_be_endless():

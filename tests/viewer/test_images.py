@@ -13,27 +13,26 @@ from docagent_rl.viewer.images import JPEG, PNG, picture_of, session_image, thum
 from tests.viewer_runs import BOX, GOLD, part, session, sheet, whole
 
 
+@pytest.fixture
+def line(store):
+    return json.loads(session(store).to_json())
+
+
 def pixels(content):
     return np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))
 
 
-def test_an_image_is_what_the_model_saw(store):
-    line = json.loads(session(store).to_json())
+def test_an_image_is_what_the_model_saw(line, store):
     shown = [sheet(store, "K#1", "K#2", GOLD), whole(store, GOLD), part(store, GOLD, BOX)]
     for number, picture in enumerate(shown):
+        assert picture_of(json.loads(json.dumps(picture.to_dict()))) == picture
         content, kind = session_image(line, number, store)
         assert kind == PNG
         assert np.array_equal(pixels(content), np.asarray(render(picture, store)))
 
 
-def test_a_description_gives_back_its_picture(store):
-    for picture in (sheet(store, "K#1", GOLD), part(store, GOLD, BOX)):
-        assert picture_of(json.loads(json.dumps(picture.to_dict()))) == picture
-
-
-def test_an_image_that_is_not_there_is_named(store):
-    line = json.loads(session(store).to_json())
-    with pytest.raises(UserError, match="no image 3"):
+def test_an_image_that_is_not_there_is_named(line, store):
+    with pytest.raises(UserError, match="3"):
         session_image(line, 3, store)
     with pytest.raises(UserError, match="--store"):
         session_image(line, 0, None)
@@ -45,8 +44,7 @@ def test_an_image_that_is_not_there_is_named(store):
      ("size", [0, 9]), ("raster", [0, 0, 10**7, 10**7]), ("raster", [5, 5, 1, 1]), ("raster", "x"),
      ("resample", "x"), ("tiles", [{"image": {}}])],
 )  # fmt: skip
-def test_a_hostile_description_is_refused(store, name, value):
-    line = json.loads(session(store).to_json())
+def test_a_hostile_description_is_refused(line, store, name, value):
     line["prompt"][0]["parts"][1]["image"] = {**whole(store, GOLD).to_dict(), name: value}
     with pytest.raises(UserError):
         session_image(line, 0, store)

@@ -15,14 +15,31 @@ from tests.viewer_runs import run_folder, session
 
 def rows(run, what="count(*)"):
     with reading(run.index_file) as base:
-        return [
-            tuple(row) for row in base.execute(f"SELECT {what} FROM sessions ORDER BY step, uid, session")
-        ]
+        found = base.execute(f"SELECT {what} FROM sessions ORDER BY step, uid, session")
+        return [tuple(row) for row in found]
 
 
-def test_a_run_is_read_once(run):
-    viewed = ViewedRun(run)
-    assert update_index(viewed)
+def told(run, query):
+    with reading(run.index_file) as base:
+        return base.execute(query).fetchone()[0]
+
+
+@pytest.fixture
+def viewed(run):
+    """A run that was read."""
+    found = ViewedRun(run)
+    assert update_index(found)
+    return found
+
+
+@pytest.fixture
+def evaluation(tmp_path, store):
+    """The one file of an evaluation that goes on, and three lines for it."""
+    (tmp_path / "run.json").write_text("{}")
+    return tmp_path / "sessions.jsonl", [session(store, n).to_json().encode() + b"\n" for n in range(3)]
+
+
+def test_a_run_is_read_once(viewed, run):
     before = rows(viewed, "*")
     assert len(before) == 5
     assert not update_index(viewed)
@@ -30,9 +47,7 @@ def test_a_run_is_read_once(run):
     assert viewed.index_file == run / INDEX
 
 
-def test_a_session_keeps_its_number_when_its_file_is_written_again(run, store):
-    viewed = ViewedRun(run)
-    update_index(viewed)
+def test_a_session_keeps_its_number_when_its_file_is_written_again(viewed, run, store):
     before = dict(rows(viewed, "id, uid || session || step || split"))
     run_folder(run, [session(store, 1, said="needle"), session(store, 0), session(store, 2)])
     assert update_index(viewed)
@@ -41,50 +56,37 @@ def test_a_session_keeps_its_number_when_its_file_is_written_again(run, store):
     assert len(after) == 6
 
 
-def test_a_run_that_goes_on_is_followed(tmp_path, store):
+def test_a_run_that_goes_on_is_followed(evaluation):
     """An evaluation adds lines to its one file; the last may be half written."""
-    (tmp_path / "run.json").write_text("{}")
-    file = tmp_path / "sessions.jsonl"
-    lines = [session(store, number).to_json().encode() + b"\n" for number in range(3)]
+    file, lines = evaluation
     file.write_bytes(lines[0] + lines[1][:500])
-    viewed = ViewedRun(tmp_path)
-    read = []
-    update_index(viewed, lambda done, total: read.append((done, total)))
+    viewed = ViewedRun(file.parent)
+    update_index(viewed)
     assert rows(viewed) == [(1,)]
-    with file.open("ab") as growing:
-        growing.write(lines[1][500:])
-    assert update_index(viewed)
-    with file.open("ab") as growing:
-        growing.write(lines[2])
-    assert update_index(viewed)
-    assert [number for (number,) in rows(viewed, "session")] == [0, 1, 2]
-    begins = [begin for (begin,) in rows(viewed, "begin")]
-    assert begins == [0, len(lines[0]), len(lines[0]) + len(lines[1])]
-    with reading(viewed.index_file) as base:  # each line once
-        assert base.execute("SELECT last_text FROM state").fetchone()[0] == 3
+    for more in (lines[1][500:], lines[2]):
+        with file.open("ab") as growing:
+            growing.write(more)
+        assert update_index(viewed)
+    begins = [0, len(lines[0]), len(lines[0]) + len(lines[1])]
+    assert rows(viewed, "session, begin") == list(enumerate(begins))
+    assert told(viewed, "SELECT last_text FROM state") == 3  # each line once
 
 
-def test_lines_in_another_order_are_read_anew(tmp_path, store):
-    (tmp_path / "run.json").write_text("{}")
-    file = tmp_path / "sessions.jsonl"
-    lines = [session(store, number).to_json().encode() + b"\n" for number in range(2)]
+def test_lines_in_another_order_are_read_anew(evaluation):
+    file, lines = evaluation
     file.write_bytes(lines[0] + lines[1])
-    viewed = ViewedRun(tmp_path)
+    viewed = ViewedRun(file.parent)
     update_index(viewed)
     file.write_bytes(lines[1] + lines[0] + lines[0].replace(b'"session": 0', b'"session": 7'))
     update_index(viewed)
     assert rows(viewed, "session, begin") == [(0, len(lines[1])), (1, 0), (7, len(lines[0]) + len(lines[1]))]
 
 
-def test_files_that_are_set_aside_are_forgotten(run):
-    viewed = ViewedRun(run)
-    update_index(viewed)
+def test_files_that_are_set_aside_are_forgotten(viewed, run):
     (run / "trajectories" / "2.jsonl").unlink()
     assert update_index(viewed)
     assert rows(viewed) == [(3,)]
-    with reading(viewed.index_file) as base:
-        left = base.execute("SELECT count(*) FROM terms WHERE session NOT IN (SELECT id FROM sessions)")
-        assert left.fetchone()[0] == 0
+    assert told(viewed, "SELECT count(*) FROM terms WHERE session NOT IN (SELECT id FROM sessions)") == 0
 
 
 @pytest.mark.parametrize(
@@ -98,9 +100,8 @@ def test_a_damaged_line_is_left_out_and_counted(run, line, caplog):
     viewed = ViewedRun(run)
     update_index(viewed)
     assert rows(viewed) == [(5,)]
-    with reading(viewed.index_file) as base:
-        assert base.execute("SELECT sum(damaged) FROM files").fetchone()[0] == 1
-    assert "what begins at byte 0 is no session" in caplog.text
+    assert told(viewed, "SELECT sum(damaged) FROM files") == 1
+    assert "byte 0 " in caplog.text
 
 
 def test_numbers_that_json_has_no_word_for_are_no_numbers(run):
@@ -111,26 +112,20 @@ def test_numbers_that_json_has_no_word_for_are_no_numbers(run):
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     viewed = ViewedRun(run)
     update_index(viewed)
-    found = rows(viewed, "reward, drift, question")
-    assert (None, None, "half ?") in found
+    assert (None, None, "half ?") in rows(viewed, "reward, drift, question")
 
 
-@pytest.mark.parametrize("content", [b"not a database, but longer than a header of one " * 30, b""])
-def test_what_is_no_index_is_made_anew(run, content):
-    (run / INDEX).write_bytes(content)
-    viewed = ViewedRun(run)
-    update_index(viewed)
-    assert rows(viewed) == [(5,)]
-
-
-def test_an_index_of_another_release_is_made_anew(run):
-    viewed = ViewedRun(run)
-    update_index(viewed)
-    with sqlite3.connect(viewed.index_file) as base:
-        base.execute("PRAGMA user_version = 99")
-        base.execute("DELETE FROM sessions")
-    update_index(viewed)
-    assert rows(viewed) == [(5,)]
+@pytest.mark.parametrize("content", [b"not a database, but longer than a header of one " * 30, b"", None])
+def test_what_is_no_index_of_this_release_is_made_anew(viewed, run, content):
+    if content is None:
+        with sqlite3.connect(viewed.index_file) as base:
+            base.execute("PRAGMA user_version = 99")
+            base.execute("DELETE FROM sessions")
+    else:
+        viewed.index_file.write_bytes(content)
+    again = ViewedRun(run)
+    update_index(again)
+    assert rows(again) == [(5,)]
 
 
 def test_a_folder_that_cannot_be_written_has_its_index_elsewhere(run, tmp_path, monkeypatch):
@@ -143,11 +138,6 @@ def test_a_folder_that_cannot_be_written_has_its_index_elsewhere(run, tmp_path, 
     assert rows(viewed) == [(5,)]
 
 
-@pytest.mark.parametrize("name", ["", "trajectories", "trajectories/1.jsonl"])
-def test_a_run_may_be_named_by_what_is_in_it(run, name):
-    assert ViewedRun(run / name).path == run
-
-
 def test_a_run_that_has_just_begun_has_no_sessions_yet(tmp_path, store):
     (tmp_path / "hydra").mkdir()
     viewed = ViewedRun(tmp_path)
@@ -158,17 +148,18 @@ def test_a_run_that_has_just_begun_has_no_sessions_yet(tmp_path, store):
     assert rows(viewed) == [(1,)]
 
 
-def test_what_is_no_run_is_refused(tmp_path, run):
-    with pytest.raises(UserError, match="no such folder"):
-        ViewedRun(tmp_path / "none")
+def test_a_run_may_be_named_by_what_is_in_it_and_nothing_else_is_one(tmp_path, run):
+    for name in ("", "trajectories", "trajectories/1.jsonl"):
+        assert ViewedRun(run / name).path == run
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="no run"):
-        ViewedRun(tmp_path / "empty")
-    for name in (
-        "../run/trajectories/1.jsonl",
-        "trajectories/../../x",
-        "/etc/passwd",
-        "trajectories/x.jsonl",
-    ):
-        with pytest.raises(UserError, match="no file of sessions"):
-            ViewedRun(run).file(name)
+    for name in ("none", "empty"):
+        with pytest.raises(UserError, match=name):
+            ViewedRun(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "name", ["../run/trajectories/1.jsonl", "trajectories/../../x", "/etc/passwd", "trajectories/x.jsonl"]
+)
+def test_no_file_beside_its_sessions_is_read(run, name):
+    with pytest.raises(UserError):
+        ViewedRun(run).file(name)

@@ -2,10 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.bm25 import BM25Retriever
-from docagent_rl.viewer.folder import ViewedRun
-from docagent_rl.viewer.runs import OpenRun, Places
 from tests.viewer_runs import run_folder, session
 
 
@@ -30,21 +27,12 @@ def folder(tmp_path, store):
     return run_folder(tmp_path / "run", made)
 
 
-def stages(ask):
-    rows = ask("/api/runs/0/sessions?sort=question")["rows"]
-    return {row["question_id"]: row["stage"] for row in rows}
-
-
-def opened(folder, store, index):
-    run = OpenRun(0, "run", ViewedRun(folder), Places(store.path, index=index))
-    run.update()
-    return run
-
-
-def test_questions_are_asked_of_the_index(folder, store, index, asked):
-    opened(folder, store, index)
+def test_questions_are_asked_of_the_index(folder, index, opened, asked):
+    opened(folder, index=index)
     ask = asked(folder)
-    assert stages(ask) == {"q1": "reach", "q2": "all", "q3": None, "q4": "right"}
+    rows = ask("/api/runs/0/sessions?sort=question")["rows"]
+    stages = {row["question_id"]: row["stage"] for row in rows}
+    assert stages == {"q1": "reach", "q2": "all", "q3": None, "q4": "right"}
     (group,) = ask("/api/runs/0/funnel")["groups"]
     assert (group["counts"]["all"], group["counts"]["reach"], group["counts"]["found"]) == (3, 2, 1)
     assert group["filters"]["found"] == "stage=reach"
@@ -52,27 +40,24 @@ def test_questions_are_asked_of_the_index(folder, store, index, asked):
     assert ask(f"/api/runs/0/sessions/{number}")["stage"] == "reach"
 
 
-def test_only_what_is_new_is_asked(folder, store, index, monkeypatch):
-    run = opened(folder, store, index)
-    asked = []
-    search = BM25Retriever.search
-    monkeypatch.setattr(
-        BM25Retriever,
-        "search",
-        lambda self, queries, **more: asked.extend(queries) or search(self, queries, **more),
-    )
+def test_only_what_is_new_is_asked(folder, store, index, opened, monkeypatch):
+    (run,) = opened(folder, index=index)
+    asked, search = [], BM25Retriever.search
+
+    def counted(self, queries, **more):
+        asked.extend(queries)
+        return search(self, queries, **more)
+
+    monkeypatch.setattr(BM25Retriever, "search", counted)
     assert not run.update()
     run_folder(folder, [session(store, 7, question=9, step=2)])
     assert run.update()
     assert asked == ["When was it opened, 9?"]
 
 
-def test_without_an_index_it_is_unknown(folder, asked):
+def test_without_an_index_it_is_unknown(folder, opened, asked, tmp_path, caplog):
     (group,) = asked(folder)("/api/runs/0/funnel")["groups"]
     assert group["counts"]["reach"] is None
-
-
-def test_an_index_of_another_store_is_refused(folder, store, tmp_path):
-    run = OpenRun(0, "run", ViewedRun(folder), Places(store.path, index=tmp_path / "none"))
-    with pytest.raises(UserError):
-        _ = run.retriever
+    (run,) = opened(folder, index=tmp_path / "none")
+    assert run.folder.index_file.is_file()
+    assert str(tmp_path / "none") in caplog.text

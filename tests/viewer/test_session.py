@@ -17,8 +17,20 @@ def line(store):
     return json.loads(session(store).to_json())
 
 
-def test_each_turn_says_what_was_done_and_found(line, store):
-    view = session_view(line, run=0, store=store)
+@pytest.fixture
+def view(line, store):
+    return session_view(line, run=0, store=store)
+
+
+def credit(number=0, row=0, **lists):
+    return CreditRow("group1", number, row, {name: np.asarray(values) for name, values in lists.items()})
+
+
+def images_of(messages):
+    return [part for message in messages for part in message["parts"] if "image" in part]
+
+
+def test_each_turn_says_what_was_done_and_found(view):
     search, invalid, _crop, answer = view["turns"]
     assert [turn["valid"] for turn in view["turns"]] == [True, False, True, True]
     assert search["hits"] == [
@@ -33,46 +45,32 @@ def test_each_turn_says_what_was_done_and_found(line, store):
     assert [span["kind"] for span in invalid["spans"]] == ["invalid", "argument"]
     assert (invalid["reason"], invalid["detail"]) == ("bad_argument", "the box is empty")
     assert search["seconds"] == {"generate": 0.5, "step": 0.25, "step/search": 0.2}
-    assert answer["reward"] == 1.0
-    assert view["stage"] == "right"
+    assert (answer["reward"], view["stage"]) == (1.0, "right")
 
 
-def test_images_are_numbered_and_placed_on_their_pages(line, store):
-    view = session_view(line, run=0, store=store)
-    (sheet,) = [part for part in view["prompt"][0]["parts"] if "image" in part]
+def test_images_are_numbered_and_placed_on_their_pages(view):
+    (sheet,) = images_of(view["prompt"])
     assert [tile["page"] for tile in sheet["tiles"]] == ["K#1", "K#2", GOLD]
     assert sheet["tiles"][2]["at"] == pytest.approx([2 / 3, 1 / 3, 1 / 3, 2 / 3])
     assert sheet["page"] is None
-    shown = [
-        part for turn in view["turns"] for m in turn["observation"] for part in m["parts"] if "image" in part
-    ]
-    assert [part["image"] for part in (sheet, *shown)] == [0, 1, 2]
-    assert shown[0]["box"] == [0, 0, 1, 1]
-    assert shown[1]["box"] == pytest.approx(BOX, abs=0.01)
-    assert shown[1]["gold"]
-    assert shown[1]["gold_boxes"] == [BOX]
-    assert view["images"] == 3
+    page, crop = images_of(message for turn in view["turns"] for message in turn["observation"])
+    assert [part["image"] for part in (sheet, page, crop)] == [0, 1, 2]
+    assert page["box"] == [0, 0, 1, 1]
+    assert crop["box"] == pytest.approx(BOX, abs=0.01)
+    assert (crop["gold"], crop["gold_boxes"], view["images"]) == (True, [BOX], 3)
 
 
-def test_without_a_store_boxes_come_from_the_session(line, store):
-    shown = session_view(line, run=0)["turns"][2]["observation"][0]["parts"][0]
-    assert shown["box"] == pytest.approx(BOX, abs=0.01)
+def test_the_path_through_the_document_is_marked_and_the_strip_is_to_scale(view):
+    marked = {"gold": [3], "fetched": [], "searched": [2, 3], "shown": [1, 2, 3], "boxes": {"3": [BOX]}}
+    assert view["document"] == {"doc_id": "K", "pages": 5, **marked}
+    assert view["turns"][0]["strip"] == {"observation_text": 10, "observation_visual": 30, "sampled": 4}
+    assert sum(view["prompt_strip"].values()) == 100
 
 
-def test_the_path_through_the_document_is_marked(line, store):
-    found = session_view(line, run=0, store=store)["document"]
-    assert found == {
-        "doc_id": "K",
-        "pages": 5,
-        "gold": [3],
-        "fetched": [],
-        "searched": [2, 3],
-        "shown": [1, 2, 3],
-        "boxes": {"3": [BOX]},
-    }
-
-
-def test_boxes_of_further_documents_are_drawn(line, store):
+def test_boxes_without_a_store_and_of_further_documents_are_drawn(line):
+    assert session_view(line, run=0)["turns"][2]["observation"][0]["parts"][0]["box"] == pytest.approx(
+        BOX, abs=0.01
+    )
     line["record"]["extra"] |= {"page_ids": [GOLD, "M#8"], "other_boxes": {"M#8": [BOX]}}
     line["turns"][2]["observation"][0]["parts"][0]["image"]["page"] = "M#8"
     view = session_view(line, run=0)
@@ -85,17 +83,8 @@ def test_boxes_of_further_documents_are_drawn(line, store):
 def test_documents_of_a_search_over_a_corpus_stand_apart(line, store):
     line["turns"][0]["searches"][0]["hits"] += [["M#8", 1.0], ["Q#1", 0.5]]
     found = session_view(line, run=0, store=store)["document"]
-    assert [(each["doc_id"], each["pages"], each["searched"]) for each in found] == [
-        ("K", 5, [2, 3]),
-        ("M", 8, [8]),
-        ("Q", 3, [1]),
-    ]
-
-
-def test_the_strip_is_to_scale(line, store):
-    view = session_view(line, run=0, store=store)
-    assert view["turns"][0]["strip"] == {"observation_text": 10, "observation_visual": 30, "sampled": 4}
-    assert sum(view["prompt_strip"].values()) == 100
+    searched = [(each["doc_id"], each["pages"], each["searched"]) for each in found]
+    assert searched == [("K", 5, [2, 3]), ("M", 8, [8]), ("Q", 3, [1])]
 
 
 def test_tokens_have_texts_where_there_is_a_tokenizer(line):
@@ -110,14 +99,9 @@ def test_tokens_have_texts_where_there_is_a_tokenizer(line):
 
 def test_tokens_have_what_they_were_credited_with(line, tmp_path):
     line["turns"][2]["row"] = line["turns"][3]["row"] = 1
-    rows = [
-        CreditRow("group1", 0, row, {"advantages": np.arange(8) + 8 * row, "values": np.full(8, float(row))})
-        for row in range(2)
-    ]
-    rows.append(CreditRow("group1", 1, 0, {"advantages": np.zeros(4)}))
-    write_credit(tmp_path, 1, "turn_gae", rows)
-    credit = session_credit(tmp_path, 1, "group1", 0)
-    view = session_view(line, run=0, credit=credit)
+    rows = [credit(row=n, advantages=np.arange(8) + 8 * n, values=np.full(8, float(n))) for n in range(2)]
+    write_credit(tmp_path, 1, "turn_gae", [*rows, credit(1, advantages=np.zeros(4))])
+    view = session_view(line, run=0, credit=session_credit(tmp_path, 1, "group1", 0))
     advantages = [turn["tokens"]["advantages"] for turn in view["turns"]]
     assert advantages == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]
     assert view["turns"][3]["tokens"]["values"] == [1.0] * 4
@@ -125,6 +109,15 @@ def test_tokens_have_what_they_were_credited_with(line, tmp_path):
     assert view["credit"]["estimator"] == "turn_gae"
     assert view["credit"]["turns"][2] == {"value": 1.0, "advantage": 9.5}
     assert view["advantage"] == 7.5
+
+
+def test_credit_of_another_session_is_not_shown(line, tmp_path):
+    """A row with fewer tokens than the session has is none of its own."""
+    write_credit(tmp_path, 1, "grpo", [credit(advantages=np.zeros(3))])
+    view = session_view(line, run=0, credit=session_credit(tmp_path, 1, "group1", 0))
+    assert [turn["tokens"]["advantages"] for turn in view["turns"]] == [None] * 4
+    assert session_credit(tmp_path, 2, "group1", 0) is None
+    assert session_credit(tmp_path, 1, "other", 0) is None
 
 
 @pytest.mark.parametrize(
@@ -147,30 +140,18 @@ def test_the_baseline_is_what_a_reward_was_compared_with(estimator, options, exp
 def test_a_session_says_its_baseline_and_its_likeness(store, tmp_path, asked):
     run = run_folder(tmp_path / "run", [session(store, 0), session(store, 2, reward=0.0)])
     rows = [
-        CreditRow(
-            "group1", number, 0, {"advantages": np.full(16, value), "similarities": np.array([1.0, 0.5])}
-        )
+        credit(number, advantages=np.full(16, value), similarities=[1.0, 0.5])
         for number, value in ((0, 0.5), (2, -0.5))
     ]
     write_credit(run, 1, "spo", rows)
     ask = asked(run)
     (row,) = ask("/api/runs/0/sessions?reward=1:")["rows"]
-    credit = ask(f"/api/runs/0/sessions/{row['id']}")["credit"]
-    assert credit["baseline"] == 0.5
-    assert credit["similarities"] == {"0": 1.0, "2": 0.5}
+    found = ask(f"/api/runs/0/sessions/{row['id']}")["credit"]
+    assert (found["baseline"], found["similarities"]) == (0.5, {"0": 1.0, "2": 0.5})
 
 
-def test_credit_of_another_session_is_not_shown(line, tmp_path):
-    """A row with fewer tokens than the session has is none of its own."""
-    write_credit(tmp_path, 1, "grpo", [CreditRow("group1", 0, 0, {"advantages": np.zeros(3)})])
-    view = session_view(line, run=0, credit=session_credit(tmp_path, 1, "group1", 0))
-    assert [turn["tokens"]["advantages"] for turn in view["turns"]] == [None] * 4
-    assert session_credit(tmp_path, 2, "group1", 0) is None
-    assert session_credit(tmp_path, 1, "other", 0) is None
-
-
-def test_a_group_is_seen_side_by_side(run, asked):
-    found = asked(run)("/api/runs/0/groups/group1?step=1&split=train")
+def test_a_group_is_seen_side_by_side(ask):
+    found = ask("/api/runs/0/groups/group1?step=1&split=train")
     assert [each["session"] for each in found["sessions"]] == [0, 1]
     assert found["gold"] == ["1990"]
     assert all("tokens" not in turn for each in found["sessions"] for turn in each["turns"])
@@ -178,7 +159,7 @@ def test_a_group_is_seen_side_by_side(run, asked):
 
 def test_a_validation_has_no_credit_of_the_step_of_its_number(store, asked, tmp_path):
     run = run_folder(tmp_path / "run", [session(store), session(store, split="val")])
-    write_credit(run, 1, "grpo", [CreditRow("group1", 0, 0, {"advantages": np.ones(16)})])
+    write_credit(run, 1, "grpo", [credit(advantages=np.ones(16))])
     ask = asked(run)
     rows = ask("/api/runs/0/sessions")["rows"]
     found = {row["split"]: ask(f"/api/runs/0/sessions/{row['id']}")["advantage"] for row in rows}

@@ -1,0 +1,50 @@
+"""A workspace in which runs of every system could start."""
+
+from __future__ import annotations
+
+import pytest
+
+from docagent_rl.checks.preflight import check
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.records.parquet import write_parquet
+
+RECIPES = {
+    "vrag_rl": "vrag_rl_qwen2_5_vl_7b",
+    "alden": "alden_qwen2_5_vl_7b",
+    "doc_v_star": "doc_v_star_qwen2_5_vl_7b",
+    "mm_doc_r1": "mm_doc_r1_qwen3_8b",
+    "unidoc_rl": "unidoc_rl_qwen2_5_vl_7b",
+}
+
+
+@pytest.fixture(scope="session")
+def workspace(world, tmp_path_factory):
+    """Documents, questions and a tiny model of every system."""
+    from docagent_rl.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
+
+    root = tmp_path_factory.mktemp("workspace")
+    for name in ("store", "index"):
+        (root / name).symlink_to(world.root / name)
+    for split in ("train", "val"):
+        write_parquet(world.records, root / "data" / f"{split}.parquet")
+    build_tiny_qwen2_5_vl(root / "models" / "tiny_vrag_rl")
+    for system in RECIPES.keys() - {"vrag_rl"}:
+        (root / "models" / f"tiny_{system}").symlink_to(root / "models" / "tiny_vrag_rl")
+    return root
+
+
+@pytest.fixture(scope="session")
+def config(workspace):
+    """The configuration of a run of a system, as the command line composes it."""
+
+    def make(*overrides, system="vrag_rl"):
+        places = [f"docagent.workspace={workspace}", "docagent.auto_demo=false"]
+        return composed(RECIPES[system], ["+profile=cpu", *places, *overrides])
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def checked(config):
+    """All that is checked of a run of a system before it starts."""
+    return lambda *overrides, system="vrag_rl": check(config(*overrides, system=system))
