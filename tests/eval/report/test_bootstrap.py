@@ -50,15 +50,6 @@ def test_scipy_finds_the_same_interval_of_a_seed_or_another():
     assert found != other
 
 
-def test_documents_are_resampled_and_not_questions():
-    # ten documents, all questions of one alike: as wide as with ten questions, not with a thousand
-    many = [scored(n, n % 10 < 5, document=f"d{n % 10}") for n in range(1000)]
-    few = [scored(n, n < 5, document=f"d{n}") for n in range(10)]
-    one, other = (intervals(sums_of(each, [Cell(SCORE)]), draws=2000)[0] for each in (many, few))
-    assert (one.low, one.high) == pytest.approx((other.low, other.high))
-    assert one.high - one.low > 0.5
-
-
 @pytest.mark.slow
 def test_the_interval_covers_the_truth_about_as_often_as_it_says():
     rng, covered, times = np.random.default_rng(11), 0, 200

@@ -79,9 +79,7 @@ def test_the_rule_judge_is_named_beside_every_number_it_stands_for():
     assert {n["measure"]: n["rule_judge"] for n in numbers} == {"acc": True, "f1": True, "correct": True}
     assert all(each["rule_judge"] for each in data_of(found)["paired"]["mmlongbench"]["numbers"][:2])
     assert "†" not in make_report([run()], FEW).page
-
-
-def test_one_ruled_session_among_many_is_told():
+    # one such session among many is told
     each = list(sessions())
     each[3].experts[EXTRACT]["by"] = Author.RULE.value
     number = benchmark("mmlongbench", each, FEW).number("acc")

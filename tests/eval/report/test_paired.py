@@ -49,30 +49,10 @@ def test_p_values_of_few_documents_are_exact_and_a_swap_turns_everything_round(r
         assert one.gain.value == pytest.approx(-other.gain.value, abs=1e-12)
         if one.gain.low is not None:
             assert one.gain.low == pytest.approx(-other.gain.high, abs=1e-12)
-
-
-@pytest.mark.parametrize("documents", [5, 40])
-def test_a_run_against_itself_differs_by_nothing(documents):
-    first, _ = simulated(0.2, documents)
-    found = compare(first, first, [SCORE, F1], draws=200)
-    for difference in found.whole:
-        assert (difference.gain.value, difference.gain.low, difference.gain.high) == (0, 0, 0)
-        assert difference.p == 1
-    assert (found.won, found.lost, found.tied) == (0, 0, len(first))
-    assert found.gained == found.given_up == ()
-
-
-def test_a_large_gain_is_found_and_none_is_not():
-    assert compare(*simulated(0.3), [SCORE], draws=2000).whole[0].p < 0.01
-    assert compare(*simulated(0.0), [SCORE], draws=2000).whole[0].p > 0.05
-
-
-@pytest.mark.slow
-def test_chance_is_called_a_difference_about_as_often_as_it_should():
-    found = [compare(*simulated(0.0, seed=seed), [SCORE], draws=200).whole[0] for seed in range(200)]
-    assert sum(each.p <= 0.05 for each in found) / 200 <= 0.09
-    outside = sum(not each.gain.low <= 0 <= each.gain.high for each in found) / 200
-    assert outside <= 0.1
+    alike = compare(first, first, [SCORE, F1], draws=20)
+    assert (alike.won, alike.lost, alike.tied) == (0, 0, len(first))
+    assert alike.gained == alike.given_up == ()
+    assert [(each.gain.value, each.p) for each in alike.whole] == [(0, 1), (0, 1)]
 
 
 def test_random_ways_come_near_the_exact_value():

@@ -9,11 +9,12 @@ import pytest
 from docagent_rl.checks.recipe_list import recipe_names, recipe_summary
 from docagent_rl.eval.report.sums import ALL
 from docagent_rl.eval.report.targets import EVERY, paper_rows, questions_of, rows_for
-from docagent_rl.eval.scoring.labels import Label
+from docagent_rl.eval.scoring.labels import Label, flat, labels_of
 from docagent_rl.eval.scoring.numbers import NAVIGATION, TOOLS
 from docagent_rl.eval.scoring.protocols import PROTOCOLS, paper_measures
 from docagent_rl.records.importers import Benchmark, get_importer
 from docagent_rl.records.record import Split
+from tests.eval.scoring.sessions import question
 
 RECIPES = [name for name in recipe_names() if "Paper table:" in recipe_summary(name)]
 KINDS = {*(kind.value for kind in Label), "of the benchmark", "query_type"}
@@ -55,6 +56,15 @@ def test_targets_name_measures_that_there_are_and_none_twice():
             assert number.measure in {measure.name for measure in measures}
             assert number.row == ALL or number.row[0] in KINDS
             assert 0 < number.value <= 100
+
+
+@pytest.mark.parametrize("spelling", ["{}_hop", "{}-Hop", "{}Hop"])
+def test_lines_of_vidoseek_are_found_however_its_files_spell_them(spelling):
+    records = [question(extra={"query_type": spelling.format(each)}) for each in ("Single", "multi", "other")]
+    lines = {line for record in records for line in flat(labels_of(record))}
+    printed = {target.row for row in paper_rows() for target in row.numbers if target.dataset == "vidoseek"}
+    assert printed
+    assert {("query_type", "Multi-Hop"), ("query_type", spelling.format("other")), *printed} <= lines
 
 
 def test_counts_of_questions_are_those_of_the_benchmarks():

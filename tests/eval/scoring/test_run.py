@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 import random
 import re
-import weakref
-from dataclasses import fields
 
 import pytest
 
@@ -24,7 +22,6 @@ from docagent_rl.eval.scoring.experts import Author
 from docagent_rl.eval.scoring.run import ScoringSettings, model_scores, ordered, score_run, with_costs
 from docagent_rl.eval.scoring.scored import read_scores
 from docagent_rl.play.run_folder import RunFolder
-from docagent_rl.rollout.trajectory import Trajectory
 from tests.chat_server import ChatServer, completion, serving
 from tests.eval.scoring.sessions import answered, masked, question, run_of, session, turn
 
@@ -221,17 +218,6 @@ async def test_only_sessions_with_a_search_go_to_the_judge_of_vrag_rl(tmp_path):
     assert found[1].experts["true_false_judge"]["by"] == Author.NOBODY.value
 
 
-@pytest.mark.parametrize(
-    ("dataset", "expert", "value"),
-    [("slidevqa", "true_false_judge", "judged"), ("vidoseek", "vidoseek_judge", "passing")],
-)
-async def test_slides_are_judged_whoever_played(tmp_path, dataset, expert, value):
-    one = answered(question(0, dataset=dataset), "Lake Ontario", system="rag_image")
-    (found,) = await ruled(tmp_path, one)
-    assert (set(found.experts), found.values[value]) == ({expert}, 1.0)
-    assert benchmark(dataset, [found], ReportSettings(draws=5)).number(value).ruled
-
-
 async def test_results_keep_their_order_and_a_failure_stops_the_rest():
     rng, started = random.Random(0), []
 
@@ -286,28 +272,3 @@ def test_a_damaged_line_is_named(tmp_path, line):
     (tmp_path / "scores.jsonl").write_text(f"{line}\n")
     with pytest.raises(UserError, match=r"scores\.jsonl, line 1"):
         list(read_scores(tmp_path / "scores.jsonl"))
-
-
-class Held(Trajectory):
-    """One that can be watched; equal only to itself."""
-
-    __hash__ = object.__hash__
-
-    def __eq__(self, other):
-        return self is other
-
-
-async def test_sessions_are_not_all_held_at_once(tmp_path, monkeypatch):
-    folder, alive, counts = run_of(tmp_path, mixed(90)), weakref.WeakSet(), []
-    read = RunFolder.sessions
-
-    def counted(self):
-        for trajectory in read(self):
-            held = Held(**{each.name: getattr(trajectory, each.name) for each in fields(trajectory)})
-            alive.add(held)
-            counts.append(len(alive))
-            yield held
-
-    monkeypatch.setattr(RunFolder, "sessions", counted)
-    assert len(await score_run(folder, ScoringSettings(concurrency=8))) == 90
-    assert max(counts) <= 30
