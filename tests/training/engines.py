@@ -20,7 +20,6 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.distributed import initialize_global_process_group_ray
 from verl.utils.metric import Metric
 from verl.workers.config import (
-    FSDPActorConfig,
     FSDPCriticConfig,
     FSDPEngineConfig,
     FSDPOptimizerConfig,
@@ -206,12 +205,6 @@ def surrogate(model_output: dict[str, Any], data: TensorDict, dp_group: Any = No
     """In place of PPO: any loss over all log-probs, so that FSDP2 sees the ordinary backward pass."""
     rows = response_part(model_output["log_probs"], data)
     return -0.01 * data["dp_size"] * torch.cat(rows).sum() / len(ROWS), {}
-
-
-def actor(mode: str, **changes: Any) -> FSDPActorConfig:
-    """Of verl's PPO loss with a KL on sampled tokens."""
-    plain = {"rollout_n": 1, "ppo_mini_batch_size": 4, "ppo_micro_batch_size_per_gpu": 4, "use_kl_loss": True}
-    return FSDPActorConfig(strategy="fsdp2", loss_agg_mode=mode, **{**plain, "kl_loss_coef": 0.05, **changes})
 
 
 def outputs(made: TrainingWorker, data: TensorDict, name: str, **more: Any) -> list[Tensor]:

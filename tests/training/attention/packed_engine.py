@@ -21,6 +21,7 @@ from docagent_rl.training.losses.visual_kl import ObservationKlLoss
 from docagent_rl.training.workers.critic import CriticWorker
 from docagent_rl.training.workers.policy import PolicyWorker
 from tests.training import engines
+from tests.training.losses.batches import actor
 
 TOKENS = 40
 """Of a micro-batch; rows have 13 to 17."""
@@ -46,7 +47,7 @@ def numbers(made: TrainingWorker, data: TensorDict, image: int, modes: tuple[str
     made.rule = ObservationRule(KlScope.ALL, KlPlace.LABEL, image)
     config = ObservationKl(coef=0.3, type=KlType.K3)
     for mode in modes:
-        base = partial(ppo_loss, config=engines.actor(mode))
+        base = partial(ppo_loss, config=actor(mode))
         made.set_loss_fn(ObservationKlLoss(base, config, made.rule, aggregation=mode))
         found[mode] = engines.update(made, data)[0]
     return found

@@ -79,18 +79,30 @@ def check(found, wanted, base, tolerance):
     assert (found[query].float() - before[query].float()).abs().max() > 0.1
 
 
+@pytest.fixture
+def merges(warm_processes, monkeypatch):
+    """Merge a model; a second time, by whichever path, there is nothing to do."""
+
+    def run(path, *others):
+        merged = checkpoint.Path(model_folder(path))
+        assert {"config.json", "tokenizer.json"} <= {file.name for file in merged.iterdir()}
+        for module in (adapter, checkpoint):
+            monkeypatch.setattr(module.subprocess, "run", lambda *_, **__: pytest.fail("merged again"))
+        assert {model_folder(each) for each in (path, *others)} == {str(merged)}
+        return merged
+
+    return run
+
+
 @pytest.mark.slow
-@pytest.mark.usefixtures("warm_processes")
-def test_an_adapter_of_peft_is_added_to_its_base_once(base, adapted, tmp_path, monkeypatch):
+def test_an_adapter_of_peft_is_added_to_its_base_once(base, adapted, tmp_path, merges, monkeypatch):
     model, saved = adapted
     folder = shutil.copytree(saved, tmp_path / "mine")
-    merged = checkpoint.Path(model_folder(folder))
+    merged = merges(folder)
     assert merged.parent == tmp_path / "merged"
-    assert {"config.json", "tokenizer.json", "processor_config.json"} <= {f.name for f in merged.iterdir()}
+    assert (merged / "processor_config.json").is_file()
     assert not adapter.has_adapter(merged)
     check(weights(merged), expected(base, model), base, 1e-5)
-    monkeypatch.setattr(adapter.subprocess, "run", lambda *_, **__: pytest.fail("merged again"))
-    assert model_folder(folder) == str(merged)
     # what `verl.model_merger` leaves: a whole model, and the adapter that is not in it
     beside = shutil.copytree(base, tmp_path / "beside")
     shutil.copytree(saved, beside / "lora_adapter")
@@ -112,32 +124,25 @@ def test_an_adapter_of_another_model_is_refused(adapted, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("warm_processes")
-def test_a_checkpoint_with_an_adapter_is_merged_with_it(base, adapted, actor, monkeypatch):
+def test_a_checkpoint_with_an_adapter_is_merged_with_it(base, adapted, actor, merges):
     # verl exports such a model under names that no model has: the shards are read
     save_file({f"x.{Q}.lora_A.default.weight": torch.zeros(1)}, actor / "huggingface" / "model.safetensors")
-    merged = checkpoint.Path(model_folder(actor.parent))
+    merged = merges(actor.parent, actor)
     assert merged.parent == actor.parent.parent / "merged"
-    assert {"config.json", "tokenizer.json"} <= {file.name for file in merged.iterdir()}
     assert not [file for file in merged.iterdir() if file.is_dir()]
     # verl merges in bfloat16
     check(weights(merged), expected(base, adapted[0]), base, 0.05)
-    monkeypatch.setattr(checkpoint.subprocess, "run", lambda *_, **__: pytest.fail("merged again"))
-    assert model_folder(actor) == str(merged)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm_processes")
-@pytest.mark.parametrize("case", ["no alpha", "adapter alone"])
-def test_a_checkpoint_whose_adapter_cannot_be_added_says_what_to_do(actor, adapted, case):
-    if case == "no alpha":
-        (actor / checkpoint.LORA_META).unlink()
-        message = r"actor/lora_train_meta\.json.*lora_alpha"
-    else:
-        alone = {name: value for name, value in adapted[0].state_dict().items() if "lora_" in name}
-        torch.save(alone, actor / "model_world_size_1_rank_0.pt")
-        message = "save_lora_only"
-    with pytest.raises(UserError, match=message):
+def test_a_checkpoint_whose_adapter_cannot_be_added_says_what_to_do(actor, adapted):
+    alone = {name: value for name, value in adapted[0].state_dict().items() if "lora_" in name}
+    torch.save(alone, actor / "model_world_size_1_rank_0.pt")
+    with pytest.raises(UserError, match="save_lora_only"):
+        model_folder(actor)
+    (actor / checkpoint.LORA_META).unlink()
+    with pytest.raises(UserError, match=r"actor/lora_train_meta\.json.*lora_alpha"):
         model_folder(actor)
 
 
@@ -159,20 +164,23 @@ def test_an_adapter_that_cannot_be_added_is_refused(tmp_path, monkeypatch, chang
         model_folder(tmp_path)
 
 
-def test_a_model_and_an_adapter_in_one_folder_are_refused(tmp_path):
-    for name in ("config.json", adapter.SETTINGS):
+NAMES = [f"base_model.model.{Q}.{part}.weight" for part in ("base_layer", "lora_A.default")]
+
+
+@pytest.mark.parametrize(
+    ("files", "names", "message"),
+    [
+        ([adapter.SETTINGS], ["x"], "{folder}"),  # a model and an adapter in one folder
+        ([], NAMES, rf"{Q}\.lora_A\.default\.weight.* global_step_<n>"),  # verl's export of both
+        ([], None, r"model\.safetensors"),  # cut off
+    ],
+)
+def test_a_folder_that_is_no_whole_model_is_refused(tmp_path, files, names, message):
+    for name in ("config.json", *files):
         (tmp_path / name).write_text("{}")
-    save_file({"x": torch.zeros(1)}, tmp_path / "model.safetensors")
-    with pytest.raises(UserError, match=str(tmp_path)):
-        model_folder(tmp_path)
-
-
-def test_verls_export_of_a_model_with_an_adapter_is_refused(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    names = (f"base_model.model.{Q}.{part}.weight" for part in ("base_layer", "lora_A.default"))
-    save_file({name: torch.zeros(1) for name in names}, tmp_path / "model.safetensors")
-    with pytest.raises(UserError, match=rf"{Q}\.lora_A\.default\.weight.* global_step_<n>"):
-        model_folder(tmp_path)
-    (tmp_path / "model.safetensors").write_bytes(b"cut")
-    with pytest.raises(UserError, match=r"model\.safetensors"):
+    if names is None:
+        (tmp_path / "model.safetensors").write_bytes(b"cut")
+    else:
+        save_file({name: torch.zeros(1) for name in names}, tmp_path / "model.safetensors")
+    with pytest.raises(UserError, match=message.replace("{folder}", str(tmp_path))):
         model_folder(tmp_path)

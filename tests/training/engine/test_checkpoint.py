@@ -2,14 +2,23 @@
 
 import shutil
 import subprocess
-import textwrap
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from docagent_rl.checkpoints.manifest import CheckpointCheck, write_manifest
 from docagent_rl.errors import UserError
 from docagent_rl.training.engine import checkpoint
 from docagent_rl.training.engine.checkpoint import model_folder, model_identity
+
+
+def weights(folder):
+    found = {}
+    for file in folder.glob("*.safetensors"):
+        found |= load_file(file)
+    return found
+
 
 SAVE = """
 import json, os, sys
@@ -43,17 +52,8 @@ def saved(long_workspace, tmp_path_factory, warm_python):
     run = tmp_path_factory.mktemp("run")
     folder = run / "checkpoints" / "global_step_7"
     folder.mkdir(parents=True)
-    subprocess.run(
-        [
-            warm_python,
-            "-c",
-            textwrap.dedent(SAVE),
-            str(long_workspace.path / "model"),
-            str(folder / "actor"),
-        ],
-        check=True,
-        timeout=200,
-    )
+    command = [warm_python, "-c", SAVE, long_workspace.path / "model", folder / "actor"]
+    subprocess.run(command, check=True, timeout=600)
     write_manifest(folder, CheckpointCheck.FULL)
     (run / "checkpoints" / "latest_checkpointed_iteration.txt").write_text("7")
     return run
@@ -62,21 +62,11 @@ def saved(long_workspace, tmp_path_factory, warm_python):
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm_processes")
 def test_a_sharded_checkpoint_is_merged_once_into_the_same_weights(saved, long_workspace, monkeypatch):
-    import torch
-    from safetensors.torch import load_file
-
     step = saved / "checkpoints" / "global_step_7"
     merged = checkpoint.Path(model_folder(saved))
     assert merged.parent == saved / "checkpoints" / "merged"
     assert {"config.json", "tokenizer.json"} <= {file.name for file in merged.iterdir()}
-    found, expected = (
-        {
-            name: value
-            for file in sorted(folder.glob("*.safetensors"))
-            for name, value in load_file(file).items()
-        }
-        for folder in (merged, long_workspace.path / "model")
-    )
+    found, expected = weights(merged), weights(long_workspace.path / "model")
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         assert torch.equal(found[name].float(), value.bfloat16().float()), name
@@ -85,44 +75,36 @@ def test_a_sharded_checkpoint_is_merged_once_into_the_same_weights(saved, long_w
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("warm_processes")
-def test_without_room_nothing_is_written(saved, tmp_path, monkeypatch):
+@pytest.mark.parametrize("damage", ["no room", "a shard cut off"])
+def test_what_cannot_be_merged_is_refused(saved, tmp_path, monkeypatch, damage):
     folder = shutil.copytree(saved / "checkpoints" / "global_step_7", tmp_path / "global_step_7")
-    usage = shutil.disk_usage(tmp_path)._replace(free=10)
-    monkeypatch.setattr(checkpoint.shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(UserError, match=str(tmp_path)):
+    shard, message = folder / "actor" / "model_world_size_1_rank_0.pt", str(tmp_path)
+    if damage == "no room":
+        usage = shutil.disk_usage(tmp_path)._replace(free=10)
+        monkeypatch.setattr(checkpoint.shutil, "disk_usage", lambda _: usage)
+    else:
+        shard.write_bytes(shard.read_bytes()[:-1])
+        message = rf"global_step_7.*actor/{shard.name}"
+    with pytest.raises(UserError, match=message):
         model_folder(folder)
     assert list(tmp_path.iterdir()) == [folder]
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("warm_processes")
-def test_a_damaged_checkpoint_is_refused(saved, tmp_path):
-    folder = shutil.copytree(saved / "checkpoints" / "global_step_7", tmp_path / "global_step_7")
-    shard = folder / "actor" / "model_world_size_1_rank_0.pt"
-    shard.write_bytes(shard.read_bytes()[:-1])
-    with pytest.raises(UserError, match=r"global_step_7.*actor/model_world_size_1_rank_0\.pt"):
-        model_folder(folder)
-
-
 def test_a_models_folder_and_a_name_of_the_hub_stay_as_they_are(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    assert model_folder(tmp_path) == str(tmp_path)
-    assert model_folder("Qwen/Qwen2.5-VL-7B-Instruct") == "Qwen/Qwen2.5-VL-7B-Instruct"
-
-
-def test_what_is_neither_is_named(tmp_path):
     with pytest.raises(UserError, match=str(tmp_path)):
         model_folder(tmp_path)
     with pytest.raises(UserError, match="missing"):
         model_folder(tmp_path / "missing")
+    (tmp_path / "config.json").write_text("{}")
+    for name in (str(tmp_path), "Qwen/Qwen2.5-VL-7B-Instruct"):
+        assert model_folder(name) == name
 
 
 def test_other_weights_are_another_model(tmp_path):
     (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "model.safetensors").write_bytes(b"a" * 5_000_000)
-    before = model_identity(str(tmp_path))
-    assert before == model_identity(str(tmp_path))
-    (tmp_path / "model.safetensors").write_bytes(b"a" * 4_999_999 + b"b")
-    assert model_identity(str(tmp_path)) != before
+    found = []
+    for last in (b"a", b"a", b"b"):
+        (tmp_path / "model.safetensors").write_bytes(b"a" * 4_999_999 + last)
+        found.append(model_identity(str(tmp_path)))
+    assert found[0] == found[1] != found[2]
     assert model_identity("some/name") == {"path": "some/name"}

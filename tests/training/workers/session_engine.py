@@ -15,9 +15,8 @@ from verl.workers.utils.losses import ppo_loss
 from docagent_rl.training.losses.session_mean import SESSION_TOKENS, SessionMeanLoss
 from docagent_rl.training.workers.session_loss import SessionCountWorker
 from tests.training import engines
-from tests.training.losses.batches import nested
+from tests.training.losses.batches import actor, nested, token_loss
 
-CLIP, KL = 0.2, 0.05
 SESSION = [0, 1, 0, 1, 2, 0, 1, 3]
 """The rows of a session lie on different workers and in different micro-batches; row 4 is masked."""
 TOKENS = [kinds.count("s") for _, kinds in engines.ROWS]
@@ -34,15 +33,9 @@ def by_hand(path: Path, data: TensorDict, rows: list[int]) -> tuple[float, dict[
         chosen = model(input_ids=ids[None]).logits[0, :-1].log_softmax(-1).gather(1, ids[1:, None])[:, 0]
         names = ("old_log_probs", "ref_log_prob", "advantages")
         old, ref, advantage = (data[name].unbind()[row] for name in names)
-        for t, kind in enumerate(kinds):
-            if kind != "s":
-                continue
-            log_prob = chosen[prompt - 1 + t]
-            ratio, a = (log_prob - old[t]).exp(), advantage[t]
-            loss = torch.max(-a * ratio, -a * ratio.clamp(1 - CLIP, 1 + CLIP))
-            d = ref[t] - log_prob
-            total = total + (loss + KL * (d.exp() - d - 1).clamp(-10, 10)) / WHOLE[row]
-            share += 1 / WHOLE[row]
+        for t in (t for t, kind in enumerate(kinds) if kind == "s"):
+            loss = token_loss(chosen[prompt - 1 + t], old[t], ref[t], advantage[t], clip_c=1e9)
+            total, share = total + loss / WHOLE[row], share + 1 / WHOLE[row]
     (total / share).backward()
     return (total / share).item(), {name: parameter.grad for name, parameter in model.named_parameters()}
 
@@ -54,7 +47,7 @@ def report(folder: Path) -> dict[str, Any]:
     data[SESSION_TOKENS] = nested([torch.tensor([n]) for n in WHOLE])
     part = tu.chunk_tensordict(data, size)[rank]
     tu.assign_non_tensor(part, temperature=1.0, pad_token_id=0)
-    config = engines.actor("token-sum", clip_ratio_c=1e9, kl_loss_coef=KL)
+    config = actor("token-sum", clip_ratio_c=1e9)
     found = {}
     for name, mini_batch, packed in (("8", 8, None), ("4", 4, None), ("8 packed", 8, engines.PACKED)):
         model = None if packed is None else engines.FUSED
