@@ -63,8 +63,3 @@ def adversary(rng: random.Random) -> Iterator[AssistantTurn]:
         pieces = 1 if sources == (WHOLE,) else rng.randrange(9)
         text = "".join(rng.choice(rng.choice(sources)) for _ in range(pieces))
         yield AssistantTurn(text, rng.choice([StopCause.END_OF_TURN] * 60 + list(StopCause)))
-
-
-def script(seed: int, length: int = 8) -> list[AssistantTurn]:
-    """The first turns of an adversary."""
-    return [turn for turn, _ in zip(adversary(random.Random(seed)), range(length), strict=False)]

@@ -4,8 +4,6 @@ import random
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from docagent_rl.actions import Answer, Fetch, Invalid, InvalidReason, Search, StopCause
 from docagent_rl.systems.alden.actions import (
@@ -126,11 +124,6 @@ def test_turns_in_which_nothing_can_be_executed(text, reason):
     assert turn.action.detail
 
 
-@pytest.mark.parametrize("stop", [StopCause.TRUNCATED, StopCause.CONTROL_TOKEN])
-def test_turns_that_did_not_end_in_order(stop):
-    assert VISUAL.parse(f"{THOUGHT}<search>a</search>", stop).action.reason.value == stop.value
-
-
 def test_without_fetch_its_tags_mean_nothing():
     grammar = AldenGrammar(fetch=False)
     assert grammar.tags == ("search", "answer")
@@ -209,15 +202,10 @@ def check(text: str, turn: AldenTurn) -> None:
         assert all(1 <= page <= NO_SUCH_PAGE for page in turn.action.pages)
 
 
-@given(st.text(max_size=200), st.sampled_from(StopCause), st.sampled_from([VISUAL, HYBRID, ORDINAL, LENIENT]))
-def test_any_text_parses(text, stop, grammar):
-    check(text, grammar.parse(text, stop))
-
-
 def test_every_branch_on_adversarial_turns():
     rng, kinds = random.Random(0), set()
     for text in pieces(3):
-        for grammar in (VISUAL, HYBRID, LENIENT):
+        for grammar in (VISUAL, HYBRID, ORDINAL, LENIENT):
             turn = grammar.parse(text, rng.choice([StopCause.END_OF_TURN] * 9 + list(StopCause)))
             check(text, turn)
             kinds |= {turn.action.reason if isinstance(turn.action, Invalid) else type(turn.action)}

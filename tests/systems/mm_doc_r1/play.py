@@ -43,8 +43,3 @@ def adversary(rng: random.Random) -> Iterator[AssistantTurn]:
             yield AssistantTurn(rng.choice(GOOD))
         text = "".join(rng.choice(PIECES) for _ in range(rng.randrange(9)))
         yield AssistantTurn(text, rng.choice([StopCause.END_OF_TURN] * 6 + list(StopCause)))
-
-
-def script(seed: int) -> list[AssistantTurn]:
-    """The first steps of an adversary."""
-    return [turn for turn, _ in zip(adversary(random.Random(seed)), range(9), strict=False)]
