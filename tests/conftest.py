@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import shutil
@@ -13,6 +14,8 @@ from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the cores are the other processes' too
 # a Ray of this machine's, or of a test in another process, is no cluster here; short, for sockets
 os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="dr-", dir="/tmp")
 
@@ -43,6 +46,15 @@ def pytest_collection_modifyitems(items):
         if item.get_closest_marker("faults"):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: item.get_closest_marker("e2e") is not None)
+
+
+def pytest_configure():
+    gc.disable()  # while all is imported, of which nothing is garbage
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish(exitstatus):
