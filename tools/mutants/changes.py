@@ -43,6 +43,9 @@ NAMES = {
 }
 """Functions and methods that another may stand in for."""
 
+UNSEEN = ("device", "encoding", "strict")
+"""Arguments that are kept: there is one device and one encoding here, and what is zipped has one length."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
@@ -167,7 +170,7 @@ def _replacements(node: ast.AST) -> Iterator[ast.AST]:
             yield _with(node, test=ast.UnaryOp(ast.Not(), test))
     if isinstance(node, ast.Call):
         for n, keyword in enumerate(node.keywords):
-            if keyword.arg is not None:
+            if keyword.arg is not None and keyword.arg not in UNSEEN:
                 yield _with(node, keywords=node.keywords[:n] + node.keywords[n + 1 :])
 
 
