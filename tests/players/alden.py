@@ -15,7 +15,7 @@ from docagent_rl.systems.alden.config import AldenConfig
 from docagent_rl.systems.alden.env import AldenEnv
 from tests.players.attacks import Voice
 from tests.players.corpus import Corpus
-from tests.players.formulas import char_f1, overlap, plain, word_f1
+from tests.players.formulas import char_f1, plain, repetition, word_f1
 from tests.players.readers import alden_answer
 from tests.players.referee import Limits
 from tests.players.rules import Rules
@@ -70,7 +70,7 @@ class Ledger:
         if self.variant == "released":
             return float(len((found & self.gold) - {page for page, _ in self.seen}))
         credit = len(found & self.gold) / len(found) if found else 0.0
-        return credit - overlap(words(query), self.queries)
+        return credit - repetition(words(query), self.queries)[0]
 
     def _fetch(self, page: int, form: str) -> float:
         again = (page, form) in self.seen

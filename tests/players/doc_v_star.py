@@ -28,7 +28,6 @@ class DocVStar(Rules):
         turn=lambda block: turn(block, ""),
         search=lambda query: f"<retrieval_page>{query}</retrieval_page>",
         calls=(lambda text: f"<fetch_page>{text}</fetch_page>",),
-        wrapper=("think", "action"),
     )
     # seven rounds of four pages, each at most 37 x 27 visual tokens
     limits = Limits(turns=TURNS, images=28, tokens=28 * 999, reward=(0.0, 1.0))

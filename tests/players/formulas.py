@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import string
+from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 
 Box = Sequence[float]
@@ -63,15 +64,30 @@ def word_f1(given: str, wanted: str) -> float:
     return bag_f1(plain(given).split(), plain(wanted).split())
 
 
-def overlap(query: Sequence[str], earlier: Sequence[Sequence[str]]) -> float:
-    """ALDEN's repetition of queries: the best Jaccard index of 3-grams, or else of shorter ones."""
-    for size in range(min(3, len(query)), 0, -1):
-        own = {tuple(query[at : at + size]) for at in range(len(query) - size + 1)}
-        others = [{tuple(old[at : at + size]) for at in range(len(old) - size + 1)} for old in earlier]
-        best = max((len(own & other) / len(own | other) for other in others), default=0.0)
+def repetition(
+    query: Sequence[str], earlier: Sequence[Sequence[str]], n: int = 3, *, nearest: bool = True
+) -> tuple[float, tuple[float, ...]]:
+    """ALDEN's repetition of queries: how alike the nearest is by n-grams, or else by shorter ones.
+
+    As published by the Jaccard index, and words answer for what they share with the nearest; as released by
+    the share of the query's n-grams, and words answer for what they share with any.
+
+    Returns:
+        The likeness, and the part of each word in it.
+    """
+    for size in range(min(n, len(query)), 0, -1):
+        grams = [tuple(query[i : i + size]) for i in range(len(query) - size + 1)]
+        others = [{tuple(q[i : i + size]) for i in range(len(q) - size + 1)} for q in earlier]
+        best, charged = 0.0, set()
+        for other in others:
+            value = len(set(grams) & other) / len(set(grams) | other if nearest else set(grams))
+            if value > best:
+                best, charged = value, other
         if best:
-            return best
-    return 0.0
+            charged = charged if nearest else set().union(*others)
+            counts = Counter(u for i, g in enumerate(grams) if g in charged for u in range(i, i + size))
+            return best, tuple(counts[u] / counts.total() for u in range(len(query)))
+    return 0.0, (0.0,) * len(query)
 
 
 def page_f(listed: Collection[int], gold: Collection[int], visited: Collection[int]) -> float:

@@ -84,7 +84,6 @@ class UniDoc(Rules):
         search=lambda query: f"<search>{query}</search>",
         calls=(lambda text: f"<select>{text}</select>", lambda text: f"<bbox>{text}</bbox>"),
         boxes=lambda text: f"<bbox>{text}</bbox>",
-        wrapper=("think", "information"),
     )
     adversary = staticmethod(adversary)
 

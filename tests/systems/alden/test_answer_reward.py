@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import re
-import string
-from collections import Counter
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +15,7 @@ from docagent_rl.systems.alden.answer_reward import (
     is_refusal,
     word_f1,
 )
+from tests.players import formulas
 
 CHARACTERS, WORDS = AnswerMetric.CHAR_F1, AnswerMetric.WORD_F1
 PAPER = AnswerRule(CHARACTERS, CHARACTERS)
@@ -43,30 +40,15 @@ def test_values(prediction, reference, words, characters):
     assert char_f1(prediction, reference) == pytest.approx(characters, abs=5e-5)
 
 
-def slow(prediction, reference, units):
-    """Precision, recall and their harmonic mean, from the definition."""
-
-    def normal(text):
-        bare = "".join(c for c in text.lower() if c not in string.punctuation)
-        return " ".join(w for w in bare.split() if w not in ("a", "an", "the"))
-
-    mine, wanted = Counter(units(normal(prediction))), Counter(units(normal(reference)))
-    common = sum(min(mine[unit], wanted[unit]) for unit in mine)
-    if not common:
-        return 0.0
-    p, r = common / sum(mine.values()), common / sum(wanted.values())
-    return 2 * p * r / (p + r)
-
-
 @settings(max_examples=50)
 @given(TEXT, TEXT, TEXT)
 def test_against_the_slow_version(prediction, one, other):
-    characters = [slow(prediction, text, lambda text: text.replace(" ", "")) for text in (one, other)]
+    characters = [formulas.char_f1(prediction, text) for text in (one, other)]
     assert char_f1(prediction, one) == pytest.approx(characters[0])
     assert PAPER.score(prediction, [one, other]) == pytest.approx(max(characters))
-    words = slow(prediction, one, lambda text: re.sub("(\u5e74)", r" \1 ", text).split())
-    assert word_f1(prediction, one) == pytest.approx(words)
     assert PAPER.score(prediction, []) == 0
+    spaced = [text.replace("\u5e74", " \u5e74 ") for text in (prediction, one)]
+    assert word_f1(prediction, one) == pytest.approx(formulas.word_f1(*spaced))
 
 
 @pytest.mark.parametrize(

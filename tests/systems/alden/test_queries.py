@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.systems.alden.queries import Overlap, read_query, repetition
+from tests.players.formulas import repetition as slow_repetition
 
 FIRST = ["capital", "expenditure", "by", "region", "2019"]
 SECOND = ["table", "of", "capital", "expenditure", "by", "region"]
@@ -39,29 +38,11 @@ def test_values(query, earlier, rule, overlap, shares):
     assert shares is None or found.shares == pytest.approx(shares)
 
 
-def slow(query, earlier, rule, n):
-    """Straight from the definition, with counters and loops."""
-    for size in range(min(n, len(query)), 0, -1):
-        grams = [tuple(query[i : i + size]) for i in range(len(query) - size + 1)]
-        others = [{tuple(q[i : i + size]) for i in range(len(q) - size + 1)} for q in earlier]
-        best, nearest = 0.0, set()
-        for other in others:
-            base = len(set(grams) | other) if rule is Overlap.JACCARD else len(set(grams))
-            value = sum(gram in other for gram in set(grams)) / base
-            if value > best:
-                best, nearest = value, other
-        if best:
-            charged = nearest if rule is Overlap.JACCARD else {g for other in others for g in other}
-            counts = Counter(u for i, g in enumerate(grams) if g in charged for u in range(i, i + size))
-            return best, tuple(counts[u] / counts.total() for u in range(len(query)))
-    return 0.0, (0.0,) * len(query)
-
-
 @settings(max_examples=60)
 @given(WORDS, st.lists(WORDS, max_size=4), st.sampled_from(Overlap), st.integers(1, 4))
 def test_against_the_slow_version(query, earlier, rule, n):
     found = repetition(query, earlier, rule, n)
-    overlap, shares = slow(query, earlier, rule, n)
+    overlap, shares = slow_repetition(query, earlier, n, nearest=rule is JACCARD)
     assert found.overlap == pytest.approx(overlap)
     assert found.shares == pytest.approx(shares)
 
