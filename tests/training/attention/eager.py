@@ -30,7 +30,3 @@ def eager_pack(q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, caus
 
 def cumulative(lengths: list[int], device: str = "cpu") -> Tensor:
     return torch.tensor([0, *itertools.accumulate(lengths)], dtype=torch.int32, device=device)
-
-
-def gradients(out: Tensor, upstream: Tensor, inputs: list[Tensor]) -> tuple[Tensor, ...]:
-    return torch.autograd.grad(out, inputs, upstream)

@@ -34,34 +34,25 @@ def test_equals_log_softmax_forward_and_backward(shape, dtype, monkeypatch):
     torch.testing.assert_close(got.double(), wanted, rtol=tolerance, atol=tolerance)
 
 
-def test_numbers_are_those_of_verls_loop():
+def test_numbers_are_those_of_verls_loop_and_a_leaf_is_left_alone():
     logits, labels = logits_and_labels((40, 300))
-    torch.testing.assert_close(
-        log_probs_of_labels(logits, labels),
-        upstream.logprobs_from_logits_v2(logits, labels),
-        rtol=0,
-        atol=2e-6,
-    )
-
-
-def test_gradient_takes_the_place_of_the_logits_only_when_allowed():
-    weight, labels = logits_and_labels((6, 9))
-    weight.requires_grad_()
-    for inplace in (True, False):
-        logits = weight * 1.5
-        before = logits.detach().clone()
-        (gradient,) = torch.autograd.grad(log_probs_of_labels(logits, labels, inplace).sum(), logits)
-        assert (gradient.data_ptr() == logits.data_ptr()) is inplace
-        assert torch.equal(logits, before) is not inplace
-        one_hot = torch.nn.functional.one_hot(labels, 9)
-        torch.testing.assert_close(gradient, one_hot - before.softmax(-1), rtol=1e-5, atol=1e-6)
-
-
-def test_values_of_a_leaf_are_left_alone():
-    logits, labels = logits_and_labels((6, 9))
-    before = logits.clone()
-    log_probs_of_labels(logits.requires_grad_(), labels).sum().backward()
+    before, found = logits.clone(), log_probs_of_labels(logits.requires_grad_(), labels)
+    expected = upstream.logprobs_from_logits_v2(before, labels)
+    torch.testing.assert_close(found.detach(), expected, rtol=0, atol=2e-6)
+    found.sum().backward()
     assert torch.equal(logits, before)
+
+
+@pytest.mark.parametrize("inplace", [True, False])
+def test_gradient_takes_the_place_of_the_logits_only_when_allowed(inplace):
+    weight, labels = logits_and_labels((6, 9))
+    logits = weight.requires_grad_() * 1.5
+    before = logits.detach().clone()
+    (gradient,) = torch.autograd.grad(log_probs_of_labels(logits, labels, inplace).sum(), logits)
+    assert (gradient.data_ptr() == logits.data_ptr()) is inplace
+    assert torch.equal(logits, before) is not inplace
+    one_hot = torch.nn.functional.one_hot(labels, 9)
+    torch.testing.assert_close(gradient, one_hot - before.softmax(-1), rtol=1e-5, atol=1e-6)
 
 
 def test_another_user_of_overwritten_logits_fails_instead_of_being_wrong():

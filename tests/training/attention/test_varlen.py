@@ -11,9 +11,11 @@ from docagent_rl.training.attention.varlen import (
     flash_attn_varlen_func,
     make_backward_deterministic,
 )
-from tests.training.attention.eager import cumulative, eager_pack, eager_row, gradients
+from tests.training.attention.eager import cumulative, eager_pack, eager_row
 
 LENGTHS = [5, 1, 12, 7]
+both = pytest.mark.parametrize("causal", [True, False])
+shapes = pytest.mark.parametrize(("heads", "kv_heads", "size"), [(28, 4, 128), (16, 16, 80), (4, 1, 36)])
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
@@ -28,47 +30,44 @@ def states(
     ]
 
 
+def close(found: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
 def attend(tensors: list[Tensor], lengths: list[int], **options) -> Tensor:
     cu = cumulative(lengths, str(tensors[0].device))
     return flash_attn_varlen_func(*tensors, cu, cu, max(lengths), torch.tensor(max(lengths)), **options)
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize(("heads", "kv_heads", "size"), [(28, 4, 128), (16, 16, 80), (4, 1, 36)])
+@both
+@shapes
 def test_packed_rows_on_the_processor_equal_eager_attention(heads, kv_heads, size, causal):
-    tensors = states(LENGTHS, heads, kv_heads, size)
-    cu = cumulative(LENGTHS)
-    out = attend(tensors, LENGTHS, causal=causal)
-    expected = eager_pack(*tensors, cu, cu, causal)
-    torch.testing.assert_close(out, expected, rtol=1e-10, atol=1e-10)
+    tensors, cu = states(LENGTHS, heads, kv_heads, size), cumulative(LENGTHS)
+    out, expected = attend(tensors, LENGTHS, causal=causal), eager_pack(*tensors, cu, cu, causal)
+    close(out, expected)
     upstream = torch.randn_like(out)
-    for got, wanted in zip(
-        gradients(out, upstream, tensors), gradients(expected, upstream, tensors), strict=True
-    ):
-        torch.testing.assert_close(got, wanted, rtol=1e-9, atol=1e-9)
+    found, wanted = (torch.autograd.grad(each, tensors, upstream) for each in (out, expected))
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("causal", [True, False])
+@both
 def test_rows_of_one_length_equal_eager_attention(causal):
     q, k, v = (tensor.detach().unflatten(0, (3, 4)) for tensor in states([4, 4, 4], 6, 2, 16))
     out = flash_attn_func(q, k, v, causal=causal, softmax_scale=0.3)
-    expected = torch.stack([eager_row(*row, causal, scale=0.3) for row in zip(q, k, v, strict=True)])
-    torch.testing.assert_close(out, expected, rtol=1e-10, atol=1e-10)
+    close(out, torch.stack([eager_row(*row, causal, scale=0.3) for row in zip(q, k, v, strict=True)]))
 
 
 def test_last_query_is_level_with_the_last_key():
     q, k, v = (tensor.detach() for tensor in states([6], 2, 1, 8))
     out = flash_attn_varlen_func(q[-2:], k, v, cumulative([2]), cumulative([6]), 2, 6, causal=True)
-    torch.testing.assert_close(out, eager_row(q, k, v, causal=True)[-2:], rtol=1e-10, atol=1e-10)
+    close(out, eager_row(q, k, v, causal=True)[-2:])
 
 
 def test_query_without_a_key_gets_zeros_and_no_gradient():
-    tensors = states([3], 2, 2, 8)
-    q, k, v = tensors
-    cu = cumulative([3]), cumulative([2])
-    out = flash_attn_varlen_func(q, k[:2], v[:2], *cu, 3, 2, causal=True)
+    q, k, v = states([3], 2, 2, 8)
+    out = flash_attn_varlen_func(q, k[:2], v[:2], cumulative([3]), cumulative([2]), 3, 2, causal=True)
     assert out[0].abs().max() == 0 < out[1].abs().min()
-    (gradient, *_) = gradients(out, torch.ones_like(out), tensors)
+    (gradient,) = torch.autograd.grad(out, q, torch.ones_like(out))
     assert torch.isfinite(gradient).all()
     assert gradient[0].abs().max() == 0
     row_without_keys = flash_attn_varlen_func(q, k[:2], v[:2], cumulative([1, 2]), cumulative([0, 2]), 2, 2)
@@ -81,8 +80,7 @@ def test_window_hides_what_is_further_to_the_left():
     out = flash_attn_varlen_func(q, k, v, *[cumulative([6])] * 2, 6, 6, causal=True, window_size=(1, 1))
     for place in range(6):
         seen = slice(max(0, place - 1), place + 1)
-        expected = eager_row(q[place : place + 1], k[seen], v[seen], causal=False)
-        torch.testing.assert_close(out[place : place + 1], expected, rtol=1e-10, atol=1e-10)
+        close(out[place : place + 1], eager_row(q[place : place + 1], k[seen], v[seen], causal=False))
 
 
 @pytest.mark.parametrize(
@@ -127,15 +125,11 @@ def test_torchs_operators_get_these_arguments(options, is_causal, window, size, 
     tensors, cu = shapes_alone(LENGTHS, size)
     with Calls() as calls:
         out = flash_attn_varlen_func(*tensors, cu, cu, 12, 12, **options)
-        found = gradients(out, torch.empty_like(out), tensors)
+        found = torch.autograd.grad(out, tensors, torch.empty_like(out))
     assert [tuple(tensor.shape) for tensor in (out, *found)] == [(25, 28, size), *(t.shape for t in tensors)]
     (forward, args), (backward, back) = calls.found
     assert (forward, backward) == ("torch_attn::_varlen_attn", "torch_attn::_varlen_attn_backward")
-    assert [tuple(tensor.shape) for tensor in args[:3]] == [
-        (25, 28, padded),
-        (25, 4, padded),
-        (25, 4, padded),
-    ]
+    assert [tuple(tensor.shape) for tensor in args[:3]] == [(25, n, padded) for n in (28, 4, 4)]
     assert [cu.dtype for cu in args[3:5]] == [torch.int32] * 2
     assert args[5:8] == (12, 12, is_causal)
     assert args[8] == pytest.approx(size**-0.5)
@@ -146,10 +140,7 @@ def test_torchs_operators_get_these_arguments(options, is_causal, window, size, 
 
 @pytest.mark.parametrize(
     ("dtype", "size", "words"),
-    [
-        (torch.float32, 128, r"torch\.float32.*mixed_precision"),
-        (torch.bfloat16, 264, r"256.*264"),
-    ],
+    [(torch.float32, 128, r"torch\.float32.*mixed_precision"), (torch.bfloat16, 264, r"256.*264")],
 )
 def test_what_torch_would_refuse_is_explained(dtype, size, words):
     tensors, cu = shapes_alone(LENGTHS, size, dtype)
@@ -157,8 +148,14 @@ def test_what_torch_would_refuse_is_explained(dtype, size, words):
         flash_attn_varlen_func(*tensors, cu, cu, 12, 12)
 
 
+def switches() -> tuple[bool, bool]:
+    """Torch's, whether operators are deterministic and whether others are only warned of."""
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    return torch.are_deterministic_algorithms_enabled(), warn_only
+
+
 class Spy(torch.autograd.Function):
-    """Notes torch's switch while it runs its backward pass."""
+    """Notes the switches while it runs its backward pass."""
 
     seen: tuple[bool, bool] | None = None
 
@@ -168,10 +165,7 @@ class Spy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
-        Spy.seen = (
-            torch.are_deterministic_algorithms_enabled(),
-            torch.is_deterministic_algorithms_warn_only_enabled(),
-        )
+        Spy.seen = switches()
         return gradient
 
 
@@ -183,10 +177,7 @@ def test_determinism_holds_for_the_one_node_and_is_put_back(enabled):
         inner = Spy.apply(leaf)
         make_backward_deterministic(inner)
         (inner * 2).sum().backward()
-        state = (
-            torch.are_deterministic_algorithms_enabled(),
-            torch.is_deterministic_algorithms_warn_only_enabled(),
-        )
+        state = switches()
     finally:
         torch.use_deterministic_algorithms(False)
     assert Spy.seen == (True, False)
@@ -195,8 +186,8 @@ def test_determinism_holds_for_the_one_node_and_is_put_back(enabled):
 
 
 @on_gpu
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize(("heads", "kv_heads", "size"), [(28, 4, 128), (16, 16, 80), (4, 1, 36)])
+@both
+@shapes
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_packed_rows_on_a_gpu_equal_eager_attention(heads, kv_heads, size, causal, deterministic):
     lengths = [300, 1, 77, 1024]
@@ -207,6 +198,6 @@ def test_packed_rows_on_a_gpu_equal_eager_attention(heads, kv_heads, size, causa
     expected = eager_pack(*exact, cu, cu, causal)
     torch.testing.assert_close(out.double(), expected, rtol=2e-2, atol=2e-2)
     upstream = torch.randn_like(expected).bfloat16()
-    wanted = gradients(expected, upstream.double(), exact)
-    for got, want in zip(gradients(out, upstream, tensors), wanted, strict=True):
+    wanted = torch.autograd.grad(expected, exact, upstream.double())
+    for got, want in zip(torch.autograd.grad(out, tensors, upstream), wanted, strict=True):
         assert (got.double() - want).norm() < 0.01 * want.norm()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -42,74 +43,65 @@ def layout(dynamic: bool = False, several_rows: bool = False, mean_over_rows: bo
     return Layout(plain | given_values, [part], 10240, several_rows, mean_over_rows)
 
 
-def changes(found: Layout) -> list[dict[str, int]]:
-    return [dict(problem.change) for problem in problems(found)]
-
-
-def test_sizes_of_one_node_go_together():
-    assert problems(layout()) == []
-    assert remedy(layout()) == {}
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"dynamic": True, "nodes": 2},
+        # servers may span whole nodes
+        {"nodes": 2, "tp": 16, "dynamic": True},
+        # empty rows matter where the loss counts rows
+        {"batch": 24, "dynamic": True, "mean_over_rows": False},
+        {"batch": 24, "dynamic": True, "several_rows": True},
+        {"batch": 4, "n": 4, "mini": 16, "several_rows": True, "dynamic": True},
+    ],
+)
+def test_sizes_that_go_together(values):
+    assert problems(layout(**values)) == []
+    assert remedy(layout(**values)) == {}
 
 
 def test_two_nodes_leave_ten_rows_a_gpu_for_micro_batches_of_four():
     # 160 rows over 16 GPUs are 10, and a mini-batch of 80 rows is 5 of them
-    found = problems(layout(nodes=2))
-    assert [str(problem) for problem in found] == [
-        f"{MICRO}=2 does not divide the 5 rows of a mini-batch on a GPU: set {MICRO}=1",
-        f"{INFER}=4 does not divide the 10 rows of a step on a GPU: set {INFER}=2",
-    ]
+    mini, step = map(str, problems(layout(nodes=2)))
+    for part in (f"{MICRO}=2 ", " 5 rows", f"{MICRO}=1"):
+        assert part in mini
+    for part in (f"{INFER}=4 ", " 10 rows", f"{INFER}=2"):
+        assert part in step
     assert remedy(layout(nodes=2)) == {MICRO: 1, INFER: 2}
-
-
-def test_with_micro_batches_of_tokens_two_nodes_are_in_order():
-    assert problems(layout(dynamic=True, nodes=2)) == []
 
 
 @pytest.mark.parametrize(
     ("values", "change"),
     [
         # 5 sessions of 8 questions are 40 rows; 16 GPUs need 80
-        ({"nodes": 2, "mini": 8, "dynamic": True}, {MINI: 16}),
-        ({"per_node": 1, "dynamic": True}, {TENSOR_PARALLEL: 1}),
-        ({"per_node": 6, "tp": 4, "dynamic": True, "mini": 18, "batch": 36}, {TENSOR_PARALLEL: 3}),
-        (
-            {"per_node": 8, "tp": 16, "nodes": 3, "dynamic": True, "mini": 24, "batch": 24},
-            {TENSOR_PARALLEL: 8},
-        ),
-        ({"batch": 33}, {BATCH: 40}),
+        ({"nodes": 2, "mini": 8}, {MINI: 16}),
+        ({"per_node": 1}, {TENSOR_PARALLEL: 1}),
+        ({"per_node": 6, "tp": 4, "mini": 18, "batch": 36}, {TENSOR_PARALLEL: 3}),
+        ({"per_node": 8, "tp": 16, "nodes": 3, "mini": 24, "batch": 24}, {TENSOR_PARALLEL: 8}),
+        ({"nodes": 3, "per_node": 4, "tp": 6, "mini": 12, "batch": 36}, {TENSOR_PARALLEL: 4}),
+        ({"batch": 33, "dynamic": False}, {BATCH: 40}),
         ({"mini": 40, "dynamic": False}, {BATCH: 40}),
-        ({"sp": 3, "dynamic": True}, {SHARED: 2}),
-        ({"group": 3, "dynamic": True}, {GROUP: -1}),
+        ({"sp": 3}, {SHARED: 2}),
+        ({"group": 3}, {GROUP: -1}),
         # two GPUs share a row, so that each needs room for half of it
-        ({"sp": 2, "tokens": 5000, "dynamic": True}, {TOKENS: 5120}),
-        ({"tokens": 10239, "dynamic": True}, {TOKENS: 10240}),
+        ({"sp": 2, "tokens": 5000}, {TOKENS: 5120}),
+        ({"tokens": 10239}, {TOKENS: 10240}),
         # 24 questions are 120 rows: one mini-batch of 80, and 40 empty rows
-        ({"batch": 24, "dynamic": True}, {BATCH: 32}),
+        ({"batch": 24}, {BATCH: 32}),
     ],
 )
 def test_every_rule_says_what_to_change(values, change):
-    assert changes(layout(**values))[0] == change
-    assert problems(layout(**values).changed(remedy(layout(**values)))) == []
-
-
-def test_servers_may_span_whole_nodes():
-    assert problems(layout(nodes=2, tp=16, dynamic=True)) == []
-    assert changes(layout(nodes=3, per_node=4, tp=6, mini=12, batch=36, dynamic=True)) == [
-        {TENSOR_PARALLEL: 4}
-    ]
-
-
-def test_empty_rows_matter_where_the_loss_counts_rows():
-    assert problems(layout(batch=24, dynamic=True, mean_over_rows=False)) == []
-    assert problems(layout(batch=24, dynamic=True, several_rows=True)) == []
+    found = layout(**{"dynamic": True, **values})
+    assert dict(problems(found)[0].change) == change
+    assert problems(found.changed(remedy(found))) == []
 
 
 def test_sessions_of_several_rows_fill_a_multiple_of_all_mini_batches():
     # 16 x 4 = 64 rows over 8 GPUs, however many rows the sessions have
     found = layout(batch=4, n=4, mini=16, micro=4, infer=8, several_rows=True, dynamic=False)
     assert found.multiple == found.rows == 64
-    assert changes(found) == [{BATCH: 16}]
-    assert problems(layout(batch=4, n=4, mini=16, several_rows=True, dynamic=True)) == []
+    assert [dict(problem.change) for problem in problems(found)] == [{BATCH: 16}]
 
 
 sizes = {
@@ -129,14 +121,14 @@ flags = {name: st.booleans() for name in ("dynamic", "several_rows", "mean_over_
 
 
 @given(st.fixed_dictionaries(sizes | flags))
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=100)
 def test_a_remedy_leaves_no_problem(values):
     found = layout(**values)
     assert problems(found.changed(remedy(found))) == []
 
 
 @given(st.integers(1, 24), st.integers(1, 8))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=30)
 def test_micro_batches_that_verl_asserts(own, micro):
     data = TensorDict({"x": torch.zeros(own)}, batch_size=own)
     tu.assign_non_tensor(data, use_dynamic_bsz=False, micro_batch_size_per_gpu=micro)
@@ -149,7 +141,7 @@ def test_micro_batches_that_verl_asserts(own, micro):
 
 
 @given(st.integers(1, 12), st.integers(1, 6), st.integers(1, 4))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=30)
 def test_mini_batches_that_verl_asserts(mini, n, workers):
     """verl's own method up to its first step, on an engine that says how many workers there are."""
 
@@ -173,13 +165,9 @@ def test_mini_batches_that_verl_asserts(mini, n, workers):
 @given(st.integers(1, 64), st.integers(1, 64))
 def test_mini_batches_above_the_batch_that_verl_refuses(batch, mini):
     actor = FSDPActorConfig(rollout_n=1, ppo_mini_batch_size=mini, ppo_micro_batch_size_per_gpu=1)
-    refused = False
-    try:
-        actor.validate(1, batch)
-    except ValueError:
-        refused = True
     found = layout(n=1, batch=batch, mini=mini, per_node=1, tp=1, micro=1, infer=1, mean_over_rows=False)
-    assert bool(problems(found)) == refused
+    with pytest.raises(ValueError, match=str(mini)) if problems(found) else nullcontext():
+        actor.validate(1, batch)
 
 
 @given(st.integers(1, 16), st.integers(1, 6), st.integers(1, 8))
