@@ -7,12 +7,21 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import Qwen2_5_VLConfig, Qwen2VLConfig
+from transformers import Qwen2_5_VLConfig, Qwen2Config, Qwen2VLConfig
 
+from docagent_rl.training.patching import install
 from docagent_rl.training.platforms.detect import is_cpu_platform
 
 PROBE = Path(__file__).with_name("vllm_probe.py")
 PROBE_TIMEOUT_S = 300
+
+
+@pytest.fixture(autouse=True)
+def _installed(request) -> None:
+    """The patch that a file imports as PATCH."""
+    torch.manual_seed(0)
+    if (patch := getattr(request.module, "PATCH", None)) is not None:
+        install([patch])
 
 
 @pytest.fixture
@@ -40,33 +49,26 @@ def text_config() -> dict:
     }
 
 
-def special_tokens() -> dict:
-    return {
-        "image_token_id": 60,
-        "video_token_id": 61,
-        "vision_start_token_id": 62,
-        "vision_end_token_id": 63,
-    }
+SPECIAL = {"image_token_id": 60, "video_token_id": 61, "vision_start_token_id": 62, "vision_end_token_id": 63}
+VISION = {"depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "out_hidden_size": 32}
+
+
+@pytest.fixture
+def qwen2_config() -> Qwen2Config:
+    small = {name: text_config()[name] for name in list(text_config())[:4]}
+    return Qwen2Config(**small, num_attention_heads=2, num_key_value_heads=1, tie_word_embeddings=False)
 
 
 @pytest.fixture
 def qwen2_5_vl_config() -> Qwen2_5_VLConfig:
-    vision = {
-        "depth": 2,
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_heads": 2,
-        "out_hidden_size": 32,
-        "window_size": 56,
-        "fullatt_block_indexes": [1],
-    }
-    return Qwen2_5_VLConfig(text_config=text_config(), vision_config=vision, **special_tokens())
+    vision = {**VISION, "window_size": 56, "fullatt_block_indexes": [1]}
+    return Qwen2_5_VLConfig(text_config=text_config(), vision_config=vision, **SPECIAL)
 
 
 @pytest.fixture
 def qwen2_vl_config() -> Qwen2VLConfig:
     vision = {"depth": 2, "embed_dim": 32, "hidden_size": 32, "mlp_ratio": 2, "num_heads": 2}
-    return Qwen2VLConfig(text_config=text_config(), vision_config=vision, **special_tokens())
+    return Qwen2VLConfig(text_config=text_config(), vision_config=vision, **SPECIAL)
 
 
 class _Probe:
@@ -113,14 +115,9 @@ def vllm_report(_vllm_probe) -> dict:
 
 @pytest.fixture(scope="session")
 def tied_report(vllm_report, tmp_path_factory, warm_python) -> dict:
-    """As `vllm_report`, of a model whose head shares the embedding's weight."""
+    """As `vllm_report`, of a model whose head shares the embedding's weight; and what seeds sample."""
     probe = _Probe(warm_python, tmp_path_factory.mktemp("vllm_tied"), "--tied")
     try:
         return probe.report()
     finally:
         probe.end()
-
-
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(0)

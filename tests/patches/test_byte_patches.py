@@ -9,15 +9,8 @@ from verl.workers.engine.fsdp import transformer_impl
 
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef
-from docagent_rl.patches.byte_patches import PATCH
 from docagent_rl.rollout.images import EncodedImage, join_patches
 from docagent_rl.rollout.patches import PATCHES
-from docagent_rl.training.patching import install
-
-
-@pytest.fixture(autouse=True)
-def installed():
-    install([PATCH])
 
 
 @pytest.fixture
@@ -33,22 +26,16 @@ def rows(processor, pictures):
     return [join_patches(made[:2]), {}, NonTensorData(join_patches(made[2:]))]
 
 
-def test_the_training_engine_gets_the_processors_features(rows, pictures, processor):
-    whole = processor.image_processor(images=pictures, return_tensors="pt")
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 1, 1, 2)])
+def test_the_training_engine_gets_the_processors_features(rows, pictures, processor, order):
+    """Where rows of another loop are among them, too, in their order."""
+    if len(order) == 4:
+        floats = processor.image_processor(images=pictures[1:2], return_tensors="pt")
+        rows = [rows[0], NonTensorData(dict(floats)), {}, rows[2]]
+    whole = processor.image_processor(images=[pictures[n] for n in order], return_tensors="pt")
     made = transformer_impl.extract_multi_modal_inputs(rows)
     assert made.keys() == whole.keys()
-    for name, value in whole.items():
-        assert torch.equal(made[name], value), name
-
-
-def test_rows_of_another_loop_among_them_keep_their_order(rows, pictures, processor):
-    floats = processor.image_processor(images=pictures[1:2], return_tensors="pt")
-    order = [pictures[0], pictures[1], pictures[1], pictures[2]]
-    whole = processor.image_processor(images=order, return_tensors="pt")
-    made = transformer_impl.extract_multi_modal_inputs([rows[0], NonTensorData(dict(floats)), {}, rows[2]])
-    assert made.keys() == whole.keys()
-    for name, value in whole.items():
-        assert torch.equal(made[name], value), name
+    assert all(torch.equal(made[name], value) for name, value in whole.items())
 
 
 def test_upstream_has_no_place_for_patches_yet(rows):
@@ -57,10 +44,8 @@ def test_upstream_has_no_place_for_patches_yet(rows):
 
 def test_rows_of_other_loops_are_joined_as_upstream_does():
     rows = [{"pixel_values": torch.ones(4, 8), "image_grid_thw": torch.tensor([[1, 2, 2]])}] * 2
-    made, expected = (
-        f(rows)
-        for f in (upstream.extract_multi_modal_inputs, upstream.extract_multi_modal_inputs.__wrapped__)
-    )
+    made = upstream.extract_multi_modal_inputs(rows)
+    expected = upstream.extract_multi_modal_inputs.__wrapped__(rows)
     assert made.keys() == expected.keys()
     assert all(torch.equal(made[name], expected[name]) for name in made)
     assert upstream.extract_multi_modal_inputs([]) == {}

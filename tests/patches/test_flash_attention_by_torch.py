@@ -5,10 +5,8 @@ import torch
 import transformers.modeling_flash_attention_utils as upstream
 from transformers import AutoModelForCausalLM, Qwen3Config
 
-from docagent_rl.patches.flash_attention_by_torch import PATCH
 from docagent_rl.training.attention.varlen import flash_attn_func, flash_attn_varlen_func
 from docagent_rl.training.attention.ways import flash_attn_version
-from docagent_rl.training.patching import install
 
 pytestmark = pytest.mark.skipif(flash_attn_version() is not None, reason="flash-attn is installed")
 
@@ -17,18 +15,9 @@ LENGTHS = [5, 1, 9]
 
 def models(dtype=torch.float32):
     """A text model of grouped heads with eager attention, and the same with flash attention."""
-    install([PATCH])
-    config = Qwen3Config(
-        vocab_size=50,
-        hidden_size=24,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=16,
-        max_position_embeddings=64,
-        initializer_range=0.3,
-    )
+    sizes = {"vocab_size": 50, "hidden_size": 24, "intermediate_size": 32, "head_dim": 16}
+    layers = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config = Qwen3Config(**sizes, **layers, max_position_embeddings=64, initializer_range=0.3)
     eager = AutoModelForCausalLM.from_config(config, attn_implementation="eager").to(dtype)
     flash = AutoModelForCausalLM.from_config(config, attn_implementation="flash_attention_2").to(dtype)
     flash.load_state_dict(eager.state_dict())
@@ -41,13 +30,11 @@ def rows() -> list[torch.Tensor]:
 
 
 def test_upstream_still_has_no_flash_attention_without_the_package():
-    install([PATCH])
     with pytest.raises(ImportError, match="kernels"):
         upstream._lazy_imports.__wrapped__("flash_attention_2")
 
 
 def test_flash_attention_is_torchs():
-    install([PATCH])
     (plain, varlen, cached, *_), _ = upstream.lazy_import_flash_attention("flash_attention_2")
     assert (plain, varlen, cached) == (flash_attn_func, flash_attn_varlen_func, None)
     with pytest.raises(ImportError):
@@ -79,21 +66,16 @@ def test_padded_rows_equal_eager_attention(side):
     torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_one_row_without_padding_equals_eager_attention():
+def test_one_row_without_padding_in_full_and_half_precision():
     eager, flash = models()
-    ids = rows()[2][None]
-    torch.testing.assert_close(flash(input_ids=ids).logits, eager(input_ids=ids).logits, rtol=1e-4, atol=1e-4)
-
-
-def test_half_precision_stays_near_full_precision():
-    eager, flash = models(torch.bfloat16)
     text = rows()[2][None]
+    torch.testing.assert_close(
+        flash(input_ids=text).logits, eager(input_ids=text).logits, rtol=1e-4, atol=1e-4
+    )
+    eager, flash = models(torch.bfloat16)
     got = flash(input_ids=text).logits
     assert got.dtype == torch.bfloat16
     assert (got - eager.float()(input_ids=text).logits).abs().max() < 0.1 * got.abs().max()
-
-
-def test_attention_can_be_changed_after_the_model_is_made():
-    eager, _ = models()
+    # it can be changed after the model is made
     eager.set_attn_implementation("flash_attention_2")
     assert eager.config._attn_implementation == "flash_attention_2"

@@ -7,9 +7,6 @@ import verl.workers.engine.fsdp.transformer_impl as upstream
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-from docagent_rl.patches.fsdp2_unpinned_offload import PATCH
-from docagent_rl.training.patching import install
-
 pytestmark = pytest.mark.usefixtures("cpu_only")
 
 
@@ -28,12 +25,10 @@ def forward_with(policy_class, mesh) -> torch.Tensor:
 
 
 def test_upstream_still_pins_without_an_accelerator(mesh):
-    install([PATCH])
     # torch looks for the driver of the accelerator that it would pin for
     with pytest.raises(RuntimeError, match=r"NVIDIA driver|accelerator|pin"):
         forward_with(upstream.CPUOffloadPolicy.__wrapped__, mesh)
 
 
 def test_offloaded_module_computes(mesh):
-    install([PATCH])
     assert forward_with(upstream.CPUOffloadPolicy, mesh).item() == 3.0

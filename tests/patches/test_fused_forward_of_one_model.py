@@ -3,29 +3,16 @@ from __future__ import annotations
 import pytest
 import torch
 import verl.models.transformers.monkey_patch as upstream
-from transformers import Qwen2Config, Qwen2ForCausalLM
-
-from docagent_rl.patches.fused_forward_of_one_model import PATCH
-from docagent_rl.training.patching import install
+from transformers import Qwen2ForCausalLM
 
 IDS = torch.tensor([[5, 6, 7, 8]])
 
 
 @pytest.fixture
-def models():
+def models(qwen2_config, monkeypatch):
     """Two of one class: the policy and, beside it, what a critic would put its head on."""
-    install([PATCH])
-    config = Qwen2Config(
-        vocab_size=64,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-    )
-    before = Qwen2ForCausalLM.forward
-    yield Qwen2ForCausalLM(config), Qwen2ForCausalLM(config)
-    Qwen2ForCausalLM.forward = before
+    monkeypatch.setattr(Qwen2ForCausalLM, "forward", Qwen2ForCausalLM.forward)
+    return Qwen2ForCausalLM(qwen2_config), Qwen2ForCausalLM(qwen2_config)
 
 
 def logits(model):
@@ -38,17 +25,12 @@ def test_upstream_still_changes_every_model_of_the_class(models):
     assert logits(other) is None
 
 
-def test_other_models_of_the_class_keep_their_logits(models):
+def test_the_one_model_gives_log_probs_and_others_of_its_class_keep_their_logits(models):
     policy, other = models
     expected = logits(other)
+    chosen = logits(policy).log_softmax(-1)[:, :-1].gather(-1, IDS[:, 1:, None])[..., 0]
     upstream.patch_forward_with_backends(policy, use_fused_kernels=True, fused_kernels_backend="torch")
     assert torch.equal(logits(other), expected)
-
-
-def test_the_one_model_gives_log_probs_in_place_of_logits(models):
-    policy, _ = models
-    chosen = logits(policy).log_softmax(-1)[:, :-1].gather(-1, IDS[:, 1:, None])[..., 0]
-    upstream.patch_forward_with_backends(policy, True, "torch")
     found = policy(input_ids=IDS, return_dict=True)
     assert found.logits is None
     assert torch.allclose(found.log_probs[:, :-1], chosen, atol=1e-6)

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import pytest
+import verl.models.transformers.monkey_patch as monkey_patch
 import verl.utils.fsdp_utils as upstream
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from transformers import Qwen2ForCausalLM
 
-from docagent_rl.patches.fused_head_sharding import FUSED, PATCH
-from docagent_rl.training.patching import install
+from docagent_rl.patches.fused_head_sharding import FUSED
 
 LAYER = ["Qwen2DecoderLayer"]
 
 
 @pytest.fixture
-def model():
-    install([PATCH])
-    config = Qwen2Config(
-        vocab_size=64,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        tie_word_embeddings=False,
-    )
-    return Qwen2ForCausalLM(config)
+def model(qwen2_config):
+    return Qwen2ForCausalLM(qwen2_config)
 
 
 def parts(model, select) -> list[str]:
@@ -47,8 +37,6 @@ def test_the_head_of_a_model_with_fused_kernels_goes_with_the_root(model):
 
 
 def test_the_name_is_the_one_that_verl_sets(model):
-    import verl.models.transformers.monkey_patch as monkey_patch
-
     monkey_patch.patch_forward_with_backends(model, True, "torch")
     try:
         assert getattr(model, FUSED) == "torch"

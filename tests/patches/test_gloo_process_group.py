@@ -7,8 +7,6 @@ import torch
 import torch.distributed as dist
 import verl.utils.distributed as upstream
 
-from docagent_rl.patches.gloo_process_group import PATCH
-from docagent_rl.training.patching import install
 from docagent_rl.training.platforms import cpu
 
 pytestmark = pytest.mark.usefixtures("cpu_only")
@@ -18,14 +16,12 @@ pytestmark = pytest.mark.usefixtures("cpu_only")
 def environment(monkeypatch):
     """What torchrun and Ray's workers set for a single rank."""
     cpu.register()
-    install([PATCH])
     monkeypatch.delenv("DIST_INIT_METHOD", raising=False)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    variables = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
-    variables |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    for name, value in variables.items():
+    ranks = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+    for name, value in {**ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}.items():
         monkeypatch.setenv(name, value)
     yield
     if dist.is_initialized():

@@ -8,8 +8,7 @@ import pytest
 import transformers.utils as upstream
 from sklearn.metrics import roc_curve
 
-from docagent_rl.patches.late_sklearn import PATCH, USER
-from docagent_rl.training.patching import install
+from docagent_rl.patches.late_sklearn import USER
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +40,6 @@ def test_it_is_not_imported_and_counts_as_there():
 def test_the_function_is_there_when_it_is_called():
     import transformers.generation.candidate_generator as user
 
-    install([PATCH])
     labels, scores = np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.35, 0.8])
     for ours, theirs in zip(user.roc_curve(labels, scores), roc_curve(labels, scores), strict=True):
         np.testing.assert_array_equal(ours, theirs)

@@ -5,9 +5,7 @@ import torch
 import verl.utils.torch_functional as upstream
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from docagent_rl.patches.log_probs_without_loop import PATCH
 from docagent_rl.training.attention.ways import flash_attn_version
-from docagent_rl.training.patching import install
 
 pytestmark = pytest.mark.skipif(flash_attn_version() is not None, reason="flash-attn is installed")
 
@@ -28,16 +26,12 @@ def operations(function, tokens: int, dtype) -> int:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_operations_do_not_grow_with_the_tokens(dtype):
-    install([PATCH])
     stock = upstream.logprobs_from_logits.__wrapped__
     assert operations(stock, 64, dtype) > operations(stock, 8, dtype) + 50  # else the patch is not needed
-    assert operations(upstream.logprobs_from_logits, 64, dtype) == operations(
-        upstream.logprobs_from_logits, 8, dtype
-    )
+    assert len({operations(upstream.logprobs_from_logits, tokens, dtype) for tokens in (8, 64)}) == 1
 
 
 def test_values_are_in_full_precision_for_logits_in_half():
-    install([PATCH])
     logits, labels = torch.randn(9, 30).bfloat16(), torch.arange(9)
     found = upstream.logprobs_from_logits(logits, labels)
     assert found.dtype == torch.float32
@@ -46,14 +40,11 @@ def test_values_are_in_full_precision_for_logits_in_half():
 
 
 def test_response_of_packed_rows_is_cut_out():
-    install([PATCH])
     ids = torch.tensor([[0, 3, 4, 5, 6], [7, 8, 2, 1, 0]])
     mask = torch.tensor([[0, 1, 1, 1, 1], [1, 1, 1, 1, 0]])
     logits = torch.randn(2, 5, 10)
     found = upstream.log_probs_from_logits_response_rmpad(ids, mask, logits[mask == 1], 2)
     logged = logits.log_softmax(-1)
-    expected = torch.stack(
-        [logged[:, 2].gather(1, ids[:, 3:4])[:, 0], logged[:, 3].gather(1, ids[:, 4:])[:, 0]], 1
-    )
+    expected = logged[:, 2:4].gather(2, ids[:, 3:, None])[..., 0]
     torch.testing.assert_close(found[0], expected[0])
     torch.testing.assert_close(found[1, 0], expected[1, 0])

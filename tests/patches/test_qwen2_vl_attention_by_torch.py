@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import ast
 import copy
+import inspect
 import itertools
 
 import pytest
@@ -15,7 +17,6 @@ from transformers import AutoModelForImageTextToText
 from verl.models.transformers.monkey_patch import apply_monkey_patch
 
 from docagent_rl.patches import flash_attention_by_torch, qwen2_vl_batch_without_image
-from docagent_rl.patches.qwen2_vl_attention_by_torch import PATCH
 from docagent_rl.training.attention.varlen import flash_attn_varlen_func
 from docagent_rl.training.attention.ways import flash_attn_version
 from docagent_rl.training.patching import install
@@ -44,7 +45,7 @@ def positions(ids: list[int]) -> Tensor:
 
 @pytest.fixture(params=["qwen2_5_vl_config", "qwen2_vl_config"])
 def eager(request):
-    install([flash_attention_by_torch.PATCH, PATCH, qwen2_vl_batch_without_image.PATCH])
+    install([flash_attention_by_torch.PATCH, qwen2_vl_batch_without_image.PATCH])
     config = request.getfixturevalue(request.param)
     config.text_config.initializer_range = config.vision_config.initializer_range = 0.3
     return AutoModelForImageTextToText.from_config(config, attn_implementation="eager").float()
@@ -99,9 +100,6 @@ def _padded(model, rows: list[list[int]]) -> list[Tensor]:
 
 
 def test_upstream_still_lacks_the_names_without_flash_attn():
-    import ast
-    import inspect
-
     guarded = next(
         node
         for node in ast.parse(inspect.getsource(upstream)).body
@@ -112,7 +110,6 @@ def test_upstream_still_lacks_the_names_without_flash_attn():
 
 
 def test_names_are_those_of_torch():
-    install([PATCH])
     for module in (upstream, copied):
         assert module.flash_attn_varlen_func is flash_attn_varlen_func
         assert module._flash_use_top_left_mask is False
@@ -121,7 +118,6 @@ def test_names_are_those_of_torch():
 @pytest.mark.parametrize(
     "rows",
     [[WITH_IMAGE, TEXT, WITH_IMAGE[:-1]], [WITH_IMAGE], [TEXT, TEXT[:2]], [TEXT]],
-    ids=["mixed", "one with an image", "text", "one text"],
 )
 def test_packed_rows_equal_the_padded_eager_forward(packing, rows):
     model, padded, pack = packing

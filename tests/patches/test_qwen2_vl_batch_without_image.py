@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 import torch
 import verl.models.transformers.qwen2_vl as upstream
-from transformers import AutoModelForImageTextToText
+import verl.models.transformers.qwen3_vl as qwen3
+from transformers import AutoModelForImageTextToText, Qwen3VLConfig
 
-from docagent_rl.patches.qwen2_vl_batch_without_image import PATCH
-from docagent_rl.training.patching import install
+from tests.patches.conftest import VISION, text_config
 
 TEXT = torch.tensor([[5, 6, 7], [8, 9, 0]])
 IMAGE_TOKEN = 60
@@ -15,7 +15,6 @@ IMAGE_TOKEN = 60
 @pytest.fixture(params=["qwen2_5_vl_config", "qwen2_vl_config"])
 def model(request):
     """The inner model, on which verl's forward calls `_get_input_embeds`."""
-    install([PATCH])
     return AutoModelForImageTextToText.from_config(request.getfixturevalue(request.param)).model
 
 
@@ -35,11 +34,9 @@ def test_embeddings_of_text_are_those_of_the_table(model):
     embeds, returned = upstream._get_input_embeds(model, TEXT, mask)
     assert torch.equal(embeds, model.get_input_embeddings()(TEXT))
     assert torch.equal(returned, mask)
-    assert upstream._get_input_embeds(model, TEXT)[1] is None
-
-
-def test_every_visual_parameter_takes_part_with_gradient_zero(model):
-    embeds, _ = upstream._get_input_embeds(model, TEXT)
+    # every visual parameter takes part, with gradient zero
+    embeds, returned = upstream._get_input_embeds(model, TEXT)
+    assert returned is None
     embeds.sum().backward()
     gradients = {name: parameter.grad for name, parameter in model.visual.named_parameters()}
     assert [name for name, gradient in gradients.items() if gradient is None] == []
@@ -80,28 +77,9 @@ def test_whole_forward_without_image(model):
 
 
 def test_qwen3_vl_does_not_have_the_defect():
-    import verl.models.transformers.qwen3_vl as qwen3
-    from transformers import Qwen3VLConfig
-
-    text = {
-        "vocab_size": 64,
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 1,
-        "head_dim": 16,
-        "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]},
-    }
-    vision = {
-        "depth": 2,
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_heads": 2,
-        "out_hidden_size": 32,
-        "num_position_embeddings": 16,
-        "deepstack_visual_indexes": [0],
-    }
+    text = {**text_config(), "head_dim": 16}
+    del text["layer_types"]
+    vision = {**VISION, "num_position_embeddings": 16, "deepstack_visual_indexes": [0]}
     config = Qwen3VLConfig(text_config=text, vision_config=vision, image_token_id=IMAGE_TOKEN)
     model = AutoModelForImageTextToText.from_config(config).model
     embeds = qwen3._get_input_embeds(model, TEXT)["inputs_embeds"]

@@ -1,21 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 import verl.trainer.ppo.v1.utils as upstream
 from verl import DataProto
 from verl.trainer.ppo.core_algos import AdvantageEstimator
 
-from docagent_rl.patches.rejected_last_row import PATCH
-from docagent_rl.training.patching import install
-
 KEYS = ["q_0_0", "q_0_1", "q_1_0", "q_1_1"]
-
-
-@pytest.fixture(autouse=True)
-def _installed():
-    install([PATCH])
 
 
 def batch(mask: list[list[int]]) -> DataProto:

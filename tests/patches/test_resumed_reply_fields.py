@@ -7,14 +7,7 @@ import verl.workers.rollout.llm_server as upstream
 from omegaconf import OmegaConf
 from verl.workers.rollout.replica import TokenOutput
 
-from docagent_rl.patches.resumed_reply_fields import PATCH
-from docagent_rl.training.patching import install
 from docagent_rl.training.serving.named import LOADS
-
-
-@pytest.fixture(autouse=True)
-def installed():
-    install([PATCH])
 
 
 class Balanced:
@@ -42,9 +35,6 @@ def reply(ids, loads, step, stop="completed"):
     return TokenOutput(token_ids=ids, log_probs=[-1.0] * len(ids), stop_reason=stop, extra_fields=fields)
 
 
-ABORTED = [([1, 2], 3, 4, "aborted"), ([5], 2, 6)]
-
-
 @pytest.fixture
 def ask(monkeypatch):
     async def at_once(_):
@@ -60,18 +50,13 @@ def ask(monkeypatch):
     return run
 
 
-async def test_loads_of_a_request_reach_the_loop(ask):
+async def test_loads_of_a_request_reach_the_loop_and_resumed_ones_are_added_up(ask):
     output = await ask(([1, 2], 3, 4))
     assert output.extra_fields[LOADS] == 3
-
-
-async def test_those_of_a_request_that_was_resumed_are_added_up(ask):
-    output = await ask(*ABORTED)
-    assert output.token_ids == [1, 2, 5]
-    assert output.extra_fields[LOADS] == 5
-    assert output.extra_fields["place"] == "of 6"
-    # what upstream carries over stays as it made it
+    output = await ask(([1, 2], 3, 4, "aborted"), ([5], 2, 6))
     fields = output.extra_fields
+    assert (output.token_ids, fields[LOADS], fields["place"]) == ([1, 2, 5], 5, "of 6")
+    # what upstream carries over stays as it made it
     assert (fields["global_steps"], fields["min_global_steps"], fields["max_global_steps"]) == (6, 4, 6)
 
 

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from docagent_rl.patches.root_logger_level import CULPRIT, PATCH, VARIABLE
+from docagent_rl.patches import root_logger_level
+from docagent_rl.patches.root_logger_level import CULPRIT, VARIABLE
 
 LEVELS = "import logging; heard = logging.StreamHandler(); logging.getLogger().addHandler(heard)"
 PRINT = "print(logging.getLogger().level, heard.level)"
@@ -16,16 +17,12 @@ PRINT = "print(logging.getLogger().level, heard.level)"
 def levels(*lines, shown=PRINT):
     environment = {name: value for name, value in os.environ.items() if name not in {VARIABLE, "LOG_LEVEL"}}
     script = "; ".join([LEVELS, *lines, f"import {CULPRIT}", shown])
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return done.stdout.strip().splitlines()[-1].split()
 
 
+@pytest.mark.slow
 def test_upstream_still_silences_all_loggers():
     assert levels() == ["40", "40"]
 
@@ -44,5 +41,5 @@ def test_a_level_of_the_users_stays(monkeypatch, variable):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, "INFO")
     before = dict(os.environ)
-    PATCH.apply(logging)
+    root_logger_level.PATCH.apply(logging)
     assert dict(os.environ) == before

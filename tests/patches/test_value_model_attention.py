@@ -10,31 +10,20 @@ from transformers.modeling_flash_attention_utils import FLASH_ATTENTION_COMPATIB
 from transformers.utils import is_flash_attn_2_available
 
 from docagent_rl.patches.flash_attention_by_torch import PATCH as FLASH_ATTENTION_BY_TORCH
-from docagent_rl.patches.value_model_attention import PATCH, attention_implementation
+from docagent_rl.patches.value_model_attention import attention_implementation
 from docagent_rl.training.patching import install
 
 without_flash_attention = pytest.mark.skipif(is_flash_attn_2_available(), reason="flash-attn is installed")
 
 
+@pytest.fixture(autouse=True)
+def _flash_attention():
+    install([FLASH_ATTENTION_BY_TORCH])
+
+
 @pytest.fixture
 def vision_language_model(tmp_path, qwen2_5_vl_config):
-    install([FLASH_ATTENTION_BY_TORCH, PATCH])
     AutoModelForImageTextToText.from_config(qwen2_5_vl_config).save_pretrained(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def text_model(tmp_path):
-    install([FLASH_ATTENTION_BY_TORCH, PATCH])
-    config = Qwen2Config(
-        vocab_size=64,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-    )
-    Qwen2ForCausalLM(config).save_pretrained(tmp_path)
     return tmp_path
 
 
@@ -72,8 +61,9 @@ def test_weights_are_those_of_the_checkpoint(vision_language_model):
     assert all(torch.equal(value[name], policy[name]) for name in policy)
 
 
-def test_text_model_becomes_a_token_classifier(text_model):
-    model = load(text_model, "eager")
+def test_text_model_becomes_a_token_classifier(tmp_path, qwen2_config):
+    Qwen2ForCausalLM(qwen2_config).save_pretrained(tmp_path)
+    model = load(tmp_path, "eager")
     assert type(model).__name__ == "Qwen2ForTokenClassification"
     assert model.config._attn_implementation == "eager"
     assert model(input_ids=torch.tensor([[5, 6, 7]])).logits.shape == (1, 3, 1)
@@ -90,11 +80,8 @@ def test_absent_flash_attention_becomes_sdpa_with_a_warning(caplog, monkeypatch)
 
 @without_flash_attention
 def test_flash_attention_of_torch_is_taken_without_flash_attn():
-    install([FLASH_ATTENTION_BY_TORCH])
-    assert (
-        attention_implementation(Qwen2Config(attn_implementation="flash_attention_2")) == "flash_attention_2"
-    )
-    assert attention_implementation(Qwen2Config()) == "flash_attention_2"
+    for config in (Qwen2Config(attn_implementation="flash_attention_2"), Qwen2Config()):
+        assert attention_implementation(config) == "flash_attention_2"
 
 
 def test_a_critic_has_no_logits_of_the_vocabulary_and_all_its_values(vision_language_model):

@@ -4,19 +4,12 @@ import asyncio
 import inspect
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
 import torch
 import verl.workers.rollout.vllm_rollout.bucketed_weight_transfer as upstream
 from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
 from verl.workers.rollout.vllm_rollout.vllm_rollout import ServerAdapter
 
-from docagent_rl.patches.weight_transfer_address import PATCH, RUN_VARIABLE, own_address
-from docagent_rl.training.patching import install
-
-
-@pytest.fixture(autouse=True)
-def _installed():
-    install([PATCH])
+from docagent_rl.patches.weight_transfer_address import RUN_VARIABLE, own_address
 
 
 def test_upstream_still_names_the_address_after_the_job_of_a_cluster():

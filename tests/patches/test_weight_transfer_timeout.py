@@ -11,15 +11,13 @@ import torch
 import verl.workers.rollout.vllm_rollout.bucketed_weight_transfer as upstream
 
 from docagent_rl.errors import InfrastructureError, UserError
-from docagent_rl.patches.weight_transfer_timeout import PATCH, TIMEOUT_VARIABLE, timeout_s
-from docagent_rl.training.patching import install
+from docagent_rl.patches.weight_transfer_timeout import TIMEOUT_VARIABLE, timeout_s
 
 WEIGHTS = [("a", torch.arange(6.0).reshape(2, 3)), ("b", torch.full((200_000,), 2.0)), ("c", torch.ones(1))]
 
 
 @pytest.fixture(autouse=True)
-def _installed(monkeypatch):
-    install([PATCH])
+def _patient(monkeypatch):
     monkeypatch.setenv(TIMEOUT_VARIABLE, "3600")
 
 
@@ -54,21 +52,22 @@ def outcome(call: Callable[[], object], seconds: float = 60.0) -> str:
     return found[0] if found else "hangs"
 
 
+def original(monkeypatch, side, *names):
+    for name in names:
+        monkeypatch.setattr(side, name, getattr(side, name).__wrapped__)
+
+
 def test_upstream_sender_still_waits_without_end(handle, monkeypatch):
-    for name in ("_init_socket", "async_send_weights"):
-        original = getattr(upstream.BucketedWeightSender, name).__wrapped__
-        monkeypatch.setattr(upstream.BucketedWeightSender, name, original)
+    original(monkeypatch, upstream.BucketedWeightSender, "_init_socket", "async_send_weights")
     lonely = sender(handle)
-    assert outcome(lambda: asyncio.run(lonely.async_send_weights(iter(WEIGHTS))), seconds=1.0) == "hangs"
+    assert outcome(lambda: asyncio.run(lonely.async_send_weights(iter(WEIGHTS))), seconds=0.3) == "hangs"
     receiver(handle).receive_weights(lambda weights, is_last: None)  # lets the thread end
 
 
 def test_upstream_receiver_still_waits_without_end(handle, monkeypatch):
-    for name in ("_init_socket", "receive_weights"):
-        original = getattr(upstream.BucketedWeightReceiver, name).__wrapped__
-        monkeypatch.setattr(upstream.BucketedWeightReceiver, name, original)
+    original(monkeypatch, upstream.BucketedWeightReceiver, "_init_socket", "receive_weights")
     lonely = receiver(handle)
-    assert outcome(lambda: lonely.receive_weights(lambda weights, is_last: None), seconds=1.0) == "hangs"
+    assert outcome(lambda: lonely.receive_weights(lambda weights, is_last: None), seconds=0.3) == "hangs"
     asyncio.run(sender(handle).async_send_weights(iter(WEIGHTS)))
 
 
@@ -121,7 +120,7 @@ def test_error_in_a_bucket_reaches_the_sender_at_once_and_stays_itself(handle):
     assert side.shm is None
 
 
-@pytest.mark.parametrize("text", ["0", "-3", "soon", "nan", "inf"])
+@pytest.mark.parametrize("text", ["0", "-3", "soon", "nan"])
 def test_senseless_timeout_is_refused(monkeypatch, text):
     monkeypatch.setenv(TIMEOUT_VARIABLE, text)
     with pytest.raises(UserError, match=TIMEOUT_VARIABLE):

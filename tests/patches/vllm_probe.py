@@ -1,8 +1,8 @@
 """Send new weights to a vLLM engine on CPU with verl's original code and with the patch; print JSON.
 
 Run as a script: `python vllm_probe.py FOLDER [--tied]`; `--tied`: a Llama whose head shares the embedding's
-weight, as a layer of its own (Qwen's head is the embedding itself). It needs a process of its own: verl's
-worker extension asks the kernel to kill the process with its parent and vLLM pins threads.
+weight, as a layer of its own (Qwen's head is the embedding itself), and what seeds sample. It needs a process
+of its own: verl's worker extension asks the kernel to kill it with its parent and vLLM pins threads.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ os.environ |= {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_LOGGING_LEVEL": "ERROR",
-}
-os.environ |= {
     "TORCHDYNAMO_DISABLE": "1",
     "HF_HUB_OFFLINE": "1",
     "DOCAGENT_RL_WEIGHT_TRANSFER_TIMEOUT_S": "20",
@@ -36,25 +34,53 @@ PROMPT = [5, 9, 2, 7, 7, 1]
 EXTENSION = "verl.workers.rollout.vllm_rollout.utils.vLLMColocateWorkerExtension"
 
 
-def build_model(seed: int, tied: bool):
+PROMPTS = [[(7 * place + row) % 61 + 1 for place in range(length)] for row, length in enumerate((50, 23, 4))]
+SEEDS = (3, 4, 5)  # for all: beside requests without one vLLM's CPU sampler overlooks them
+SIZES = {"vocab_size": 64, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
+HEADS = {"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 128}
+
+
+def build_model(seed: int, *, llama: bool, tied: bool = False, spread: float = 0.2):
     from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(seed)
-    kind, model = (LlamaConfig, LlamaForCausalLM) if tied else (Qwen2Config, Qwen2ForCausalLM)
-    config = kind(
-        vocab_size=64,
-        hidden_size=64,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=128,
-        tie_word_embeddings=tied,
-        initializer_range=0.2,
-        eos_token_id=0,
-        bos_token_id=0,
-    )
+    kind, model = (LlamaConfig, LlamaForCausalLM) if llama else (Qwen2Config, Qwen2ForCausalLM)
+    tokens = {"eos_token_id": 0, "bos_token_id": 0}
+    config = kind(**SIZES, **HEADS, **tokens, tie_word_embeddings=tied, initializer_range=spread)
     return model(config).to(torch.float32).eval()
+
+
+def open_engine(folder: Path, **options):
+    from vllm import LLM
+
+    fixed = {"skip_tokenizer_init": True, "enforce_eager": True, "dtype": "float32", "max_model_len": 64}
+    return LLM(str(folder), **fixed, **options)
+
+
+def sampled(folder: Path, piece: int) -> list[list[int]]:
+    """Tokens sampled for every prompt by an engine that reads `piece` tokens a step."""
+    from vllm import SamplingParams
+
+    engine = open_engine(folder, max_num_seqs=4, max_num_batched_tokens=piece, enable_prefix_caching=False)
+    options = {"max_tokens": 8, "temperature": 1.0, "detokenize": False, "ignore_eos": True}
+    params = [SamplingParams(seed=seed, **options) for seed in SEEDS]
+    outputs = engine.generate([{"prompt_token_ids": ids} for ids in PROMPTS], params, use_tqdm=False)
+    return [list(output.outputs[0].token_ids) for output in outputs]
+
+
+def seeds(folder: Path) -> dict:
+    """What seeds sample from prompts in one piece and in several, and with vLLM's own code."""
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+    build_model(0, llama=True, spread=0.02).save_pretrained(folder)
+    report: dict = {"whole": sampled(folder, 128), "pieces": sampled(folder, 8)}
+    GPUModelRunner._sample = GPUModelRunner._sample.__wrapped__
+    GPUModelRunner._bookkeeping_sync = GPUModelRunner._bookkeeping_sync.__wrapped__
+    try:
+        report["original"] = sampled(folder, 8)
+    except RuntimeError as error:
+        report["original_error"] = str(error)
+    return report
 
 
 def reference_logprobs(model) -> list[float]:
@@ -98,20 +124,10 @@ def send(engine, weights, receive) -> dict[str, str | None]:
 
 
 def main(folder: Path, tied: bool) -> dict:
-    from vllm import LLM
-
-    first, second = build_model(0, tied), build_model(1, tied)
+    first, second = (build_model(seed, llama=tied, tied=tied) for seed in (0, 1))
     first.save_pretrained(folder)
-    engine = LLM(
-        str(folder),
-        skip_tokenizer_init=True,
-        worker_extension_cls=EXTENSION,
-        enforce_eager=True,
-        dtype="float32",
-        max_model_len=64,
-        max_num_seqs=2,
-        max_logprobs=64,
-    )
+    report = {"seeds": seeds(folder / "seeds")} if tied else {}
+    engine = open_engine(folder, worker_extension_cls=EXTENSION, max_num_seqs=2, max_logprobs=64)
     from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
 
     original = vLLMColocateWorkerExtension.update_weights_from_ipc.__wrapped__
@@ -121,7 +137,7 @@ def main(folder: Path, tied: bool) -> dict:
     def rpc(**options):
         return lambda: engine.collective_rpc("update_weights_from_ipc", kwargs={"use_shm": True} | options)
 
-    report = {
+    report |= {
         "before": before,
         "first": reference_logprobs(first),
         "second": reference_logprobs(second),

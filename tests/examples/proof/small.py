@@ -23,33 +23,19 @@ def shrink(system, monkeypatch):
 
 def scores(right, documents=None):
     count = len(right)
-    return Scores(
-        tuple(documents or map(str, range(count))), ("a",) * count, tuple(map(float, right)), (0.5,) * count
-    )
+    names = tuple(documents or map(str, range(count)))
+    return Scores(names, ("a",) * count, tuple(map(float, right)), (0.5,) * count)
 
 
 def warm_start(system, **changed):
     sizes = get_task(system).sizes
-    record = {"step": 5, "dev_accuracy": {"10": sizes.ceiling / 2}}
-    for name in ("ceiling", "sft_steps", "sft_every"):
-        record[name] = getattr(sizes, name)
-    return record | changed
+    record = {name: getattr(sizes, name) for name in ("ceiling", "sft_steps", "sft_every")}
+    return {"step": 5, "dev_accuracy": {"10": sizes.ceiling / 2}, **record, **changed}
 
 
 def result(system="alden", arm="reward", seed=0, before=(0, 0, 1, 0), after=(1, 1, 1, 0), settings=None):
-    blank = scores((0,) * len(before))
+    measured = map(scores, (before, after, (0,) * len(before), (0,) * len(before)))
+    digest = settings or settings_digest(get_task(system))
     return UnitResult(
-        system,
-        arm,
-        seed,
-        3,
-        "t",
-        settings or settings_digest(get_task(system)),
-        warm_start(system),
-        9.5,
-        scores(before),
-        scores(after),
-        blank,
-        blank,
-        (0.1, 0.2, 0.4),
+        *(system, arm, seed, 3, "t", digest, warm_start(system), 9.5), *measured, (0.1, 0.2, 0.4)
     )

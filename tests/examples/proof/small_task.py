@@ -26,20 +26,11 @@ from proof.tasks.base import Part, ProofTask, Sheet
 
 @dataclass
 class SmallTask:
-    """The first documents of every part of a task in a folder.
-
-    Args:
-        task: of which system.
-        root: the workspace.
-        processor: of a model.
-        overrides: of Hydra, behind those of the recipe.
-        documents: of each part.
-    """
+    """The first documents of a task in a folder."""
 
     task: ProofTask
     root: Path
     processor: Any
-    overrides: tuple[str, ...] = ()
     documents: int = 2
     sheets: list[Sheet] = field(init=False)
     setting: Setting = field(init=False)
@@ -49,7 +40,8 @@ class SmallTask:
         paths = WorkspacePaths(self.root)
         paths.pdfs.mkdir()
         drawn = self.task.sheets(0)
-        self.sheets = [s for part in Part for s in [d for d in drawn if d.part is part][: self.documents]]
+        counts = {Part.SFT: self.documents, Part.HELD_OUT: 1, Part.BLANK: 1}
+        self.sheets = [s for part in counts for s in [d for d in drawn if d.part is part][: counts[part]]]
         for sheet in self.sheets:
             (paths.pdfs / f"{sheet.doc_id}.pdf").write_bytes(self.task.pdf(sheet))
         ingest(paths.pdfs, paths.store, settings=RenderSettings(dpi=144), workers=1, strict=True)
@@ -57,7 +49,7 @@ class SmallTask:
         (self.root / "prompts").mkdir()
         prompt = f"{self.task.system}.yaml"
         shutil.copy(str(files("proof") / "prompts" / prompt), self.root / "prompts" / prompt)
-        self.use(self.overrides)
+        self.use(())
 
     def compose(self, overrides: tuple[str, ...]) -> DictConfig:
         """The recipe with other overrides."""

@@ -20,8 +20,9 @@ READS_TEXT = ("mm_doc_r1",)
 
 
 @pytest.mark.parametrize("system", WRITTEN)
-def test_no_document_is_in_two_parts(system):
-    sheets = get_task(system).sheets(0)
+def test_no_document_is_in_two_parts_and_questions_are_sound(system):
+    task = get_task(system)
+    sheets = task.sheets(0)
     assert {sheet.part for sheet in sheets} == set(Part)
     names = [sheet.doc_id for sheet in sheets]
     assert len(set(names)) == len(names)
@@ -29,15 +30,9 @@ def test_no_document_is_in_two_parts(system):
     assert drawn[Part.BLANK] == drawn[Part.HELD_OUT]
     for part in (Part.SFT, Part.TRAIN, Part.DEV):
         assert not drawn[part] & drawn[Part.HELD_OUT]
-
-
-@pytest.mark.parametrize("system", WRITTEN)
-def test_questions_are_sound_and_documents_long_enough(system):
-    task = get_task(system)
-    sheets = task.sheets(0)
-    assert sheets == task.sheets(0) != task.sheets(1)
-    for sheet in sheets:
-        assert 10 <= len(sheet.pages) <= 40
+    assert sheets != task.sheets(1)
+    assert {10 <= len(sheet.pages) <= 40 for sheet in sheets} == {True}
+    for sheet in sheets[::7]:
         assert [check_record(record) for record in sheet.records()]
 
 
@@ -90,10 +85,7 @@ def test_other_documents_are_not_written_over(monkeypatch, tmp_path):
     paths = ProofPaths(tmp_path, task.system).task
     (paths.workspace).mkdir(parents=True)
     (paths.workspace / "task.txt").write_text("another\n")
-    with pytest.raises(UserError, match="holds another task"):
+    with pytest.raises(UserError, match=str(tmp_path)):
         make_workspace(task, paths)
-
-
-def test_a_system_without_a_task_is_named():
-    with pytest.raises(UserError, match="known are alden, doc_v_star"):
+    with pytest.raises(UserError, match="alden, doc_v_star"):
         get_task("nobody")

@@ -1,45 +1,87 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from docagent_rl.errors import UserError
 from proof.plan import rl_overrides
+from proof.study import run_unit
+from proof.tasks.base import Sizes
 from proof.unit import ProofPaths, Unit, in_order
+from proof.warm_start import RECORD, _train, make_warm_start
+from tests.examples.proof.small import warm_start
+
+UNIT = Unit("alden", "reward", 0)
+
+
+@pytest.fixture
+def paths(tmp_path) -> ProofPaths:
+    return ProofPaths(tmp_path, UNIT.system)
 
 
 def test_the_most_telling_units_come_first():
     found = [(unit.system, unit.arm, unit.seed) for unit in in_order(["alden", "vrag_rl"], seeds=(0, 1))]
     assert found[:4] == [
-        ("alden", "reward", 0),
-        ("vrag_rl", "reward", 0),
-        ("alden", "shuffled", 0),
-        ("vrag_rl", "shuffled", 0),
+        (system, arm, 0) for arm in ("reward", "shuffled") for system in ("alden", "vrag_rl")
     ]
     assert {seed for *_, seed in found[: len(found) // 2]} == {0}
     assert len(set(found)) == len(found)
-
-
-def test_an_unknown_arm_is_refused():
-    with pytest.raises(UserError, match="no arm 'half'"):
+    with pytest.raises(UserError, match="'half'"):
         list(in_order(["alden"], ["half"]))
 
 
-def test_an_ablation_of_what_an_agent_can_do_begins_elsewhere(tmp_path):
-    paths = ProofPaths(tmp_path, "alden")
-    shared = paths.warm_start(Unit("alden", "reward", 0))
-    assert paths.warm_start(Unit("alden", "shuffled", 0)) == shared
-    assert paths.warm_start(Unit("alden", "outcome_only", 0)) == shared
+def test_an_ablation_of_what_an_agent_can_do_begins_elsewhere(paths):
+    shared = paths.warm_start(UNIT)
+    begins = {arm: paths.warm_start(Unit("alden", arm, 0)) == shared for arm in ("shuffled", "outcome_only")}
+    assert begins == {"shuffled": True, "outcome_only": True}
     assert paths.warm_start(Unit("alden", "no_fetch", 0)) != shared
 
 
-def test_the_control_is_the_same_run_with_other_rewards(tmp_path):
-    paths = ProofPaths(tmp_path, "alden")
+def test_the_control_is_the_same_run_with_other_rewards(paths, tmp_path):
     reward, shuffled = (
         set(rl_overrides(Unit("alden", arm, 0), paths, "turn_gae")) for arm in ("reward", "shuffled")
     )
-    differing = {each for each in shuffled - reward if tmp_path.name not in each}
-    assert differing == {
+    assert {each for each in shuffled - reward if tmp_path.name not in each} == {
         "algorithm.adv_estimator=shuffled_turn_gae",
         "docagent.modules=[learning.shuffled]",
         "trainer.experiment_name=alden-shuffled-0",
     }
+
+
+def test_a_run_does_not_go_on_with_other_settings(paths, tmp_path):
+    paths.run(UNIT).mkdir(parents=True)
+    (paths.run(UNIT) / "settings.txt").write_text("another\n")
+    with pytest.raises(UserError, match=str(paths.run(UNIT))):
+        run_unit(UNIT, tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "taken"),
+    [
+        ({}, True),
+        # steps that were not needed do not matter
+        ({"sft_steps": 1, "dev_accuracy": {"10": UNIT.task.sizes.ceiling}}, True),
+        ({"ceiling": 0.9}, False),
+        ({"sft_steps": 1}, False),
+        ({"sft_every": None}, False),
+    ],
+)
+def test_a_warm_start_that_is_there_is_left_alone_or_refused(paths, changed, taken):
+    record = warm_start(UNIT.system, **changed)
+    folder = paths.warm_start(UNIT)
+    folder.mkdir(parents=True)
+    (folder / RECORD).write_text(json.dumps(record))
+    if taken:
+        assert make_warm_start(UNIT, paths) == record
+    else:
+        with pytest.raises(UserError, match="warm_start-shared"):
+            make_warm_start(UNIT, paths)
+
+
+@pytest.mark.parametrize(("reached", "ends"), [(50, [50]), (51, [50, 100]), (1000, [50, 100])])
+def test_training_goes_on_until_the_ceiling_or_the_last_step(reached, ends):
+    trained = []
+    sizes = Sizes(sft_steps=100, ceiling=0.25)
+    last = _train(sizes, trained.append, lambda step: 0.25 if step >= reached else 0.2)
+    assert (trained, last) == (ends, ends[-1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -26,6 +25,9 @@ def python(code):
 
 def test_a_command_that_ended_well_is_not_repeated(tmp_path):
     paths, file = StudyPaths(tmp_path), tmp_path / "said"
+    with pytest.raises(InfrastructureError, match="3: python -c"):
+        study._do(python("raise SystemExit(3)"), paths, dry_run=False)
+    assert not paths.done.exists()
     step = python(f"open({str(file)!r}, 'a').write('x')")
     for _ in range(2):
         study._do(step, paths, dry_run=False)
@@ -33,29 +35,21 @@ def test_a_command_that_ended_well_is_not_repeated(tmp_path):
     assert json.loads(paths.done.read_text()) == [shown(step, environment(tmp_path))]
 
 
-def test_one_that_failed_is(tmp_path):
-    paths = StudyPaths(tmp_path)
-    with pytest.raises(InfrastructureError, match="status 3: python -c"):
-        study._do(python("raise SystemExit(3)"), paths, dry_run=False)
-    assert not paths.done.exists()
-
-
+@pytest.mark.slow
 def test_a_command_out_of_time_is_interrupted_and_may_go_on(tmp_path):
     paths, file = StudyPaths(tmp_path), tmp_path / "said"
     code = (
         "import pathlib, time\n"
         f"file = pathlib.Path({str(file)!r})\n"
-        "file.write_text(file.read_text() + 'x' if file.exists() else 'x')\n"
-        "try:\n    time.sleep(60)\n"
-        "except KeyboardInterrupt:\n    file.write_text(file.read_text() + 'saved')\n"
+        "before = file.read_text() if file.exists() else ''\n"
+        "try:\n    time.sleep(600)\n"
+        "except KeyboardInterrupt:\n    file.write_text(before + 'saved')\n"
     )
-    step = Step(("python", "-c", code), minutes=0.03)
-    began = time.monotonic()
+    step = Step(("python", "-c", code), minutes=0.1)
     for _ in range(2):
         study._do(step, paths, dry_run=False)
-    assert time.monotonic() - began < 30
-    assert file.read_text() == "xsavedxsaved"
-    assert shown(step, {"A": "b c"}).startswith("timeout --signal INT 0.03m env A='b c' python -c")
+    assert file.read_text() == "savedsaved"
+    assert shown(step, {"A": "b c"}).startswith("timeout --signal INT 0.1m env A='b c' python -c")
 
 
 def test_shared_memory_of_a_killed_process_is_given_back(tmp_path):
@@ -66,26 +60,30 @@ def test_shared_memory_of_a_killed_process_is_given_back(tmp_path):
         f"pathlib.Path({str(tmp_path / 'name')!r}).write_text(SharedMemory(create=True, size=8).name)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    with pytest.raises(InfrastructureError, match="status -9"):
+    with pytest.raises(InfrastructureError, match="-9"):
         run(python(code), {})
     name = (tmp_path / "name").read_text()
     assert name
     assert not (Path("/dev/shm") / name).exists()
 
 
-def test_a_program_that_is_missing_is_named(tmp_path):
-    with pytest.raises(UserError, match="no-such-program is not found"):
+def test_what_is_missing_is_named(tmp_path):
+    with pytest.raises(UserError, match="no-such-program"):
         run(Step(("no-such-program",)), {})
+    with pytest.raises(UserError, match="`model`"):
+        convert(tmp_path, tmp_path / "out")
+    with pytest.raises(UserError, match="`report`"):
+        write(tmp_path)
 
 
 def test_a_dry_run_shows_every_command_and_runs_none(tmp_path):
     done = CliRunner().invoke(study.app, ["all", "--workspace", str(tmp_path / "w"), "--dry-run"])
     assert done.exit_code == 0, done.output
     assert not (tmp_path / "w").exists()
-    for word in ("uv pip install", "tools.documents", "data generate", "sft_trainer", "main_ppo", "--paired"):
+    words = {"uv pip install": 1, "docagent-rl ingest": 1, "docagent-rl collect": 2}
+    assert {word: done.output.count(word) for word in words} == words
+    for word in ("tools.documents", "data generate", "sft_trainer", "main_ppo", "--paired"):
         assert word in done.output
-    assert done.output.count("docagent-rl ingest") == 1
-    assert done.output.count("docagent-rl collect") == 2
 
 
 def test_hand_checked_questions_follow_the_templates(tmp_path):
@@ -99,72 +97,50 @@ def test_hand_checked_questions_follow_the_templates(tmp_path):
     assert len(lines) == 1 + held_out
 
 
-def test_weights_that_were_not_fetched_are_asked_for(tmp_path):
-    with pytest.raises(UserError, match="run the stage `model`"):
-        convert(tmp_path, tmp_path / "out")
-
-
 def number(measure, value, low=None, high=None, *, unit="%", rule=False):
     ends = {"value": value, "low": low, "high": high}
     return {"measure": measure, "title": measure, "unit": unit, **ends, "rule_judge": rule}
 
 
 def played(name, value):
-    return {
-        "name": name,
-        "benchmarks": {
-            "outline": {
-                "questions": 48,
-                "answers": [number("rule", value, value - 0.1, value + 0.1, rule=True)],
-                "use": [
-                    number("page_recall", value),
-                    number("invalid_rate", None),
-                    number("turns", 2.5, 2, 3, unit=""),
-                ],
-                "environment": {"reward/total": {"value": 1.234, "count": 48}},
-            }
-        },
+    use = [number("page_recall", value), number("invalid_rate", None), number("turns", 2.5, 2, 3, unit="")]
+    outline = {
+        "questions": 48,
+        "answers": [number("rule", value, value - 0.1, value + 0.1, rule=True)],
+        "use": use,
+        "environment": {"reward/total": {"value": 1.234, "count": 48}},
     }
+    return {"name": name, "benchmarks": {"outline": outline}}
 
 
 REPORT = {"runs": [played("before", 0.25), played("after_sft", 0.5)]}
 
 
-def test_numbers_are_drawn_in_per_cent():
-    title, found = bars(REPORT, "rule")
-    assert title == "rule †"
-    assert [(bar.run, bar.value, bar.low) for bar in found] == [
-        ("before", 25.0, 15.0),
-        ("after_sft", 50.0, 40.0),
-    ]
+def test_numbers_are_drawn_in_per_cent_and_stand_in_a_table():
+    _, found = bars(REPORT, "rule")
+    shown = [(bar.run, bar.value, bar.low) for bar in found]
+    assert shown == [("before", 25.0, 15.0), ("after_sft", 50.0, 40.0)]
     assert bars(REPORT, "invalid_rate") == ("", [])
     assert bars(REPORT, "page_recall")[1][0].low is None
-
-
-def test_numbers_stand_in_a_table():
     title, _, head, _, before, after = table(REPORT).splitlines()
     assert title == "**outline**, 48 questions"
     cells = [dict(zip(head.split(" | "), line.split(" | "), strict=True)) for line in (before, after)]
     assert [cell["| run"] for cell in cells] == ["| before", "| after_sft"]
     assert cells[1]["rule judge †"] == "50.0 [40.0, 60.0]"
-    assert cells[0]["page recall"] == "25.0"
-    assert cells[0]["turns"] == "2.50 [2.00, 3.00]"
-    assert cells[0]["invalid turns"] == ""
-    assert cells[0]["reward |"] == "1.23 |"
+    names = ("page recall", "turns", "invalid turns", "reward |")
+    assert [cells[0][name] for name in names] == ["25.0", "2.50 [2.00, 3.00]", "", "1.23 |"]
 
 
 @pytest.mark.slow
 def test_the_picture_is_the_same_for_the_same_numbers(tmp_path):
+    metrics = tmp_path / "rl" / "metrics"
+    metrics.mkdir(parents=True)
     for step, value in ((2, 0.5), (10, 1.5)):
-        (tmp_path / "rl" / "metrics").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "rl" / "metrics" / f"{step}.json").write_text(json.dumps({"critic/score/mean": value}))
-    assert rewards(tmp_path / "rl" / "metrics") == [0.5, 1.5]
-    with pytest.raises(UserError, match="run the stage `report`"):
-        write(tmp_path)
+        (metrics / f"{step}.json").write_text(json.dumps({"critic/score/mean": value}))
+    assert rewards(metrics) == [0.5, 1.5]
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "report.json").write_text(json.dumps(REPORT))
     picture = write(tmp_path).read_text()
     assert picture == draw(REPORT, [0.5, 1.5])
     assert (tmp_path / "small_model.md").read_text() == table(REPORT)
-    for word in ("before", "after_sft", "rule †", "page_recall", "step of RL"):
-        assert word in picture
+    assert all(word in picture for word in ("before", "after_sft", "rule †", "page_recall"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 
 import pytest
@@ -14,6 +13,7 @@ from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.sft_check import check_sft_statically
 from docagent_rl.cli import app
 from docagent_rl.collect.config import CollectConfig
+from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.eval.agent import Agent
 from docagent_rl.prompts import load_prompt
 from docagent_rl.systems import get_system
@@ -65,6 +65,10 @@ def test_agents_are_evaluated_on_the_held_out_questions_alone(paths, system):
     assert ["--model" in line for line in lines] == [agent not in WITHOUT_MODEL for agent in agents]
     (collect,) = words(Stage.COLLECT, system, paths)
     assert collect[collect.index("--data") + 1] == str(paths.train)
+    filters = CollectConfig.load(str(HERE / "collect.yaml")).filters
+    assert [each.kind for each in filters] == ["format", "evidence", "duplicates"]
+    for stage in SHARED:
+        assert words(stage, system, paths) == words(stage, StudySystem.ALDEN, paths)
 
 
 @pytest.mark.parametrize("system", list(StudySystem))
@@ -88,20 +92,13 @@ def test_a_session_is_text_and_short(paths, system, monkeypatch):
     monkeypatch.setenv("DOCAGENT_WORKSPACE", str(paths.root))
     run = play_config(system.recipe, Agent.SYSTEM, overlay(system))
     who = get_system(run.docagent.system)
-    config = who.parse_config({**_resolved(run), "variant": "paper"})
+    config = who.parse_config({**DocAgentConfig.parse(plain(run.docagent)).env, "variant": "paper"})
     assert who.max_images(config) == 0
-    assert (
-        run.data.max_prompt_length + run.data.max_response_length
-        <= run.actor_rollout_ref.rollout.max_model_len
-    )
+    tokens = run.data.max_prompt_length + run.data.max_response_length
+    assert tokens <= run.actor_rollout_ref.rollout.max_model_len
+    assert "user" in load_prompt(str(HERE / "prompts" / f"{system.value}.yaml"), who.prompt_spec)
     for agent in (Agent.RAG_TEXT, Agent.REACT, Agent.ORACLE):
         assert play_config(system.recipe, agent, overlay(system)).docagent.retriever.kind == "bm25"
-
-
-def _resolved(run):
-    from docagent_rl.config import DocAgentConfig, plain
-
-    return DocAgentConfig.parse(plain(run.docagent)).env
 
 
 @pytest.mark.slow
@@ -126,27 +123,10 @@ def test_training_passes_the_checks_before_a_start(paths, system, monkeypatch):
     assert config.data.train_files == str(paths.rows(system))
 
 
-@pytest.mark.parametrize("name", ["a b", "ü", "a,b", "it's"])
+@pytest.mark.parametrize("name", ["a b, ü", "it's"])
 def test_a_workspace_may_have_any_name(tmp_path, name):
     *_, sft = words(Stage.SFT, StudySystem.ALDEN, StudyPaths(tmp_path / name))
     assert composed("sft_small", sft[7:], HERE / "study").model.path == str(StudyPaths(tmp_path / name).model)
-
-
-@pytest.mark.parametrize("system", list(StudySystem))
-def test_the_prompts_fit_the_systems(system):
-    who = get_system(system.value)
-    prompt = load_prompt(str(HERE / "prompts" / f"{system.value}.yaml"), who.prompt_spec)
-    assert "user" in prompt
-
-
-def test_the_filters_can_be_read():
-    config = CollectConfig.load(str(HERE / "collect.yaml"))
-    assert [each.kind for each in config.filters] == ["format", "evidence", "duplicates"]
-
-
-def test_shared_stages_are_the_same_for_both(paths):
-    for stage in SHARED:
-        assert len({tuple(words(stage, system, paths)) for system in StudySystem}) == 1
 
 
 def test_the_report_pairs_what_was_played(paths):
@@ -164,7 +144,3 @@ def test_the_report_pairs_what_was_played(paths):
     assert paired() == chain[:1]
     (whole, *_) = words(Stage.REPORT, StudySystem.ALDEN, paths)
     assert shlex.join(whole).count("runs/alden/") == 4
-
-
-def test_settings_are_plain_numbers():
-    assert all(value > 0 or field == "seed" for field, value in dataclasses.asdict(Settings()).items())
