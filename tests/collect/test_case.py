@@ -12,8 +12,6 @@ from docagent_rl.play.scripted import ScriptPlayer
 from docagent_rl.systems import SYSTEMS
 from tests.play.stage import resources
 
-PRESETS = ["doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl"]
-
 
 @pytest.mark.parametrize("system", sorted(SYSTEMS))
 async def test_the_oracle_passes_every_filter_that_asks_what_it_did(world, system):
@@ -30,7 +28,7 @@ async def test_the_oracle_passes_every_filter_that_asks_what_it_did(world, syste
     assert found.listed == (found.gold if system == "doc_v_star" else None)
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", preset_names())
 def test_presets_name_their_source_and_where_they_depart(name):
     config = CollectConfig.load(name)
     assert config.source
@@ -41,16 +39,15 @@ def test_presets_name_their_source_and_where_they_depart(name):
         config.check_system("alden")
 
 
-def test_presets_of_the_package_are_found():
-    assert preset_names() == PRESETS
-    with pytest.raises(UserError, match=r"'own'.*doc_v_star"):
-        CollectConfig.load("own")
-
-
 def test_a_file_of_ones_own_may_name_filters_alone(tmp_path):
     (tmp_path / "own.yaml").write_text("filters: [format, {kind: answer, by: exact, threshold: 1.0}]\n")
     config = CollectConfig.load(str(tmp_path / "own.yaml"))
     assert config.filters == (Format(), Answer(by=Scoring.EXACT, threshold=1.0))
+
+
+def test_a_preset_that_there_is_none_of_is_named():
+    with pytest.raises(UserError, match=r"'own'.*doc_v_star, mm_doc_r1, unidoc_rl"):
+        CollectConfig.load("own")
 
 
 @pytest.mark.parametrize(

@@ -106,10 +106,8 @@ async def test_boxes_in_thousandths_become_those_of_the_environment(world):
     config = TeacherConfig(grounding=True, grounding_frame="norm1000")
     trajectory = await played(world, config, draw=lambda _: completion("[0, 500, 1000, 1000]", usage=(5, 5)))
     assert region(trajectory) == pytest.approx([0, 0.5, 1, 1], abs=0.02)
-
-
-async def test_a_grounder_without_a_box_leaves_the_teachers(world):
-    trajectory = await played(world, TeacherConfig(grounding=True), draw=lambda _: "I see nothing")
+    # who draws none leaves the teacher's
+    trajectory = await played(world, config, draw=lambda _: "I see nothing")
     assert trajectory.turns[1].text == "<think>I zoom.</think><bbox>[10, 10, 90, 90]</bbox>"
 
 

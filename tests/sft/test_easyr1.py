@@ -96,15 +96,6 @@ def test_mistakes_are_named_before_anything_is_written(exported, out, named):
     assert named.replace("\\", "") in str(result.exception)
 
 
-def test_another_file_is_not_replaced_unasked(exported, corpus):
-    source, before = exported.with_name("records.jsonl"), exported.read_bytes()
-    assert export(source, "--store", corpus[0], "--out", exported).exit_code == 0
-    other = export(source, "--store", corpus[0], "--pages", "none", "--out", exported)
-    assert isinstance(other.exception, UserError)
-    assert "--force" in str(other.exception)
-    assert exported.read_bytes() == before
-
-
 def test_the_mark_of_an_image_in_a_question_is_refused(corpus):
     record = replace(corpus[1][0], question=f"What is {PLACE}?")
     with pytest.raises(UserError, match=record.question_id):

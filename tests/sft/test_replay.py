@@ -78,15 +78,11 @@ def test_an_observation_that_was_dropped_stays_dropped(task):
     assert row == sft_rows(session.trajectory, session.ledgers)[0]
 
 
-def test_another_tokenisation_is_noticed(task, played):
+def test_another_tokenisation_and_a_masked_session_are_refused(task, played):
     trajectory = copied(played)
     trajectory.turns[0].observation_tokens += 1
     with pytest.raises(UserError, match=r"\b1\b.*\d+.*\d+"):
         again(trajectory, task)
-
-
-def test_a_masked_session_has_no_rows(task, played):
-    trajectory = copied(played)
     trajectory.status = Status.MASKED.value
     with pytest.raises(UserError, match=f"{trajectory.uid}_0"):
         again(trajectory, task)

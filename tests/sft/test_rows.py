@@ -18,18 +18,11 @@ def row(played):
     return row
 
 
-def test_ids_are_those_of_the_training_row(played, row):
-    ledger = played.ledgers[0].row()
-    assert list(row.input_ids) == ledger.prompt_ids + ledger.response_ids
-    assert list(row.loss_mask) == [0] * len(ledger.prompt_ids) + ledger.response_mask
-    assert row.reward == pytest.approx(1.0)
-    assert row.question_id == played.trajectory.record["question_id"]
-
-
 def test_the_mask_is_one_exactly_on_what_was_sampled(task, played, row):
     ids, mask = np.array(row.input_ids), np.array(row.loss_mask)
     sampled = [token for turn in played.trajectory.turns for token in turn.token_ids]
     assert ids[mask == 1].tolist() == sampled
+    assert (row.reward, row.question_id) == (1.0, played.trajectory.record["question_id"])
     # the first sampled token follows the prompt, the last one ends the row
     start = played.ledgers[0].prompt_length
     assert (mask[:start].sum(), mask[start], mask[-1]) == (0, 1, 1)
