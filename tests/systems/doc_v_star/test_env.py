@@ -83,9 +83,7 @@ async def test_pages_by_number(env_of, sample, play):
     assert [effect["surplus"] for effect in effects] == [[], [], [], [], [5, 6], []]
     assert [effect["missing"] for effect in effects[:5]] == [[], [], [99, 0, -1], [], []]
     said = [texts(result.observation) for result in episode.results]
-    assert (
-        said[1].index("Page 3 was already") < said[1].index("Page 5:") < said[1].index("Page 7 was already")
-    )
+    assert said[1].index("Page 3 was") < said[1].index("Page 5:") < said[1].index("Page 7 was")
     assert "after turn 1" in said[1]
     assert "99, 0, -1." in said[2]
     assert "5, 6." in said[4]
@@ -137,10 +135,10 @@ async def test_relevant_pages_are_united_over_turns(env_of, sample, play):
 
 
 @pytest.mark.parametrize(
-    ("reward", "evidence"), [({}, 1 / 2), ({"hits": "listed"}, 1), ({"beta2": 1}, 2 / 4)]
+    ("reward", "evidence"), [({}, 3 / 7), ({"hits": "listed"}, 6 / 7), ({"beta2": 1}, 2 / 5)]
 )
 async def test_pages_listed_off_their_thumbnails(env_of, sample, play, reward, evidence):
-    episode = await play(env_of(reward=reward), sample(), [fetch("[3]"), answer(relevant="[3, 4]")])
+    episode = await play(env_of(reward=reward), sample(), [fetch("[3]"), answer(relevant="[3, 4, 5]")])
     assert episode.terms.values["evidence"] == pytest.approx(evidence)
 
 
@@ -156,23 +154,17 @@ async def test_an_answer_at_once(env_of, sample, play, text, values, fault):
 
 
 async def test_the_last_turn_must_answer(env_of, sample, play):
-    turns = [fetch("[1]"), *[fetch(f"[{page}]", "") for page in range(2, 12)]]
-    episode = await play(env_of(), sample(evidence_pages=(5, 6)), turns)
+    """Without an answer what was listed is paid all the same."""
+    turns = [fetch("[1]"), *[fetch(f"[{page}]", "[1]") for page in range(2, 12)]]
+    episode = await play(env_of(), sample(evidence_pages=(1, 8)), turns)
     assert len(episode.results) == 8
     last = episode.results[-1]
     assert last.end is EndReason.TURN_LIMIT
     assert (last.info["executed"], last.info["effect"]) == (False, {"kind": "not_executed"})
     assert "turn 7; 1 turn is" in texts(episode.results[5].observation)
     assert "turn 8 and your last" in texts(episode.results[6].observation)
-    assert episode.terms.values == {"answer": 0, "evidence": 0, "format": 0, "total": 0}
+    assert tuple(episode.terms.values.values()) == pytest.approx((0, 0.6, 0, 0.18))
     assert (episode.metrics["no_answer"], episode.metrics["pages_seen"]) == (1, 7)
-
-
-async def test_no_answer_keeps_its_evidence(env_of, sample, play):
-    turns = [fetch("[3, 5]"), fetch("[1]", "[3, 5]")]
-    episode = await play(env_of(max_turns=2), sample(evidence_pages=(5, 6, 8)), turns)
-    assert episode.terms.values["evidence"] == pytest.approx(0.375)
-    assert episode.terms.reward == pytest.approx(0.1125)
 
 
 async def test_without_a_notice(env_of, sample, play):

@@ -92,15 +92,17 @@ async def test_pages_between_those_shown_can_be_fetched(open_env, play, sample):
     assert episode.metrics["reward/total"] == pytest.approx(1)
 
 
-@pytest.mark.parametrize(("fit", "limit"), [("error", LIMIT), ("shrink", 3000)])
-def test_what_may_not_be_changed_is_refused_with_the_document(open_env, fit, limit):
-    with pytest.raises(UserError, match=rf"'longer', 300 .* 27480 .* {limit} "):
-        open_env("longer", limit=limit, overview={"fit": fit})
-
-
-def test_a_question_that_leaves_no_room(open_env):
-    with pytest.raises(UserError, match="600"):
-        open_env("tiny", limit=600, question="why? " * 500)
+@pytest.mark.parametrize(
+    ("doc_id", "limit", "question", "fit", "message"),
+    [
+        ("longer", LIMIT, "why?", "error", "'longer', 300 .* 27480 .* 8192 "),
+        ("longer", 3000, "why?", "shrink", "'longer', 300 .* 27480 .* 3000 "),
+        ("tiny", 600, "why? " * 500, "sample", "'tiny', 3 .* 600 "),
+    ],
+)
+def test_what_cannot_fit_is_refused_with_the_document(open_env, doc_id, limit, question, fit, message):
+    with pytest.raises(UserError, match=message):
+        open_env(doc_id, limit=limit, question=question, overview={"fit": fit})
 
 
 def test_a_long_question_gets_a_smaller_overview(open_env):

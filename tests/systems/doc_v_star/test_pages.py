@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from docagent_rl.documents.display import DisplayError
 from docagent_rl.systems.doc_v_star.page_box import PageBox
@@ -107,16 +106,3 @@ def test_what_the_processor_leaves_alone(most, size, kept):
 def test_sizes_that_cannot_be_shown(size):
     with pytest.raises(DisplayError):
         BOX.shown(size)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"long_side": 500, "short_side": 600}, "short_side"),
-        ({"long_side": 27, "short_side": 27}, "28"),
-        ({"encoder_min_pixels": 9, "encoder_max_pixels": 8}, "encoder_min_pixels"),
-    ],
-)
-def test_mistakes(settings, message):
-    with pytest.raises(ValidationError, match=message):
-        PageBox(**settings)

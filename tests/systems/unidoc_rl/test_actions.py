@@ -76,20 +76,6 @@ def test_the_number_of_boxes_is_a_setting():
     assert len(UniDocGrammar(max_boxes=2).parse(text).action.boxes) == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("<information>a</information>", InvalidReason.NO_ACTION),
-        ("<think><select>1</select></think>", InvalidReason.NO_ACTION),
-        ("<information><answer>1</answer></information>", InvalidReason.NO_ACTION),
-        ("<search>a<select>0</select></search>", InvalidReason.NESTED),
-        ("<bbox>[[1, 2, 3, 4]]</select>", InvalidReason.UNCLOSED),
-    ],
-)
-def test_invalid_turns(text, reason):
-    assert GRAMMAR.parse(text).action.reason is reason
-
-
 @pytest.mark.parametrize("stop", [StopCause.END_OF_TURN, StopCause.TRUNCATED, StopCause.CONTROL_TOKEN])
 @pytest.mark.parametrize(
     ("text", "notes"),
@@ -104,11 +90,6 @@ def test_invalid_turns(text, reason):
 )
 def test_notes(text, notes, stop):
     assert [text[slice(*span)] for span in GRAMMAR.parse(text, stop).notes] == notes
-
-
-def test_an_unclosed_note_hides_nothing():
-    turn = GRAMMAR.parse("<information>I know: <answer>blue</answer>")
-    assert (turn.action.text, turn.notes) == ("blue", ())
 
 
 def test_ablations():

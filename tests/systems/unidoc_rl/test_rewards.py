@@ -1,5 +1,9 @@
+"""The reward of UniDoc-RL: each term against the worked example and a slow version, then the whole."""
+
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import replace
 
 import pytest
@@ -8,13 +12,269 @@ from hypothesis import strategies as st
 
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig, Variant
 from docagent_rl.systems.unidoc_rl.rewards import TERMS, Conduct, FormatMode, UniDocWeights, format_reward
-from docagent_rl.systems.unidoc_rl.search_rounds import SearchRound
-from tests.systems.unidoc_rl.worked import GOLD, ROUNDS, WANTED
+from docagent_rl.systems.unidoc_rl.roi import iou, matches, roi_f1, roi_iou
+from docagent_rl.systems.unidoc_rl.search_rounds import (
+    SearchRound,
+    SelectRule,
+    interleave,
+    search_ndcg,
+    select_reward,
+)
 
+
+def searched(*candidates, selected=None, **drawn):
+    return SearchRound(candidates, selected=selected, **drawn)
+
+
+# the worked example of the specification: three searches, two gold pages, two boxes drawn on one
+GOLD = {"T7", "T9"}
+BOXES = [(0.12, 0.15, 0.52, 0.46), (0.56, 0.48, 0.94, 0.6)]
+WANTED = {"T9": BOXES}
+DRAWN = (
+    (66 / 532, 118 / 753, 274 / 532, 331 / 753),
+    (352 / 532, 400 / 753, 498 / 532, 480 / 753),
+)
+ROUNDS = [
+    searched("T5", "T7", "T9", selected="T9", boxes=DRAWN),
+    searched("T2", "T7", "T1", selected="T7"),
+    searched("R4", "R5", "R6", selected="R4"),
+]
+ANY = {"rule": SelectRule.ANY, "implicit": False}
+FIRST = {"rule": SelectRule.FIRST, "implicit": True}
+WRONG, RIGHT = searched("a", "b", selected="a"), searched("a", "b", selected="b")
+NOTHING = [WRONG, searched("c", selected="c")]
+JUNK, OTHER = searched("x", "y", selected="x"), searched("x", "y", selected="y")
+# one box over two gold ones, which it covers by 0.9 and 0.950625
+COVERED, COVER = [(0.1, 0.1, 0.9, 0.46), (0.11, 0.11, 0.89, 0.5)], (0.1, 0.1, 0.9, 0.5)
+POINT = (0.5, 0.5, 0.5, 0.5)
 PAPER, RELEASED = (UniDocConfig.for_variant(variant).rule() for variant in Variant)
-
-
 GOOD = Conduct(turns=8, faults=0, searched=True, selected=True, noted=True, finished=True)
+
+
+def test_worked_example_of_the_search_term():
+    assert interleave(ROUNDS) == ["T5", "T2", "R4", "T7", "R5", "T9", "T1", "R6"]
+    dcg = 1 / math.log2(5) + 1 / math.log2(7)
+    assert search_ndcg(ROUNDS, GOLD) == pytest.approx(dcg / 1.630930, abs=1e-6)
+    assert search_ndcg(ROUNDS, GOLD) == pytest.approx(0.482476, abs=1e-6)
+    assert search_ndcg([], GOLD) == search_ndcg(ROUNDS, set()) == 0
+
+
+@pytest.mark.parametrize(
+    ("rounds", "paper", "released"),
+    [(ROUNDS, 1, 2 / 3), ([*ROUNDS[:2], searched("R4", "R5", "R6")], 2 / 3, 2 / 3), ([], 0, 0)],
+)
+def test_worked_example_of_the_selection_term(rounds, paper, released):
+    assert select_reward(rounds, GOLD, **ANY) == pytest.approx(paper)
+    assert select_reward(rounds, GOLD, **FIRST) == pytest.approx(released)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"candidates": ()},
+        {"candidates": ("a", "a")},
+        {"candidates": ("a",), "selected": "b"},
+        {"candidates": ("a",), "drawn_on": "b"},
+    ],
+)
+def test_rounds_that_cannot_be(arguments):
+    with pytest.raises(ValueError):
+        SearchRound(**arguments)
+
+
+def test_the_first_boxes_of_a_search_stay():
+    drawn = SearchRound(("a", "b"), selected="a").drawn(((0.0, 0.0, 0.1, 0.1),))
+    assert (drawn.boxes, drawn.drawn_on) == (((0.0, 0.0, 0.1, 0.1),), "a")
+    assert drawn.drawn(((0.5, 0.5, 0.6, 0.6),)) is drawn
+
+
+@pytest.mark.parametrize(
+    ("rounds", "mean", "capped"),
+    [
+        # junk searches make up for a wrong choice unless capped
+        ([WRONG, JUNK, JUNK, JUNK], 0.75, 0),
+        ([RIGHT, JUNK], 1, 1),
+        # a search that was not followed up costs what it costs in the mean
+        ([RIGHT, SearchRound(("x",))], 0.5, 0.5),
+        # where no search has a gold candidate: 1 if every first one was chosen, any other choice is wrong
+        ([JUNK, JUNK], 1, 1),
+        ([JUNK, OTHER], 0.5, 0),
+        ([], 0, 0),
+    ],
+)
+def test_capped(rounds, mean, capped):
+    assert select_reward(rounds, {"b"}, rule=SelectRule.ANY) == mean
+    assert select_reward(rounds, {"b"}, rule=SelectRule.ANY, capped=True) == capped
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "value"),
+    [
+        (DRAWN[0], BOXES[0], 0.891897),
+        (DRAWN[1], BOXES[1], 0.337861),
+        (COVER, COVERED[0], 0.9),
+        (COVER, COVERED[1], 0.950625),
+        (POINT, POINT, 0),
+        (POINT, (0, 0, 1, 1), 0),
+        ((0, 0, 0.5, 1), (0.5, 0, 1, 1), 0),
+    ],
+)
+def test_iou(a, b, value):
+    assert iou(a, b) == iou(b, a) == pytest.approx(value, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "settings", "by_iou", "by_f1"),
+    [
+        (ROUNDS, {}, 0.614879, 0.833333),
+        (ROUNDS[:1], {}, 0.614879, 0.5),
+        # where there is nothing to draw, drawing nothing is right
+        (NOTHING, {}, 1, 1),
+        (NOTHING, {"abstention": False}, 0, 0),
+        ([searched("T9", selected="T9"), *NOTHING], {}, 0, 2 / 3),
+        ([searched("a", selected="a", boxes=DRAWN)], {}, 0, 0),
+        # without a choice
+        ([], {}, 0, 0),
+        ([searched("a", "b")], {}, 0, 0),
+        ([searched("a", "b")], {"implicit": True}, 1, 1),
+        ([searched("T9", "b")], {"implicit": True}, 0, 0),
+        # the release looks at the page chosen last, which has nothing to draw
+        ([searched("T9", "b", selected="b", boxes=(BOXES[0],), drawn_on="T9")], {}, 1, 0),
+    ],
+)
+def test_the_terms(rounds, settings, by_iou, by_f1):
+    assert roi_iou(rounds, WANTED, **settings) == pytest.approx(by_iou, abs=1e-6)
+    assert roi_f1(rounds, WANTED, **settings) == pytest.approx(by_f1, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("first", "value"),
+    [(searched("g", "b"), 0), (searched("b"), 1), (searched("g", "b", selected="g"), 1)],
+)
+def test_a_junk_choice_does_not_make_up_for_a_missed_one(first, value):
+    assert roi_iou([first, JUNK], {}, gold={"g"}) == value
+
+
+def test_one_box_over_two_gold_boxes_matches_once():
+    """Without one-to-one matching the F1 would be 1.33."""
+    rounds = [SearchRound(("p",), selected="p", boxes=(COVER,))]
+    assert roi_f1(rounds, {"p": COVERED}) == pytest.approx(2 / 3)
+    assert roi_f1(rounds, {"p": COVERED}, threshold=0.951) == 0
+
+
+@pytest.mark.parametrize(
+    ("gold", "drawn", "threshold", "count"),
+    [
+        (COVERED, [COVER], 0.95, 1),
+        (COVERED, [COVER], 0.951, 0),
+        ([COVER], [COVER], 1.0, 1),
+        ([COVER] * 2, [COVER] * 3, 0.5, 2),
+    ],
+)
+def test_matches(gold, drawn, threshold, count):
+    assert matches(gold, drawn, threshold) == count
+
+
+pages = st.integers(1, 9)
+candidates = st.lists(pages, min_size=1, max_size=4, unique=True).map(tuple)
+gold_sets = st.sets(pages, min_size=1, max_size=4)
+searches = st.lists(
+    candidates.flatmap(lambda found: st.builds(SearchRound, st.just(found), st.sampled_from([None, *found]))),
+    max_size=5,
+)
+
+
+def slow_ndcg(rounds, gold):
+    """Written from the formula, with explicit loops."""
+    union = []
+    for rank in range(10):
+        for item in rounds:
+            if rank < len(item.candidates) and item.candidates[rank] not in union:
+                union.append(item.candidates[rank])
+    dcg = 0.0
+    for i, page in enumerate(union):
+        relevance = 1 if page in gold else 0
+        dcg += (2**relevance - 1) / math.log2(i + 2)
+    return dcg / sum(1 / math.log2(i + 2) for i in range(len(gold)))
+
+
+def slow_select(rounds, gold, variant, *, pseudo_positive, capped):
+    total = count = 0
+    for item in rounds:
+        chosen, first = item.selected, item.candidates[0]
+        in_gold = [page for page in item.candidates if page in gold]
+        if variant == "released":
+            chosen = chosen or first
+            right = chosen == in_gold[0] if in_gold else pseudo_positive and chosen == first
+        else:
+            right = chosen in in_gold if in_gold else pseudo_positive and chosen == first
+        if in_gold or not right or not capped:
+            total, count = total + right, count + 1
+    return total / count if count else float(bool(rounds))
+
+
+@settings(max_examples=50)
+@given(
+    searches, gold_sets, st.fixed_dictionaries({"pseudo_positive": st.booleans(), "capped": st.booleans()})
+)
+def test_equals_the_slow_versions(rounds, gold, how):
+    assert search_ndcg(rounds, gold) == pytest.approx(slow_ndcg(rounds, gold))
+    for variant, rule in (("paper", ANY), ("released", FIRST)):
+        value = select_reward(rounds, gold, **rule, **how)
+        assert value == pytest.approx(slow_select(rounds, gold, variant, **how))
+
+
+SIDE = 6
+
+
+@st.composite
+def grid_box(draw):
+    x1, y1 = draw(st.integers(0, SIDE - 1)), draw(st.integers(0, SIDE - 1))
+    return x1, y1, draw(st.integers(x1 + 1, SIDE)), draw(st.integers(y1 + 1, SIDE))
+
+
+def cells(box):
+    return {(x, y) for x in range(box[0], box[2]) for y in range(box[1], box[3])}
+
+
+def slow_iou(a, b):
+    """By counting cells."""
+    return len(cells(a) & cells(b)) / len(cells(a) | cells(b))
+
+
+def slow_matches(gold, drawn, threshold):
+    """Pick the best free pair until none is left."""
+    gold, drawn, count = dict(enumerate(gold)), dict(enumerate(drawn)), 0
+    while gold and drawn:
+        value, i, j = max((slow_iou(gold[i], drawn[j]), -i, -j) for i in gold for j in drawn)
+        if value < threshold:
+            break
+        del gold[-i], drawn[-j]
+        count += 1
+    return count
+
+
+def scaled(boxes):
+    # eighths are exact in binary, so that ties stay ties
+    return tuple(tuple(edge / 8 for edge in box) for box in boxes)
+
+
+boxes = st.lists(grid_box(), max_size=4)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(boxes, boxes), max_size=3))
+def test_the_terms_equal_the_slow_versions(pages):
+    rounds = [SearchRound((k,), selected=k, boxes=scaled(drawn)) for k, (_, drawn) in enumerate(pages)]
+    wanted = {k: scaled(gold) for k, (gold, _) in enumerate(pages) if gold}
+    f1 = [
+        2 * slow_matches(gold, drawn, 0.5) / (len(gold) + len(drawn)) if gold or drawn else 1.0
+        for gold, drawn in pages
+    ]
+    assert roi_f1(rounds, wanted) == pytest.approx(sum(f1) / len(f1) if f1 else 0)
+    best = [max([slow_iou(box, q) for q in gold], default=0.0) for gold, drawn in pages for box in drawn]
+    expected = sum(best) / len(best) if best else float(bool(pages) and not wanted)
+    assert roi_iou(rounds, wanted) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -47,26 +307,21 @@ def test_the_judge_is_needed_unless_gated():
 @pytest.mark.parametrize(("fmt", "outcome", "total"), [(1.0, 1.0, 1.0), (0.5, 0.0, 0.35)])
 def test_the_best_rounds(fmt, outcome, total):
     """Without an answer they are worth little."""
-    boxes = tuple(WANTED["T9"])
-    best = [SearchRound(("T7",), selected="T7"), SearchRound(("T9",), selected="T9", boxes=boxes)]
+    best = [searched("T7", selected="T7"), searched("T9", selected="T9", boxes=tuple(BOXES))]
     for rule in (PAPER, RELEASED):
         terms = rule.terms(best, GOLD, WANTED, fmt=fmt, outcome=outcome)
         assert tuple(terms) == TERMS
         assert terms["total"] == pytest.approx(total)
 
 
-@settings(max_examples=30)
-@given(
-    st.sampled_from([PAPER, RELEASED]),
-    st.sampled_from([0.0, 0.5, 1.0]),
-    st.sampled_from([0.0, 1.0]),
-    st.integers(0, 3),
-)
-def test_bounds_and_monotonicity(rule, fmt, outcome, count):
-    def total(fmt, outcome):
-        return rule.terms(ROUNDS[:count], GOLD, WANTED, fmt=fmt, outcome=outcome)["total"]
-
-    assert 0 <= total(fmt, outcome) <= min(total(fmt, 1.0), total(1.0, outcome)) <= 1
+@pytest.mark.parametrize("rule", [PAPER, RELEASED])
+def test_bounds_and_monotonicity(rule):
+    for count, fmt, outcome in itertools.product(range(4), [0.0, 0.5, 1.0], [0.0, 1.0]):
+        less, right, formed = (
+            rule.terms(ROUNDS[:count], GOLD, WANTED, fmt=f, outcome=o)["total"]
+            for f, o in [(fmt, outcome), (fmt, 1.0), (1.0, outcome)]
+        )
+        assert 0 <= less <= min(right, formed) <= 1
 
 
 @pytest.mark.parametrize("weight", [-0.1, float("nan"), float("inf")])

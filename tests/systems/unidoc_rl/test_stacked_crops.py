@@ -52,12 +52,13 @@ def test_the_worked_example():
     again = RELEASED.stack(crop, [(60, 500, 300, 720)], PLAIN, 3)
     assert rasters(again) == [(880, 934, 1120, 1118)]
     assert again.page is PAGE
-
-
-def test_boxes_across_pieces():
-    crop = RELEASED.stack(PAGE, BOXES, PLAIN, 2)
     across = RELEASED.stack(crop, [(100, 490, 200, 500)], PLAIN, 3)
     assert rasters(across) == [(253, 764, 353, 771), (920, 931, 1020, 934)]
+
+    described = crop.to_dict()
+    assert json.loads(json.dumps(described)) == described
+    assert (described["page"], described["rasters"][1]) == ("T#9", [820, 931, 1160, 1118])
+    assert described["regions"][0] == pytest.approx([153 / 1240, 274 / 1754, 638 / 1240, 771 / 1754])
 
 
 @pytest.mark.parametrize(
@@ -129,13 +130,6 @@ def test_the_pixels_are_those_of_the_page(store):
     second = crop.segments[1]
     assert second.size[0] < crop.segments[0].size[0]
     assert not shown[second.top :, second.size[0] :].any()
-
-
-def test_a_description_is_json():
-    described = RELEASED.stack(PAGE, BOXES, PLAIN, 2).to_dict()
-    assert json.loads(json.dumps(described)) == described
-    assert (described["page"], described["rasters"][1]) == ("T#9", [820, 931, 1160, 1118])
-    assert described["regions"][0] == pytest.approx([153 / 1240, 274 / 1754, 638 / 1240, 771 / 1754])
 
 
 class SmallPage(PortraitPage):

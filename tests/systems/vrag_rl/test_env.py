@@ -103,11 +103,3 @@ async def test_notice_of_the_last_turn(make_env, record, play, turn):
     episode = await play(env, record(), [turn, turn, RIGHT])
     assert not any("last turn" in text for text in texts(episode.results[0].observation))
     assert "last turn" in texts(episode.results[1].observation)[-1]
-
-
-async def test_a_page_that_was_dropped_was_never_shown(make_env, record, play):
-    turns = [SEARCH_M7, "<search>pagek3</search>"]
-    episode = await play(make_env(), record(), turns, drop_last=True)
-    assert episode.terms.values["retrieval_ndcg"] == episode.metrics["retrieval_recall"] == 0
-    crop = await play(make_env(), record(), [turns[1], BOX], drop_last=True)
-    assert crop.terms.reward == pytest.approx(0.2 * 0.469279, abs=1e-6)

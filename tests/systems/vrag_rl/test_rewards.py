@@ -3,13 +3,15 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from docagent_rl.actions.coordinates import Frame, Rounding
 from docagent_rl.rewards.retrieval import ndcg
+from docagent_rl.systems.vrag_rl.config import VragConfig
 from docagent_rl.systems.vrag_rl.rewards import VragReward, format_reward
 
-PAPER = VragReward(alpha=0.2, beta=0.8, gamma=0.0, gate=False)
-COLD_START = VragReward(alpha=0.2, beta=0.7, gamma=0.1, gate=False)
-RELEASED = VragReward(alpha=0.2, beta=0.7, gamma=0.1, gate=True)
+PAPER, COLD_START = VragReward(0.2, 0.8, 0.0, gate=False), VragReward(0.2, 0.7, 0.1, gate=False)
+RELEASED = VragReward(0.2, 0.7, 0.1, gate=True)
 RETRIEVAL = ndcg(["M7", "K4", "M1", "Q2"], {"K3", "K4", "M1"})
 GROUP_EXAMPLE = ndcg(["K3", "M7"], {"K3", "K4", "M1"})
 
@@ -55,3 +57,33 @@ def test_bounds_and_monotonicity(retrieval, outcome, more, fmt, gate):
 def test_weights_that_make_no_sense(weights):
     with pytest.raises(ValueError, match=str(weights[0])):
         VragReward(*weights, gate=False)
+
+
+@pytest.mark.parametrize(
+    ("variant", "turns", "coords", "snap", "rule"),
+    [
+        ("paper", (5, 5), (Frame.ENCODER, Rounding.OUTWARD), True, PAPER),
+        ("released", (4, 5), (Frame.DISPLAYED, Rounding.TRUNCATE), False, RELEASED),
+    ],
+)
+def test_variants(variant, turns, coords, snap, rule):
+    config = VragConfig.for_variant(variant)
+    assert (config.max_turns, config.assistant_turns) == turns
+    assert (config.coords.frame, config.coords.rounding, config.display.snap) == (*coords, snap)
+    assert config.reward.rule() == rule
+    assert (config.search.top_k, config.search.pages_per_search, config.max_images) == (10, 1, 4)
+    assert config.max_image_tokens == 4 * config.display.max_tokens()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"coords": {"frame": "raw"}}, "coords.frame"),
+        ({"search": {"pages_per_search": 11}}, "top_k=10"),
+        ({"reward": {"alpha": 0.5}}, r"0\.5"),
+        ({"crop": {"pad": -1}}, "crop.pad"),
+    ],
+)
+def test_mistakes(overrides, message):
+    with pytest.raises(ValidationError, match=message):
+        VragConfig.model_validate(overrides)
