@@ -50,12 +50,12 @@ def _session_problems(kl: KlConfig, run: DictConfig) -> Iterator[str]:
     mode = OmegaConf.select(run, f"{ACTOR}.loss_agg_mode")
     if mode != SUM:
         yield f"{ACTOR}.loss_agg_mode is {mode}: set {SUM}, which weights turn into the mean"
-    kind = OmegaConf.select(run, f"{ACTOR}.policy_loss.loss_mode", default="vanilla")
+    kind = OmegaConf.select(run, f"{ACTOR}.policy_loss.loss_mode")
     if kind != "vanilla":
         yield f"{ACTOR}.policy_loss.loss_mode is {kind}: only vanilla is known to be a sum over tokens"
-    if OmegaConf.select(run, "algorithm.rollout_correction.bypass_mode", default=False):
+    if OmegaConf.select(run, "algorithm.rollout_correction.bypass_mode"):
         yield "algorithm.rollout_correction.bypass_mode replaces the policy loss: set it to false"
-    if OmegaConf.select(run, "distillation.enabled", default=False):
+    if OmegaConf.select(run, "distillation.enabled"):
         yield "distillation.enabled replaces the policy loss: set it to false"
     if kl.enabled:
         yield "docagent.kl.observation has a mean of its own: set its coef to 0"

@@ -31,7 +31,7 @@ def check_kl(kl: KlConfig, run: DictConfig) -> None:
             f"set {ACTOR}.use_kl_loss=true "
             f"(and {ACTOR}.kl_loss_coef=0 where sampled tokens are to have no KL of their own)"
         )
-    if OmegaConf.select(run, "distillation.enabled", default=False):
+    if OmegaConf.select(run, "distillation.enabled"):
         raise UserError(
             f"{TERM}.coef is {kl.observation.coef}, but distillation.enabled is true: "
             "its loss need not compute the log-probs that the term reads; switch one of the two off"
@@ -48,9 +48,9 @@ def _exact_problems(run: DictConfig) -> Iterator[str]:
         if strategy != "fsdp2":
             yield f"{part}.strategy is {strategy}: it reads the output head from fsdp2's parameters"
         for key in ("ulysses_sequence_parallel_size", "fsdp_config.ulysses_sequence_parallel_size"):
-            if OmegaConf.select(run, f"{part}.{key}", default=1) != 1:
+            if OmegaConf.select(run, f"{part}.{key}") != 1:
                 yield f"{part}.{key} must be 1: hidden states are read from whole rows"
-    lora = [OmegaConf.select(run, f"{MODEL}.{key}", default=0) or 0 for key in ("lora.rank", "lora_rank")]
+    lora = [OmegaConf.select(run, f"{MODEL}.{key}") or 0 for key in ("lora.rank", "lora_rank")]
     if max(lora) > 0 or OmegaConf.select(run, f"{MODEL}.lora_adapter_path") is not None:
         yield f"{MODEL} has LoRA adapters: there is no reference model of its own to read hidden states from"
     mode = OmegaConf.select(run, "trainer.v1.trainer_mode")

@@ -23,6 +23,8 @@ def test_the_ablation_is_what_eq_1_says():
         ("actor_rollout_ref.actor.loss_agg_mode=token-mean", "loss_agg_mode is token-mean: set token-sum"),
         ("actor_rollout_ref.actor.policy_loss.loss_mode=gspo", "loss_mode is gspo"),
         ("docagent.kl.observation.coef=0.1", "docagent.kl.observation has a mean of its own"),
+        ("algorithm.rollout_correction.bypass_mode=true", "bypass_mode"),
+        ("distillation.enabled=true", "distillation"),
         ("critic.enable=true", r"critic\.loss_agg_mode is token-sum"),
         ("trainer.v1.trainer_mode=sync", "trainer_mode is sync"),
     ],
