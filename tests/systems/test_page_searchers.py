@@ -8,12 +8,11 @@ import pytest
 
 from docagent_rl.envs.base import EndReason, Role, TextPart
 from docagent_rl.systems import get_system
+from tests.systems.unidoc_rl.play import EVERY, NOTE, RIGHT
 
-NOTE = "<information>it says blue</information>"
-SEARCH = "<think>a</think><search>everypage</search>"
-BOX, RIGHT = "<bbox>[100, 100, 300, 200]</bbox>", f"{NOTE}<answer>blue</answer>"
+BOX = "<bbox>[100, 100, 300, 200]</bbox>"
 # what brings a page into view that can be magnified
-OPENED = {"vrag_rl": [SEARCH], "unidoc_rl": [SEARCH, "<select>2</select>"]}
+OPENED = {"vrag_rl": [EVERY], "unidoc_rl": [EVERY, "<select>2</select>"]}
 TURNS = {
     ("vrag_rl", "paper"): 5,
     ("vrag_rl", "released"): 5,
@@ -37,9 +36,7 @@ def make(played, services):
 
 
 def said(*observations):
-    parts = [
-        part for observation in observations for message in observation.messages for part in message.parts
-    ]
+    parts = [part for seen in observations for message in seen.messages for part in message.parts]
     return "".join(part.text for part in parts if isinstance(part, TextPart))
 
 
@@ -56,7 +53,7 @@ async def test_the_prompt(played, make, record):
 
 async def test_the_last_turn_is_only_read_for_an_answer(played, make, record, play):
     faults = ["none"] * (TURNS[played] - 2)
-    episode = await play(make(), record(), [SEARCH, *faults, SEARCH, "never played"])
+    episode = await play(make(), record(), [EVERY, *faults, EVERY, "never played"])
     assert len(episode.results) == TURNS[played]
     last = episode.results[-1]
     assert (last.end, last.info["executed"]) == (EndReason.TURN_LIMIT, False)
@@ -110,7 +107,7 @@ async def test_without_crop(played, make, record, play):
 
 
 async def test_surplus_actions_are_counted_and_not_executed(make, record, play):
-    episode = await play(make(), record(), [f"{SEARCH}<search>pagem1</search>{RIGHT}"])
+    episode = await play(make(), record(), [f"{EVERY}<search>pagem1</search>{RIGHT}"])
     assert not episode.results[0].done
     assert (episode.metrics["surplus_actions"], episode.metrics["searches"]) == (2, 1)
     assert [action["kind"] for action in episode.results[0].info["surplus"]] == ["search", "answer"]
@@ -125,7 +122,7 @@ async def test_scope(make, record, play, scope, kind):
 async def test_a_turn_that_did_not_fit_has_led_to_nothing(played, make, record, play):
     """Played to the end but for the last observation, an episode scores as if that turn had been a fault."""
     gold = record(evidence_boxes={3: ((0.1, 0.1, 0.4, 0.4),)})
-    script = [*OPENED[played[0]], BOX, f"{NOTE}{SEARCH}", *OPENED[played[0]][1:], BOX]
+    script = [*OPENED[played[0]], BOX, f"{NOTE}{EVERY}", *OPENED[played[0]][1:], BOX]
     for cut in range(1, min(len(script) + 1, TURNS[played])):
         dropped = await play(make(), gold, script[:cut], drop_last=True)
         faulty = [*script[: cut - 1], re.sub("<(search|select|bbox)>", "", script[cut - 1])]

@@ -54,9 +54,6 @@ def tokens(sheets):
 )  # fmt: skip
 def test_the_table_of_shapes(num_pages, shape):
     assert grid_shape(num_pages) == shape
-
-
-def test_no_pages_no_shape():
     with pytest.raises(ValueError, match="0"):
         grid_shape(0)
 

@@ -12,9 +12,3 @@ def make(services):
         return UniDocEnv(UniDocConfig.for_variant(variant, **overrides), services, validate=validate)
 
     return make
-
-
-@pytest.fixture
-def page_size():
-    """How large pages of this corpus are shown in a variant."""
-    return lambda variant: UniDocConfig.for_variant(variant).display.shown((1733, 1226))

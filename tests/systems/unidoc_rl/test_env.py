@@ -113,7 +113,7 @@ async def test_indices_without_a_candidate(make, record, play, variant, turns, f
     assert metrics["select_fallbacks"] == metrics["selections"] == 1 - metrics["invalid_actions"] == fallbacks
 
 
-async def test_crops_are_stacked_from_the_selected_page(make, record, play, store, page_size):
+async def test_crops_are_stacked_from_the_selected_page(make, record, play, store):
     """Boxes on a stack are cut and not scored."""
     boxes = "<bbox>[[100, 100, 300, 200], [400, 300, 500, 500]]</bbox>"
     turns = [EVERY, select(1), boxes, "<bbox>[0, 0, 50, 50]</bbox>", BOX]
@@ -124,7 +124,7 @@ async def test_crops_are_stacked_from_the_selected_page(make, record, play, stor
     assert render(sheet, store).size == sheet.size
     first, second, third = (result.info["effect"] for result in episode.results[2:])
     assert first["rasters"] == [list(tile.image.raster) for tile in sheet.tiles]
-    width, height = page_size("released")
+    width, height = episode.results[1].observation.images[0].size
     assert first["scored"][0] == pytest.approx([100 / width, 100 / height, 300 / width, 200 / height])
     assert second["rasters"][0][:2] == first["rasters"][0][:2]
     assert second["rasters"][0][2] < first["rasters"][0][2]

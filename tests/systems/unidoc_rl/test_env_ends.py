@@ -42,13 +42,18 @@ RANKINGS = {
 DRAWN = [[66, 118, 274, 331], [352, 400, 498, 480]]
 
 
+def page_size(variant):
+    """How large pages of this corpus are shown."""
+    return UniDocConfig.for_variant(variant).display.shown((1733, 1226))
+
+
 @pytest.fixture
 def ranked(services):
     return replace(services, retriever=RetrieverService(Ranking(RANKINGS)))
 
 
 @pytest.fixture
-def worked(record, play, make, ranked, page_size):
+def worked(record, play, make, ranked):
     """Plays the record and the turns of sections 14.1 and 14.2; boxes scaled to the page at hand."""
     sample = record(
         evidence_pages=(5,),
@@ -142,7 +147,7 @@ async def test_selecting_again_keeps_the_boxes(make, record, play, variant):
 
 
 @pytest.mark.parametrize(("variant", "roi"), [("paper", 1), ("released", 0)])
-async def test_boxes_belong_to_the_page_they_were_drawn_on(make, record, play, page_size, variant, roi):
+async def test_boxes_belong_to_the_page_they_were_drawn_on(make, record, play, variant, roi):
     """As published a box is held against its own page; as released against the page selected last."""
     width, height = page_size(variant)
     whole = record(evidence_pages=(3,), evidence_boxes={3: ((0.1, 0.1, 0.5, 0.5),)}, extra={})

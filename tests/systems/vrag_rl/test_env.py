@@ -14,10 +14,6 @@ BOX = "<bbox>[100, 100, 300, 200]</bbox>"
 EXAMPLE = [SEARCH_M7, SEARCH_K4, "<search>pagem1</search>", "<search>pageq2</search>"]
 
 
-def texts(observation):
-    return [part.text for part in observation.messages[0].parts if isinstance(part, TextPart)]
-
-
 def shown(result):
     return [str(image.page) for image in result.observation.images]
 
@@ -101,5 +97,5 @@ async def test_an_answer_without_search(make_env, record, play, judge, variant, 
 async def test_notice_of_the_last_turn(make_env, record, play, turn):
     env = make_env("paper", max_turns=3, final_turn={"notice": True})
     episode = await play(env, record(), [turn, turn, RIGHT])
-    assert not any("last turn" in text for text in texts(episode.results[0].observation))
-    assert "last turn" in texts(episode.results[1].observation)[-1]
+    ends = [result.observation.messages[0].parts[-1] for result in episode.results[:2]]
+    assert [isinstance(end, TextPart) and "last turn" in end.text for end in ends] == [False, True]
