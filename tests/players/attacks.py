@@ -27,14 +27,9 @@ QUERIES = ("", " ", "\n\t", "\u200b", "?" * 3000, "\ud83d", "\x00", "*", "{{ que
 
 @dataclass(frozen=True)
 class Voice:
-    """How a system's turns are written.
+    """How a system's turns are written: blocks, of which `core` answers, and a turn around a block.
 
-    Args:
-        core: an answer block with this text, without anything around it.
-        turn: a turn around a block, as the system wants it.
-        search: a search block.
-        calls: blocks of calls that any text can be put into.
-        boxes: the block of a box action.
+    Any text can be put into `calls`, boxes into `boxes`.
     """
 
     core: Callable[[str], str]

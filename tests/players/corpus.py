@@ -41,13 +41,7 @@ INJECTIONS = (
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """An ingested corpus.
-
-    Args:
-        store: its documents.
-        retriever: BM25 over all of their pages.
-        questions: what is played.
-    """
+    """An ingested corpus, BM25 over all of its pages, and what is played."""
 
     store: DocumentStore
     retriever: BM25Retriever
@@ -71,13 +65,16 @@ class Corpus:
         (found,) = self.retriever.search([query], doc_id=doc_id, top_k=top_k)
         return [(hit.ref.doc_id, hit.ref.page) for hit in found]
 
-    def query(self, doc_id: str, page: int) -> str:
-        """Words of the page that put it before all pages of the corpus, or before as many as they can."""
-        return self._query(doc_id, page, None)
+    @functools.cache  # noqa: B019
+    def query(self, doc_id: str, page: int, scope: str | None = None) -> str:
+        """Words of the page that put it before all pages of the corpus or document, or before most."""
+        words = self.words[doc_id, page]
+        options = [" ".join(words[:size]) for size in (4, 8, 16, 32)]
+        return min(options, key=lambda option: self.hits(option, 1000, scope).index((doc_id, page)))
 
     def own_query(self, doc_id: str, page: int) -> str:
         """The same in its own document."""
-        return self._query(doc_id, page, doc_id)
+        return self.query(doc_id, page, doc_id)
 
     @functools.cache  # noqa: B019
     def queries(self, doc_id: str, page: int) -> list[str]:
@@ -85,13 +82,6 @@ class Corpus:
         words = [word for word in self.words[doc_id, page] if word.isalpha()]
         pairs = [" ".join(words[at : at + 2]) for at in range(0, min(len(words), 60), 2)]
         return [pair for pair in pairs if self.hits(pair, 1, doc_id) == [(doc_id, page)]]
-
-    @functools.cache  # noqa: B019
-    def _query(self, doc_id: str, page: int, scope: str | None) -> str:
-        words = self.words[doc_id, page]
-        options = [" ".join(words[:size]) for size in (4, 8, 16, 32)]
-        ranks = [self.hits(option, 1000, scope).index((doc_id, page)) for option in options]
-        return options[ranks.index(min(ranks))]
 
 
 def write_reports(folder: Path) -> list[Record]:
@@ -121,15 +111,11 @@ def poison(source: Path, target: Path) -> None:
         document = pypdfium2.PdfDocument(path)
         for page in document:
             for row, line in enumerate(INJECTIONS):
-                _stamp(document, page, line, 6 + 5 * row)
+                text = pdfium.FPDFPageObj_NewTextObj(document, b"Helvetica", 4.0)
+                letters = (line + "\0").encode("utf-16-le")
+                pdfium.FPDFText_SetText(text, ctypes.cast(letters, ctypes.POINTER(ctypes.c_ushort)))
+                pdfium.FPDFPageObj_Transform(text, 1, 0, 0, 1, 20, 6 + 5 * row)
+                pdfium.FPDFPage_InsertObject(page, text)
             page.gen_content()
         document.save(target / path.name)
         document.close()
-
-
-def _stamp(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, line: str, height: float) -> None:
-    text = pdfium.FPDFPageObj_NewTextObj(document, b"Helvetica", 4.0)
-    letters = (line + "\0").encode("utf-16-le")
-    pdfium.FPDFText_SetText(text, ctypes.cast(letters, ctypes.POINTER(ctypes.c_ushort)))
-    pdfium.FPDFPageObj_Transform(text, 1, 0, 0, 1, 20, height)
-    pdfium.FPDFPage_InsertObject(page, text)

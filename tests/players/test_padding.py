@@ -6,9 +6,6 @@ formula pays for nonetheless is written down in `PAYS`, and docs/variants.md say
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-
 import pytest
 
 from docagent_rl.checks.variant_table import PADDING
@@ -16,7 +13,6 @@ from tests.players.alden import Alden, Call
 from tests.players.doc_v_star import DocVStar
 from tests.players.mm_doc_r1 import MMDoc
 from tests.players.referee import play
-from tests.players.rules import Rules
 from tests.players.unidoc_rl import UniDoc
 from tests.players.vrag_rl import Vrag
 from tests.systems.alden import play as alden_play
@@ -33,23 +29,6 @@ PAYS = {
 }
 
 
-@dataclass
-class Case:
-    """Sessions of one system and one question.
-
-    Args:
-        rules: of the system, with room for junk.
-        sessions: turns by name; `oracle` is paid the maximum, or all that it can be without stalling.
-        junk: turns of one round by the name of its kind.
-        correcting: kinds that may put right what a session other than the oracle got wrong.
-    """
-
-    rules: Rules
-    sessions: Mapping[str, list[str]]
-    junk: Mapping[str, list[str]]
-    correcting: frozenset[str] = frozenset()
-
-
 def other_words(corpus, record):
     """Words of a page of another document that bring up nothing that is gold."""
     return next(
@@ -60,67 +39,78 @@ def other_words(corpus, record):
     )
 
 
+# Of each system: rules with room for junk; sessions, of which the oracle's is paid the maximum, or all that
+# it can be without stalling; rounds of junk; kinds that may put right what other sessions got wrong.
+
+
 def alden(corpus, record, variant):
-    rules, gold = Alden(variant, "visual"), min(record.evidence_pages)
-    pages = corpus.store.document(record.doc_id).num_pages
-    words = corpus.queries(record.doc_id, gold)
-    aside = sorted({*range(1, pages + 1)} - {*record.evidence_pages}, key=lambda page: abs(page - gold))
+    room = {"images": 99, "image_tokens": None}
+    rules = Alden(variant, "visual").lifted(max_turns=MANY, image_budget=room)
+    gold, pages = record.evidence_pages, corpus.store.document(record.doc_id).num_pages
+    words = corpus.queries(record.doc_id, gold[0])
+    aside = min({*range(1, pages + 1)} - {*gold}, key=lambda page: abs(page - gold[0]))
     calls = {
-        "repeated": Call(query=corpus.own_query(record.doc_id, gold)),
+        "repeated": Call(query=corpus.own_query(record.doc_id, gold[0])),
         "empty": Call(query=NOWHERE),
         "no page": Call(page=pages + 1),
-        "near": Call(page=aside[0]),
-        "refetched": Call(page=gold),
+        "near": Call(page=aside),
+        "refetched": Call(page=gold[0]),
         "reworded": Call(query=words[-1]),
     }
     junk = {kind: [rules.write(call)] for kind, call in calls.items()}
-    junk["malformed"] = [f"<search>{words[0]}</search>"]
     oracle = list(alden_play.oracle(record, corpus.own_query))
-    room = {"images": 99, "image_tokens": None}
-    return Case(rules.lifted(max_turns=MANY, image_budget=room), {"oracle": oracle}, junk)
+    return rules, {"oracle": oracle}, {**junk, "malformed": [f"<search>{words[0]}</search>"]}, set()
 
 
 def doc_v_star(corpus, record, variant):
-    play, rules = doc_v_star_play, DocVStar()
+    play, rules = doc_v_star_play, DocVStar().lifted(max_turns=MANY)
     oracle, _ = rules.best(corpus, record)
-    listed = [str(page) for page in record.evidence_pages]
+    first, *_ = listed = record.evidence_pages
+    sessions = {
+        "oracle": oracle,
+        "wrong answer": [*oracle[:-1], play.answer("-", ", ".join(map(str, listed)))],
+        "nothing listed": [*oracle[:-1], play.answer(record.answers[0], "")],
+    }
     junk = {
-        "repeated": [play.retrieve(corpus.own_query(record.doc_id, int(listed[0])), "")],
+        "repeated": [play.retrieve(corpus.own_query(record.doc_id, first), "")],
         "irrelevant": [play.fetch("[1]", "")],
         "empty": [play.retrieve(NOWHERE, "")],
         "blank": [play.retrieve(" ", "")],
         "invalid": ["nonsense"],
     }
-    sessions = {
-        "oracle": oracle,
-        "wrong answer": [*oracle[:-1], play.answer("-", ", ".join(listed))],
-        "nothing listed": [*oracle[:-1], play.answer(record.answers[0], "")],
-    }
-    return Case(rules.lifted(max_turns=MANY), sessions, junk)
+    return rules, sessions, junk, set()
 
 
 def mm_doc_r1(corpus, record, variant):
-    rules, gold = MMDoc(), set(record.evidence_pages)
+    rules, gold = MMDoc().lifted(max_steps=MANY), record.evidence_pages
     oracle, _ = rules.best(corpus, record)
-    aside = next(p for p in range(1, corpus.store.document(record.doc_id).num_pages + 1) if p not in gold)
+    aside = next(page for page in range(1, 99) if page not in gold)
     junk = {
         "repeated": [oracle[0]],
-        "repeated reading": [f'Again. <read>[{{"page_ids": [{min(gold)}], "query": "q"}}]</read>'],
+        "repeated reading": [f'Again. <read>[{{"page_ids": [{gold[0]}], "query": "q"}}]</read>'],
         "irrelevant": [f'Aside. <read>[{{"page_ids": [{aside}], "query": "q"}}]</read>'],
         "empty": [f'Nowhere. <search>["{NOWHERE}"]</search>'],
         # two invalid steps in a row end an episode
         "invalid": ["nonsense", oracle[0]],
     }
     sessions = {"oracle": oracle, "nothing read": [oracle[0], oracle[-1]]}
-    return Case(rules.lifted(max_steps=MANY), sessions, junk, frozenset({"repeated reading"}))
+    return rules, sessions, junk, {"repeated reading"}
 
 
 def unidoc_rl(corpus, record, variant):
-    rules = UniDoc(variant)
+    exclude = {"exclude_selected": True}
+    rules = UniDoc(variant).lifted(max_turns=2 * MANY, image_limit=999, search=exclude)
     oracle, _ = rules.best(corpus, record)
     page = min(record.gold_pages)
     at = rules.places(corpus, record)[page]
     astray = [f"<search>{other_words(corpus, record)}</search>", "<select>0</select>"]
+    unboxed = [turn for turn in oracle if "<bbox>" not in turn]
+    sessions = {
+        "oracle": oracle,
+        "wrong choice": [turn.replace(f"<select>{at}<", f"<select>{2 - at}<") for turn in unboxed],
+        "wrong answer": [*oracle[:-1], f"<information>seen</information><answer>{NOWHERE}</answer>"],
+        **({"no boxes": unboxed} if unboxed != oracle else {}),
+    }
     junk = {
         "repeated": [f"<search>{corpus.query(*page)}</search>", "<select>0</select>"],
         "empty": [f"<search>{NOWHERE}</search>"],
@@ -129,19 +119,11 @@ def unidoc_rl(corpus, record, variant):
         "invalid": ["nonsense"],
         "no index": ["<select>99</select>"],
     }
-    unboxed = [turn for turn in oracle if "<bbox>" not in turn]
-    sessions = {
-        "oracle": oracle,
-        "wrong choice": [turn.replace(f"<select>{at}<", f"<select>{2 - at}<") for turn in unboxed],
-        "wrong answer": [*oracle[:-1], f"<information>seen</information><answer>{NOWHERE}</answer>"],
-        **({"no boxes": unboxed} if unboxed != oracle else {}),
-    }
-    roomy = rules.lifted(max_turns=2 * MANY, image_limit=999, search={"exclude_selected": True})
-    return Case(roomy, sessions, junk, frozenset({"repeated", "no index"}))
+    return rules, sessions, junk, {"repeated", "no index"}
 
 
 def vrag_rl(corpus, record, variant):
-    rules = Vrag(variant)
+    rules = Vrag(variant).lifted(max_turns=MANY)
     oracle, _ = rules.best(corpus, record)
     junk = {
         "repeated": [oracle[0]],
@@ -151,49 +133,45 @@ def vrag_rl(corpus, record, variant):
         "invalid": ["nonsense"],
     }
     sessions = {"oracle": oracle, "wrong answer": [*oracle[:-1], f"<answer>{NOWHERE}</answer>"]}
-    return Case(rules.lifted(max_turns=MANY), sessions, junk, frozenset({"repeated"}))
+    return rules, sessions, junk, {"repeated"}
 
 
-def padded(turns: list[str], junk: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Rounds of junk before the answer, at the beginning, and before the session's last search."""
+def padded(turns: list[str], junk: list[str], *, oracle: bool) -> list[list[str]]:
+    """Rounds of junk before the answer, and for an oracle at the beginning and before its last search.
+
+    Pages that were shown early are not found later, which may put a gold page first.
+    """
     *body, last = turns
     starts = [n for n, turn in enumerate(body) if "<search>" in turn or "<retrieval_page>" in turn]
     at = starts[-1] if starts else len(body)
-    yield "late", [*body, *junk * 3, last]
-    yield "early", [*junk, *body, last]
-    yield "between", [*body[:at], *junk * 2, *body[at:], last]
-
-
-CASES = [
-    (make, variant)
-    for make in (alden, doc_v_star, mm_doc_r1, unidoc_rl, vrag_rl)
-    for variant in ("paper", "released")
-    if variant == "paper" or make not in (doc_v_star, mm_doc_r1)
-]
+    late = [*body, *junk * 3, last]
+    return [late, [*junk, *turns], [*body[:at], *junk * 2, *body[at:], last]] if oracle else [late]
 
 
 @pytest.mark.parametrize(
-    ("make", "variant"), CASES, ids=lambda part: part if isinstance(part, str) else part.__name__
+    ("make", "variant"),
+    [
+        *((make, variant) for make in (alden, unidoc_rl, vrag_rl) for variant in ("paper", "released")),
+        *((make, "paper") for make in (doc_v_star, mm_doc_r1)),
+    ],
+    ids=lambda part: part if isinstance(part, str) else part.__name__,
 )
 async def test_more_turns_are_not_paid_more(library, services, make, variant):
     async def paid(turns):
-        env = case.rules.make(case.rules.knowing(services, record))
+        env = rules.make(rules.knowing(services, record))
         return sum((await play(env, record, turns)).pay)
 
     # of several documents, with an answer, with and without gold boxes
     answered = [record for record in library.questions if record.answers and record.gold_pages]
     more = set()
     for record in answered[::14]:
-        case = make(library, record, variant)
-        for name, turns in case.sessions.items():
+        rules, sessions, kinds, correcting = make(library, record, variant)
+        for name, turns in sessions.items():
             base = await paid(turns)
-            for kind in case.junk:
-                if name != "oracle" and kind in case.correcting:
-                    continue
-                for place, script in padded(turns, case.junk[kind]):
-                    # pages that were shown early are not found later, which may put a gold page first
-                    if (name == "oracle" or place == "late") and await paid(script) > base + 1e-9:
-                        more.add((name, kind))
+            for kind in kinds.keys() - (correcting if name != "oracle" else set()):
+                scripts = padded(turns, kinds[kind], oracle=name == "oracle")
+                if max([await paid(script) for script in scripts]) > base + 1e-9:
+                    more.add((name, kind))
     assert more == PAYS.get((make.__name__, variant), set())
 
 

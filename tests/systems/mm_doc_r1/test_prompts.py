@@ -11,42 +11,42 @@ from docagent_rl.systems.mm_doc_r1.actions import KeywordSearch, MMDocGrammar, R
 from docagent_rl.systems.mm_doc_r1.env import MM_DOC_PROMPT
 from docagent_rl.systems.mm_doc_r1.roles import role_prompt_spec
 
-VALUES = {
-    "question": "why?", "plan": "(1) look", "history": "Step 1\nReasoning: x", "first_page": 11,
-    "last_page": 40, "step": 2, "steps": 4, "top_k": 10, "max_pages": 3, "max_entries": 2, "max_keywords": 8,
-    "reason": "the step holds no action",
+SEEKER = {
+    "question": "why?", "plan": "(1) look", "history": "Step 1\nReasoning: x", "first_page": 911,
+    "last_page": 940, "step": 92, "steps": 94, "top_k": 90, "max_pages": 93, "max_entries": 95,
+    "max_keywords": 98,
 }  # fmt: skip
-PLANNER = {"toc": "T!", "figures": "F!", "max_items": 10, "max_pages": 3, "pages": [11, 12, 40]}
+ROLES = {
+    "planner": {"toc": "T!", "figures": "F!", "max_items": 91, "max_pages": 93, "pages": [911, 912, 940]},
+    "reader": {"query": "when?", "pages": [3, 7]},
+    "answer": {"context": "material!"},
+    "extractor": {"answer": "because"},
+}
 
 
 def seeker(part):
-    return load_prompt("mm_doc_r1_seeker", MM_DOC_PROMPT).render(part, **VALUES)
+    return load_prompt("mm_doc_r1_seeker", MM_DOC_PROMPT).render(part, **SEEKER, reason="reason!")
 
 
-def role(name, **values):
+def role(name):
     template = load_prompt(f"mm_doc_r1_{name}", role_prompt_spec(RoleName(name)))
-    return template.render("user", question="why?", **values)
+    return template.render("user", question="why?", **ROLES[name])
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (
-            seeker("user"),
-            ["(1) look", "11 to 40", "step 2 of at most 4", "up to 10 pages", "up to 3 page ids"],
-        ),
-        (seeker("user"), ["1 to 2 objects", "1 to 8 keywords", "Step 1\nReasoning: x", "why?"]),
-        (seeker("feedback"), ["the step holds no action", "11 to 40"]),
-        (role("planner", **PLANNER), ["why?", "T!", "F!", "at most 10", "up to 3 pages", "11 to\n40"]),
-        (role("reader", query="when?", pages=[3, 7]), ["why?", "when?", "3, 7"]),
-        (role("answer", context="material!"), ["why?", "material!"]),
-        (role("extractor", answer="because"), ["why?", "because", NOT_ANSWERABLE, FAIL_TO_ANSWER]),
-        (role("extractor", answer="because"), ["Integer, Float, String or List"]),
+        (seeker("user"), SEEKER.values()),
+        (seeker("feedback"), ["reason!", 911, 940]),
+        (role("planner"), ["why?", "T!", "F!", 91, 93, 911, 940]),
+        (role("reader"), ["why?", "when?", "3, 7"]),
+        (role("answer"), ["why?", "material!"]),
+        (role("extractor"), ["why?", "because", NOT_ANSWERABLE, FAIL_TO_ANSWER]),
     ],
-    ids=range(8),
+    ids=range(6),
 )
 def test_everything_is_told(text, told):
-    assert [part for part in told if part not in text] == []
+    assert [part for part in told if str(part) not in text] == []
 
 
 def test_only_the_instructions_hold_actions():
@@ -60,7 +60,7 @@ def test_only_the_instructions_hold_actions():
 
 
 def test_the_examples_of_an_extraction_can_be_read():
-    lines = role("extractor", answer="because").splitlines()
+    lines = role("extractor").splitlines()
     examples = [line for line in lines if line.startswith("Extracted answer: ")][1:]
     assert len(examples) == 6
     assert all(extracted_answer(f"{line}\nAnswer format: x") for line in examples)
