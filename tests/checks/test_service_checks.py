@@ -87,14 +87,11 @@ def test_a_second_ranking_that_nobody_asks_for_is_refused(recipe, more):
         check_statically(composed(recipe, [SECOND, *more]))
 
 
-@pytest.mark.parametrize(
-    ("overrides", "images", "texts"),
-    [([], "vdr-2b-v1", "e5-large-v2"), (["+profile=cpu"], None, "minilm")],
-)
-def test_the_hybrid_ranks_images_and_texts_apart(overrides, images, texts):
+@pytest.mark.parametrize("overrides", [[], ["+profile=cpu"]])
+def test_the_hybrid_ranks_images_and_texts_apart_or_once(overrides):
     parsed = check_statically(composed(HYBRID, overrides))
     assert parsed.env["search"]["text_ranking"] == "own"
-    assert (parsed.retriever.model, parsed.text_retriever.model) == (images, texts)
+    assert None is not parsed.text_retriever.model != parsed.retriever.model
     once = check_statically(composed(HYBRID, [*overrides, SHARED, "docagent.text_retriever=null"]))
     assert once.text_retriever is None
 

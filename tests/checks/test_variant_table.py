@@ -23,13 +23,6 @@ def test_a_row_for_every_difference_and_none_else():
     assert list(differences("doc_v_star")) == []
 
 
-def test_keys_and_values_are_explained_by_the_source():
-    rows = {key: (paper, what) for key, paper, _, what in differences("vrag_rl")}
-    assert rows["`reward.gamma`"][1] == "Format."
-    assert rows["`coords.rounding`"][0].startswith("`outward`: ")
-    assert rows["`coords.rounding`"][1]
-
-
 def test_values_are_those_that_a_variant_has():
     for key, paper, released, _ in differences("vrag_rl"):
         for value, variant in ((paper, Variant.PAPER), (released, Variant.RELEASED)):

@@ -1,1 +1,32 @@
+"""Commands are called in this process, over one world of documents."""
+
+from __future__ import annotations
+
+import typer
+from typer.testing import CliRunner
+
+from docagent_rl.records.record import write_jsonl
 from tests.records.conftest import make_record  # noqa: F401  a fixture
+
+
+def called(command, *arguments):
+    """What a command, or an app of several, printed, and its status; what it raises is raised."""
+    app = command
+    if not isinstance(command, typer.Typer):
+        app = typer.Typer()
+        app.command()(command)
+    found = CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": "200"})
+    if found.exception is not None and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    return found
+
+
+def on_cpu(world, *overrides) -> list[str]:
+    """The end of a command line that plays a recipe over the world."""
+    return ["--", "+profile=cpu", f"docagent.workspace={world.root}", "docagent.auto_demo=false", *overrides]
+
+
+def asked_about(world, folder, count=6):
+    """A file of questions, and its records."""
+    write_jsonl(world.records[:count], folder / "questions.jsonl")
+    return world.records[:count]

@@ -2,10 +2,16 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import Annotated
 
 import pytest
+import typer
+from omegaconf import OmegaConf
+from typer.testing import CliRunner
 
 from docagent_rl.commands.asking import open_models, spending
+from docagent_rl.commands.endpoint_options import model_options
+from docagent_rl.commands.replies import keep_replies
 from docagent_rl.endpoints.budget import BudgetError
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.errors import UserError
@@ -94,3 +100,73 @@ def test_what_further_models_cost_has_to_be_known_where_it_is_limited():
         pass
     with spending(first, {"grounder": ModelConfig(), "evidence": ModelConfig(**MODEL, **prices(0, 0))}):
         pass
+
+
+@pytest.fixture
+def command():
+    """A command line with a model and a judge, whose prices are options as well."""
+    seen = {}
+
+    @model_options()
+    @model_options("judge", prefix="judge-", shared=False, priced=True)
+    def command(
+        out: Annotated[str, typer.Option(help="File.")], endpoint: ModelConfig, judge: ModelConfig
+    ) -> None:
+        """Do it."""
+        seen.update(out=out, endpoint=endpoint, judge=judge)
+
+    app = typer.Typer()
+    app.command()(command)
+    return lambda *arguments: (CliRunner().invoke(app, ["--out", "x", *arguments]).exit_code, seen)
+
+
+def test_a_command_gets_its_models(command, tmp_path):
+    (tmp_path / "m.yaml").write_text("base_url: http://a/v1\nmodel: big\n")
+    options = ["--endpoint", str(tmp_path / "m.yaml"), "--model", "small", "--max-tokens", "900"]
+    status, seen = command(*options, "--judge-base-url", "http://b/v1", "--judge-model", "j")
+    assert (status, seen["out"]) == (0, "x")
+    assert (seen["endpoint"].base_url, seen["endpoint"].model) == ("http://a/v1", "small")
+    assert seen["endpoint"].budget.max_tokens == 900
+    assert (seen["judge"].base_url, seen["judge"].model) == ("http://b/v1", "j")
+
+
+def test_a_second_model_may_have_prices_without_a_budget(command):
+    own = ["--judge-price-in", "3", "--judge-price-out", "4", "--judge-currency", "EUR"]
+    status, seen = command("--price-in", "1", "--price-out", "2", *own)
+    assert status == 0
+    assert (seen["endpoint"].price.input, seen["endpoint"].price.currency) == (1, "USD")
+    assert (seen["judge"].price.output, seen["judge"].price.currency) == (4, "EUR")
+    assert command("--judge-max-cost", "1")[0] == 2
+
+
+URL = "http://127.0.0.1:9/v1"
+
+
+def configured(judge, roles=None):
+    return OmegaConf.create({"docagent": {"judge": judge, "roles": roles or {}}})
+
+
+def test_what_is_asked_is_kept_in_the_folder_of_the_run(tmp_path) -> None:
+    roles = {
+        "planner": {"base_url": URL, "cache_dir": None},
+        "reader": {"base_url": URL, "cache_dir": "/elsewhere"},
+        "answer": {"backend": "rule"},
+    }
+    given = configured({"kind": "openai", "base_url": URL}, roles)
+    playing, model = keep_replies(given, ModelConfig(base_url=URL, model="m"), tmp_path)
+    kept = tmp_path / "replies"
+    assert model.cache_dir == kept / "model"
+    assert playing.docagent.judge.cache_dir == str(kept / "judge")
+    found = {name: role.get("cache_dir") for name, role in playing.docagent.roles.items()}
+    assert found == {"planner": str(kept / "planner"), "reader": "/elsewhere", "answer": None}
+    # what the configured is does not depend on where it lies
+    assert given == configured({"kind": "openai", "base_url": URL}, roles)
+
+
+def test_who_is_not_asked_and_who_has_a_place_stay_as_they_are(tmp_path) -> None:
+    own = ModelConfig(base_url=URL, model="m", cache_dir=tmp_path / "own")
+    playing, model = keep_replies(configured({"kind": "rule", "base_url": URL}), own, tmp_path)
+    assert "cache_dir" not in playing.docagent.judge
+    assert model.cache_dir == tmp_path / "own"
+    weights = ModelConfig(model="checkpoints/global_step_3")
+    assert keep_replies(configured({"kind": None}), weights, tmp_path)[1].cache_dir is None

@@ -6,7 +6,6 @@ import dataclasses
 import json
 
 import pytest
-from typer.testing import CliRunner
 
 from docagent_rl.commands.data import app
 from docagent_rl.errors import UserError
@@ -17,15 +16,22 @@ from docagent_rl.play.scripted import ScriptPlayer
 from docagent_rl.play.texts import play_texts, said
 from docagent_rl.records.parquet import read_parquet
 from docagent_rl.records.record import write_jsonl
+from tests.commands.conftest import called
 from tests.play.stage import resources
+
+DOC_V_STAR = ("--rule", "doc_v_star", "--longer-than", "0", "--count", "10")
+UNIDOC_RL = ("--rule", "unidoc_rl")
+
+
+def right_of(question_id):
+    return int(question_id.rpartition("-")[2])
 
 
 class Forgetful(ScriptPlayer):
     """Right in so many sessions as the question's number says."""
 
     async def play(self, sample, session):
-        right = int(sample.question_id.rpartition("-")[2])
-        if session < right:
+        if session < right_of(sample.question_id):
             return await ScriptPlayer.play(self, sample, session)
 
         async def write(trajectory):
@@ -38,11 +44,10 @@ class Forgetful(ScriptPlayer):
 
 @pytest.fixture(scope="module")
 async def run(world, tmp_path_factory):
+    """Four sessions each of ten questions: two are easy, six medium, two hard."""
     player = Forgetful(resources(world, "vrag_rl", judge={"kind": "anls"}))
     records = [
-        dataclasses.replace(
-            record, question_id=f"q-{number % 5}" if number < 5 else f"p{number}-{number % 5}"
-        )
+        dataclasses.replace(record, question_id=f"{number}-{number % 5}")
         for number, record in enumerate(world.records[:10])
     ]
     folder = RunFolder(tmp_path_factory.mktemp("curate") / "run")
@@ -51,81 +56,51 @@ async def run(world, tmp_path_factory):
     return folder.path, records
 
 
-def curated(*arguments):
-    found = CliRunner().invoke(app, ["curate", *map(str, arguments)], env={"COLUMNS": "200"})
-    if found.exception is not None and not isinstance(found.exception, SystemExit):
-        raise found.exception
-    return found
+def curated(out, sessions, *options):
+    """The chosen questions by their ids, and what was told."""
+    found = called(app, "curate", sessions, "--out", out / "rl.parquet", "--force", *options)
+    assert found.exit_code == 0, found.output
+    return {record.question_id: record for record in read_parquet(out / "rl.parquet")}, found.output
+
+
+def ids(records):
+    return {record.question_id for record in records}
+
+
+def lines(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def stored(path):
+    return [json.loads(line) for line in (path / "sessions.jsonl").read_text().splitlines()]
 
 
 def test_strata_are_drawn_and_stored_with_their_rates(run, tmp_path):
     path, records = run
-    rule = ("--rule", "doc_v_star", "--longer-than", "0", "--count", "5")
-    found = curated(path, "--out", tmp_path / "rl.parquet", *rule)
-    chosen = read_parquet(tmp_path / "rl.parquet")
-    # two are easy, six medium, two hard; 0.5, 3.5, 1
-    assert sorted(r.extra["pass_rate"]["right"] for r in chosen)[0] == 0
+    chosen, _ = curated(tmp_path, path, *DOC_V_STAR[:-1], "5")
+    # 0.5 of the easy, 3.5 of the medium, 1 of the hard
     assert len(chosen) == 5
+    assert min(record.extra["pass_rate"]["right"] for record in chosen.values()) == 0
     by_id = {record.question_id: record for record in records}
-    for record in chosen:
-        right = int(record.question_id.rpartition("-")[2])
-        assert record.extra["pass_rate"] == {"right": right, "sessions": 4}
-        assert record.question == by_id[record.question_id].question
-    assert "5 questions chosen" in found.output
+    for name, record in chosen.items():
+        assert record.extra["pass_rate"] == {"right": right_of(name), "sessions": 4}
+        assert record.question == by_id[name].question
 
 
-def test_short_documents_are_left_out_as_in_the_paper(run, tmp_path):
-    with pytest.raises(UserError, match="no question is left"):
-        curated(run[0], "--out", tmp_path / "rl.parquet", "--rule", "doc_v_star")
-
-
-def test_what_was_used_and_what_is_kept_apart_is_left_out(run, tmp_path):
+@pytest.mark.parametrize("option", ["--without", "--without-documents"])
+def test_what_was_used_and_documents_that_are_kept_apart_are_left_out(run, tmp_path, option):
+    """Under another id, and where a window of the document was cut out, as well."""
     path, records = run
-    write_jsonl(records[:2], tmp_path / "used.jsonl")
-    write_jsonl(records[2:3], tmp_path / "val.jsonl")
-    more = ("--without", tmp_path / "used.jsonl", "--without-documents", tmp_path / "val.jsonl")
-    rule = ("--rule", "doc_v_star", "--longer-than", "0", "--count", "10")
-    apart = [r for r in records[2:] if r.doc_id == records[2].doc_id]
-    rest = [r for r in records[2:] if r.doc_id != records[2].doc_id]
-    if not rest:
-        with pytest.raises(UserError, match="no question is left"):
-            curated(path, "--out", tmp_path / "rl.parquet", *rule, *more)
-        more = more[:2]
-        rest = records[2:]
-    found = curated(path, "--out", tmp_path / "rl.parquet", *rule, *more)
-    assert {r.question_id for r in read_parquet(tmp_path / "rl.parquet")} == {r.question_id for r in rest}
-    assert "left out: used before" in found.output
-    assert apart
-
-
-def test_windows_of_a_document_that_is_kept_apart_are_left_out(run, tmp_path):
-    path, records = run
-    window = dataclasses.replace(
-        records[2], doc_id="a-window", extra={**records[2].extra, "native_doc_id": records[2].doc_id}
-    )
-    write_jsonl([window], tmp_path / "val.jsonl")
-    rest = {record.question_id for record in records if record.doc_id != records[2].doc_id}
-    options = ("--rule", "doc_v_star", "--longer-than", "0", "--count", "10")
-    options += ("--without-documents", tmp_path / "val.jsonl")
-    if not rest:
-        with pytest.raises(UserError, match="no question is left"):
-            curated(path, "--out", tmp_path / "rl.parquet", *options)
-        return
-    found = curated(path, "--out", tmp_path / "rl.parquet", *options)
-    assert {r.question_id for r in read_parquet(tmp_path / "rl.parquet")} == rest
-    assert "left out: its document is kept apart" in found.output
-
-
-def test_learnable_questions_of_unidoc_rl(run, tmp_path):
-    path, records = run
-    verdicts = [{"question_id": records[0].question_id, "dropped_by": "2 answer"}]
-    (tmp_path / "verdicts.jsonl").write_text("".join(json.dumps(each) + "\n" for each in verdicts))
-    rule = ("--rule", "unidoc_rl", "--prefer", tmp_path / "verdicts.jsonl", "--count", "3")
-    curated(path, "--out", tmp_path / "rl.parquet", *rule)
-    chosen = read_parquet(tmp_path / "rl.parquet")
-    assert len(chosen) == 3
-    assert records[0].question_id in {record.question_id for record in chosen}
-    assert all(record.extra["pass_rate"]["right"] < 4 for record in chosen)
+    first = records[0]
+    again = dataclasses.replace(first, question_id="other", question=first.question.upper())
+    window = dataclasses.replace(first, doc_id="w", extra={**first.extra, "native_doc_id": first.doc_id})
+    by_document = option == "--without-documents"
+    rest = [r for r in records[1:] if not by_document or r.doc_id != first.doc_id]
+    for held in (first, window if by_document else again):
+        write_jsonl([held], tmp_path / "held.jsonl")
+        chosen, _ = curated(tmp_path, path, *DOC_V_STAR, option, tmp_path / "held.jsonl")
+        assert chosen.keys() == ids(rest)
 
 
 def test_what_other_filters_drop_is_not_hard(run, tmp_path):
@@ -133,75 +108,44 @@ def test_what_other_filters_drop_is_not_hard(run, tmp_path):
     steps = {"1 failed": 0, "2 answer": 1, "1 format": 2, None: 3, "3 duplicates": 4}
     verdicts = [{"question_id": records[n].question_id, "dropped_by": step} for step, n in steps.items()]
     verdicts += [{"question_id": records[2].question_id, "dropped_by": None}]
-    (tmp_path / "verdicts.jsonl").write_text("".join(json.dumps(each) + "\n" for each in verdicts))
-    rule = ("--rule", "unidoc_rl", "--prefer", tmp_path / "verdicts.jsonl", "--count", "1")
-    for seed in range(6):
-        curated(path, "--out", tmp_path / f"{seed}.parquet", *rule, "--seed", seed)
-        assert read_parquet(tmp_path / f"{seed}.parquet")[0].question_id == records[1].question_id
+    prefer = ("--prefer", lines(tmp_path / "verdicts.jsonl", verdicts), "--count", "1")
+    for seed in range(3):
+        chosen, _ = curated(tmp_path, path, *UNIDOC_RL, *prefer, "--seed", seed)
+        assert list(chosen) == [records[1].question_id]
 
 
 def test_a_question_with_fewer_sessions_than_others_is_left_out(run, tmp_path):
     path, records = run
-    lines = (path / "sessions.jsonl").read_text().splitlines(keepends=True)
     short = records[4].question_id
-    kept = [line for line in lines if json.loads(line)["record"]["question_id"] != short]
-    kept += [line for line in lines if json.loads(line)["record"]["question_id"] == short][:3]
-    (tmp_path / "stopped.jsonl").write_text("".join(kept))
-    rule = ("--rule", "doc_v_star", "--longer-than", "0", "--count", "10")
-    found = curated(tmp_path / "stopped.jsonl", "--out", tmp_path / "rl.parquet", *rule)
-    chosen = {record.question_id for record in read_parquet(tmp_path / "rl.parquet")}
-    assert chosen == {record.question_id for record in records} - {short}
-    assert "left out: fewer sessions than others" in found.output
+    own = [line for line in stored(path) if line["record"]["question_id"] == short]
+    rest = [line for line in stored(path) if line["record"]["question_id"] != short]
+    chosen, _ = curated(tmp_path, lines(tmp_path / "stopped.jsonl", rest + own[:3]), *DOC_V_STAR)
+    assert chosen.keys() == ids(records) - {short}
 
 
 def test_sessions_that_no_judge_saw_are_not_all_wrong(run, tmp_path):
-    lines = [json.loads(line) for line in (run[0] / "sessions.jsonl").read_text().splitlines()]
-    for line in lines:
-        line["metrics"] = {}
-    (tmp_path / "s.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    options = ("--out", tmp_path / "rl.parquet", "--rule", "unidoc_rl")
-    with pytest.raises(UserError, match="no session says how right a judge found it"):
-        curated(tmp_path / "s.jsonl", *options)
-    assert curated(tmp_path / "s.jsonl", *options, "--by", "likeness").exit_code == 0
+    unjudged = lines(tmp_path / "s.jsonl", [{**line, "metrics": {}} for line in stored(run[0])])
+    with pytest.raises(UserError, match="judge"):
+        curated(tmp_path, unjudged, *UNIDOC_RL)
+    assert curated(tmp_path, unjudged, *UNIDOC_RL, "--by", "likeness")[0]
 
 
 @pytest.mark.parametrize(("temperature", "told"), [(0.0, True), (1.0, False)])
 def test_sessions_that_are_alike_by_their_sampling_are_told(run, tmp_path, temperature, told):
-    folder = tmp_path / "run"
-    folder.mkdir()
     manifest = json.loads((run[0] / "run.json").read_text())
     manifest["player"] = {"model": "m", "temperature": temperature}
-    (folder / "run.json").write_text(json.dumps(manifest))
-    (folder / "sessions.jsonl").write_bytes((run[0] / "sessions.jsonl").read_bytes())
-    found = curated(folder, "--out", tmp_path / "rl.parquet", "--rule", "unidoc_rl")
-    assert ("sampled at temperature 0" in found.output) is told
+    (tmp_path / "run.json").write_text(json.dumps(manifest))
+    lines(tmp_path / "sessions.jsonl", stored(run[0]))
+    assert ("temperature 0" in curated(tmp_path, tmp_path, *UNIDOC_RL)[1]) is told
 
 
-def test_a_question_that_was_used_under_another_id_is_left_out(run, tmp_path):
-    path, records = run
-    again = dataclasses.replace(records[0], question_id="other", question=records[0].question.upper())
-    write_jsonl([again], tmp_path / "used.jsonl")
-    rule = ("--rule", "doc_v_star", "--longer-than", "0", "--count", "10")
-    curated(path, "--out", tmp_path / "rl.parquet", *rule, "--without", tmp_path / "used.jsonl")
-    chosen = {record.question_id for record in read_parquet(tmp_path / "rl.parquet")}
-    assert records[0].question_id not in chosen
-
-
-def test_sessions_are_held_against_questions(run, tmp_path):
-    path, records = run
-    write_jsonl(records[:1], tmp_path / "rl.jsonl")
-    for sessions in (path, path / "sessions.jsonl"):
-        arguments = ("leakage", str(sessions), str(tmp_path / "rl.jsonl"), "--by", "question")
-        found = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
-        assert found.exit_code == 2, found.output
-        assert " 1 pairs of questions that give each other away" in found.output
-
-
-def test_what_is_no_run_is_told(tmp_path):
-    with pytest.raises(UserError, match=r"gone\.jsonl"):
-        curated(tmp_path / "gone.jsonl", "--out", tmp_path / "rl.parquet", "--rule", "unidoc_rl")
-    (tmp_path / "v.jsonl").write_text("[]\n")
-    with pytest.raises(UserError, match=r"\.parquet"):
-        curated(tmp_path, "--out", tmp_path / "rl.jsonl", "--rule", "unidoc_rl")
-    with pytest.raises(UserError, match="--prefer"):
-        curated(tmp_path, "--out", tmp_path / "o", "--rule", "doc_v_star", "--prefer", tmp_path / "v.jsonl")
+def test_what_cannot_be_drawn_from_is_told(run, tmp_path):
+    prefer = ("--prefer", lines(tmp_path / "v.jsonl", [[]]))
+    for sessions, out, options, message in (
+        (tmp_path / "gone.jsonl", "rl.parquet", UNIDOC_RL, r"gone\.jsonl"),
+        (tmp_path, "rl.jsonl", UNIDOC_RL, r"\.parquet"),
+        (tmp_path, "o", (*DOC_V_STAR, *prefer), "--prefer"),
+        (run[0], "rl.parquet", DOC_V_STAR[:2], ""),  # short documents are left out as in the paper
+    ):
+        with pytest.raises(UserError, match=message):
+            called(app, "curate", sessions, "--out", tmp_path / out, *options)

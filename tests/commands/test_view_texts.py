@@ -8,13 +8,12 @@ import unicodedata
 from xml.etree import ElementTree
 
 import pytest
-import typer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from docagent_rl.commands.view import view_command
 from docagent_rl.errors import UserError
+from tests.commands.conftest import called
 
 IMAGE = {"page": "p#1", "page_hash": "h", "raster": [0, 0, 1, 2], "size": [5, 6]}
 SHEET = {"canvas": [9, 9], "size": [8, 8], "tiles": [{"image": IMAGE, "at": [0, 0]}]}
@@ -37,7 +36,8 @@ ATTACKS = ["\x1b]0;owned\x07", "\x9b31m", "[/b]", "[bold]x", "[link=file:///x]y[
            "}", "{0}", "\u202e", "\r", "\u2028"]  # fmt: skip
 TEXTS = st.lists(
     st.sampled_from(ATTACKS) | st.text(st.characters(exclude_categories=()), max_size=4), max_size=4
-)
+).map("".join)
+SHOWN = ("turns", 0, "observation", 0, "parts", 0, "text")
 
 
 def places(node, way=()):
@@ -50,122 +50,84 @@ def places(node, way=()):
 
 
 PLACES = list(places(LINE))
-MANY = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SOME = settings(max_examples=12, suppress_health_check=list(HealthCheck))
+
+
+def at(way, line=LINE):
+    for step in way:
+        line = line[step]
+    return line
 
 
 def with_value(way, value):
     line = copy.deepcopy(LINE)
-    node = line
-    for step in way[:-1]:
-        node = node[step]
-    node[way[-1]] = value
+    at(way[:-1], line)[way[-1]] = value
     return line
 
 
 def view(folder, line, *arguments):
-    file = folder / "1.jsonl"
+    """What the terminal and the picture show, without anything that a terminal or a browser would obey."""
+    file, svg = folder / "1.jsonl", folder / "x.svg"
     file.write_text(json.dumps(line) + "\n", encoding="utf-8")
-    app = typer.Typer()
-    app.command()(view_command)
-    result = CliRunner().invoke(
-        app, [str(file), "--svg", str(folder / "x.svg"), "--force", *arguments], env={"COLUMNS": "120"}
-    )
-    return result, folder / "x.svg"
-
-
-def looks(result, svg):
-    assert result.exception is None
-    bad = {c for c in result.output if unicodedata.category(c) in ("Cc", "Cs") and c != "\n"}
-    assert not bad
+    output = called(view_command, file, "--svg", svg, "--force", *arguments).output
+    assert not {c for c in output if unicodedata.category(c) in ("Cc", "Cs") and c != "\n"}
     picture = svg.read_text(encoding="utf-8")
-    assert "http" not in picture.replace("http://www.w3.org/2000/svg", "").replace(
-        "https://www.textualize.io", ""
-    )
-    return "".join(ElementTree.fromstring(picture).itertext()).replace("\xa0", " ")
+    rest = picture.replace("http://www.w3.org/2000/svg", "").replace("https://www.textualize.io", "")
+    assert "http" not in rest
+    return output, "".join(ElementTree.fromstring(picture).itertext()).replace("\xa0", " ")
 
 
-@MANY
-@given(st.sampled_from(PLACES), TEXTS.map("".join), st.booleans())
+@SOME
+@given(st.sampled_from(PLACES), TEXTS, st.booleans())
 def test_any_text_in_any_field(tmp_path, way, text, table):
-    kept = with_value(way, text)
-    result, svg = view(tmp_path, kept, *(["--table"] if table else []))
-    if isinstance(result.exception, UserError):
-        # no text belongs there
-        found = LINE
-        for step in way:
-            found = found[step]
-        assert not isinstance(found, str)
-        assert "1.jsonl, line 1: " in str(result.exception)
-    else:
-        looks(result, svg)
+    refusal = None
+    try:
+        view(tmp_path, with_value(way, text), *(["--table"] if table else []))
+    except UserError as error:
+        refusal = str(error)
+    if refusal is not None:  # no text belongs there
+        assert not isinstance(at(way), str)
+        assert "1.jsonl, line 1: " in refusal
 
 
-@MANY
-@given(TEXTS.map("".join))
+@SOME
+@given(TEXTS)
 def test_any_text_everywhere_at_once(tmp_path, text):
-    line = LINE
-    turn = {
-        **TURN,
-        "text": text,
-        "stop": text,
-        "terms": {text: 0.5},
-        "info": {text: text, "valid": False, "detail": text},
-    }
-    turn["observation"] = [{"role": text, "parts": [{"text": text}, {"image": {**IMAGE, "page": text}}]}]
-    line = {**LINE, "system": text, "end": text, "error": text, "turns": [turn],
+    observation = [{"role": text, "parts": [{"text": text}, {"image": {**IMAGE, "page": text}}]}]
+    info = {text: text, "valid": False, "detail": text}
+    turn = {**TURN, "text": text, "stop": text, "terms": {text: 0.5}, "info": info}
+    line = {**LINE, "system": text, "end": text, "error": text,
+            "turns": [{**turn, "observation": observation}],
             "record": {"question_id": text, "question": text, "answers": [text], "doc_id": text}}  # fmt: skip
-    looks(*view(tmp_path, line))
-    looks(*view(tmp_path, line, "--table"))
+    view(tmp_path, line)
+    view(tmp_path, line, "--table")
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_known_attacks(tmp_path, attack):
-    way = ("turns", 0, "observation", 0, "parts", 0, "text")
-    inside = f"before {attack} after"
-    said = looks(*view(tmp_path, with_value(way, inside)))
+    _, said = view(tmp_path, with_value(SHOWN, f"before {attack} after"))
     assert "before " in said
     assert " after" in said
-    if attack.isprintable():
-        assert inside in said
-
-
-def test_markup_in_an_id_is_text(tmp_path):
-    line = with_value(("record", "question_id"), "[/b][red]q")
-    assert "[/b][red]q" in view(tmp_path, line, "--table")[0].output
-    assert "[/b][red]q" in view(tmp_path, line)[0].output
-
-
-def test_escape_sequences_are_spelt_out(tmp_path):
-    result, svg = view(tmp_path, with_value(("turns", 0, "text"), "\x1b[2Jgone\x1b]52;c;eA==\x07"))
-    assert r"\x1b[2Jgone\x1b]52;c;eA==\x07" in result.output
-    assert r"\x1b[2Jgone\x1b]52;c;eA==\x07" in looks(result, svg)
-
-
-def test_text_takes_nothing_out_of_the_picture(tmp_path):
-    way = ("turns", 0, "observation", 0, "parts", 0, "text")
-    said = looks(*view(tmp_path, with_value(way, "@font-face{first\nsecond} third")))
-    assert "second} third" in said
-    assert "@font-face{first" in said
 
 
 @pytest.mark.parametrize(
-    ("way", "value"),
-    [(("turns",), "x"), (("turns", 0), "x"), (("session",), "[/b]"), (("turns", 0, "terms", "ndcg"), "x"),
-     (("record",), []), (("turns", 0, "observation", 0), "x"), (("step",), True),
-     (("turns", 0, "text"), None)],
-)  # fmt: skip
-def test_a_field_of_another_type_is_named(tmp_path, way, value):
-    result, _ = view(tmp_path, with_value(way, value))
-    assert isinstance(result.exception, UserError)
-    assert "1.jsonl, line 1: not a trajectory: " in str(result.exception)
+    ("way", "text", "parts"),
+    [
+        (SHOWN, "[b][/b][link=file:///x]y", ["[b][/b][link=file:///x]y"]),
+        (("record", "question_id"), "[/b][red]q", ["[/b][red]q"]),
+        (("turns", 0, "text"), "\x1b[2Jgone\x1b]52;c;eA==\x07", [r"\x1b[2Jgone\x1b]52;c;eA==\x07"]),
+        (SHOWN, "@font-face{first\nsecond} third", ["@font-face{first", "second} third"]),
+    ],
+)
+def test_texts_are_spelt_out_in_the_terminal_and_in_the_picture(tmp_path, way, text, parts):
+    for said in view(tmp_path, with_value(way, text)):
+        assert all(part in said for part in parts)
+    if way == ("record", "question_id"):
+        assert text in view(tmp_path, with_value(way, text), "--table")[0]
 
 
 @pytest.mark.parametrize("raw", [b"[]", b"3", b"\xff\xfe", b"[" * 100_000, b'{"version": 1, "turns": 3}'])
 def test_a_line_that_is_no_trajectory(tmp_path, raw):
-    file = tmp_path / "1.jsonl"
-    file.write_bytes(raw + b"\n")
-    app = typer.Typer()
-    app.command()(view_command)
-    error = CliRunner().invoke(app, ["--text", str(file)]).exception
-    assert isinstance(error, UserError)
-    assert "line 1" in str(error)
+    (tmp_path / "1.jsonl").write_bytes(raw + b"\n")
+    with pytest.raises(UserError, match="line 1"):
+        called(view_command, "--text", tmp_path / "1.jsonl")

@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from docagent_rl.viewer.aggregates import StepNumbers
 from docagent_rl.viewer.curves import described, read_curves
+from docagent_rl.viewer.warnings import findings
+from tests.viewer_runs import run_folder, session
 
 
 def write(folder, name, numbers):
@@ -30,3 +35,85 @@ def test_a_file_that_changes_is_read_again(tmp_path):
     assert read_curves(tmp_path)["train"].values == {"a": [1.0]}
     write(tmp_path, "1.json", {"a": 1.0, "late": 2.0})
     assert read_curves(tmp_path)["train"].values == {"a": [1.0], "late": [2.0]}
+
+
+def steps(number=12, **columns):
+    """Numbers of steps; a column is a function of the step's place."""
+    made = []
+    for place in range(number):
+        given = {name: value(place) if callable(value) else value for name, value in columns.items()}
+        made.append(StepNumbers(place + 1, sessions=8, **given))
+    return made
+
+
+def found(given, split="train", curves=None):
+    return {each.id: each for each in findings(given, split, curves)}
+
+
+def test_a_calm_run_has_no_warnings():
+    calm = steps(
+        reward=0.5, invalid=0.1, truncated=0.0, drift=0.001, kept=0.5, right=0.5, guessed=0.1, groups=2,
+        terms={"outcome": (0.0, 1.0)},
+    )  # fmt: skip
+    assert not found(calm, curves={"actor/entropy": [1.0] * 12})
+    assert not findings([], "train")
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "link"),
+    [
+        ("collapse:format", {"terms": lambda n: {"format": (float(n >= 3), 1.0)}}, "step=8-12"),
+        ("even_groups", {"groups": 2, "even": ["u/1", "u 2"]}, "uid=u%2F1&uid=u%202"),
+        ("invalid", {"invalid": lambda n: n / 20}, "invalid=1:"),
+        ("truncated", {"truncated": 0.3}, "truncated=1"),
+        ("masked", {"masked": 2}, "status=masked"),
+        ("drift", {"drift": 0.2}, "drift=0.05:"),
+        ("shortcut", {"reward": lambda n: n / 12, "kept": lambda n: 1 - n / 24}, "guessed=1"),
+        ("guessed", {"guessed": 0.9}, "guessed=1"),
+    ],
+)
+def test_what_goes_wrong_is_said_with_its_sessions(name, columns, link):
+    said = found(steps(**columns))
+    assert list(said) == [name]
+    assert link in said[name].filter
+    assert said[name].filter.startswith("split=train&step=")
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"terms": {"format": (1.0, 1.0)}},  # never varied
+        {"reward": lambda n: 1 - n / 12, "kept": lambda n: 1 - n / 24},
+        {"reward": lambda n: n / 12, "kept": lambda n: n / 24},
+        {"invalid": lambda n: 0.5 - n / 40},
+        {"groups": 2, "even": []},
+    ],
+)
+def test_what_goes_well_or_always_was_is_no_warning(columns):
+    assert not found(steps(**columns))
+
+
+def test_a_change_needs_steps_and_a_validation_no_variance():
+    assert not found(steps(4, invalid=lambda n: n / 4, reward=lambda n: n, kept=lambda n: 1 - n / 4))
+    assert not found(steps(groups=2, even=["u", "v"]), split="val")
+
+
+def test_entropy_that_is_gone_is_said():
+    said = found(steps(), curves={"actor/entropy": [1.0, None, 1.0, 0.5, 0.1, 0.05, 0.05, 0.05]})
+    assert list(said) == ["entropy"]
+
+
+def test_numbers_come_from_the_sessions_of_the_index(tmp_path, store, asked):
+    given = [
+        session(store, number, question=question, step=step, reward=0.0)
+        for step in (1, 2) for question in (1, 2) for number in (0, 1)
+    ]  # fmt: skip
+    given.append(session(store, 9, step=2, status="masked", end="sample", reward=5.0))
+    ask = asked(run_folder(tmp_path / "run", given))
+    said = {each["id"]: each for each in ask("/api/runs/0/warnings")}
+    assert set(said) == {"even_groups", "masked"}
+    assert said["even_groups"]["severity"] == "bad"
+    assert "4 of 4" in said["even_groups"]["title"]
+    assert "1 of 9" in said["masked"]["title"]
+    assert ask(f"/api/runs/0/sessions?{said['even_groups']['filter']}")["total"] == 9
+    assert ask(f"/api/runs/0/sessions?{said['masked']['filter']}")["total"] == 1

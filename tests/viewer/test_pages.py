@@ -5,12 +5,10 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import urlencode
 from xml.etree import ElementTree
 
 import pytest
 
-from docagent_rl.rollout.trajectory import read_trajectories
 from tests.viewer_browser import (  # noqa: F401
     COMPARE,
     FUNNEL,
@@ -115,18 +113,6 @@ def test_filters_narrow_the_list_and_the_address_holds_them(opened, site, ask):
     assert "step=2" in at(page)
     page.get_by_role("button", name="Clear").click()
     lists(page, 12)
-
-
-def test_one_group_question_or_document_is_named(opened, site, ask):
-    run = site.number["vrag_rl"]
-    session = next(read_trajectories(site.runs["vrag_rl"] / "trajectories" / "1.jsonl"))
-    page = opened(f"{SESSIONS}?r={run}")
-    named = {"uid": session.uid, "question_id": session.question_id, "doc_id": session.record["doc_id"]}
-    for name, (key, value) in zip(("Group", "Question", "Document"), named.items(), strict=True):
-        fill(page.locator("label.named", has_text=name).locator("input"), value)
-        lists(page, ask(f"runs/{run}/sessions?" + urlencode({key: value}))["total"])
-        page.get_by_role("button", name="Clear").click()
-        lists(page, 12)
 
 
 def test_text_is_searched(opened, site, ask):
