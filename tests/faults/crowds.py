@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,43 +12,28 @@ from tests.crowd.play import Crowd
 from tests.crowd.pulse import Pulse
 from tests.crowd.service import AT_ONCE, ROLES, Service, overrides
 from tests.crowd.world import make_world
-from tests.faults.campaign import Campaign, Case
+from tests.faults.campaign import Campaign, Case, one_by_one
+from tests.faults.soak import soak
 from tests.faults.verdict import Fault, Verdict, bad, right
 
-FEW, MANY = 24, 256
-LATE_S = 0.5
-"""CPU seconds that the event loop's thread may work between two beats."""
-_ALONE = 8
-"""Sessions of a crowd that are played once more with nobody else."""
-
-
-@dataclass(frozen=True)
-class Variant:
-    """What is played."""
-
-    system: str
-    recipe: str
-    changes: tuple[str, ...] = ()
-    roles: tuple[str, ...] = ROLES
-
-
-REMOTE = ("planner", "reader", "extractor")
+_FEW, _MANY = 12, 256
+_LATE_S = 0.5
+"""CPU seconds that the event loop's thread may work between two beats, among many sessions."""
+_RELEASED = "docagent.env.variant=released"
+_SHARED = ("++docagent.env.search.text_ranking=shared", "docagent.text_retriever=null")
 VARIANTS = (
-    Variant("vrag_rl", "vrag_rl_qwen2_5_vl_7b"),
-    Variant("vrag_rl", "vrag_rl_qwen2_5_vl_7b", ("docagent.env.variant=released",)),
-    Variant("unidoc_rl", "unidoc_rl_qwen2_5_vl_7b"),
-    Variant("unidoc_rl", "unidoc_rl_qwen2_5_vl_7b", ("docagent.env.variant=released",)),
-    Variant("mm_doc_r1", "mm_doc_r1_qwen3_8b"),
-    Variant("mm_doc_r1", "mm_doc_r1_qwen3_8b", ("+ablations=mm_doc_r1/policy_answer",), REMOTE),
-    Variant("alden", "alden_qwen2_5_vl_7b"),
-    Variant("alden", "alden_qwen2_5_vl_7b", ("docagent.env.variant=released",)),
-    Variant(
-        "alden",
-        "alden_hybrid_qwen2_5_vl_7b",
-        ("++docagent.env.search.text_ranking=shared", "docagent.text_retriever=null"),
-    ),
-    Variant("doc_v_star", "doc_v_star_qwen2_5_vl_7b"),
+    ("vrag_rl_qwen2_5_vl_7b",),
+    ("unidoc_rl_qwen2_5_vl_7b",),
+    ("mm_doc_r1_qwen3_8b",),
+    ("alden_qwen2_5_vl_7b",),
+    ("doc_v_star_qwen2_5_vl_7b",),
+    ("mm_doc_r1_qwen3_8b", "+ablations=mm_doc_r1/policy_answer"),
+    ("alden_hybrid_qwen2_5_vl_7b", *_SHARED),
+    ("vrag_rl_qwen2_5_vl_7b", _RELEASED),
+    ("unidoc_rl_qwen2_5_vl_7b", _RELEASED),
+    ("alden_qwen2_5_vl_7b", _RELEASED),
 )
+"""Recipes and changes of them."""
 
 
 def prepare(folder: Path) -> SimpleNamespace:
@@ -61,36 +44,35 @@ def prepare(folder: Path) -> SimpleNamespace:
     return world
 
 
-def attempt(world: SimpleNamespace, cases: Sequence[Case], folder: Path) -> list[Verdict]:
-    """The first cases are small crowds, one a variant; those behind them have 256 sessions."""
-    return [_attempt(world, case) for case in cases]
-
-
-def _attempt(world: SimpleNamespace, case: Case) -> Verdict:
-    variant = VARIANTS[case.number % len(VARIANTS)]
-    number = FEW if case.number < len(VARIANTS) else MANY
+def attempt(world: SimpleNamespace, case: Case, folder: Path) -> Verdict:
+    """A short soak and small crowds, one a variant; behind them a long one and large ones."""
+    many = case.number > len(VARIANTS)
+    recipe, *changes = case.kind(((), *VARIANTS)) or [""]
+    if not recipe:
+        return soak(world, folder, seed=case.seed, steps=25 if many else 4, size=2000 if many else 20)
+    policy_answers = any("policy_answer" in change for change in changes)
+    roles = tuple(role for role in ROLES if role != "answer" or not policy_answers)
     with Service(broken=0.05, shaky=0.05) as service:
-        changes = [*overrides(variant.system, service.url, variant.roles), *variant.changes]
-        crowd = Crowd(world, variant.recipe, changes, seed=case.random().randrange(1 << 30))
-        return play(crowd, number, service, f"{variant.recipe} {' '.join(variant.changes)}")
+        changes = [*overrides(recipe.partition("_qwen")[0], service.url, roles), *changes]
+        crowd = Crowd(world, recipe, changes, seed=case.random().randrange(1 << 30))
+        return play(crowd, _MANY if many else _FEW, service, " ".join((recipe, *changes[-1:])))
 
 
 def play(crowd: Crowd, number: int, service: Service, name: str) -> Verdict:
     """So many sessions together; some of them once more alone."""
-    pulse = Pulse(late_s=LATE_S / 2)
+    pulse = Pulse(late_s=_LATE_S / 2)
     together = crowd.together(range(number), pulse)
-    masked = [each for each in together if each.trajectory.masked]
-    foreign = [each for each in masked if each.trajectory.end != MaskReason.INFRASTRUCTURE.value]
-    if foreign:
-        return bad(Fault.RAW, f"{name}: {foreign[0].trajectory.end}: {foreign[0].trajectory.error}")
+    masked = [each.trajectory for each in together if each.trajectory.masked]
+    if foreign := [each for each in masked if each.end != MaskReason.INFRASTRUCTURE.value]:
+        return bad(Fault.RAW, f"{name}: {foreign[0].end}: {foreign[0].error}")
     if len(together) != number or (masked and not service.failed):
         return bad(Fault.WRONG, f"{name}: {number} asked, {len(together)} ended, {len(masked)} masked")
     if (most := service.most_at_once()) > AT_ONCE:
         return bad(Fault.WRONG, f"{name}: {most} requests at once, more than {AT_ONCE}")
-    if pulse.worst_cpu_s > LATE_S:
+    if number == _MANY and pulse.worst_cpu_s > _LATE_S:
         where = "; ".join(f"{place} ({times})" for place, times in pulse.found.most_common(5))
         return bad(Fault.HANG, f"{name}: the event loop worked for {pulse.worst_cpu_s:.2f} s at {where}")
-    for session in range(0, number, number // _ALONE):
+    for session in range(0, number, max(4, number // 8)):
         alone = crowd.alone(session)
         if (alone.record, alone.rows) != (together[session].record, together[session].rows):
             return bad(Fault.WRONG, f"{name}: session {session} is another one in company")
@@ -100,10 +82,10 @@ def play(crowd: Crowd, number: int, service: Service, name: str) -> Verdict:
 CAMPAIGN = Campaign(
     name="crowds",
     what="256 sessions at a time in one event loop, services late, 5 % of what they are asked failing",
-    short=len(VARIANTS),
-    long=3 * len(VARIANTS),
+    short=7,
+    long=2 * len(VARIANTS) + 2,
     prepare=prepare,
-    attempt=attempt,
-    seconds=180,
-    memory_gib=4,
+    attempt=one_by_one(attempt),
+    seconds=3 * 3600,
+    memory_gib=6,
 )

@@ -12,23 +12,16 @@ import os
 import signal
 import sys
 from dataclasses import asdict, dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
 VARIABLE = "FILE_EVENTS"
+KILL, FULL = "kill", "full"
+"""What happens; from a full disk on nothing can be added, and files can be removed."""
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _ADDS = frozenset({"open", "os.mkdir", "os.rename", "os.link", "os.symlink", "fsync"})
 _REMOVES = frozenset({"os.remove", "os.rmdir"})
-
-
-class Fault(Enum):
-    """What happens."""
-
-    KILL = "kill"
-    FULL = "full"
-    """From then on nothing can be added; files can be removed."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +37,7 @@ class Plan:
 
     state: str
     root: str
-    fault: str = Fault.KILL.value
+    fault: str = KILL
     at: int = 0
 
     def env(self) -> dict[str, str]:
@@ -65,39 +58,34 @@ def pids(state: Path) -> list[int]:
 
 
 class _Counter:
-    """In a process with a plan."""
+    """In a process with a plan; the first process is the driver."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self._pid = os.getpid()
-        driver = os.path.join(plan.state, "driver")  # noqa: PTH118
+        self.pid = os.getpid()
+        driver = f"{plan.state}/driver"
         try:
             handle = os.open(driver, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-            os.write(handle, str(self._pid).encode())
+            os.write(handle, str(self.pid).encode())
+            self._driver = self.pid
         except FileExistsError:
             handle = os.open(driver, os.O_RDONLY)
             self._driver = int(os.read(handle, 32) or 0)
-        else:
-            self._driver = self._pid
         os.close(handle)
-        self._append("pids", f"{self._pid}\n".encode())
+        self._append("pids", f"{self.pid}\n".encode())
 
     def event(self, kind: str) -> None:
         count, at = self._append("count", b"."), self.plan.at
         if not at or count < at:
             return
-        if self.plan.fault == Fault.KILL.value:
+        if self.plan.fault == KILL:
             os.kill(self._driver, signal.SIGKILL)
-            os.kill(self._pid, signal.SIGKILL)
+            os.kill(self.pid, signal.SIGKILL)
         elif kind in _ADDS:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _append(self, name: str, data: bytes) -> int:
-        handle = os.open(
-            os.path.join(self.plan.state, name),  # noqa: PTH118
-            os.O_WRONLY | os.O_CREAT | os.O_APPEND,
-            0o644,
-        )
+        handle = os.open(f"{self.plan.state}/{name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             os.write(handle, data)
             return os.fstat(handle).st_size
@@ -110,17 +98,15 @@ _inside = False
 
 
 def _is_event(event: str, args: tuple[Any, ...], root: str) -> bool:
+    path = args[0]
     if event == "open":
-        path, mode, flags = args
-        writes = bool(set(mode) & set("wax+")) if isinstance(mode, str) else bool((flags or 0) & _WRITES)
-        if not writes:
+        _, mode, flags = args
+        if not (set(mode) & set("wax+") if isinstance(mode, str) else (flags or 0) & _WRITES):
             return False
     elif event in ("os.rename", "os.link", "os.symlink"):
         path = args[1]
-    else:
-        path = args[0]
-        if args[-1] not in (-1, None) and event != "fsync":  # relative to a folder's handle
-            return True
+    elif args[-1] not in (-1, None) and event != "fsync":  # relative to a folder's handle
+        return True
     if isinstance(path, int):
         return False
     return os.path.abspath(os.fsdecode(path)).startswith(root)  # noqa: PTH100
@@ -135,7 +121,7 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
         return
     _inside = True
     try:
-        if _counter is None or _counter._pid != os.getpid():
+        if _counter is None or _counter.pid != os.getpid():
             _counter = _Counter(Plan(**json.loads(told)))
         if _is_event(event, args, _counter.plan.root):
             _counter.event(event)
@@ -152,8 +138,6 @@ def _install() -> None:
         fsync(handle)
 
     os.fsync = audited
-    # a process of its own group and session each, as without the warm process: some end their whole group
-    os.register_at_fork(after_in_child=os.setsid)
 
 
 _install()

@@ -26,34 +26,18 @@ def damage(data: bytes, kind: Damage, random: Random) -> bytes:
     start = random.randrange(len(data))
     end = min(len(data), start + random.choice((1, 2, 4, 16, 100)))
     junk = random.randbytes(random.choice((1, 4, 64)))
-    match kind:
-        case Damage.NONE:
-            return data
-        case Damage.FLIP:
-            return _flipped(data, random)
-        case Damage.ZERO:
-            return data[:start] + bytes(end - start) + data[end:]
-        case Damage.CUT:
-            return data[:start]
-        case Damage.DELETE:
-            return data[:start] + data[end:]
-        case Damage.REPEAT:
-            return data[:end] + data[start:]
-        case Damage.INSERT:
-            return data[:start] + junk + data[start:]
-        case Damage.NOISE:
-            return data[:start] + random.randbytes(end - start) + data[end:]
-        case Damage.APPEND:
-            return data + junk
-        case Damage.EMPTY:
-            return b""
-
-
-def pick(random: Random) -> Damage:
-    """A kind of damage; the plain ones are the most frequent."""
-    weights = {Damage.NONE: 1, Damage.EMPTY: 1, Damage.FLIP: 8, Damage.CUT: 4}
-    kinds = list(Damage)
-    return random.choices(kinds, [weights.get(kind, 2) for kind in kinds])[0]
+    return {
+        Damage.NONE: data,
+        Damage.FLIP: _flipped(data, random),
+        Damage.ZERO: data[:start] + bytes(end - start) + data[end:],
+        Damage.CUT: data[:start],
+        Damage.DELETE: data[:start] + data[end:],
+        Damage.REPEAT: data[:end] + data[start:],
+        Damage.INSERT: data[:start] + junk + data[start:],
+        Damage.NOISE: data[:start] + random.randbytes(end - start) + data[end:],
+        Damage.APPEND: data + junk,
+        Damage.EMPTY: b"",
+    }[kind]
 
 
 def _flipped(data: bytes, random: Random) -> bytes:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from docagent_rl.tiny.model import build_model, tiny_config
 from docagent_rl.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
 
 OPENING = "Reason, then take one action in its tags. Question: "
@@ -35,10 +36,10 @@ def conversations(seed: int, opening: str = OPENING, questions=QUESTIONS) -> Ite
 
 
 @pytest.fixture(scope="session")
-def transcripts():
-    return conversations
-
-
-@pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_tiny_qwen2_5_vl(tmp_path_factory.mktemp("models") / "tiny", seed=0)
+
+
+@pytest.fixture
+def model(processor):
+    return build_model(tiny_config(processor.tokenizer), seed=0)

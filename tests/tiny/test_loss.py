@@ -4,32 +4,22 @@ from itertools import islice, takewhile
 
 import pytest
 import torch
-from transformers import Qwen2_5_VLForConditionalGeneration
 
-from docagent_rl.tiny.encoding import Example, encode
+from docagent_rl.tiny.encoding import encode
 from docagent_rl.tiny.loss import batch_loss, shared_prefix
-from docagent_rl.tiny.model import build_model, tiny_config
-from docagent_rl.tiny.processor import build_processor
-from docagent_rl.tiny.tokenizer import build_tokenizer
 from tests.tiny.conftest import conversations
 
-PROCESSOR = build_processor(build_tokenizer())
 INSTRUCTIONS = "Search for pages, look closer at a part of the last image, or answer the question. " * 8
 QUESTIONS = [("Which river?", "Danube"), ("How deep?", "12")]
 
 
-@pytest.fixture
-def model() -> Qwen2_5_VLForConditionalGeneration:
-    return build_model(tiny_config(PROCESSOR.tokenizer), seed=0)
-
-
 @pytest.fixture(scope="module")
-def batch() -> list[Example]:
+def batch(processor):
     samplers = [conversations(1, INSTRUCTIONS, [pair]) for pair in QUESTIONS]
-    return [encode(conversation, PROCESSOR) for sampler in samplers for conversation in islice(sampler, 2)]
+    return [encode(conversation, processor) for sampler in samplers for conversation in islice(sampler, 2)]
 
 
-def slow_loss(model: Qwen2_5_VLForConditionalGeneration, batch: list[Example]) -> torch.Tensor:
+def slow_loss(model, batch):
     """One example at a time, through the public forward pass, without any sharing."""
     terms = []
     for example in batch:
@@ -46,13 +36,11 @@ def slow_loss(model: Qwen2_5_VLForConditionalGeneration, batch: list[Example]) -
     return torch.cat(terms).mean()
 
 
-def test_shared_prefix_is_the_common_opening(batch: list[Example]) -> None:
-    texts = [PROCESSOR.tokenizer.decode(example.input_ids) for example in batch]
-    assert all(any(question in text for text in texts) for question, _ in QUESTIONS)
+def test_shared_prefix_is_the_common_opening(processor, batch):
     columns = zip(*(example.input_ids.tolist() for example in batch), strict=False)
     common = [column[0] for column in takewhile(lambda column: len(set(column)) == 1, columns)]
     assert shared_prefix(batch) == len(common)
-    assert PROCESSOR.tokenizer.decode(common).endswith(INSTRUCTIONS.strip())
+    assert processor.tokenizer.decode(common).endswith(INSTRUCTIONS.strip())
     # equal examples share all but the token that predicts the first turn
     opening = int(batch[0].supervised.nonzero()[0])
     assert shared_prefix([batch[0], batch[0]]) == opening - 1
@@ -60,9 +48,7 @@ def test_shared_prefix_is_the_common_opening(batch: list[Example]) -> None:
 
 
 @pytest.mark.parametrize("context", [None, 12])
-def test_batch_loss_and_gradient_equal_the_slow_ones(
-    model: Qwen2_5_VLForConditionalGeneration, batch: list[Example], context: int | None
-) -> None:
+def test_batch_loss_and_gradient_equal_the_slow_ones(model, batch, context):
     if context:
         batch = [example.shortened(context) for example in batch]
     assert (shared_prefix(batch) > 0) == (context is None)
@@ -70,7 +56,6 @@ def test_batch_loss_and_gradient_equal_the_slow_ones(
     parameters = list(model.model.language_model.parameters())
     fast, slow = batch_loss(model, batch), slow_loss(model, batch)
     torch.testing.assert_close(fast, slow)
-    for ours, expected in zip(
-        torch.autograd.grad(fast, parameters), torch.autograd.grad(slow, parameters), strict=True
-    ):
+    gradients = (torch.autograd.grad(loss, parameters) for loss in (fast, slow))
+    for ours, expected in zip(*gradients, strict=True):
         torch.testing.assert_close(ours, expected, rtol=1e-3, atol=1e-5)

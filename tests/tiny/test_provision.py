@@ -1,26 +1,28 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
 from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.checks.preflight import check
+from docagent_rl.checks.recipe_check import composed
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.errors import UserError
 from docagent_rl.records.parquet import write_parquet
 from docagent_rl.records.record import Record, Split
 from docagent_rl.retrieval.bm25 import BM25Retriever
+from docagent_rl.systems.vrag_rl.script import VragScript
 from docagent_rl.tiny.demo import prepare_demo
 from docagent_rl.tiny.workspace import DemoPaths, Owner
 
-COUNTS = {Split.TRAIN: 16, Split.VAL: 4}
+LOW = RenderSettings(dpi=40)
+MODEL = "models/tiny_vrag_rl"
 
 
-def pdf(path: Path, pages: int) -> None:
+def pdf(path, pages):
     path.parent.mkdir(parents=True, exist_ok=True)
     canvas = Canvas(str(path), pagesize=(300, 400))
     for page in range(pages):
@@ -29,18 +31,19 @@ def pdf(path: Path, pages: int) -> None:
     canvas.save()
 
 
-def question(number: int, split: Split) -> Record:
-    page = number % 8 + 1
-    return Record(
-        f"{split.value}-{number}",
-        "mine",
-        split,
-        ("alpha", "beta")[number % 2],
-        f"What is the budget of department {page - 1}, asked {number} times?",
-        (str(99 + page),),
-        evidence_pages=(page,),
-        extra={"gold": None, "num_pages": 8, "native_id": None, "row": number},
-    )
+def questions(count, split):
+    for number in range(count):
+        page = number % 8 + 1
+        yield Record(
+            f"{split.value}-{number}",
+            "mine",
+            split,
+            ("alpha", "beta")[number % 2],
+            f"What is the budget of department {page - 1}, asked {number} times?",
+            (str(99 + page),),
+            evidence_pages=(page,),
+            extra={"gold": None, "num_pages": 8, "native_id": None, "row": number},
+        )
 
 
 @pytest.fixture(scope="module")
@@ -49,64 +52,61 @@ def made(tmp_path_factory):
     paths = DemoPaths(tmp_path_factory.mktemp("made") / "workspace")
     for name in ("alpha", "beta"):
         pdf(paths.pdfs / f"{name}.pdf", 8)
-    ingest(paths.pdfs, paths.store, settings=RenderSettings(dpi=40), workers=1)
+    ingest(paths.pdfs, paths.store, settings=LOW, workers=1)
     BM25Retriever.build(DocumentStore(paths.store)).save(paths.index)
-    for split, count in COUNTS.items():
-        write_parquet([question(number, split) for number in range(count)], paths.data(split))
+    for split, count in ((Split.TRAIN, 16), (Split.VAL, 4)):
+        write_parquet(questions(count, split), paths.data(split))
     return paths.workspace
 
 
 @pytest.fixture
-def paths(made, tmp_path):
-    shutil.copytree(made, tmp_path / "workspace")
-    return DemoPaths(tmp_path / "workspace")
+def paths(made, tmp_path, monkeypatch):
+    """A copy, and a warm-up of one step."""
+    brief = {"short_steps": 1, "full_steps": 1, "pool": 2, "batch_size": 1}
+    monkeypatch.setattr(VragScript, "warm_up", brief)
+    return DemoPaths(shutil.copytree(made, tmp_path / "workspace"))
 
 
-def checked(paths, *overrides):
-    with initialize_config_module(config_module="verl.trainer.config", version_base=None):
-        options = ["+profile=cpu", f"docagent.workspace={paths.workspace}", *overrides]
-        return check(compose("vrag_rl_qwen2_5_vl_7b", overrides=options))
-
-
-def snapshot(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+@pytest.fixture(scope="module")
+def recipe():
+    return composed("vrag_rl_qwen2_5_vl_7b", ["+profile=cpu"])
 
 
 @pytest.fixture
-def brief(monkeypatch):
-    """A warm-up of one step."""
-    from docagent_rl.systems.vrag_rl.script import VragScript
+def checked(recipe):
+    def run(paths, **changes):
+        config = recipe.copy()
+        for key, value in {"docagent.workspace": paths.workspace, **changes}.items():
+            OmegaConf.update(config, key, str(value))
+        return check(config)
 
-    steps = {"short_steps": 1, "full_steps": 1, "pool": 2, "batch_size": 1}
-    monkeypatch.setattr(VragScript, "warm_up", steps)
+    return run
 
 
-def test_a_users_workspace_gets_the_tiny_model_and_nothing_else(paths, brief, capsys):
+def snapshot(folder):
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "source"), [(16, "the run's own documents"), (4, "synthetic reports")])
+def test_a_users_workspace_gets_the_tiny_model_and_nothing_else(
+    paths, checked, capsys, tmp_path, count, source
+):
+    """Too few questions are helped out elsewhere; no model is made beside one of the user's."""
+    write_parquet(questions(count, Split.TRAIN), paths.data(Split.TRAIN))
     before = snapshot(paths.workspace)
     checked(paths)
     after = snapshot(paths.workspace)
-    added = {name for name in after if name not in before}
     assert {name: after[name] for name in before} == before
-    assert {name.rpartition("/")[0] for name in added} == {"models/tiny_vrag_rl"}
+    assert {name.rpartition("/")[0] for name in after if name not in before} == {MODEL}
     assert paths.owner() is Owner.USER
-    assert "warmed up on the run's own documents" in capsys.readouterr().err
-    model = snapshot(paths.model("vrag_rl"))
+    assert source in capsys.readouterr().err
     checked(paths)
-    assert snapshot(paths.model("vrag_rl")) == model
-
-
-def test_too_few_questions_are_helped_out_elsewhere(paths, brief, capsys):
-    few = [question(number, Split.TRAIN) for number in range(4)]
-    write_parquet(few, paths.data(Split.TRAIN))
-    before = snapshot(paths.workspace)
-    checked(paths)
-    after = snapshot(paths.workspace)
-    assert {name.rpartition("/")[0] for name in after if name not in before} == {"models/tiny_vrag_rl"}
-    assert "warmed up on synthetic reports" in capsys.readouterr().err
+    assert snapshot(paths.workspace) == after
+    shutil.move(paths.model("vrag_rl"), tmp_path / "mine")
+    checked(paths, **{"actor_rollout_ref.model.path": tmp_path / "mine"})
+    assert not paths.model("vrag_rl").exists()
 
 
 @pytest.mark.parametrize(
@@ -118,52 +118,43 @@ def test_too_few_questions_are_helped_out_elsewhere(paths, brief, capsys):
         ("data/val.parquet", "data.val_files: "),
     ],
 )
-def test_what_a_user_lacks_is_named_and_not_made(paths, missing, command):
+def test_what_a_user_lacks_is_named_and_not_made(paths, checked, missing, command):
     gone = paths.workspace / missing
     shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
     before = snapshot(paths.workspace)
     with pytest.raises(UserError, match=str(paths.workspace)) as error:
         checked(paths)
     assert command in str(error.value)
-    assert snapshot(paths.workspace) == before
-
-
-def test_the_demo_command_refuses_a_users_workspace(paths):
-    before = snapshot(paths.workspace)
+    # the command that makes demos refuses it too
     with pytest.raises(UserError, match=str(paths.workspace)):
         prepare_demo(paths.workspace)
     assert snapshot(paths.workspace) == before
 
 
-def test_a_stale_index_of_a_user_is_not_rebuilt(paths):
+def test_a_stale_index_of_a_user_is_not_rebuilt(paths, checked):
     pdf(paths.pdfs / "gamma.pdf", 2)
-    ingest(paths.pdfs, paths.store, settings=RenderSettings(dpi=40), workers=1)
+    ingest(paths.pdfs, paths.store, settings=LOW, workers=1)
     before = snapshot(paths.workspace)
     with pytest.raises(UserError, match=r"index build .*--force"):
         checked(paths)
     assert snapshot(paths.workspace) == before
 
 
-def test_everything_elsewhere_needs_the_model_alone(paths, tmp_path, brief):
+@pytest.mark.slow
+def test_everything_elsewhere_needs_the_model_alone(paths, checked, tmp_path):
     new = DemoPaths(tmp_path / "new")
-    elsewhere = [
-        f"docagent.store={paths.store}",
-        f"docagent.retriever.index={paths.index}",
-        f"data.train_files={paths.data(Split.TRAIN)}",
-        f"data.val_files={paths.data(Split.VAL)}",
-    ]
-    checked(new, *elsewhere)
-    assert [path.name for path in new.workspace.iterdir()] == ["models"]
-    # one of them alone is no reason for a demo beside it
+    elsewhere = {
+        "docagent.store": paths.store,
+        "docagent.retriever.index": paths.index,
+        "data.train_files": paths.data(Split.TRAIN),
+        "data.val_files": paths.data(Split.VAL),
+    }
+    checked(new, **elsewhere)
+    assert {name.rpartition("/")[0] for name in snapshot(new.workspace)} == {MODEL}
+
+
+def test_one_file_elsewhere_is_no_reason_for_a_demo_beside_it(paths, checked, tmp_path):
     with pytest.raises(UserError, match=r"data\.train_files=") as error:
-        checked(DemoPaths(tmp_path / "other"), elsewhere[2])
+        checked(DemoPaths(tmp_path / "other"), **{"data.train_files": paths.data(Split.TRAIN)})
     assert "docagent.store: " in str(error.value)
     assert not (tmp_path / "other").exists()
-
-
-def test_no_tiny_model_is_made_beside_one_of_the_users(paths, brief, tmp_path):
-    checked(paths)
-    mine = tmp_path / "mine"
-    shutil.move(paths.model("vrag_rl"), mine)
-    checked(paths, f"actor_rollout_ref.model.path={mine}")
-    assert not paths.model("vrag_rl").exists()

@@ -13,6 +13,7 @@ def paths(tmp_path):
 
 def test_what_holds_no_data_is_new(paths):
     assert paths.owner() is Owner.NOBODY
+    assert len(paths.missing("vrag_rl")) == 5
     for name in ("pdfs", "runs/vrag/hydra", "models/mine"):
         (paths.workspace / name).mkdir(parents=True)
     (paths.workspace / ".gitkeep").touch()
@@ -32,12 +33,12 @@ def test_a_workspace_with_anything_else_is_the_users(paths, name):
     assert not paths.marker.exists()
 
 
-def test_a_damaged_marker_is_named(paths):
+@pytest.mark.parametrize("content", ["", "[]", '{"docagent_demo": 2, "files": {}, "documents": []}'])
+def test_a_damaged_marker_is_named(paths, content):
     paths.workspace.mkdir()
-    for content in ("", "[]", '{"docagent_demo": 2, "files": {}, "documents": []}'):
-        paths.marker.write_text(content)
-        with pytest.raises(UserError, match=MARKER):
-            paths.owner()
+    paths.marker.write_text(content)
+    with pytest.raises(UserError, match=MARKER):
+        paths.owner()
 
 
 def test_a_file_is_no_workspace(paths):
