@@ -41,14 +41,18 @@ def alden_answer(turn: AssistantTurn) -> str | None:
     whole = re.fullmatch(r"\s*<think>.*</think>\s*<answer>(.*)</answer>\s*", turn.text, re.DOTALL)
     if whole is None or tags != ["<think>", "</think>", "<answer>", "</answer>"]:
         return None
-    boxes = [at.end() for at in re.finditer(r"\\boxed\{", whole[1])]
-    for start in reversed(boxes):
+    return last_box(whole[1])
+
+
+def last_box(text: str) -> str | None:
+    """What the last closed box holds: every box from the last on, one character at a time."""
+    for start in reversed([at.end() for at in re.finditer(r"(?<!\\)\\boxed\{", text)]):
         depth, end = 1, start
-        while end < len(whole[1]) and depth:
-            depth += {"{": 1, "}": -1}.get(whole[1][end], 0)
+        while end < len(text) and depth:
+            depth += {"{": 1, "}": -1}.get(text[end], 0)
             end += 1
         if not depth:
-            return whole[1][start : end - 1]
+            return text[start : end - 1]
     return None
 
 

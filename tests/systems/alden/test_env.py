@@ -200,6 +200,10 @@ async def test_repeated_pages_are_sent_again_or_not(make, sample, play):
     assert "3" in lines(reminded.results[1])[1]
     assert again.rewards == reminded.rewards == [1, 0.5]
     assert again.metrics["image_tokens"] == 2 * reminded.metrics["image_tokens"]
+    # a call that shows anything new is no repetition
+    wide = make(search={"top_k": 2, "pages_per_search": 2})
+    more = await play(wide, sample(), [search("pagek3"), search("pagek3 pagek4"), search("pagek4")])
+    assert more.metrics["repeated_calls"] == 1
 
 
 @pytest.mark.parametrize("image_budget", [{"images": 1}, {"images": 9, "image_tokens": 3000}])

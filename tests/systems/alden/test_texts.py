@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from docagent_rl.systems.alden.boxed import last_boxed
 from docagent_rl.systems.alden.page_text import cut_text
+from tests.players.readers import last_box
 
 
 def content(text):
@@ -44,27 +45,13 @@ def test_boxes(text, found):
     assert content(text) == found
 
 
-def slow(text):
-    """The same by trying every box from the last on, one character at a time."""
-    for start in range(len(text) - 1, -1, -1):
-        if not text.startswith(r"\boxed{", start) or (start and text[start - 1] == "\\"):
-            continue
-        depth, at = 1, start + len(r"\boxed{")
-        while at < len(text):
-            depth += {"{": 1, "}": -1}.get(text[at], 0)
-            if depth == 0:
-                return text[start + len(r"\boxed{") : at]
-            at += 1
-    return None
-
-
 @given(st.lists(st.sampled_from([r"\boxed{", "{", "}", "a", " ", "b"])).map("".join))
 def test_boxes_against_an_independent_reading(text):
     def bare(found):
         return None if found is None else found.replace(" ", "").replace("{", "").replace("}", "")
 
     # what is outside of matched braces is the same in both readings
-    assert bare(content(text)) == bare(slow(text))
+    assert bare(content(text)) == bare(last_box(text))
 
 
 @given(st.text(alphabet="\\boxed{} a"))
