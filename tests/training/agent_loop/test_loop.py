@@ -38,33 +38,29 @@ class Server:
     """Says given lines and keeps what it was asked."""
 
     def __init__(self, tokenizer, lines):
-        self.tokenizer, self.lines, self.prompts, self.asked = tokenizer, list(lines), [], []
+        self.tokenizer, self.lines, self.prompts, self.sampled = tokenizer, list(lines), [], []
 
     async def generate(self, *, request_id, prompt_ids, sampling_params, image_data):
         self.prompts.append(self.tokenizer.decode(prompt_ids))
-        self.asked.append(sampling_params)
+        self.sampled.append((sampling_params["temperature"], sampling_params["max_tokens"]))
         ids = [*self.tokenizer.encode(self.lines.pop(0)), self.tokenizer.convert_tokens_to_ids("<|im_end|>")]
         return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids), extra_fields={})
 
 
 @pytest.fixture
-def play(world, tokenizer, recipe):
-    async def run(lines, *overrides, keep=None):
-        places = {"workspace": "", "store": "/store", "retriever.index": "/index"}
-        values = [f"docagent.{key}={world.root}{place}" for key, place in places.items()]
-        if any(each.startswith("+") for each in overrides):
-            config = composed(RECIPE, [*values, *overrides])
-        else:
-            config = recipe(RECIPE, *values, *overrides, cpu=False)
+def play(world, tokenizer):
+    """Play a session of given lines; its server, its rows and its record."""
+
+    async def run(lines, *overrides):
+        index = f"docagent.retriever.index={world.root}/index"
+        config = composed(RECIPE, [f"docagent.workspace={world.root}", index, *overrides])
         OmegaConf.update(config, "hydra", {})
         server = Server(tokenizer, lines)
         loop = DocAgentLoop(DictConfigWrap(config), server, tokenizer, None)
         record = world.records[0].to_json()
         sampling = {"temperature": config.actor_rollout_ref.rollout.temperature}
         rows = await loop.run(sampling, record=record, uid="u", session_id=0, global_steps=1)
-        if keep is not None:
-            keep += server.asked
-        return server.prompts, rows
+        return server, rows, Trajectory.from_dict(json.loads(session_json(rows)))
 
     return run
 
@@ -73,30 +69,20 @@ SEARCH = '<search>["report"]</search>'
 ANSWERING = "+ablations=mm_doc_r1/policy_answer"
 
 
-def session(rows) -> Trajectory:
-    return Trajectory.from_dict(json.loads(session_json(rows)))
-
-
-async def test_thinking_is_off_in_every_step_of_the_recipe(play, tokenizer):
-    prompts, rows = await play([SEARCH, "<FINISH>"])
-    assert len(prompts) == len(rows) == 2
-    for prompt, row in zip(prompts, rows, strict=True):
+async def test_thinking_is_off_unless_an_ablation_allows_it(play, tokenizer):
+    """One process, both configurations: what sessions share is not that of the other."""
+    server, rows, _ = await play([SEARCH, "<FINISH>"])
+    for prompt, row in zip(server.prompts, rows, strict=True):
         assert prompt.endswith(NO_THOUGHT)
         assert tokenizer.decode(row.prompt_ids) == prompt
         assert all(row.response_mask)
-
-
-async def test_the_ablation_lets_it_think(play):
-    """One process, both configurations: what sessions share is not that of the other."""
-    plain, _ = await play(["<FINISH>"])
     thought = "<think>\n<FINISH> already? No.\n</think>\n\n"
-    prompts, rows = await play([thought + SEARCH, "<FINISH>"], "+ablations=mm_doc_r1/thinking")
-    assert plain[0].endswith(NO_THOUGHT)
-    assert all(prompt.endswith(HEADER) for prompt in prompts)
+    server, rows, _ = await play([thought + SEARCH, "<FINISH>"], "+ablations=mm_doc_r1/thinking")
+    assert all(prompt.endswith(HEADER) for prompt in server.prompts)
     # the thought holds no action, is sampled and trained, and is not shown again
-    assert len(rows) == 2
-    assert "already?" not in prompts[1]
-    assert "Step 1" in prompts[1]
+    assert len(rows) == len(server.prompts) == 2
+    assert "already?" not in server.prompts[1]
+    assert "Step 1" in server.prompts[1]
 
 
 async def test_what_does_not_fit_together_is_named_once(play, caplog, monkeypatch):
@@ -116,29 +102,26 @@ async def test_what_does_not_fit_together_is_named_once(play, caplog, monkeypatc
 
 async def test_the_policy_answers_and_is_not_trained_on_it(play, world):
     answer = world.records[0].answers[-1]  # spelled without a comma, as the benchmark wants it
-    asked = []
-    prompts, rows = await play([SEARCH, "<FINISH>", answer], ANSWERING, keep=asked)
+    server, rows, session = await play([SEARCH, "<FINISH>", answer], ANSWERING)
     # a third prompt, with the question and what was found, thinking off as everywhere
-    assert len(prompts) == 3
-    assert world.records[0].question in prompts[2]
-    assert "Found on p." in prompts[2]
-    assert prompts[2].endswith(NO_THOUGHT)
+    assert len(server.prompts) == 3
+    for part in (world.records[0].question, "Found on p.", NO_THOUGHT):
+        assert part in server.prompts[2]
     assert len(rows) == 2
-    assert session(rows).turns[-1].info["outcome"]["answer"] == answer
+    assert session.turns[-1].info["outcome"]["answer"] == answer
     assert rows[-1].reward_score == pytest.approx(1.0)
     # greedy, whatever the rollout samples
-    assert [(each["temperature"], each["max_tokens"]) for each in asked[1:]] == [(0.8, 1024), (0.0, 1024)]
+    assert server.sampled[1:] == [(0.8, 1024), (0.0, 1024)]
 
 
 async def test_a_policy_that_answers_with_nothing_does_not_abstain(play):
     for nothing in ("", "<think>\nhm"):
-        _, rows = await play(["<FINISH>", nothing], ANSWERING)
-        assert session(rows).turns[-1].info["outcome"] == {"answer": "", "extracted": None, "pages": []}
+        *_, session = await play(["<FINISH>", nothing], ANSWERING)
+        assert session.turns[-1].info["outcome"] == {"answer": "", "extracted": None, "pages": []}
 
 
 async def test_material_that_the_server_cannot_take_masks_the_session(play):
     length = "actor_rollout_ref.rollout.max_model_len=1100"
-    _, rows = await play([SEARCH, "<FINISH>"], ANSWERING, length)
-    (row,) = rows
+    _, (row,), session = await play([SEARCH, "<FINISH>"], ANSWERING, length)
     assert not any(row.response_mask)
-    assert "max_model_len=1100" in session(rows).error
+    assert "max_model_len=1100" in session.error

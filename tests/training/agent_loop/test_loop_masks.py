@@ -21,15 +21,18 @@ RECIPE = "doc_v_star_qwen2_5_vl_7b"
 
 
 class Server:
-    """A rollout server that always samples the same ids, or fails."""
+    """A rollout server that always samples the same token, or fails, or never answers."""
 
-    def __init__(self, ids=(), error=None):
-        self.ids, self.error = list(ids), error
+    def __init__(self, token=None, error=None):
+        self.token, self.error, self.reached = token, error, asyncio.Event()
 
     async def generate(self, **_):
+        self.reached.set()
         if self.error is not None:
             raise self.error
-        return SimpleNamespace(token_ids=self.ids, log_probs=[0.0] * len(self.ids), extra_fields={})
+        if self.token is None:
+            await asyncio.Event().wait()
+        return SimpleNamespace(token_ids=[self.token], log_probs=[0.0], extra_fields={})
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +48,9 @@ def play(world, model, recipe):
         values = f"docagent.workspace={world.root}", f"actor_rollout_ref.model.path={model}"
         config = config or recipe(RECIPE, *values)
         tokenizer, processor = load_tokenizer(config)
-        loop = DocAgentLoop(DictConfigWrap(config), server(tokenizer), tokenizer, processor)
+        if isinstance(server, str):
+            server = Server(tokenizer.convert_tokens_to_ids(server))
+        loop = DocAgentLoop(DictConfigWrap(config), server, tokenizer, processor)
         rows = await loop.run(
             {"temperature": 0.0}, record=record.to_json(), uid="u", session_id=0, global_steps=1
         )
@@ -54,8 +59,7 @@ def play(world, model, recipe):
     return run
 
 
-def silent(tokenizer):
-    return Server([tokenizer.eos_token_id])
+SILENT, CONTROL = "<|im_end|>", "<|image_pad|>"
 
 
 def masked(rows, trajectory: Trajectory, reason: MaskReason) -> bool:
@@ -67,10 +71,10 @@ def masked(rows, trajectory: Trajectory, reason: MaskReason) -> bool:
 async def test_a_question_whose_prompt_fits_only_when_its_overview_may_shrink(long_workspace, play):
     record = long_workspace.record("long")
     strict = long_workspace.config(RECIPE, "+docagent.env_cpu.overview.fit=error")
-    rows, trajectory = await play(silent, record, strict)
+    rows, trajectory = await play(SILENT, record, strict)
     assert masked(rows, trajectory, MaskReason.SAMPLE)
     assert "'long', 130 " in trajectory.error
-    rows, trajectory = await play(silent, record, long_workspace.config(RECIPE))
+    rows, trajectory = await play(SILENT, record, long_workspace.config(RECIPE))
     assert not trajectory.masked
     assert trajectory.turns
     assert (trajectory.metrics["overview/cell_px"], trajectory.metrics["overview/pages"]) == (42, 130)
@@ -78,10 +82,7 @@ async def test_a_question_whose_prompt_fits_only_when_its_overview_may_shrink(lo
 
 
 async def test_a_policy_that_samples_a_control_token_at_once(play):
-    def control(tokenizer):
-        return Server([tokenizer.convert_tokens_to_ids("<|image_pad|>")])
-
-    rows, trajectory = await play(control)
+    rows, trajectory = await play(CONTROL)
     assert masked(rows, trajectory, MaskReason.EMPTY)
     assert trajectory.metrics["reward/total"] == 0
 
@@ -89,7 +90,7 @@ async def test_a_policy_that_samples_a_control_token_at_once(play):
 @pytest.mark.parametrize("kind", [KeyError, AssertionError, RecursionError, asyncio.CancelledError])
 async def test_an_exception_that_nobody_foresaw_is_handed_on_with_its_traceback(world, play, kind):
     """Also a cancellation of something that the session waits for."""
-    rows, trajectory = await play(lambda _: Server(error=kind("in the middle")))
+    rows, trajectory = await play(Server(error=kind("in the middle")))
     assert masked(rows, trajectory, MaskReason.FAILED)
     assert trajectory.record["question_id"] == world.records[0].question_id
     assert (trajectory.uid, trajectory.session, trajectory.step) == ("u", 0, 1)
@@ -100,7 +101,7 @@ async def test_an_exception_that_nobody_foresaw_is_handed_on_with_its_traceback(
 
 async def test_no_picture_is_kept_with_a_traceback(play):
     picture = base64.b64encode(bytes(5000)).decode()
-    _, trajectory = await play(lambda _: Server(error=TypeError(picture)))
+    _, trajectory = await play(Server(error=TypeError(picture)))
     assert trajectory.end == MaskReason.FAILED.value
     assert f"[{len(picture.rstrip('='))}" in trajectory.error or f"[{len(picture)}" in trajectory.error
     assert picture[:300] not in trajectory.error
@@ -108,28 +109,21 @@ async def test_no_picture_is_kept_with_a_traceback(play):
 
 async def test_a_record_that_lacks_fields_is_no_way_out(play):
     broken = SimpleNamespace(to_json=lambda: '{"question_id": "q7"}')
-    rows, trajectory = await play(silent, broken)
+    rows, trajectory = await play(SILENT, broken)
     assert masked(rows, trajectory, MaskReason.FAILED)
     assert trajectory.record == {"question_id": "q7"}
 
 
 async def test_a_session_can_be_cancelled(play):
-    reached = asyncio.Event()
-
-    class Waiting(Server):
-        async def generate(self, **_):
-            reached.set()
-            await asyncio.Event().wait()
-
-    task = asyncio.create_task(play(lambda _: Waiting()))
-    await reached.wait()
+    server = Server()
+    task = asyncio.create_task(play(server))
+    await server.reached.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
 
 async def test_a_service_that_is_down(play):
-    down = Server(error=InfrastructureError("down"))
-    rows, trajectory = await play(lambda _: down)
+    rows, trajectory = await play(Server(error=InfrastructureError("down")))
     assert masked(rows, trajectory, MaskReason.INFRASTRUCTURE)
     assert trajectory.attempts == 2

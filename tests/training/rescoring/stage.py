@@ -18,21 +18,6 @@ from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.training.trainer.archive import write_trajectories
 
 
-def section(world, run: Path, system: str, **more) -> dict:
-    """The configuration `docagent`."""
-    return {
-        "system": system,
-        "workspace": str(world.root),
-        "run_dir": str(run),
-        "store": str(world.root / "store"),
-        "retriever": {"kind": "bm25", "index": str(world.root / "index")},
-        "judge": {"kind": "rule"},
-        "env": {},
-        "advantage": {"options": {}},
-        **more,
-    }
-
-
 def stored_run(
     world,
     run: Path,
@@ -49,44 +34,43 @@ def stored_run(
         world: documents and questions.
         run: the folder that is made.
         system: who plays.
-        algorithm: verl's section.
+        algorithm: of verl's section.
         questions: a step.
         model: a folder with a tokenizer that texts are counted by; default: they are estimated.
-        more: of the configuration.
+        more: of the section `docagent`.
     """
-    docagent = section(world, run, system, **more)
-    counter = estimated_tokens
+    docagent = {
+        "system": system,
+        "workspace": str(world.root),
+        "run_dir": str(run),
+        "store": str(world.root / "store"),
+        "retriever": {"kind": "bm25", "index": str(world.root / "index")},
+        "judge": {"kind": "rule"},
+        "env": {},
+        "advantage": {"options": {}},
+        **more,
+    }
+    plain = {"adv_estimator": "grpo", "gamma": 1.0, "lam": 1.0, "norm_adv_by_std_in_grpo": True}
+    config, counter = {"docagent": docagent, "algorithm": plain | (algorithm or {})}, estimated_tokens
     if model is not None:
+        config["actor_rollout_ref"] = {"model": {"path": str(model)}}
         tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
         counter = lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)  # noqa: E731
     resources = EnvResources(DocAgentConfig.parse(docagent), counter, running=False)
-    script, chance = ScriptPlayer(resources, seed=1), ChancePlayer(resources, seed=2)
+    players = [ScriptPlayer(resources, seed=1), *[ChancePlayer(resources, seed=2)] * 3]
     for step in (1, 2):
-        played = asyncio.run(_played(script, chance, world.records[step : step + questions], step))
-        write_trajectories(run, step, played)
+        records = world.records[step : step + questions]
+        write_trajectories(run, step, asyncio.run(_played(players, records, step)))
     (run / "hydra").mkdir()
-    made = {"adv_estimator": "grpo", "gamma": 1.0, "lam": 1.0, "norm_adv_by_std_in_grpo": True}
-    config = {"docagent": docagent, "algorithm": made | (algorithm or {})}
-    if model is not None:
-        config["actor_rollout_ref"] = {"model": {"path": str(model)}}
     (run / "hydra" / "config.yaml").write_text(yaml.safe_dump(config))
     return run
 
 
-async def _played(script, chance, records, step) -> list[Trajectory]:
-    found = []
-    for record in records:
-        for number in range(4):
-            player = script if number == 0 else chance
-            session = await player.play(record, number)
-            session.step, session.split = step, "train"
-            session.turns = [
-                replace(
-                    turn, token_ids=[7] * len(turn.text.split()), log_probs=[-0.5] * len(turn.text.split())
-                )
-                for turn in session.turns
-            ]
-            found.append(session)
+async def _played(players, records, step) -> list[Trajectory]:
+    found = [await player.play(record, n) for record in records for n, player in enumerate(players)]
+    for session in found:
+        session.step, session.split = step, "train"
+        session.turns = [_sampled(turn) for turn in session.turns]
     return found
 
 

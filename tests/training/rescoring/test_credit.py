@@ -36,27 +36,19 @@ def test_rows_hold_rewards_on_the_last_tokens_of_their_turns():
     assert rows.starts == [[(0, 0, 2), None, (1, 0, 3)], [(2, 0, 1)]]
 
 
-@pytest.mark.parametrize("name", ["grpo", "session_grpo"])
-def test_grpo_by_hand(name):
+@pytest.mark.parametrize(("name", "row"), [("grpo", 0), ("session_grpo", 0), ("grpo", 1)])
+def test_grpo_by_hand(name, row):
+    """Also of sessions of several rows."""
     rewards = [0.0, 1.0, 0.5, 0.5]
-    sessions = [session("a", n, (0, 2, 0.0), (0, 3, reward)) for n, reward in enumerate(rewards)]
+    sessions = [session("a", n, (0, 2, 0.0), (row, 3, reward)) for n, reward in enumerate(rewards)]
     found = turn_advantages(sessions, algorithm(name), AdvantageConfig())
     wanted = (np.array(rewards) - 0.5) / np.std(rewards, ddof=1)
-    for turns, value in zip(found, wanted, strict=True):
-        assert turns == pytest.approx([value, value], rel=1e-4)
-
-
-def test_sessions_of_several_rows_get_one_advantage_by_verls_grpo():
-    sessions = [session("a", n, (0, 2, 0.0), (1, 1, reward)) for n, reward in enumerate((0.0, 2.0))]
-    first, second = turn_advantages(sessions, algorithm("grpo"), AdvantageConfig())
-    assert first == pytest.approx([-(0.5**0.5)] * 2, rel=1e-4)
-    assert second == pytest.approx([0.5**0.5] * 2, rel=1e-4)
+    assert np.array(found) == pytest.approx(np.stack([wanted] * 2, axis=1), rel=1e-4)
 
 
 def test_sessions_are_compared_by_the_embedder():
-    settings = AdvantageConfig.model_validate(
-        {"embedder": {"function": "tests.training.rescoring.test_credit:vectors"}, "options": {}}
-    )
+    embedder = {"function": "tests.training.rescoring.test_credit:vectors"}
+    settings = AdvantageConfig.model_validate({"embedder": embedder, "options": {}})
     sessions = [session("a", n, (0, 2, float(n))) for n in range(3)]
     found = Crediting(OmegaConf.create({"algorithm": algorithm("spo")}), settings).turns(sessions)
     assert len(found) == 3

@@ -6,15 +6,14 @@ import yaml
 from docagent_rl.errors import UserError
 from docagent_rl.play.run_folder import RunFolder
 from docagent_rl.training.rescoring.stored import StoredRun
+from docagent_rl.training.trainer.archive import write_trajectories
 
 
 @pytest.fixture
 def run(tmp_path):
     folder = tmp_path / "run"
     for name in ("1", "10", "2", "val-2"):
-        path = folder / "trajectories" / f"{name}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
+        write_trajectories(folder, int(name.rpartition("-")[2]), [], validation="val" in name)
     (folder / "hydra").mkdir()
     config = {"docagent": {"judge": {"kind": "rule"}, "env": {}}, "algorithm": {"adv_estimator": "grpo"}}
     (folder / "hydra" / "config.yaml").write_text(yaml.safe_dump(config))
@@ -47,6 +46,8 @@ def test_other_values(run):
 
 
 def test_an_evaluation(tmp_path):
+    with pytest.raises(UserError, match=str(tmp_path)):
+        StoredRun.open(tmp_path)
     folder = RunFolder(tmp_path / "run")
     folder.begin({"config": {"docagent": {"system": "alden"}}})
     with pytest.raises(UserError, match=str(tmp_path)):
@@ -55,8 +56,3 @@ def test_an_evaluation(tmp_path):
     stored = StoredRun.open(folder.path)
     assert stored.chosen([3], validation=True) == {"sessions": folder.sessions_file}
     assert stored.config.docagent.run_dir == str(folder.path)
-
-
-def test_no_run(tmp_path):
-    with pytest.raises(UserError, match=str(tmp_path)):
-        StoredRun.open(tmp_path)

@@ -34,12 +34,13 @@ class Worker:
 
 
 class Told(CheckpointCallback):
-    def __init__(self, root):
-        self.root, self.calls = root, []
+    """Steps with whether they are whole and who is tracked, when it is told of them."""
+
+    calls = ()
 
     def on_save(self, trainer, global_step, checkpoint_dir, async_save=False, **_):
-        verdict = inspect(step_folder(self.root, global_step), CheckpointCheck.FULL)
-        self.calls.append((global_step, async_save, verdict.state, read_tracker(self.root)))
+        root = trainer.actor_rollout_wg.root
+        self.calls = (*self.calls, (global_step, async_save, state(root, global_step), read_tracker(root)))
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def make(tmp_path, recipe):
         made.docagent = DocAgentConfig.parse(plain(made.config.docagent))
         made.actor_rollout_wg, made.critic_wg = Worker(tmp_path), Worker(tmp_path)
         made.train_dataloader = StatefulDataLoader(list(range(10)))
-        made.checkpoint_callback = Told(tmp_path)
+        made.checkpoint_callback = Told()
         return made
 
     return trainer
@@ -83,7 +84,7 @@ def test_the_tracker_names_what_is_whole(make, tmp_path, caplog):
     assert OmegaConf.to_yaml(trainer.config) == before
     assert trainer.actor_rollout_wg.asked == [(1, None, None), (2, None, 1), (3, None, 2)]
     assert trainer.critic_wg.asked == trainer.actor_rollout_wg.asked
-    assert trainer.checkpoint_callback.calls == [(n, False, State.WHOLE, n) for n in (1, 2, 3)]
+    assert trainer.checkpoint_callback.calls == tuple((n, False, State.WHOLE, n) for n in (1, 2, 3))
     assert left(tmp_path) == [3, 2]
     assert "async_save" not in caplog.text
     assert "global_step_3" in caplog.text
