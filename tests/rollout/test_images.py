@@ -25,8 +25,8 @@ class Renderer:
 
     def __call__(self, wanted):
         assert threading.current_thread() is not threading.main_thread()
-        self.gate.wait(5)
         self.calls.append(wanted.page.page)
+        self.gate.wait(60)
         if wanted.page.page == 99:
             raise UserError("page 99 is missing")
         return Image.new("RGB", wanted.size, (wanted.page.page, 0, 0))
@@ -54,7 +54,8 @@ async def test_concurrent_requests_share_one_computation(processor, renderer):
     encoder = ImageEncoder(processor, renderer)
     renderer.gate.clear()
     tasks = [asyncio.create_task(encoder.encode([ref(1)])) for _ in range(5)]
-    await asyncio.sleep(0.05)
+    while not renderer.calls:
+        await asyncio.sleep(0.01)
     renderer.gate.set()
     results = await asyncio.gather(*tasks)
     assert renderer.calls == [1]
@@ -75,10 +76,9 @@ async def test_kept_until_the_capacity_is_reached(processor, renderer):
 async def test_one_cancelled_caller_does_not_take_the_image_from_others(processor, renderer):
     encoder = ImageEncoder(processor, renderer)
     renderer.gate.clear()
-    first = asyncio.create_task(encoder.encode([ref(1)]))
-    await asyncio.sleep(0.02)
-    second = asyncio.create_task(encoder.encode([ref(1)]))
-    await asyncio.sleep(0.02)
+    first, second = (asyncio.create_task(encoder.encode([ref(1)])) for _ in range(2))
+    while not renderer.calls:
+        await asyncio.sleep(0.01)
     first.cancel()
     renderer.gate.set()
     images, _ = await second
