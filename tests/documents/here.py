@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,7 +37,9 @@ class HerePool:
 
 
 def ingest_here(source: Path, store: Path, *, dpi: int = 20, **options) -> IngestReport:
+    """As `ingest`; what is stored is not forced to disk, for which each file waits."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
         patch.setattr(ingestion, "WorkerPool", HerePool)
         return ingestion.ingest(source, store, **{"settings": RenderSettings(dpi=dpi), **options})
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.documents import DocumentStore, RenderSettings
-from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents import DocumentStore
+from docagent_rl.retrieval.bm25 import BM25Retriever
+from tests.documents.here import ingest_here
 
 PAGES = {
     "animals": ["the cat sat on the mat", "a dog and a cat and a cat", "", "birds sing"],
@@ -29,7 +30,7 @@ def _make_store(folder: Path, documents: Mapping[str, Sequence[str]]) -> Documen
             canvas.drawString(5, 50, text)
             canvas.showPage()
         canvas.save()
-    ingest(inbox, folder / "store", settings=RenderSettings(dpi=10), workers=1)
+    ingest_here(inbox, folder / "store", dpi=10)
     return DocumentStore(folder / "store")
 
 
@@ -46,6 +47,19 @@ def pages() -> dict[str, list[str]]:
 @pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> DocumentStore:
     return _make_store(tmp_path_factory.mktemp("corpus"), PAGES)
+
+
+@pytest.fixture(scope="session")
+def bm25(store: DocumentStore) -> BM25Retriever:
+    return BM25Retriever.build(store)
+
+
+@pytest.fixture(scope="session")
+def saved(bm25: BM25Retriever, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the index of `bm25`; not to be changed."""
+    path = tmp_path_factory.mktemp("saved") / "index"
+    bm25.save(path)
+    return path
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from docagent_rl.retrieval.config import RetrieverConfig
 
 
 class First:
-    """Finds the first pages, whatever the query."""
+    """Finds nothing, whatever the query."""
 
     def __init__(self, store, index, depth=1):
         self.store, self.index, self.depth = store, index, depth
@@ -32,11 +32,6 @@ def module(monkeypatch):
     monkeypatch.setitem(sys.modules, "own_retriever", made)
 
 
-@pytest.fixture
-def own_kinds(monkeypatch):
-    monkeypatch.setattr(registry, "_OWN", {})
-
-
 def test_a_class_of_ones_own_gets_the_store_and_its_options(store, module, tmp_path):
     config = RetrieverConfig(kind="own_retriever:First", index=tmp_path, options={"depth": 3})
     found = registry.open_local(config, store)
@@ -49,8 +44,8 @@ def test_a_class_of_ones_own_gets_the_store_and_its_options(store, module, tmp_p
         ({"kind": "bm52"}, r"docagent\.retriever\.kind=bm52.*hybrid"),
         ({"kind": "own_retriever:None_"}, "None_"),
         ({"kind": "own_retriever:number"}, "number"),
-        ({"kind": "own_retriever:broken"}, "ZeroDivisionError: by nothing"),
-        ({"kind": "own_retriever:First", "options": {"width": 1}}, "TypeError.*width"),
+        ({"kind": "own_retriever:broken"}, "ZeroDivisionError"),
+        ({"kind": "own_retriever:First", "options": {"width": 1}}, "width"),
         ({"kind": "builtins:dict"}, "search"),
         ({"kind": "no_such_module:A"}, "no_such_module"),
         ({"kind": "bm25"}, r"docagent\.retriever\.index"),
@@ -61,7 +56,9 @@ def test_what_cannot_be_opened_is_one_error(store, module, config, named):
         registry.open_local(RetrieverConfig(**config), store)
 
 
-def test_a_function_is_registered_once(store, own_kinds):
+def test_a_function_is_registered_once(store, monkeypatch):
+    monkeypatch.setattr(registry, "_OWN", {})
+
     @registry.register("mine")
     def mine(config, store):
         return First(store, config.index)
@@ -89,14 +86,10 @@ def test_impossible_sections_are_refused(section, named):
 
 
 def test_indexes_are_listed_with_their_keys(tmp_path):
-    config = RetrieverConfig.model_validate(
-        {"kind": "hybrid", "parts": {"text": {"index": tmp_path / "a"}, "image": {"index": tmp_path / "b"}}}
-    )
-    assert list(config.indexes("docagent.retriever")) == [
-        ("docagent.retriever.parts.text.index", tmp_path / "a"),
-        ("docagent.retriever.parts.image.index", tmp_path / "b"),
-    ]
-    served = RetrieverConfig.model_validate(
-        {"index": tmp_path, "backend": "http", "service": {"url": "http://localhost:1"}}
-    )
-    assert list(served.indexes("docagent.retriever")) == []
+    parts = {name: {"index": tmp_path / name} for name in ("text", "image")}
+    config = RetrieverConfig.model_validate({"kind": "hybrid", "parts": parts})
+    expected = [(f"key.parts.{name}.index", tmp_path / name) for name in parts]
+    assert list(config.indexes("key")) == expected
+    service = {"url": "http://localhost:1"}
+    served = RetrieverConfig.model_validate({"index": tmp_path, "backend": "http", "service": service})
+    assert list(served.indexes("key")) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
@@ -32,6 +33,13 @@ def tiny_spec(kind: TinyRetriever, folder, **changes) -> EncoderSpec:
         family = kind.value.removesuffix("_adapter").removesuffix("_for_retrieval")
         fields["family"] = text.get(kind, family)
     return EncoderSpec.model_validate(fields | changes)
+
+
+def assert_same(found, expected, tolerance=1e-5):
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert (one.shape, one.dtype) == (other.shape, np.float32)
+        np.testing.assert_allclose(one, other, atol=tolerance)
 
 
 def picture(width: int, height: int, seed: int) -> Image.Image:

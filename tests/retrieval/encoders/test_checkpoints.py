@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from docagent_rl.errors import UserError
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.tiny.retrievers import TinyRetriever
-from tests.retrieval.encoders.conftest import MINILM, tiny_spec
+from tests.retrieval.encoders.conftest import MINILM, assert_same, tiny_spec
 
 pytestmark = pytest.mark.slow
 
@@ -35,11 +35,6 @@ def rename(file, change):
 
 def rewrite(path, **changes):
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-
-
-def assert_same(found, expected):
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 def test_both_libraries_give_the_same_vectors(tiny, encoder, copied, pictures):

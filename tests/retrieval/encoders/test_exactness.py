@@ -7,6 +7,9 @@ import pytest
 
 from docagent_rl.documents.store import PageContent
 from docagent_rl.tiny.retrievers import TinyRetriever
+from tests.retrieval.encoders.conftest import assert_same
+
+pytestmark = pytest.mark.slow
 
 QUERIES = [
     "revenue",
@@ -18,15 +21,6 @@ QUERIES = [
 ALL = pytest.mark.parametrize("kind", list(TinyRetriever))
 
 
-def assert_same(found, expected):
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        assert one.shape == other.shape
-        assert one.dtype == np.float32
-        np.testing.assert_allclose(one, other, atol=1e-5)
-
-
-@pytest.mark.slow
 @ALL
 def test_pages_do_not_depend_on_their_batch_or_order(encoder, pictures, texts, kind):
     model = encoder(kind)
@@ -41,7 +35,6 @@ def test_pages_do_not_depend_on_their_batch_or_order(encoder, pictures, texts, k
     assert all(np.abs(means[0] - mean).max() > 1e-3 for mean in means[1:])
 
 
-@pytest.mark.slow
 @ALL
 def test_queries_do_not_depend_on_their_batch_or_order(encoder, kind):
     model = encoder(kind)
@@ -52,7 +45,6 @@ def test_queries_do_not_depend_on_their_batch_or_order(encoder, kind):
     assert np.abs(together[0].mean(0) - together[1].mean(0)).max() > 1e-3
 
 
-@pytest.mark.slow
 @ALL
 def test_a_query_that_spells_special_tokens_is_a_text(encoder, kind):
     hostile = "<image> <|image_pad|> <|vision_start|> [MASK] <pad> <|endoftext|> \udc80 \0 revenue"
@@ -61,7 +53,6 @@ def test_a_query_that_spells_special_tokens_is_a_text(encoder, kind):
     assert len(vectors) <= 600
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in TinyRetriever if kind is not TinyRetriever.COLBERT])
 def test_long_queries_are_read_to_the_end(encoder, kind):
     """ColPali's processors cut them to 50 tokens."""

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import shutil
 
 import pytest
@@ -28,11 +30,9 @@ def test_a_copy_on_another_machine_has_the_same_digest(model, tmp_path):
     shutil.copytree(model, copy, copy_function=shutil.copy)
     (copy / "config.json").write_text(json.dumps({"_name_or_path": "/there", "hidden_size": 8}, indent=2))
     # what a download may have brought along, and decides nothing
-    (copy / "README.md").write_text("a card")
     (copy / "onnx").mkdir()
-    (copy / "onnx" / "model.onnx").write_bytes(b"other weights")
-    (copy / "vocab.txt").write_text("read where there is no tokenizer.json alone")
-    (copy / "pytorch_model.bin").write_bytes(b"the weights once more")
+    for name in ("README.md", "onnx/model.onnx", "vocab.txt", "pytorch_model.bin"):
+        (copy / name).write_text("something else")
     assert digest(copy) == digest(model)
 
 
@@ -54,8 +54,6 @@ def test_what_decides_over_vectors_changes_the_digest(model, name, content):
 
 def test_a_file_of_the_same_size_and_time_is_told_apart(model):
     """Weights that are replaced under the same name, as `mv` does it."""
-    import os
-
     path = model / "model.safetensors"
     before, status = digest(model), path.stat()
     other = model / "other"
@@ -67,19 +65,15 @@ def test_a_file_of_the_same_size_and_time_is_told_apart(model):
 
 def test_large_files_of_the_hubs_cache_are_named_by_their_digest(model, monkeypatch):
     """Its links are followed, and their targets not read again."""
-    before = digest(model)
-    import hashlib
-
-    path = model / "model.safetensors"
-    blobs = model.parent / "blobs"
-    blobs.mkdir()
-    blob = blobs / hashlib.sha256(path.read_bytes()).hexdigest()
+    before, path = digest(model), model / "model.safetensors"
+    blob = model.parent / "blobs" / hashlib.sha256(path.read_bytes()).hexdigest()
+    blob.parent.mkdir()
     path.rename(blob)
     path.symlink_to(blob)
-    monkeypatch.setattr(files, "_content_digest", lambda path, *_: pytest.fail(f"{path} was read"))
     (model / "tokenizer.json").unlink()
-    with_link = digest(model)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_content_digest", lambda path, *_: pytest.fail(f"{path} was read"))
+        with_link = digest(model)
     (model / "tokenizer.json").write_text("{}")
     assert digest(model) == before != with_link
 
@@ -90,9 +84,8 @@ def test_an_adapter_is_what_it_and_its_base_are(model, tmp_path):
     (adapter / "adapter_model.safetensors").write_bytes(b"lora")
 
     def settings(base):
-        (adapter / "adapter_config.json").write_text(
-            json.dumps({"r": 4, "base_model_name_or_path": str(base)})
-        )
+        content = json.dumps({"r": 4, "base_model_name_or_path": str(base)})
+        (adapter / "adapter_config.json").write_text(content)
 
     settings(model)
     before = digest(adapter)
@@ -116,13 +109,11 @@ def test_a_model_that_is_not_there_is_named(name):
         model_folder(name, named="encoder.model")
 
 
-def test_a_module_outside_of_the_folder_is_refused(model):
-    (model / "modules.json").write_text(json.dumps([{"path": "../other"}]))
-    with pytest.raises(UserError, match=r"\.\./other"):
-        digest(model)
-
-
-def test_damaged_settings_are_named(model):
-    (model / "config.json").write_text("{")
-    with pytest.raises(UserError, match=r"config\.json"):
+@pytest.mark.parametrize(
+    ("name", "content", "named"),
+    [("modules.json", '[{"path": "../other"}]', r"\.\./other"), ("config.json", "{", r"config\.json")],
+)
+def test_damaged_settings_and_modules_outside_of_the_folder_are_named(model, name, content, named):
+    (model / name).write_text(content)
+    with pytest.raises(UserError, match=named):
         digest(model)

@@ -39,19 +39,28 @@ class Counting:
         return [np.zeros((1, 2), np.float32) for _ in pages]
 
 
-def config(**changes):
-    return QueryEncoderConfig(**{"batch_size": 4, "wait_ms": 0.0, **changes})
+@pytest.fixture
+def model():
+    return Counting()
+
+
+def encoder_of(model, **changes):
+    return QueryEncoder(model, QueryEncoderConfig(**{"batch_size": 4, "wait_ms": 0.0, **changes}))
+
+
+def numbers(found):
+    return [int(vectors[0, 0]) for vectors in found]
 
 
 def ask_at_once(model, encoder, calls):
-    """What many threads get when they ask while the model is busy: vectors, or the exception."""
+    """What many threads get when they ask while the model is busy: numbers, or the exception."""
     asked = sum(map(len, calls))
 
     def ask(queries):
         try:
-            return encoder.encode_queries(queries)
+            return numbers(encoder.encode_queries(queries))
         except Exception as error:  # whatever a caller gets is looked at
-            return error
+            return type(error)
 
     model.gate.clear()
     before = encoder.statistics().queries
@@ -63,90 +72,75 @@ def ask_at_once(model, encoder, calls):
         while encoder.statistics().queries < before + asked + 1:
             time.sleep(0.001)
         model.gate.set()
-        assert int(busy.result()[0][0, 0]) == 4
+        assert numbers(busy.result()) == [4]
         return [answer.result() for answer in answers]
 
 
-def test_answers_are_those_of_the_model_in_order():
-    model = Counting()
-    encoder = QueryEncoder(model, config())
+def test_answers_are_those_of_the_model_in_order(model):
+    encoder = encoder_of(model)
     found = encoder.encode_queries(["aa", "b", "aa", "cccc", "ddddd", "eeeeee"])
-    assert [int(vectors[0, 0]) for vectors in found] == [2, 1, 2, 4, 5, 6]
+    assert numbers(found) == [2, 1, 2, 4, 5, 6]
     assert max(map(len, model.batches)) <= 4
     encoded = sorted(query for batch in model.batches for query in batch)
     assert encoded == ["aa", "b", "cccc", "ddddd", "eeeeee"]
     assert (encoder.dim, encoder.content, encoder.fingerprint) == (2, PageContent.TEXT, "f")
     assert encoder.encode_queries([]) == []
     assert len(encoder.encode_pages(["x"])) == 1
+    with pytest.raises(ValueError):  # shared vectors cannot be changed
+        found[0][0, 0] = 9
 
 
-def test_remembered_queries_are_not_encoded_and_the_oldest_is_forgotten():
-    model = Counting()
-    encoder = QueryEncoder(model, config(cached=2))
+def test_known_queries_are_not_encoded_and_the_oldest_is_forgotten(model):
+    encoder = encoder_of(model, cached=2)
     for query in ("a", "b", "a", "c", "a", "b"):
         encoder.encode_queries([query])
     # a was used again, so b had to go for c
     assert model.batches == [["a"], ["b"], ["c"], ["b"]]
-    numbers = encoder.statistics()
-    assert (numbers.queries, numbers.hits, numbers.encoded, numbers.batches) == (6, 2, 4, 4)
-    without = QueryEncoder(model, config(cached=0))
-    without.encode_queries(["z"])
-    without.encode_queries(["z"])
+    found = encoder.statistics()
+    assert (found.queries, found.hits, found.encoded, found.batches) == (6, 2, 4, 4)
+    without = encoder_of(model, cached=0)
+    for _ in range(2):
+        without.encode_queries(["z"])
     assert without.statistics().encoded == 2
 
 
-def test_shared_vectors_cannot_be_changed():
-    encoder = QueryEncoder(Counting(), config())
-    (vectors,) = encoder.encode_queries(["a"])
-    with pytest.raises(ValueError):
-        vectors[0, 0] = 9
-
-
 @pytest.mark.parametrize("cached", [0, 100])
-def test_many_threads_get_their_own_answers_in_few_batches(cached):
-    model = Counting()
-    encoder = QueryEncoder(model, config(batch_size=8, cached=cached))
+def test_many_threads_get_their_own_answers_in_few_batches(model, cached):
+    encoder = encoder_of(model, batch_size=8, cached=cached)
     calls = [[f"query {'x' * (n % 20)}", "shared"] for n in range(64)]
-    answers = ask_at_once(model, encoder, calls)
-    for call, found in zip(calls, answers, strict=True):
-        assert [int(vectors[0, 0]) for vectors in found] == [len(query) for query in call]
-    numbers = encoder.statistics()
-    assert (numbers.queries, numbers.encoded) == (129, 22)
-    assert numbers.queries == numbers.hits + numbers.joined + numbers.encoded
+    assert ask_at_once(model, encoder, calls) == [[len(query) for query in call] for call in calls]
+    found = encoder.statistics()
+    assert (found.queries, found.encoded) == (129, 22)
+    assert found.queries == found.hits + found.joined + found.encoded
     # one that was busy, and 21 different queries, eight at a time
     assert [len(batch) for batch in model.batches] == [1, 8, 8, 5]
     assert len(model.threads) == 1
 
 
-def test_the_first_query_waits_for_others_and_a_full_batch_for_none():
+def test_the_first_query_waits_for_others_and_a_full_batch_for_none(model):
     """Ten minutes, which nobody waits here."""
-    model = Counting()
-    encoder = QueryEncoder(model, config(batch_size=3, wait_ms=600_000.0))
+    encoder = encoder_of(model, batch_size=3, wait_ms=600_000.0)
     with ThreadPoolExecutor(3) as pool:
-        answers = list(pool.map(lambda query: encoder.encode_queries([query]), ["a", "bb", "ccc"]))
-    assert [int(found[0][0, 0]) for found in answers] == [1, 2, 3]
+        answers = list(pool.map(lambda query: numbers(encoder.encode_queries([query])), ["a", "bb", "ccc"]))
+    assert answers == [[1], [2], [3]]
     assert len(model.batches) == 1
 
 
-def test_an_exception_reaches_every_caller_of_its_query_and_no_other():
-    model = Counting()
-    encoder = QueryEncoder(model, config(batch_size=8))
+def test_an_exception_reaches_every_caller_of_its_query_and_no_other(model):
+    encoder = encoder_of(model, batch_size=8)
     answers = ask_at_once(model, encoder, [["bad one"], ["bad one"], ["good"], ["fine"]])
-    assert [type(found) for found in answers[:2]] == [ValueError] * 2
-    assert [int(found[0][0, 0]) for found in answers[2:]] == [4, 4]
+    assert answers == [ValueError, ValueError, [4], [4]]
     with pytest.raises(ValueError):
         encoder.encode_queries(["bad one"])
-    assert len(encoder.encode_queries(["good"])) == 1
+    assert numbers(encoder.encode_queries(["good"])) == [4]
 
 
-def test_a_dead_service_is_asked_once_for_a_batch():
-    model = Counting()
-    encoder = QueryEncoder(model, config(batch_size=8))
-    answers = ask_at_once(model, encoder, [["down"], ["one"], ["two"]])
-    assert [type(found) for found in answers] == [InfrastructureError] * 3
+def test_a_dead_service_is_asked_once_for_a_batch(model):
+    encoder = encoder_of(model, batch_size=8)
+    assert ask_at_once(model, encoder, [["down"], ["one"], ["two"]]) == [InfrastructureError] * 3
     assert [len(batch) for batch in model.batches] == [1, 3]
     # it comes back: nothing of the failure is kept
-    assert int(encoder.encode_queries(["one"])[0][0, 0]) == 3
+    assert numbers(encoder.encode_queries(["one"])) == [3]
 
 
 def test_an_encoder_that_loses_a_query_is_an_error():
@@ -155,4 +149,4 @@ def test_an_encoder_that_loses_a_query_is_an_error():
             return super().encode_queries(queries)[1:]
 
     with pytest.raises(ValueError):
-        QueryEncoder(Losing(), config()).encode_queries(["a"])
+        encoder_of(Losing()).encode_queries(["a"])

@@ -10,21 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from docagent_rl.retrieval.bm25 import BM25Retriever
-
 TOKEN = "s3cret-token-of-the-tests"
-
-
-@pytest.fixture(scope="session")
-def index(store, tmp_path_factory):
-    path = tmp_path_factory.mktemp("served") / "index"
-    BM25Retriever.build(store).save(path)
-    return path
-
-
-@pytest.fixture(scope="session")
-def bm25(index):
-    return BM25Retriever.load(index)
 
 
 @contextmanager
@@ -44,7 +30,7 @@ def running(store, index, *options: str) -> Iterator[tuple[subprocess.Popen, str
 
 
 @pytest.fixture(scope="session")
-def server(store, index):
+def server(store, saved):
     """URL of a server that speaks everything."""
-    with running(store, index, "--api", "native,vrag_rl,vrag_rl_faiss,alden") as (_, url):
+    with running(store, saved, "--api", "native,vrag_rl,vrag_rl_faiss,alden") as (_, url):
         yield url

@@ -33,12 +33,16 @@ def cluster(ray_head):
 
 def config_of(index, **service):
     service = {"num_cpus": 0.1, "threads": 1, **service}
-    return RetrieverConfig(index=index, backend="ray", service=service, deadline_s=60)
+    return RetrieverConfig(index=index, backend="ray", service=service, deadline_s=300)
 
 
 @pytest.fixture(scope="module")
-def actors(cluster, store, index):
-    return open_retriever(config_of(index, shards=2, replicas=2), store)
+def actors(cluster, store, saved):
+    return open_retriever(config_of(saved, shards=2, replicas=2), store)
+
+
+def search(retriever, query, **options):
+    return asyncio.run(RetrieverService(retriever, **options).search(query, doc_id=None, top_k=2))
 
 
 class Poisoned:
@@ -61,32 +65,33 @@ class Poisoned:
 
 
 def test_shards_and_replicas_answer_as_one_retriever(actors, bm25):
+    queries = ["cat", "birds sing", "", "unheard", "cat \ud83d \x00"]
     for options in (
         {"top_k": 3},
         {"top_k": 2, "doc_id": "animals"},
         {"top_k": 9, "exclude": {PageRef("animals", 2)}},
     ):
-        queries = ["cat", "birds sing", "", "unheard", "cat \ud83d \x00"]
         assert actors.search(queries, **options) == bm25.search(queries, **options)
     with pytest.raises(UserError, match="'nobody'"):
         actors.search(["cat"], doc_id="nobody", top_k=1)
 
 
-def test_all_processes_of_a_run_share_the_actors(cluster, actors, store, index):
-    before = {actor["name"] for actor in cluster.util.list_named_actors(all_namespaces=True)}
+def test_all_processes_of_a_run_share_the_actors(cluster, actors, store, saved):
+    def names():
+        return {actor["name"] for actor in cluster.util.list_named_actors(all_namespaces=True)}
 
     @cluster.remote(num_cpus=0)
     def elsewhere(config, store):
-        found = open_retriever(config, store).search(["cat"], top_k=2)
-        return [(hit.ref.doc_id, hit.ref.page) for hit in found[0]]
+        return len(open_retriever(config, store).search(["cat"], top_k=2)[0])
 
-    assert cluster.get(elsewhere.remote(config_of(index, shards=2, replicas=2), store))
-    assert {actor["name"] for actor in cluster.util.list_named_actors(all_namespaces=True)} == before
+    before = names()
+    assert cluster.get(elsewhere.remote(config_of(saved, shards=2, replicas=2), store)) == 2
+    assert names() == before
     assert len(before) == 4
 
 
 async def test_killed_actors_are_replaced_and_no_search_is_lost_or_doubled(cluster, actors, bm25):
-    service = RetrieverService(actors, deadline_s=60, backoff_s=0.05)
+    service = RetrieverService(actors, deadline_s=300, backoff_s=0.05)
     handles = list(actors._replicas._handles.values())
     victims = [(await handle.health.remote())["pid"] for handle in (handles[0], handles[3])]
     queries = [("cat", "birds sing", "grow table")[n % 3] + f" {n}" for n in range(90)]
@@ -102,7 +107,7 @@ async def test_killed_actors_are_replaced_and_no_search_is_lost_or_doubled(clust
         found, _ = await asyncio.gather(asyncio.gather(*searches), kill())
     assert found == bm25.search(queries, top_k=3)
     assert len(notes) == len(queries)
-    deadline, pids = time.monotonic() + 120, set()
+    deadline, pids = time.monotonic() + 300, set()
     while time.monotonic() < deadline and len(pids) < 4:
         try:
             pids = {(await handle.health.remote())["pid"] for handle in handles}
@@ -114,68 +119,53 @@ async def test_killed_actors_are_replaced_and_no_search_is_lost_or_doubled(clust
     assert told_deaths(read_actors()) is None
 
 
-def test_an_actor_that_is_gone_for_good_is_made_anew(cluster, store, index, bm25):
-    retriever = open_retriever(config_of(index), store, "docagent.text_retriever")
-    service = RetrieverService(retriever, deadline_s=60, backoff_s=0.05)
+def test_an_actor_that_is_gone_for_good_is_made_anew(cluster, store, saved, bm25):
+    retriever = open_retriever(config_of(saved), store, "docagent.text_retriever")
     cluster.kill(next(iter(retriever._replicas._handles.values())), no_restart=True)
-    assert asyncio.run(service.search("cat", doc_id=None, top_k=2)) == bm25.search(["cat"], top_k=2)[0]
+    assert search(retriever, "cat", deadline_s=300, backoff_s=0.05) == bm25.search(["cat"], top_k=2)[0]
 
 
 @pytest.fixture(scope="module")
 def poisoned(cluster, store):
-    config = RetrieverConfig(
-        kind=f"{__name__}:Poisoned",
-        backend="ray",
-        service={"num_cpus": 0.1, "threads": 2, "max_waiting": 2, "timeout_s": 1.0, "replicas": 1},
-    )
-    return open_retriever(config, store)
+    service = {"num_cpus": 0.1, "threads": 2, "max_waiting": 2, "timeout_s": 1.0, "replicas": 1}
+    return open_retriever(RetrieverConfig(kind=f"{__name__}:Poisoned", backend="ray", service=service), store)
 
 
 def test_a_query_that_breaks_the_retriever_is_the_policys_fault(poisoned):
     with noting() as notes:
-        assert asyncio.run(RetrieverService(poisoned).search("poison", doc_id=None, top_k=1)) == []
-        assert asyncio.run(RetrieverService(poisoned).search("c" * (1 << 20), doc_id=None, top_k=1)) == []
-    assert "ZeroDivisionError: poison" in notes[0].refused
+        assert [search(poisoned, query) for query in ("poison", "c" * (1 << 20))] == [[], []]
+    assert "ZeroDivisionError" in notes[0].refused
     assert "32768" in notes[1].refused
 
 
 def test_what_hangs_or_ends_its_process_masks_the_session(poisoned):
     for query in ("slow", "exit"):
-        service = RetrieverService(poisoned, attempts=1, deadline_s=4, backoff_s=0.1)
         with pytest.raises(InfrastructureError):
-            asyncio.run(service.search(query, doc_id=None, top_k=1))
+            search(poisoned, query, attempts=1, deadline_s=4, backoff_s=0.1)
     # the process that takes its place begins when the machine lets it
-    service = RetrieverService(poisoned, attempts=100, deadline_s=300, backoff_s=0.1)
-    assert asyncio.run(service.search("fine", doc_id=None, top_k=1))
+    assert search(poisoned, "fine", attempts=1000, deadline_s=600, backoff_s=0.1)
 
 
 def test_more_than_may_wait_come_again(poisoned):
     async def many():
-        service = RetrieverService(poisoned, deadline_s=120, concurrency=16, backoff_s=0.05)
+        service = RetrieverService(poisoned, attempts=1000, deadline_s=600, concurrency=16, backoff_s=0.05)
         with noting() as notes:
-            found = await asyncio.gather(
-                *(service.search(f"brief {n}", doc_id=None, top_k=1) for n in range(16))
-            )
-        return found, notes
+            searches = (service.search(f"brief {n}", doc_id=None, top_k=1) for n in range(16))
+            return await asyncio.gather(*searches), notes
 
     found, notes = asyncio.run(many())
     assert [len(hits) for hits in found] == [1] * 16
     assert max(note.tries for note in notes) > 1
 
 
-def test_what_actors_cannot_open_is_one_error(cluster, store, index, tmp_path):
+def test_what_actors_cannot_open_is_one_error(cluster, store, saved, tmp_path, monkeypatch):
     with pytest.raises((UserError, InfrastructureError), match="missing") as caught:
         open_retriever(config_of(tmp_path / "missing"), store)
     assert "\n" not in str(caught.value)
     config = RetrieverConfig(kind=f"{__name__}:Poisoned", backend="ray", service={"shards": 2})
     with pytest.raises(UserError, match="shards=2"):
         open_before_run(config, store)
-    open_before_run(config_of(index, shards=3), store)
-
-
-def test_without_ray_it_says_so(store, index, monkeypatch):
-    import ray
-
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    open_before_run(config_of(saved, shards=3), store)
+    monkeypatch.setattr(cluster, "is_initialized", lambda: False)
     with pytest.raises(InfrastructureError):
-        open_retriever(config_of(index), store)
+        open_retriever(config_of(saved), store)

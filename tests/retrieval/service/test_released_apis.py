@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import io
 
 import pytest
-from PIL import Image
 
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.config import ServerApi
@@ -16,6 +14,10 @@ from docagent_rl.retrieval.service.server import describe_index
 from docagent_rl.retrieval.service.vrag_api import image_name, page_of
 from tests.retrieval.service.test_app import call
 
+FOLDER = "./search_engine/corpus/img"
+FORM = "Request form is wrong, please correct it!"
+NUMBER = "Requested page number does not exist!"
+
 
 @pytest.fixture(scope="module")
 def app(store, bm25):
@@ -23,31 +25,23 @@ def app(store, bm25):
     return make_app(Served(store, SearchHost(bm25, threads=2), info), apis=tuple(ServerApi))
 
 
+def post(app, path, **asked):
+    return call(app, "POST", path, json=asked).json()
+
+
 def test_vrag_rl_gets_image_files_by_rank(app, bm25):
+    (hits,) = bm25.search(["cat"], top_k=10)
+    files = [f"{FOLDER}/{hit.ref.doc_id}_{hit.ref.page}.jpg" for hit in hits]
     found = call(app, "GET", "/search", params={"queries": ["cat", "nothing"]}).json()
-    pages = [hit.ref for hit in bm25.search(["cat"], top_k=10)[0]]
-    assert found == [
-        [
-            {"idx": rank, "image_file": f"./search_engine/corpus/img/{ref.doc_id}_{ref.page}.jpg"}
-            for rank, ref in enumerate(pages)
-        ],
-        [],
-    ]
+    assert found == [[{"idx": rank, "image_file": file} for rank, file in enumerate(files)], []]
 
 
 @pytest.mark.parametrize("queries", ["cat", ["cat"]])
 def test_the_newer_server_gives_scores_rows_and_data(app, bm25, queries):
-    asked = {"queries": queries, "top_k": 2, "search_corpus": None}
     (hits,) = bm25.search(["cat"], top_k=2)
-    assert call(app, "POST", "/search", json=asked).json() == {
-        "results": [
-            {
-                "score": [hit.score for hit in hits],
-                "indice": [0, 1],
-                "data": [{"image_file": f"./search_engine/corpus/img/{image_name(hit.ref)}"} for hit in hits],
-            }
-        ]
-    }
+    data = [{"image_file": f"{FOLDER}/{image_name(hit.ref)}"} for hit in hits]
+    expected = {"score": [hit.score for hit in hits], "indice": [0, 1], "data": data}
+    assert post(app, "/search", queries=queries, top_k=2, search_corpus=None) == {"results": [expected]}
 
 
 @pytest.mark.parametrize("ref", [PageRef("a", 1), PageRef("b.plants_2", 12), PageRef("x y_", 3)])
@@ -62,24 +56,18 @@ def test_other_names_are_no_pages(name):
 
 
 def test_alden_gets_pages_from_zero_as_jpeg(app, store, bm25):
-    asked = {"query": ["cat", "birds"], "id": ["animals", "numbers"], "top_n": 2}
-    found = call(app, "POST", "/batch_search", json=asked).json()
+    found = post(app, "/batch_search", query=["cat", "birds"], id=["animals", "numbers"], top_n=2)
     (cat,) = bm25.search(["cat"], doc_id="animals", top_k=2)
-    assert [[page["id"] for page in pages] for pages in found] == [
-        [str(hit.ref.page - 1) for hit in cat],
-        ["2"],
-    ]
-    data = base64.b64decode(found[0][0]["contents"])
-    assert data == store.page(cat[0].ref).image_bytes()
-    assert Image.open(io.BytesIO(data)).format == "JPEG"
+    numbers = [[page["id"] for page in pages] for pages in found]
+    assert numbers == [[str(hit.ref.page - 1) for hit in cat], ["2"]]
+    assert base64.b64decode(found[0][0]["contents"]) == store.page(cat[0].ref).image_bytes()
 
 
 @pytest.mark.parametrize("ocr", [False, True])
 @pytest.mark.parametrize("score", [False, True])
 def test_alden_gets_texts_and_scores_beside_images(app, store, bm25, ocr, score):
     """Images, their scores, texts, their scores; images alone are not in a list of parts."""
-    asked = {"query": ["cat"], "id": ["animals"], "recall_ocr": ocr, "return_score": score}
-    found = call(app, "POST", "/batch_search", json=asked).json()
+    found = post(app, "/batch_search", query=["cat"], id=["animals"], recall_ocr=ocr, return_score=score)
     (hits,) = bm25.search(["cat"], doc_id="animals", top_k=10)
     images, *others = found if ocr or score else [found]
     assert [len(pages) for pages in images] == [len(hits)]
@@ -91,35 +79,24 @@ def test_alden_gets_texts_and_scores_beside_images(app, store, bm25, ocr, score)
     assert others == ([scores] if ocr and score else [])
 
 
-def test_alden_fetches_pages_by_number(app, store):
-    page = base64.b64encode(store.page(PageRef("animals", 2)).image_bytes()).decode()
-    wanted = ["2-th", "9-th", "0-th", "second"]
-    found = call(app, "POST", "/batch_fetch", json={"query": wanted, "id": ["animals"] * 4}).json()
-    assert found[0] == {"id": "image, 1", "contents": page}
-    assert [each["id"] for each in found[1:]] == ["error"] * 3
-    assert [each["contents"] for each in found[1:]] == [
-        "Requested page number does not exist!",
-        "Requested page number does not exist!",
-        "Request form is wrong, please correct it!",
-    ]
+def test_alden_fetches_pages_by_number_in_either_form(app, store):
+    page = store.page(PageRef("animals", 2))
+    image = {"id": "image, 1", "contents": base64.b64encode(page.image_bytes()).decode()}
+    text = {"id": "text, 1", "contents": page.text()}
 
+    def error(contents):
+        return {"id": "error", "contents": contents}
 
-def test_alden_fetches_either_form(app, store):
+    found = post(app, "/batch_fetch", query=["2-th", "9-th", "0-th", "second"], id=["animals"] * 4)
+    assert found == [image, error(NUMBER), error(NUMBER), error(FORM)]
     asked = {"query": ["text, 2", "image, 2", "2-th"], "id": ["animals"] * 3, "mm_fetch": True}
-    text, image, wrong = call(app, "POST", "/batch_fetch", json=asked).json()
-    assert text == {"id": "text, 1", "contents": store.page(PageRef("animals", 2)).text()}
-    assert image["id"] == "image, 1"
-    assert wrong == {"id": "error", "contents": "Request form is wrong, please correct it!"}
-
-
-def test_names_of_documents_lead_nowhere_else(app):
+    assert post(app, "/batch_fetch", **asked) == [text, image, error(FORM)]
+    # names of documents lead nowhere else
     for name in ("../../../etc/passwd", "/etc/passwd", "animals/../animals", "\x00"):
-        found = call(app, "POST", "/batch_fetch", json={"query": ["1-th"], "id": [name]}).json()
-        assert found == [{"id": "error", "contents": "Requested page number does not exist!"}]
+        assert post(app, "/batch_fetch", query=["1-th"], id=[name]) == [error(NUMBER)]
 
 
 def test_as_many_documents_as_queries(app):
     reply = call(app, "POST", "/batch_search", json={"query": ["a", "b"], "id": ["animals"]})
-    assert reply.status_code == 422
-    assert reply.json()["error"].startswith("id: ")
+    assert (reply.status_code, reply.json()["error"][:4]) == (422, "id: ")
     assert call(app, "GET", "/health").json()["retrievers"] == {"total": 1, "available": 1}

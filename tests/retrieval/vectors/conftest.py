@@ -1,40 +1,18 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from docagent_rl.documents import DocumentStore
 from docagent_rl.retrieval.vectors.header import Kind
 from docagent_rl.retrieval.vectors.index import VectorIndex
-from docagent_rl.retrieval.vectors.plan import PAGES_A_SHARD
-from tests.retrieval.vectors.encoders import hashing
+from tests.retrieval.vectors.encoders import HashingEncoder, hashing
 
-WORDS = [
-    "cat",
-    "dog",
-    "bird",
-    "tree",
-    "rose",
-    "grow",
-    "table",
-    "item",
-    "lists",
-    "iron",
-    "gold",
-    "tin",
-    "mat",
-    "sat",
-    "sing",
-    "like",
-    "plant",
-    "the",
-    "a",
-    "of",
-]
+LATE = Kind.LATE_INTERACTION
+WORDS = ["cat", "dog", "bird", "tree", "rose", "grow", "iron", "gold", "tin", "mat", "sat", "the", "a", "of"]
+QUERIES = HashingEncoder().encode_queries(["the cat sat", "gold", "tree of iron and roses"])
 
 
 def texts(seed: int, pages: int) -> list[str]:
@@ -46,34 +24,37 @@ def texts(seed: int, pages: int) -> list[str]:
 CORPUS = {f"doc-{number:02}": texts(number, 1 + number * 5 % 13) for number in range(12)}
 
 
+def files_of(root: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and not path.name.endswith(".lock")
+    }
+
+
 @pytest.fixture(scope="session")
-def corpus(
-    tmp_path_factory: pytest.TempPathFactory,
-    make_store: Callable[[Path, Mapping[str, list[str]]], DocumentStore],
-) -> DocumentStore:
+def corpus(tmp_path_factory, make_store):
     """Twelve documents."""
     return make_store(tmp_path_factory.mktemp("vectors"), CORPUS)
 
 
 @pytest.fixture(scope="session")
-def built(corpus: DocumentStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(corpus, tmp_path_factory) -> Path:
     """An index of `corpus` in shards of about 15 pages; not to be changed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("docagent_rl.retrieval.vectors.plan.PAGES_A_SHARD", 15)
         path = tmp_path_factory.mktemp("built") / "index"
-        VectorIndex.build(corpus, hashing(), path, kind=Kind.LATE_INTERACTION)
+        VectorIndex.build(corpus, hashing(), path, kind=LATE)
     return path
 
 
 @pytest.fixture
-def index(built: Path, tmp_path: Path) -> Path:
+def index(built, tmp_path) -> Path:
     """A copy of `built`, to be changed."""
     return Path(shutil.copytree(built, tmp_path / "index"))
 
 
 @pytest.fixture
-def small_shards(monkeypatch: pytest.MonkeyPatch) -> int:
+def small_shards(monkeypatch) -> None:
     """Shards have 15 pages, not hundreds."""
-    assert PAGES_A_SHARD > 100
     monkeypatch.setattr("docagent_rl.retrieval.vectors.plan.PAGES_A_SHARD", 15)
-    return 15

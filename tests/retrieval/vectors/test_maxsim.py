@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.retrieval.vectors import dots
-from docagent_rl.retrieval.vectors.bank import Bank, Precision, make_bank
+from docagent_rl.retrieval.vectors.bank import Precision, make_bank
 from docagent_rl.retrieval.vectors.dots import Engine, default_engine
 from docagent_rl.retrieval.vectors.maxsim import (
     NO_SCORE,
@@ -18,10 +20,10 @@ from docagent_rl.retrieval.vectors.maxsim import (
     scattered_scores,
 )
 
-ENGINES = list(Engine)
+CLOSE = {"atol": 2e-5, "rtol": 1e-5}
 
 
-def _slow(bank: Bank, query: np.ndarray) -> np.ndarray:
+def _slow(bank, query):
     """The definition, in float64, on the stored vectors."""
     asked = rounded(query).double().numpy()
     rows = bank.vectors.double().numpy()
@@ -35,42 +37,36 @@ def _slow(bank: Bank, query: np.ndarray) -> np.ndarray:
 
 
 @st.composite
-def _cases(draw: st.DrawFn) -> tuple[list[np.ndarray], np.ndarray, Precision]:
+def _cases(draw):
+    """Pages, a query and a precision."""
     dim = draw(st.sampled_from([1, 3, 8, 40, 128]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    lengths = draw(st.lists(st.integers(0, 40), min_size=1, max_size=12))
-    sign = draw(st.sampled_from([None, -1]))
+    lengths = draw(st.lists(st.integers(0, 30), min_size=1, max_size=8))
     pages = [rng.standard_normal((n, dim)).astype(np.float32) / dim**0.5 for n in lengths]
-    query = rng.standard_normal((draw(st.integers(1, 24)), dim)).astype(np.float32) / dim**0.5
-    if sign:  # no similarity is positive
+    query = rng.standard_normal((draw(st.integers(1, 16)), dim)).astype(np.float32) / dim**0.5
+    if draw(st.booleans()):  # no similarity is positive
         pages, query = [-np.abs(page) for page in pages], np.abs(query)
     if draw(st.booleans()):
         pages.append(pages[0].copy())
     return pages, query, draw(st.sampled_from(Precision))
 
 
-@settings(max_examples=60, deadline=None)
-@given(_cases(), st.sampled_from(ENGINES))
-def test_scores_are_those_of_the_definition(
-    case: tuple[list[np.ndarray], np.ndarray, Precision], engine: Engine
-) -> None:
+@settings(max_examples=40)
+@given(_cases(), st.sampled_from(Engine))
+def test_scores_are_those_of_the_definition(case, engine):
     pages, query, precision = case
     bank = make_bank(pages, query.shape[1], precision)
     want = _slow(bank, query)
     (found,) = page_scores(bank, [query], engine=engine)
     assert found.dtype == np.float32
-    np.testing.assert_allclose(found, want, atol=2e-5, rtol=1e-5)
+    np.testing.assert_allclose(found, want, **CLOSE)
     everything = np.arange(bank.num_pages)
-    np.testing.assert_allclose(
-        scattered_scores(bank, query, everything, engine=engine), want, atol=2e-5, rtol=1e-5
-    )
+    np.testing.assert_allclose(scattered_scores(bank, query, everything, engine=engine), want, **CLOSE)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40)
 @given(_cases(), st.data())
-def test_a_score_does_not_depend_on_what_is_scored_with_it(
-    case: tuple[list[np.ndarray], np.ndarray, Precision], data: st.DataObject
-) -> None:
+def test_a_score_does_not_depend_on_what_is_scored_with_it(case, data):
     pages, query, precision = case
     bank = make_bank(pages, query.shape[1], precision)
     (together,) = page_scores(bank, [query], engine=Engine.NUMKONG)
@@ -84,8 +80,8 @@ def test_a_score_does_not_depend_on_what_is_scored_with_it(
     assert page_scores(alone, [query], engine=Engine.NUMKONG)[0, 0] == together[first]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_long_banks_are_scored_in_blocks_and_alike(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("engine", Engine)
+def test_long_banks_are_scored_in_blocks_and_alike(engine, monkeypatch):
     rng = np.random.default_rng(0)
     pages = [rng.standard_normal((n, 128)).astype(np.float32) for n in rng.integers(0, 900, 60)]
     query = rng.standard_normal((20, 128)).astype(np.float32)
@@ -98,7 +94,7 @@ def test_long_banks_are_scored_in_blocks_and_alike(engine: Engine, monkeypatch: 
         assert found.tobytes() == at_once.tobytes()
 
 
-def test_a_page_beside_a_longer_one_keeps_its_negative_score() -> None:
+def test_a_page_beside_a_longer_one_keeps_its_negative_score():
     query = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
     short, long = np.array([[-0.5, -0.75]], np.float32), np.full((9, 2), -0.25, np.float32)
     (found,) = page_scores(make_bank([short, long, np.zeros((0, 2), np.float32)], 2), [query])
@@ -106,9 +102,7 @@ def test_a_page_beside_a_longer_one_keeps_its_negative_score() -> None:
 
 
 @pytest.mark.parametrize("precision", Precision)
-def test_scoring_in_blocks_as_on_a_gpu_is_the_same(
-    precision: Precision, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scoring_in_blocks_as_on_a_gpu_is_the_same(precision, monkeypatch):
     monkeypatch.setattr("docagent_rl.retrieval.vectors.maxsim._GPU_BLOCK", 70)
     rng = np.random.default_rng(3)
     pages = [rng.standard_normal((n, 16)).astype(np.float32) for n in (5, 0, 60, 1, 0, 90, 30, 0)]
@@ -116,11 +110,10 @@ def test_scoring_in_blocks_as_on_a_gpu_is_the_same(
     bank = make_bank(pages, 16, precision)
     out = np.full((2, 6), NO_SCORE, np.float32)
     found = _on_device(bank, [rounded(query) for query in queries], 1, 7, torch.device("cpu"), out)
-    want = np.stack([_slow(bank, query)[1:7] for query in queries])
-    np.testing.assert_allclose(found, want, atol=2e-5, rtol=1e-5)
+    np.testing.assert_allclose(found, np.stack([_slow(bank, query)[1:7] for query in queries]), **CLOSE)
 
 
-def test_ranks_keep_what_is_not_positive_and_break_ties_by_row() -> None:
+def test_ranks_keep_what_is_not_positive_and_break_ties_by_row():
     scores = np.array([-2, 0, NO_SCORE, -1, 0, -1], np.float32)
     assert ranked(scores, 3).tolist() == [1, 4, 3]
     assert ranked(scores, 99).tolist() == [1, 4, 3, 5, 0]
@@ -128,44 +121,29 @@ def test_ranks_keep_what_is_not_positive_and_break_ties_by_row() -> None:
 
 
 @pytest.mark.parametrize(
-    "query",
-    [np.zeros((0, 4), np.float32), np.zeros(4, np.float32), np.full((1, 4), np.nan, np.float32)],
-    ids=["empty", "flat", "nan"],
+    "query", [np.zeros((0, 4)), np.zeros(4), np.full((1, 4), np.nan), np.ones((1, 5))], ids=str
 )
-def test_a_query_without_vectors_is_refused(query: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="finite, of shape"):
-        page_scores(make_bank([np.ones((2, 4), np.float32)], 4), [query])
+def test_a_query_that_does_not_fit_is_refused(query):
+    with pytest.raises(ValueError):
+        page_scores(make_bank([np.ones((2, 4), np.float32)], 4), [query.astype(np.float32)])
 
 
-def test_a_query_of_another_dim_is_refused() -> None:
-    with pytest.raises(ValueError, match="5 dimensions, the pages' 4"):
-        page_scores(make_bank([np.ones((2, 4), np.float32)], 4), [np.ones((1, 5), np.float32)])
-
-
-def test_numkong_is_used_where_it_is_right() -> None:
+def test_a_wrong_or_absent_engine_is_noticed(monkeypatch, caplog):
     assert default_engine() is Engine.NUMKONG
-
-
-def test_a_wrong_engine_is_noticed(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     real = dots._numkong
 
-    def wrong(query: torch.Tensor, vectors: torch.Tensor) -> dots.Dots:
+    def wrong(query, vectors):
         return lambda start, end: real(query, vectors)(start, end) + np.float32(1e-3)
 
-    monkeypatch.setattr(dots, "_numkong", wrong)
+    with monkeypatch.context() as patch:
+        patch.setattr(dots, "_numkong", wrong)
+        assert default_engine.__wrapped__() is Engine.TORCH
+    assert "1.0e-03" in caplog.text
+    monkeypatch.setitem(sys.modules, "numkong", None)
     assert default_engine.__wrapped__() is Engine.TORCH
-    assert "wrong by 1.0e-03 on this processor" in caplog.text
 
 
-def test_an_absent_engine_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "numkong", None)
-    assert default_engine.__wrapped__() is Engine.TORCH
-    assert "numkong cannot be used" in caplog.text
-
-
-def test_int8_is_close() -> None:
+def test_int8_is_close():
     rng = np.random.default_rng(1)
     pages = [rng.standard_normal((n, 128)).astype(np.float32) / 11 for n in (30, 50)]
     query = rng.standard_normal((20, 128)).astype(np.float32) / 11
