@@ -5,11 +5,10 @@ import re
 
 import pytest
 
-from docagent_rl.actions import Answer, Fetch, Invalid, InvalidReason, Search, StopCause
+from docagent_rl.actions import Answer, Fetch, Invalid, InvalidReason, Search
 from docagent_rl.systems.alden.actions import (
     NO_SUCH_PAGE,
     AldenGrammar,
-    AldenTurn,
     FetchSyntax,
     FormFault,
     Modality,
@@ -187,33 +186,6 @@ def test_the_strict_frame_against_a_plain_expression():
     assert valid > 20
 
 
-def check(text: str, turn: AldenTurn) -> None:
-    for action in (turn.action, *turn.surplus):
-        if not isinstance(action, Invalid):
-            start, end = action.block
-            assert (text[start], text[end - 1]) == ("<", ">")
-            assert start < action.argument[0] <= action.argument[1] < end <= len(text)
-    if isinstance(turn.action, Invalid | Answer):
-        assert turn.fault is None
-    if isinstance(turn.action, Invalid):
-        assert isinstance(VISUAL.parse(f"feedback: {turn.action.detail}").action, Invalid)
-    if isinstance(turn.action, Fetch):
-        assert len(turn.action.pages) <= 1
-        assert all(1 <= page <= NO_SUCH_PAGE for page in turn.action.pages)
-
-
-def test_every_branch_on_adversarial_turns():
-    rng, kinds = random.Random(0), set()
-    for text in pieces(3):
-        for grammar in (VISUAL, HYBRID, ORDINAL, LENIENT):
-            turn = grammar.parse(text, rng.choice([StopCause.END_OF_TURN] * 9 + list(StopCause)))
-            check(text, turn)
-            kinds |= {turn.action.reason if isinstance(turn.action, Invalid) else type(turn.action)}
-            kinds |= {turn.fault}
-    reasons = {"no_action", "unclosed", "nested", "truncated", "control_token", "bad_argument"}
-    assert kinds >= {Search, Fetch, Answer, None, *FormFault, *map(InvalidReason, reasons)}
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -233,4 +205,4 @@ def test_every_branch_on_adversarial_turns():
 def test_long_turns_parse(text):
     """A parser that is not linear in the length would take minutes."""
     for grammar in (VISUAL, LENIENT):
-        check(text, grammar.parse(text))
+        assert grammar.parse(text).action

@@ -9,7 +9,7 @@ from docagent_rl.envs.base import ImagePart
 from docagent_rl.prompts import load_prompt
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.images import EncodedImage
-from docagent_rl.systems.alden.actions import AldenGrammar, FetchSyntax, Modality
+from docagent_rl.systems.alden.actions import Modality
 from docagent_rl.systems.alden.env import ALDEN_PROMPT
 from docagent_rl.systems.alden.system import SYSTEM
 from tests.systems.alden.play import answer, fetch, search
@@ -57,16 +57,6 @@ def test_what_the_instructions_tell(name):
     ]
     assert "why?" in rendered(name, "user")
     assert "1 to 9" in rendered(name, "user", num_pages=9)
-
-
-@pytest.mark.parametrize("modality", list(Modality))
-@pytest.mark.parametrize("syntax", list(FetchSyntax))
-def test_a_fetch_as_it_is_told_can_be_read(modality, syntax):
-    """Prompt, parser and reward agree on the syntax, which they do not in the release."""
-    number = "4-th" if syntax is FetchSyntax.ORDINAL else "4"
-    argument = f"text, {number}" if modality is Modality.HYBRID else number
-    turn = AldenGrammar(modality=modality, fetch_syntax=syntax).parse(fetch(argument))
-    assert (turn.action.pages, turn.fault) == ((4,), None)
 
 
 @pytest.mark.parametrize("modality", list(Modality))

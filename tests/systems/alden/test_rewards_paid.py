@@ -116,6 +116,8 @@ async def test_metrics_without_evidence(make, sample, play):
     metrics = (await play(make(), sample(**UNANSWERABLE), NOTHING_TO_FIND)).metrics
     assert (metrics["has_gold"], metrics["refusal_accuracy"], metrics["pages_seen"]) == (0, 1, 1)
     assert "retrieval_f1" not in metrics
+    unsaid = (await play(make(), sample(**UNANSWERABLE), [fetch(9)])).metrics
+    assert (unsaid["refused"], unsaid["refusal_accuracy"]) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -54,25 +54,18 @@ def test_boxes_against_an_independent_reading(text):
     assert bare(content(text)) == bare(last_box(text))
 
 
-@given(st.text(alphabet="\\boxed{} a"))
-def test_spans_of_boxes_lie_in_the_text(text):
-    span = last_boxed(text)
-    if span is not None:
-        assert 0 <= span[0] <= span[1] <= len(text)
-        assert content(text) == content(text).strip()
-
-
 @pytest.mark.parametrize(
     ("text", "span"),
     [
+        ("ab \\boxed{ { c d} }", (13, 16)),
         (r"\boxed{" * 20_000, None),
         ("{" * 10**5, None),
         ("}" * 10**5, None),
         (r"\boxed{}" * 20_000, (159_999, 159_999)),
     ],
 )
-def test_boxes_of_long_texts(text, span):
-    """A parser that is not linear in the length would take minutes."""
+def test_places_of_boxes(text, span):
+    """In long texts too: a parser that is not linear in the length would take minutes."""
     assert last_boxed(text) == span
 
 

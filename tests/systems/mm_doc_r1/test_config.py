@@ -40,9 +40,3 @@ def test_paper():
 def test_mistakes(overrides, message):
     with pytest.raises(ValidationError, match=message):
         MMDocConfig.model_validate(overrides)
-
-
-def test_the_reward_rule():
-    rule = MMDocConfig.for_variant(reward={"page_term": "f1", "empty_evidence": "zero"}).reward.rule()
-    assert rule.pages({1, 2}, {1}, 0) == pytest.approx(2 / 3)
-    assert rule.pages({1}, set(), 1) == 0

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from docagent_rl.systems.mm_doc_r1.actions import ReadEntry
 from docagent_rl.systems.mm_doc_r1.config import ReadConfig
@@ -49,23 +47,3 @@ def test_what_is_read(entries, kept, named):
     assert found == kept
     assert len(remarks) == len(named)
     assert all(part in remark for part, remark in zip(named, remarks, strict=True))
-
-
-ENTRIES = st.builds(
-    ReadEntry,
-    st.lists(st.integers(-2, 14), unique=True, max_size=6).map(tuple),
-    st.sampled_from(["", "a", "b"]),
-    st.lists(st.sampled_from(["x", "4-6"]), max_size=2).map(tuple),
-)
-
-
-@settings(max_examples=50)
-@given(st.lists(ENTRIES, max_size=5))
-def test_limits_always_hold(entries):
-    kept, _ = resolved(entries)
-    assert len(kept) == len(set(kept)) <= 2
-    for pages, query in kept:
-        assert 0 < len(pages) <= 3
-        assert set(pages) <= set(KNOWN)
-        assert query
-    assert bool(kept) == any(set(entry.pages) & set(KNOWN) for entry in entries)

@@ -28,9 +28,9 @@ async def server():
 
 @pytest.fixture
 def services(server, report_store, report_services):
-    def make(*names, **changes):
-        settings = {"base_url": server.url, "model": "m", "backoff_s": 0, "timeout_s": 60, "deadline_s": 60}
-        config = RoleConfig(backend="openai", **{**settings, **changes})
+    def make(*names, attempts=1):
+        limits = {"backoff_s": 0, "timeout_s": 60, "deadline_s": 60, "attempts": attempts}
+        config = RoleConfig(backend="openai", base_url=server.url, model="m", **limits)
         return replace(report_services, roles=make_roles(dict.fromkeys(names, config), report_store))
 
     return make
@@ -40,9 +40,8 @@ def services(server, report_store, report_services):
 def asked(server, services, make_mm_env, report_question):
     """Turns played with models of these roles, which reply in turn: what came of each, and what was asked."""
 
-    async def run(names, replies, *turns, question="How many people does Velmora employ?", **settings):
+    async def run(names, replies, *turns, question="How many people?", attempts=1, **settings):
         server.script = replies
-        attempts = settings.pop("attempts", 1)
         env = make_mm_env(services=services(*names, attempts=attempts), **settings)
         results = [await env.reset(report_question(question=question))]
         results += [await env.step(AssistantTurn(turn)) for turn in turns]
