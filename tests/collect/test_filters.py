@@ -53,7 +53,6 @@ RATES = [
         (Length(most_turns=1), LENGTHS, "1000"),
         (Sequel(action="crop", after=("search",)), SEARCHES, "1001"),
         (Duplicates(), ALIKE, "1011"),
-        (First(count=1), ALIKE, "1001"),
         (First(count=2), ALIKE, "1101"),
     ],
 )
@@ -67,7 +66,6 @@ def test_what_a_rule_keeps(rule, cases, kept):
         ({}, True),
         ({"prediction": None}, False),
         ({"prediction": LONG[:-2], "references": (LONG,)}, True),
-        ({"prediction": LONG[:10], "references": (LONG,)}, False),
         # what names something has to be exact: one digit of ten is as wrong as all
         ({"prediction": "2019-03-05", "references": ("2019-03-06",)}, False),
         ({"prediction": "not answerable", "references": (), "refusal": True}, True),
@@ -97,7 +95,6 @@ def test_answers_are_scored_as_asked():
         ({"listed": frozenset({"d#1"})}, True, False),
         ({"listed": None}, True, False),
         ({"gold": None, "shown": frozenset(), "listed": None}, True, True),
-        ({"gold": frozenset(), "listed": frozenset()}, True, True),
         ({"gold": frozenset()}, True, False),
     ],
 )
@@ -117,19 +114,6 @@ def test_the_funnel_counts_after_every_step_and_names_who_dropped_whom():
     assert [c.key for c in funnel.kept] == [("a", 0)]
     assert funnel.stages[1].datasets == {"made": 1, "other": 1}
     assert funnel.table().row_count == 3
-
-
-@settings(max_examples=30)
-@given(
-    st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.sampled_from(["blue", "red", None])), max_size=20)
-)
-def test_filters_only_ever_drop(rows):
-    cases = [case(str(q), n, sound=s, prediction=p) for n, (q, s, p) in enumerate(rows)]
-    steps = [Format(), Answer(), Difficulty(highest=0.9), Duplicates(), Balance(least=1), First()]
-    funnel = run_funnel(cases, steps, sessions=len(cases))
-    sizes = [stage.sessions for stage in funnel.stages]
-    assert sizes == sorted(sizes, reverse=True)
-    assert len(funnel.kept) + len(funnel.dropped) == len(cases)
 
 
 BOTH = (Aspect.STEPS, Aspect.ACTIONS)

@@ -39,36 +39,6 @@ def file(played, tmp_path):
     return write([played.trajectory, masked(played.trajectory)], tmp_path / "s.jsonl")
 
 
-def test_llamafactory_gets_the_turns_and_a_place_for_each_image(export, task, played, file, tmp_path):
-    """What `SharegptDatasetConverter` of LLaMA-Factory 0.9.5 asks for, and skips an example without."""
-    out = tmp_path / "out"
-    assert "masked" in export(file, "llamafactory", out).stderr
-    info = json.loads((out / "dataset_info.json").read_text())
-    assert info == DATASET_INFO
-    (about,) = info.values()
-    assert about["formatting"] == "sharegpt"
-    tags, columns = about["tags"], about["columns"]
-    (line,) = (out / about["file_name"]).read_text().splitlines()
-    example = json.loads(line)
-    messages = [
-        (each[tags["role_tag"]], each[tags["content_tag"]])
-        for each in example[columns["messages"]]
-        if each[tags["role_tag"]] != tags["system_tag"]
-    ]
-    assert [role for role, _ in messages] == [tags["user_tag"], tags["assistant_tag"]] * (len(messages) // 2)
-    assert [text for _, text in messages[1::2]] == [turn.text for turn in played.trajectory.turns]
-    (name,) = example[columns["images"]]
-    assert "".join(text for _, text in messages).count("<image>") == 1
-    (image,) = played.ledgers[0].row().images
-    assert image.ref.key in name
-    with Image.open(out / name) as found:
-        assert found.tobytes() == render(image.ref, DocumentStore(task.paths.store)).tobytes()
-    # the same export changes nothing
-    files = {path: path.read_bytes() for path in out.rglob("*.*")}
-    export(file, "llamafactory", out)
-    assert {path: path.read_bytes() for path in out.rglob("*.*")} == files
-
-
 @pytest.mark.slow
 def test_trl_trains_on_the_turns_alone_when_each_is_a_row(export, task, played, file, tmp_path):
     from datasets import load_dataset
@@ -95,6 +65,16 @@ def test_trl_trains_on_the_turns_alone_when_each_is_a_row(export, task, played, 
     (line,) = (tmp_path / "whole" / "metadata.jsonl").read_text().splitlines()
     kinds = [[block["type"] for block in each["content"]] for each in json.loads(line)["messages"]]
     assert [found.count("image") for found in kinds] == [0] * (len(kinds) - 2) + [1, 0]
+
+
+def test_the_same_export_changes_nothing_and_tells_what_it_left_out(export, file, tmp_path):
+    out = tmp_path / "out"
+    assert "masked" in export(file, "llamafactory", out).stderr
+    assert json.loads((out / "dataset_info.json").read_text()) == DATASET_INFO
+    files = {path: path.read_bytes() for path in out.rglob("*.*")}
+    assert len(files) == 3
+    export(file, "llamafactory", out)
+    assert {path: path.read_bytes() for path in out.rglob("*.*")} == files
 
 
 def test_words_of_documents_spell_no_token_and_no_place(played):

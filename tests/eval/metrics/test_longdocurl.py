@@ -73,14 +73,10 @@ def test_cleaning(raw, cleaned):
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("2,325", [2, 325]), ("2020-2021", -1), ("('a', 'b')", ["a", "b"]), ("{'a'}", ["a"]),
-        ("{1: (2, 3)}", {"1": [2, 3]}), ("None", None), ("True", True), ("list", "list"),
+        ("2,325", [2, 325]), ("2020-2021", -1), ("{'a'}", ["a"]), ("{1: (2, 3)}", {"1": [2, 3]}),
         ("__import__('os')", "__import__('os')"), ("1j", "1j"), ("[{1}]", "[{1}]"),
-        ("{(1, 2): 3}", "{(1, 2): 3}"), (" a b ", " a b "), ("\n 2,325", "\n 2,325"),
-        ("((10 ** 64) ** 4) ** 64", "((10 ** 64) ** 4) ** 64"),
-        # as `eval()` has them, the first answer of several
-        ("3 and 4", 4), ("2 or list", 2), ("'a' + 'b'", "'a' + 'b'"), ("3 and four", "3 and four"),
-        ("1</concise_answer><concise_answer>2", 1),
+        ("{(1, 2): 3}", "{(1, 2): 3}"), (" a b ", " a b "), ("2 or list", 2), ("'a' + 'b'", "'a' + 'b'"),
+        ("((10 ** 64) ** 4) ** 64", "((10 ** 64) ** 4) ** 64"), ("1</concise_answer><concise_answer>2", 1),
     ],
 )  # fmt: skip
 def test_replies_are_read_as_the_headline_script_reads_them_back(text, value):

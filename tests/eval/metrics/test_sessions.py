@@ -12,9 +12,7 @@ from docagent_rl.eval.metrics.scored import Mean, Scored, accuracy_f1, grouped, 
 from docagent_rl.eval.metrics.sessions import Price, SessionUse, Spread, session_table
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
-from learning.oracle import EXTRA_WORD
 from tests.eval.metrics import slow
-from tests.examples.learning.small_task import SmallTask
 
 ANSWERS = st.sampled_from(["a", 18, NOT_ANSWERABLE, "not answerable"])
 
@@ -54,29 +52,6 @@ def test_means_leave_out_what_has_no_meaning_and_say_so():
 def test_a_question_counts_in_each_of_its_groups_once():
     table = grouped([(["Table", "Chart"], 1.0), (["Chart", "Chart"], 0.0), ([], 1.0)])
     assert list(table.items()) == [("Chart", Mean(0.5, 2)), ("Table", Mean(1.0, 1))]
-
-
-@pytest.mark.slow
-def test_a_played_session_is_counted_as_its_ledger_has_it(tmp_path, processor):
-    def write(trajectory):
-        word = trajectory.record["extra"][EXTRA_WORD]
-        return ("no action at all", f"<search>{word}</search>", "<answer>7</answer>")[len(trajectory.turns)]
-
-    played = SmallTask(tmp_path, processor).play(write)
-    (ledger,) = played.ledgers
-    use = SessionUse.of(played.trajectory)
-    assert (use.played, use.finished, use.turns, use.invalid) == (True, True, 3, 1)
-    assert use.output_tokens == sum(len(turn.token_ids) for turn in ledger.turns)
-    assert use.fresh_tokens + use.output_tokens == ledger.prompt_length + ledger.response_length
-    lengths, total = [], ledger.prompt_length
-    for turn in played.trajectory.turns:
-        lengths.append(total)
-        total += turn.sampled + turn.observation_tokens
-    assert use.sent_tokens == sum(lengths)
-    observed = [message for turn in played.trajectory.turns for message in turn.observation]
-    assert use.images == sum("image" in part for message in observed for part in message["parts"]) > 0
-    assert use.image_tokens > 0
-    assert use.seconds > 0
 
 
 def turn(row=0, sampled=1, observed=0, dropped=False, images=0):

@@ -50,22 +50,6 @@ def test_scipy_finds_the_same_interval_of_a_seed_or_another():
     assert found != other
 
 
-@pytest.mark.slow
-def test_the_interval_covers_the_truth_about_as_often_as_it_says():
-    rng, covered, times = np.random.default_rng(11), 0, 200
-    for _ in range(times):
-        sessions = []
-        for document in range(40):
-            likely = rng.beta(2, 2)  # of mean 0.5: what all questions of a document share
-            sessions += [
-                scored(f"{document}.{n}", rng.random() < likely, document=f"d{document}")
-                for n in range(rng.integers(1, 8))
-            ]
-        (found,) = intervals(sums_of(sessions, [Cell(SCORE)]), draws=400, seed=int(rng.integers(1 << 30)))
-        covered += found.low <= 0.5 <= found.high
-    assert 0.90 <= covered / times <= 0.98
-
-
 def test_several_sessions_of_a_question_weigh_one_together():
     sessions = [scored(0, 1), scored(1, 0, session=0), scored(1, 0, session=1), scored(1, 1, session=2)]
     (found,) = intervals(sums_of(sessions, [Cell(SCORE)]), draws=100)

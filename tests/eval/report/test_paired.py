@@ -96,15 +96,6 @@ def test_holm_by_hand():
     assert holm([0.9, 0.8]) == [1.0, 1.0]
 
 
-@given(st.lists(st.floats(0.0001, 1), max_size=8))
-def test_holm_keeps_the_order_and_never_helps(values):
-    corrected = holm(values)
-    assert all(
-        value <= found <= min(1, value * len(values)) for value, found in zip(values, corrected, strict=True)
-    )
-    assert [corrected[n] for n in np.argsort(values, kind="stable")] == sorted(corrected)
-
-
 def test_numbers_are_shown_by_their_unit_in_every_column():
     runs = []
     for gain in (0, 1):

@@ -14,12 +14,11 @@ from docagent_rl.endpoints.json_cache import JsonCache
 from docagent_rl.endpoints.price import Price
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.errors import InfrastructureError, UserError
-from docagent_rl.eval.metrics.prompt_files import AnswerJudge
 from docagent_rl.eval.metrics.sessions import SessionUse
 from docagent_rl.eval.report.build import ReportSettings, benchmark
 from docagent_rl.eval.scoring.asking import ModelPanel
 from docagent_rl.eval.scoring.experts import Author
-from docagent_rl.eval.scoring.run import ScoringSettings, model_scores, ordered, score_run, with_costs
+from docagent_rl.eval.scoring.run import ScoringSettings, ordered, score_run
 from docagent_rl.eval.scoring.scored import read_scores
 from docagent_rl.play.run_folder import RunFolder
 from tests.chat_server import ChatServer, completion, serving
@@ -153,25 +152,6 @@ async def test_a_verdict_is_read_by_the_rule_of_the_system_that_played(tmp_path,
         assert session_.values["judged"] == float(value is True)
     # VRAG-RL's judge is asked again, UniDoc-RL's never
     assert requests == 3
-
-
-async def test_a_models_scores_are_found_while_they_are_of_the_sessions(tmp_path):
-    folder = run_of(tmp_path, mixed())
-    await score_run(folder, ScoringSettings())
-    assert model_scores(folder) is None  # the rule judge's
-    async with serving(ChatServer(compute=verdict)) as server:
-        found = await score_run(folder, ScoringSettings(panel(server.url), experts=frozenset(AnswerJudge)))
-    assert model_scores(folder) == ("judge-1", found)
-    price = Price(1.0, 2.0)
-    priced = with_costs(folder, found, price)
-    assert [each.experts for each in priced] == [each.experts for each in found]
-    assert found[0].values["cost"] is None
-    assert priced[0].values["cost"] == pytest.approx(price.of(SessionUse.of(next(iter(folder.sessions())))))
-    assert "cost" not in priced[5].values  # it was not played
-    assert with_costs(folder, found, None) == found
-    with folder.writing() as writer:
-        writer.add(answered(question(99), "Lake Ontario"))
-    assert model_scores(folder) is None
 
 
 async def test_a_dead_judge_ends_the_run_and_no_scores_are_left(tmp_path):
