@@ -32,7 +32,7 @@ def resources(world: Any, system: str, **more: Any) -> EnvResources:
 
 def chat_player(world: Any, server: Any, system: str = "vrag_rl", *, limits=None, budget=None, **more: Any):
     """A player whose model is behind the server."""
-    options = {"timeout_s": 5, "deadline_s": 10, "backoff_s": 0, **more.pop("endpoint", {})}
+    options = {"timeout_s": 60, "deadline_s": 120, "backoff_s": 0, **more.pop("endpoint", {})}
     remote = RemoteModel(ChatEndpoint(server.url, "m", **options), "player", budget=budget)
     return ChatPlayer.of(
         resources(world, system, **more), EndpointModel(remote), limits or ChatLimits(turn=200)

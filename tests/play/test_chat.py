@@ -31,62 +31,60 @@ async def server(world):
         yield running
 
 
+async def played(world, server, *, record=0, session=0, **more):
+    player = chat_player(world, server, **more)
+    try:
+        return await player.play(world.records[record], session)
+    finally:
+        await player.close()
+
+
+def shown(server):
+    """Addresses of the images in the last request."""
+    parts = [part for message in server.requests[-1]["messages"] for part in parts_of(message)]
+    return [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+
+
 async def test_a_model_plays_a_question_to_its_end(world, server):
-    player, record = chat_player(world, server), world.records[0]
-    played = await player.play(record, 0)
-    await player.close()
-    assert (played.status, played.end) == ("finished", "answered")
-    kinds = [turn.info["action"]["kind"] for turn in played.turns]
-    assert kinds == ["search", "crop", "answer"]
-    assert played.reward == pytest.approx(sum(turn.reward for turn in played.turns))
-    assert played.reward > 0
-    assert [len(turn.searches) for turn in played.turns] == [1, 0, 0]
-    assert played.metrics["turns"] == 3
-    assert timeless(Trajectory.from_dict(json.loads(played.to_json()))) == timeless(played)
+    session = await played(world, server)
+    assert (session.status, session.end, session.metrics["turns"]) == ("finished", "answered", 3)
+    assert [turn.info["action"]["kind"] for turn in session.turns] == ["search", "crop", "answer"]
+    assert [len(turn.searches) for turn in session.turns] == [1, 0, 0]
+    assert session.reward == pytest.approx(sum(turn.reward for turn in session.turns))
+    assert session.reward > 0
+    assert timeless(Trajectory.from_dict(json.loads(session.to_json()))) == timeless(session)
+    assert timeless(await played(world, server)) == timeless(session)
 
 
 async def test_the_history_holds_what_was_shown_and_what_was_said(world, server):
-    player = chat_player(world, server)
-    played = await player.play(world.records[0], 0)
-    last = server.requests[-1]["messages"]
-    assert [m["role"] for m in last if m["role"] == "assistant"] == ["assistant"] * 2
-    said = [texts_of(m)[0] for m in last if m["role"] == "assistant"]
-    assert said == [turn.text for turn in played.turns[:-1]]
-    sent = [p["image_url"]["url"] for m in last for p in parts_of(m) if p["type"] == "image_url"]
-    shown = [image for turn in played.turns[:-1] for image in observation_of(turn.observation).images]
-    assert len(sent) == len(shown) == 2
-    for url, picture in zip(sent, shown, strict=True):
+    session = await played(world, server)
+    said = [texts_of(m)[0] for m in server.requests[-1]["messages"] if m["role"] == "assistant"]
+    assert said == [turn.text for turn in session.turns[:-1]]
+    images = [image for turn in session.turns[:-1] for image in observation_of(turn.observation).images]
+    assert len(images) == 2
+    for url, picture in zip(shown(server), images, strict=True):
         head, _, data = url.partition(",")
         assert head == "data:image/png;base64"
         pixels = Image.open(io.BytesIO(base64.b64decode(data)))
         assert pixels.tobytes() == render(picture, world.store).tobytes()
-    await player.close()
 
 
 async def test_images_may_travel_smaller(world, server):
     plain = chat_player(world, server)
     small = dataclasses.replace(plain, maker=MessageMaker.over(world.store, ImageFormat.JPEG))
     await small.play(world.records[0], 0)
-    (url, *_) = [
-        part["image_url"]["url"]
-        for message in server.requests[-1]["messages"]
-        for part in parts_of(message)
-        if part["type"] == "image_url"
-    ]
-    assert url.startswith("data:image/jpeg;base64,/9j/")
+    assert shown(server)[0].startswith("data:image/jpeg;base64,/9j/")
     assert small.identity != plain.identity
 
 
 async def test_tokens_are_those_that_the_server_counts(world, server):
-    player = chat_player(world, server)
-    played = await player.play(world.records[0], 0)
+    session = await played(world, server)
     counted = [PlayingModel(world.records)(request)["usage"] for request in server.requests]
-    assert played.prompt_tokens == counted[0]["prompt_tokens"]
-    assert [turn.completion_tokens for turn in played.turns] == [u["completion_tokens"] for u in counted]
-    use = SessionUse.of(played)
-    assert use.sent_tokens == sum(usage["prompt_tokens"] for usage in counted)
-    assert use.output_tokens == sum(usage["completion_tokens"] for usage in counted)
-    await player.close()
+    sent, written = ([each[f"{name}_tokens"] for each in counted] for name in ("prompt", "completion"))
+    assert session.prompt_tokens == sent[0]
+    assert [turn.completion_tokens for turn in session.turns] == written
+    use = SessionUse.of(session)
+    assert (use.sent_tokens, use.output_tokens) == (sum(sent), sum(written))
 
 
 async def test_a_turn_that_was_cut_off_is_truncated_and_thoughts_stay_apart(world):
@@ -100,14 +98,11 @@ async def test_a_turn_that_was_cut_off_is_truncated_and_thoughts_stay_apart(worl
         return body
 
     async with serving(ChatServer(compute=compute)) as server:
-        player = chat_player(world, server)
-        played = await player.play(world.records[0], 0)
-        await player.close()
-    assert played.turns[0].stop == "truncated"
-    assert played.turns[-1].stop == "end_of_turn"
-    assert not any("What a question" in turn.text for turn in played.turns)
-    assert not any("What a question" in text for m in server.requests[-1]["messages"] for text in texts_of(m))
-    assert all(turn.reasoning_tokens == 10 for turn in played.turns)
+        session = await played(world, server)
+    assert (session.turns[0].stop, session.turns[-1].stop) == ("truncated", "end_of_turn")
+    heard = [text for m in server.requests[-1]["messages"] for text in texts_of(m)]
+    assert not any("What a question" in text for text in (*heard, *(turn.text for turn in session.turns)))
+    assert all(turn.reasoning_tokens == 10 for turn in session.turns)
 
 
 async def test_a_conversation_that_does_not_fit_ends_the_session_without_a_fault(world):
@@ -117,95 +112,70 @@ async def test_a_conversation_that_does_not_fit_ends_the_session_without_a_fault
         return TOO_LONG if len(request["messages"]) > 3 else model(request)
 
     async with serving(ChatServer(compute=compute)) as server:
-        player = chat_player(world, server)
-        played = await player.play(world.records[0], 0)
-        await player.close()
-    assert (played.status, played.end, len(played.turns)) == ("unfinished", "context_full", 1)
-    assert played.turns[0].dropped
-    assert played.turns[0].observation
-    assert SessionUse.of(played).images == 0
+        session = await played(world, server)
+    assert (session.status, session.end, len(session.turns)) == ("unfinished", "context_full", 1)
+    assert session.turns[0].dropped
+    assert session.turns[0].observation
+    assert SessionUse.of(session).images == 0
 
 
 async def test_a_known_context_ends_the_session_before_anything_is_refused(world, server):
-    player = chat_player(world, server)
-    whole = await player.play(world.records[0], 0)
-    asked = len(server.requests)
-    room = whole.prompt_tokens + whole.turns[0].completion_tokens + 20
-    player = chat_player(world, server, limits=ChatLimits(turn=200, context=room))
-    played = await player.play(world.records[0], 0)
-    assert (played.end, len(played.turns), len(server.requests)) == ("context_full", 1, asked + 1)
+    whole = await played(world, server)
+    asked, room = len(server.requests), whole.prompt_tokens + whole.turns[0].completion_tokens + 20
+    session = await played(world, server, limits=ChatLimits(turn=200, context=room))
+    assert (session.end, len(session.turns), len(server.requests)) == ("context_full", 1, asked + 1)
     assert server.requests[-1]["max_tokens"] < 200
 
 
-async def test_a_prompt_that_does_not_fit_is_the_questions_fault(world):
-    async with serving(ChatServer([TOO_LONG])) as server:
-        with pytest.raises(UserError):
-            await chat_player(world, server).play(world.records[0], 0)
-
-
-async def test_other_refusals_are_faults(world):
+async def test_a_prompt_that_does_not_fit_is_the_questions_fault_and_other_refusals_the_services(world):
     refused = (400, {}, b'{"error": {"message": "unknown model"}}')
-    async with serving(ChatServer([refused])) as server:
+    async with serving(ChatServer([TOO_LONG, refused])) as server:
+        with pytest.raises(UserError):
+            await played(world, server)
         with pytest.raises(InfrastructureError, match="unknown model"):
-            await chat_player(world, server).play(world.records[0], 0)
+            await played(world, server)
 
 
 async def test_a_spent_budget_ends_the_session(world, server):
-    player = chat_player(world, server, budget=Budget(max_requests=2))
     with pytest.raises(BudgetError):
-        await player.play(world.records[0], 0)
+        await played(world, server, budget=Budget(max_requests=2))
     assert len(server.requests) == 2
 
 
-async def test_a_fresh_context_begins_a_new_conversation(world):
-    def compute(request):
-        begun = len(server.requests) == 1
-        return completion('Look. <search>["revenue"]</search>' if begun else "<FINISH>", usage=(10, 5))
-
-    async with serving(ChatServer(compute=compute)) as server:
-        player = chat_player(world, server, "mm_doc_r1")
-        played = await player.play(world.records[0], 0)
-        await player.close()
-    assert [turn.row for turn in played.turns] == [0, 1]
-    first, second = (request["messages"] for request in server.requests)
-    assert [message["role"] for message in second] == [message["role"] for message in first]
-    assert not any(message["role"] == "assistant" for message in second)
-
-
-async def test_what_others_answer_is_kept_when_the_context_ends_the_session(world):
+@pytest.mark.parametrize(
+    "then", [completion("<FINISH>", usage=(10, 5)), TOO_LONG], ids=["finish", "too long"]
+)
+async def test_a_fresh_context_begins_a_new_conversation_and_its_end_keeps_the_answer(world, then):
     """MM-Doc-R1's answer agent writes from what was read until then."""
 
     def compute(request):
         begun = len(server.requests) == 1
-        return completion('Look. <search>["revenue"]</search>', usage=(10, 5)) if begun else TOO_LONG
+        return completion('Look. <search>["revenue"]</search>', usage=(10, 5)) if begun else then
 
     async with serving(ChatServer(compute=compute)) as server:
-        player = chat_player(world, server, "mm_doc_r1")
-        played = await player.play(world.records[0], 0)
-        await player.close()
-    assert (played.status, played.end, len(played.turns)) == ("unfinished", "context_full", 1)
-    outcome = played.turns[-1].info["outcome"]
-    assert outcome["answer"]
-    assert read_session(played).answer == outcome["answer"]
+        session = await played(world, server, system="mm_doc_r1")
+    first, second = ([m["role"] for m in request["messages"]] for request in server.requests)
+    assert first == second
+    assert "assistant" not in second
+    if then is TOO_LONG:
+        assert (session.status, session.end, len(session.turns)) == ("unfinished", "context_full", 1)
+        answer = session.turns[-1].info["outcome"]["answer"]
+        assert answer
+        assert read_session(session).answer == answer
+    else:
+        assert [turn.row for turn in session.turns] == [0, 1]
 
 
 async def test_seeds_belong_to_question_session_and_turn(world, server):
-    player = chat_player(world, server, endpoint={"temperature": 1.0}, limits=ChatLimits(turn=200, seed=3))
-    await player.play(world.records[0], 0)
-    first = [request["seed"] for request in server.requests]
-    await player.play(world.records[0], 1)
-    second = [request["seed"] for request in server.requests[len(first) :]]
+    async def seeds(session):
+        server.requests.clear()
+        limits = ChatLimits(turn=200, seed=3)
+        await played(world, server, session=session, endpoint={"temperature": 1.0}, limits=limits)
+        return [request["seed"] for request in server.requests]
+
+    first, second = await seeds(0), await seeds(1)
     assert len({*first, *second}) == len(first) + len(second)
-    again = chat_player(world, server, endpoint={"temperature": 1.0}, limits=ChatLimits(turn=200, seed=3))
-    server.requests.clear()
-    await again.play(world.records[0], 0)
-    assert [request["seed"] for request in server.requests] == first
-
-
-async def test_the_same_session_is_the_same_but_the_clock(world, server):
-    player = chat_player(world, server)
-    first, second = [await player.play(world.records[1], 0) for _ in range(2)]
-    assert timeless(first) == timeless(second)
+    assert await seeds(0) == first
 
 
 async def test_identity_tells_prompts_and_models_apart_but_not_places(world, server):

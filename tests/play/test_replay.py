@@ -11,39 +11,39 @@ from docagent_rl.play.runner import Runner, RunSettings
 from docagent_rl.play.scripted import Detours, ScriptPlayer
 from tests.play.stage import resources, timeless
 
+PLAYED = 4
+
 
 @pytest.fixture(scope="module")
 async def recorded(world, tmp_path_factory):
     player = ScriptPlayer(resources(world, "vrag_rl"), Detours(malformed=0.3), seed=2)
     folder = RunFolder(tmp_path_factory.mktemp("recorded") / "run")
     folder.begin({"player": dict(player.identity)})
-    await Runner(player, "vrag_rl", folder, RunSettings(sessions=2)).run(world.records[:4])
+    await Runner(player, "vrag_rl", folder, RunSettings(sessions=2)).run(world.records[:PLAYED])
     return folder
 
 
-async def test_the_same_environment_gives_the_same_session(world, recorded):
-    player = ReplayPlayer(resources(world, "vrag_rl"), recorded.path)
+async def again(world, recorded, **more):
+    """Recorded sessions, and the same ones said again in an environment."""
+    player = ReplayPlayer(resources(world, "vrag_rl", **more), recorded.path)
     assert player.sessions == 2
     old = {(t.uid, t.session): t for t in recorded.sessions()}
-    for record in world.records[:4]:
+    for record in world.records[:PLAYED]:
         for session in range(2):
-            new = await player.play(record, session)
-            told = {name: new.metrics.pop(name) for name in list(new.metrics) if name.startswith("replay/")}
-            assert timeless(new) == timeless(old[record.question_id, session])
-            assert told["replay/same"] == 1
-            assert told["replay/alike_turns"] == len(new.turns)
-            assert (told["replay/unsaid_turns"], told["replay/reward_change"]) == (0, 0)
+            yield old[record.question_id, session], await player.play(record, session)
+
+
+async def test_the_same_environment_gives_the_same_session(world, recorded):
+    async for old, new in again(world, recorded):
+        told = {name: new.metrics.pop(name) for name in list(new.metrics) if name.startswith("replay/")}
+        assert timeless(new) == timeless(old)
+        assert (told["replay/same"], told["replay/alike_turns"]) == (1, len(new.turns))
+        assert (told["replay/unsaid_turns"], told["replay/reward_change"]) == (0, 0)
 
 
 async def test_another_reward_is_told(world, recorded):
-    other = resources(world, "vrag_rl", env={"variant": "released"})
-    old = {(t.uid, t.session): t for t in recorded.sessions()}
-    player = ReplayPlayer(other, recorded.path)
-    for record in world.records[:4]:
-        for session in range(2):
-            new = await player.play(record, session)
-            before = old[record.question_id, session].reward
-            assert new.metrics["replay/reward_change"] == pytest.approx(new.reward - before)
+    async for old, new in again(world, recorded, env={"variant": "released"}):
+        assert new.metrics["replay/reward_change"] == pytest.approx(new.reward - old.reward)
 
 
 async def test_another_environment_departs_at_a_turn(world, recorded):
@@ -61,16 +61,12 @@ async def test_a_record_that_ends_early_ends_the_session(world, recorded, tmp_pa
     assert (new.end, new.status, len(new.turns)) == ("context_full", "unfinished", 1)
 
 
-async def test_what_was_not_recorded_cannot_be_played(world, recorded):
-    player = ReplayPlayer(resources(world, "vrag_rl"), recorded.path)
-    with pytest.raises(UserError, match=world.records[0].question_id):
-        await player.play(world.records[0], 2)
-    with pytest.raises(UserError, match=world.records[5].question_id):
-        await player.play(world.records[5], 0)
-
-
-def test_a_source_that_is_no_run_is_named(world, tmp_path):
-    with pytest.raises(UserError, match=tmp_path.name):
-        ReplayPlayer(resources(world, "vrag_rl"), tmp_path)
-    with pytest.raises(UserError, match=r"gone\.jsonl"):
-        ReplayPlayer(resources(world, "vrag_rl"), tmp_path / "gone.jsonl")
+async def test_what_was_not_recorded_cannot_be_played(world, recorded, tmp_path):
+    shared = resources(world, "vrag_rl")
+    player = ReplayPlayer(shared, recorded.path)
+    for number, session in ((0, 2), (PLAYED, 0)):
+        with pytest.raises(UserError, match=world.records[number].question_id):
+            await player.play(world.records[number], session)
+    for source, name in ((tmp_path, tmp_path.name), (tmp_path / "gone.jsonl", r"gone\.jsonl")):
+        with pytest.raises(UserError, match=name):
+            ReplayPlayer(shared, source)
