@@ -30,21 +30,17 @@ class Search:
 
 def selection(variant, searches, gold):
     """Mean over the searches: was the page selected that should be?"""
-    right, matters = [], []
+    judged = []
     for search in searches:
         found = [page for page in search.pages if page in gold]
         if variant == "released":
-            right.append((search.chosen or search.pages[0]) == (found or search.pages)[0])
+            right = (search.chosen or search.pages[0]) == (found or search.pages)[0]
         else:
-            right.append(search.chosen in gold if found else search.chosen == search.pages[0])
-        matters.append(bool(found))
-    mean = sum(right) / len(right) if right else 0.0
-    if variant == "released" or not right:
-        return mean
-    # a right choice where nothing was to be found cannot make up for a wrong one
-    hits = sum(hit and matter for hit, matter in zip(right, matters, strict=True))
-    misses = len(right) - sum(right)
-    return hits / (hits + misses) if hits + misses else 1.0
+            right = search.chosen in gold if found else search.chosen == search.pages[0]
+        # as published, a right choice where nothing was to be found cannot make up for a wrong one
+        if found or not right or variant == "released":
+            judged.append(right)
+    return sum(judged) / len(judged) if judged else float(bool(searches))
 
 
 def mean_iou(searches, gold, wanted):

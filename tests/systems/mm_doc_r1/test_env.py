@@ -229,13 +229,9 @@ async def test_a_result_that_was_dropped(played):
     assert (episode.metrics["context_full"], episode.metrics["finished"]) == (1, 0)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [({"answers": ()}, "'r1'"), ({"extra": {"window": [9, 12]}}, r"'r1'.*extra\.window")],
-)
-async def test_questions_that_cannot_be_played(played, changes, message):
-    with pytest.raises(UserError, match=message):
-        await played(question=changes)
+async def test_a_question_without_a_reference_cannot_be_played(played):
+    with pytest.raises(UserError, match="'r1'"):
+        await played(question={"answers": ()})
 
 
 async def test_a_prompt_of_ones_own(report_services, report_question, play, tmp_path):

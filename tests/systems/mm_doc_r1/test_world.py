@@ -60,11 +60,6 @@ def test_windows_outside_the_document(world, window):
         world({"window": window})
 
 
-def test_an_unknown_document(report_store, report_question):
-    with pytest.raises(UserError, match=r"'r1'.*'Z'"):
-        document_world(report_question(doc_id="Z"), report_store, MMDocConfig())
-
-
 def test_prepared_once(world):
     assert world() is world({"window": [1, 6]}) is world()
     assert world() is not world(plan={"toc": False})
