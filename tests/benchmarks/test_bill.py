@@ -20,17 +20,13 @@ def test_parts_add_up_and_grow() -> None:
     assert bill.nbytes == 400
 
 
-def test_work_is_timed_with_the_part_that_takes_its_bytes() -> None:
+def test_work_is_timed_with_the_part_that_takes_its_bytes_and_a_failure_is_no_time() -> None:
     bill = Bill()
+    with pytest.raises(KeyError), bill.timed(STORE):
+        raise KeyError
+    assert bill.seconds() == 0
     with bill.timed(STORE) as part:
         part.nbytes += 7
         sum(range(200_000))
     assert bill.part(STORE).seconds > 0
     assert bill.nbytes == 7
-
-
-def test_a_failure_is_no_time() -> None:
-    bill = Bill()
-    with pytest.raises(KeyError), bill.timed(STORE):
-        raise KeyError
-    assert bill.seconds() == 0

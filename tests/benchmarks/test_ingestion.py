@@ -12,7 +12,6 @@ from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.shown import ShownRasters
 from docagent_rl.systems.doc_v_star.overview import OverviewStyle
 
-needs_poppler = pytest.mark.skipif(shutil.which("pdftotext") is None, reason="poppler is not installed")
 SETTINGS = RenderSettings(dpi=36)
 
 
@@ -35,24 +34,20 @@ def test_without_poppler_the_benchmark_says_what_is_missing(monkeypatch, tmp_pat
     assert "poppler-utils" in " ".join(capsys.readouterr().err.split())
 
 
-@needs_poppler
+@pytest.mark.skipif(shutil.which("pdftotext") is None, reason="poppler is not installed")
 def test_both_sides_make_the_same_pages_and_texts(pdfs, tmp_path):
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
     theirs.mkdir()
     assert ingestion.with_poppler(pdfs, SETTINGS, theirs, text=True, workers=1) == 3
     assert ingestion.with_ingest(pdfs, SETTINGS, ours, workers=1) == 3
     document = DocumentStore(ours / "store").document("a")
-    sizes = []
-    for path in sorted(theirs.glob("*.jpg")):
-        with Image.open(path) as image:
-            sizes.append(image.size)
-    assert sizes == [document.page(number).size for number in (1, 2, 3)]
+    pages = [document.page(number) for number in (1, 2, 3)]
+    assert [Image.open(path).size for path in sorted(theirs.glob("*.jpg"))] == [page.size for page in pages]
     text = (theirs / "a.html").read_text()
-    assert all(
-        f">{word}</word>" in text for number in (1, 2, 3) for word in document.page(number).text().split()
-    )
+    assert all(f">{word}</word>" in text for page in pages for word in page.text().split())
 
 
+@pytest.mark.slow
 def test_the_processes_that_a_run_starts_are_counted(pdfs, tmp_path):
     cost = ingestion.measure(lambda out: ingestion.with_ingest(pdfs, SETTINGS, out, workers=1), tmp_path)
     assert cost.pages == 3

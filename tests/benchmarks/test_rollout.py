@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def questions(folder):
-    return workspace(folder, documents=2, seed=1)
+    return workspace(folder, documents=1, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ TURNS = {"alden": 7, "doc_v_star": 8, "mm_doc_r1": 4, "unidoc_rl": 10, "vrag_rl"
 @pytest.mark.parametrize("name", sorted(FULL))
 def test_sessions_go_on_to_their_last_turn(name, folder, questions, processor):
     run = configured(name, folder)
-    theatre = play(name, run, processor, questions, sessions=2, group=2)
+    theatre = play(name, run, processor, questions, sessions=1, group=1)
     assert len(passes_of(run)) == PASSES[name]
     for session in theatre.sessions:
         assert len(session.record.turns) == TURNS[name] == len(session.requests)
@@ -56,7 +56,7 @@ def test_sessions_go_on_to_their_last_turn(name, folder, questions, processor):
 
 
 def test_both_ways_of_a_system_by_part(folder, questions, processor):
-    theatre = play("vrag_rl", configured("vrag_rl", folder), processor, questions, sessions=4, group=2)
+    theatre = play("vrag_rl", configured("vrag_rl", folder), processor, questions, sessions=2, group=2)
     ends = [front_end(folder / "model", processor)]
     stage = Stage(processor, partial(render, store=theatre.store), ends, 2, 2, len(theatre.passes))
     with queue():

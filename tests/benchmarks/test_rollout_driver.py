@@ -41,9 +41,8 @@ def test_a_step_of_several_rows_a_session_is_archived(keys, tmp_path):
     data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=list(FIELDS))
     rows = {name: data[name].to_padded_tensor(padding=-1 if name == "turn_index" else 0) for name in FIELDS}
     driver = Driver(SHAPE, tmp_path, "spo", Keeping(rows["rm_scores"], rows["response_mask"], "spo"))
-    parts = step(
-        driver, KVBatchMeta(partition_id="train", keys=keys, tags=[{"is_padding": False} for _ in keys])
-    )
+    tags = [{"is_padding": False} for _ in keys]
+    parts = step(driver, KVBatchMeta(partition_id="train", keys=keys, tags=tags))
     numbers = {name: part() for name, part in parts.items()}["archive"]
     places = {key: number for number, key in enumerate(keys)}
     read = list(read_trajectories(tmp_path / "trajectories" / "1.jsonl"))
@@ -57,16 +56,10 @@ def test_a_step_of_several_rows_a_session_is_archived(keys, tmp_path):
             assert turn.trainer_log_probs == rows["old_log_probs"][at][sampled].tolist()
     assert numbers["docagent/reward/outcome/max"] == max(s.metrics["reward/outcome"] for s in read)
     verl = driver.verl
-    report = turn_report(
-        keys,
-        [
-            session
-            for _, session in driver._reader.fetch(
-                KVBatchMeta(partition_id="train", keys=keys, tags=[{}] * len(keys))
-            )
-        ],
-        {**rows, "advantages": verl.result[0], "returns": verl.result[1]},
-    )
+    meta = KVBatchMeta(partition_id="train", keys=keys, tags=[{}] * len(keys))
+    sessions = [session for _, session in driver._reader.fetch(meta)]
+    estimates = {"advantages": verl.result[0], "returns": verl.result[1]}
+    report = turn_report(keys, sessions, {**rows, **estimates})
     # at all positions, as at those that were sampled
     assert {name: numbers[name] for name in report} == pytest.approx(report)
     assert verl.result[0].shape == rows["rm_scores"].shape

@@ -23,58 +23,49 @@ def test_a_finished_checkpoint_is_whole(tmp_path, check):
 @pytest.mark.parametrize(
     ("file", "damage", "message"),
     [
-        (MODEL, flip, "its checksum is that of other bytes"),
-        (MODEL, cut, "bytes, not"),
-        ("data.pt", flip, "its checksum is that of other bytes"),
-        ("data.pt", cut, "bytes, not"),
-        ("actor/huggingface/config.json", lambda path: path.unlink(), "is missing"),
-        ("manifest.json", lambda path: flip(path, 60), "checksum is that of other bytes"),
-        ("manifest.json", cut, "it has no checksum"),
-        ("manifest.json", lambda path: path.write_bytes(b""), "it has no checksum"),
-        (MODEL, lambda path: (path.unlink(), path.mkdir()), "is missing"),
+        *((file, flip, "checksum") for file in (MODEL, "data.pt")),
+        *((file, cut, "bytes") for file in (MODEL, "data.pt")),
+        ("actor/huggingface/config.json", lambda path: path.unlink(), "missing"),
+        (MODEL, lambda path: (path.unlink(), path.mkdir()), "missing"),
+        ("manifest.json", lambda path: flip(path, 60), "checksum"),
+        ("manifest.json", cut, "checksum"),
+        ("manifest.json", lambda path: path.write_bytes(b""), "checksum"),
     ],
 )
 def test_damage_is_named_with_its_file(tmp_path, file, damage, message):
     folder = save(tmp_path, 3)
     damage(folder / file)
     verdict = inspect(folder, FULL)
-    assert verdict.state is State.DAMAGED
-    assert not verdict.usable
-    assert len(verdict.problems) == 1
+    assert (verdict.state, verdict.usable, len(verdict.problems)) == (State.DAMAGED, False, 1)
     assert verdict.reason.startswith(f"{file}: ")
     assert message in verdict.reason
 
 
-def test_sizes_do_not_read_the_tensors(tmp_path):
+def test_sizes_do_not_read_the_tensors(tmp_path, monkeypatch):
     folder = save(tmp_path, 3, check=SIZES)
     cut(folder / MODEL)
-    assert "bytes, not" in inspect(folder, SIZES).reason
-    folder = save(tmp_path, 4, size=20_000_000)  # 80 MB, more than is read by the way
-    flip(folder / MODEL, 40_000_000)
+    assert MODEL in inspect(folder, SIZES).reason
+    monkeypatch.setattr("docagent_rl.checkpoints.structure._READ_WHOLE", 40_000)
+    folder = save(tmp_path, 4, size=20_000)  # 80 kB, more than is read by the way
+    flip(folder / MODEL, 40_000)
     assert inspect(folder, SIZES).state is State.WHOLE
     assert inspect(folder, FULL).state is State.DAMAGED
 
 
-def test_a_shard_that_the_manifest_does_not_have_is_damage(tmp_path):
+def test_a_shard_that_the_manifest_does_not_have_and_one_of_another_step_are_damage(tmp_path):
     folder = save(tmp_path, 3)
     (folder / "actor" / "model_world_size_2_rank_0.pt").write_bytes((folder / MODEL).read_bytes())
-    assert inspect(folder, FULL).problems == (
-        "actor/model_world_size_2_rank_0.pt: the manifest does not have it",
-    )
-
-
-def test_a_manifest_of_another_step_is_damage(tmp_path):
-    folder = save(tmp_path, 3).rename(tmp_path / "global_step_4")
-    assert inspect(folder, FULL).problems == ("manifest.json: it is of step 3",)
+    (problem,) = inspect(folder, FULL).problems
+    assert problem.startswith("actor/model_world_size_2_rank_0.pt: ")
+    (problem,) = inspect(save(tmp_path, 5).rename(tmp_path / "global_step_6"), FULL).problems
+    assert re.match(r"manifest\.json: .*\b5\b", problem)
 
 
 def test_what_is_marked_is_not_taken_for_one_of_verl_alone(tmp_path):
     """All of it may be there, and the sessions under way of an asynchronous mode not."""
     folder = save(tmp_path, 3)
     mark_unfinished(folder)
-    verdict = inspect(folder, FULL)
-    assert verdict.state is State.UNFINISHED
-    assert verdict.reason == "the run ended while it was saved or removed"
+    assert inspect(folder, FULL).state is State.UNFINISHED
     write_manifest(folder, FULL)
     assert inspect(folder, FULL).state is State.WHOLE
     assert not list(folder.glob(".*"))
@@ -83,36 +74,37 @@ def test_what_is_marked_is_not_taken_for_one_of_verl_alone(tmp_path):
 def test_without_a_manifest_what_can_be_seen_is(tmp_path):
     folder = save(tmp_path, 3, ranks=2, check=None)
     assert inspect(folder, FULL).state is State.UNSEALED
-    assert inspect(folder, FULL, ("actor", "critic")).problems == ("critic/ is missing",)
+    (problem,) = inspect(folder, FULL, ("actor", "critic")).problems
+    assert "critic/" in problem
     (folder / "actor" / "optim_world_size_2_rank_1.pt").unlink()
     verdict = inspect(folder, FULL)
-    assert verdict.state is State.UNFINISHED
-    assert verdict.problems == ("actor/optim_world_size_2: the files of rank 1 are missing",)
+    assert (verdict.state, len(verdict.problems)) == (State.UNFINISHED, 1)
+    assert re.match(r"actor/optim_world_size_2: .*\b1\b", verdict.reason)
 
 
 @pytest.mark.parametrize(
-    ("file", "damage", "message"),
+    ("file", "damage"),
     [
-        ("data.pt", cut, "data.pt: was cut off or is damaged"),
-        ("data.pt", lambda path: path.write_bytes(b""), "data.pt: was cut off or is damaged"),
-        ("data.pt", lambda path: path.unlink(), "data.pt is missing, which is saved last"),
-        (MODEL, cut, f"{MODEL}: was cut off or is damaged"),
-        (MODEL, lambda path: flip(path, path.stat().st_size // 2), f"{MODEL}: its part .* is damaged"),
+        ("data.pt", cut),
+        ("data.pt", lambda path: path.write_bytes(b"")),
+        ("data.pt", lambda path: path.unlink()),
+        (MODEL, cut),
+        (MODEL, lambda path: flip(path, path.stat().st_size // 2)),
     ],
 )
-def test_without_a_manifest_archives_without_an_end_are_seen(tmp_path, file, damage, message):
+def test_without_a_manifest_archives_without_an_end_are_seen(tmp_path, file, damage):
     folder = save(tmp_path, 3, check=None)
     damage(folder / file)
     verdict = inspect(folder, FULL)
     assert verdict.state is State.UNFINISHED
-    assert re.match(message, verdict.reason)
+    assert verdict.reason.startswith(file)
 
 
 def test_no_position_of_a_flipped_bit_goes_unseen(tmp_path):
     folder = save(tmp_path, 3, size=10)
     for name in (MODEL, "data.pt", "manifest.json"):
         data = (folder / name).read_bytes()
-        for position in range(0, len(data), 53):
+        for position in range(0, len(data), 331):
             flip(folder / name, position)
             assert inspect(folder, FULL).state is State.DAMAGED, (name, position)
             (folder / name).write_bytes(data)

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import random
+import re
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 from docagent_rl.checkpoints.layout import TRACKER, read_tracker, step_of
 from docagent_rl.checkpoints.manifest import CheckpointCheck
@@ -18,28 +22,32 @@ from tests.checkpoints.saved import cut, flip, save, save_for_ever
 FULL = CheckpointCheck.FULL
 GRPO, ALDEN = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b"
 MODEL = "actor/model_world_size_1_rank_0.pt"
+BY_VERL = ("auto", None)
 
 
-def run(root, *overrides, recipe=GRPO):
-    return composed(recipe, ["+profile=cpu", f"trainer.default_local_dir={root}", *overrides])
+@cache
+def recipe_config(recipe: str):
+    return composed(recipe, ["+profile=cpu"])
 
 
-def settled(root, *overrides, recipe=GRPO, check=FULL):
+def settled(root, recipe=GRPO, check=FULL, **changes):
     """What verl is told: (mode, path)."""
-    config = run(root, *overrides, recipe=recipe)
+    config = copy.deepcopy(recipe_config(recipe))
+    for name, value in {"trainer.default_local_dir": str(root), **changes}.items():
+        OmegaConf.update(config, name, value)
     settle_resume(config, check)
     return config.trainer.resume_mode, config.trainer.resume_from_path
 
 
-def test_a_new_run_is_left_to_verl(tmp_path, caplog):
-    assert settled(tmp_path / "none") == ("auto", None)
-    assert not caplog.records
+def at(root, step) -> tuple[str, str]:
+    return "resume_path", str(root / f"global_step_{step}")
 
 
-def test_a_whole_checkpoint_is_left_to_verl(tmp_path, caplog):
+def test_new_runs_and_whole_checkpoints_are_left_to_verl(tmp_path, caplog):
+    assert settled(tmp_path / "none") == BY_VERL
     for step in (1, 2):
         save(tmp_path, step)
-    assert settled(tmp_path) == ("auto", None)
+    assert settled(tmp_path) == BY_VERL
     assert not caplog.records
 
 
@@ -51,117 +59,98 @@ def test_a_damaged_checkpoint_gives_way_to_the_last_good_one(tmp_path, caplog, f
         save(tmp_path, step)
     damage(tmp_path / "global_step_3" / file)
     before = sorted(path.name for path in tmp_path.rglob("*"))
-    assert settled(tmp_path) == ("resume_path", str(tmp_path / "global_step_2"))
+    assert settled(tmp_path) == at(tmp_path, 2)
     (record,) = caplog.records
-    assert record.getMessage().startswith(f"{tmp_path}/global_step_3 is not whole ({file}: ")
-    assert record.getMessage().endswith(f"the run goes on from {tmp_path}/global_step_2, the last whole one")
+    assert re.search(rf"global_step_3.*{file}: .*global_step_2", record.getMessage())
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "is empty"),
-        (b"garbage", "names no step: b'garbage'"),
-        (b"\xff\xfe\x00", "names no step"),
-        (b"-1", "names no step"),
-        (b"9" * 40, "names no step"),
-        (None, "no file that names the latest"),
-        (b"7", "global_step_7, the latest checkpoint, is gone"),
-    ],
-)
-def test_a_tracker_that_names_nothing_gives_way_to_the_last_good_one(tmp_path, caplog, content, message):
+@pytest.mark.parametrize("content", [b"", b"garbage", b"\xff\xfe\x00", b"-1", b"9" * 40, None, b"7"])
+def test_a_tracker_that_names_nothing_gives_way_to_the_last_good_one(tmp_path, caplog, content):
     for step in (1, 2):
         save(tmp_path, step)
     cut(save(tmp_path, 3) / "data.pt")
     (tmp_path / TRACKER).unlink()
     if content is not None:
         (tmp_path / TRACKER).write_bytes(content)
-    assert settled(tmp_path) == ("resume_path", str(tmp_path / "global_step_2"))
-    assert message in caplog.text
+    assert settled(tmp_path) == at(tmp_path, 2)
+    assert ("global_step_7" if content == b"7" else str(tmp_path)) in caplog.text
 
 
 def test_a_tracker_that_was_set_back_is_followed(tmp_path):
     for step in (1, 2, 3):
         save(tmp_path, step)
     (tmp_path / TRACKER).write_text("2")
-    assert settled(tmp_path) == ("auto", None)
+    assert settled(tmp_path) == BY_VERL
     flip(tmp_path / "global_step_2" / "data.pt")
-    assert settled(tmp_path) == ("resume_path", str(tmp_path / "global_step_1"))
+    assert settled(tmp_path) == at(tmp_path, 1)
+    assert settled(tmp_path, check=CheckpointCheck.OFF) == BY_VERL
 
 
-def test_what_is_being_saved_is_not_taken(tmp_path, caplog):
+def test_what_is_being_saved_is_not_taken(tmp_path):
     save(tmp_path, 1)
     save(tmp_path, 2, check=None, tracked=False)
     (tmp_path / "global_step_2" / "data.pt").unlink()
-    assert settled(tmp_path) == ("auto", None)
+    assert settled(tmp_path) == BY_VERL
     (tmp_path / TRACKER).unlink()
-    assert settled(tmp_path) == ("resume_path", str(tmp_path / "global_step_1"))
+    assert settled(tmp_path) == at(tmp_path, 1)
 
 
 def test_a_run_killed_in_its_first_checkpoint_starts_again(tmp_path, caplog):
-    folder = save(tmp_path, 1, check=None, tracked=False)
-    cut(folder / MODEL)
+    cut(save(tmp_path, 1, check=None, tracked=False) / MODEL)
     assert settled(tmp_path) == ("disable", None)
-    assert "the run ended while it saved its first checkpoint" in caplog.text
+    assert "global_step_1" in caplog.text
 
 
 @pytest.mark.parametrize("tracked", [True, False])
 def test_damage_alone_never_starts_a_run_from_the_beginning(tmp_path, tracked):
     flip(save(tmp_path, 1, tracked=tracked) / "data.pt")
-    with pytest.raises(UserError, match=r"no other checkpoint is whole.*resume_mode=disable") as caught:
+    with pytest.raises(UserError, match="resume_mode=disable") as caught:
         settled(tmp_path)
     assert "global_step_1" in str(caught.value)
-    assert settled(tmp_path, "trainer.resume_mode=disable") == ("disable", None)
+    assert settled(tmp_path, **{"trainer.resume_mode": "disable"}) == ("disable", None)
 
 
 def test_checkpoints_of_verl_alone_are_taken_with_a_warning(tmp_path, caplog):
     for step in (1, 2):
         save(tmp_path, step, check=None)
-    assert settled(tmp_path) == ("auto", None)
-    assert "global_step_2 has no manifest" in caplog.text
+    assert settled(tmp_path) == BY_VERL
+    assert "global_step_2" in caplog.text
     cut(tmp_path / "global_step_2" / MODEL)
-    assert settled(tmp_path) == ("resume_path", str(tmp_path / "global_step_1"))
+    assert settled(tmp_path) == at(tmp_path, 1)
     assert "global_step_1 has no manifest" in caplog.text
 
 
 def test_a_named_checkpoint_is_taken_or_refused(tmp_path):
     for step in (1, 2):
         save(tmp_path, step)
-    named = ("trainer.resume_mode=resume_path", f"trainer.resume_from_path={tmp_path}/global_step_2/")
-    assert settled(tmp_path, *named) == ("resume_path", f"{tmp_path}/global_step_2")
+    path = f"{tmp_path}/global_step_2/"
+    named = {"trainer.resume_mode": "resume_path", "trainer.resume_from_path": path}
+    assert settled(tmp_path, **named) == at(tmp_path, 2)
     flip(tmp_path / "global_step_2" / "data.pt")
-    with pytest.raises(UserError, match=r"data\.pt: its checksum.*seems whole is .*/global_step_1$"):
-        settled(tmp_path, *named)
-    with pytest.raises(UserError, match=r"global_step_9: no such folder; the last one .*global_step_1$"):
+    with pytest.raises(UserError, match=r"data\.pt: .*/global_step_1$"):
+        settled(tmp_path, **named)
+    with pytest.raises(UserError, match=r"global_step_9: .*global_step_1$"):
         named_checkpoint(tmp_path / "global_step_9", FULL)
-    with pytest.raises(UserError, match="has to be the path of a folder global_step_<number>"):
+    with pytest.raises(UserError, match="global_step_<number>"):
         named_checkpoint(tmp_path / "global_step_x", FULL)
 
 
 def test_a_critic_has_to_be_there_where_one_is_trained(tmp_path):
     save(tmp_path, 1, critic=True)
-    assert settled(tmp_path, recipe=ALDEN) == ("auto", None)
+    assert settled(tmp_path, ALDEN) == BY_VERL
     save(tmp_path, 2)
-    assert settled(tmp_path) == ("auto", None)
-    assert settled(tmp_path, recipe=ALDEN) == ("resume_path", str(tmp_path / "global_step_1"))
+    assert settled(tmp_path) == BY_VERL
+    assert settled(tmp_path, ALDEN) == at(tmp_path, 1)
 
 
-def test_another_number_of_processes_is_refused(tmp_path):
+def test_another_number_of_processes_and_asynchronous_saves_are_refused(tmp_path):
     save(tmp_path, 1, ranks=2)
-    with pytest.raises(UserError, match=r"actor was saved by 2 processes, this run has 1 "):
+    with pytest.raises(UserError, match=r"actor.*\b2\b.*\b1\b"):
         settled(tmp_path)
-    assert settled(tmp_path, "trainer.n_gpus_per_node=2") == ("auto", None)
-
-
-def test_unchecked_runs_are_left_to_verl(tmp_path):
-    flip(save(tmp_path, 1) / "data.pt")
-    assert settled(tmp_path, check=CheckpointCheck.OFF) == ("auto", None)
-
-
-def test_asynchronous_saves_are_refused_where_verl_has_none(tmp_path):
-    with pytest.raises(UserError, match=r"async_save=true: verl saves asynchronously with Megatron only"):
-        settled(tmp_path, "actor_rollout_ref.actor.checkpoint.async_save=true")
+    assert settled(tmp_path, **{"trainer.n_gpus_per_node": 2}) == BY_VERL
+    with pytest.raises(UserError, match="async_save=true"):
+        settled(tmp_path, **{"actor_rollout_ref.actor.checkpoint.async_save": True})
 
 
 @pytest.mark.slow

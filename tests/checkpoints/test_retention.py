@@ -13,6 +13,12 @@ def whole(root):
     return [step_of(path) for path in step_folders(root) if inspect(path, CheckpointCheck.FULL).usable]
 
 
+def saved(retention, root, *steps):
+    for step in steps:
+        retention.make_room(step_folder(root, step))
+        retention.add(save(root, step, critic=True))
+
+
 @pytest.mark.parametrize(("keep", "during", "after"), [(1, 1, [5]), (2, 1, [5, 4]), (3, 2, [5, 4, 3])])
 def test_one_whole_checkpoint_is_there_at_any_time(tmp_path, keep, during, after):
     retention = Retention({"actor": keep, "critic": keep})
@@ -25,10 +31,7 @@ def test_one_whole_checkpoint_is_there_at_any_time(tmp_path, keep, during, after
 
 
 def test_parts_have_limits_of_their_own(tmp_path):
-    retention = Retention({"actor": 1, "critic": None})
-    for step in (1, 2):
-        retention.make_room(step_folder(tmp_path, step))
-        retention.add(save(tmp_path, step, critic=True))
+    saved(Retention({"actor": 1, "critic": None}), tmp_path, 1, 2)
     first = tmp_path / "global_step_1"
     assert sorted(path.name for path in first.iterdir()) == [".unfinished", "critic", "data.pt"]
     assert whole(tmp_path) == [2]
@@ -44,27 +47,19 @@ def test_files_of_a_user_stay(tmp_path):
 
 def test_checkpoints_of_earlier_starts_stay(tmp_path):
     save(tmp_path, 1)
-    retention = Retention({"actor": 1})
-    for step in (2, 3):
-        retention.make_room(step_folder(tmp_path, step))
-        retention.add(save(tmp_path, step))
+    saved(Retention({"actor": 1}), tmp_path, 2, 3)
     assert whole(tmp_path) == [3, 1]
 
 
 @pytest.mark.parametrize("keep", [None, 0, -1])
 def test_no_limit_keeps_all(tmp_path, keep):
-    retention = Retention({"actor": keep})
-    for step in (1, 2, 3):
-        retention.make_room(step_folder(tmp_path, step))
-        retention.add(save(tmp_path, step))
+    saved(Retention({"actor": keep}), tmp_path, 1, 2, 3)
     assert whole(tmp_path) == [3, 2, 1]
 
 
 def test_a_step_that_is_saved_again_costs_no_other(tmp_path):
     retention = Retention({"actor": 2})
-    for step in (1, 2):
-        retention.make_room(step_folder(tmp_path, step))
-        retention.add(save(tmp_path, step))
+    saved(retention, tmp_path, 1, 2)
     retention.make_room(step_folder(tmp_path, 2))
     assert inspect(tmp_path / "global_step_1", CheckpointCheck.FULL).state is State.WHOLE
     assert not (tmp_path / "global_step_2" / "manifest.json").exists()
@@ -74,11 +69,9 @@ def test_the_best_by_validation_stays_until_a_better_one_comes(tmp_path):
     retention = Retention({"actor": 1, "critic": 1})
     left = []
     for step, score in enumerate([0.2, 0.5, 0.4, None, 0.5, 0.1], 1):
-        folder = step_folder(tmp_path, step)
-        retention.make_room(folder)
-        retention.add(save(tmp_path, step, critic=True))
+        saved(retention, tmp_path, step)
         if score is not None:
-            retention.rate(folder, score)
+            retention.rate(step_folder(tmp_path, step), score)
         left.append(whole(tmp_path))
     # the newest, and the best that was known when it was saved
     assert left == [[1], [2, 1], [3, 2], [4, 2], [5, 2], [6, 5]]
@@ -87,7 +80,5 @@ def test_the_best_by_validation_stays_until_a_better_one_comes(tmp_path):
 def test_scores_of_checkpoints_that_were_not_saved_keep_nothing(tmp_path):
     retention = Retention({"actor": 1})
     retention.rate(save(tmp_path, 1), 0.9)
-    for step in (2, 3):
-        retention.make_room(step_folder(tmp_path, step))
-        retention.add(save(tmp_path, step))
+    saved(retention, tmp_path, 2, 3)
     assert whole(tmp_path) == [3, 1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -37,17 +36,10 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
-@pytest.mark.parametrize("script", [*blocks("bash"), SLURM.read_text()])
-def test_every_script_is_bash(script):
-    found = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
-    assert found.returncode == 0, found.stderr
-
-
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
-@pytest.mark.parametrize("script", [SLURM, DOCS.parent / "tools" / "gpu_kit.sh"])
-def test_shellcheck_finds_nothing(script):
-    found = subprocess.run(["shellcheck", str(script)], capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stdout
+def test_every_script_is_bash():
+    for script in (*blocks("bash"), SLURM.read_text()):
+        found = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
+        assert found.returncode == 0, found.stderr
 
 
 def test_every_check_of_a_gpu_is_told_of():
@@ -73,21 +65,11 @@ def slurm(tmp_path):
     calls = tmp_path / "calls"
 
     def run(*arguments: str, status: int = 0, **more: str) -> tuple[int, list]:
-        environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(tmp_path),
-            "VENV": str(tmp_path / "venv"),
-            "DOCAGENT_WORKSPACE": "/shared/w",
-            "SLURM_JOB_NODELIST": "n[1-3]",
-            "SLURM_GPUS_ON_NODE": "4",
-            "CALLS": str(calls),
-            "STATUS": str(status),
-            **more,
-        }
+        job = {"SLURM_JOB_NODELIST": "n[1-3]", "SLURM_GPUS_ON_NODE": "4", "DOCAGENT_WORKSPACE": "/shared/w"}
+        fakes = {"VENV": str(tmp_path / "venv"), "CALLS": str(calls), "STATUS": str(status)}
+        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **job, **fakes, **more}
         command = ["bash", str(SLURM), *arguments]
-        code = subprocess.run(
-            command, env=environment, capture_output=True, check=False, timeout=60
-        ).returncode
+        code = subprocess.run(command, env=environment, capture_output=True, check=False).returncode
         return code, [json.loads(line) for line in calls.read_text().splitlines()] if calls.exists() else []
 
     return run
@@ -112,15 +94,12 @@ def test_slurm_starts_ray_on_every_node_and_the_run_once(slurm):
     assert ["ray", ["get-auth-token", "--generate"]] in [call[:2] for call in calls]
 
 
-def test_the_job_of_a_run_that_fails_fails(slurm):
+def test_the_job_of_a_run_that_fails_fails_and_ends_before_anything_starts_without_its_variables(slurm):
+    for missing in ("VENV", "DOCAGENT_WORKSPACE"):
+        code, calls = slurm("vrag_rl_qwen2_5_vl_7b", **{missing: ""})
+        assert code != 0
+        assert calls == []
     assert slurm("vrag_rl_qwen2_5_vl_7b", status=3)[0] == 3
-
-
-@pytest.mark.parametrize("missing", ["VENV", "DOCAGENT_WORKSPACE"])
-def test_slurm_ends_before_anything_starts_when_something_is_not_set(slurm, missing):
-    code, calls = slurm("vrag_rl_qwen2_5_vl_7b", **{missing: ""})
-    assert code != 0
-    assert calls == []
 
 
 def test_the_manifest_asks_for_what_the_run_needs():

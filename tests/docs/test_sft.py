@@ -1,10 +1,10 @@
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
 
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.recipe_list import ROOT, Kind, recipe_names
@@ -28,12 +28,10 @@ def test_the_table_says_what_the_recipes_have(recipe):
     assert schedule.startswith(config.optim.lr_scheduler_type)
     assert float(schedule.split()[-1]) == config.optim.lr_warmup_steps_ratio
     assert int(epochs) == config.trainer.total_epochs
-    product = 1
-    for number in re.findall(r"\d+", batch):
-        product *= int(number)
-    assert product == config.data.train_batch_size
+    assert math.prod(map(int, re.findall(r"\d+", batch))) == config.data.train_batch_size
     assert int(longest.replace(",", "")) == config.data.max_length
     assert (tower == "frozen") is config.docagent.freeze_vision_tower
+    assert "hf_model" in config.checkpoint.save_contents  # the export that RL starts from
 
 
 def test_every_recipe_is_in_the_table_and_what_is_named_exists():
@@ -46,8 +44,3 @@ def test_every_recipe_is_in_the_table_and_what_is_named_exists():
         assert (ROOT / "profile" / f"{profile}.yaml").is_file()
     for path in set(re.findall(r"`((?:tests|patches|docagent_rl)/[\w/.]+\.py)", PAGE)):
         assert (DOCS.parent / path).is_file(), path
-
-
-def test_the_export_that_rl_starts_from_is_saved():
-    for recipe in recipe_names(kind=Kind.SFT):
-        assert "hf_model" in OmegaConf.select(composed(recipe), "checkpoint.save_contents")

@@ -90,7 +90,7 @@ def set_up(project: Path, pin: str, **environment: str) -> subprocess.CompletedP
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
 
 
@@ -98,20 +98,14 @@ def installed(project: Path) -> bool:
     return any((project / ".venv").glob("lib/python3*/site-packages/gadget.py"))
 
 
-def test_a_file_with_its_hash_is_installed(project):
-    digest = small_wheel(project / "wheels")
-    done = set_up(project, f"gadget==1.0 --hash=sha256:{'0' * 64} --hash=sha256:{digest}")
-    assert done.returncode == 0, done.stderr
-    assert "installing 1 packages" in done.stdout
-    assert installed(project)
-    assert (project / ".venv" / ".docagent-rl-set-up").is_file()
-
-
-def test_packages_are_compiled(project):
+def test_a_file_with_its_hash_is_installed_and_compiled(project):
     """Also where those who run Python write nothing: no process of a run has to do it again."""
     digest = small_wheel(project / "wheels")
-    done = set_up(project, f"gadget==1.0 --hash=sha256:{digest}", PYTHONDONTWRITEBYTECODE="1")
+    pin = f"gadget==1.0 --hash=sha256:{'0' * 64} --hash=sha256:{digest}"
+    done = set_up(project, pin, PYTHONDONTWRITEBYTECODE="1")
     assert done.returncode == 0, done.stderr
+    assert installed(project)
+    assert (project / ".venv" / ".docagent-rl-set-up").is_file()
     assert any((project / ".venv").glob("lib/python3*/site-packages/__pycache__/gadget.*.pyc"))
 
 
@@ -120,7 +114,7 @@ def test_a_file_without_its_hash_is_refused(project, pin):
     small_wheel(project / "wheels")
     done = set_up(project, pin)
     assert done.returncode == 2
-    assert "the packages of requirements/cpu.txt could not be installed" in done.stderr
+    assert "requirements/cpu.txt" in done.stderr
     assert not installed(project)
 
 
@@ -130,4 +124,5 @@ def test_the_build_tools_need_their_hashes(project):
     (project / "pyproject.toml").write_text(text)
     done = set_up(project, f"gadget==1.0 --hash=sha256:{digest}")
     assert done.returncode == 2
-    assert "this package could not be installed" in done.stderr
+    assert installed(project)
+    assert not (project / ".venv" / ".docagent-rl-set-up").exists()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 from benchmarks.retrieval.evaluation import Answered, Scope, Score, check_store, score
 from benchmarks.retrieval.questions import Kind, Question
-from benchmarks.retrieval.run import RETRIEVERS, markdown, measure
+from benchmarks.retrieval.run import markdown, measure
 from docagent_rl.documents import DocumentStore, PageRef, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.ocr import OcrMode, OcrSettings
@@ -20,10 +18,8 @@ from docagent_rl.errors import UserError
 from tools.documents.manifest import read_manifest
 from tools.documents.scan import scan_pdf
 
-ENTRY = {
-    "title": "t", "kind": "manual", "package": "p", "version": "1", "path": "a.pdf", "sha256": "0" * 64,
-    "licence": "GPL-2", "licence_file": "copyright",
-}  # fmt: skip
+LICENCE = {"licence": "GPL-2", "licence_file": "copyright", "sha256": "0" * 64}
+ENTRY = {"title": "t", "kind": "manual", "package": "p", "version": "1", "path": "a.pdf", **LICENCE}
 
 
 def write_pdf(path: Path, *pages: str) -> None:
@@ -48,13 +44,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     documents = [{"doc_id": "birds", "pages": 3, **ENTRY}, {"doc_id": "boats", "pages": 2, **ENTRY}]
     scans = [{"doc_id": "birds-scan", "of": "birds", "dpi": 50, "seed": 0}]
     (folder / "documents.json").write_text(json.dumps({"documents": documents, "scans": scans}))
+    names = ("doc_id", "question", "answers", "evidence_pages", "kind")
     asked = [
-        {"doc_id": "birds", "question": "who hunts?", "answers": "a", "evidence_pages": 2, "kind": "text"},
-        {"doc_id": "birds", "question": "geese", "answers": "b", "evidence_pages": [1, 3], "kind": "figure"},
-        {"doc_id": "boats", "question": "owls", "answers": "c", "evidence_pages": [1], "kind": "chart"},
-        {"doc_id": "boats", "question": "rudder", "answers": "d", "evidence_pages": [1], "kind": "chart"},
-    ]  # fmt: skip
-    (folder / "questions.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in asked))
+        ("birds", "who hunts?", "a", 2, "text"),
+        ("birds", "geese", "b", [1, 3], "figure"),
+        ("boats", "owls", "c", [1], "chart"),
+        ("boats", "rudder", "d", [1], "chart"),
+    ]
+    lines = [json.dumps(dict(zip(names, values, strict=True))) for values in asked]
+    (folder / "questions.jsonl").write_text("\n".join(lines))
     return folder
 
 
@@ -80,8 +78,8 @@ def test_results_are_by_kind_scope_and_scan(folder: Path) -> None:
     # no page has the word of one of the two
     assert by_part["chart"][Scope.DOCUMENT] == Score(2, 0.5, 0.5, 0.5)
     # in the corpus a shorter page of the other document comes before it
-    assert by_part["chart"][Scope.CORPUS].recall_1 == 0.0
-    assert by_part["chart"][Scope.CORPUS].recall_5 == 0.5
+    found = by_part["chart"][Scope.CORPUS]
+    assert (found.recall_1, found.recall_5) == (0.0, 0.5)
     assert by_part["all"][Scope.DOCUMENT] == Score(4, (1 + 0.5 + 1) / 4, 0.75, 0.75)
     assert by_part["original"][Scope.DOCUMENT] == Score(2, 0.75, 1.0, 1.0)
     # without text there is nothing to find, and the original is not there to be found instead
@@ -103,35 +101,5 @@ def test_another_store_is_refused(folder: Path, tmp_path: Path) -> None:
     pdfs.mkdir()
     write_pdf(pdfs / "birds.pdf", "one page")
     ingest(pdfs, tmp_path / "store", settings=RenderSettings(dpi=20), workers=1, strict=True)
-    with pytest.raises(
-        UserError, match=r"'birds' has 1 pages where 3 are expected, and 2 more differ; `make"
-    ):
+    with pytest.raises(UserError, match=r"'birds'.*\b1\b.*\b3\b.*\b2\b"):
         check_store(DocumentStore(tmp_path / "store"), manifest)
-
-
-def test_each_retriever_can_be_built_of_a_store(folder: Path) -> None:
-    assert "bm25" in RETRIEVERS
-    built = RETRIEVERS["bm25"](DocumentStore(folder / "store"))
-    [hits] = built.search(["keel"], top_k=3)
-    assert [hit.ref for hit in hits] == [PageRef("boats", 2)]
-
-
-@pytest.mark.slow
-def test_the_command_writes_its_table_once(folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "table.md"
-    command = [
-        sys.executable, "-m", "benchmarks.retrieval.run", "--store", folder / "store", "--out", out,
-        "--questions", folder / "questions.jsonl", "--manifest", folder / "documents.json",
-        "--retriever", "bm25",
-    ]  # fmt: skip
-    root = Path(__file__).parents[3]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert out.read_text().count("\n") == 2 + 6
-    out.write_text("something else")
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "holds something else" in done.stderr
-    done = subprocess.run([*command, "--retriever", "magic"], cwd=root, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "no retriever 'magic'" in done.stderr

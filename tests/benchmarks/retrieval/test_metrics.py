@@ -40,13 +40,9 @@ def test_metrics_equal_their_slow_definitions(ranked: list, evidence: set, k: in
     assert reciprocal_rank(ranked, evidence) == (1 / min(ranks) if ranks else 0.0)
 
 
-def test_a_page_of_the_same_number_elsewhere_is_no_evidence() -> None:
+def test_a_page_of_the_same_number_elsewhere_is_no_evidence_and_nothing_has_no_recall() -> None:
     assert recall_at([PageRef("M", 1)], refs(1), 1) == 0
     assert reciprocal_rank([PageRef("M", 1)], refs(1)) == 0
-
-
-def test_recall_of_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="evidence pages"):
-        recall_at(refs(1), [], 1)
-    with pytest.raises(ValueError, match="k from 1"):
-        recall_at(refs(1), refs(1), 0)
+    for gold, k in (([], 1), (refs(1), 0)):
+        with pytest.raises(ValueError):
+            recall_at(refs(1), gold, k)

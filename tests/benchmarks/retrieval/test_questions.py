@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rapidfuzz import fuzz
 
-from benchmarks.retrieval.questions import QUESTIONS, Kind, Question, about_scans, read
+from benchmarks.retrieval.questions import Kind, Question, about_scans, read
 from docagent_rl.documents import PageRef
 from docagent_rl.errors import UserError
 from tools.documents.manifest import Manifest, read_manifest
@@ -29,11 +30,17 @@ def manifest() -> Manifest:
     return read_manifest()
 
 
-def test_there_are_enough_questions_of_each_kind(questions: list[Question]) -> None:
+def test_there_are_enough_questions_of_each_kind_and_document(
+    questions: list[Question], manifest: Manifest
+) -> None:
     counts = Counter(question.kind for question in questions)
     assert len(questions) >= 60
     assert all(counts[kind] >= 12 for kind in Kind)
     assert max(counts.values()) <= 2 * min(counts.values())
+    assert sum(len(question.evidence) > 1 for question in questions) >= 6
+    counts = Counter(question.doc_id for question in questions)
+    assert set(counts) == {document.doc_id for document in manifest.documents}
+    assert max(counts.values()) <= len(questions) / 4
 
 
 def test_evidence_lies_in_the_documents(questions: list[Question], manifest: Manifest) -> None:
@@ -45,18 +52,6 @@ def test_evidence_lies_in_the_documents(questions: list[Question], manifest: Man
         if not 1 <= ref.page <= pages.get(ref.doc_id, 0)
     ]
     assert wrong == []
-
-
-def test_every_document_is_asked_about_and_none_too_much(
-    questions: list[Question], manifest: Manifest
-) -> None:
-    counts = Counter(question.doc_id for question in questions)
-    assert set(counts) == {document.doc_id for document in manifest.documents}
-    assert max(counts.values()) <= len(questions) / 4
-
-
-def test_some_questions_have_evidence_on_several_pages(questions: list[Question]) -> None:
-    assert sum(len(question.evidence) > 1 for question in questions) >= 6
 
 
 def test_no_question_is_there_twice(questions: list[Question]) -> None:
@@ -80,13 +75,6 @@ def test_questions_are_questions_and_do_not_hold_their_answers(questions: list[Q
         assert told == [], question.text
 
 
-def test_lines_are_as_plain_as_can_be() -> None:
-    lines = QUESTIONS.read_text(encoding="utf-8").splitlines()
-    fields = ["doc_id", "question", "answers", "evidence_pages", "kind"]
-    assert all(list(json.loads(line)) == fields for line in lines)
-    assert len(lines) == len(read())
-
-
 def test_questions_about_a_scan_are_those_about_its_original(
     questions: list[Question], manifest: Manifest
 ) -> None:
@@ -95,22 +83,16 @@ def test_questions_about_a_scan_are_those_about_its_original(
     originals = [question for question in questions if question.doc_id == scan.of]
     assert len(scanned) == len(originals) >= 10
     for found, original in zip(scanned, originals, strict=True):
-        assert (found.text, found.kind, found.answers) == (original.text, original.kind, original.answers)
-        assert found.evidence == tuple(PageRef(scan.doc_id, ref.page) for ref in original.evidence)
+        evidence = tuple(PageRef(scan.doc_id, ref.page) for ref in original.evidence)
+        assert found == replace(original, evidence=evidence)
 
 
 @pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"kind": "picture"}, "kind='picture': expected one of text, table, chart, figure"),
-        ({"evidence_pages": []}, "'evidence_pages' is empty"),
-        ({"question": " "}, "'question' is empty"),
-        ({"answers": []}, "'answers' is empty"),
-    ],
+    "changes", [{"kind": "picture"}, {"evidence_pages": []}, {"question": " "}, {"answers": []}]
 )
-def test_a_bad_line_is_named(tmp_path: Path, changes: dict, problem: str) -> None:
+def test_a_bad_line_is_named(tmp_path: Path, changes: dict) -> None:
     good = {"doc_id": "K", "question": "How?", "answers": ["so"], "evidence_pages": [1], "kind": "text"}
     path = tmp_path / "questions.jsonl"
     path.write_text(f"{json.dumps(good)}\n{json.dumps(good | changes)}\n")
-    with pytest.raises(UserError, match=f"questions.jsonl:2: .*{problem}"):
+    with pytest.raises(UserError, match=rf"questions\.jsonl:2: .*{next(iter(changes))}"):
         read(path)

@@ -42,4 +42,4 @@ def test_an_interruption_ends_the_trainer_and_what_it_started(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         Trainer(("played_trainer",), (), tmp_path / "run").run(interrupt, environment)
-    assert ends(int(file.read_text()))
+    assert ends(int(file.read_text()), within=60)

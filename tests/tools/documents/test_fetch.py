@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pypdfium2
@@ -15,7 +17,7 @@ import pytest
 from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.errors import InfrastructureError, UserError
-from tools.documents.apt import Apt, read_member
+from tools.documents.apt import read_member
 from tools.documents.fetch import Outcome, fetch, place
 from tools.documents.manifest import Fetched, Manifest, Scan
 
@@ -64,19 +66,11 @@ def options(repository: Path) -> list[str]:
     return [f"Dir::Etc::SourceList={sources}", "Dir::Etc::SourceParts=-"]
 
 
-def entry(doc_id: str, data: bytes, *, name: str = "a-guide", version: str = "1:2.0-1", path: str) -> Fetched:
-    return Fetched(
-        doc_id=doc_id,
-        title=doc_id,
-        kind="guide",
-        pages=2,
-        package=name,
-        version=version,
-        path=path,
-        sha256=hashlib.sha256(data).hexdigest(),
-        licence="GPL-2",
-        licence_file="usr/share/doc/a-guide/copyright",
-    )
+def entry(doc_id: str, data: bytes, path: str) -> Fetched:
+    licence = {"licence": "GPL-2", "licence_file": "usr/share/doc/a-guide/copyright"}
+    source = {"package": "a-guide", "version": "1:2.0-1", "path": path}
+    digest = hashlib.sha256(data).hexdigest()
+    return Fetched(doc_id=doc_id, title=doc_id, kind="guide", pages=2, sha256=digest, **source, **licence)
 
 
 def run(manifest: Manifest, folder: Path, given: list[str]) -> Outcome:
@@ -93,39 +87,44 @@ def repository(tmp_path: Path) -> Path:
 @pytest.fixture
 def guide(repository: Path, tmp_path: Path) -> Manifest:
     plain, packed = pdf(tmp_path, "one", "two"), pdf(tmp_path, "three", "four")
-    package(
-        repository,
-        "a-guide",
-        "1:2.0-1",
-        {"usr/share/doc/guide.pdf": plain, "usr/share/doc/more.pdf.gz": gzip.compress(packed)},
-    )
+    files = {"usr/share/doc/guide.pdf": plain, "usr/share/doc/more.pdf.gz": gzip.compress(packed)}
+    package(repository, "a-guide", "1:2.0-1", files)
     return Manifest(
         documents=(
-            entry("guide", plain, path="usr/share/doc/guide.pdf"),
-            entry("more", packed, path="usr/share/doc/more.pdf.gz"),
+            entry("guide", plain, "usr/share/doc/guide.pdf"),
+            entry("more", packed, "usr/share/doc/more.pdf.gz"),
         ),
         scans=(Scan(doc_id="guide-scan", of="guide", dpi=100, seed=3),),
     )
 
 
 def test_documents_are_taken_out_of_packages(guide: Manifest, repository: Path, tmp_path: Path) -> None:
-    outcome = run(guide, tmp_path / "out", options(repository))
+    out, given = tmp_path / "out", options(repository)
+    lists = Path("/var/lib/apt/lists")
+    before = sorted(lists.iterdir()) if lists.is_dir() else []
+    outcome = run(guide, out, given)
     assert outcome.placed == ["guide", "more", "guide-scan"]
     assert not outcome.kept
     assert not outcome.notes
+    assert (sorted(lists.iterdir()) if lists.is_dir() else []) == before
     for document in guide.documents:
         data = place(tmp_path / "out", document.doc_id).read_bytes()
         assert hashlib.sha256(data).hexdigest() == document.sha256
-    visible = sorted(path.name for path in (tmp_path / "out").iterdir() if path.name[0] != ".")
+    visible = sorted(path.name for path in out.iterdir() if path.name[0] != ".")
     assert visible == ["guide-scan.pdf", "guide.pdf", "more.pdf"]
-    assert not (tmp_path / "out" / ".packages").exists()
-
-
-def test_what_is_there_stays_and_only_what_is_not_is_fetched(
-    guide: Manifest, repository: Path, tmp_path: Path
-) -> None:
-    out, given = tmp_path / "out", options(repository)
-    run(guide, out, given)
+    assert not (out / ".packages").exists()
+    with (
+        closing(pypdfium2.PdfDocument(place(out, "guide"))) as original,
+        closing(pypdfium2.PdfDocument(place(out, "guide-scan"))) as scan,
+    ):
+        assert len(scan) == len(original) == 2
+        for number in range(2):
+            assert scan[number].get_size() == pytest.approx(original[number].get_size())
+            assert scan[number].get_textpage().get_text_bounded().strip() == ""
+            # it shows the page: dark where the letters are, about as much as the original
+            dark = [(each[number].render(grayscale=True).to_numpy() < 128).sum() for each in (original, scan)]
+            assert 0.5 * dark[0] < dark[1] < 2 * dark[0]
+    # what is there stays, and nothing is fetched
     times = {path.name: path.stat().st_mtime_ns for path in out.glob("*.pdf")}
     shutil.rmtree(repository)
     assert run(guide, out, given).kept == ["guide", "more", "guide-scan"]
@@ -158,15 +157,6 @@ def test_a_scan_follows_its_original_and_its_settings(
     assert place(out, "guide-scan").read_bytes() == before
 
 
-def test_another_document_of_the_same_name_is_refused(
-    guide: Manifest, repository: Path, tmp_path: Path
-) -> None:
-    wrong = guide.documents[0].model_copy(update={"sha256": "0" * 64})
-    with pytest.raises(UserError, match=r"guide: .* of a-guide 1:2.0-1, is not the document"):
-        run(Manifest(documents=(wrong,)), tmp_path / "out", options(repository))
-    assert not place(tmp_path / "out", "guide").exists()
-
-
 def test_another_version_is_said_and_must_hold_the_same_document(
     guide: Manifest, repository: Path, tmp_path: Path
 ) -> None:
@@ -174,28 +164,36 @@ def test_another_version_is_said_and_must_hold_the_same_document(
     outcome = run(Manifest(documents=(same,)), tmp_path / "out", options(repository))
     assert outcome.placed == ["guide"]
     [note] = outcome.notes
-    assert note.startswith("taken from a-guide 1:2.0-1, where 1:1.9-1 is not to be had")
+    assert re.search(r"a-guide 1:2\.0-1.*1:1\.9-1", note)
     wrong = same.model_copy(update={"doc_id": "other", "sha256": "0" * 64})
-    with pytest.raises(UserError, match=r"1:2.0-1, where 1:1.9-1 is not to be had.*mirror.*version 1:1.9-1"):
+    with pytest.raises(UserError, match=r"1:2\.0-1.*1:1\.9-1"):
         run(Manifest(documents=(wrong,)), tmp_path / "out", options(repository))
 
 
-def test_a_file_that_the_package_lacks_is_named(guide: Manifest, repository: Path, tmp_path: Path) -> None:
-    lost = guide.documents[0].model_copy(update={"path": "usr/share/doc/lost.pdf"})
-    with pytest.raises(UserError, match=r"guide: a-guide 1:2.0-1 holds no file usr/share/doc/lost.pdf"):
-        run(Manifest(documents=(lost,)), tmp_path / "out", options(repository))
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"sha256": "0" * 64}, "guide: .*a-guide 1:2.0-1"),
+        ({"path": "usr/share/doc/lost.pdf"}, "guide: a-guide 1:2.0-1.*usr/share/doc/lost.pdf"),
+        ({"package": "no-such-package-anywhere"}, "'no-such-package-anywhere'"),
+    ],
+)
+def test_another_document_or_none_is_refused_and_leaves_nothing(
+    guide: Manifest, repository: Path, tmp_path: Path, changes: dict, named: str
+) -> None:
+    wrong = Manifest(documents=(guide.documents[0].model_copy(update=changes),))
+    with pytest.raises(UserError, match=named):
+        run(wrong, tmp_path / "out", options(repository))
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [".lock"]
 
 
-def test_a_package_that_no_mirror_has_is_named(guide: Manifest, repository: Path, tmp_path: Path) -> None:
-    unknown = guide.documents[0].model_copy(update={"package": "no-such-package-anywhere"})
-    with pytest.raises(UserError, match="apt knows no package 'no-such-package-anywhere'"):
-        run(Manifest(documents=(unknown,)), tmp_path / "out", options(repository))
-
-
-def test_a_mirror_that_is_not_there_is_a_fault_of_the_service(
+def test_a_folder_that_cannot_be_made_and_a_mirror_that_is_gone(
     guide: Manifest, repository: Path, tmp_path: Path
 ) -> None:
+    (tmp_path / "file").write_text("")
     given = options(repository)
+    with pytest.raises(UserError, match="file/out"):
+        run(guide, tmp_path / "file" / "out", given)
     (repository / "Packages").unlink()
     with pytest.raises(InfrastructureError, match="apt-get update"):
         run(guide, tmp_path / "out", given)
@@ -208,45 +206,8 @@ def test_a_damaged_package_is_refused(guide: Manifest, repository: Path, tmp_pat
     with pytest.raises(InfrastructureError, match="apt-get download"):
         run(guide, tmp_path / "out", given)
     deb.write_bytes(b"no archive")
-    with pytest.raises(UserError, match="is damaged"):
+    with pytest.raises(UserError, match=r"a-guide\.deb"):
         read_member(deb, "guide.pdf")
-
-
-def test_a_folder_that_cannot_be_made_is_named(guide: Manifest, repository: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"cannot write .*file/out"):
-        run(guide, tmp_path / "file" / "out", options(repository))
-
-
-def test_nothing_hidden_stays_after_a_failure(guide: Manifest, repository: Path, tmp_path: Path) -> None:
-    lost = guide.documents[0].model_copy(update={"path": "usr/share/doc/lost.pdf"})
-    with pytest.raises(UserError, match="holds no file"):
-        run(Manifest(documents=(lost,)), tmp_path / "out", options(repository))
-    assert [path.name for path in (tmp_path / "out").iterdir()] == [".lock"]
-
-
-def test_the_lists_of_the_machine_stay_as_they_are(guide: Manifest, repository: Path, tmp_path: Path) -> None:
-    lists = Path("/var/lib/apt/lists")
-    before = sorted(lists.iterdir()) if lists.is_dir() else []
-    apt = Apt(tmp_path / "own", options(repository))
-    file, version = apt.download("a-guide", "1:2.0-1")
-    assert (file.parent, version) == (tmp_path / "own", "1:2.0-1")
-    assert (sorted(lists.iterdir()) if lists.is_dir() else []) == before
-
-
-def test_a_scan_has_the_same_pages_and_no_text(guide: Manifest, repository: Path, tmp_path: Path) -> None:
-    run(guide, tmp_path / "out", options(repository))
-    original = pypdfium2.PdfDocument(place(tmp_path / "out", "guide"))
-    scan = pypdfium2.PdfDocument(place(tmp_path / "out", "guide-scan"))
-    assert len(scan) == len(original) == 2
-    for number in range(2):
-        assert scan[number].get_size() == pytest.approx(original[number].get_size())
-        assert scan[number].get_textpage().get_text_bounded().strip() == ""
-        # it shows the page: dark where the letters are, about as much as the original
-        dark = [(page[number].render(grayscale=True).to_numpy() < 128).sum() for page in (original, scan)]
-        assert 0.5 * dark[0] < dark[1] < 2 * dark[0]
-    original.close()
-    scan.close()
 
 
 def test_the_command_tells_what_it_did(guide: Manifest, repository: Path, tmp_path: Path) -> None:
@@ -258,9 +219,9 @@ def test_the_command_tells_what_it_did(guide: Manifest, repository: Path, tmp_pa
     for there in (0, 3):
         done = subprocess.run(command, cwd=root, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        assert f"3 documents of 6 pages in {tmp_path / 'out'}, {there} of them there already" in done.stderr
+        assert re.search(rf"\b3\b.*\b6\b.*{tmp_path / 'out'}.*\b{there}\b", done.stderr)
     listed.write_text("{}")
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     assert done.returncode == 2
-    assert f"{listed} is no list of documents" in done.stderr
+    assert str(listed) in done.stderr
     assert "Traceback" not in done.stderr

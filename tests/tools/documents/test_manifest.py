@@ -20,14 +20,6 @@ def test_the_documents_are_of_many_kinds() -> None:
     assert all(pages[scan.doc_id] == pages[scan.of] for scan in manifest.scans)
 
 
-def altered(tmp_path: Path, **changes: object) -> Path:
-    data = json.loads(MANIFEST.read_text())
-    data["documents"][0] |= changes
-    path = tmp_path / "documents.json"
-    path.write_text(json.dumps(data))
-    return path
-
-
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -42,8 +34,11 @@ def altered(tmp_path: Path, **changes: object) -> Path:
     ],
 )
 def test_a_wrong_entry_is_refused(tmp_path: Path, field: str, value: object) -> None:
-    path = altered(tmp_path, **{field: value})
-    with pytest.raises(UserError, match=rf"documents.json is no list of documents(.|\n)*{field}"):
+    data = json.loads(MANIFEST.read_text())
+    data["documents"][0][field] = value
+    path = tmp_path / "documents.json"
+    path.write_text(json.dumps(data))
+    with pytest.raises(UserError, match=rf"documents\.json(.|\n)*{field}"):
         read_manifest(path)
 
 
@@ -51,8 +46,8 @@ def test_ids_are_unique_and_scans_have_originals(tmp_path: Path) -> None:
     data = json.loads(MANIFEST.read_text())
     path = tmp_path / "documents.json"
     path.write_text(json.dumps({**data, "documents": data["documents"] + data["documents"][:1]}))
-    with pytest.raises(UserError, match="is listed twice"):
+    with pytest.raises(UserError, match=data["documents"][0]["doc_id"]):
         read_manifest(path)
     path.write_text(json.dumps({**data, "scans": [{"doc_id": "s", "of": "nothing", "dpi": 150, "seed": 0}]}))
-    with pytest.raises(UserError, match="'s' is a scan of 'nothing', which is not listed"):
+    with pytest.raises(UserError, match=r"'s'.*'nothing'"):
         read_manifest(path)

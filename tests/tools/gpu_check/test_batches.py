@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from transformers import Qwen2_5_VLConfig
+from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
 from tools.gpu_check.batches import PATCH, ROWS, Pictures, Row, make_batch
 from tools.gpu_check.models import SMALL, TEXT_HEAD, VISION_HEAD, configuration
@@ -16,9 +16,8 @@ def config() -> Qwen2_5_VLConfig:
 @pytest.mark.parametrize("kind", Pictures)
 def test_rows_have_as_many_placeholders_as_features(config, kind):
     data = make_batch(ROWS[kind], config)
-    for row, ids, shown in zip(
-        ROWS[kind], data["input_ids"].unbind(), data["multi_modal_inputs"], strict=True
-    ):
+    shown_ids = zip(data["input_ids"].unbind(), data["multi_modal_inputs"], strict=True)
+    for row, (ids, shown) in zip(ROWS[kind], shown_ids, strict=True):
         placeholders = int((ids == config.image_token_id).sum())
         assert placeholders == row.images * row.image_tokens
         assert len(ids) == row.tokens
@@ -34,8 +33,6 @@ def test_only_words_are_sampled(config):
 
 
 def test_positions_are_those_that_the_model_would_count(config):
-    from transformers import Qwen2_5_VLForConditionalGeneration
-
     row = Row(6, 9, 2, (4, 8))
     data = make_batch([row], config)
     ids, (shown,) = data["input_ids"].unbind()[0], data["multi_modal_inputs"]

@@ -17,6 +17,7 @@ ALONE = ("recipe",)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_processes")
 @pytest.mark.parametrize("check", [c for c in CHECKS if c.name not in ALONE], ids=lambda check: check.name)
 def test_a_check_passes_on_a_processor(check, tmp_path):
     found = run_one(check, MACHINE, tmp_path, TIME_S)

@@ -32,7 +32,5 @@ def test_each_change_is_made_alone_and_named(source, names):
 
 
 def test_changes_of_one_name_are_told_apart():
-    assert [m.name for m in mutants("a + b\na + b")] == [
-        "module: a + b -> a - b",
-        "module: a + b -> a - b #2",
-    ]
+    names = [mutant.name for mutant in mutants("a + b\na + b")]
+    assert names == ["module: a + b -> a - b", "module: a + b -> a - b #2"]
