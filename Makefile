@@ -71,7 +71,7 @@ mutants: setup
 	$(BIN)/python -m tools.mutants $(ARGS)
 
 faults: setup
-	$(BIN)/python -m pytest -m faults $(FAST) --faults=long --faults-folder=$(WORKSPACE)/faults
+	$(BIN)/python -m pytest -m faults -n 2 --faults=long --faults-folder=$(WORKSPACE)/faults
 
 # in the environment that is there: set-up would install the CPU's. CHECK='--only models' runs one
 gpu-check:
