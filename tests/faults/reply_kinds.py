@@ -19,16 +19,16 @@ Asked = dict[str, Any]
 
 
 class Due(Enum):
-    """What has to become of the session."""
+    """What has to become of the session.
+
+    RIGHT: the session that a sound service would have had. MASKED: it is masked for the service. EITHER: one of
+    the two. READ: a judge's session is masked; a role's goes on with a text that is odd but a text.
+    """
 
     RIGHT = "right"
-    """It is the session that a sound service would have had."""
     MASKED = "masked"
-    """It is masked for the service."""
     EITHER = "either"
-    """One of the two."""
     READ = "read"
-    """A judge's session is masked; a role's goes on with a text that is odd but a text."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,8 @@ _FINISH = f"{_CHOICE}.finish_reason"
 _BODIES = {
     "empty": b"",
     "html": b"<!DOCTYPE html><html><body>502 Bad Gateway</body></html>",
-    "null": b"null",
     "error with 200": b'{"error": {"message": "CUDA out of memory", "code": 500}}',
     "deep lists": b"[" * 200_000,
-    "deep and closed": b'{"choices": ' + b"[" * 5000 + b"]" * 5000 + b"}",
-    "utf-16": json.dumps(completion(_JUDGED)).encode("utf-16"),
     "invalid utf-8": b'{"choices": [{"message": {"content": "\xff\xfe\xc3\x28"}}]}',
     "lone surrogate": b'{"choices": [{"message": {"content": "\\ud800"}}]}',
 }
@@ -140,14 +137,10 @@ def _documents() -> list[Kind]:
     return [
         Kind("json: cut in half", _body(lambda body: body[: len(body) // 2])),
         Kind("json: garbage behind", _body(lambda body: body + b"garbage")),
-        Kind("json: blanks around", _body(lambda body: b"\n\n " + body + b" \r\n"), Due.RIGHT),
         Kind("json: byte order mark", _body(lambda body: b"\xef\xbb\xbf" + body), Due.EITHER),
         Kind("json: duplicate keys", _body(lambda body: twice + body[1:]), Due.RIGHT),
-        Kind("json: NaN", _body(lambda body: b'{"x": NaN, ' + body[1:]), Due.EITHER),
         Kind("json: digits", _body(lambda body: b'{"x": ' + b"9" * 5000 + b", " + body[1:]), Due.EITHER),
-        Kind("json: events", _body(lambda body: b"data: " + body + b"\n\ndata: [DONE]\n\n")),
         Kind("json: charset of rot13", _whole(kind="application/json; charset=rot13"), Due.RIGHT),
-        Kind("json: as an image", _whole(kind="image/png"), Due.RIGHT),
         Kind("text: thoughts before", _text("<think>False?</think>{}"), Due.RIGHT),
         Kind("text: thoughts that do not end", _text("<think>{}")),
         Kind("text: control tokens", _text("<|im_end|><|im_start|>{}<|endoftext|>"), Due.READ),
@@ -177,27 +170,20 @@ def _transports() -> list[Kind]:
     return [
         Kind("body of 40 MB", http(b" " * (40 << 20))),
         Kind("endless chunks", _CHUNKED, endless=_chunk(b" " * 65536)),
-        Kind("endless body", _OPEN, endless=b"x" * 65536),
         Kind("endless head", _HEAD, endless=b"x: " + b"y" * 1000 + b"\r\n"),
-        Kind("one endless header", _HEAD + b"x: ", endless=b"y" * 65536),
         Kind("endless 100 Continue", b"", endless=b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
-        Kind("closed at once", b""),
         Kind("reset", None),
         Kind("closed in the body", lambda asked: http(good(asked))[:-20]),
         Kind("good chunks", lambda asked: _CHUNKED + _chunk(good(asked)) + b"0\r\n\r\n", Due.RIGHT),
         Kind("chunks that end early", lambda asked: _CHUNKED + _chunk(good(asked))),
         Kind("chunks of no size", _CHUNKED + b"zz\r\nxx\r\n"),
-        Kind("chunks of negative size", _CHUNKED + b"-5\r\nxx\r\n"),
         Kind("body until the end", lambda asked: _OPEN + good(asked), Due.RIGHT),
         *(Kind(f"length {told}", _length(told)) for told in ("100000", "10", "-1", "many", "9" * 30)),
         Kind("two lengths", _length("10\r\ncontent-length: 20")),
         Kind("gzip", _body(gzip.compress, _PACKED), Due.RIGHT),
         Kind("gzip bomb", http(bomb, "200 OK", _PACKED)),
-        Kind("gzip that is none", _whole(_PACKED)),
         Kind("gzip cut off", _body(lambda body: gzip.compress(body)[:-12], _PACKED)),
-        Kind("gzip twice", _body(lambda body: gzip.compress(gzip.compress(body)), _PACKED)),
         Kind("an unknown compression", _whole("content-encoding: x-\x1b[31m")),
-        Kind("no HTTP", b"SSH-2.0-OpenSSH_9.2\r\n"),
         Kind("a TLS alert", b"\x15\x03\x01\x00\x02\x02\x46"),
         Kind("a port where nobody listens", b"", url="http://127.0.0.1:9/v1"),
         Kind("a host that nobody knows", b"", url="http://judge.invalid:{port}/v1"),
@@ -210,12 +196,8 @@ def _statuses() -> list[Kind]:
     said = json.dumps({"error": {"message": f"wrong key {KEY} \x1b[31m\u202e"}}).encode()
     codes = (206, 304, 400, 401, 403, 404, 408, 409, 413, 418, 429, 500, 502, 503, 504, 529, 599, 999)
     bodies = {
-        "html": b"<html>" + b"<b>busy</b>" * 1000 + b"</html>",
-        "error null": b'{"error": null}',
         "message list": b'{"error": {"message": ["x"]}}',
         "5 MB": b'{"error": {"message": "' + b"x" * (5 << 20) + b'"}}',
-        "deep": b'{"error":' * 50_000,
-        "not utf-8": b"\xff\xfe\x00",
         "key in pieces": f'{{"error": {{"message": "{KEY[:12]}... and {KEY[12:]}"}}}}'.encode(),
         "key escaped": json.dumps({"error": {"message": "".join(f"%{ord(c):02x}" for c in KEY)}}).encode(),
     }
@@ -232,9 +214,7 @@ def _statuses() -> list[Kind]:
         ),
         *(Kind(f"307 to {target[:20]!r}", http(b"", "307 To", f"location: {target}")) for target in targets),
         Kind("100 first", lambda a: b"HTTP/1.1 100 Continue\r\n\r\n" + http(good(a)), Due.RIGHT),
-        Kind("status 101", b"HTTP/1.1 101 Switch\r\nupgrade: x\r\n\r\n", wait_s=0.2),
         Kind("status 201", _whole(status="201 Created"), Due.EITHER),
-        Kind("status -1", _whole(status="-1 Odd")),
         Kind("status without words", _whole(status="200"), Due.EITHER),
         Kind("key in the reason", http(b"", f"500 {KEY}", f"x-key: {KEY}", f"set-cookie: k={KEY}")),
         Kind("1,000 cookies", _whole(*cookies), Due.EITHER),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,8 +18,6 @@ from docagent_rl.training.trainer.archive import write_trajectories
 from tests.crowd.play import Crowd, trajectory_of
 from tests.crowd.service import Service, overrides
 from tests.faults.verdict import Fault, Verdict, bad, right
-
-logger = logging.getLogger(__name__)
 
 _TOGETHER = 32
 _SHARES = {
@@ -51,72 +48,28 @@ class Sample:
     disk: int
 
 
-@dataclass
-class Soak:
-    """One process that plays and plays.
+def soak(world: SimpleNamespace, folder: Path, *, seed: int, steps: int, size: int) -> Verdict:
+    """Play so many steps of so many sessions of all systems, with a record of each on disk."""
+    ends: Counter[str] = Counter()
+    samples: list[Sample] = []
 
-    Args:
-        crowds: of the systems, once for each of their shares.
-        folder: run folder and caches.
-    """
+    async def work(crowds: list[Crowd], waiting: Iterator[int], kept: list[Trajectory]) -> None:
+        for number in waiting:
+            crowd = crowds[number % len(crowds)]
+            crowd.remark = f"({number})"
+            trajectory = trajectory_of(await crowd.session(number))
+            ends[trajectory.end] += 1
+            kept.append(trajectory)
 
-    crowds: list[Crowd]
-    folder: Path
-    ends: Counter[str] = field(default_factory=Counter)
-    samples: list[Sample] = field(default_factory=list)
-
-    async def play(self, steps: int, size: int) -> None:
-        """So many steps of so many sessions, and a record of each on disk."""
+    async def play(crowds: list[Crowd]) -> None:
         for step in range(steps):
             waiting = iter(range(step * size, (step + 1) * size))
             kept: list[Trajectory] = []
-            await asyncio.gather(*(self._worker(waiting, kept) for _ in range(_TOGETHER)))
-            write_trajectories(self.folder, step, kept)
+            await asyncio.gather(*(work(crowds, waiting, kept) for _ in range(_TOGETHER)))
+            write_trajectories(folder, step, kept)
             del kept
-            self._measure((step + 1) * size)
+            samples.append(_measured((step + 1) * size, folder))
 
-    async def _worker(self, waiting: Iterator[int], kept: list[Trajectory]) -> None:
-        for number in waiting:
-            crowd = self.crowds[number % len(self.crowds)]
-            crowd.remark = f"({number})"
-            trajectory = trajectory_of(await crowd.session(number))
-            self.ends[trajectory.end] += 1
-            kept.append(trajectory)
-
-    def _measure(self, sessions: int) -> None:
-        process, files = psutil.Process(), [path for path in self.folder.rglob("*") if path.is_file()]
-        sample = Sample(
-            sessions,
-            process.memory_info().rss,
-            process.num_fds(),
-            threading.active_count(),
-            len(asyncio.all_tasks()),
-            sum(path.stat().st_size for path in files),
-        )
-        self.samples.append(sample)
-        logger.info("%s, %s", sample, dict(self.ends))  # seen from outside while it goes on
-
-    def verdict(self) -> Verdict:
-        warm, last = self.samples[len(self.samples) // 4], self.samples[-1]
-        settled = [each for each in self.samples if each.sessions >= _FULL]
-        slope = 0.0
-        if settled:
-            slope = np.polyfit([each.sessions for each in settled], [each.memory for each in settled], 1)[0]
-        told = f"{dict(self.ends)}: {slope * 1000 / 2**20:.2f} MiB for 1,000 sessions; {warm} to {last}"
-        if sum(self.ends.values()) != last.sessions or self.ends[MaskReason.FAILED.value]:
-            return bad(Fault.WRONG, told)
-        if slope * 1000 > _MEMORY_MIB * 2**20:
-            return bad(Fault.MEMORY, told)
-        # a connection is kept for each session that plays
-        if last.files > warm.files + _TOGETHER or last.threads > warm.threads + 4 or last.tasks > 1:
-            return bad(Fault.LEFTOVER, told)
-        if last.disk > _DISK_KIB * 1024 * last.sessions:
-            return bad(Fault.LEFTOVER, told)
-        return right(told)
-
-
-def soak(world: SimpleNamespace, folder: Path, *, seed: int, steps: int, size: int) -> Verdict:
-    """Play so many steps of so many sessions of all systems."""
     with Service(broken=0.02, late_s=0) as service:
         crowds = []
         for recipe, share in _SHARES.items():
@@ -124,6 +77,28 @@ def soak(world: SimpleNamespace, folder: Path, *, seed: int, steps: int, size: i
             changes = overrides(system, service.url, cache_dir=folder / "cache")
             changes.append("docagent.rollout.image_cache_mb=16")
             crowds += [Crowd(world, recipe, changes, seed=seed, late_s=0.0)] * share
-        playing = Soak(crowds, folder)
-        asyncio.run(playing.play(steps, size))
-    return playing.verdict()
+        asyncio.run(play(crowds))
+    return _verdict(ends, samples)
+
+
+def _measured(sessions: int, folder: Path) -> Sample:
+    process, files = psutil.Process(), [path for path in folder.rglob("*") if path.is_file()]
+    disk = sum(path.stat().st_size for path in files)
+    counts = process.num_fds(), threading.active_count(), len(asyncio.all_tasks())
+    return Sample(sessions, process.memory_info().rss, *counts, disk)
+
+
+def _verdict(ends: Counter[str], samples: list[Sample]) -> Verdict:
+    warm, last = samples[len(samples) // 4], samples[-1]
+    settled = [(each.sessions, each.memory) for each in samples if each.sessions >= _FULL]
+    slope = np.polyfit(*zip(*settled, strict=True), 1)[0] if settled else 0.0
+    told = f"{dict(ends)}: {slope * 1000 / 2**20:.2f} MiB for 1,000 sessions; {warm} to {last}"
+    if sum(ends.values()) != last.sessions or ends[MaskReason.FAILED.value]:
+        return bad(Fault.WRONG, told)
+    if slope * 1000 > _MEMORY_MIB * 2**20:
+        return bad(Fault.MEMORY, told)
+    # a connection is kept for each session that plays
+    more = last.files > warm.files + _TOGETHER or last.threads > warm.threads + 4 or last.tasks > 1
+    if more or last.disk > _DISK_KIB * 1024 * last.sessions:
+        return bad(Fault.LEFTOVER, told)
+    return right(told)
