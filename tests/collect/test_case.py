@@ -53,11 +53,6 @@ def test_a_file_of_ones_own_may_name_filters_alone(tmp_path):
     assert config.filters == (Format(), Answer(by=Scoring.EXACT, threshold=1.0))
 
 
-def test_a_preset_that_there_is_none_of_is_named():
-    with pytest.raises(UserError, match=r"'own'.*doc_v_star, mm_doc_r1, unidoc_rl"):
-        CollectConfig.load("own")
-
-
 @pytest.mark.parametrize(
     ("text", "named"),
     [
@@ -72,6 +67,8 @@ def test_a_wrong_file_is_told(tmp_path, text, named):
     (tmp_path / "own.yaml").write_text(text)
     with pytest.raises(UserError, match=named):
         CollectConfig.load(str(tmp_path / "own.yaml"))
+    with pytest.raises(UserError, match=r"'own'.*doc_v_star, mm_doc_r1, unidoc_rl"):
+        CollectConfig.load("own")
 
 
 @pytest.fixture
@@ -90,17 +87,14 @@ def folder(tmp_path):
     return make
 
 
-def test_of_a_collection_what_its_filters_left(folder):
+def test_of_a_collection_what_its_filters_left_of_an_evaluation_its_sessions(folder):
     made = folder("sessions.jsonl", "kept.jsonl", "verdicts.jsonl", kind="collect")
     assert session_files([made]) == [made / "kept.jsonl"]
     (made / "kept.jsonl").unlink()
     with pytest.raises(UserError, match=r"folder-7.*\bsessions\.jsonl"):
         session_files([made])
     assert session_files([made / "sessions.jsonl"]) == [made / "sessions.jsonl"]
-
-
-def test_of_an_evaluation_its_sessions(folder):
-    made = folder("sessions.jsonl", "kept.jsonl", kind="eval")
+    (made / "run.json").write_text('{"version": 1, "kind": "eval"}')
     assert session_files([made]) == [made / "sessions.jsonl"]
 
 

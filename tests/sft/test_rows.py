@@ -92,13 +92,10 @@ def test_any_row_is_found_by_its_number_and_lengths_and_pictures_without_the_row
     assert list(file.pictures()) == [PICTURE] * (3 * GROUP // 2)
 
 
-def test_rows_are_taken_as_the_file_is_written():
+def test_rows_are_taken_as_the_file_is_written_and_give_the_same_bytes(path):
     rows = iter(ROWS)
     next(file_pieces(rows, "abc"))
     assert next(rows) == ROWS[GROUP]
-
-
-def test_the_same_rows_give_the_same_bytes(path):
     assert b"".join(file_pieces(ROWS, "abc")) == path.read_bytes()
     assert pq.read_metadata(path).num_row_groups == 4
 

@@ -64,12 +64,11 @@ async def test_the_last_turn_can_only_answer(played):
     assert episode.rewards == [0.0, 0.0]
 
 
-async def test_what_did_not_fit_was_not_seen(played):
+async def test_what_did_not_fit_was_not_seen_and_what_was_cut_off_is_no_action(
+    played, report_services, report_question, play
+):
     episode = await played("open[2]", drop_last=True)
     assert (episode.metrics["pages_seen"], episode.metrics["context_full"]) == (0.0, 1.0)
-
-
-async def test_a_turn_that_was_cut_off_is_no_action(report_services, report_question, play):
     turn = AssistantTurn("Thought: so", StopCause.TRUNCATED)
     episode = await play(REACT.make_env({}, report_services), report_question(), [turn])
     assert episode.results[0].info["reason"] == "truncated"

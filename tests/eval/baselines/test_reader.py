@@ -134,13 +134,10 @@ async def test_the_models_own_tokens_stay_within_the_room_whatever_pages_spell(
     assert env.episode.material.left_out < 6 or room == 700
 
 
-async def test_a_turn_without_an_answer_ends_it_unrewarded(played):
+async def test_a_turn_without_an_answer_ends_it_and_a_refusal_may_be_right(played):
     episode, _ = await played("QUESTION_ONLY", "<think>for ever")
     assert episode.results[-1].end is EndReason.INVALID
     assert (episode.metrics["finished"], episode.metrics["invalid_action_rate"]) == (0.0, 1.0)
-
-
-async def test_unanswerable_questions_are_played(played):
     question = {"answers": (), "answerable": False, "evidence_pages": ()}
     episode, _ = await played("WHOLE_DOCUMENT", "<answer>Not answerable</answer>", question)
     assert episode.rewards == [1.0]

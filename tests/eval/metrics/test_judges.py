@@ -26,21 +26,20 @@ from docagent_rl.eval.metrics.vidoseek import Grades, grades, page_id, parse_sco
 from docagent_rl.prompts import load_prompt
 
 
-def test_an_unknown_flavour_is_refused():
+def test_flavours_differ_in_whether_a_search_is_required():
     with pytest.raises(ValueError, match="other"):
         parse_bool_judge("<judge>True</judge>", "other")
-
-
-def test_whether_a_search_is_required_can_be_said():
     one = "<answer>a</answer>"
     assert is_judged(one, "unidoc")
     assert is_judged(one, "vrag", require_search=False)
     assert not is_judged(one, "unidoc", require_search=True)
 
 
-def test_accuracy_counts_failures_as_wrong():
+def test_a_judge_that_failed_counts_as_wrong_and_is_counted():
     assert judged_accuracy([True, False, None, True]) == Accuracy(0.5, 4, 1)
     assert judged_accuracy([]) == Accuracy(0.0, 0, 0)
+    assert grades([5, 4, 3, None]) == Grades(mean=3.0, passing=0.5, count=4, failures=1)
+    assert grades([]) == Grades(0.0, 0.0, 0, 0)
 
 
 PIECES = ["<judge>", "</judge>", "true", "TRUE", "True", "False", "fAlse", "un", "\n"]
@@ -83,11 +82,6 @@ def test_the_grade_is_the_first_digit_by_looking_at_every_letter(reply):
     assert parse_score_judge(reply) == (int(digits[0]) if digits else None)
 
 
-def test_a_judge_that_failed_counts_zero_and_is_counted():
-    assert grades([5, 4, 3, None]) == Grades(mean=3.0, passing=0.5, count=4, failures=1)
-    assert grades([]) == Grades(0.0, 0.0, 0, 0)
-
-
 @pytest.mark.parametrize(
     ("file", "page", "expected"),
     [("deck.pdf", 3, "deck_3"), ("2303.08559v2.pdf", 1, "2303.08559v2_1"), ("a/b.c.PDF", 2, "b.c_2"),
@@ -121,14 +115,11 @@ def test_replies_of_judges(reply, label):
 VERDICTS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc")), min_size=1, max_size=12)
 
 
-def test_the_textbook_example():
+def test_kappa_of_the_textbook_and_of_questions_that_one_did_not_judge():
     """20 both yes, 5 and 10 split, 15 both no: 0.7 raw, 0.5 by chance, 0.4."""
     first = [True] * 25 + [False] * 25
     second = [True] * 20 + [False] * 5 + [True] * 10 + [False] * 15
     assert agreement(first, second) == Agreement(0.7, pytest.approx(0.4), 50, 0)
-
-
-def test_questions_that_one_did_not_judge_are_left_out_and_counted():
     assert agreement([1, None, 3], [1, 2, None]) == Agreement(1.0, None, 1, 2)
     assert agreement([None], [1]) == Agreement(None, None, 0, 1)
     with pytest.raises(ValueError, match=r"2\D+1"):

@@ -10,7 +10,6 @@ from docagent_rl.eval.metrics.mmlongbench_doc import (
     FAILED,
     MMLongBenchRow,
     mmlongbench_breakdown,
-    mmlongbench_parse,
     mmlongbench_score,
 )
 from docagent_rl.eval.metrics.scored import Mean
@@ -22,27 +21,17 @@ NA = "Not answerable"
 @pytest.mark.parametrize(
     ("gold", "pred", "kind", "expected"),
     [
-        ("41", "41.97", "Int", 1.0), ("1,860", "1860", "Int", 0.0), ("7", "7 units", "Int", 0.0),
-        (41, 41.0, "Int", 1.0), ("63.5%", "0.635", "Float", 1.0), ("0.635", 63.5, "Float", 1.0),
+        (41, 41.0, "Int", 1.0), ("1,860", "1860", "Int", 0.0), ("0.635", 63.5, "Float", 1.0),
         ("63.5%", "64.1", "Float", 1.0), ("63.5%", "64.2", "Float", 0.0),
-        ("Lake Ontario", "Lake Ontaro", "Str", 0.9167),
-        ("Lake Ontario", "lake ontario (north shore)", "Str", 1.0),
-        ("Lake Ontario", "Ontario Lake", "Str", 0.0), ("abcd", "abxy", "Str", 0.0),
-        ("12-34", "12-35", "Str", 0.0), ("12 miles", "12", "Str", 0.0),
+        ("Lake Ontario", "Lake Ontaro", "Str", 0.9167), ("Lake Ontario", "Ontario Lake", "Str", 0.0),
         (NA, "Not answerable.", "None", 0.9333), (NA, "unanswerable", "None", 0.7143),
         ("['teal', 'ochre']", "['Ochre', 'Teal']", "List", 1.0),
-        ("['teal', 'ochre']", "['teal', 'ochra']", "List", 0.8),
-        ("['teal', 'ochre']", "['teal']", "List", 0.0),
-        ("['teal', 'ochre']", "['teal', 'ochre'", "List", 0.0),
-        ("['3', '11']", "[11.0, 3]", "List", 0.0), ("['2019', 'Kyoto']", "['2019', 'Kyotto']", "List", 0.0),
-        ("21%", "21", "Int", 0.0), ("0.4", "0", "Float", 1.0), ("0.6", "0", "Float", 0.0),
-        ("[]", "[]", "List", 0.0), ("92", "92", "List", 1.0), ("['a@bcd.org']", "a@bcd.org", "Str", 0.6923),
-        ("x", None, "Str", 0.0), (FAILED, FAILED, "Str", 0.0), ("41", "inf", "Int", 0.0),
-        ("2", "nan", "Float", 0.0), ("ßa", "ßb", "Str", 0.6667), ("İstanbul", "istanbul", "Str", 0.8889),
+        ("['teal', 'ochre']", "['teal', 'ochra']", "List", 0.8), ("['3', '11']", "[11.0, 3]", "List", 0.0),
         ("['a', 'b']", "['a', 'b']", "something else", 1.0),
+        ("x", None, "Str", 0.0), (FAILED, FAILED, "Str", 0.0), ("ßa", "ßb", "Str", 0.6667),
     ],
 )  # fmt: skip
-def test_worked_examples_and_quirks(gold, pred, kind, expected):
+def test_worked_examples(gold, pred, kind, expected):
     assert mmlongbench_score(gold, pred, kind) == pytest.approx(expected, abs=5e-5)
 
 
@@ -94,17 +83,6 @@ def slow_score(gold: str, pred: str, kind: str) -> float:
     return min(slow.upper_anls(a, b) for a, b in zip(wanted, given, strict=True))
 
 
-PARTS = ["Extracted answer:", "Answer format:", "extracted answer:", "a", " ", "\n"]
-
-
-@given(st.lists(st.sampled_from(PARTS), max_size=7).map("".join))
-def test_replies_equal_the_slow_reading(reply):
-    """By places: up to the first format, from the first marker to a second one."""
-    before, *_ = reply.split("Answer format:")
-    _, *rest = before.split("Extracted answer:")
-    assert mmlongbench_parse(reply) == (rest[0].strip() if rest else None)
-
-
 WORDS = st.text(st.sampled_from("abcß ('\")$%-,.12"), max_size=8)
 TEXTS = st.one_of(
     WORDS,
@@ -119,8 +97,3 @@ KINDS = st.sampled_from(["Int", "Float", "Str", "None", "List"])
 @given(TEXTS, TEXTS, KINDS)
 def test_equals_the_slow_reading(gold, pred, kind):
     assert mmlongbench_score(gold, pred, kind) == pytest.approx(slow_score(gold, pred, kind), abs=1e-12)
-
-
-@given(st.text(max_size=30), st.text(max_size=30), KINDS)
-def test_bounded_and_never_an_exception(gold, pred, kind):
-    assert 0 <= mmlongbench_score(gold, pred, kind) <= 1

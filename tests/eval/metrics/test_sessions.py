@@ -47,9 +47,7 @@ def test_means_leave_out_what_has_no_meaning_and_say_so():
     assert Mean.of([1.0, None, 0.0]) == Mean(0.5, 2)
     assert Mean.of([None]) == Mean.of([]) == Mean(None, 0)
     assert mean_of_each([{"a": 1.0, "b": None}, {"a": 0.0}]) == {"a": Mean(0.5, 2), "b": Mean(None, 0)}
-
-
-def test_a_question_counts_in_each_of_its_groups_once():
+    # a question counts in each of its groups once
     table = grouped([(["Table", "Chart"], 1.0), (["Chart", "Chart"], 0.0), ([], 1.0)])
     assert list(table.items()) == [("Chart", Mean(0.5, 2)), ("Table", Mean(1.0, 1))]
 
@@ -75,15 +73,12 @@ def test_a_fresh_context_begins_with_its_own_prompt():
     assert SessionUse.of(trajectory) == SessionUse(False, False)
 
 
-def test_latency_is_given_with_its_tail():
+def test_latency_is_given_with_its_tail_and_cost_counts_what_is_sent_again():
     uses = [SessionUse(True, True, seconds=float(second)) for second in range(1, 102)]
     assert session_table(uses).seconds == Spread(51.0, 51.0, 96.0, 101.0)
     empty = session_table([])
     assert empty.seconds == Spread(None, None, None, None)
     assert empty.cost is empty.total_cost is None
-
-
-def test_cost_counts_what_is_sent_again():
     use = SessionUse(True, True, sent_tokens=3_000_000, fresh_tokens=1_000_000, output_tokens=500_000)
     assert Price(2.0, 8.0).of(use) == pytest.approx(6 + 4)
     assert Price(2.0, 8.0, cached=0.5).of(use) == pytest.approx(2 + 1 + 4)

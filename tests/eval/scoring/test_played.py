@@ -120,6 +120,9 @@ def test_what_was_dropped_or_masked_came_to_nothing():
     found = read_session(masked(question(), turns=[turn("answer", "yes")]))
     assert (found.answer, found.collected, found.cited) == (None, (), None)
     assert read_session(masked(question(), system="doc_v_star")).cited == ()
+    # nor did an answer that was not carried out, or says nothing
+    assert read_session(session(question(), turn("answer", "yes", executed=False))).answer is None
+    assert read_session(answered(question(), "  ")).answer is None
 
 
 @pytest.mark.parametrize(
@@ -135,8 +138,3 @@ def test_what_was_dropped_or_masked_came_to_nothing():
 def test_records_of_other_environments_are_read_as_far_as_they_go(info):
     found = read_session(session(question(), turn("answer", "yes"), turn("x", **info), status="finished"))
     assert (found.answer, found.collected) == ("yes", ())
-
-
-def test_an_answer_that_was_not_carried_out_is_none():
-    assert read_session(session(question(), turn("answer", "yes", executed=False))).answer is None
-    assert read_session(answered(question(), "  ")).answer is None
