@@ -10,15 +10,6 @@ from types import ModuleType
 import pytest
 
 from docagent_rl.training import patching
-from docagent_rl.training.patching import (
-    AppliesTo,
-    Patch,
-    PatchState,
-    install,
-    on_import,
-    patch_status,
-    replace,
-)
 from docagent_rl.training.platforms import detect
 
 
@@ -47,7 +38,7 @@ def make_module(tmp_path, monkeypatch):
 def values_of(name: str) -> list[int]:
     """The values that a callback sees, one for each call."""
     seen: list[int] = []
-    on_import(name, lambda module: seen.append(module.value))
+    patching.on_import(name, lambda module: seen.append(module.value))
     return seen
 
 
@@ -72,7 +63,7 @@ def test_callbacks_run_in_order_and_once_an_import(make_module):
     parent, seen = f"p_{uuid.uuid4().hex}", []
     name = make_module(parent=parent)
     for index in range(3):
-        on_import(name, lambda _, index=index: seen.append(index))
+        patching.on_import(name, lambda _, index=index: seen.append(index))
     importlib.import_module(parent)
     assert seen == []
     exec(f"from {parent} import {name.split('.')[1]}", {})
@@ -86,7 +77,7 @@ def test_callbacks_run_in_order_and_once_an_import(make_module):
 
 def test_error_of_a_callback_fails_the_import_every_time(make_module):
     name = make_module()
-    on_import(name, lambda module: module.no_such_thing)
+    patching.on_import(name, lambda module: module.no_such_thing)
     for _ in range(2):
         with pytest.raises(AttributeError, match="no_such_thing"):
             importlib.import_module(name)
@@ -109,10 +100,10 @@ def test_registration_from_inside_a_callback_and_import_of_the_same_module(make_
 
     def outer(module: ModuleType) -> None:
         assert importlib.import_module(name) is module
-        on_import(name, lambda _: seen.append("inner"))
+        patching.on_import(name, lambda _: seen.append("inner"))
         seen.append("outer")
 
-    on_import(name, outer)
+    patching.on_import(name, outer)
     importlib.import_module(name)
     assert seen == ["outer", "inner"]
 
@@ -143,7 +134,7 @@ def test_module_whose_import_began_without_a_hook_is_refused(make_module):
 
 def test_loader_and_source_stay_what_tools_expect(make_module):
     name = make_module("def f():\n    return 1\n")
-    on_import(name, lambda _: None)
+    patching.on_import(name, lambda _: None)
     module = importlib.import_module(name)
     assert type(module.__loader__).__name__ == "SourceFileLoader"
     assert "return 1" in inspect.getsource(module.f)
@@ -177,12 +168,12 @@ def installed(monkeypatch, make_module):
     def run(source: str = "value = 1", **changes):
         fields = {"name": "double", "package": "packaging", "versions": ">=1", "reason": "a test"}
         fields |= {"reference": "a test", "target_module": make_module(source), **changes}
-        patch = Patch(**fields, apply=lambda module: setattr(module, "value", module.value * 2))
-        install([patch])
-        before = patch_status()[0].state
+        patch = patching.Patch(**fields, apply=lambda module: setattr(module, "value", module.value * 2))
+        patching.install([patch])
+        before = patching.patch_status()[0].state
         module = importlib.import_module(patch.target_module)
-        install([patch])
-        (status,) = patch_status()
+        patching.install([patch])
+        (status,) = patching.patch_status()
         return module.value, before, status
 
     return run
@@ -190,15 +181,15 @@ def installed(monkeypatch, make_module):
 
 def test_patch_waits_and_is_applied_once(installed):
     value, before, status = installed()
-    assert (value, before, status.state) == (2, PatchState.WAITING, PatchState.APPLIED)
+    assert (value, before, status.state) == (2, patching.PatchState.WAITING, patching.PatchState.APPLIED)
 
 
 @pytest.mark.parametrize(
     ("changes", "state"),
     [
-        ({"versions": "<1"}, PatchState.VERSION_MISMATCH),
-        ({"package": "no-such-distribution"}, PatchState.NOT_NEEDED),
-        ({"needed": lambda: False}, PatchState.NOT_NEEDED),
+        ({"versions": "<1"}, patching.PatchState.VERSION_MISMATCH),
+        ({"package": "no-such-distribution"}, patching.PatchState.NOT_NEEDED),
+        ({"needed": lambda: False}, patching.PatchState.NOT_NEEDED),
     ],
 )
 def test_patch_that_does_not_fit_is_reported_and_left_out(installed, changes, state):
@@ -210,18 +201,18 @@ def test_patch_that_does_not_fit_is_reported_and_left_out(installed, changes, st
 @pytest.mark.parametrize(("is_cpu", "value"), [(True, 2), (False, 1)])
 def test_cpu_patch_follows_the_platform(installed, monkeypatch, is_cpu, value):
     monkeypatch.setattr(detect, "is_cpu_platform", lambda: is_cpu)
-    assert installed(applies_to=AppliesTo.CPU_ONLY)[0] == value
+    assert installed(applies_to=patching.AppliesTo.CPU_ONLY)[0] == value
 
 
 def test_failing_patch_fails_the_import(installed):
     with pytest.raises(AttributeError, match="value"):
         installed("other = 1")
-    assert patch_status()[0].state is PatchState.WAITING
+    assert patching.patch_status()[0].state is patching.PatchState.WAITING
 
 
 def test_replace_keeps_the_original():
     owner = ModuleType("owner")
     owner.f = original = lambda: 1
-    replace(owner, "f", lambda: 2)
+    patching.replace(owner, "f", lambda: 2)
     assert owner.f() == 2
     assert owner.f.__wrapped__ is original

@@ -22,7 +22,7 @@ def test_memory_is_that_of_the_process_and_the_host(device):
     resident = psutil.Process().memory_info().rss
     assert device.memory_allocated() == pytest.approx(resident, rel=0.2)
     before = device.memory_allocated()
-    ballast = np.ones(100_000_000, dtype=np.uint8)
+    ballast = np.ones(50_000_000, dtype=np.uint8)
     grown = device.memory_allocated() - before
     assert grown > 0.8 * ballast.nbytes
     assert device.max_memory_allocated() >= device.memory_allocated() - 1_000_000
@@ -36,13 +36,6 @@ def test_random_state_is_saved_and_restored(device):
     first = torch.rand(4)
     device.set_rng_state(state)
     assert torch.equal(torch.rand(4), first)
-
-
-def test_what_is_not_defined_comes_from_torch(device):
-    assert PlatformCPU.__abstractmethods__ == frozenset()
-    assert device.Stream is torch.cpu.Stream
-    with pytest.raises(AttributeError):
-        _ = device.no_such_function
 
 
 def test_verls_memory_report_accepts_the_module(monkeypatch):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 import torch
@@ -124,19 +125,8 @@ async def test_two_workers_make_an_image_once_and_share_its_memory(processor, pi
 
 
 async def test_a_failure_lets_others_try(processor, pictures):
-    class Shelf:
-        dropped = ()
-
-        async def find(self, _):
-            return None
-
-        def drop(self, ref):
-            self.dropped = (*self.dropped, ref.key)
-
-    def fails(_):
-        raise OSError("disk")
-
-    shelf, ref = Shelf(), reference(0, pictures[0].size)
+    shelf, ref = Mock(find=AsyncMock(return_value=None)), reference(0, pictures[0].size)
+    render = Mock(side_effect=OSError("disk"))
     with pytest.raises(OSError, match="disk"):
-        await ImageEncoder(processor, fails, ImageSettings(shelf=shelf)).encode([ref])
-    assert shelf.dropped == (ref.key,)
+        await ImageEncoder(processor, render, ImageSettings(shelf=shelf)).encode([ref])
+    assert [call.args[0].key for call in shelf.drop.call_args_list] == [ref.key]

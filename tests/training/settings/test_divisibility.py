@@ -15,18 +15,7 @@ from verl.workers.config import FSDPActorConfig
 from verl.workers.engine.utils import prepare_micro_batches
 from verl.workers.engine_workers import TrainingWorker
 
-from docagent_rl.training.settings.divisibility import (
-    BATCH,
-    NODES,
-    PER_NODE,
-    SERVER,
-    SESSIONS,
-    TENSOR_PARALLEL,
-    Layout,
-    Part,
-    problems,
-    remedy,
-)
+from docagent_rl.training.settings import divisibility as rules
 
 MINI, MICRO, INFER, TOKENS = "actor.mini", "actor.micro", "rollout.micro", "actor.tokens"
 SHARED, GROUP = "actor.sp", "actor.fsdp_size"
@@ -34,13 +23,28 @@ SHARED, GROUP = "actor.sp", "actor.fsdp_size"
 
 def layout(dynamic: bool = False, several_rows: bool = False, mean_over_rows: bool = True, **values: int):
     """VRAG-RL on one node of eight, with fixed micro-batches unless told otherwise."""
-    part = Part(MINI, MICRO, INFER, TOKENS, TOKENS, SHARED, GROUP, dynamic)
-    names = {"batch": BATCH, "n": SESSIONS, "nodes": NODES, "per_node": PER_NODE, "tp": TENSOR_PARALLEL}
+    part = rules.Part(MINI, MICRO, INFER, TOKENS, TOKENS, SHARED, GROUP, dynamic)
+    names = {
+        "batch": rules.BATCH,
+        "n": rules.SESSIONS,
+        "nodes": rules.NODES,
+        "per_node": rules.PER_NODE,
+        "tp": rules.TENSOR_PARALLEL,
+    }
     names |= {"mini": MINI, "micro": MICRO, "infer": INFER, "tokens": TOKENS, "sp": SHARED, "group": GROUP}
-    plain = {BATCH: 32, SESSIONS: 5, NODES: 1, PER_NODE: 8, MINI: 16, MICRO: 2, INFER: 4, TOKENS: 10240}
-    plain |= {SHARED: 1, GROUP: -1, SERVER[0]: 2, SERVER[1]: 1, SERVER[2]: 1}
+    plain = {
+        rules.BATCH: 32,
+        rules.SESSIONS: 5,
+        rules.NODES: 1,
+        rules.PER_NODE: 8,
+        MINI: 16,
+        MICRO: 2,
+        INFER: 4,
+        TOKENS: 10240,
+    }
+    plain |= {SHARED: 1, GROUP: -1, rules.SERVER[0]: 2, rules.SERVER[1]: 1, rules.SERVER[2]: 1}
     given_values = {names[name]: value for name, value in values.items()}
-    return Layout(plain | given_values, [part], 10240, several_rows, mean_over_rows)
+    return rules.Layout(plain | given_values, [part], 10240, several_rows, mean_over_rows)
 
 
 @pytest.mark.parametrize(
@@ -57,18 +61,18 @@ def layout(dynamic: bool = False, several_rows: bool = False, mean_over_rows: bo
     ],
 )
 def test_sizes_that_go_together(values):
-    assert problems(layout(**values)) == []
-    assert remedy(layout(**values)) == {}
+    assert rules.problems(layout(**values)) == []
+    assert rules.remedy(layout(**values)) == {}
 
 
 def test_two_nodes_leave_ten_rows_a_gpu_for_micro_batches_of_four():
     # 160 rows over 16 GPUs are 10, and a mini-batch of 80 rows is 5 of them
-    mini, step = map(str, problems(layout(nodes=2)))
+    mini, step = map(str, rules.problems(layout(nodes=2)))
     for part in (f"{MICRO}=2 ", " 5 rows", f"{MICRO}=1"):
         assert part in mini
     for part in (f"{INFER}=4 ", " 10 rows", f"{INFER}=2"):
         assert part in step
-    assert remedy(layout(nodes=2)) == {MICRO: 1, INFER: 2}
+    assert rules.remedy(layout(nodes=2)) == {MICRO: 1, INFER: 2}
 
 
 @pytest.mark.parametrize(
@@ -76,32 +80,32 @@ def test_two_nodes_leave_ten_rows_a_gpu_for_micro_batches_of_four():
     [
         # 5 sessions of 8 questions are 40 rows; 16 GPUs need 80
         ({"nodes": 2, "mini": 8}, {MINI: 16}),
-        ({"per_node": 1}, {TENSOR_PARALLEL: 1}),
-        ({"per_node": 6, "tp": 4, "mini": 18, "batch": 36}, {TENSOR_PARALLEL: 3}),
-        ({"per_node": 8, "tp": 16, "nodes": 3, "mini": 24, "batch": 24}, {TENSOR_PARALLEL: 8}),
-        ({"nodes": 3, "per_node": 4, "tp": 6, "mini": 12, "batch": 36}, {TENSOR_PARALLEL: 4}),
-        ({"batch": 33, "dynamic": False}, {BATCH: 40}),
-        ({"mini": 40, "dynamic": False}, {BATCH: 40}),
+        ({"per_node": 1}, {rules.TENSOR_PARALLEL: 1}),
+        ({"per_node": 6, "tp": 4, "mini": 18, "batch": 36}, {rules.TENSOR_PARALLEL: 3}),
+        ({"per_node": 8, "tp": 16, "nodes": 3, "mini": 24, "batch": 24}, {rules.TENSOR_PARALLEL: 8}),
+        ({"nodes": 3, "per_node": 4, "tp": 6, "mini": 12, "batch": 36}, {rules.TENSOR_PARALLEL: 4}),
+        ({"batch": 33, "dynamic": False}, {rules.BATCH: 40}),
+        ({"mini": 40, "dynamic": False}, {rules.BATCH: 40}),
         ({"sp": 3}, {SHARED: 2}),
         ({"group": 3}, {GROUP: -1}),
         # two GPUs share a row, so that each needs room for half of it
         ({"sp": 2, "tokens": 5000}, {TOKENS: 5120}),
         ({"tokens": 10239}, {TOKENS: 10240}),
         # 24 questions are 120 rows: one mini-batch of 80, and 40 empty rows
-        ({"batch": 24}, {BATCH: 32}),
+        ({"batch": 24}, {rules.BATCH: 32}),
     ],
 )
 def test_every_rule_says_what_to_change(values, change):
     found = layout(**{"dynamic": True, **values})
-    assert dict(problems(found)[0].change) == change
-    assert problems(found.changed(remedy(found))) == []
+    assert dict(rules.problems(found)[0].change) == change
+    assert rules.problems(found.changed(rules.remedy(found))) == []
 
 
 def test_sessions_of_several_rows_fill_a_multiple_of_all_mini_batches():
     # 16 x 4 = 64 rows over 8 GPUs, however many rows the sessions have
     found = layout(batch=4, n=4, mini=16, micro=4, infer=8, several_rows=True, dynamic=False)
     assert found.multiple == found.rows == 64
-    assert [dict(problem.change) for problem in problems(found)] == [{BATCH: 16}]
+    assert [dict(problem.change) for problem in rules.problems(found)] == [{rules.BATCH: 16}]
 
 
 sizes = {
@@ -124,7 +128,7 @@ flags = {name: st.booleans() for name in ("dynamic", "several_rows", "mean_over_
 @settings(max_examples=100)
 def test_a_remedy_leaves_no_problem(values):
     found = layout(**values)
-    assert problems(found.changed(remedy(found))) == []
+    assert rules.problems(found.changed(rules.remedy(found))) == []
 
 
 @given(st.integers(1, 24), st.integers(1, 8))
@@ -133,7 +137,7 @@ def test_micro_batches_that_verl_asserts(own, micro):
     data = TensorDict({"x": torch.zeros(own)}, batch_size=own)
     tu.assign_non_tensor(data, use_dynamic_bsz=False, micro_batch_size_per_gpu=micro)
     found = layout(n=1, batch=own, mini=own, per_node=1, tp=1, micro=micro, infer=micro)
-    if problems(found):
+    if rules.problems(found):
         with pytest.raises(AssertionError):
             prepare_micro_batches(data)
     else:
@@ -158,7 +162,7 @@ def test_mini_batches_that_verl_asserts(mini, n, workers):
     tu.assign_non_tensor(data, mini_batch_size=mini * n, epochs=1)
     update = TrainingWorker.train_mini_batch.__wrapped__
     found = layout(batch=mini * workers, mini=mini, n=n, per_node=workers, tp=1, dynamic=True)
-    with pytest.raises(AssertionError if problems(found) else ReachedError):
+    with pytest.raises(AssertionError if rules.problems(found) else ReachedError):
         update(SimpleNamespace(engine=engine), data)
 
 
@@ -166,7 +170,7 @@ def test_mini_batches_that_verl_asserts(mini, n, workers):
 def test_mini_batches_above_the_batch_that_verl_refuses(batch, mini):
     actor = FSDPActorConfig(rollout_n=1, ppo_mini_batch_size=mini, ppo_micro_batch_size_per_gpu=1)
     found = layout(n=1, batch=batch, mini=mini, per_node=1, tp=1, micro=1, infer=1, mean_over_rows=False)
-    with pytest.raises(ValueError, match=str(mini)) if problems(found) else nullcontext():
+    with pytest.raises(ValueError, match=str(mini)) if rules.problems(found) else nullcontext():
         actor.validate(1, batch)
 
 
@@ -186,8 +190,8 @@ def test_rows_are_filled_up_as_verl_fills_them_up(mini, n, workers):
 def test_rows_that_verl_cannot_put_into_a_micro_batch(longest):
     ids = torch.nested.as_nested_tensor([torch.zeros(longest)], layout=torch.jagged)
     data = TensorDict({"input_ids": ids}, batch_size=1)
-    found = Layout(layout(dynamic=True).values, layout(dynamic=True).parts, longest)
-    if problems(found):
+    found = rules.Layout(layout(dynamic=True).values, layout(dynamic=True).parts, longest)
+    if rules.problems(found):
         with pytest.raises(AssertionError, match="max_token_len"):
             rearrange_micro_batches(data, max_token_len=10240)
     else:

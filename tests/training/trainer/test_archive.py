@@ -9,16 +9,7 @@ from docagent_rl.errors import UserError
 from docagent_rl.rollout.digest import SessionDigest
 from docagent_rl.rollout.line import SessionLine
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, read_trajectories
-from docagent_rl.training.trainer.archive import (
-    line_with_log_probs,
-    read_metrics,
-    set_aside,
-    trajectory_file,
-    turn_log_probs,
-    write_lines,
-    write_metrics,
-    write_trajectories,
-)
+from docagent_rl.training.trainer import archive
 
 HALF = "half \ud83d of it"
 
@@ -33,12 +24,12 @@ def session(question="q", number=0):
 
 def test_round_trip_in_a_stable_order(tmp_path):
     sessions = [session("b", 0), session("a", 1), session("a", 0)]
-    path = write_trajectories(tmp_path, 4, sessions)
-    assert path == trajectory_file(tmp_path, 4) == tmp_path / "trajectories" / "4.jsonl"
+    path = archive.write_trajectories(tmp_path, 4, sessions)
+    assert path == archive.trajectory_file(tmp_path, 4) == tmp_path / "trajectories" / "4.jsonl"
     assert list(read_trajectories(path)) == [sessions[2], sessions[1], sessions[0]]
-    write_trajectories(tmp_path, 4, sessions[:1])
+    archive.write_trajectories(tmp_path, 4, sessions[:1])
     assert len(list(read_trajectories(path))) == 1
-    assert write_trajectories(tmp_path, 0, [session()], validation=True).name == "val-0.jsonl"
+    assert archive.write_trajectories(tmp_path, 0, [session()], validation=True).name == "val-0.jsonl"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +41,7 @@ def test_round_trip_in_a_stable_order(tmp_path):
     ],
 )
 def test_unreadable_lines_are_named(tmp_path, name, text, message):
-    path = write_trajectories(tmp_path, 1, [session()])
+    path = archive.write_trajectories(tmp_path, 1, [session()])
     path.write_text(text.format(line=path.read_text()))
     with pytest.raises(UserError, match=message):
         list(read_trajectories(path.with_name(name)))
@@ -63,22 +54,22 @@ def test_half_a_character_loses_no_step(tmp_path):
     broken.turns[0].info = {"query": HALF, HALF: [HALF]}
     broken.turns[0].observation = [{"role": "user", "parts": [{"text": HALF}]}]
     broken.to_json().encode("utf-8")
-    first, second = read_trajectories(write_trajectories(tmp_path, 4, [broken, session("z")]))
+    first, second = read_trajectories(archive.write_trajectories(tmp_path, 4, [broken, session("z")]))
     assert first.turns[0].info == {"query": "half ? of it", "half ? of it": ["half ? of it"]}
     assert first.turns[0].token_ids == broken.turns[0].token_ids
     assert second == session("z")
-    metrics = write_metrics(tmp_path, 4, {f"docagent/masked/{HALF}": 1.0})
+    metrics = archive.write_metrics(tmp_path, 4, {f"docagent/masked/{HALF}": 1.0})
     assert json.loads(metrics.read_text()) == {f"docagent/masked/{HALF}": 1.0}
 
 
 def test_trainer_log_probs_are_split_over_turns():
     made = session()
-    split = turn_log_probs(SessionDigest.of(made), {0: np.array([-1.0, -2.0, -3.0])})
+    split = archive.turn_log_probs(SessionDigest.of(made), {0: np.array([-1.0, -2.0, -3.0])})
     assert [values.tolist() for values in split] == [[-1.0, -2.0], [-3.0]]
     with pytest.raises(ValueError, match=r"3.*2"):
-        turn_log_probs(SessionDigest.of(made), {0: np.array([-1.0, -2.0])})
+        archive.turn_log_probs(SessionDigest.of(made), {0: np.array([-1.0, -2.0])})
     made.turns[0].row = -1  # turns of other rows have none
-    none, last = turn_log_probs(SessionDigest.of(made), {0: np.array([-3.0])})
+    none, last = archive.turn_log_probs(SessionDigest.of(made), {0: np.array([-3.0])})
     assert none is None
     assert last.tolist() == [-3.0]
 
@@ -86,33 +77,33 @@ def test_trainer_log_probs_are_split_over_turns():
 def test_a_step_is_written_from_the_lines_of_its_sessions(tmp_path):
     made = session("q \u00e4 \ud83d")
     line, found = SessionLine.of(made), SessionDigest.of(made)
-    pieces = line_with_log_probs(found, line, {0: np.array([-1.0, -2.0, 3e-17])})
-    (read,) = read_trajectories(write_lines(tmp_path, 4, [(found, pieces)]))
+    pieces = archive.line_with_log_probs(found, line, {0: np.array([-1.0, -2.0, 3e-17])})
+    (read,) = read_trajectories(archive.write_lines(tmp_path, 4, [(found, pieces)]))
     assert [turn.trainer_log_probs for turn in read.turns] == [[-1.0, -2.0], [3e-17]]
     assert read.record["question_id"] == "q \u00e4 ?"
     assert read.turns[0].log_probs == [-0.1, -0.2]
 
 
 def test_metrics_are_plain_numbers(tmp_path):
-    path = write_metrics(tmp_path, 2, {"b": np.float32(0.5), "a": 1, "text": "left out"})
+    path = archive.write_metrics(tmp_path, 2, {"b": np.float32(0.5), "a": 1, "text": "left out"})
     assert json.loads(path.read_text()) == {"a": 1.0, "b": 0.5}
 
 
 def test_files_of_steps_that_are_done_again_are_set_aside(tmp_path):
     for step in (1, 2, 3):
-        write_trajectories(tmp_path, step, [session(number=step)])
-        write_metrics(tmp_path, step, {"a": step})
+        archive.write_trajectories(tmp_path, step, [session(number=step)])
+        archive.write_metrics(tmp_path, step, {"a": step})
     for step in (0, 2, 3):
-        write_metrics(tmp_path, step, {"a": step}, validation=True)
+        archive.write_metrics(tmp_path, step, {"a": step}, validation=True)
     (tmp_path / "metrics" / "notes.json").write_text("{}")
     first, second = (tmp_path / "superseded" / name for name in "12")
-    assert set_aside(tmp_path, 3) is None
-    assert set_aside(tmp_path, 2) == first
+    assert archive.set_aside(tmp_path, 3) is None
+    assert archive.set_aside(tmp_path, 2) == first
     kept = sorted(path.name for path in (tmp_path / "metrics").iterdir())
     assert kept == ["1.json", "2.json", "notes.json", "val-0.json", "val-2.json"]
-    assert not trajectory_file(tmp_path, 3).exists()
-    assert read_metrics(tmp_path, 3) is None
-    write_metrics(tmp_path, 3, {"a": 33})
-    assert set_aside(tmp_path, 0) == second
-    assert (read_metrics(first, 3), read_metrics(second, 3)) == ({"a": 3}, {"a": 33})
+    assert not archive.trajectory_file(tmp_path, 3).exists()
+    assert archive.read_metrics(tmp_path, 3) is None
+    archive.write_metrics(tmp_path, 3, {"a": 33})
+    assert archive.set_aside(tmp_path, 0) == second
+    assert (archive.read_metrics(first, 3), archive.read_metrics(second, 3)) == ({"a": 3}, {"a": 33})
     assert [path.name for path in (tmp_path / "metrics").iterdir()] == ["notes.json"]

@@ -5,16 +5,9 @@ import torch
 import transfer_queue as tq
 
 from docagent_rl.rollout.credit import read_credit, write_credit
-from docagent_rl.training.trainer import columns
+from docagent_rl.training.trainer import columns, credit
 from docagent_rl.training.trainer.archive import set_aside
 from docagent_rl.training.trainer.columns import SampledColumns
-from docagent_rl.training.trainer.credit import (
-    ENTROPY,
-    REFERENCE,
-    credit_rows,
-    group_likeness,
-    with_optional,
-)
 from docagent_rl.viewer.credit import session_credit
 from tests.training.losses.batches import ragged
 
@@ -24,8 +17,8 @@ FIELDS = {
     "advantages": [[1.0, 1.0, 9.0, 2.0], [9.0, 3.0], [4.0, 9.0, 9.0]],
     "returns": [[0.5, 0.5, 9.0, 0.25], [9.0, 0.0], [1.0, 9.0, 9.0]],
     "old_log_probs": [[-1.0, -2.0, 9.0, -3.0], [9.0, -1.0], [-1.0, 9.0, 9.0]],
-    ENTROPY: [[0.1, 0.2, 9.0, 0.3], [9.0, 0.4], [0.5, 9.0, 9.0]],
-    REFERENCE: [[-1.5, -2.0, 9.0, -2.0], [9.0, -1.0], [-1.5, 9.0, 9.0]],
+    credit.ENTROPY: [[0.1, 0.2, 9.0, 0.3], [9.0, 0.4], [0.5, 9.0, 9.0]],
+    credit.REFERENCE: [[-1.5, -2.0, 9.0, -2.0], [9.0, -1.0], [-1.5, 9.0, 9.0]],
 }
 
 
@@ -51,8 +44,8 @@ def fetched(fields):
 
 
 def test_each_row_has_the_numbers_of_its_sampled_tokens(fetched, tmp_path):
-    found = with_optional(fetched, KEYS, "train", [ENTROPY, REFERENCE])
-    read = read_credit(write_credit(tmp_path, 4, "turn_gae", credit_rows(KEYS, found)))
+    found = credit.with_optional(fetched, KEYS, "train", [credit.ENTROPY, credit.REFERENCE])
+    read = read_credit(write_credit(tmp_path, 4, "turn_gae", credit.credit_rows(KEYS, found)))
     keys = [(row.uid, row.session, row.row) for row in read.rows]
     assert keys == [("a_b", 0, 0), ("a_b", 0, 1), ("c", 1, 0)]
     first, second, third = (row.lists for row in read.rows)
@@ -69,29 +62,29 @@ def test_each_row_has_the_numbers_of_its_sampled_tokens(fetched, tmp_path):
 
 def test_a_session_knows_how_like_its_group_it_is(fetched, tmp_path):
     keys = ["g_2_0", "g_0_0", "g_0_1", "h_0_0"]
-    likeness = group_likeness(keys, torch.tensor([[1.0, 1.0], [2.0, 0.0], [0.0, 0.0]]))
+    likeness = credit.group_likeness(keys, torch.tensor([[1.0, 1.0], [2.0, 0.0], [0.0, 0.0]]))
     assert likeness["g", 0].tolist() == pytest.approx([1.0, 0.5**0.5])
     assert likeness["g", 2].tolist() == pytest.approx([0.5**0.5, 1.0])
     assert len(likeness["h", 0]) == 1
     seen = {("a_b", 0): likeness["g", 0], ("c", 1): likeness["h", 0]}
-    rows = read_credit(write_credit(tmp_path, 1, "spo", credit_rows(KEYS, fetched, seen))).rows
+    rows = read_credit(write_credit(tmp_path, 1, "spo", credit.credit_rows(KEYS, fetched, seen))).rows
     assert [len(row.lists.get("similarities", ())) for row in rows] == [2, 0, 1]
 
 
 def test_a_field_that_cannot_be_had_is_left_out(fields, fetched, caplog):
-    for row in fields[ENTROPY]:
+    for row in fields[credit.ENTROPY]:
         row.append(0.0)  # of another length, as a worker's whole rows are
-    found = with_optional(fetched, KEYS, "train", [ENTROPY, "absent", REFERENCE])
-    lists = credit_rows(KEYS, found)[0].lists
+    found = credit.with_optional(fetched, KEYS, "train", [credit.ENTROPY, "absent", credit.REFERENCE])
+    lists = credit.credit_rows(KEYS, found)[0].lists
     assert "kl" in lists
-    assert ENTROPY not in lists
+    assert credit.ENTROPY not in lists
     assert "entropy" in caplog.text
     assert "absent" in caplog.text
 
 
 def test_credit_of_steps_that_are_done_again_is_set_aside(fetched, tmp_path):
     for step in (1, 2, 3):
-        write_credit(tmp_path, step, "grpo", credit_rows(KEYS, fetched))
+        write_credit(tmp_path, step, "grpo", credit.credit_rows(KEYS, fetched))
     moved = set_aside(tmp_path, 1)
     names = [sorted(path.name for path in (folder / "credit").iterdir()) for folder in (tmp_path, moved)]
     assert names == [["1.parquet"], ["2.parquet", "3.parquet"]]

@@ -14,7 +14,7 @@ from docagent_rl.training.workers.critic import CriticWorker, critic_kinds, hand
 from docagent_rl.training.workers.frozen import FrozenVisionWorker
 from tests.training.ranks import last_report
 
-ALDEN = "alden_qwen2_5_vl_7b"
+ALDEN, ROWS = "alden_qwen2_5_vl_7b", "ppo_micro_batch_size_per_gpu"
 
 
 @pytest.mark.slow
@@ -57,34 +57,26 @@ def test_the_critics_tower_is_frozen_as_the_policys_unless_told_otherwise(recipe
     assert critic_kinds(run, section, ours=False) == ours[1:]
 
 
-@pytest.fixture
-def engine_of(recipe):
-    """What verl makes of the section, once it has been completed; and the longest micro-batch, in tokens."""
-
-    def make(*values: str):
-        run = recipe(ALDEN, *(f"critic.{value}" for value in values), cpu=False)
-        with open_dict(run):
-            del run.critic.model
-        hand_on_sizes(run.critic)
-        config = omega_conf_to_dataclass(run.critic)
-        return config.engine, config.ppo_infer_max_token_len_per_gpu
-
-    return make
-
-
-def test_micro_batches_have_the_rows_that_the_recipe_says(engine_of):
-    rows = ("ppo_micro_batch_size_per_gpu=3", "forward_micro_batch_size_per_gpu=5")
-    for given, expected in ((rows, (3, 5)), ((), (1, 1))):
-        engine, _ = engine_of("use_dynamic_bsz=false", *given)
-        assert engine.use_dynamic_bsz is False
-        assert (engine.micro_batch_size_per_gpu, engine.infer_micro_batch_size_per_gpu) == expected
-
-
-def test_dynamic_micro_batches_are_as_long_as_the_recipe_says(engine_of):
-    assert engine_of()[1] == 19000
-    engine, tokens = engine_of("use_dynamic_bsz=true", "ppo_max_token_len_per_gpu=20000")
-    assert (engine.use_dynamic_bsz, tokens) == (True, 20000)
-    assert engine_of("use_dynamic_bsz=true", "ppo_infer_max_token_len_per_gpu=30000")[1] == 30000
+@pytest.mark.parametrize(
+    ("values", "rows", "tokens"),
+    [
+        (["use_dynamic_bsz=false"], (1, 1), 19000),
+        (["use_dynamic_bsz=false", f"{ROWS}=3", "forward_micro_batch_size_per_gpu=5"], (3, 5), 19000),
+        (["use_dynamic_bsz=true", "ppo_max_token_len_per_gpu=20000"], None, 20000),
+        (["use_dynamic_bsz=true", "ppo_infer_max_token_len_per_gpu=30000"], None, 30000),
+    ],
+)
+def test_micro_batches_are_as_large_as_the_recipe_says(recipe, values, rows, tokens):
+    run = recipe(ALDEN, *(f"critic.{value}" for value in values), cpu=False)
+    with open_dict(run):
+        del run.critic.model
+    hand_on_sizes(run.critic)
+    config = omega_conf_to_dataclass(run.critic)
+    engine = config.engine
+    assert engine.use_dynamic_bsz is (rows is None)
+    assert config.ppo_infer_max_token_len_per_gpu == tokens
+    if rows is not None:
+        assert (engine.micro_batch_size_per_gpu, engine.infer_micro_batch_size_per_gpu) == rows
 
 
 def test_the_worker_keeps_what_verl_calls_from_afar():

@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import pickle
-import struct
-
-import cloudpickle
 import pytest
 import ray
 from verl.experimental.separation.engine_workers import DetachActorWorker
@@ -14,44 +10,40 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.losses.config import KlConfig
 from docagent_rl.training.settings.frozen_checks import ACTOR_KEY
+from docagent_rl.training.workers import policy
 from docagent_rl.training.workers.extensions import Extension, worker_class
 from docagent_rl.training.workers.frozen import FrozenVisionWorker
-from docagent_rl.training.workers.policy import (
-    ObservationKlMixin,
-    PolicyWorker,
-    ReferenceWorker,
-    install_workers,
-    observation_kl,
-    policy_extensions,
-)
 from docagent_rl.training.workers.session_loss import SESSION_LOSS, SessionCountWorker
 
-COEF = 0.0123456789
-CONFIG = KlConfig.model_validate({"observation": {"coef": COEF, "type": "k2", "scope": "image"}})
-KL = observation_kl(CONFIG.observation)
+CONFIG = KlConfig.model_validate({"observation": {"coef": 0.01, "type": "k2", "scope": "image"}})
+KL = policy.observation_kl(CONFIG.observation)
 FROZEN = Extension(actor=FrozenVisionWorker)
 
 
 def extensions_of(run):
-    return policy_extensions(run, DocAgentConfig.parse(plain(run.docagent)))
+    return policy.policy_extensions(run, DocAgentConfig.parse(plain(run.docagent)))
 
 
 @pytest.mark.parametrize(
     ("kl", "freeze", "expected"),
     [
         (0, "false", []),
-        (0.01, "false", [PolicyWorker]),
+        (0.01, "false", [policy.PolicyWorker]),
         (0, "true", [FrozenVisionWorker]),
-        (0.01, "true", [PolicyWorker, FrozenVisionWorker]),
+        (0.01, "true", [policy.PolicyWorker, FrozenVisionWorker]),
     ],
 )
 def test_a_run_gets_what_it_configures(recipe, kl, freeze, expected):
     values = f"docagent.kl.observation.coef={kl}", f"{ACTOR_KEY}={freeze}"
     found = worker_class(ActorRolloutRefWorker, extensions_of(recipe("vrag_rl_qwen2_5_vl_7b", *values)))
-    known = (PolicyWorker, FrozenVisionWorker)
+    known = (policy.PolicyWorker, FrozenVisionWorker)
     assert [kind for kind in found.actor_worker_cls.__mro__ if kind in known] == expected
     assert issubclass(found.actor_worker_cls, TrainingWorker)
-    assert (found.ref_worker_cls is ReferenceWorker) == (kl > 0) == issubclass(found, ObservationKlMixin)
+    assert (
+        (found.ref_worker_cls is policy.ReferenceWorker)
+        == (kl > 0)
+        == issubclass(found, policy.ObservationKlMixin)
+    )
     assert not issubclass(found.ref_worker_cls, FrozenVisionWorker)
 
 
@@ -89,14 +81,14 @@ def test_the_policys_worker_is_replaced_and_no_other(base, role):
     others = {Role.Critic: ray.remote(TrainingWorker), Role.RefPolicy: ray.remote(base)}
     mapping = {role: ray.remote(base), **others}
     before = dict(mapping)
-    install_workers(mapping, [])
+    policy.install_workers(mapping, [])
     assert mapping == before
-    install_workers(mapping, [KL])
+    policy.install_workers(mapping, [KL])
     assert {name: mapping[name] for name in others} == others
     found = mapping[role].__ray_actor_class__
     assert issubclass(found, base)
     assert found.observation_kl == CONFIG.observation
-    assert (found.actor_worker_cls, found.ref_worker_cls) == (PolicyWorker, ReferenceWorker)
+    assert (found.actor_worker_cls, found.ref_worker_cls) == (policy.PolicyWorker, policy.ReferenceWorker)
 
 
 def test_the_worker_keeps_what_verl_calls_from_afar():
@@ -107,12 +99,4 @@ def test_the_worker_keeps_what_verl_calls_from_afar():
         registered = getattr(getattr(ActorRolloutRefWorker, name), MAGIC_ATTR, None)
         assert getattr(getattr(ours, name), MAGIC_ATTR, None) == registered, name
     assert getattr(ours.init_model, MAGIC_ATTR)["dispatch_mode"] is Dispatch.ONE_TO_ALL
-    assert ours.init_model is ObservationKlMixin.init_model
-
-
-def test_the_section_travels_with_the_class():
-    ours = worker_class(ActorRolloutRefWorker, [KL, FROZEN])
-    # Ray sends classes that no module holds by value, what they hold included
-    sent = cloudpickle.dumps(ours)
-    assert struct.pack(">d", COEF) in sent
-    assert pickle.loads(sent).observation_kl == CONFIG.observation
+    assert ours.init_model is policy.ObservationKlMixin.init_model
