@@ -6,7 +6,6 @@ import io
 import zlib
 from random import Random
 
-import pypdf
 import pypdfium2
 import pytest
 from PIL import Image
@@ -77,25 +76,11 @@ def _damaged_content(path):
     path.write_bytes(path.read_bytes().replace(length, filtered))
 
 
-def _damaged_encrypted(path, algorithm):
-    writer = pypdf.PdfWriter(clone_from=pypdf.PdfReader(io.BytesIO(_draw("text"))))
-    writer.encrypt("", "owner", algorithm=algorithm)
-    writer.write(path)
-    with pypdf.PdfReader(path) as reader:
-        reader.decrypt("")
-        content = reader.pages[0].raw_get("/Contents").idnum
-    data = path.read_bytes()
-    start = data.index(b"stream", data.index(f"\n{content} 0 obj".encode())) + 8
-    path.write_bytes(data[:start] + bytes(60) + data[start + 60 :])
-
-
 @pytest.mark.parametrize(
     "write",
     [
         lambda path: write_pdf_objects(path, "/Gone Do", ""),  # what it shows is not in the file
         _damaged_content,
-        lambda path: _damaged_encrypted(path, "RC4-128"),
-        lambda path: _damaged_encrypted(path, "AES-256"),
     ],
 )
 def test_a_page_whose_content_is_damaged_or_gone_is_reported(inbox, ingested, write_pdf, write):

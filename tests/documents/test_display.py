@@ -28,9 +28,6 @@ SNAP = DisplayRule()
 )
 def test_worked_examples(rule, page, shown, encoder, tokens):
     assert (rule.shown(page), rule.encoder(shown), rule.tokens(shown)) == (shown, encoder, tokens)
-
-
-def test_images_in_between_stay():
     assert clamp_area((600, 500), 200_704, 401_408) == (600, 500)
 
 

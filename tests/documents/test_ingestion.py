@@ -68,13 +68,6 @@ def test_a_page_that_could_not_be_shown_is_refused_when_stored(inbox, ingested, 
     assert "804x4" in report.failed[0].reason
 
 
-def test_strict_stops_at_the_first_bad_document(inbox, ingested, write_pdf):
-    write_pdf(inbox / "good.pdf", ["x"])
-    (inbox / "bad.pdf").touch()
-    with pytest.raises(UserError, match=r"bad\.pdf"):
-        ingested(strict=True)
-
-
 def test_unchanged_documents_are_skipped_and_others_replaced(
     inbox, store_path, ingested, write_pdf, write_image
 ):

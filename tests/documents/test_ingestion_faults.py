@@ -1,24 +1,18 @@
-"""Folders, disks and other processes that get in the way of an ingest."""
+"""Folders and other processes that get in the way of an ingest; kills and full disks are in tests/faults."""
 
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
-from docagent_rl.documents import DocumentStore, ingestion
-from docagent_rl.documents.chunks import PAGES_PER_CHUNK
-from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.ocr import OcrMode, OcrSettings
 from docagent_rl.documents.sources import discover
 from docagent_rl.errors import UserError
 from tests.documents.here import ingest_here
@@ -92,53 +86,6 @@ def test_a_store_that_cannot_be_written_is_one_error(outside, write_pdf):
         StoreLayout(outside / "in" / "store").create()
 
 
-@pytest.mark.parametrize("part", ["objects", "documents", "partial"])
-def test_a_file_in_place_of_a_folder_is_one_error(inbox, store_path, ingested, write_pdf, part):
-    write_pdf(inbox / "a.pdf", ["x"])
-    StoreLayout(store_path).create()
-    (store_path / part).touch()
-    with pytest.raises(UserError, match="store"):
-        ingested()
-
-
-@pytest.mark.parametrize(
-    "ingest", [pytest.param(ingest, marks=pytest.mark.slow), ingest_here], ids=["processes", "here"]
-)
-def test_a_full_disk_is_one_error_and_the_next_run_goes_on(inbox, store_path, write_image, ingest):
-    """A limit of the size of files stands in for the disk: both end a write half-way."""
-    write_image(inbox / "small" / "1.png")
-    (inbox / "large").mkdir()
-    Image.effect_noise((400, 400), 80).save(inbox / "large" / "1.png")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
-    try:
-        with pytest.raises(UserError, match=r"\.jpg \(File too large\)"):
-            ingest(inbox, store_path, workers=2, ocr=OcrSettings(OcrMode.NEVER))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    report = ingest(inbox, store_path, workers=2, ocr=OcrSettings(OcrMode.NEVER))
-    assert sorted(report.ingested + report.skipped) == ["large", "small"]
-    assert not list(store_path.rglob("*.tmp"))
-
-
-@pytest.mark.slow
-def test_a_killed_ingest_of_hundreds_of_pages_goes_on(inbox, store_path, ingested, write_pdf, start):
-    write_pdf(inbox / "long.pdf", [f"page number {n}" for n in range(1, 401)])
-    with start() as process:
-        while len(list(store_path.glob("partial/*/*.json"))) < 5:
-            assert process.poll() is None
-            time.sleep(0.005)
-        process.kill()
-        # the workers hold the pipe open: this returns only when they have ended with their parent
-        process.communicate(timeout=120)
-    assert "long" not in DocumentStore(store_path)
-    report = ingested()
-    assert (report.ingested, report.pages) == (["long"], 400)
-    assert 4 * PAGES_PER_CHUNK <= report.resumed_pages < 400
-    document = DocumentStore(store_path).document("long")
-    assert [document.page(n).text() for n in (1, 400)] == ["page number 1", "page number 400"]
-
-
 @pytest.mark.slow
 def test_ingests_of_one_folder_at_a_time_are_all_right(inbox, store_path, write_pdf, start):
     for n in range(6):
@@ -166,32 +113,6 @@ def test_a_lock_ends_with_the_process_that_held_it(inbox, store_path, ingested, 
         assert process.stdout.readline() == "held\n"
         process.kill()
     assert ingested().skipped == ["a"]
-
-
-def test_parts_of_files_that_a_killed_run_left_are_removed(inbox, store_path, ingested, write_pdf):
-    write_pdf(inbox / "a.pdf", ["x"])
-    store_path.mkdir()
-    # killed before it had made the store
-    (store_path / ".docagent_store.json.abcdefgh.tmp").touch()
-    ingested()
-    page = next((store_path / "objects").glob("*/*.jpg"))
-    manifest = next((store_path / "documents").iterdir())
-    for path in (page, manifest):
-        path.with_name(f".{path.name}.abcdefgh.tmp").write_bytes(b"x")
-    ingested()
-    assert not list(store_path.rglob("*.tmp"))
-    assert page.is_file()
-    assert manifest.is_file()
-
-
-def test_page_ranges_of_a_run_killed_after_the_manifest_are_removed(inbox, store_path, ingested, write_pdf):
-    write_pdf(inbox / "a.pdf", ["x"])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ingestion.shutil, "rmtree", lambda *args, **options: None)
-        ingested()
-    assert len(list((store_path / "partial").iterdir())) == 1
-    assert ingested().skipped == ["a"]
-    assert list((store_path / "partial").iterdir()) == []
 
 
 def test_what_is_no_file_is_reported_and_not_waited_for(inbox, ingested, write_image):

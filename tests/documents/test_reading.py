@@ -65,8 +65,3 @@ PAGES = (
 )
 def test_what_is_read_anew(mode, engine, replace, anew):
     assert Ocr(OcrSettings(mode), engine).anew(PAGES, replace=replace) == anew
-
-
-def test_the_key_tells_modes_and_engines_apart():
-    keys = {Ocr(OcrSettings(mode), engine).key() for mode in OcrMode for engine in ("one", "two")}
-    assert len(keys) == 6

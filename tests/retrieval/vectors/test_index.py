@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import shutil
 
 import numpy as np
@@ -136,8 +135,8 @@ def test_another_index_is_replaced_by_force_alone(corpus, bm25, index):
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"\xff{", b"[1]", b'{"kind": 3}', b"[" * 100_000],
-    ids=["empty", "bytes", "list", "kind", "deep"],
+    [b"\xff{", b'{"kind": 3}', b"[" * 100_000],
+    ids=["bytes", "kind", "deep"],
 )
 def test_a_broken_header_is_told_and_replaced_by_force_alone(corpus, index, data):
     (index / HEADER).write_bytes(data)
@@ -157,31 +156,17 @@ def test_a_folder_of_something_else_is_left_alone(corpus, tmp_path):
             use(tmp_path / "letters")
 
 
-@pytest.mark.parametrize(
-    ("name", "how"),
-    [
-        ("vectors.bin", "cut"),
-        ("vectors.bin", "altered"),
-        ("vectors.bin", "link"),
-        ("offsets.bin", "altered"),
-        ("offsets.bin", "missing"),
-        ("shard.json", "altered"),
-        ("shard.json", "missing"),
-    ],
-)
-def test_damage_is_told_and_mended(corpus, index, tmp_path, name, how):
+@pytest.mark.parametrize("name", ["vectors.bin", "offsets.bin", "shard.json"])
+def test_damage_is_told_and_mended(corpus, index, tmp_path, name):
+    """More of it in tests/faults."""
     path = sorted(index.glob(f"shard-*/{name}"))[2]
     data = path.read_bytes()
-    if how == "altered":
-        at = len(data) // 2
-        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
-    elif how == "cut":
-        os.truncate(path, len(data) - 7)
-    else:
-        path.unlink()
-    if how == "link":
+    if name == "offsets.bin":
         (tmp_path / "elsewhere").write_bytes(data)
+        path.unlink()
         path.symlink_to(tmp_path / "elsewhere")
+    else:
+        path.write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
     with pytest.raises(UserError, match=str(path)):
         VectorIndex.open(index)
     assert [damage.path for damage in audit_index(index).damages] == [path]

@@ -9,12 +9,14 @@ from docagent_rl.documents import PageContent, PageRef
 from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval.base import Hit
 from docagent_rl.retrieval.config import RetrieverConfig
+from docagent_rl.retrieval.encoders.models import DEFAULT, known_model
+from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.retrieval.registry import open_local
 from docagent_rl.retrieval.vectors.header import Kind
 from docagent_rl.retrieval.vectors.index import VectorIndex
 from docagent_rl.retrieval.vectors.retriever import VectorRetriever
 from tests.retrieval.vectors.conftest import LATE
-from tests.retrieval.vectors.encoders import HashingEncoder, MiniLM, hashing
+from tests.retrieval.vectors.encoders import HashingEncoder, hashing
 
 QUERIES = ["the cat sat", "gold", "tree of iron and roses", "nothing of this", "mat"]
 
@@ -158,9 +160,9 @@ def test_what_cannot_be_opened_is_one_error(corpus, built, section, named):
 
 @pytest.mark.slow
 def test_a_real_model_finds_what_is_meant(store, tmp_path):
-    VectorIndex.build(store, MiniLM, tmp_path / "index", kind=Kind.DENSE)
-    found = VectorRetriever(VectorIndex.open(tmp_path / "index"), MiniLM())
+    encoder = open_encoder(known_model(DEFAULT).spec)
+    VectorIndex.build(store, lambda: encoder, tmp_path / "index", kind=Kind.DENSE)
+    found = VectorRetriever(VectorIndex.open(tmp_path / "index"), encoder)
     kitten, flowers = found.search(["a kitten on a rug", "flowers"], top_k=2)
-    assert kitten[0].ref == PageRef("animals", 1)
-    assert flowers[0].ref == PageRef("b.plants", 3)
+    assert (kitten[0].ref, flowers[0].ref) == (PageRef("animals", 1), PageRef("b.plants", 3))
     assert found.index.info()["pages without vectors"] == 1
