@@ -9,7 +9,6 @@ import time
 import traceback
 from collections import Counter
 from dataclasses import dataclass, field
-from types import FrameType
 
 _BEAT_S = 0.01
 
@@ -22,14 +21,12 @@ class Pulse:
         late_s: a beat that is later than this is looked into.
 
     Attributes:
-        worst_s: the longest time between two beats, in seconds of the clock.
         worst_cpu_s: the longest that the event loop's thread itself worked between two beats, in seconds of
             its CPU: a busy machine does not change it.
         found: where the event loop was when it was late.
     """
 
     late_s: float = 0.25
-    worst_s: float = 0.0
     worst_cpu_s: float = 0.0
     found: Counter[str] = field(default_factory=Counter)
 
@@ -59,21 +56,15 @@ class Pulse:
         worked = time.thread_time()
         while True:
             await asyncio.sleep(_BEAT_S)
-            now, cpu = time.monotonic(), time.thread_time()
-            self.worst_s = max(self.worst_s, now - self._beat)
+            cpu = time.thread_time()
             self.worst_cpu_s = max(self.worst_cpu_s, cpu - worked)
-            self._beat, worked = now, cpu
+            self._beat, worked = time.monotonic(), cpu
 
     def _look(self) -> None:
+        """Note the innermost line of this package."""
         while not self._over.wait(_BEAT_S * 5):
-            if time.monotonic() - self._beat > self.late_s:
-                frame = sys._current_frames().get(self._loop_thread)
-                if frame is not None:
-                    self.found[_place(frame)] += 1
-
-
-def _place(frame: FrameType) -> str:
-    """The innermost line of this package, and the function that it was in."""
-    stack = traceback.extract_stack(frame)
-    ours = next((each for each in reversed(stack) if "docagent_rl/" in each.filename), stack[-1])
-    return f"{ours.filename.rpartition('docagent_rl/')[2]}:{ours.lineno} {ours.name} > {stack[-1].name}"
+            frame = sys._current_frames().get(self._loop_thread)
+            if frame is not None and time.monotonic() - self._beat > self.late_s:
+                stack = traceback.extract_stack(frame)
+                ours = next((each for each in reversed(stack) if "docagent_rl/" in each.filename), stack[-1])
+                self.found[f"{ours.filename}:{ours.lineno} {ours.name}"] += 1

@@ -21,8 +21,8 @@ Asked = dict[str, Any]
 class Due(Enum):
     """What has to become of the session.
 
-    RIGHT: the session that a sound service would have had. MASKED: it is masked for the service. EITHER: one of
-    the two. READ: a judge's session is masked; a role's goes on with a text that is odd but a text.
+    RIGHT: the session that a sound service would have had. MASKED: it is masked for the service. EITHER: one
+    of the two. READ: a judge's session is masked; a role's goes on with a text that is odd but a text.
     """
 
     RIGHT = "right"

@@ -26,7 +26,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_the_corpus_is_complete_and_each_document_in_one_split(corpus: Path) -> None:
+def test_the_corpus_is_complete_and_each_document_in_one_split(corpus):
     records = read_jsonl(corpus / "records.jsonl")
     pdfs = {path.stem for path in (corpus / "pdfs").iterdir()}
     assert [record.extra["row"] for record in records] == list(range(20))
@@ -37,7 +37,7 @@ def test_the_corpus_is_complete_and_each_document_in_one_split(corpus: Path) -> 
     assert sorted(split.value for _, split in splits) == ["test", "train", "train", "train", "val"]
 
 
-def test_a_complete_corpus_is_left_alone(corpus: Path) -> None:
+def test_a_complete_corpus_is_left_alone(corpus):
     before = {path: path.stat().st_mtime_ns for path in corpus.rglob("*")}
     report = synthesize(corpus, SETTINGS)
     assert (report.built, report.documents, report.records) == (0, 5, 20)
@@ -47,9 +47,7 @@ def test_a_complete_corpus_is_left_alone(corpus: Path) -> None:
     assert before == {path: path.stat().st_mtime_ns for path in corpus.rglob("*")}
 
 
-def test_an_interrupted_corpus_is_continued_to_the_same_bytes(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_corpus_is_continued_to_the_same_bytes(corpus, tmp_path, monkeypatch):
     build, built = generate._build, []
 
     def interrupted(target: Path, settings: SynthSettings, index: int, split: str) -> None:
@@ -69,9 +67,7 @@ def test_an_interrupted_corpus_is_continued_to_the_same_bytes(
     assert digests(out) == digests(corpus)
 
 
-def test_a_lost_pdf_is_written_again_and_another_seed_gives_other_documents(
-    corpus: Path, tmp_path: Path
-) -> None:
+def test_a_lost_pdf_is_written_again_and_another_seed_gives_other_documents(corpus, tmp_path):
     settings = dataclasses.replace(SETTINGS, documents=2, seed=2)
     synthesize(tmp_path, settings)
     assert not {name for name in digests(corpus) if name.endswith("pdf")} & set(digests(tmp_path))
@@ -90,19 +86,19 @@ def test_a_lost_pdf_is_written_again_and_another_seed_gives_other_documents(
         ("synth.json", "{}", r"synth\.json"),
     ],
 )
-def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, name: str, content: str, said: str) -> None:
+def test_a_folder_of_something_else_is_left_alone(tmp_path, name, content, said):
     (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match=said.format(folder=tmp_path.name)):
         synthesize(tmp_path, SETTINGS)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, content)]
 
 
-def test_more_documents_than_names_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_more_documents_than_names_are_refused_before_anything_is_written(tmp_path):
     with pytest.raises(UserError, match="documents"):
         synthesize(tmp_path / "x", dataclasses.replace(SETTINGS, documents=1_000_000))
     assert not (tmp_path / "x").exists()
 
 
-def test_splits_depend_on_the_seed() -> None:
+def test_splits_depend_on_the_seed():
     many = SynthSettings(documents=100)
     assert assign_splits(many) == assign_splits(many) != assign_splits(dataclasses.replace(many, seed=1))

@@ -26,7 +26,7 @@ def texts(documents: list[Rendered]) -> list[list[str]]:
     return [[page.get_textpage().get_text_range() for page in open_pdf(each)] for each in documents]
 
 
-def test_every_page_format_can_be_laid_out_and_a_plan_gives_the_same_bytes() -> None:
+def test_every_page_format_can_be_laid_out_and_a_plan_gives_the_same_bytes():
     settings = SynthSettings(documents=100, seed=11, difficulties=(Difficulty.EASY,))
     plans = {plan.page_format: plan for plan in (plan_document(settings, index) for index in range(30))}
     rendered = {page_format: render(plan) for page_format, plan in plans.items()}
@@ -35,16 +35,14 @@ def test_every_page_format_can_be_laid_out_and_a_plan_gives_the_same_bytes() -> 
     assert render(plans[PageFormat.SLIDE]).pdf == rendered[PageFormat.SLIDE].pdf
 
 
-def test_lengths_fit_the_difficulty(documents: list[Rendered], texts: list[list[str]]) -> None:
+def test_lengths_fit_the_difficulty(documents, texts):
     for rendered, pages in zip(documents, texts, strict=True):
         fewest, most = PROFILES[rendered.plan.difficulty].pages
         assert fewest <= rendered.num_pages <= most
         assert rendered.num_pages == len(pages)
 
 
-def test_contents_and_bookmarks_lead_to_the_headings(
-    documents: list[Rendered], texts: list[list[str]]
-) -> None:
+def test_contents_and_bookmarks_lead_to_the_headings(documents, texts):
     for rendered, pages in zip(documents, texts, strict=True):
         bookmarks = [
             (each.get_title(), each.get_dest().get_index() + 1) for each in open_pdf(rendered).get_toc()
@@ -58,9 +56,7 @@ def test_contents_and_bookmarks_lead_to_the_headings(
             assert re.search(rf"{re.escape(title)} {page}(?!\d)", contents), (title, page, contents)
 
 
-def test_pages_tables_and_figures_are_numbered_in_order(
-    documents: list[Rendered], texts: list[list[str]]
-) -> None:
+def test_pages_tables_and_figures_are_numbered_in_order(documents, texts):
     for rendered, pages in zip(documents, texts, strict=True):
         for number, text in enumerate(pages, start=1):
             assert f"Page {number} of {rendered.num_pages}" in text
@@ -72,7 +68,7 @@ def test_pages_tables_and_figures_are_numbered_in_order(
             assert f"{rendered.labels[chart.key]}. {chart.full_caption}" in whole
 
 
-def test_nothing_is_cut_off_or_overlaps(documents: list[Rendered]) -> None:
+def test_nothing_is_cut_off_or_overlaps(documents):
     """All that was drawn lies inside the page and no two paragraphs, tables or pictures touch."""
     for rendered in documents:
         by_page: dict[int, list[tuple[str, tuple]]] = {}
@@ -87,7 +83,7 @@ def test_nothing_is_cut_off_or_overlaps(documents: list[Rendered]) -> None:
                 assert first[3] <= second[1] + 1e-4, (rendered.plan.doc_id, upper, lower)
 
 
-def test_text_stays_between_the_margins(documents: list[Rendered]) -> None:
+def test_text_stays_between_the_margins(documents):
     for page in (page for rendered in documents for page in open_pdf(rendered)):
         width, height = page.get_size()
         text = page.get_textpage()
@@ -97,7 +93,7 @@ def test_text_stays_between_the_margins(documents: list[Rendered]) -> None:
             assert 15 < bottom < top < height - 30
 
 
-def test_names_of_a_document_occur_in_no_other(documents: list[Rendered], texts: list[list[str]]) -> None:
+def test_names_of_a_document_occur_in_no_other(documents, texts):
     wholes = [" ".join(pages) for pages in texts]
     for rendered, own in zip(documents, wholes, strict=True):
         for name in (rendered.plan.company.split()[0], *(unit.name for unit in rendered.plan.units)):
@@ -105,7 +101,7 @@ def test_names_of_a_document_occur_in_no_other(documents: list[Rendered], texts:
             assert found == [own]
 
 
-def test_a_document_that_is_too_long_loses_chapters(documents: list[Rendered]) -> None:
+def test_a_document_that_is_too_long_loses_chapters(documents):
     plan = next(rendered.plan for rendered in documents if rendered.plan.difficulty is Difficulty.MEDIUM)
     shorter = render(dataclasses.replace(plan, pages=(6, 7)))
     assert shorter.num_pages <= 7

@@ -25,19 +25,19 @@ def blocks(plan: DocumentPlan, kind: type) -> Iterator:
     return (block for section in sections for block in section.blocks if isinstance(block, kind))
 
 
-def test_a_plan_depends_on_the_seed_and_not_on_the_size_of_the_corpus(plans: list[DocumentPlan]) -> None:
+def test_a_plan_depends_on_the_seed_and_not_on_the_size_of_the_corpus(plans):
     assert plan_document(SynthSettings(documents=300, seed=2, questions_per_document=9), 7) == plans[7]
     assert plan_document(SynthSettings(documents=30, seed=3), 7) != plans[7]
 
 
-def test_all_themes_formats_and_difficulties_occur(plans: list[DocumentPlan]) -> None:
+def test_all_themes_formats_and_difficulties_occur(plans):
     assert {plan.theme for plan in plans} == {theme.key for theme in THEMES}
     assert len({plan.page_format for plan in plans}) == 4
     assert len({plan.doc_id for plan in plans}) == 30
     assert [plan.difficulty for plan in plans[:4]] == ["easy", "medium", "hard", "easy"]
 
 
-def test_titles_and_keys_are_unique_in_a_document(plans: list[DocumentPlan]) -> None:
+def test_titles_and_keys_are_unique_in_a_document(plans):
     for plan in plans:
         sections = plan.sections(99, 99)
         assert len({section.title for section in sections}) == len(sections)
@@ -45,7 +45,7 @@ def test_titles_and_keys_are_unique_in_a_document(plans: list[DocumentPlan]) -> 
         assert len(set(keys)) == len(keys)
 
 
-def test_statements_hold_their_values_and_only_hard_ones_a_decoy(plans: list[DocumentPlan]) -> None:
+def test_statements_hold_their_values_and_only_hard_ones_a_decoy(plans):
     for plan in plans:
         for block in blocks(plan, Prose):
             for fact in block.facts:
@@ -57,13 +57,13 @@ def test_statements_hold_their_values_and_only_hard_ones_a_decoy(plans: list[Doc
                 assert not any(fact.value in decoy for decoy in decoys)
 
 
-def test_columns_of_tables_hold_no_value_twice(plans: list[DocumentPlan]) -> None:
+def test_columns_of_tables_hold_no_value_twice(plans):
     for table in (table for plan in plans for table in blocks(plan, Table)):
         for column in range(len(table.header)):
             assert len(set(table.column(column))) == len(table.rows)
 
 
-def test_no_document_needs_more_names_than_it_has() -> None:
+def test_no_document_needs_more_names_than_it_has():
     hard = SynthSettings(documents=200, difficulties=(Difficulty.HARD,))
     for index in range(20):
         plan = plan_document(hard, index)
@@ -79,13 +79,13 @@ def test_no_document_needs_more_names_than_it_has() -> None:
         (Measure("x", "", 1, 9, 1), 30, r"\d\.\d"),
     ],
 )
-def test_numbers_look_as_in_a_report(measure: Measure, count: int, form: str) -> None:
+def test_numbers_look_as_in_a_report(measure, count, form):
     numbers = distinct_numbers(random.Random(0), measure, count)
     assert len(set(numbers)) == count
     assert all(re.fullmatch(form, number) for number in numbers)
 
 
-def test_questions_name_unit_and_company() -> None:
+def test_questions_name_unit_and_company():
     names = {"unit": "the Brenoka line", "company": "Vorlan Railways", "place": "Lanton"}
     for attribute in STAFF + PREMISES:
         fact = attribute_fact(random.Random(1), attribute, year=2020, **names)
@@ -94,7 +94,7 @@ def test_questions_name_unit_and_company() -> None:
             assert fact.value not in question
 
 
-def test_filler_holds_no_figures_and_does_not_repeat_itself() -> None:
+def test_filler_holds_no_figures_and_does_not_repeat_itself():
     for seed in range(50):
         text = paragraph(random.Random(seed), "the board", 5)
         assert text[0].isupper()

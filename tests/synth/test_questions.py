@@ -80,7 +80,7 @@ def number(printed: str) -> Decimal:
     return Decimal(printed.replace(",", ""))
 
 
-def test_all_records_are_well_formed_and_of_every_kind(asked: list[Asked]) -> None:
+def test_all_records_are_well_formed_and_of_every_kind(asked):
     assert len({each.record.question_id for each in asked}) == len(asked)
     answers: dict[str, tuple[str, ...]] = {}
     for each in asked:
@@ -94,14 +94,14 @@ def test_all_records_are_well_formed_and_of_every_kind(asked: list[Asked]) -> No
     assert found == {(str(difficulty), str(kind)) for difficulty in Difficulty for kind in QuestionKind}
 
 
-def test_printed_answers_stand_inside_the_evidence_boxes(asked: list[Asked]) -> None:
+def test_printed_answers_stand_inside_the_evidence_boxes(asked):
     for each in asked:
         record = each.record
         if record.answerable and not record.extra["derivation"] and not record.extra.get("chart_only"):
             assert any(stands_in(record.answers[0], text) for text in each.boxes), record
 
 
-def test_evidence_names_the_unit_of_the_question(asked: list[Asked]) -> None:
+def test_evidence_names_the_unit_of_the_question(asked):
     for each in of_kind(asked, QuestionKind.TEXT_FACT, QuestionKind.TABLE_CELL, QuestionKind.TWO_HOP):
         question = each.record.question
         assert each.plan.company in question
@@ -114,7 +114,7 @@ def test_evidence_names_the_unit_of_the_question(asked: list[Asked]) -> None:
             assert named[0] in " ".join(each.boxes), each.record
 
 
-def test_derived_answers_follow_from_operands_in_the_boxes(asked: list[Asked]) -> None:
+def test_derived_answers_follow_from_operands_in_the_boxes(asked):
     derived = [each for each in asked if each.record.extra["derivation"] is not None]
     assert len({each.record.extra["derivation"]["op"] for each in derived}) == 7
     for each in derived:
@@ -145,7 +145,7 @@ def test_derived_answers_follow_from_operands_in_the_boxes(asked: list[Asked]) -
                 assert answer == str(len(operands))
 
 
-def test_row_boxes_hold_one_row(asked: list[Asked]) -> None:
+def test_row_boxes_hold_one_row(asked):
     for each in of_kind(asked, QuestionKind.TABLE_CELL):
         (text,) = each.boxes
         first, *cells = text.split()
@@ -155,7 +155,7 @@ def test_row_boxes_hold_one_row(asked: list[Asked]) -> None:
         assert first in units or first.startswith("Q") or first in each.record.question
 
 
-def test_table_wide_boxes_hold_the_whole_column(asked: list[Asked]) -> None:
+def test_table_wide_boxes_hold_the_whole_column(asked):
     for each in of_kind(asked, QuestionKind.COUNT):
         record = each.record
         if record.extra["derivation"]["op"] == "count_above":
@@ -169,7 +169,7 @@ def test_table_wide_boxes_hold_the_whole_column(asked: list[Asked]) -> None:
             assert sum(number(cell) > threshold for cell in column) == int(record.answers[0]), text
 
 
-def test_headings_are_where_the_questions_say(asked: list[Asked]) -> None:
+def test_headings_are_where_the_questions_say(asked):
     for each in of_kind(asked, QuestionKind.PAGE_INDEX):
         (page,), (heading,) = each.record.evidence_pages, each.boxes
         if each.record.extra["derivation"]:
@@ -179,7 +179,7 @@ def test_headings_are_where_the_questions_say(asked: list[Asked]) -> None:
             assert heading in squeeze(each.reader.pages[page - 1])
 
 
-def test_two_hops_need_both_pages(asked: list[Asked]) -> None:
+def test_two_hops_need_both_pages(asked):
     for each in of_kind(asked, QuestionKind.TWO_HOP):
         record, bridge = each.record, each.record.extra["bridge"]
         assert (len(record.evidence_pages), record.extra["hops"]) == (2, 2)
@@ -189,7 +189,7 @@ def test_two_hops_need_both_pages(asked: list[Asked]) -> None:
         assert sum(stands_in(record.answers[0], text) for text in each.boxes) == 1
 
 
-def test_chart_only_values_are_in_the_picture_and_not_in_the_text(asked: list[Asked]) -> None:
+def test_chart_only_values_are_in_the_picture_and_not_in_the_text(asked):
     for each in of_kind(asked, QuestionKind.CHART_VALUE):
         ((page, (box,)),) = each.record.evidence_boxes.items()
         chart_only = each.record.extra["chart_only"]
@@ -200,7 +200,7 @@ def test_chart_only_values_are_in_the_picture_and_not_in_the_text(asked: list[As
     assert (crop > 250).mean() > 0.3
 
 
-def test_unanswerable_questions_name_what_no_document_holds(asked: list[Asked]) -> None:
+def test_unanswerable_questions_name_what_no_document_holds(asked):
     everything = " ".join({page for each in asked for page in each.reader.pages})
     for each in of_kind(asked, QuestionKind.UNANSWERABLE):
         record = each.record
@@ -209,7 +209,7 @@ def test_unanswerable_questions_name_what_no_document_holds(asked: list[Asked]) 
         assert (record.answerable, record.answers, record.evidence_pages) == (False, (), ())
 
 
-def test_gold_value_has_the_type_of_the_answer_format(asked: list[Asked]) -> None:
+def test_gold_value_has_the_type_of_the_answer_format(asked):
     types = {"Int": int, "Float": float, "Str": str, "None": type(None)}
     for record in (each.record for each in asked):
         assert type(record.extra["gold"]) is types[record.answer_format]
@@ -217,7 +217,7 @@ def test_gold_value_has_the_type_of_the_answer_format(asked: list[Asked]) -> Non
             assert float(record.answers[-1].replace(",", "").rstrip("%")) == record.extra["gold"]
 
 
-def test_a_few_questions_are_of_several_kinds(documents: list[Rendered]) -> None:
+def test_a_few_questions_are_of_several_kinds(documents):
     for rendered in documents:
         records = make_questions(rendered, SynthSettings(questions_per_document=6), Split.VAL)
         assert len(records) == 6

@@ -12,7 +12,7 @@ from docagent_rl.synth.settings import Difficulty, SynthSettings
 
 
 @given(st.integers(1, 500), st.floats(0, 0.5), st.floats(0, 0.5))
-def test_splits_hold_all_documents(documents: int, val: float, test: float) -> None:
+def test_splits_hold_all_documents(documents, val, test):
     sizes = SynthSettings(documents=documents, val_fraction=val, test_fraction=test).split_sizes()
     assert sum(sizes.values()) == documents
     assert min(sizes.values()) >= 0
@@ -32,12 +32,12 @@ def test_splits_hold_all_documents(documents: int, val: float, test: float) -> N
         {"test_fraction": float("nan")},
     ],
 )
-def test_impossible_settings_are_refused(wrong: dict) -> None:
+def test_impossible_settings_are_refused(wrong):
     with pytest.raises(UserError, match=next(iter(wrong))):
         SynthSettings(**wrong)
 
 
-def test_every_setting_is_in_the_fingerprint() -> None:
+def test_every_setting_is_in_the_fingerprint():
     settings = SynthSettings()
     changes = {
         "documents": 25,

@@ -30,13 +30,9 @@ def write(file: Path, pids: list[int]) -> None:
 class TellingFamily(Family):
     """Writes down whom it has seen."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self._file = folder / "seen"
-
     def look(self) -> None:
         super().look()
-        write(self._file, [process.pid for process in self._seen])
+        write(Path(sys.argv[2], "seen"), [process.pid for process in self._seen])
 
 
 @ray.remote(num_cpus=0)
@@ -60,32 +56,20 @@ class TaskRunner:
 def main(fault: str, folder: str) -> None:
     """What Hydra does around verl's main function."""
     run.GRACE_S = 1.0
-    run.Family = lambda: TellingFamily(Path(folder))
-    config = OmegaConf.create(
-        {
-            "docagent": {
-                "system": "vrag_rl",
-                "workspace": folder,
-                "run_dir": folder,
-                "store": folder,
-                "retriever": {"kind": "bm25", "index": folder},
-                "watch": {"interval_s": 0.5, "pending_s": 3},
-            }
-        }
-    )
+    run.Family = TellingFamily
+    section = {
+        "system": "vrag_rl",
+        "retriever": {"kind": "bm25", "index": folder},
+        "watch": {"interval_s": 0.5, "pending_s": 3},
+        **dict.fromkeys(("workspace", "run_dir", "store"), folder),
+    }
+    config = OmegaConf.create({"docagent": section})
     watch, job = RunWatch(), JobReturn()
     watch.on_job_start(config)
     try:
-        cpus = 0 if fault == "places" else 1
-        ray.init(
-            address="local",
-            num_cpus=cpus,
-            include_dashboard=False,
-            log_to_driver=False,
-            configure_logging=False,
-        )
-        runner = TaskRunner.remote()
-        job.return_value = ray.get(runner.run.remote(folder))
+        quiet = {"include_dashboard": False, "log_to_driver": False, "configure_logging": False}
+        ray.init(address="local", num_cpus=int(fault != "places"), **quiet)
+        job.return_value = ray.get(TaskRunner.remote().run.remote(folder))
         job.status = JobStatus.COMPLETED
     except Exception as error:  # as Hydra takes whatever a job raises
         job.return_value, job.status = error, JobStatus.FAILED

@@ -1,3 +1,5 @@
+"""Actors and engines of a real Ray: the living, the dead, the slow and those without a place."""
+
 from __future__ import annotations
 
 import asyncio
@@ -6,12 +8,17 @@ import signal
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import ray
 
-from docagent_rl.watch.actors import read_actors
+from docagent_rl.watch import engines as watched_engines
+from docagent_rl.watch import places
+from docagent_rl.watch.actors import State, free_resources, read_actors, waiting_groups
+from docagent_rl.watch.deaths import told_deaths
 from docagent_rl.watch.engines import Engines
+from docagent_rl.watch.places import Queue
 from tests.watch.conftest import PATIENCE_S, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("running_ray")]
@@ -19,6 +26,102 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("running_ray")]
 ENGINE = "import sys\nfor line in sys.stdin:\n    print(line, end='', flush=True)"
 LONG_S = 1000.0
 """Beyond the patience of the engines here."""
+
+
+@pytest.fixture(scope="module")
+def running_ray():
+    quiet = {"include_dashboard": False, "log_to_driver": False, "configure_logging": False}
+    ray.init(address="local", num_cpus=1, **quiet)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time of engines and queues, which stands still unless it is moved."""
+    made = SimpleNamespace(now=0.0)
+    for module in (watched_engines, places):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: made.now))
+    return made
+
+
+class WorkerDict:
+    """Named like verl's."""
+
+    def __init__(self, fail: bool = False) -> None:
+        if fail:
+            raise OSError("no such model")
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    def leave(self) -> None:
+        ray.actor.exit_actor()
+
+
+def make(*args, **options):
+    return ray.remote(WorkerDict).options(**{"num_cpus": 0, **options}).remote(*args)
+
+
+def row(handle):
+    """Ray enters actors without a name in its own time."""
+    return until(lambda: [actor for actor in read_actors() if actor.id == handle._actor_id.hex()])[0]
+
+
+def test_the_living_have_no_death():
+    actor = make(name="alive")
+    pid = ray.get(actor.pid.remote())
+    found = row(actor)
+    assert (found.state, found.pid, found.death) == (State.ALIVE, pid, None)
+    assert told_deaths([found]) is None
+
+
+@pytest.mark.parametrize("end", [ray.kill, lambda actor: actor.leave.remote()], ids=["kill", "exit"])
+def test_an_end_that_was_asked_for_is_no_death(end):
+    actor = make()
+    ray.get(actor.pid.remote())
+    end(actor)
+    until(lambda: row(actor).state is State.ENDED)
+    assert row(actor).death is None
+
+
+def test_a_killed_process_is_a_death_with_advice():
+    actor = make(name="pool_WorkerDict_0:0")
+    pid = ray.get(actor.pid.remote())
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: row(actor).death)
+    told = told_deaths([row(actor)])
+    assert all(name in told for name in ("pool_WorkerDict_0:0", str(pid), "ppo_micro_batch_size_per_gpu"))
+
+
+def test_an_actor_that_cannot_start_says_why():
+    actor = make(True)
+    until(lambda: row(actor).death)
+    assert "OSError: no such model" in told_deaths([row(actor)])
+
+
+def test_what_asks_for_more_than_there_is_is_named_after_a_while(clock):
+    queue = Queue(0.5)
+    actor = make(num_cpus=7, name="greedy")
+    group = ray.util.placement_group([{"CPU": 3}, {"CPU": 3}], name="global_pool")
+    until(lambda: waiting_groups() and row(actor).state is State.WAITING)
+    assert queue.overdue([row(actor)], waiting_groups(), free_resources()) is None
+    clock.now += 0.6
+    told = queue.overdue([row(actor)], waiting_groups(), free_resources())
+    assert all(
+        part in told for part in ("greedy with 7 CPU", "global_pool with 2 times 3 CPU", "1 CPU in all")
+    )
+    assert Queue(None).overdue([row(actor)], waiting_groups(), free_resources()) is None
+    ray.util.remove_placement_group(group)
+    until(lambda: not waiting_groups())
+    assert "global_pool" not in queue.overdue([row(actor)], waiting_groups(), free_resources())
+
+
+def test_a_slow_start_is_no_waiting_for_a_place(clock):
+    started, queue = row(make()), Queue(0.5)
+    for _ in range(2):
+        assert queue.overdue([started], [], free_resources()) is None
+        clock.now += 1
 
 
 class Engine:
@@ -94,8 +197,8 @@ def test_a_dead_engine_in_a_living_server_is_noticed(server):
     assert "vllm_server_0_0" in message
     assert "EngineDeadError" in message
     # a last look waits for the answer, and asks anew where nobody has read an earlier one
-    assert "EngineDeadError" in Engines(None).look(read_actors(), wait_s=PATIENCE_S)
-    assert "EngineDeadError" in earlier.look(read_actors(), wait_s=PATIENCE_S)
+    for late in (Engines(None), earlier):
+        assert "EngineDeadError" in late.look(read_actors(), wait_s=PATIENCE_S)
 
 
 def test_a_stopped_engine_hangs_and_a_slow_one_does_not(server, clock):
