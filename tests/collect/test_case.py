@@ -136,7 +136,7 @@ def test_of_other_datasets_what_the_model_fails_is_kept(run):
 def test_what_is_missing_is_told_at_once(run, tmp_path):
     with pytest.raises(UserError, match=r"\b1\b.*'not played'"):
         with_failures([case("solved"), case("not played")], [Failed(run=run)])
-    with pytest.raises(UserError):
+    with pytest.raises(UserError, match="failed"):
         with_failures([case()], [Failed(run=run), Failed(run=run)])
     (tmp_path / "empty.jsonl").write_text("")
     for name, missing in ((tmp_path.name, tmp_path), (r"empty\.jsonl", tmp_path / "empty.jsonl")):

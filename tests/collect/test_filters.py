@@ -139,13 +139,10 @@ def test_no_group_is_larger_than_so_many_times_an_even_share():
     assert all(Balance(by=(Aspect.ACTIONS,), times=1).keep(cases))
 
 
-def test_a_single_odd_session_costs_the_others_nothing():
+def test_a_single_odd_session_costs_the_others_nothing_and_small_groups_are_left_whole():
     """By the smallest group 54 sessions would be cut to a handful."""
     cases = made(*[(2, "search")] * 30, *[(3, "crop")] * 23, (6, "fetch"))
     assert len(left(cases, Balance(by=BOTH))) == 54
-
-
-def test_small_groups_are_left_whole():
     cases = made(*[(2, "search")] * 10, (3, "search"), (4, "search"))
     assert all(Balance(times=1).keep(cases))
     assert len(left(cases, Balance(times=1, least=1))) == 4 + 2

@@ -88,12 +88,13 @@ def test_questions_without_evidence_are_left_out_and_counted(corpus, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("out", "named"), [("x.json", r"\.parquet"), ("a@b.parquet", "@"), ("x.parquet", "--store")]
+    ("out", "named"),
+    [("x.json", "--out x.json"), ("a@b.parquet", "--out a@b.parquet"), ("x.parquet", "--store")],
 )
 def test_mistakes_are_named_before_anything_is_written(exported, out, named):
     result = export(exported.with_name("records.jsonl"), "--out", out)
     assert isinstance(result.exception, UserError)
-    assert named.replace("\\", "") in str(result.exception)
+    assert named in str(result.exception)
 
 
 def test_the_mark_of_an_image_in_a_question_is_refused(corpus):

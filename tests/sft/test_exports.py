@@ -111,7 +111,7 @@ def test_what_cannot_be_exported_is_refused(export, file, played, tmp_path):
     with pytest.raises(UserError, match=r"s\.jsonl"):
         export(file, "trl", file)
     nothing = write([masked(played.trajectory)], tmp_path / "none.jsonl")
-    with pytest.raises(UserError):
+    with pytest.raises(UserError, match=r"none\.jsonl"):
         export(nothing, "trl", tmp_path / "nothing")
 
 

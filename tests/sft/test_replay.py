@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 
 import pytest
@@ -55,17 +56,17 @@ def test_the_script_sees_what_its_turns_led_to_and_writes_their_encoding(task):
 
 @pytest.mark.parametrize("text", ["", "<search>a</search><|im_end|>", "<|image_pad|>"])
 def test_a_turn_that_no_policy_could_sample_is_refused(task, played, text):
-    with pytest.raises(UserError):
+    with pytest.raises(UserError, match=re.escape(repr(text))):
         task.play(lambda _: text)
     trajectory = in_texts(copied(played))
     trajectory.turns[0].text = text
-    with pytest.raises(UserError):
+    with pytest.raises(UserError, match=re.escape(repr(text))):
         again(trajectory, task)
 
 
 def test_a_turn_longer_than_a_policy_could_sample_is_refused(task):
     limits = Limits(prompt=LIMITS.prompt, response=LIMITS.response, turn=8, min_turn=4)
-    with pytest.raises(UserError, match=r"\d+ .*\b8\b"):
+    with pytest.raises(UserError, match=r"\d+ .*\b8\b.*turn_tokens"):
         task.play(lambda _: "<search>" + "revenue " * 9 + "</search>", limits=limits)
 
 
@@ -87,7 +88,7 @@ def test_an_observation_that_was_dropped_stays_dropped(task):
 def test_another_tokenisation_and_a_masked_session_are_refused(task, played):
     trajectory = copied(played)
     trajectory.turns[0].observation_tokens += 1
-    with pytest.raises(UserError, match=r"\b1\b.*\d+.*\d+"):
+    with pytest.raises(UserError, match=rf"{trajectory.uid}_0: .*\b1\b.*\d+.*\d+"):
         again(trajectory, task)
     trajectory.status = Status.MASKED.value
     with pytest.raises(UserError, match=f"{trajectory.uid}_0"):

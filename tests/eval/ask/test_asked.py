@@ -53,7 +53,7 @@ def test_documents_of_one_name_stay_apart(world, pdf, tmp_path):
     shelf = shelve([pdf, shutil.copyfile(other, tmp_path / "other" / pdf.name)], tmp_path / "root", SMALL)
     assert len(set(shelf.doc_ids)) == 2
     assert sorted(shelf.doc_ids) == DocumentStore(shelf.store).doc_ids()
-    with pytest.raises(UserError):
+    with pytest.raises(UserError, match="twice"):
         shelve([pdf, pdf], tmp_path / "root", SMALL)
 
 
@@ -91,7 +91,7 @@ def test_a_question_without_an_answer_is_played_and_what_stands_for_it_is_not_sh
 
 
 def test_several_documents_need_a_system_that_searches_them(world):
-    with pytest.raises(UserError):
+    with pytest.raises(UserError, match="question"):
         own_question(shelf_of(world, 1), "  ")
     with pytest.raises(UserError, match=r"alden.* 2 "):
         asked(ALDEN, shelf_of(world, 2))

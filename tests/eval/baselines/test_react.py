@@ -34,12 +34,6 @@ async def test_search_open_and_answer(played):
     assert [episode.metrics[name] for name in names] == [1.0, 1.0, 2.0, 0.5, 0.0]
 
 
-async def test_pages_are_shown_as_images(played):
-    episode = await played("open[1]", "answer[x]", form="image")
-    assert said(episode.results[0]).count("[image]") == 1
-    assert episode.metrics["image_tokens"] > 0
-
-
 async def test_a_search_shows_pages_that_were_not_seen(played):
     episode = await played(*["search[Velmora]"] * 7)
     pages = [result.info["effect"].get("pages", [{}])[0].get("page") for result in episode.results]

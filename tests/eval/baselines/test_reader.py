@@ -145,5 +145,5 @@ async def test_a_turn_without_an_answer_ends_it_and_a_refusal_may_be_right(playe
 
 
 def test_nothing_is_searched_where_there_is_no_retriever(report_services):
-    with pytest.raises(UserError):
+    with pytest.raises(UserError, match="retriever"):
         Unasked(store=report_services.store, index=None).search(["x"], top_k=1)

@@ -27,12 +27,8 @@ NA, ONE, LIST = "not-answerable", "extractive", "list/extractive"
     ("golds", "pred", "kind", "similarity", "accuracy"),
     [
         (["Feb 14, 1972", "14 Feb 1972"], "feb 14 1972", "string", 0.9167, 0),
-        (["Ridge Road"], "  RIDGE ROAD ", "string", 1.0, 1),
-        (["Ridge Road"], "Ridge  Road", "string", 0.9091, 0),
-        (["abcd"], "abxy", "string", 0.5, 0), (["abcde"], "abxyz", "string", 0, 0),
-        (["none"], "none", "string", 0, 0), (["x"], "none", NA, 1, 1), (["x"], "", NA, 0, 1),
-        (["x"], "NA", NA, 0, 0), (["x"], None, "string", 0, 0), (["x"], None, NA, 0, 1),
-        ([""], "", "string", 0, 1), (["nine"], "none", "string", 0, 0),
+        (["Ridge Road"], "Ridge  Road", "string", 0.9091, 0), (["abcde"], "abxyz", "string", 0, 0),
+        (["x"], "none", NA, 1, 1), (["x"], None, "string", 0, 0), (["x"], None, NA, 0, 1),
     ],
 )  # fmt: skip
 def test_worked_examples_of_mp_docvqa(golds, pred, kind, similarity, accuracy):
