@@ -33,6 +33,7 @@ def test_pages_are_those_of_the_seed(real: Tokens, tmp_path: Path) -> None:
     assert corpus.written(tmp_path, real, 700).offsets[-1] == bank.offsets[-1]
 
 
+@pytest.mark.slow
 def test_engines_find_the_best_pages(real: Tokens, tmp_path: Path) -> None:
     bank = corpus.written(tmp_path, real, 600)
     rows = corpus.compare(bank, real.queries, ["clusters", "pooled-scan"], tmp_path)

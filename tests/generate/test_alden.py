@@ -90,20 +90,16 @@ def test_without_a_readable_label_a_question_is_left(server, tmp_path):
     assert labelling.counts()[Fate.UNREADABLE.value] == 2
 
 
-def test_a_question_without_a_reply_is_left_and_asked_again(server, tmp_path):
-    server.compute = lambda request: 500 if on_memo(request) else completion('{"label": 0}')
-    assert label(server, tmp_path).fates[0] is Fate.NO_REPLY
-    server.compute = votes(1, 1, 1)
-    assert label(server, tmp_path).fates[0] is Fate.REWRITTEN
-
-
-def test_a_vote_that_is_refused_is_asked_for_again_where_it_decides(server, tmp_path):
+@pytest.mark.parametrize("status", [500, 400])
+def test_a_vote_without_a_reply_is_asked_for_again_where_it_decides(server, tmp_path, status):
     given = []
 
     def compute(request: dict):
         if not on_memo(request):
             return completion('{"label": 0}')
         given.append(request)
+        if status == 500:
+            return 500
         return 400 if len(given) == 1 else completion(f'{{"label": {len(given) % 2}}}')
 
     server.compute = compute
@@ -148,7 +144,7 @@ def test_only_words_that_are_written_small_are(question, made):
     assert with_page(question, 2) == made
 
 
-def test_what_was_asked_for_is_told_apart():
+def test_what_was_asked_for_is_told_apart_and_what_to_ask_again_is_noted():
     first = digest_of_labels(records(), "m", PROMPTS, CONFIG)
     assert first == digest_of_labels(records(), "m", PROMPTS, GenerateConfig())
     others = [
@@ -158,9 +154,6 @@ def test_what_was_asked_for_is_told_apart():
         digest_of_labels(records(), "m", PROMPTS, GenerateConfig(votes=5)),
     ]
     assert len({first, *others}) == 5
-
-
-def test_questions_without_a_reply_are_noted_to_be_asked_again():
     found = Labelling(dict.fromkeys(range(len(QUESTIONS)), Fate.NO_REPLY))
     told = json.loads(found.to_json(records(), "digest", "the file"))
     assert told["settings"] == "digest"

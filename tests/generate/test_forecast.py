@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import io
-
 import pytest
-from rich.console import Console
 
 from docagent_rl.endpoints.price import Price
 from docagent_rl.generate.forecast import Forecast
@@ -27,8 +24,4 @@ def expected() -> Forecast:
     ],
 )
 def test_each_step_costs_what_its_model_costs(expected, price, judge, costs):
-    table = expected.table(price, judge)
-    assert list(table.columns[-1].cells) == costs
-    console = Console(width=80, file=io.StringIO())
-    console.print(table)
-    assert "…" not in console.file.getvalue()
+    assert list(expected.table(price, judge).columns[-1].cells) == costs

@@ -1,37 +1,31 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from docagent_rl.errors import UserError
+from docagent_rl.records.gold_boxes import gold_boxes, magnified_boxes, other_box_problems
 from docagent_rl.records.parquet import validate_parquet, write_parquet
 from docagent_rl.records.record import Record, Split, write_jsonl
 from docagent_rl.records.validation import record_notes, record_problems, validate_jsonl
 
-Make = Callable[..., Record]
-
-
-@dataclass
-class Pages:
-    num_pages: int
-
 
 class Store(dict):
-    """Documents by id, with the two methods that validation needs of a store."""
+    """Lengths of documents by id, with the two methods that validation needs of a store."""
 
-    def document(self, doc_id: str) -> Pages:
+    def document(self, doc_id: str) -> SimpleNamespace:
         if doc_id not in self:
             raise UserError(f"no document {doc_id}")
-        return Pages(self[doc_id])
+        return SimpleNamespace(num_pages=self[doc_id])
 
 
 BARE = {"evidence_pages": (), "evidence_boxes": {}}
+OWN, OTHER = (0.1, 0.2, 0.5, 0.25), (0.0, 0.0, 0.25, 0.5)
 
 
-def test_questions_without_a_gold_page_are_noted(make_record: Make, tmp_path: Path) -> None:
+def test_questions_without_a_gold_page_are_noted(make_record, tmp_path: Path) -> None:
     (note,) = record_notes(make_record(**BARE))
     assert all(name in note for name in ("alden", "unidoc_rl", "vrag_rl"))
     (note,) = record_notes(make_record(**BARE, answerable=False, answers=()))
@@ -40,76 +34,105 @@ def test_questions_without_a_gold_page_are_noted(make_record: Make, tmp_path: Pa
     assert record_notes(make_record(**BARE, extra={"page_ids": ["other#1"]})) == []
     path = write_jsonl([make_record(), make_record(**BARE, question_id="q2")], tmp_path / "records.jsonl")
     report = validate_jsonl(path)
-    assert report.ok
     (note,) = report.notes
+    assert report.ok
     assert note.startswith(f"{path}:2: ")
     assert "'q2'" in note
     assert validate_parquet(write_parquet([make_record(**BARE)], tmp_path / "x.parquet")).notes
 
 
 @pytest.mark.parametrize(
-    ("changes", "named"),
+    ("changes", "lengths", "named"),
     [
-        ({"answerable": None, "answers": ()}, ""),
-        ({"answers": ("41", " ")}, "'answers'"),
-        ({"extra": {"crop_required": [3]}}, "'extra.crop_required'"),
-        ({"extra": {"crop_required": {"3": 1}}}, "'extra.crop_required'"),
-        ({"extra": {"window": [3]}}, "'extra.window'"),
-        ({"extra": {"window": [3, 12]}}, "[3, 12]"),
-        ({"question": "How many \ud800?"}, "JSON"),
+        ({"answerable": None, "answers": ()}, None, ""),
+        ({"answers": ("41", " ")}, None, "'answers'"),
+        ({"extra": {"crop_required": [3]}}, None, "'extra.crop_required'"),
+        ({"extra": {"crop_required": {"3": 1}}}, None, "'extra.crop_required'"),
+        ({"extra": {"window": [3]}}, None, "'extra.window'"),
+        ({"extra": {"window": [3, 12]}}, None, "[3, 12]"),
+        ({"question": "How many \ud800?"}, None, "JSON"),
+        ({}, {}, "'report.v2'"),
+        ({}, {"report.v2": 8}, "'extra.num_pages'"),
+        ({"extra": {"num_pages": None}}, {"report.v2": 4}, "page 5"),
+        ({"extra": {"page_ids": ["report.v2#2", "report.v2#5", "other#4"]}}, {"report.v2": 9}, "'other'"),
+        ({"extra": {"page_ids": ["report.v2#2", "report.v2#5", "o#4"]}}, {"report.v2": 9, "o": 3}, "page 4"),
+        ({"extra": {"page_ids": ["x"]}}, {"report.v2": 9}, "'doc#page'"),
     ],
 )
-def test_rows_that_no_system_can_play_are_problems(make_record: Make, changes: dict, named: str) -> None:
-    (problem,) = record_problems(make_record(**changes))
+def test_rows_that_no_system_can_play_have_one_problem(make_record, changes, lengths, named) -> None:
+    store = None if lengths is None else Store(lengths)
+    (problem,) = record_problems(make_record(**changes), store=store)
     assert named in problem
 
 
-def test_documents_of_the_store(make_record: Make) -> None:
-    assert record_problems(make_record(), store=Store({"report.v2": 9, "other": 3})) == []
-    (problem,) = record_problems(make_record(), store=Store())
-    assert "'report.v2'" in problem
-    (problem,) = record_problems(make_record(), store=Store({"report.v2": 8}))
-    assert "'extra.num_pages'" in problem
-
-
-def test_pages_beyond_the_end_of_a_document(make_record: Make) -> None:
-    record = make_record(extra={"num_pages": None})
-    (problem,) = record_problems(record, store=Store({"report.v2": 4}))
-    assert "page 5" in problem
-    record = make_record(extra={"page_ids": ["report.v2#2", "report.v2#5", "other#4"]})
-    assert record_problems(record, store=Store({"report.v2": 9, "other": 4})) == []
-    (problem,) = record_problems(record, store=Store({"report.v2": 9, "other": 3}))
-    assert "page 4" in problem
-    assert "'other'" in problem
-    (problem,) = record_problems(record, store=Store({"report.v2": 9}))
-    assert "'other'" in problem
-
-
-def test_a_malformed_page_id_is_the_only_problem(make_record: Make) -> None:
-    (problem,) = record_problems(make_record(extra={"page_ids": ["x"]}), store=Store({"report.v2": 9}))
-    assert "'doc#page'" in problem
-
-
-def test_ids_must_be_unique_within_a_split(make_record: Make, tmp_path: Path) -> None:
-    records = [make_record(), make_record(split=Split.VAL), make_record(dataset="dude")]
-    path = write_jsonl(records, tmp_path / "records.jsonl")
-    assert validate_jsonl(path).ok
-    write_jsonl([*records, make_record()], path)
-    (problem,) = validate_jsonl(path).problems
+def test_files_of_records(make_record, tmp_path: Path) -> None:
+    good = [make_record(), make_record(split=Split.VAL), make_record(dataset="dude")]
+    path = write_jsonl(good, tmp_path / "records.jsonl")
+    assert validate_jsonl(path, store=Store({"report.v2": 9, "other": 3})).ok
+    # ids are unique within a split
+    (problem,) = validate_jsonl(write_jsonl([*good, make_record()], path)).problems
     assert all(named in problem for named in ("'q1'", "synthetic/train", "1, 4"))
-
-
-def test_files_of_records(make_record: Make, tmp_path: Path) -> None:
-    path = write_jsonl([make_record(), make_record(question_id="q2", answers=())], tmp_path / "records.jsonl")
-    report = validate_jsonl(path)
-    assert not report.ok
-    assert (report.rows, report.counts) == (2, {"synthetic/train": 1, "unanswerable": 0})
+    report = validate_jsonl(write_jsonl([make_record(), make_record(question_id="q2", answers=())], path))
+    assert (report.ok, report.rows, report.counts) == (False, 2, {"synthetic/train": 1, "unanswerable": 0})
     (problem,) = report.problems
     assert problem.startswith(f"{path}:2: ")
     assert "'answers'" in problem
-    path.write_text("")
-    (problem,) = validate_jsonl(path).problems
-    assert str(path) in problem
-    path.write_text("{")
-    (problem,) = validate_jsonl(path).problems
-    assert "records.jsonl:1" in problem
+    for text, place in (("", str(path)), ("{", "records.jsonl:1")):
+        path.write_text(text)
+        (problem,) = validate_jsonl(path).problems
+        assert place in problem
+
+
+@pytest.fixture
+def two_documents(make_record):
+    def make(**extra: object) -> Record:
+        pages = ["report.v2#2", "report.v2#5", "a#b#1", "a#b#3"]
+        return make_record(extra={"page_ids": pages, "other_boxes": {"a#b#1": [list(OTHER)]}, **extra})
+
+    return make
+
+
+def test_boxes_of_all_documents_go_by_document_and_page(two_documents) -> None:
+    record = two_documents()
+    assert gold_boxes(record) == {("report.v2", 5): (OWN,), ("a#b", 1): (OTHER,)}
+    assert gold_boxes(Record.from_json(record.to_json())) == gold_boxes(record)
+    assert record_problems(record, store=Store({"report.v2": 9, "a#b": 3})) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "left"),
+    [
+        ({}, [("report.v2", 5), ("a#b", 1)]),
+        ({"crop_required": {"5": False, "1": False}}, [("a#b", 1)]),
+        ({"other_crop_required": {"a#b#1": False}}, [("report.v2", 5)]),
+        ({"other_crop_required": {"a#b#1": True, "a#b#3": True}}, [("report.v2", 5), ("a#b", 1)]),
+    ],
+)
+def test_flags_are_of_their_own_document(two_documents, flags, left) -> None:
+    assert list(magnified_boxes(two_documents(**flags))) == left
+
+
+@pytest.mark.parametrize(
+    ("extra", "named"),
+    [
+        ({"other_boxes": [1]}, "'extra.other_boxes'"),
+        ({"other_boxes": {"a": []}}, "'a'"),
+        ({"other_boxes": {"a#b#1": 3}}, "'extra.other_boxes.a#b#1'"),
+        ({"other_boxes": {"a#b#1": [[0, 0, 1]]}}, "'extra.other_boxes.a#b#1'"),
+        ({"other_boxes": {"report.v2#5": []}}, "'evidence_boxes'"),
+        ({"other_boxes": {"a#b#2": [[0, 0, 1, 1]]}}, "'a#b#2'"),
+        ({"other_boxes": {"a#b#1": [[0, 0, 2, 1]]}}, "[0.0, 0.0, 2.0, 1.0]"),
+        ({"other_crop_required": {"a#b#1": 1}}, "'extra.other_crop_required.a#b#1'"),
+        ({"other_crop_required": {"report.v2#5": True}}, "'extra.crop_required'"),
+    ],
+)
+def test_what_is_wrong_with_boxes_is_found_once_by_field_and_page(two_documents, extra, named) -> None:
+    record = two_documents(**extra)
+    (found,) = other_box_problems(record)
+    assert named in found
+    assert record_problems(record) == [found]
+
+
+def test_an_error_of_boxes_names_the_question(two_documents) -> None:
+    with pytest.raises(UserError, match=r"'q1'.*'extra\.other_boxes\.a#b#1'"):
+        gold_boxes(two_documents(other_boxes={"a#b#1": None}))

@@ -30,7 +30,7 @@ def test_no_document_is_in_two_parts_and_questions_are_sound(system):
     assert drawn[Part.BLANK] == drawn[Part.HELD_OUT]
     for part in (Part.SFT, Part.TRAIN, Part.DEV):
         assert not drawn[part] & drawn[Part.HELD_OUT]
-    assert sheets != task.sheets(1)
+    assert sheets == task.sheets(0) != task.sheets(1)
     assert {10 <= len(sheet.pages) <= 40 for sheet in sheets} == {True}
     for sheet in sheets[::7]:
         assert [check_record(record) for record in sheet.records()]

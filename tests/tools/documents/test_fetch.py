@@ -216,12 +216,9 @@ def test_the_command_tells_what_it_did(guide: Manifest, repository: Path, tmp_pa
     given = [word for option in options(repository) for word in ("--apt", option)]
     command = [sys.executable, "-m", "tools.documents", tmp_path / "out", "--manifest", listed, *given]
     root = Path(__file__).parents[3]
-    for there in (0, 3):
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert re.search(rf"\b3\b.*\b6\b.*{tmp_path / 'out'}.*\b{there}\b", done.stderr)
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert re.search(rf"\b3\b.*\b6\b.*{tmp_path / 'out'}.*\b0\b", done.stderr)
     listed.write_text("{}")
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert str(listed) in done.stderr
-    assert "Traceback" not in done.stderr
+    assert (done.returncode, str(listed) in done.stderr, "Traceback" in done.stderr) == (2, True, False)
