@@ -77,7 +77,7 @@ def message(done) -> str:
     assert "Traceback" not in done.stderr
     assert "ray init kwargs" not in done.stdout
     assert SECRET not in done.stdout + done.stderr
-    (found,) = [line for line in done.stderr.splitlines() if line.startswith("docagent-rl: ")]
+    _, found = f"\n{done.stderr}".split("\ndocagent-rl: ")
     return found
 
 
@@ -95,7 +95,8 @@ def message(done) -> str:
 )
 def test_what_cannot_be_is_one_message(python, places, tmp_path, overrides, said):
     (tmp_path / "app.py").touch()
-    assert said in message(python(*TRAINER, *places, f"hydra.sweep.dir={tmp_path}/sweep", *overrides))
+    sweep = f"hydra.sweep.dir={tmp_path}/sweep"
+    assert said in message(python(*TRAINER, *overrides, *places, sweep))
     assert not [file for file in tmp_path.rglob("*") if file.is_file() and SECRET in file.read_text()]
 
 

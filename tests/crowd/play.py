@@ -27,13 +27,7 @@ from tests.crowd.server import ScriptedServer, WatchedLoop
 
 @dataclass(frozen=True)
 class Ended:
-    """A session that has ended.
-
-    Args:
-        record: its trajectory, without times and without what depends on a shared cache.
-        rows: a digest of its training rows, images included.
-        trajectory: as it came.
-    """
+    """A session that has ended: its trajectory, without times, and a digest of its training rows."""
 
     record: dict[str, Any]
     rows: str
@@ -41,15 +35,7 @@ class Ended:
 
 
 class Crowd:
-    """A recipe that is ready to play.
-
-    Args:
-        world: store, index and questions (`tests/conftest.py`), with a tiny model in `root / "model"`.
-        recipe: its name.
-        overrides: of its configuration.
-        seed: of the scripts.
-        late_s: seconds of a turn at most.
-    """
+    """A recipe over a world that is ready to play; `seed`: of the scripts, `late_s`: of a turn at most."""
 
     def __init__(
         self, world: Any, recipe: str, overrides: Sequence[str] = (), *, seed: int = 0, late_s: float = 0.02
@@ -107,17 +93,14 @@ class Crowd:
 
 def configuration(world: Any, recipe: str, overrides: Sequence[str]) -> DictConfig:
     """The recipe in the CPU profile, over the given world."""
-    config = composed(
-        recipe,
-        [
-            *(each for each in overrides if each.startswith("+ablations=")),
-            "+profile=cpu",
-            f"docagent.workspace={world.root}",
-            "docagent.auto_demo=false",
-            f"actor_rollout_ref.model.path={world.root / 'model'}",
-            *(each for each in overrides if not each.startswith("+ablations=")),
-        ],
-    )
+    fixed = [
+        "+profile=cpu",
+        f"docagent.workspace={world.root}",
+        "docagent.auto_demo=false",
+        f"actor_rollout_ref.model.path={world.root / 'model'}",
+    ]
+    ablations = [each for each in overrides if each.startswith("+ablations=")]
+    config = composed(recipe, [*ablations, *fixed, *(each for each in overrides if each not in ablations)])
     OmegaConf.update(config, "hydra", {})
     return config
 

@@ -28,18 +28,9 @@ class Part:
 
 @dataclass
 class ScriptedServer:
-    """Stands in for vLLM's server: takes token ids, gives token ids, after a while.
+    """Stands in for vLLM's server: takes token ids, gives token ids, after `late_s` seconds at most.
 
     What a session says depends on the seed, its name and what its own turns led to, never on other sessions.
-
-    Args:
-        tokenizer: of the model.
-        script: writes the turns.
-        turns: of a session at most.
-        pages: by document.
-        statistics: of the questions.
-        seed: of all draws.
-        late_s: seconds of a turn at most.
     """
 
     tokenizer: Any

@@ -34,7 +34,6 @@ class Service:
     shaky: float = 0.0
     busy: Counter[str] = field(default_factory=Counter)
     busiest: Counter[str] = field(default_factory=Counter)
-    asked: int = 0
     failed: int = 0
     by_model: Counter[str] = field(default_factory=Counter)
     url: str = ""
@@ -66,7 +65,6 @@ class Service:
         body = await request.json()
         key, model = key_of(body), body["model"]
         draw = int(key[:8], 16) / 0xFFFFFFFF
-        self.asked += 1
         self.by_model[model] += 1
         self.busy[model] += 1
         self.busiest[model] = max(self.busiest[model], self.busy[model])
@@ -108,11 +106,7 @@ def reply_of(body: Mapping[str, Any]) -> str:
 def overrides(system: str, url: str, roles: Sequence[str] = ROLES, **changes: Any) -> list[str]:
     """Keys of a configuration that has the judge, or the roles of MM-Doc-R1, ask at an address.
 
-    Args:
-        system: its name; systems that nobody judges get a judge as well, whom they do not ask.
-        url: of the service.
-        roles: those that it plays.
-        changes: of how patiently.
+    Systems that nobody judges get a judge as well, whom they do not ask; `changes`: of how patiently.
     """
     patience = {"attempts": 2, "backoff_s": 0.02, "timeout_s": 60, "deadline_s": 120, "concurrency": AT_ONCE}
     if system == "mm_doc_r1":

@@ -61,12 +61,6 @@ def test_a_page_that_is_blank_by_right_is_stored(inbox, store_path, ingested, co
     assert is_white(DocumentStore(store_path).document("a").page(1).image())
 
 
-@pytest.mark.parametrize("password", [None, ""])
-def test_a_blank_page_among_others_is_stored(inbox, ingested, write_pdf, password):
-    write_pdf(inbox / "a.pdf", ["one", "", "three"], user_password=password)
-    assert ingested(dpi=72).ingested == ["a"]
-
-
 def _damaged_content(path):
     stream = zlib.compress(b"BT /F1 10 Tf 10 50 Td (words) Tj ET").decode("latin-1")
     broken = stream[:8] + "\x00" * 10 + stream[18:]

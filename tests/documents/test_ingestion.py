@@ -9,6 +9,7 @@ from docagent_rl.documents import DocumentStore, RendererKind, RenderSettings, i
 from docagent_rl.documents.chunks import PAGES_PER_CHUNK
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
+from docagent_rl.documents.objects import Kind
 from docagent_rl.errors import UserError
 from tests.documents.here import ingest_here, interrupted_after
 
@@ -188,14 +189,14 @@ def test_wrong_arguments_fail_before_any_work(inbox, store_path, ingested, write
     assert not store_path.exists()
 
 
-@pytest.mark.parametrize("suffix", [".jpg", ".txt.gz"])
-def test_a_document_with_damaged_pages_is_not_skipped(inbox, store_path, ingested, write_pdf, suffix):
+@pytest.mark.parametrize("kind", Kind)
+def test_a_document_with_damaged_pages_is_not_skipped(inbox, store_path, ingested, write_pdf, kind):
     write_pdf(inbox / "a.pdf", ["one", "two"])
     write_pdf(inbox / "b.pdf", ["other"])
     ingested()
     page = DocumentStore(store_path).document("a").page(2)
-    digest = page.image_hash if suffix == ".jpg" else page.text_hash
-    path = store_path / "objects" / digest[:2] / f"{digest}{suffix}"
+    digest = page.image_hash if kind is Kind.IMAGE else page.text_hash
+    path = StoreLayout(store_path).objects.path(digest, kind)
     whole = path.read_bytes()
     path.write_bytes(whole[:-9] + bytes(9))
     report = ingested(replace=False)

@@ -18,7 +18,7 @@ from tests.documents.here import ingest_here
 from tests.documents.scans import TEXT, QuickEngine, draw_text, write_layer, write_scan
 
 OTHER = ("A second page of text", "with a few more words")
-NEVER, ALWAYS = OcrSettings(OcrMode.NEVER), OcrSettings(OcrMode.ALWAYS)
+NEVER = OcrSettings(OcrMode.NEVER)
 
 
 @pytest.fixture
@@ -129,18 +129,6 @@ def test_text_is_taken_away_or_changed_only_when_asked(inbox, store, ingested):
 
 
 @pytest.mark.usefixtures("quick_ocr")
-def test_always_and_back(inbox, store, ingested):
-    write_layer(inbox / "a.pdf", TEXT)
-    ingested(ocr=ALWAYS)
-    assert _readings(store) == [("\n".join(TEXT), "asked")]
-    assert ingested(ocr=ALWAYS).skipped == ["a"]
-    report = ingested()
-    assert (report.ocr_pages, report.textless_pages) == (0, 0)
-    assert _readings(store) == [("\n".join(TEXT), "sound")]
-    assert _pages(store)[0].words() == ()
-
-
-@pytest.mark.usefixtures("quick_ocr")
 def test_stores_of_earlier_versions_are_read_and_gain_text(inbox, store, ingested):
     """They tell nothing of how a text was read."""
     write_scan(inbox / "a.pdf", [TEXT])
@@ -156,22 +144,6 @@ def test_stores_of_earlier_versions_are_read_and_gain_text(inbox, store, ingeste
     report = ingested(replace=False)
     assert (report.reread, report.skipped, report.kept) == (["a"], ["b"], [])
     assert _readings(store) == [("\n".join(TEXT), "empty")]
-
-
-@pytest.mark.usefixtures("quick_ocr")
-def test_a_lost_text_and_damaged_words_are_made_anew(inbox, store, ingested):
-    write_scan(inbox / "a.pdf", [TEXT])
-    ingested()
-    layout = StoreLayout(store)
-    entry = layout.read_manifest(layout.manifest("a")).pages[0]
-    text, words = (store / "objects" / name[:2] / f"{name}.txt.gz" for name in (entry.text, entry.words))
-    text.unlink()
-    assert ingested().repaired == ["a"]
-    assert _pages(store)[0].text() == "\n".join(TEXT)
-    words.write_bytes(b"damaged")
-    assert [damage.users for damage in audit_store(store).damages] == [("a#1 (words)",)]
-    assert ingested().repaired == ["a"]
-    assert not audit_store(store).damages
 
 
 @pytest.mark.slow

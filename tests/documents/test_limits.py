@@ -28,15 +28,6 @@ ingest(Path(sys.argv[1]), Path(sys.argv[2]), workers=2)
 
 
 @pytest.mark.slow
-def test_a_page_that_takes_for_ever_is_reported(inbox, store_path):
-    write_endless(inbox / "endless.pdf")
-    limits = IngestLimits(seconds=2)
-    (failure,) = ingest(inbox, store_path, limits=limits, workers=1).failed
-    assert failure.name == "endless.pdf"
-    assert "2 s" in failure.reason
-
-
-@pytest.mark.slow
 def test_a_page_that_takes_all_memory_is_reported_and_the_rest_goes_on(inbox, store_path, write_pdf):
     write_recursive(inbox / "recursive.pdf")
     write_pdf(inbox / "good.pdf", ["x"])

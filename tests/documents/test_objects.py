@@ -48,14 +48,6 @@ def test_a_name_that_is_no_hash_never_becomes_a_path_and_a_missing_object_is_nam
     assert name.strip() in str(caught.value)
 
 
-def test_damaged_objects_are_named(objects):
-    digest = objects.put_text("a long enough text " * 20)
-    path = objects.path(digest, Kind.TEXT)
-    path.write_bytes(path.read_bytes()[:-12])
-    with pytest.raises(UserError, match=digest):
-        objects.text(digest)
-
-
 def test_a_batch_is_readable_at_once_and_forced_to_disk_before_it_is_named(objects, forced, tmp_path):
     batch = objects.batch()
     names = [batch.put_text(text) for text in ("one", "two", "one")]

@@ -99,20 +99,6 @@ def test_the_store_is_the_same_byte_for_byte_and_so_is_the_report(
 
 
 @pytest.mark.slow
-def test_limits_hold_on_the_nodes(cluster, inbox, tmp_path, write_image):
-    write_image(inbox / "large" / "1.png", size=(300, 300))
-    with pytest.raises(UserError, match="large"):
-        ingest(
-            inbox,
-            tmp_path / "store",
-            settings=FAST,
-            limits=IngestLimits(pixels=50_000),
-            ray=cluster,
-            strict=True,
-        )
-
-
-@pytest.mark.slow
 def test_tasks_that_hang_or_crash_cost_themselves_and_other_errors_are_raised(cluster, places):
     with RayPool(cluster, 1, IngestLimits(seconds=1), places) as pool:
         (slow,) = pool.run(time.sleep, [3600])

@@ -11,12 +11,6 @@ from docagent_rl.documents import PageRef, PageRegion
 from docagent_rl.errors import UserError
 
 
-def test_references_sort_by_document_then_by_number():
-    refs = [PageRef("b", 1), PageRef("a", 10), PageRef("a", 9)]
-    assert sorted(refs) == [PageRef("a", 9), PageRef("a", 10), PageRef("b", 1)]
-    assert len({PageRef("a", 1), PageRef("a", 1)}) == 1
-
-
 @pytest.mark.parametrize("page", [0, -1, True, 1.0, "1", None])
 def test_pages_are_whole_numbers_from_one(page):
     with pytest.raises(UserError, match="'doc'"):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -27,12 +28,9 @@ def test_every_task_has_its_outcome_and_an_error_is_raised():
         assert sorted((o.task, o.result, o.error) for o in outcomes) == [(n, -n, None) for n in range(1, 40)]
         with pytest.raises(TypeError):
             list(pool.run(operator.neg, [1, "a"]))
-
-
-def test_a_bad_document_is_an_outcome(tmp_path):
-    missing = SourceDocument("a", SourceKind.PDF, (tmp_path / "a.pdf",), "a.pdf")
-    (outcome,) = run(probe, [missing], 1)
-    assert isinstance(outcome.error, DocumentError)
+        missing = SourceDocument("a", SourceKind.PDF, (Path("/nowhere/a.pdf"),), "a.pdf")
+        (bad,) = pool.run(probe, [missing])
+        assert isinstance(bad.error, DocumentError)
 
 
 @pytest.mark.slow

@@ -28,29 +28,20 @@ _HELPERS = ("resource_tracker", "forkserver", "training/warm/server.py")
 
 
 def run(campaign: Campaign, cases: Iterable[Case]) -> Iterator[tuple[Case, Verdict]]:
-    """Try the cases, those of a batch that ended badly as a whole once more in smaller ones."""
+    """Try the cases; those of a batch that ended badly as a whole are tried once more, one by one."""
     with tempfile.TemporaryDirectory(prefix=f"faults-{campaign.name}-") as folder:
         watched = _Watched(campaign, Path(folder))
         try:
             waiting = iter(cases)
             while batch := tuple(islice(waiting, campaign.batch)):
-                yield from _batch(watched, batch)
+                verdicts = watched.attempt(batch)
+                if not isinstance(verdicts, list):
+                    again = [watched.attempt((case,)) for case in batch]
+                    alone = [each[0] if isinstance(each, list) else each for each in again]
+                    verdicts = alone if any(each.fault for each in alone) else [verdicts] * len(batch)
+                yield from zip(batch, verdicts, strict=True)
         finally:
             watched.kill()
-
-
-def _batch(watched: _Watched, batch: tuple[Case, ...]) -> Iterator[tuple[Case, Verdict]]:
-    verdicts = watched.attempt(batch)
-    if isinstance(verdicts, list):
-        yield from zip(batch, verdicts, strict=True)
-    elif len(batch) == 1:
-        yield batch[0], verdicts
-    else:
-        half = len(batch) // 2
-        parts = [*_batch(watched, batch[:half]), *_batch(watched, batch[half:])]
-        if not any(verdict.fault for _, verdict in parts):
-            parts[0] = (batch[0], bad(verdicts.fault, f"only together with others: {verdicts.detail}"))
-        yield from parts
 
 
 class _Watched:

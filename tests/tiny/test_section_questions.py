@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,51 +8,27 @@ from docagent_rl.records.record import Split
 from docagent_rl.records.validation import record_problems
 from docagent_rl.tiny.section_questions import section_questions
 
-
-@dataclass
-class Entry:
-    title: str
-    page: int | None
-    level: int = 1
-
-
-@dataclass
-class Page:
-    content: str
-
-    def text(self) -> str:
-        return self.content
-
-
-@dataclass
-class Document:
-    texts: list[str]
-    outline: list[Entry]
-    doc_id: str = "handbook"
-    opened: list[int] = field(default_factory=list)
-
-    @property
-    def num_pages(self) -> int:
-        return len(self.texts)
-
-    def page(self, number: int) -> Page:
-        self.opened.append(number)
-        return Page(self.texts[number - 1])
+TEXTS = ["Contents\nScope 2\nCare", "1 SCOPE\nof the\n  manual. 12.", "Care", "Safe ways"]
+TITLES = [
+    ("Scope  of the\tManual", 2, 1),
+    ("12", 2, 1),  # no letters
+    ("Care", 3, 1),
+    ("Repairs", 4, 1),  # not printed there
+    ("Safe ways", 4, 3),
+]
 
 
 @pytest.fixture
 def document():
     """Three of its bookmarks can be asked about (`tests/generate/test_titles.py`)."""
-    return Document(
-        ["Contents\nScope 2\nCare", "1 SCOPE\nof the\n  manual. 12.", "Care", "Safe ways"],
-        [
-            Entry("Scope  of the\tManual", 2),
-            Entry("12", 2),  # no letters
-            Entry("Care", 3),
-            Entry("Repairs", 4),  # not printed there
-            Entry("Safe ways", 4, 3),
-        ],
-    )
+    opened = []
+
+    def page(number):
+        opened.append(number)
+        return SimpleNamespace(text=lambda: TEXTS[number - 1])
+
+    outline = [SimpleNamespace(title=title, page=page, level=level) for title, page, level in TITLES]
+    return SimpleNamespace(doc_id="handbook", num_pages=4, outline=outline, page=page, opened=opened)
 
 
 def test_titles_with_one_visible_answer_are_asked_for(document):

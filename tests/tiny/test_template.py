@@ -22,7 +22,6 @@ def turn(role, text):
 
 
 CASES = {
-    "default system turn": ([HI], {}, DEFAULT + turn("user", "Hi")),
     "system turn of the conversation": (
         [{"role": "system", "content": "Be brief."}, HI],
         {},

@@ -73,17 +73,6 @@ def test_a_batch_samples_what_each_would_alone(policy, sampler):
     assert [list(reply.token_ids) for reply in replies] == alone
 
 
-def test_sessions_wait_for_each_other_and_leave_when_done(sampler):
-    batch = sampler()
-
-    async def session(turns, most):
-        return [len((await batch.generate([5, 6, 7], [], most)).token_ids) for _ in range(turns)]
-
-    lengths = asyncio.run(batch.together([session(1, 3), session(3, 2), session(2, 1)]))
-    assert [len(each) for each in lengths] == [1, 3, 2]
-    assert all(1 <= size <= most for each, most in zip(lengths, (3, 2, 1), strict=True) for size in each)
-
-
 def test_the_seed_decides_what_is_drawn_and_not_who_comes_first(sampler):
     def draw(seed, *waits):
         batch = sampler(seed=seed, batch_size=2)
@@ -149,10 +138,7 @@ def test_the_chance_to_vary_is_that_of_the_draws():
     four = [played(uid, float(uid == "a")) for uid in "abcd"]
     found = chance_to_vary(four, prompts=2, steps=1, draws=4000)["total"]
     assert math.isclose(found, 0.5, abs_tol=0.03)
+    assert shares([1.0, 0.0, 0.0, 0.001]) == {0.0: 0.75, 1.0: 0.25}
     # masked sessions are not drawn
     with pytest.raises(UserError, match=r"\b1\b.*\b2\b"):
         chance_to_vary([played("a", 0.0), played("b", 1.0, Status.MASKED)], prompts=2, steps=1)
-
-
-def test_shares():
-    assert shares([1.0, 0.0, 0.0, 0.001]) == {0.0: 0.75, 1.0: 0.25}

@@ -26,6 +26,7 @@ from tests.viewer_browser import (  # noqa: F401
 from tests.viewer_pages import HOSTILE, served, write_run
 
 pytestmark = in_browser
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ from tests.viewer_browser import (  # noqa: F401
 from tools.viewer_build import FRONTEND
 
 pytestmark = in_browser
+expect.set_options(timeout=60_000)
 MINUS = "\N{MINUS SIGN}"
 AXE = FRONTEND / "node_modules/axe-core/axe.min.js"
 VIEWS = ["glance", "sessions", "session", "group", "funnel", "compare"]

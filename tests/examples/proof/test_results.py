@@ -68,5 +68,5 @@ def test_results_survive_the_file(tmp_path):
     assert path == tmp_path / "alden" / "reward-0.json"
     assert read_result(path) == made
     path.write_text("{}")
-    with pytest.raises(UserError, match=r"reward-0\.json|result"):
+    with pytest.raises(UserError):
         read_result(path)

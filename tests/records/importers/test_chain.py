@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,59 +81,44 @@ def test_a_row_gives_a_record_or_a_reason(benchmark: Benchmark, data: st.DataObj
     assert problems == []
 
 
-def _mmlongbench_doc(files: Files) -> None:
-    files.pdf("data/documents/annual_report.v2.pdf", 4)
-    nothing = {"answer": "Not answerable", "answer_format": "None", "evidence_pages": "[2]"}
-    files.json("data/samples.json", [mmlongbench_doc.row(), mmlongbench_doc.row(**nothing)])
+def miniature(benchmark: Benchmark, files: Files) -> None:
+    """A download of two questions."""
+    match benchmark:
+        case Benchmark.MMLONGBENCH_DOC:
+            files.pdf("data/documents/annual_report.v2.pdf", 4)
+            nothing = {"answer": "Not answerable", "answer_format": "None", "evidence_pages": "[2]"}
+            files.json("data/samples.json", [mmlongbench_doc.row(), mmlongbench_doc.row(**nothing)])
+        case Benchmark.LONGDOCURL:
+            files.pdf("pdf_files/4026369.pdf", 6)
+            files.jsonl(longdocurl.FILE, [longdocurl.row(), longdocurl.row(question_id="b", answer=3)])
+        case Benchmark.SLIDEVQA:
+            files.parquet("data/test-0.parquet", [slidevqa.hub_row(3), slidevqa.hub_row(3, qa_id=2)])
+        case Benchmark.MP_DOCVQA:
+            files.images("images/pybv0228_p{}.jpg", (80, 81, 82))
+            mp_docvqa.write(files, "val", [mp_docvqa.row(), mp_docvqa.row(questionId=2)])
+        case Benchmark.DUDE:
+            files.pdf("PDF/train/0017b64b.pdf", 3)
+            dude.write(files, [dude.row(), dude.row(questionId="n", **dude.NOTHING)])
+        case Benchmark.VIDOSEEK:
+            files.pdf("vidoseek_pdf_document/a_b_02.pdf", 11)
+            files.json("vidoseek.json", {"examples": [corpora.row(), corpora.row(uid="b")]})
+        case Benchmark.UDA:
+            files.pdf("src_doc_files/wiki_feta_docs/pdfs/a.pdf", 1)
+            files.text("dataset/qa/feta_qa.csv", uda.FETA + "a|1|Who?|me|u\na|2|Why?|so|u\n")
+        case Benchmark.VRAG_RL:
+            files.pdf("pdf/a_b_02.pdf", 11)
+            files.json("rag_dataset.json", {"examples": [corpora.row(uid=1), corpora.row(uid=2)]})
+        case Benchmark.UNIDOC_RL:
+            files.parquet("train.parquet", [corpora.unidoc(), corpora.unidoc()])
+            files.images("img/deck_a_{}.jpg", (1, 2, 3))
+            files.images("img/deck_b_{}.jpg", (1,))
+        case Benchmark.ALDEN:
+            alden.corpus(files, {"scan": alden.ORDER["scan"]})
+            nothing = {"answer": "The problem is not answerable", "answer_page_idx": []}
+            files.parquet("dude/train.parquet", [alden.row(), alden.row(**nothing)])
 
 
-def _longdocurl(files: Files) -> None:
-    files.pdf("pdf_files/4026369.pdf", 6)
-    files.jsonl(longdocurl.FILE, [longdocurl.row(), longdocurl.row(question_id="b", answer=3)])
-
-
-def _slidevqa(files: Files) -> None:
-    files.parquet("data/test-0.parquet", [slidevqa.hub_row(3), slidevqa.hub_row(3, qa_id=2)])
-
-
-def _mp_docvqa(files: Files) -> None:
-    files.images("images/pybv0228_p{}.jpg", (80, 81, 82))
-    mp_docvqa.write(files, "val", [mp_docvqa.row(), mp_docvqa.row(questionId=2)])
-
-
-def _dude(files: Files) -> None:
-    files.pdf("PDF/train/0017b64b.pdf", 3)
-    dude.write(files, [dude.row(), dude.row(questionId="n", **dude.NOTHING)])
-
-
-def _vidoseek(files: Files) -> None:
-    files.pdf("vidoseek_pdf_document/a_b_02.pdf", 11)
-    files.json("vidoseek.json", {"examples": [corpora.row(), corpora.row(uid="b")]})
-
-
-def _uda(files: Files) -> None:
-    files.pdf("src_doc_files/wiki_feta_docs/pdfs/a.pdf", 1)
-    files.text("dataset/qa/feta_qa.csv", uda.FETA + "a|1|Who?|me|u\na|2|Why?|so|u\n")
-
-
-def _vrag_rl(files: Files) -> None:
-    files.pdf("pdf/a_b_02.pdf", 11)
-    files.json("rag_dataset.json", {"examples": [corpora.row(uid=1), corpora.row(uid=2)]})
-
-
-def _unidoc_rl(files: Files) -> None:
-    files.parquet("train.parquet", [corpora.unidoc(), corpora.unidoc()])
-    files.images("img/deck_a_{}.jpg", (1, 2, 3))
-    files.images("img/deck_b_{}.jpg", (1,))
-
-
-def _alden(files: Files) -> None:
-    alden.corpus(files, {"scan": alden.ORDER["scan"]})
-    nothing = {"answer": "The problem is not answerable", "answer_page_idx": []}
-    files.parquet("dude/train.parquet", [alden.row(), alden.row(**nothing)])
-
-
-MAKERS: Mapping[str, Callable[[Files], None]] = {name: globals()[f"_{name}"] for name in Benchmark}
+MAKERS: Mapping[str, Callable[[Files], None]] = {each: partial(miniature, each) for each in Benchmark}
 
 
 @pytest.mark.slow

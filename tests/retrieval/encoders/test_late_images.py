@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -101,12 +99,3 @@ def test_many_dims_are_cut(encoder, pictures):
     (found,) = cut.encode_pages(pictures[:1])
     assert cut.dim == found.shape[1] == 32
     np.testing.assert_allclose(found[0], whole[0, :32] / np.linalg.norm(whole[0, :32]), atol=1e-5)
-
-
-def test_threads_get_their_own_pages(encoder, pictures):
-    model = encoder(Tiny.COLQWEN2_5)
-    expected = model.encode_pages(pictures)
-    with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda n: model.encode_pages([pictures[n % 5]])[0], range(10)))
-    for n, vectors in enumerate(answers):
-        np.testing.assert_allclose(vectors, expected[n % 5], atol=1e-5)

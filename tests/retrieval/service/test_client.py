@@ -254,23 +254,3 @@ async def test_a_dead_server_is_waited_for_until_the_deadline(store):
     with pytest.raises(NotTakenError):
         await client.asearch(["cat"], top_k=1)
     await client.aclose()
-
-
-@pytest.mark.slow
-async def test_a_killed_server_that_comes_back_costs_no_session(store, saved, bm25):
-    with running(store, saved) as (first, url):
-        client = retriever_at(url, store)
-        service = RetrieverService(client, deadline_s=300, backoff_s=0.05)
-        assert await service.search("cat", doc_id=None, top_k=2)
-        first.kill()
-        first.wait()
-        waiting = [asyncio.create_task(service.search("birds", doc_id=None, top_k=n)) for n in range(1, 9)]
-        # they are refused while it starts
-        again = running(store, saved, "--port", url.rpartition(":")[2])
-        await asyncio.to_thread(again.__enter__)
-        try:
-            found = await asyncio.gather(*waiting)
-        finally:
-            again.__exit__(None, None, None)
-        assert found == [bm25.search(["birds"], top_k=n)[0] for n in range(1, 9)]
-        await client.aclose()

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from docagent_rl.documents import PageRef
 from docagent_rl.errors import UserError
-from docagent_rl.retrieval import Hit
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.rows import PageRows
 from docagent_rl.retrieval.service.shards import check_parts, merged
@@ -43,13 +42,6 @@ def test_a_part_knows_its_documents_too(bm25):
     assert part.search(["cat"], doc_id="animals", top_k=5) == bm25.search(["cat"], doc_id="animals", top_k=5)
     # and of the whole corpus its own alone
     assert {hit.ref.doc_id for hit in part.search(["the a cat birds grow table"], top_k=99)[0]} == {"numbers"}
-
-
-def test_equal_scores_are_in_the_order_of_pages():
-    found = merged(
-        [[[Hit(PageRef("b", 1), 1.0)]], [[Hit(PageRef("a", 2), 1.0), Hit(PageRef("a", 1), 1.0)]]], 2
-    )
-    assert [str(hit.ref) for hit in found[0]] == ["a#1", "a#2"]
 
 
 def test_retrievers_that_cannot_be_split_are_refused(bm25):

@@ -6,11 +6,12 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.errors import UserError
 from docagent_rl.retrieval.vectors.encoding import PageBatch
 from docagent_rl.retrieval.vectors.index import VectorIndex
 from docagent_rl.retrieval.vectors.ray_encoding import RayResources, RayVectors
@@ -70,6 +71,7 @@ def test_two_builders_take_turns(corpus, built, tmp_path):
 def test_readers_see_one_index_or_the_other(make_store, tmp_path):
     store = make_store(tmp_path, {"a": texts(1, 4), "b": texts(2, 2)})
     queries = HashingEncoder().encode_queries(["the cat sat"])
+    stop, want, found = threading.Event(), set(), []
 
     def build(salt):
         VectorIndex.build(store, hashing(salt=salt), tmp_path / "index", kind=LATE, replace=True)
@@ -77,32 +79,25 @@ def test_readers_see_one_index_or_the_other(make_store, tmp_path):
     def scores():
         return VectorIndex.open(tmp_path / "index").scores(queries).tobytes()
 
-    want, failures, seen = {}, [], set()
+    def write():
+        for salt in ("", "x") * 2:
+            build(salt)
+            enough = len(found) + 2  # the second of which begins after the build
+            while len(found) < enough and not stop.is_set():
+                time.sleep(0.001)
+
     for salt in ("", "x"):
         build(salt)
-        want[scores()] = salt
-    stop, looked = threading.Event(), threading.Semaphore(0)
-
-    def read():
-        while not stop.is_set():
-            try:
-                seen.add(want[scores()])
-            except Exception as error:  # a reader is to meet none of any kind
-                failures.append(error)
-            looked.release()
-
-    readers = [threading.Thread(target=read) for _ in range(2)]
-    for reader in readers:
-        reader.start()
-    for number in range(6):
-        build("x" * (number % 2))
-        for _ in range(4):  # each of the two has looked since
-            looked.acquire(timeout=120)
-    stop.set()
-    for reader in readers:
-        reader.join()
-    assert not failures
-    assert seen == {"", "x"}
+        want.add(scores())
+    with ThreadPoolExecutor(1) as pool:
+        writer = pool.submit(write)
+        try:
+            while not writer.done():
+                found.append(scores())
+        finally:
+            stop.set()
+        writer.result()
+    assert set(found) == want
 
 
 def test_resources_that_would_join_decoding_and_encoding_are_refused():
@@ -162,10 +157,3 @@ def test_failures_of_workers_are_raised_here(cluster, corpus, tmp_path):
     ):
         with pytest.raises(error, match=named):
             VectorIndex.build(corpus, vectors, tmp_path / "index", kind=LATE, replace=True)
-
-
-@pytest.mark.slow
-def test_there_is_no_cluster_by_itself(monkeypatch):
-    monkeypatch.setattr("ray.is_initialized", lambda: False)
-    with pytest.raises(InfrastructureError, match="cluster"):
-        RayVectors(hashing())

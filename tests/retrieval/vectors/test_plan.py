@@ -68,14 +68,6 @@ def test_little_dead_is_left():
     assert found.kept["d"] == (0, 30)
 
 
-def test_many_small_ones_are_joined(monkeypatch):
-    monkeypatch.setattr(plan, "PAGES_A_SHARD", 100)
-    monkeypatch.setattr(plan, "MANY_SMALL", 3)
-    small = [shard(one) for one in (A, B, C, D)]
-    assert make_plan([A, B, C], small[:3], []).copied == []
-    assert make_plan([A, B, C, D], small, []).copied == [(A, B, C, D)]
-
-
 @pytest.mark.parametrize("seed", range(10))
 def test_every_document_comes_from_one_place(seed):
     random = Random(seed)

@@ -29,8 +29,8 @@ def test_variants(variant, turns, rounding, snap, tokens):
     assert (coords.frame, coords.rounding, config.display.snap) == (Frame.DISPLAYED, rounding, snap)
     assert (search.top_k, search.candidates) == (10, 3)
     assert CHOICES(rule) == RULES[variant]
-    assert (rule.weights, rule.iou_threshold) == (UniDocWeights(0.1, 0.1, 0.1, 0.1, 0.6), 0.5)
-    assert (rule.pseudo_positive, rule.abstention, rule.ndcg_as_published) == (True, True, False)
+    assert rule.weights == UniDocWeights() == UniDocWeights(0.1, 0.1, 0.1, 0.1, 0.6)
+    assert (rule.pseudo_positive, rule.abstention, rule.iou_threshold) == (True, True, 0.5)
     # the published context is 41,024 tokens, of which 2,048 for the prompt; a turn has 1,024
     assert 25 * tokens <= config.max_image_tokens < 38_976 - turns * 1024
 
