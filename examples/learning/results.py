@@ -149,7 +149,10 @@ def read_results(path: Path) -> list[RunResult]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read as results: {error}") from error
-    return [RunResult.from_dict(entry) for entry in (data if isinstance(data, list) else [data])]
+    try:
+        return [RunResult.from_dict(entry) for entry in (data if isinstance(data, list) else [data])]
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
 
 
 def _by_part(trajectories: Iterable[Trajectory]) -> dict[Part, Scores]:

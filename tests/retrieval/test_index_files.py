@@ -1,8 +1,9 @@
-"""Saved indexes: whole, or refused; more damage, kills and full disks are in tests/faults."""
+"""Saved indexes: whole, or refused; kills and full disks are in tests/faults."""
 
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -112,6 +113,22 @@ def test_damage_is_named_and_mended_by_saving_the_same_again(bm25, index, damage
             assert path.read_bytes() == data
         path.write_bytes(data)
     assert BM25Retriever.load(index).search(WORDS, top_k=9) == bm25.search(WORDS, top_k=9)
+
+
+def test_random_damage_is_named(index):
+    rng = random.Random(0)
+    for path in [path for path in index.rglob("*") if path.is_file() and path.stat().st_size]:
+        whole = path.read_bytes()
+        for _ in range(10):
+            place, data = rng.randrange(len(whole)), bytearray(whole)
+            if rng.random() < 0.5:
+                data[place] ^= 1 << rng.randrange(8)
+            else:
+                data[place : place + rng.randrange(1, 9)] = rng.randbytes(16)
+            path.write_bytes(data)
+            with pytest.raises(UserError, match=str(path)):
+                BM25Retriever.load(index)
+        path.write_bytes(whole)
 
 
 def test_what_killed_writers_left_goes_with_the_next_save(bm25, index, tmp_path):

@@ -62,13 +62,13 @@ def turn(row=0, sampled=1, observed=0, dropped=False, images=0):
 
 
 def test_a_fresh_context_begins_with_its_own_prompt():
-    turns = [turn(0, 2, 3, images=1), turn(0, 4, 100), turn(1, 5, 0, dropped=True, images=2)]
+    turns = [turn(0, 2, 3, images=2), turn(0, 4, 100), turn(1, 5, 0, dropped=True, images=2)]
     trajectory = Trajectory("u", 0, 0, "val", {}, "s", prompt_tokens=10, turns=turns)
     trajectory.prompt = [{"role": "user", "parts": [{"image": {}}]}]
     use = SessionUse.of(trajectory)
     assert use.sent_tokens == 10 + (10 + 2 + 3) + 100
     assert use.fresh_tokens == 10 + 3 + 100
-    assert (use.output_tokens, use.images, use.seconds) == (11, 2, 4.5)
+    assert (use.output_tokens, use.images, use.seconds) == (11, 3, 4.5)
     trajectory.status = Status.MASKED.value
     assert SessionUse.of(trajectory) == SessionUse(False, False)
 

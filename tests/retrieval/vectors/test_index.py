@@ -157,16 +157,20 @@ def test_a_folder_of_something_else_is_left_alone(corpus, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["vectors.bin", "offsets.bin", "shard.json"])
-def test_damage_is_told_and_mended(corpus, index, tmp_path, name):
-    """More of it in tests/faults."""
+@pytest.mark.parametrize("how", ["altered", "cut", "missing", "link"])
+def test_damage_is_told_and_mended(corpus, index, tmp_path, name, how):
     path = sorted(index.glob(f"shard-*/{name}"))[2]
     data = path.read_bytes()
-    if name == "offsets.bin":
-        (tmp_path / "elsewhere").write_bytes(data)
-        path.unlink()
-        path.symlink_to(tmp_path / "elsewhere")
+    if how == "altered":
+        at = len(data) // 2
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    elif how == "cut":
+        path.write_bytes(data[:-7])
     else:
-        path.write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
+        path.unlink()
+    if how == "link":
+        (tmp_path / "elsewhere").write_bytes(data)
+        path.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UserError, match=str(path)):
         VectorIndex.open(index)
     assert [damage.path for damage in audit_index(index).damages] == [path]

@@ -79,9 +79,3 @@ def adversary(rng: random.Random) -> Iterator[AssistantTurn]:
         pool = rng.choice(((TAGS, ARGUMENTS), (PLAYS,)))
         text = "".join(rng.choice(rng.choice(pool)) for _ in range(rng.randrange(1, 7)))
         yield AssistantTurn(text, rng.choice([StopCause.END_OF_TURN] * 8 + list(StopCause)))
-
-
-def some_turns(seed: int, count: int = 14) -> list[AssistantTurn]:
-    """The first turns of an adversary."""
-    rng = random.Random(seed)
-    return [turn for turn, _ in zip(adversary(rng), range(count), strict=False)]
