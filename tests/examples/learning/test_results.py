@@ -67,7 +67,7 @@ def test_files_that_are_missing_or_wrong_are_named(run_dir, tmp_path):
     with pytest.raises(UserError, match="held_out-0"):
         read_run(run_dir, KEY, steps=2)
     (tmp_path / "bad.json").write_text(json.dumps([{"estimator": "grpo"}]))
-    with pytest.raises(UserError, match="'before'"):
+    with pytest.raises(UserError, match=r"bad\.json.*'before'"):
         read_results(tmp_path / "bad.json")
 
 
