@@ -5,7 +5,17 @@ import math
 import pytest
 import torch
 
-from docagent_rl.advantages.groups import Std, cell_mean, cell_std, centre, equal_cells, group_metrics
+from docagent_rl.advantages.groups import (
+    Singleton,
+    Std,
+    cell_mean,
+    cell_std,
+    centre,
+    check_singletons,
+    equal_cells,
+    group_metrics,
+)
+from docagent_rl.errors import UserError
 
 X = torch.tensor([1.0, 2.0, 6.0, 5.0]).double()
 CELL = torch.tensor([0, 0, 0, 2])
@@ -15,7 +25,16 @@ def test_statistics_by_hand() -> None:
     assert cell_mean(X, CELL, 3).tolist() == [3.0, 0.0, 5.0]
     assert cell_std(X, CELL, 3, Std.BIASED).tolist() == pytest.approx([math.sqrt(14 / 3), 0, 0])
     assert cell_std(X, CELL, 3, Std.UNBIASED).tolist() == pytest.approx([math.sqrt(7), 0, 0])
-    assert cell_std(X, CELL, 3, Std.NONE).tolist() == [1.0] * 3
+    ones = cell_std(X, CELL, 3, Std.NONE)
+    assert (ones.tolist(), ones.dtype) == ([1.0] * 3, X.dtype)
+
+
+def test_groups_of_one_are_refused_where_that_is_wanted() -> None:
+    sizes = torch.tensor([1, 2, 2, 0])
+    with pytest.raises(UserError, match=r"^1 group"):
+        check_singletons(sizes, Singleton.ERROR)
+    check_singletons(sizes[1:], Singleton.ERROR)
+    check_singletons(sizes, Singleton.RAW)
 
 
 @pytest.mark.parametrize(("size", "ratio"), [(2, 1.414), (4, 1.155), (8, 1.069), (16, 1.033)])

@@ -131,3 +131,9 @@ def test_bfloat16_rewards() -> None:
 
 def test_nothing_sampled() -> None:
     assert grpo(batch(turns=[[-1]], rewards=[[1.0]])).advantages.tolist() == [[0.0]]
+
+
+def test_a_spread_as_small_as_eps_halves_the_advantage() -> None:
+    rewards = torch.tensor([0.0, 2e-6]).double()
+    found = outcome_advantages(rewards, torch.zeros(2, dtype=torch.long), std=Std.BIASED, tol=1e-9)
+    assert found.tolist() == pytest.approx([-0.5, 0.5], rel=1e-6)

@@ -70,6 +70,11 @@ def test_the_first_of_equal_rows_counts_by_default() -> None:
     assert inputs.valid.tolist() == [True, False]
 
 
+def test_what_a_copy_holds_is_not_looked_at() -> None:
+    values = torch.tensor([[0.0, 0, 0], [float("nan"), 0, 0]])
+    assert small(session=torch.tensor([5, 5]), values=values, valid=None).valid.tolist() == [True, False]
+
+
 def test_originals() -> None:
     session, row = torch.tensor([1, 1, 2, 1, 2]), torch.tensor([0, 1, 0, 1, 1])
     assert originals(session, row).tolist() == [0, 1, 2, 1, 4]

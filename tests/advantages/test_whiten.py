@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
 from docagent_rl.advantages.whiten import whiten
@@ -17,6 +18,12 @@ def test_one_token_and_none() -> None:
 
 def test_equal_tokens_give_zero() -> None:
     assert whiten(torch.full((5,), 2.0)).tolist() == [0.0] * 5
+
+
+def test_a_small_spread_is_not_blown_up() -> None:
+    """Variance 5e-9 beside eps 1e-8."""
+    found = whiten(torch.tensor([0.0, 1e-4]).double())
+    assert found.tolist() == pytest.approx([-5e-5 / 1.5e-8**0.5, 5e-5 / 1.5e-8**0.5])
 
 
 def test_a_large_offset_does_not_lose_digits() -> None:
