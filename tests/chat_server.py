@@ -86,7 +86,7 @@ class RawServer:
         self._thread.start()
         started = asyncio.run_coroutine_threadsafe(
             asyncio.start_server(self._answer, "127.0.0.1", 0), self.loop
-        ).result(10)
+        ).result(60)
         self.url = f"http://127.0.0.1:{started.sockets[0].getsockname()[1]}/v1"
         return self
 

@@ -50,7 +50,7 @@ def opened(browser, site):
 
     def open_at(target, *, size=(1440, 900), scheme="light", origin=site.origin):
         context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(60_000)
         contexts.append(context)
         page = context.new_page()
         watched.watch(page)
@@ -67,7 +67,7 @@ def opened(browser, site):
 @pytest.fixture
 def ask(site):
     def answer(path):
-        with urlopen(f"{site.origin}/api/{path}", timeout=10) as reply:
+        with urlopen(f"{site.origin}/api/{path}", timeout=60) as reply:
             return json.load(reply)
 
     return answer

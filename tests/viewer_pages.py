@@ -111,13 +111,13 @@ def served(*runs: Path, world: Any, folder: Path) -> Iterator[str]:
             yield origin
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(60)
 
 
 def _read_whole(origin: str) -> None:
     """Wait until every run is in its index."""
     for _ in range(1200):
-        with urlopen(f"{origin}/api/runs", timeout=10) as reply:
+        with urlopen(f"{origin}/api/runs", timeout=60) as reply:
             runs = json.load(reply)["runs"]
         if all(run["indexing"] is None and run["sessions"] for run in runs):
             return
