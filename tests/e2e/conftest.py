@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -83,16 +83,40 @@ class Run:
         return text
 
     def kill_when(self, condition: Callable[[], bool], timeout: float = 900, every: float = 0.2) -> None:
-        """Start, and kill everything with SIGKILL once the condition holds; `every`: s between two looks."""
+        """Start, and kill everything with SIGKILL once the condition holds; `every`: s between two looks.
+
+        All at once: a trainer that outlived its driver by a second would go on with its step.
+        """
         process = self.start()
         deadline = time.monotonic() + timeout
+        found: list[psutil.Process] = []
+        looked = 0.0
         try:
             while not condition():
                 assert process.poll() is None, self.log.read_text(errors="replace")[-6000:]
                 assert time.monotonic() < deadline, self.log.read_text(errors="replace")[-6000:]
+                if time.monotonic() > looked + 1:
+                    found, looked = list(members(self.folder)), time.monotonic()
                 time.sleep(every)
+            end(found)
         finally:
             kill(process)
+            end(members(self.folder))
+
+
+def members(folder: Path) -> Iterator[psutil.Process]:
+    """The processes of the run that was started in a folder, forks of a warm interpreter too."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.cwd() == str(folder):
+                yield process
+
+
+def end(processes: Iterable[psutil.Process]) -> None:
+    """Kill processes, those that are gone by now excepted."""
+    for each in processes:
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
 
 
 def kill(process: subprocess.Popen) -> None:
@@ -100,9 +124,7 @@ def kill(process: subprocess.Popen) -> None:
     if process.poll() is None:
         started = psutil.Process(process.pid).children(recursive=True)
         os.killpg(process.pid, signal.SIGKILL)
-        for each in started:
-            with suppress(psutil.NoSuchProcess):
-                each.kill()
+        end(started)
         process.wait()
     time.sleep(1)
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
-from tests.e2e.conftest import Run, kill
+from tests.e2e.conftest import Run, kill, members
 from tests.processes import ends, title
 
 VICTIMS = {"engine": "VLLM::EngineCore", "server": "ray::vLLMHttpServer"}
@@ -75,11 +72,3 @@ def kill_part(run: Run, victim: str, condition: Callable[[], bool]) -> Death:
     left = tuple(name for pid, name in titles.items() if not ends(pid, within=0.5))
     failure = (run.run_dir / "failure_traceback.txt").read_text()
     return Death(code, run.log.read_text(errors="replace"), left, failure)
-
-
-def members(folder: Path) -> Iterator[psutil.Process]:
-    """The processes of the run that was started in a folder, forks of a warm interpreter too."""
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if process.cwd() == str(folder):
-                yield process
