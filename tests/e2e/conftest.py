@@ -24,6 +24,8 @@ RECIPE = "vrag_rl_qwen2_5_vl_7b"
 HERE = Path(__file__).parent
 WORKSPACE = "DOCAGENT_WORKSPACE"
 AT_A_TIME = 2
+SECONDS: dict[str, float] = {}
+"""What each run took, in the order in which they ended."""
 MAKING: defaultdict[Path, Lock] = defaultdict(Lock)
 
 
@@ -137,7 +139,14 @@ class Background:
         self._futures: dict[str, Future[Any]] = {}
 
     def start(self, name: str, play: Callable[[], Any]) -> None:
-        self._futures[name] = self._pool.submit(play)
+        self._futures[name] = self._pool.submit(self._timed, name, play)
+
+    def _timed(self, name: str, play: Callable[[], Any]) -> Any:
+        began = time.monotonic()
+        try:
+            return play()
+        finally:
+            SECONDS[name] = time.monotonic() - began
 
     def start_alone(self, name: str, play: Callable[[], Any]) -> None:
         """Once all are done that were started before; those that take the memory of two are started last."""
@@ -145,9 +154,9 @@ class Background:
 
         def wait_and_play() -> Any:
             wait(before)
-            return play()
+            return self._timed(name, play)
 
-        self.start(name, wait_and_play)
+        self._futures[name] = self._pool.submit(wait_and_play)
 
     def result(self, name: str) -> Any:
         return self._futures[name].result()
@@ -191,6 +200,14 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
         background.start_alone("nodes", lambda: nodes.play(folder("nodes"), workspace, python))
     yield background
     background.stop()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Where the time of these tests went: they wait for runs that go on beside each other."""
+    if SECONDS:
+        terminalreporter.section("runs of the trainer")
+        for name, seconds in sorted(SECONDS.items(), key=lambda each: -each[1]):
+            terminalreporter.write_line(f"{seconds:7.1f}s {name}")
 
 
 @pytest.fixture(scope="session")
