@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import subprocess
@@ -8,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
+import verl  # noqa: F401  (whose plugin installs the patches)
 from transformers import Qwen2_5_VLConfig, Qwen2Config, Qwen2VLConfig
 
-from docagent_rl.training.patching import install
 from docagent_rl.training.platforms.detect import is_cpu_platform
 
 PROBE = Path(__file__).with_name("vllm_probe.py")
@@ -18,18 +17,12 @@ PROBE_TIMEOUT_S = 300
 
 
 @pytest.fixture(autouse=True)
-def _installed(request) -> None:
-    """The patch that a file is named after; of the two of a whole process the tests see to that."""
+def _seed() -> None:
     torch.manual_seed(0)
-    name = request.module.__name__.rpartition("test_")[2]
-    if name not in ("root_logger_level", "vllm_cpu_version"):
-        install([importlib.import_module(f"docagent_rl.patches.{name}").PATCH])
 
 
 @pytest.fixture
 def cpu_only() -> None:
-    import verl  # noqa: F401  (detection asks verl's platforms)
-
     if not is_cpu_platform():
         pytest.skip("for the platform cpu")
 

@@ -1,11 +1,17 @@
+"""verl's fused kernels; two processes with them: `tests/training/losses/test_exact_term.py`."""
+
 from __future__ import annotations
 
 import pytest
 import torch
 import verl.models.transformers.monkey_patch as upstream
 from transformers import Qwen2ForCausalLM
+from verl.utils import fsdp_utils
+
+from docagent_rl.patches.fused_head_sharding import FUSED
 
 IDS = torch.tensor([[5, 6, 7, 8]])
+UNITS = ["lm_head", "model.embed_tokens", "model.layers.0"]
 
 
 @pytest.fixture
@@ -17,6 +23,11 @@ def models(qwen2_config, monkeypatch):
 
 def logits(model):
     return model(input_ids=IDS, return_dict=True).logits
+
+
+def parts(model, select) -> list[str]:
+    names = {id(module): name for name, module in model.named_modules()}
+    return sorted(names[id(module)] for module in select(model, ["Qwen2DecoderLayer"]))
 
 
 def test_upstream_still_changes_every_model_of_the_class(models):
@@ -41,3 +52,13 @@ def test_a_model_without_fused_kernels_is_left_alone(models):
     upstream.patch_forward_with_backends(policy, False, "torch")
     assert "forward" not in vars(policy)
     assert logits(policy).shape == (1, 4, 64)
+
+
+def test_the_head_of_a_model_with_fused_kernels_goes_with_the_root(models):
+    policy, other = models
+    upstream.patch_forward_with_backends(policy, True, "torch")
+    assert getattr(policy, FUSED) == "torch"
+    ours = fsdp_utils._select_fsdp2_wrap_targets
+    assert parts(policy, ours.__wrapped__) == UNITS  # else the patch is not needed
+    assert parts(policy, ours) == UNITS[1:]
+    assert parts(other, ours) == UNITS

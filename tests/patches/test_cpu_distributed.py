@@ -1,11 +1,14 @@
-from __future__ import annotations
+"""verl's process groups and FSDP2's offload on a machine without an accelerator."""
 
-import socket
+from __future__ import annotations
 
 import pytest
 import torch
 import torch.distributed as dist
 import verl.utils.distributed as upstream
+import verl.workers.engine.fsdp.transformer_impl as engines
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 from docagent_rl.training.platforms import cpu
 
@@ -13,15 +16,12 @@ pytestmark = pytest.mark.usefixtures("cpu_only")
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch):
+def _environment(monkeypatch):
     """What torchrun and Ray's workers set for a single rank."""
     cpu.register()
     monkeypatch.delenv("DIST_INIT_METHOD", raising=False)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     ranks = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
-    for name, value in {**ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}.items():
+    for name, value in {**ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
         monkeypatch.setenv(name, value)
     yield
     if dist.is_initialized():
@@ -42,11 +42,29 @@ def test_workers_get_a_group_that_reduces():
     values = torch.tensor([1.0, 2.0])
     dist.all_reduce(values)
     assert values.tolist() == [1.0, 2.0]
-    dist.destroy_process_group()
-    upstream.initialize_global_process_group_ray(backend="cpu:gloo")  # one that is asked for is kept
+
+
+def test_a_backend_that_is_asked_for_is_kept():
+    upstream.initialize_global_process_group_ray(backend="cpu:gloo")
     assert dist.get_backend_config() == "cpu:gloo"
 
 
 def test_torchrun_variant_returns_local_rank_rank_and_world_size():
     assert upstream.initialize_global_process_group(timeout_second=30) == (0, 0, 1)
     assert dist.get_backend() == "gloo"
+
+
+def test_an_offloaded_module_computes_which_upstream_still_pins():
+    upstream.initialize_global_process_group_ray(timeout_second=30)
+    mesh, found = init_device_mesh("cpu", (1,)), engines.CPUOffloadPolicy
+
+    def forward_with(policy):
+        module = torch.nn.Linear(2, 1, bias=False)
+        torch.nn.init.ones_(module.weight)
+        fully_shard(module, mesh=mesh, offload_policy=policy(pin_memory=True))
+        return module(torch.tensor([[1.0, 2.0]])).item()
+
+    # torch looks for the driver of the accelerator that it would pin for
+    with pytest.raises(RuntimeError, match=r"NVIDIA driver|accelerator|pin"):
+        forward_with(found.__wrapped__)
+    assert forward_with(found) == 3.0

@@ -1,0 +1,100 @@
+"""vLLM's wheel for the processor: its name, weights that are sent again, and seeds of prompts in pieces."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+import sys
+
+import pytest
+
+from docagent_rl.patches import vllm_cpu_version
+from docagent_rl.patches.vllm_cpu_version import AliasFinder
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """An environment in which `vllm-cpu` is installed and `vllm` is not; a folder for each distribution."""
+
+    def install(name, more=""):
+        info = tmp_path / f"{name.replace('-', '_')}-0.24.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.24.0\n{more}")
+        return info
+
+    finders = [finder for finder in sys.meta_path if not isinstance(finder, AliasFinder)]
+    monkeypatch.setattr(sys, "meta_path", finders)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    info = install("vllm-cpu", "Requires-Dist: psutil\n\nName: in the text\n")
+    (info / "entry_points.txt").write_text("[vllm.some_group]\nplugin = module:function\n")
+    vllm_cpu_version.PATCH.apply(importlib.metadata)
+    return install
+
+
+@pytest.mark.skipif(
+    not list(importlib.metadata.distributions(name="vllm-cpu")), reason="for environments with the CPU wheel"
+)
+def test_installed_wheel_still_has_another_name(monkeypatch):
+    finders = [finder for finder in sys.meta_path if not isinstance(finder, AliasFinder)]
+    monkeypatch.setattr(sys, "meta_path", finders)
+    assert vllm_cpu_version._vllm_is_missing()
+
+
+@pytest.mark.usefixtures("site")
+def test_version_is_answered_and_marked():
+    assert importlib.metadata.version("vllm") == "0.24.0+cpu"
+    metadata = importlib.metadata.metadata("vllm")
+    assert (metadata["Name"], metadata["Requires-Dist"]) == ("vllm", "psutil")
+    assert "Name: in the text" in metadata.get_payload()
+    assert importlib.metadata.version("vllm-cpu") == "0.24.0"
+    assert len(importlib.metadata.entry_points(group="vllm.some_group")) == 1
+
+
+def test_real_vllm_wins_and_nothing_is_answered_without_either(site):
+    folder = site("vllm").parent
+    assert not vllm_cpu_version._vllm_is_missing()
+    assert importlib.metadata.version("vllm") == "0.24.0"
+    for info in list(folder.iterdir()):
+        shutil.rmtree(info)
+    with pytest.raises(importlib.metadata.PackageNotFoundError):
+        importlib.metadata.version("vllm")
+
+
+probed = pytest.mark.usefixtures("cpu_only")
+
+
+@probed
+@pytest.mark.slow
+def test_upstream_still_cannot_load_a_second_time_and_the_trainer_hears_of_it(vllm_report):
+    # verl's loader meets a parameter that vLLM's CPU layer has repacked away
+    assert "into parameter (torch.Size([0]))" in vllm_report["original_errors"]["receiver"]
+    assert "AssertionError" in vllm_report["original_errors"]["sender"]
+
+
+@probed
+@pytest.mark.slow
+@pytest.mark.parametrize("tied", [False, True])
+def test_engine_samples_from_each_set_of_weights_in_turn(request, tied):
+    """Also of a head that shares the embedding."""
+    report = request.getfixturevalue("tied_report" if tied else "vllm_report")
+    for found, wanted in (("before", "first"), ("after", "second"), ("again", "first")):
+        assert report[found] == pytest.approx(report[wanted], abs=1e-3), found
+    assert report["first"] != pytest.approx(report["second"], abs=0.5)
+    for update in ("patched_errors", "again_errors"):
+        assert report[update] == {"sender": None, "receiver": None}
+
+
+@probed
+@pytest.mark.slow
+def test_adapters_are_refused_with_what_to_do_and_without_a_hang(vllm_report):
+    assert vllm_report["lora_errors"]["sender"] is None
+    assert "lora.merge=True" in vllm_report["lora_errors"]["receiver"]
+
+
+@probed
+@pytest.mark.slow
+def test_pieces_of_the_prompt_do_not_change_what_a_seed_samples(tied_report):
+    report = tied_report["seeds"]
+    assert "CPU Generator does not use offset" in report["original_error"]  # else the patch is not needed
+    assert report["pieces"] == report["whole"]
+    assert len({tuple(tokens) for tokens in report["whole"]}) == 3

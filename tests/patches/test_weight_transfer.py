@@ -1,0 +1,150 @@
+"""Weights on their way to the rollout server: an address of their own, and an end of waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+import verl.workers.rollout.vllm_rollout.bucketed_weight_transfer as upstream
+from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
+from verl.workers.rollout.vllm_rollout.vllm_rollout import ServerAdapter
+
+from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.patches.weight_transfer_address import RUN_VARIABLE, own_address
+from docagent_rl.patches.weight_transfer_timeout import TIMEOUT_VARIABLE, timeout_s
+
+WEIGHTS = [("a", torch.arange(6.0).reshape(2, 3)), ("b", torch.full((200_000,), 2.0)), ("c", torch.ones(1))]
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch):
+    monkeypatch.setenv(TIMEOUT_VARIABLE, "3600")
+    monkeypatch.delenv(RUN_VARIABLE, raising=False)
+
+
+@pytest.fixture
+def sides(tmp_path):
+    """A sender and a receiver; each is given what it sends, or what it does with a bucket."""
+
+    def make():
+        handle = f"ipc://{tmp_path}/one.sock"
+        sender = upstream.BucketedWeightSender(handle, bucket_size_mb=1, use_shm=True)
+        receiver = upstream.BucketedWeightReceiver(handle, torch.device("cpu"), use_shm=True)
+        return lambda weights: asyncio.run(sender.async_send_weights(iter(weights))), receiver
+
+    return make
+
+
+def ignore(weights, is_last):
+    pass
+
+
+def original(monkeypatch, side, *names):
+    for name in names:
+        monkeypatch.setattr(side, name, getattr(side, name).__wrapped__)
+
+
+def test_upstream_still_names_the_address_after_the_job_of_a_cluster():
+    sender = inspect.getsource(ServerAdapter.__init__)
+    assert "/tmp/rl-colocate-zmq-{job_id}-replica-{self.replica_rank}-rank-{local_rank}.sock" in sender
+    assert "job_id = ray.get_runtime_context().get_job_id()" in sender
+    receiver = inspect.getsource(vLLMColocateWorkerExtension._get_zmq_handle)
+    assert "/tmp/rl-colocate-zmq-{job_id}-replica-{replica_rank}-rank-{trainer_rank}.sock" in receiver
+
+
+def test_upstream_still_takes_the_other_senders_socket_away(tmp_path):
+    path = tmp_path / "one.sock"
+    first, second = (upstream.BucketedWeightSender(f"ipc://{path}", 1, True) for _ in range(2))
+    first._init_socket()
+    before = path.stat().st_ino
+    second._init_socket()
+    assert path.stat().st_ino != before
+    first.socket.close(linger=0)
+    second.socket.close(linger=0)
+
+
+def test_runs_side_by_side_keep_their_weights(sides, monkeypatch):
+    found, pairs = {"a": {}, "b": {}}, []
+    for run in found:
+        monkeypatch.setenv(RUN_VARIABLE, run)
+        pairs.append(sides())
+    with ThreadPoolExecutor(4) as pool:
+        for run, (send, receiver) in zip(found, pairs, strict=True):
+            pool.submit(send, [("weight", torch.full((3,), float(ord(run))))])
+            keep = lambda weights, _, run=run: found[run].update({k: v.tolist() for k, v in weights})  # noqa: E731
+            pool.submit(receiver.receive_weights, keep)
+    assert found == {"a": {"weight": [97.0] * 3}, "b": {"weight": [98.0] * 3}}
+
+
+def test_addresses(monkeypatch):
+    assert own_address("ipc:///tmp/x.sock") == "ipc:///tmp/x.sock"
+    monkeypatch.setenv(RUN_VARIABLE, "abc")
+    assert own_address("ipc:///tmp/x.sock") == "ipc:///tmp/x-abc.sock"
+    assert own_address("tcp://127.0.0.1:1") == "tcp://127.0.0.1:1"
+
+
+@pytest.mark.parametrize("waits", ["sender", "receiver"])
+def test_upstream_still_waits_without_end(sides, monkeypatch, waits):
+    original(monkeypatch, upstream.BucketedWeightSender, "_init_socket", "async_send_weights")
+    original(monkeypatch, upstream.BucketedWeightReceiver, "_init_socket", "receive_weights")
+    send, receiver = sides()
+    calls = [lambda: send(WEIGHTS), lambda: receiver.receive_weights(ignore)]
+    lonely, other = calls if waits == "sender" else reversed(calls)
+    monkeypatch.setenv(TIMEOUT_VARIABLE, "0.001")  # which upstream does not read
+    thread = threading.Thread(target=lonely, daemon=True)
+    thread.start()
+    thread.join(0.3)
+    assert thread.is_alive()
+    other()  # lets the thread end
+
+
+def test_neither_side_waits_without_end_for_the_other(sides, monkeypatch):
+    monkeypatch.setenv(TIMEOUT_VARIABLE, "0.1")
+    send, receiver = sides()
+    with pytest.raises(InfrastructureError, match=TIMEOUT_VARIABLE):
+        send(WEIGHTS)
+    with pytest.raises(InfrastructureError, match=TIMEOUT_VARIABLE):
+        receiver.receive_weights(ignore)
+
+
+def test_weights_arrive_unchanged_over_several_buckets(sides):
+    arrived, lasts = {}, []
+
+    def keep(weights, is_last):
+        arrived.update((name, tensor.clone()) for name, tensor in weights)
+        lasts.append(is_last)
+
+    weights = [*WEIGHTS, ("d", torch.rand(100_000))]
+    send, receiver = sides()
+    thread = threading.Thread(target=send, args=(weights,))
+    thread.start()
+    receiver.receive_weights(keep)
+    thread.join(60)
+    assert lasts == [False, True]
+    assert all(torch.equal(arrived[name], tensor) for name, tensor in weights)
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_error_in_a_bucket_reaches_the_sender_at_once_and_stays_itself(sides):
+    def refuse(weights, is_last):
+        raise KeyError("model.layers.9")
+
+    send, receiver = sides()
+    with ThreadPoolExecutor(1) as pool:
+        received = pool.submit(receiver.receive_weights, refuse)
+        with pytest.raises(InfrastructureError, match=r"KeyError: 'model.layers.9'"):
+            send(WEIGHTS)
+        with pytest.raises(KeyError):
+            received.result(60)
+    assert receiver.socket is receiver.shm is None
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "soon", "nan"])
+def test_senseless_timeout_is_refused(monkeypatch, text):
+    monkeypatch.setenv(TIMEOUT_VARIABLE, text)
+    with pytest.raises(UserError, match=TIMEOUT_VARIABLE):
+        timeout_s()
