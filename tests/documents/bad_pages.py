@@ -1,13 +1,9 @@
-"""PDFs of one page each that a reader should not be shown."""
+"""PDFs of one page, object by object."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-_PATTERN = (
-    "<</Type/Pattern/PatternType 1/PaintType 1/TilingType 1/BBox[0 0 1 1]/XStep 0.001/YStep 0.001"
-    "/Resources<<>>/Length 15>>stream\n1 0 0 rg 0 0 1 1 re f\nendstream"
-)
 _SELF = (
     "<</Type/XObject/Subtype/Form/BBox[0 0 200 100]/Group<</S/Transparency>>"
     "/Resources<</XObject<</F 5 0 R>>>>/Length 23>>stream\n/F Do /F Do /F Do /F Do\nendstream"
@@ -33,12 +29,6 @@ def write_pdf_objects(path: Path, content: str, resources: str, *objects: str, s
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data + end.encode("ascii"))
     return path
-
-
-def write_endless(path: Path) -> Path:
-    """A tiling pattern whose tiles are a thousandth of a point apart."""
-    content = "/Pattern cs /P scn 0 0 200 100 re f"
-    return write_pdf_objects(path, content, "/Pattern<</P 5 0 R>>", _PATTERN)
 
 
 def write_recursive(path: Path) -> Path:

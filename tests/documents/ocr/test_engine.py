@@ -75,9 +75,3 @@ def test_what_is_missing_is_one_error(monkeypatch, tmp_path):
 def test_a_missing_language_is_one_error():
     with pytest.raises(UserError, match="xyz"):
         engine_key(OcrSettings(engine=OcrEngineKind.TESSERACT, language="eng+xyz"))
-
-
-@pytest.mark.parametrize("language", ["", "eng;rm", "-l", "../x", "eng+"])
-def test_a_language_is_a_name(language):
-    with pytest.raises(UserError, match="language="):
-        OcrSettings(language=language)
