@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import cache, partial
 
 import pytest
-import torch
 
 from bias_card.card import Measured, Verdict, bias_card, measure
 from bias_card.rows import BiasRow, bias_rows
@@ -18,7 +17,6 @@ from docagent_rl.advantages.inputs import Discounts
 from docagent_rl.advantages.similarity import SelfWeight
 from docagent_rl.advantages.spo import spo
 from docagent_rl.advantages.turn_gae import Anchor, turn_gae
-from docagent_rl.errors import UserError
 
 OTHER = Toy(go_on=0.8, good=0.25, stop_reward=-0.5, go_on_reward=-0.3, good_reward=-1.0, bad_reward=1.5)
 Pair = tuple[float, float]
@@ -28,7 +26,7 @@ SIZES = [2, 4, 8]
 
 @cache
 def groups(toy: Toy, size: int) -> ToyGroups:
-    return ToyGroups.ordered(toy, size)
+    return (ToyGroups.ordered if size <= 4 else ToyGroups.counted)(toy, size)
 
 
 def expectation(toy: Toy, size: int, row: BiasRow) -> list[float]:
@@ -140,14 +138,14 @@ WITHOUT_FORM = {
 }
 
 
-def test_all_rows_are_covered() -> None:
+def test_all_rows_are_covered():
     assert set(FORMS) | WITHOUT_FORM == set(ROWS)
     assert len(ROWS) == len(bias_rows())
 
 
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize(("toy", "size"), [*((Toy(), size) for size in SIZES), (OTHER, 2), (OTHER, 4)])
-def test_closed_forms(name: str, toy: Toy, size: int) -> None:
+def test_closed_forms(name, toy, size):
     assert expectation(toy, size, ROWS[name]) == pytest.approx(FORMS[name](toy, size), abs=1e-12)
 
 
@@ -162,7 +160,7 @@ def test_closed_forms(name: str, toy: Toy, size: int) -> None:
         ("`rtg_centered`", 1, [0.108 * factor for factor in (0.15, 0.36675, 0.60735)]),
     ],
 )
-def test_numbers_by_hand(name: str, turn: int, wants: list[float]) -> None:
+def test_numbers_by_hand(name, turn, wants):
     for size, want in zip(SIZES, wants, strict=True):
         assert expectation(Toy(), size, ROWS[name])[turn] == pytest.approx(want, rel=1e-4)
 
@@ -170,22 +168,10 @@ def test_numbers_by_hand(name: str, turn: int, wants: list[float]) -> None:
 @pytest.mark.parametrize(
     ("std", "want"), [(Std.BIASED, [0.110424, 0.179128]), (Std.UNBIASED, [0.095629, 0.155130])]
 )
-def test_grpo_with_std(std: Std, want: list[float]) -> None:
+def test_grpo_with_std(std, want):
     four = groups(Toy(), 4)
     found = four.moments(four.decisions(grpo(four.inputs(), std=std).advantages))[0]
     assert found.tolist() == pytest.approx(want, abs=1e-6)
-
-
-def test_grpo_with_std_in_large_groups() -> None:
-    want = torch.tensor([0.30858, 0.19837]).double()
-    errors = []
-    for size in (16, 32, 64):
-        some = ToyGroups.counted(Toy(), size)
-        found = some.moments(some.decisions(grpo(some.inputs(), std=Std.BIASED).advantages))[0]
-        errors.append((found - want).abs())
-    assert bool((errors[1] < errors[0]).all())
-    assert bool((errors[2] < errors[1]).all())
-    assert float(errors[2].max()) < 0.005
 
 
 def spo_gradient(size: int, similarity: float, weight: SelfWeight) -> list[float]:
@@ -202,24 +188,14 @@ def spo_gradient(size: int, similarity: float, weight: SelfWeight) -> list[float
         (4, SelfWeight.LOO, [0.144316, 0.108]),
     ],
 )
-def test_spo(size: int, weight: SelfWeight, want: list[float]) -> None:
+def test_spo(size, weight, want):
     assert spo_gradient(size, 0.6, weight) == pytest.approx(want, abs=1e-6)
 
 
 @pytest.mark.parametrize("chi", [0.0, 0.25, 0.6, 1.0])  # of equals: GRPO
-def test_spo_in_pairs(chi: float) -> None:
+def test_spo_in_pairs(chi):
     want = [0.168 * chi / (1 + chi), 0.108 * (0.3 / 2 + 0.7 * chi / (1 + chi))]
     assert spo_gradient(2, chi, SelfWeight.INCLUDE) == pytest.approx(want, abs=1e-6)
-
-
-@pytest.mark.parametrize("chi", [0.25, 0.6])
-@pytest.mark.parametrize("weight", SelfWeight)
-def test_spo_in_large_groups(chi: float, weight: SelfWeight) -> None:
-    h = chi * (0.7 / (0.3 + 0.7 * chi) + 0.3 / (0.7 + 0.3 * chi))
-    far = spo_gradient(12, chi, weight)[0] - h * 0.168
-    near = spo_gradient(48, chi, weight)[0] - h * 0.168
-    assert abs(near) < 0.4 * abs(far)
-    assert abs(near) < 0.004
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -233,22 +209,11 @@ def test_spo_in_large_groups(chi: float, weight: SelfWeight) -> None:
         ({"broadcast": True, "allow_biased": True}, 0.5, [0.07371, 0.0504]),
     ],
 )
-def test_turn_gae_of_a_wrong_critic(options: dict, lam: float, want: list[float], size: int) -> None:
+def test_turn_gae_of_a_wrong_critic(options, lam, want, size):
     some, discounts = groups(Toy(), size), Discounts(gamma_turn=0.9, lam_turn=lam)
     inputs = some.inputs(critic=ToyCritic(), discounts=discounts)
     advantages = turn_gae(inputs, whiten=False, **options).advantages
     assert some.moments(some.decisions(advantages))[0].tolist() == pytest.approx(want, abs=1e-9)
-
-
-@pytest.mark.parametrize("gamma", [1.0, 0.9])
-@pytest.mark.parametrize("lam", [1.0, 0.5])
-def test_broadcast_from_the_end_of_an_exact_critic_is_silent(gamma: float, lam: float) -> None:
-    some, discounts = groups(Toy(), 4), Discounts(gamma_turn=gamma, lam_turn=lam)
-    inputs = some.inputs(critic=ToyCritic.exact(Toy(), gamma), discounts=discounts)
-    advantages = turn_gae(inputs, broadcast=True, allow_biased=True, whiten=False).advantages
-    mean, variance = some.moments(some.decisions(advantages))
-    assert mean.tolist() == pytest.approx([0, 0], abs=1e-12)
-    assert float(variance[0]) > 0
 
 
 @cache
@@ -256,7 +221,7 @@ def card(size: int) -> dict[str, Measured]:
     return {each.row.name: each for each in bias_card(group_size=size)}
 
 
-def test_the_variance_of_sessions_apart_falls_with_their_number() -> None:
+def test_the_variance_of_sessions_apart_falls_with_their_number():
     name = "`token_gae`, lam = 1"
     assert card(2)[name].variance == pytest.approx([2 * v for v in card(4)[name].variance])
     # the score of going on times the return minus 0.9, session by session
@@ -276,16 +241,7 @@ def test_the_variance_of_sessions_apart_falls_with_their_number() -> None:
 @pytest.mark.parametrize(
     "name", ["`session_grpo`, `std=biased`", "`rtg_centered`", "`spo`, `self_weight=include`"]
 )
-def test_groups_in_any_order_or_counted(name: str) -> None:
+def test_groups_in_any_order_or_counted(name):
     ordered, counted = (measure(ROWS[name], way(OTHER, 5)) for way in (ToyGroups.ordered, ToyGroups.counted))
     assert ordered.expected == pytest.approx(counted.expected, abs=1e-9)
     assert ordered.variance == pytest.approx(counted.variance, abs=1e-9)
-
-
-def test_bad_input() -> None:
-    with pytest.raises(UserError, match=r"similarity -0\.5"):
-        bias_card(similarity=-0.5)
-    with pytest.raises(UserError, match="group size 1"):
-        bias_card(group_size=1)
-    with pytest.raises(UserError):
-        list(bias_card(Toy(good_reward=0.5)))

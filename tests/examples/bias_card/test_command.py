@@ -1,20 +1,44 @@
+"""The command, and the page and drawing that are shipped."""
+
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner
 
 from bias_card.__main__ import app
-from docagent_rl.advantages import registry
+from bias_card.card import Verdict, bias_card
+from bias_card.page import bias_page
+from bias_card.rows import bias_rows
+from bias_card.toy import Toy
+from docagent_rl.advantages import registered_estimators, registry
 from docagent_rl.errors import UserError
 
+DOCS = Path(__file__).parents[3] / "docs"
 
-def invoke(*args: object):
+
+def invoke(*args):
     return CliRunner().invoke(app, [*map(str, args)], env={"COLUMNS": "200"})
 
 
-def test_a_page_of_the_users_is_left_alone(tmp_path: Path) -> None:
+def test_the_shipped_page_and_drawing_are_what_is_measured():
+    card = list(bias_card())
+    shipped = (DOCS / "bias_card.md").read_text(encoding="utf-8")
+    assert bias_page(card, Toy(), 4, 0.6) == shipped, "run `PYTHONPATH=examples python -m bias_card`"
+    tree = ElementTree.parse(DOCS / "bias_card.svg")
+    texts = {element.text for element in tree.iter() if element.tag.endswith("}text")}
+    assert {*(each.row.name.replace("`", "") for each in card), *map(str, Verdict)} <= texts
+
+
+def test_what_a_card_gives_an_estimator_its_options_take():
+    for estimator in registered_estimators().values():
+        for case in estimator.card.cases if estimator.card else ():
+            assert estimator.parse(case.options).keys() == case.options.keys()
+
+
+def test_a_page_of_the_users_is_left_alone(tmp_path):
     (tmp_path / "bias_card.md").write_text("# My notes\n")
     assert isinstance(invoke("--out", tmp_path, "--group-size", 2).exception, UserError)
     assert [path.name for path in tmp_path.iterdir()] == ["bias_card.md"]
@@ -22,17 +46,17 @@ def test_a_page_of_the_users_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "args", [("--group-size", 1), ("--go-on", 1.5), ("--similarity", 2), ("--good-reward", 0.5)]
+    ("option", "value", "named"),
+    [("group-size", 1, "1"), ("go-on", 1.5, "go_on"), ("similarity", 2, "2"), ("good-reward", 0.5, "")],
 )
-def test_bad_input_writes_nothing(args: tuple, tmp_path: Path) -> None:
-    result = invoke("--out", tmp_path / "card", *args)
+def test_bad_input_writes_nothing(option, value, named, tmp_path):
+    result = invoke("--out", tmp_path / "card", f"--{option}", value)
     assert isinstance(result.exception, UserError)
+    assert named in str(result.exception)
     assert not (tmp_path / "card").exists()
 
 
-def test_the_options_are_those_of_the_page_and_users_estimators_have_their_line(
-    tmp_path: Path, monkeypatch
-) -> None:
+def test_the_options_are_those_of_the_page_and_users_estimators_have_their_line(tmp_path, monkeypatch):
     (tmp_path / "halved.py").write_text(
         "from docagent_rl.advantages import Advantages, Card, Case, Family, register\n"
         "from docagent_rl.advantages.grpo import grpo\n"
@@ -44,13 +68,15 @@ def test_the_options_are_those_of_the_page_and_users_estimators_have_their_line(
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(registry, "_ESTIMATORS", dict(registry._ESTIMATORS))
+    before = [row.name for row in bias_rows()]
+    assert len(set(before)) == len(before)
     options = ("--module", "halved", "--group-size", 3, "--go-on", 0.25, "--stop-reward", 3.0)
     result = invoke("--out", tmp_path / "card", *options)
     assert result.exit_code == 0, result.output
+    assert [row.name for row in bias_rows() if row.name not in before] == ["halved"]
     assert (tmp_path / "card" / "bias_card.svg").is_file()
     page = (tmp_path / "card" / "bias_card.md").read_text()
-    for text in ("p = 0.25 ", "1-p = 0.75 ", "a = 3", "G = 3"):
-        assert text in page
+    assert all(text in page for text in ("p = 0.25 ", "1-p = 0.75 ", "a = 3", "G = 3"))
     (line,) = (line for line in page.splitlines() if line.startswith("| halved |"))
     assert "| `g1 / 2` |" in line
     assert "0.500" in line
