@@ -10,47 +10,71 @@ import functools
 import pickle
 
 import pytest
+from hydra._internal import config_loader_impl
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import ConfigRepository
+from hydra._internal.defaults_list import Overrides
+from hydra.core.object_type import ObjectType
 
 OF_PACKAGES = {"pkg", "structured"}
 
 
 def kept(call, key_of):
-    """Keep a method's results by `key_of(...)`; each caller gets a copy. A key of None keeps nothing."""
+    """Keep a function's results by `key_of(...)`; each caller gets a copy. A key of None keeps nothing."""
     results: dict[str, bytes] = {}
 
     @functools.wraps(call)
-    def method(self, *args, **kwargs):
-        key = key_of(self, *args, **kwargs)
+    def function(*args, **kwargs):
+        key = key_of(*args, **kwargs)
         if key is None:
-            return call(self, *args, **kwargs)
+            return call(*args, **kwargs)
         if key not in results:
-            results[key] = pickle.dumps(call(self, *args, **kwargs), pickle.HIGHEST_PROTOCOL)
+            results[key] = pickle.dumps(call(*args, **kwargs), pickle.HIGHEST_PROTOCOL)
         return pickle.loads(results[key])
 
-    return method
+    return function
 
 
 def file_key(repository, config_path):
-    return _key(repository, config_path)
+    """The one source that has the file; what a package has is the same wherever else Hydra looks."""
+    found = repository._find_object_source(config_path, ObjectType.CONFIG)
+    return _key([found], config_path) if found else None
 
 
 def list_key(_, defaults, repo):
-    return _key(repo, defaults)
+    return _key(repo.get_sources(), defaults)
 
 
-def _key(repository, what):
-    sources = [(source.scheme(), source.provider, source.path) for source in repository.get_sources()]
-    return repr((what, sources)) if {scheme for scheme, *_ in sources} <= OF_PACKAGES else None
+def choice_key(repo, config_name, overrides_list, **options):
+    return _key(repo.get_sources(), (config_name, overrides_list, options))
+
+
+def _key(sources, what):
+    places = [(source.scheme(), source.provider, source.path) for source in sources]
+    return repr((what, places)) if {scheme for scheme, *_ in places} <= OF_PACKAGES else None
+
+
+def by_choices(create):
+    """The files that a recipe is made of hang on its groups alone, and not on the values of other keys."""
+    create = kept(create, choice_key)
+
+    @functools.wraps(create)
+    def create_defaults_list(repo, config_name, overrides_list, **options):
+        values = Overrides(repo, overrides_list).config_overrides
+        chosen = [each for each in overrides_list if each not in values]
+        found = create(repo, config_name, chosen, **options)
+        found.config_overrides = values
+        return found
+
+    return create_defaults_list
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _packages_are_read_once():
+    merge = "_compose_config_from_defaults_list"
     with pytest.MonkeyPatch.context() as patch:
-        for owner, name, key_of in (
-            (ConfigRepository, "load_config", file_key),
-            (ConfigLoaderImpl, "_compose_config_from_defaults_list", list_key),
-        ):
-            patch.setattr(owner, name, kept(getattr(owner, name), key_of))
+        patch.setattr(ConfigRepository, "load_config", kept(ConfigRepository.load_config, file_key))
+        patch.setattr(ConfigLoaderImpl, merge, kept(getattr(ConfigLoaderImpl, merge), list_key))
+        create = by_choices(config_loader_impl.create_defaults_list)
+        patch.setattr(config_loader_impl, "create_defaults_list", create)
         yield
