@@ -1,45 +1,52 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from docagent_rl.errors import InfrastructureError
 from learning.process import Trainer
 from tests.processes import ends
 
-
-def module(folder, text):
-    (folder / "played_trainer.py").write_text(text)
-    return {"PYTHONPATH": str(folder)}
+STUDY = Path(__file__).parents[3] / "examples" / "learning" / "__init__.py"
 
 
-def test_output_goes_to_the_log_and_time_is_taken(tmp_path):
-    environment = module(tmp_path, "import sys; print('arguments', sys.argv[1:])")
-    trainer = Trainer(("played_trainer",), ("a=1",), tmp_path / "run")
-    assert trainer.run(environment=environment) > 0
-    assert trainer.log.read_text() == "arguments ['a=1']\n"
+@pytest.fixture
+def trainer(tmp_path):
+    """Of a module of this text, which lies in the folder of the run."""
+
+    def make(text, *arguments):
+        (tmp_path / "played_trainer.py").write_text(text)
+        return Trainer(("played_trainer",), arguments, tmp_path)
+
+    return make
 
 
-def test_a_failure_names_its_log(tmp_path):
-    environment = module(tmp_path, "raise SystemExit(3)")
-    trainer = Trainer(("played_trainer",), (), tmp_path)
+def test_output_goes_to_the_log_and_the_study_is_found_from_any_folder(trainer, monkeypatch):
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    made = trainer("import learning, sys; print(sys.argv[1:], learning.__file__)", "a=1")
+    assert made.run() > 0
+    assert made.log.read_text() == f"['a=1'] {STUDY}\n"
+
+
+def test_a_failure_names_its_log(trainer):
     with pytest.raises(InfrastructureError, match=r"played_trainer.*\b3\b.*log\.txt"):
-        trainer.run(environment=environment)
+        trainer("raise SystemExit(3)").run()
 
 
-def test_an_interruption_ends_the_trainer_and_what_it_started(tmp_path):
-    environment = module(
-        tmp_path,
+def test_an_interruption_ends_the_trainer_and_what_it_started(trainer, tmp_path):
+    made = trainer(
         "import pathlib, subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
         "pathlib.Path('child').write_text(str(child.pid))\n"
-        "time.sleep(600)\n",
+        "time.sleep(600)\n"
     )
-    file = tmp_path / "run" / "child"
+    file = tmp_path / "child"
 
     def interrupt():
         if file.is_file() and file.read_text():
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Trainer(("played_trainer",), (), tmp_path / "run").run(interrupt, environment)
+        made.run(interrupt)
     assert ends(int(file.read_text()), within=60)

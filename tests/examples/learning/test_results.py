@@ -35,7 +35,7 @@ def run_dir(tmp_path):
     return tmp_path
 
 
-def test_a_run_is_read_off_its_files(run_dir):
+def test_a_run_is_read_off_its_files_and_its_result_survives_one(run_dir, tmp_path):
     result = read_run(run_dir, KEY, steps=2)
     assert result.before.right == (1, 1, 0, 0, 0, 0)
     assert result.after.right == (1, 1, 1, 1, 1, 0)
@@ -46,10 +46,6 @@ def test_a_run_is_read_off_its_files(run_dir):
     assert result.curve == (0.3, 0.4)
     assert result.seconds == 9.0
     assert [is_complete(run_dir, steps) for steps in (2, 3)] == [True, False]
-
-
-def test_results_survive_the_file(run_dir, tmp_path):
-    result = read_run(run_dir, KEY, steps=2)
     assert read_results(write_results([result, result], tmp_path / "results.json")) == [result, result]
     (tmp_path / "one.json").write_text(result.to_json())
     assert read_results(tmp_path / "one.json") == [result]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 import torch
 
 from docagent_rl.advantages.grpo import grpo
@@ -69,16 +68,6 @@ def test_a_copied_row_does_not_add_to_its_session():
     )
     assert torch.equal(session_totals(twice)[0], session_totals(inputs)[0])
     assert sorted(session_totals(shuffled(twice))[0].tolist()) == sorted(session_totals(inputs)[0].tolist())
-
-
-def test_rewards_and_sessions_become_independent():
-    """The correlation of a session's own total with the one it is given vanishes on average."""
-    correlations = []
-    for seed in range(200):
-        inputs = batch(seed=seed)
-        own, given = session_totals(inputs)[0], session_totals(shuffled(inputs))[0]
-        correlations.append(torch.corrcoef(torch.stack([own, given]))[0, 1].item())
-    assert sum(correlations) / len(correlations) == pytest.approx(0.0, abs=0.08)
 
 
 def test_the_variants_are_the_estimators_on_shuffled_rewards():

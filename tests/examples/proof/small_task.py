@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-
-from omegaconf import DictConfig
 
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.documents import DocumentStore, RenderSettings
@@ -21,62 +19,44 @@ from docagent_rl.sft.scripted import WriteTurn, play_scripted
 from docagent_rl.tiny.demo import build_index
 from docagent_rl.tiny.trial import Setting
 from docagent_rl.tiny.workspace import WorkspacePaths
-from proof.tasks.base import Part, ProofTask, Sheet
+from proof.tasks.base import Part, ProofTask
 
 
-@dataclass
 class SmallTask:
-    """The first documents of a task in a folder."""
+    """The first documents of a task in a folder; `play` answers a question, by the task's player at least."""
 
-    task: ProofTask
-    root: Path
-    processor: Any
-    documents: int = 2
-    sheets: list[Sheet] = field(init=False)
-    setting: Setting = field(init=False)
-    resources: SessionResources = field(init=False)
-
-    def __post_init__(self) -> None:
-        paths = WorkspacePaths(self.root)
+    def __init__(self, task: ProofTask, root: Path, processor: Any, documents: int = 2) -> None:
+        paths = WorkspacePaths(root)
         paths.pdfs.mkdir()
-        drawn = self.task.sheets(0)
-        counts = {Part.SFT: self.documents, Part.HELD_OUT: 1, Part.BLANK: 1}
+        drawn = task.sheets(0)
+        counts = {Part.SFT: documents, Part.HELD_OUT: 1, Part.BLANK: 1}
         self.sheets = [s for part in counts for s in [d for d in drawn if d.part is part][: counts[part]]]
         for sheet in self.sheets:
-            (paths.pdfs / f"{sheet.doc_id}.pdf").write_bytes(self.task.pdf(sheet))
+            (paths.pdfs / f"{sheet.doc_id}.pdf").write_bytes(task.pdf(sheet))
         ingest(paths.pdfs, paths.store, settings=RenderSettings(dpi=144), workers=1, strict=True)
         build_index(DocumentStore(paths.store), paths.index, progress=False)
-        (self.root / "prompts").mkdir()
-        prompt = f"{self.task.system}.yaml"
-        shutil.copy(str(files("proof") / "prompts" / prompt), self.root / "prompts" / prompt)
-        self.use(())
+        prompt = root / "prompts" / f"{task.system}.yaml"
+        prompt.parent.mkdir()
+        shutil.copy(str(files("proof") / "prompts" / prompt.name), prompt)
+        profiles = ["hydra.searchpath=[pkg://proof]", "+profile=cpu", f"+recipe={task.system}"]
+        places = [f"docagent.workspace={root}", f"docagent.run_dir={root}/run"]
+        setting = Setting.of(composed(task.recipe, [*profiles, *places]))
+        resources = SessionResources(setting.config, processor.tokenizer, processor, setting.template)
 
-    def compose(self, overrides: tuple[str, ...]) -> DictConfig:
-        """The recipe with other overrides."""
-        profiles = ["hydra.searchpath=[pkg://proof]", "+profile=cpu", f"+recipe={self.task.system}"]
-        places = [f"docagent.workspace={self.root}", f"docagent.run_dir={self.root}/run"]
-        return composed(self.task.recipe, [*profiles, *places, *overrides])
+        def play(record: Record, write: WriteTurn | None = None) -> Trajectory:
+            played = play_scripted(
+                record,
+                write or task.player(record),
+                env=resources.environment(validate=False),
+                system=task.system,
+                codec=resources.codec,
+                encoder=resources.encoder,
+                limits=setting.limits,
+            )
+            return asyncio.run(played).trajectory
 
-    def use(self, overrides: tuple[str, ...]) -> None:
-        """Play by other overrides."""
-        self.setting = Setting.of(self.compose(overrides))
-        self.resources = SessionResources(
-            self.setting.config, self.processor.tokenizer, self.processor, self.setting.template
-        )
+        self.play: Callable[..., Trajectory] = play
 
     def records(self, part: Part) -> list[Record]:
         """The questions of a part."""
         return [record for sheet in self.sheets if sheet.part is part for record in sheet.records()]
-
-    def play(self, record: Record, write: WriteTurn | None = None) -> Trajectory:
-        """One question, by the task's player if by no other."""
-        played = play_scripted(
-            record,
-            write or self.task.player(record),
-            env=self.resources.environment(validate=False),
-            system=self.task.system,
-            codec=self.resources.codec,
-            encoder=self.resources.encoder,
-            limits=self.setting.limits,
-        )
-        return asyncio.run(played).trajectory

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from types import SimpleNamespace
 
 import pytest
 
-from docagent_rl.documents import DocumentStore, PageRef
 from proof.tasks.base import Part
 from proof.tasks.coloured import WHITE
 from proof.tasks.doc_v_star import COLOURED, PAGES, TASK, first_turn, last_turn
@@ -47,26 +45,3 @@ def test_no_question_tells_its_page_or_number_and_colours_of_a_document_differ()
         colours = [page.colour for page in sheet.pages if page.colour != WHITE]
         assert sorted(colours) == sorted(COLOURED)
         assert len(sheet.questions) == len(COLOURED)
-
-
-def test_blank_pages_are_all_alike(small):
-    store = DocumentStore(small.root / "store")
-    for part, different in ((Part.BLANK, 1), (Part.HELD_OUT, PAGES)):
-        refs = [PageRef(f"{part.value}-0000", page) for page in range(1, PAGES + 1)]
-        assert len({store.page(ref).image_hash for ref in refs}) == different
-
-
-def test_without_an_overview_the_script_knows_no_page_and_reads_the_one_it_took(small):
-    records = drawn(Part.SFT)
-    nothing = SimpleNamespace(turns=())
-    guessed = [TASK.player(r, "no_overview")(nothing) == first_turn(r.evidence_pages[0]) for r in records]
-    assert 0.5 / PAGES < sum(guessed) / len(records) < 2 / PAGES
-    record = small.records(Part.SFT)[0]
-    small.use(tuple(TASK.ablations["no_overview"].overrides))
-    try:
-        played = small.play(record, TASK.player(record, "no_overview"))
-    finally:
-        small.use(())
-    assert played.metrics["overview/sheets"] == 0
-    page = int(played.turns[0].info["effect"]["pages"][0]["page"].rpartition("#")[2])
-    assert record.extra["numbers"][page - 1] in played.turns[1].text

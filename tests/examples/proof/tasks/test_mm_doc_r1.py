@@ -45,10 +45,3 @@ def test_finishing_at_once_and_blank_documents_pay_nothing(small):
     for record in small.records(Part.BLANK)[:4]:
         played = small.play(record)
         assert (played.metrics["reward/correctness"], played.metrics["pages_found"]) == (0.0, 0)
-
-
-def test_the_ablation_estimates_by_grpo_without_the_deviation(small):
-    recipe = small.compose(tuple(TASK.ablations["grpo"].overrides))
-    assert recipe.algorithm.adv_estimator == "grpo"
-    assert recipe.algorithm.norm_adv_by_std_in_grpo is False
-    assert small.compose(()).algorithm.adv_estimator == "spo"

@@ -4,9 +4,8 @@ from collections import Counter
 
 import pytest
 
-from docagent_rl.documents import DocumentStore, PageRef
 from proof.tasks.base import Part
-from proof.tasks.unidoc_rl import CANDIDATES, TASK, TOPICS, shown_pages
+from proof.tasks.unidoc_rl import CANDIDATES, TASK, shown_pages
 from tests.examples.proof.small_task import SmallTask
 
 
@@ -47,17 +46,8 @@ def test_a_wrong_selection_and_a_wrong_box_cost_what_the_dense_rewards_say(small
     full = small.play(record).reward
     assert small.play(record, other_page).reward == pytest.approx(full - 0.2)
     assert small.play(record, whole_page).reward == pytest.approx(full - 0.075)
-    # the ablation pays for answers and form alone
-    small.use(tuple(TASK.ablations["reward_vanilla"].overrides))
-    try:
-        assert small.play(record).reward == pytest.approx(0.7)
-    finally:
-        small.use(())
 
 
-def test_no_question_tells_its_number_and_blank_pages_are_all_alike(small):
+def test_no_question_tells_its_number():
     records = [r for s in TASK.sheets(0) if s.part is Part.HELD_OUT for r in s.records()]
     assert Counter(r.answers[0] for r in records).most_common(1)[0][1] < 0.06 * len(records)
-    store = DocumentStore(small.root / "store")
-    blank = [PageRef("blank-0000", page) for page in range(1, TOPICS * CANDIDATES + 1)]
-    assert len({store.page(ref).image_hash for ref in blank}) == 1
