@@ -82,6 +82,7 @@ async def test_pages_by_number(env_of, sample, play):
     assert [effect["visited"] for effect in effects] == [[], [3, 7], [], [], [3, 4], []]
     assert [effect["surplus"] for effect in effects] == [[], [], [], [], [5, 6], []]
     assert [effect["missing"] for effect in effects[:5]] == [[], [], [99, 0, -1], [], []]
+    assert [page["gold"] for effect in effects[:3] for page in effect["pages"]] == [False, True, False, True]
     said = [texts(result.observation) for result in episode.results]
     assert said[1].index("Page 3 was") < said[1].index("Page 5:") < said[1].index("Page 7 was")
     assert "after turn 1" in said[1]

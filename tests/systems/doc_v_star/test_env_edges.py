@@ -73,7 +73,8 @@ async def test_unknown_evidence(env_of, sample, play, settings):
     unknown = sample(evidence_pages=())
     with pytest.raises(UserError, match=r"'q1'.*allow_unknown_evidence"):
         await env_of().reset(unknown)
-    episode = await play(env_of(**settings), unknown, [turn("<answer>blue</answer>")])
+    episode = await play(env_of(**settings), unknown, [fetch("[3]"), answer()])
+    assert [page["gold"] for page in episode.results[0].info["effect"]["pages"]] == [False]
     assert episode.terms.values == {"answer": 1, "evidence": 0, "format": 1, "total": pytest.approx(0.7)}
     assert episode.metrics["evidence_known"] == 0
     unmeasured = {"page_f1", "page_precision", "page_recall", "retrieval_recall"}

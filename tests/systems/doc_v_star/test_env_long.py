@@ -7,10 +7,7 @@ from dataclasses import replace
 import pytest
 
 from docagent_rl.documents import DocumentStore
-from docagent_rl.envs.delivery import render
 from docagent_rl.errors import UserError
-from docagent_rl.rollout.chat import ChatCodec
-from docagent_rl.rollout.images import ImageEncoder
 from tests.systems.doc_v_star.play import answer, fetch, shown, texts
 
 LIMIT = 8192
@@ -35,8 +32,8 @@ def long_store(report_store):
 
 @pytest.fixture
 def open_env(env_of, services, long_store, sample):
-    def make(doc_id, *, limit=LIMIT, question="Where?", count=services.count_tokens, **overrides):
-        long = replace(services, store=long_store, count_tokens=count, prompt_tokens=limit)
+    def make(doc_id, *, limit=LIMIT, question="Where?", **overrides):
+        long = replace(services, store=long_store, prompt_tokens=limit)
         env = env_of(services=long, **overrides)
         return env, env.opening(sample(doc_id=doc_id, question=question, evidence_pages=(2,)))
 
@@ -68,19 +65,6 @@ def test_thumbnails_shrink_and_then_pages_are_left_out(open_env, doc_id, limit, 
     )
     assert f"{cell} px" in env.adapted() if adapted else env.adapted() is None
     assert ("one page in 2" in texts(prompt)) == ("150 of 300" in texts(prompt)) == (stride == 2)
-
-
-@pytest.mark.parametrize(("doc_id", "limit"), [("short", 4200), ("longer", 3000)])
-async def test_the_prompt_fits(open_env, processor, long_store, doc_id, limit):
-    """Counted as it will be encoded."""
-
-    def count(text):
-        return len(processor.tokenizer.encode(text, add_special_tokens=False))
-
-    _, prompt = open_env(doc_id, limit=limit, count=count)
-    encoder = ImageEncoder(processor, lambda ref: render(ref, long_store))
-    images, _ = await encoder.encode(prompt.images)
-    assert limit / 2 < len(ChatCodec(processor.tokenizer, processor).prompt_ids(prompt, images)) <= limit
 
 
 async def test_pages_between_those_shown_can_be_fetched(open_env, play, sample):

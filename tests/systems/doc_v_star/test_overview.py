@@ -20,7 +20,7 @@ from docagent_rl.systems.doc_v_star.overview import (
     overview,
     thumbnail_size,
 )
-from docagent_rl.systems.doc_v_star.overview_fit import OverviewFit
+from docagent_rl.systems.doc_v_star.overview_fit import OverviewFit, plans
 from docagent_rl.systems.doc_v_star.page_box import PageBox
 
 STYLE = OverviewStyle()
@@ -205,22 +205,20 @@ def test_what_fits_6800_tokens(num_pages, cell, stride, described):
 
 
 @pytest.mark.parametrize(
-    ("num_pages", "fit", "cell"), [(83, "error", None), (300, "shrink", 116), (1200, "shrink", None)]
+    ("fit", "offered"),
+    [
+        ("error", [(200, 1)]),
+        ("shrink", [(200, 1), (128, 1), (64, 1)]),
+        ("sample", [(cell, stride) for stride in (1, 2, 3) for cell in (200, 128, 64)]),
+    ],
 )
-def test_what_may_be_changed_is_a_choice(num_pages, fit, cell):
-    plan = best(num_pages, 6800, fit)
-    assert (plan and plan.style.cell) == cell
+def test_what_may_be_changed_is_a_choice(fit, offered):
+    """Cells that are not smaller are none to fall back on."""
+    found = plans(3, OverviewStyle(cell=200), (256, 200, 128, 64), OverviewFit(fit))
+    assert [(plan.style.cell, plan.stride) for plan in found] == offered
 
 
-def test_plans():
-    assert {plan.style.cell for plan in CONFIGS["shrink"].overview.plans(400)} == {
-        256,
-        228,
-        200,
-        172,
-        144,
-        116,
-        88,
-    }
+def test_the_images_of_a_plan():
     plan = best(83, 9000)
     assert (plan.sizes, plan.sheets) == ([(1536, 1680), (1536, 1680), (768, 1120)], 3)
+    assert best(1200, 6800, "shrink") is None

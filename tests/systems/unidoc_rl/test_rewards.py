@@ -315,6 +315,23 @@ def test_the_best_rounds(fmt, outcome, total):
 
 
 @pytest.mark.parametrize("rule", [PAPER, RELEASED])
+def test_the_settings_of_the_box_term_reach_it(rule):
+    """Where nothing is to be drawn, for a search that nothing was chosen of."""
+    values = [
+        replace(rule, implicit=implicit, abstention=abstention).terms(
+            [searched("a")], {"b"}, {}, fmt=1.0, outcome=1.0
+        )["roi"]
+        for implicit, abstention in itertools.product([True, False], repeat=2)
+    ]
+    assert values == [1, 0, 0, 0]
+    matched = [searched("T9", selected="T9", boxes=DRAWN[:1])]
+    strict = replace(rule, iou_threshold=0.9).terms(matched, GOLD, {"T9": BOXES[:1]}, fmt=1.0, outcome=1.0)
+    assert strict["roi"] == pytest.approx(0.891897 if rule is PAPER else 0, abs=1e-6)
+    denied = [searched("g", "b"), searched("b", selected="b")]
+    assert PAPER.terms(denied, {"g"}, {}, fmt=1.0, outcome=1.0)["roi"] == 0
+
+
+@pytest.mark.parametrize("rule", [PAPER, RELEASED])
 def test_bounds_and_monotonicity(rule):
     for count, fmt, outcome in itertools.product(range(4), [0.0, 0.5, 1.0], [0.0, 1.0]):
         less, right, formed = (
