@@ -10,7 +10,7 @@ from pathlib import Path
 import pypdfium2
 import pytest
 
-from docagent_rl.documents import DocumentStore, RendererKind, RenderSettings, ingestion
+from docagent_rl.documents import DocumentStore, RenderSettings, ingestion
 from docagent_rl.documents.chunks import PAGES_PER_CHUNK
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
@@ -31,7 +31,7 @@ def _texts(store):
 
 def test_good_documents_are_stored_and_bad_ones_reported(inbox, tmp_path, write_pdf, write_image):
     """By a process, and in this one."""
-    whole = write_pdf(inbox / "good.pdf", [f"page {n}" for n in range(20)]).read_bytes()
+    whole = write_pdf(inbox / "good.pdf", [f"page {n}" for n in range(9)]).read_bytes()
     (inbox / "cut.pdf").write_bytes(whole[: len(whole) // 2])
     (inbox / "empty.pdf").touch()
     (inbox / "garbage.pdf").write_bytes(os.urandom(5000))
@@ -41,38 +41,33 @@ def test_good_documents_are_stored_and_bad_ones_reported(inbox, tmp_path, write_
     (inbox / "broken" / "1.png").write_bytes(b"no image")
     report = ingest(inbox, tmp_path / "far", settings=RenderSettings(dpi=20), workers=1)
     assert report == ingest_here(inbox, tmp_path / "here")
-    assert (report.ingested, report.pages) == (["deck", "good"], 21)
+    assert (report.ingested, report.pages) == (["deck", "good"], 10)
     names = [failure.name for failure in report.failed]
     assert names == ["broken", "cut.pdf", "empty.pdf", "garbage.pdf", "locked.pdf"]
     far, here = ([path.name for path in _objects(tmp_path / name)] for name in ("far", "here"))
     assert far == here
-    assert _texts(tmp_path / "far") == ["", *(f"page {n}" for n in range(20))]
+    assert _texts(tmp_path / "far") == ["", *(f"page {n}" for n in range(9))]
 
 
 def test_a_page_that_cannot_be_read_fails_its_document(inbox, ingested, write_pdf):
     """The file is whole, but the object of a page is not a page."""
     path = write_pdf(inbox / "a.pdf", ["one", "two"])
     head, _, tail = path.read_bytes().rpartition(b"/Type /Page\n")
-    if not head:
-        head, _, tail = path.read_bytes().rpartition(b"/Type /Page ")
-    path.write_bytes(head + b"/Type /Fish " + tail)
+    path.write_bytes(head + b"/Type /Fish\n" + tail)
     with pypdfium2.PdfDocument(path) as pdf:
         assert len(pdf) == 2
     (failure,) = ingested().failed
     assert "page 2" in failure.reason
 
 
-@pytest.mark.parametrize("name", ["a.pdf", "deck/1.png"])
-def test_a_page_that_could_not_be_shown_is_refused_when_stored(inbox, ingested, write_pdf, write_image, name):
+def test_a_page_that_could_not_be_shown_is_refused_when_stored(inbox, ingested, write_pdf, write_image):
     """No image processor takes sides that differ by more than 200 times."""
     write_image(inbox / "good" / "1.png", size=(400, 2))
-    if name == "a.pdf":
-        write_pdf(inbox / name, ["x"], size=(804, 4))
-    else:
-        write_image(inbox / name, size=(804, 4))
+    write_image(inbox / "deck" / "1.png", size=(804, 4))
+    write_pdf(inbox / "a.pdf", ["x"], size=(804, 4))
     report = ingested(dpi=72)
     assert report.ingested == ["good"]
-    assert "804x4" in report.failed[0].reason
+    assert ["804x4" in failure.reason for failure in report.failed] == [True] * 2
 
 
 def test_unchanged_documents_are_skipped_and_others_replaced(
@@ -81,11 +76,11 @@ def test_unchanged_documents_are_skipped_and_others_replaced(
     write_pdf(inbox / "a.pdf", ["one"])
     write_image(inbox / "deck" / "1.png", "red")
     assert ingested().ingested == ["a", "deck"]
-    before = [(path, path.stat().st_mtime_ns) for path in _objects(store_path)]
+    before = {path: path.stat().st_mtime_ns for path in _objects(store_path)}
     os.utime(inbox / "a.pdf", (0, 0))  # a new date is no new content
     report = ingested()
     assert (report.ingested, report.skipped, report.pages) == ([], ["a", "deck"], 0)
-    assert [(path, path.stat().st_mtime_ns) for path in _objects(store_path)] == before
+    assert {path: path.stat().st_mtime_ns for path in _objects(store_path)} == before
     write_pdf(inbox / "a.pdf", ["two", "three"])
     report = ingested()
     assert (report.ingested, report.replaced, report.skipped) == (["a"], ["a"], ["deck"])
@@ -152,17 +147,15 @@ def test_partial_pages_of_other_content_are_not_taken(inbox, store_path, ingeste
 
 
 def test_a_file_that_changes_meanwhile_is_reported(inbox, ingested, write_pdf, monkeypatch):
-    path = write_pdf(inbox / "a.pdf", ["one"])
-    original = ingestion._Ingest.probe
+    path, probe = write_pdf(inbox / "a.pdf", ["one"]), ingestion._Ingest.probe
 
     def probe_then_change(self, documents):
-        jobs = original(self, documents)
+        jobs = probe(self, documents)
         write_pdf(path, ["one", "two"])
         return jobs
 
     monkeypatch.setattr(ingestion._Ingest, "probe", probe_then_change)
-    (failure,) = ingested().failed
-    assert failure.name == "a.pdf"
+    assert [failure.name for failure in ingested().failed] == ["a.pdf"]
 
 
 def test_ids_never_become_paths(inbox, store_path, ingested, write_pdf):
@@ -171,7 +164,7 @@ def test_ids_never_become_paths(inbox, store_path, ingested, write_pdf):
         write_pdf(inbox / f"{doc_id}.pdf", [doc_id[:4]])
     assert ingested().ingested == ids
     assert all(len(path.stem) == 64 for path in StoreLayout(store_path).manifests())
-    assert DocumentStore(store_path).document(ids[1]).page(1).text() == ids[1][:4]
+    assert _texts(store_path) == [doc_id[:4] for doc_id in ids]
 
 
 def test_the_store_must_be_a_folder_of_its_own(inbox, write_pdf):
@@ -179,20 +172,12 @@ def test_the_store_must_be_a_folder_of_its_own(inbox, write_pdf):
     for wrong in (inbox, inbox / "a.pdf"):
         with pytest.raises(UserError, match=wrong.name):
             ingest_here(inbox, wrong)
+    with pytest.raises(UserError, match="workers=0"):
+        ingest_here(inbox, inbox / "store", workers=0)
     # a store inside the ingested folder is not ingested
     ingest_here(inbox, inbox / "store")
     assert ingest_here(inbox, inbox / "store").skipped == ["a"]
     assert DocumentStore(inbox / "store").doc_ids() == ["a"]
-
-
-def test_wrong_arguments_fail_before_any_work(inbox, store_path, ingested, write_pdf, monkeypatch, tmp_path):
-    write_pdf(inbox / "a.pdf", ["x"])
-    with pytest.raises(UserError, match="workers=0"):
-        ingested(workers=0)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match="poppler"):
-        ingested(settings=RenderSettings(renderer=RendererKind.PDF2IMAGE))
-    assert not store_path.exists()
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -225,14 +210,12 @@ print(len(report.ingested), len(report.skipped), len(report.failed))
 @pytest.fixture
 def outside():
     """A folder for a user whom the file system refuses things (the administrator is refused nothing)."""
-    root = Path(tempfile.mkdtemp())
+    root, user = Path(tempfile.mkdtemp()), os.geteuid()
     root.chmod(0o777)
-    administrator = os.geteuid() == 0
-    if administrator:
+    if user == 0:
         os.seteuid(65534)
     yield root
-    if administrator:
-        os.seteuid(0)
+    os.seteuid(user)
     for folder in (root, *root.rglob("*")):
         if folder.is_dir():
             folder.chmod(0o755)

@@ -2,17 +2,24 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import multiprocessing
+import os
 import pickle
 import shutil
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
-from docagent_rl.documents import DocumentStore, OutlineEntry, PageContent, PageRef
+from docagent_rl.documents import DocumentStore, OutlineEntry, PageContent, PageRef, PageRegion
+from docagent_rl.documents.audit import audit_store
+from docagent_rl.documents.derived import Face, derive
 from docagent_rl.documents.layout import StoreLayout
+from docagent_rl.documents.objects import Kind
 from docagent_rl.errors import UserError
 from tests.documents.here import ingest_here
 
@@ -42,9 +49,7 @@ def _path(store, ref, suffix="jpg"):
 def test_listing(store):
     assert store.doc_ids() == ["deck", "report.2023"]
     assert len(store) == 2
-    assert "deck" in store
-    assert "report.2023.pdf" not in store
-    assert 3 not in store
+    assert [name in store for name in ("deck", "report.2023.pdf", 3)] == [True, False, False]
     expected = [("deck", 1), ("deck", 2), *(("report.2023", n) for n in (1, 2, 3))]
     assert list(store.pages()) == [PageRef(doc_id, n) for doc_id, n in expected]
 
@@ -53,11 +58,8 @@ def test_a_document_of_a_pdf(store, made):
     document = store.document("report.2023")
     assert (document.doc_id, document.num_pages) == ("report.2023", 3)
     assert document.outline == [OutlineEntry("Start", 1, 1), OutlineEntry("More", 2, 3)]
-    data = (made / "in" / "report.2023.pdf").read_bytes()
-    assert (document.source.name, document.source.sha256) == (
-        "report.2023.pdf",
-        hashlib.sha256(data).hexdigest(),
-    )
+    digest = hashlib.sha256((made / "in" / "report.2023.pdf").read_bytes()).hexdigest()
+    assert (document.source.name, document.source.sha256) == ("report.2023.pdf", digest)
     page = document.page(3)
     assert page.ref == PageRef("report.2023", 3)
     assert page.size == page.image().size == (200, 100)
@@ -74,26 +76,21 @@ def test_a_document_of_images(store, made):
     assert page.image_hash == hashlib.sha256(page.image_bytes()).hexdigest()
 
 
-def test_an_unknown_document_is_named_with_those_like_it(store, tmp_path):
+def test_unknown_documents_and_pages_are_named_with_what_is_there(store, tmp_path):
     with pytest.raises(UserError, match=r"'report\.2024'.*'report\.2023'"):
         store.document("report.2024")
     with pytest.raises(UserError, match=r"'../../x'"):
         store.document("../../x")
     with pytest.raises(UserError, match=str(tmp_path)):
         DocumentStore(tmp_path)
-
-
-@pytest.mark.parametrize("number", [0, 4, -1, True, 1.0, "1"])
-def test_an_unknown_page_is_named_with_the_range(store, number):
-    with pytest.raises(UserError, match=r"'report\.2023'.*1 to 3") as caught:
-        store.document("report.2023").page(number)
-    assert repr(number) in str(caught.value)
+    for number in (0, 4, -1, True, 1.0, "1"):
+        with pytest.raises(UserError, match=r"'report\.2023'.*1 to 3"):
+            store.document("report.2023").page(number)
 
 
 def test_rasters_are_decoded_once_and_drawing_on_them_does_not_change_them(store, monkeypatch):
-    calls = []
-    original = Image.open
-    monkeypatch.setattr(Image, "open", lambda *args, **options: calls.append(1) or original(*args, **options))
+    calls, whole = [], Image.open
+    monkeypatch.setattr(Image, "open", lambda *args, **options: calls.append(1) or whole(*args, **options))
     page = store.page(PageRef("deck", 1))
     before = np.asarray(page.image())
     page.image().paste("black", (0, 0, 60, 40))
@@ -101,11 +98,11 @@ def test_rasters_are_decoded_once_and_drawing_on_them_does_not_change_them(store
     assert len(calls) == 1
 
 
-@pytest.mark.parametrize("size", [0, 1])
-def test_any_cache_size_serves(store, size):
-    small = DocumentStore(store.path, image_cache=size)
-    sizes = [small.page(ref).image().size for ref in store.pages()]
-    assert sizes == [store.page(ref).size for ref in store.pages()]
+def test_any_cache_size_serves(store):
+    for size in (0, 1):
+        small = DocumentStore(store.path, image_cache=size)
+        sizes = [small.page(ref).image().size for ref in store.pages()]
+        assert sizes == [store.page(ref).size for ref in store.pages()]
 
 
 def test_stores_documents_and_pages_are_pickled_by_reference(store, tmp_path, monkeypatch):
@@ -122,7 +119,7 @@ def test_stores_documents_and_pages_are_pickled_by_reference(store, tmp_path, mo
 
 
 def test_many_processes_and_threads_read_the_same(store):
-    refs = list(store.pages()) * 4
+    refs = list(store.pages()) * 2
     expected = [store.page(ref).image().tobytes() for ref in refs]
     with ThreadPoolExecutor(8) as pool:
         assert [image.tobytes() for image in pool.map(lambda ref: store.page(ref).image(), refs)] == expected
@@ -189,3 +186,94 @@ def test_an_object_of_another_format_is_no_picture(store):
     digest = store.objects.put_image(buffer.getvalue())
     with pytest.raises(UserError, match=digest):
         store.decode(digest)
+
+
+# -- stores made of others
+
+
+def _kept(_, entries):
+    return entries
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_what_stays_in_a_derived_store_is_the_same_object_or_a_copy(store, tmp_path, monkeypatch, links):
+    def refuse(*_):
+        raise OSError("no links here")
+
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
+    made = derive(store, tmp_path / "made", store.doc_ids(), lambda ref: Face(ref, ref), _kept)
+    for old, new in ((store.page(ref), made.page(ref)) for ref in store.pages()):
+        assert (new.image_hash, new.size, new.text(), new.lines()) == (
+            old.image_hash, old.size, old.text(), old.lines()
+        )  # fmt: skip
+        paths = [each.objects.path(old.image_hash, Kind.IMAGE) for each in (store, made)]
+        assert paths[0].samefile(paths[1]) is links
+    assert made.document("report.2023").outline == store.document("report.2023").outline
+
+
+def test_pages_of_a_derived_store_may_be_white_or_of_two_others(store, tmp_path):
+    other = PageRef("deck", 2)
+
+    def face(ref):
+        return Face(None, None) if ref.page < 3 else Face(other, ref)
+
+    made = derive(store, tmp_path / "made", ["report.2023"], face, lambda *_: ()).document("report.2023")
+    white, old = made.page(1), store.document("report.2023").page(1)
+    assert (white.size, white.text(), white.lines(), white.words()) == (old.size, "", (), ())
+    assert np.asarray(white.image()).min() == 255
+    assert made.outline == []
+    mixed = made.page(3)
+    assert (mixed.text(), mixed.size) == ("gamma", store.page(other).size)
+    np.testing.assert_array_equal(np.asarray(mixed.image()), np.asarray(store.page(other).image()))
+
+
+def test_nothing_is_left_of_a_store_that_cannot_be_derived(store, tmp_path):
+    with pytest.raises(UserError, match="'nobody'"):
+        derive(store, tmp_path / "made", ["deck"], lambda ref: Face(PageRef("nobody", 1), ref), _kept)
+    assert list(tmp_path.iterdir()) == [store.path]
+
+
+def test_every_file_that_is_not_as_it_was_written_is_found(store):
+    """Those that a page needs, one that none needs, and what an interrupted ingest left."""
+    store.objects.put_text("of a document that was replaced")
+    partial = store.path / "partial" / "0123abcd" / "1.json"
+    partial.parent.mkdir(parents=True)
+    partial.write_text("{}")
+    assert [(damage.path, damage.users) for damage in audit_store(store.path).damages] == [(partial, ())]
+    partial.unlink()
+    files = [path for path in store.path.rglob("*") if path.suffix in (".json", ".jpg", ".gz")]
+    assert len(files) == 1 + 2 + 5 + 4 + 1  # the marker, manifests, pictures, texts and lines, the last
+    for path in files:
+        data = path.read_bytes()
+        for damaged in (data[:-3], data[:-6] + bytes([data[-6] ^ 1]) + data[-5:], b""):
+            path.write_bytes(damaged)
+            if path.name != "docagent_store.json":
+                assert [damage.path for damage in audit_store(store.path).damages] == [path]
+        path.write_bytes(data)
+    assert audit_store(store.path).damages == []
+
+
+# -- references
+
+
+@given(st.text(min_size=1), st.integers(1, 10**6))
+def test_parse_reads_what_str_writes(doc_id, page):
+    ref = PageRef(doc_id, page)
+    assert str(ref) == f"{doc_id}#{page}"
+    assert PageRef.parse(str(ref)) == ref
+    assert pickle.loads(pickle.dumps(ref)) == ref
+
+
+def test_references_that_are_none_are_refused():
+    """Pages are whole numbers from one, and a region lies inside its page."""
+    for page in (0, -1, True, 1.0, "1", None):
+        with pytest.raises(UserError, match="'doc'"):
+            PageRef("doc", page)
+    for text in ("doc", "doc#", "#3", "doc#x", "doc#-1", "doc#²", "doc#0"):
+        with pytest.raises(UserError):
+            PageRef.parse(text)
+    assert PageRegion(PageRef("d", 1), (0, 0.25, 1, 0.5)).box == (0, 0.25, 1, 0.5)
+    for box in ((0.5, 0, 0.5, 1), (0.6, 0, 0.5, 1), (-0.1, 0, 1, 1), (0, 0, 1, 1.01), (0, math.nan, 1, 1)):
+        with pytest.raises(UserError, match="d#1"):
+            PageRegion(PageRef("d", 1), box)

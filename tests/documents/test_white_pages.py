@@ -1,0 +1,109 @@
+"""White pages of sound documents are pages; those of damaged ones are reported."""
+
+from __future__ import annotations
+
+import io
+import random
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+from PIL.JpegImagePlugin import get_sampling
+from reportlab.pdfgen.canvas import Canvas
+
+from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.colour import Chroma, Lattice, is_white
+from tests.documents.bad_pages import write_pdf_objects
+
+FONT = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
+IMAGE = (
+    "<</Type/XObject/Subtype/Image/Width 2/Height 1/ColorSpace/DeviceGray/BitsPerComponent 8/Length 2>>"
+    "stream\n\xff\xff\nendstream"
+)
+
+
+BLANK = {
+    "empty": "",
+    "nothing": "q Q",
+    "white": "1 1 1 rg 0 0 200 100 re f",
+    "spaces": "BT /F 10 Tf 10 50 Td ( ) Tj () Tj ET",
+    "hidden": "BT /F 10 Tf 3 Tr 10 50 Td (hidden words) Tj ET",
+    "white text": "BT /F 10 Tf 1 g 10 50 Td (white words) Tj ET",
+    "image": "q 200 0 0 100 0 0 cm /I Do Q",
+}
+
+
+def test_a_page_that_is_blank_by_right_is_stored(inbox, store_path, ingested):
+    for name, content in BLANK.items():
+        resources = "/Font<</F 5 0 R>>/XObject<</I 6 0 R>>"
+        write_pdf_objects(inbox / f"{name}.pdf", content, resources, FONT, IMAGE)
+    assert ingested(dpi=72).ingested == sorted(BLANK)
+    store = DocumentStore(store_path)
+    assert all(is_white(store.page(ref).image()) for ref in store.pages())
+
+
+def _damaged_content(path):
+    stream = zlib.compress(b"BT /F1 10 Tf 10 50 Td (words) Tj ET").decode("latin-1")
+    broken = stream[:8] + "\x00" * 10 + stream[18:]
+    write_pdf_objects(path, broken, "")
+    length = f"<</Length {len(broken)}>>".encode()
+    filtered = length.replace(b"<<", b"<</Filter/FlateDecode").ljust(len(length))
+    path.write_bytes(path.read_bytes().replace(length, filtered))
+
+
+def test_a_page_whose_content_is_damaged_or_gone_is_reported(inbox, ingested, write_pdf):
+    write_pdf_objects(inbox / "gone.pdf", "/Gone Do", "")  # what it shows is not in the file
+    _damaged_content(inbox / "damaged.pdf")
+    write_pdf(inbox / "good.pdf", ["x"])
+    report = ingested(dpi=72)
+    assert report.ingested == ["good"]
+    assert ["page 1" in failure.reason for failure in report.failed] == [True] * 2
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBX"])
+def test_one_pixel_that_is_not_white_is_enough(mode):
+    chance = random.Random(0)
+    for number in range(30):
+        pixels = np.full((207, 331, len(mode)), 255, np.uint8)
+        pixels[chance.randrange(207), chance.randrange(331), chance.randrange(3)] -= number > 0
+        page = Image.frombytes(mode, (331, 207), pixels.tobytes())
+        assert is_white(page) is Lattice(page).is_white() is (number == 0)
+
+
+def test_the_fourth_byte_of_a_pixel_has_no_meaning():
+    pixels = np.full((40, 30, 4), 255, np.uint8)
+    pixels[..., 3] = np.arange(30)
+    page = Image.frombytes("RGBX", (30, 40), pixels.tobytes())
+    assert is_white(page)
+    assert Lattice(page).chroma() is Chroma.HALF
+
+
+@pytest.mark.parametrize("side", [1, 5, 400])
+def test_pages_of_any_size_have_a_lattice(side):
+    assert Lattice(Image.new("RGB", (side, 3), "white")).is_white()
+    assert Lattice(Image.new("RGB", (side, 3), (200, 0, 0))).chroma() is Chroma.FULL
+
+
+@pytest.mark.parametrize(
+    ("ground", "ink", "sampling"),
+    [
+        ((1, 1, 1), (0, 0, 0), 2),
+        ((1, 1, 1), (0, 0, 0.8), 2),
+        ((0.1, 0.55, 0.1), (0.9, 0.1, 0.1), 0),
+        ((0, 0, 0.6), (1, 1, 0), 0),
+    ],
+)
+def test_colours_are_halved_on_pages_with_next_to_none(inbox, store_path, ingested, ground, ink, sampling):
+    canvas = Canvas(str(inbox / "a.pdf"), pagesize=(300, 300), invariant=True)
+    canvas.setFillColorRGB(*ground)
+    canvas.rect(0, 0, 300, 300, fill=1, stroke=0)
+    canvas.setFillColorRGB(*ink)
+    canvas.setFont("Helvetica", 6)
+    for row in range(10):
+        canvas.drawString(20, 20 + 12 * row, "small print of a page")
+    canvas.save()
+    ingested(dpi=144)
+    page = DocumentStore(store_path).document("a").page(1)
+    with Image.open(io.BytesIO(page.image_bytes())) as stored:
+        assert get_sampling(stored) == sampling
