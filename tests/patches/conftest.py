@@ -12,8 +12,7 @@ from transformers import Qwen2_5_VLConfig, Qwen2Config, Qwen2VLConfig
 
 from docagent_rl.training.platforms.detect import is_cpu_platform
 
-PROBE = Path(__file__).with_name("vllm_probe.py")
-PROBE_TIMEOUT_S = 300
+PROBE_TIMEOUT_S = 900
 
 
 @pytest.fixture(autouse=True)
@@ -66,53 +65,15 @@ def qwen2_vl_config() -> Qwen2VLConfig:
     return Qwen2VLConfig(text_config=text_config(), vision_config=vision, **SPECIAL)
 
 
-class _Probe:
-    """A run of `vllm_probe.py`; two at a time would share the address of the weights."""
-
-    def __init__(self, python: Path, folder: Path, *options: str) -> None:
-        self._log = folder / "log"
-        with self._log.open("w") as log:
-            self.process = subprocess.Popen(
-                [python, str(PROBE), str(folder / "model"), *options],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env=os.environ | {"OMP_NUM_THREADS": "2"},
-            )
-
-    def report(self) -> dict:
-        output, _ = self.process.communicate(timeout=PROBE_TIMEOUT_S)
-        reports = [line for line in output.splitlines() if line.startswith("REPORT ")]
-        assert reports, self._log.read_text()[-4000:]
-        return json.loads(reports[0].removeprefix("REPORT "))
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _vllm_probe(request, tmp_path_factory):
-    """Run the vLLM probe beside the other tests: it takes about half a minute of its own."""
-    if not any("vllm_report" in getattr(item, "fixturenames", ()) for item in request.session.items):
-        yield None
-        return
-    probe = _Probe(request.getfixturevalue("warm_python"), tmp_path_factory.mktemp("vllm"))
-    yield probe
-    probe.end()
-
-
 @pytest.fixture(scope="session")
-def vllm_report(_vllm_probe) -> dict:
+def vllm_report(warm_python, tmp_path_factory) -> dict:
+    """What `vllm_probe.py` finds."""
     pytest.importorskip("vllm")
-    return _vllm_probe.report()
-
-
-@pytest.fixture(scope="session")
-def tied_report(vllm_report, tmp_path_factory, warm_python) -> dict:
-    """As `vllm_report`, of a model whose head shares the embedding's weight; and what seeds sample."""
-    probe = _Probe(warm_python, tmp_path_factory.mktemp("vllm_tied"), "--tied")
-    try:
-        return probe.report()
-    finally:
-        probe.end()
+    command = [warm_python, Path(__file__).with_name("vllm_probe.py"), tmp_path_factory.mktemp("vllm")]
+    environment = os.environ | {"OMP_NUM_THREADS": "2"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=PROBE_TIMEOUT_S, check=False
+    )
+    reports = [line for line in done.stdout.splitlines() if line.startswith("REPORT ")]
+    assert reports, done.stderr[-4000:]
+    return json.loads(reports[0].removeprefix("REPORT "))

@@ -9,16 +9,11 @@ from transformers import AutoConfig, AutoModelForImageTextToText, Qwen2Config, Q
 from transformers.modeling_flash_attention_utils import FLASH_ATTENTION_COMPATIBILITY_MATRIX
 from transformers.utils import is_flash_attn_2_available
 
-from docagent_rl.patches.flash_attention_by_torch import PATCH as FLASH_ATTENTION_BY_TORCH
 from docagent_rl.patches.value_model_attention import attention_implementation
-from docagent_rl.training.patching import install
 
 without_flash_attention = pytest.mark.skipif(is_flash_attn_2_available(), reason="flash-attn is installed")
-
-
-@pytest.fixture(autouse=True)
-def _flash_attention():
-    install([FLASH_ATTENTION_BY_TORCH])
+FLASH = "flash_attention_2"
+IDS = torch.tensor([[5, 6, 7, 8], [9, 10, 11, 12]])
 
 
 @pytest.fixture
@@ -35,21 +30,26 @@ def load(path, attention: str, loader=None):
     return (loader or upstream.load_valuehead_model)(str(path), torch.float32, config, False)
 
 
+@pytest.mark.slow  # imports trl
 @without_flash_attention
 def test_upstream_still_ignores_the_configured_attention(vision_language_model):
     model = load(vision_language_model, "sdpa", upstream.load_valuehead_model.__wrapped__)
-    assert model.pretrained_model.config._attn_implementation == "flash_attention_2"
+    assert model.pretrained_model.config._attn_implementation == FLASH
 
 
-@pytest.mark.parametrize(
-    "attention", ["sdpa", "eager", pytest.param("flash_attention_2", marks=without_flash_attention)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("attention", ["sdpa", "eager", pytest.param(FLASH, marks=without_flash_attention)])
 def test_vision_language_value_model_uses_the_configured_attention(vision_language_model, attention):
+    """It has all its values, and no logits of the vocabulary."""
     model = load(vision_language_model, attention)
     assert model.pretrained_model.config._attn_implementation == attention
-    ids = torch.tensor([[5, 6, 7]])
-    _, _, values = model(input_ids=ids, attention_mask=torch.ones_like(ids))
-    assert values.shape == (1, 3)
+    policy = AutoModelForImageTextToText.from_pretrained(vision_language_model).state_dict()
+    assert model.pretrained_model.state_dict().keys() == policy.keys()
+    assert all(torch.equal(model.pretrained_model.state_dict()[name], policy[name]) for name in policy)
+    logits, _, values = model(input_ids=IDS, attention_mask=torch.ones_like(IDS))
+    assert logits.shape == (2, 1, 64)
+    hidden = model.pretrained_model(input_ids=IDS, output_hidden_states=True).hidden_states[-1]
+    assert torch.equal(values, model.v_head(hidden).squeeze(-1))
     values.sum().backward()
     assert model.v_head.summary.weight.grad.abs().sum() > 0
 
@@ -59,11 +59,11 @@ def test_text_model_becomes_a_token_classifier(tmp_path, qwen2_config):
     model = load(tmp_path, "eager")
     assert type(model).__name__ == "Qwen2ForTokenClassification"
     assert model.config._attn_implementation == "eager"
-    assert model(input_ids=torch.tensor([[5, 6, 7]])).logits.shape == (1, 3, 1)
+    assert model(input_ids=IDS).logits.shape == (2, 4, 1)
 
 
 def test_absent_flash_attention_becomes_sdpa_with_a_warning(caplog, monkeypatch):
-    config = Qwen2Config(attn_implementation="flash_attention_2")
+    config = Qwen2Config(attn_implementation=FLASH)
     monkeypatch.setitem(FLASH_ATTENTION_COMPATIBILITY_MATRIX[2], "general_availability_check", lambda: False)
     with caplog.at_level(logging.WARNING):
         assert attention_implementation(config) == "sdpa"
@@ -73,18 +73,5 @@ def test_absent_flash_attention_becomes_sdpa_with_a_warning(caplog, monkeypatch)
 
 @without_flash_attention
 def test_flash_attention_of_torch_is_taken_without_flash_attn():
-    for config in (Qwen2Config(attn_implementation="flash_attention_2"), Qwen2Config()):
-        assert attention_implementation(config) == "flash_attention_2"
-
-
-def test_a_critic_has_no_logits_of_the_vocabulary_and_all_its_values(vision_language_model):
-    model = load(vision_language_model, "sdpa")
-    value = model.pretrained_model.state_dict()
-    policy = AutoModelForImageTextToText.from_pretrained(vision_language_model).state_dict()
-    assert value.keys() == policy.keys()
-    assert all(torch.equal(value[name], policy[name]) for name in policy)
-    ids = torch.tensor([[5, 6, 7, 8], [9, 10, 11, 12]])
-    logits, _, values = model(input_ids=ids, attention_mask=torch.ones_like(ids))
-    assert logits.shape == (2, 1, 64)
-    hidden = model.pretrained_model(input_ids=ids, output_hidden_states=True).hidden_states[-1]
-    assert torch.equal(values, model.v_head(hidden).squeeze(-1))
+    for config in (Qwen2Config(attn_implementation=FLASH), Qwen2Config()):
+        assert attention_implementation(config) == FLASH

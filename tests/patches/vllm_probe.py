@@ -1,8 +1,8 @@
 """Send new weights to a vLLM engine on CPU with verl's original code and with the patch; print JSON.
 
-Run as a script: `python vllm_probe.py FOLDER [--tied]`; `--tied`: a Llama whose head shares the embedding's
-weight, as a layer of its own (Qwen's head is the embedding itself), and what seeds sample. It needs a process
-of its own: verl's worker extension asks the kernel to kill it with its parent and vLLM pins threads.
+Run as a script: `python vllm_probe.py FOLDER`; a Qwen, a Llama whose head shares the embedding's weight, as
+a layer of its own (Qwen's head is the embedding itself), and what seeds sample. It needs a process of its
+own: verl's worker extension asks the kernel to kill it with its parent and vLLM pins threads.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ from docagent_rl.training.platforms import cpu
 
 PROMPT = [5, 9, 2, 7, 7, 1]
 EXTENSION = "verl.workers.rollout.vllm_rollout.utils.vLLMColocateWorkerExtension"
-
-
 PROMPTS = [[(7 * place + row) % 61 + 1 for place in range(length)] for row, length in enumerate((50, 23, 4))]
 SEEDS = (3, 4, 5)  # for all: beside requests without one vLLM's CPU sampler overlooks them
 SIZES = {"vocab_size": 64, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
@@ -74,12 +72,15 @@ def seeds(folder: Path) -> dict:
 
     build_model(0, llama=True, spread=0.02).save_pretrained(folder)
     report: dict = {"whole": sampled(folder, 128), "pieces": sampled(folder, 8)}
-    GPUModelRunner._sample = GPUModelRunner._sample.__wrapped__
-    GPUModelRunner._bookkeeping_sync = GPUModelRunner._bookkeeping_sync.__wrapped__
+    ours = {name: getattr(GPUModelRunner, name) for name in ("_sample", "_bookkeeping_sync")}
+    for name, function in ours.items():
+        setattr(GPUModelRunner, name, function.__wrapped__)
     try:
-        report["original"] = sampled(folder, 8)
+        sampled(folder, 8)
     except RuntimeError as error:
         report["original_error"] = str(error)
+    for name, function in ours.items():
+        setattr(GPUModelRunner, name, function)
     return report
 
 
@@ -123,22 +124,21 @@ def send(engine, weights, receive) -> dict[str, str | None]:
     return errors
 
 
-def main(folder: Path, tied: bool) -> dict:
-    first, second = (build_model(seed, llama=tied, tied=tied) for seed in (0, 1))
-    first.save_pretrained(folder)
-    report = {"seeds": seeds(folder / "seeds")} if tied else {}
-    engine = open_engine(folder, worker_extension_cls=EXTENSION, max_num_seqs=2, max_logprobs=64)
+def updates(folder: Path, tied: bool) -> dict:
+    """Of an engine whose weights become others and then the first again."""
     from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
 
+    first, second = (build_model(seed, llama=tied, tied=tied) for seed in (0, 1))
+    first.save_pretrained(folder)
+    engine = open_engine(folder, worker_extension_cls=EXTENSION, max_num_seqs=2, max_logprobs=64)
     original = vLLMColocateWorkerExtension.update_weights_from_ipc.__wrapped__
     state = list(second.state_dict().items())  # of a tied model with both names, as verl sends it
-    before = engine_logprobs(engine)
 
     def rpc(**options):
         return lambda: engine.collective_rpc("update_weights_from_ipc", kwargs={"use_shm": True} | options)
 
-    report |= {
-        "before": before,
+    report = {
+        "before": engine_logprobs(engine),
         "first": reference_logprobs(first),
         "second": reference_logprobs(second),
         "patched_errors": send(engine, state, rpc()),
@@ -154,8 +154,13 @@ def main(folder: Path, tied: bool) -> dict:
     return report
 
 
+def main(folder: Path) -> dict:
+    models = {name: updates(folder / name, name == "tied") for name in ("tied", "untied")}
+    return models | {"seeds": seeds(folder / "seeds")}
+
+
 if __name__ == "__main__":
     os.environ["VERL_PLATFORM"] = "cpu"
     cpu.register()
     install(ALL_PATCHES)
-    print("REPORT " + json.dumps(main(Path(sys.argv[1]), "--tied" in sys.argv)))
+    print("REPORT " + json.dumps(main(Path(sys.argv[1]))))

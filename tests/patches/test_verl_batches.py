@@ -1,0 +1,222 @@
+"""verl's functions of batches: positions, patches of images, advantages, log-probs and resumed loaders."""
+
+from __future__ import annotations
+
+import pickle
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import verl.utils.model as models
+import verl.utils.tensordict_utils as tensordicts
+import verl.utils.torch_functional as functional
+from PIL import Image
+from tensordict import TensorDict
+from tensordict.tensorclass import NonTensorData
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.data import DistributedSampler
+from torchdata.stateful_dataloader import StatefulDataLoader
+from verl import DataProto
+from verl.trainer.ppo.core_algos import AdvantageEstimator
+from verl.trainer.ppo.v1 import utils as trainers
+from verl.utils.checkpoint.checkpoint_handler import CheckpointHandler
+from verl.workers.engine.fsdp import transformer_impl
+
+from docagent_rl.documents import PageRef
+from docagent_rl.envs.images import ImageRef
+from docagent_rl.rollout.images import EncodedImage, join_patches
+from docagent_rl.rollout.patches import PATCHES
+from docagent_rl.training.attention.ways import flash_attn_version
+
+without_flash_attn = pytest.mark.skipif(flash_attn_version() is not None, reason="flash-attn is installed")
+
+
+def positions(lengths: list[int]) -> tuple[TensorDict, list[torch.Tensor]]:
+    """As TransferQueue hands them over; and its rows."""
+    rows = [torch.randint(99, (4, length)) for length in lengths]
+    nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+    return TensorDict({"position_ids": nested}, batch_size=len(rows)), rows
+
+
+def read(data: TensorDict, chunks: int) -> list[torch.Tensor]:
+    parts = tensordicts.chunk_tensordict(data, chunks)
+    return [row for part in parts for row in part["position_ids"].unbind()]
+
+
+def test_upstream_still_fails_for_positions_of_rows_of_one_length():
+    data, _ = positions([6, 6])
+    tensordicts.maybe_fix_3d_position_ids.__wrapped__(data)
+    with pytest.raises(RuntimeError):
+        read(data, 2)
+
+
+@pytest.mark.parametrize("lengths", [[6, 6], [6], [3, 9, 3, 9], [1, 1]])
+@pytest.mark.parametrize("sent", [False, True])
+def test_positions_come_out_as_they_went_in(lengths, sent):
+    data, rows = positions(lengths)
+    if sent:
+        data = pickle.loads(pickle.dumps(data.consolidate()))
+    for _ in range(2):
+        tensordicts.maybe_fix_3d_position_ids(data)
+        for chunks in {1, len(lengths)}:
+            assert all(torch.equal(a, b) for a, b in zip(read(data, chunks), rows, strict=True))
+
+
+def test_other_positions_are_left_alone():
+    flat = torch.nested.as_nested_tensor([torch.arange(3), torch.arange(3)], layout=torch.jagged)
+    data = TensorDict({"position_ids": flat}, batch_size=2)
+    tensordicts.maybe_fix_3d_position_ids(data)
+    assert data["position_ids"] is flat
+    tensordicts.maybe_fix_3d_position_ids(TensorDict({}, batch_size=2))
+
+
+@pytest.fixture
+def pictures():
+    return [Image.new("RGB", (140, 112), (40 * n, 10, 200)) for n in range(3)]
+
+
+@pytest.fixture
+def rows(processor, pictures):
+    """The first two images in a row, none, the third."""
+    refs = [ImageRef(PageRef("doc", n + 1), f"h{n}", (0, 0, 140, 112), (140, 112)) for n in range(3)]
+    made = [EncodedImage.make(r, p, processor.image_processor) for r, p in zip(refs, pictures, strict=True)]
+    return [join_patches(made[:2]), {}, NonTensorData(join_patches(made[2:]))]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 1, 1, 2)])
+def test_the_training_engine_gets_the_processors_features(rows, pictures, processor, order):
+    """Where rows of another loop are among them, too, in their order."""
+    assert PATCHES in models.extract_multi_modal_inputs.__wrapped__(rows)  # else the patch is not needed
+    if len(order) == 4:
+        floats = processor.image_processor(images=pictures[1:2], return_tensors="pt")
+        rows = [rows[0], NonTensorData(dict(floats)), {}, rows[2]]
+    whole = processor.image_processor(images=[pictures[n] for n in order], return_tensors="pt")
+    made = transformer_impl.extract_multi_modal_inputs(rows)
+    assert made.keys() == whole.keys()
+    assert all(torch.equal(made[name], value) for name, value in whole.items())
+
+
+def test_images_of_other_loops_are_joined_as_upstream_does():
+    rows = [{"pixel_values": torch.ones(4, 8), "image_grid_thw": torch.tensor([[1, 2, 2]])}] * 2
+    made = models.extract_multi_modal_inputs(rows)
+    expected = models.extract_multi_modal_inputs.__wrapped__(rows)
+    assert made.keys() == expected.keys()
+    assert all(torch.equal(made[name], expected[name]) for name in made)
+    assert models.extract_multi_modal_inputs([]) == {}
+
+
+REJECTED = [[1, 1], [0, 0], [1, 0], [1, 1]]
+
+
+def advantages(function, mask: list[list[int]], values=None, **options) -> list[list[float]]:
+    """Of two sessions of two rows; rewards 1 and 0 stand on the last rows."""
+    rewards = torch.zeros(4, 2)
+    rewards[1, 1] = 1.0
+    columns = {"token_level_rewards": rewards, "response_mask": torch.tensor(mask)}
+    data = DataProto.from_dict(columns | ({} if values is None else {"values": values}))
+    data.non_tensor_batch["uid"] = np.array(["q"] * 4, dtype=object)
+    options = {"adv_estimator": AdvantageEstimator.GRPO, "norm_adv_by_std_in_grpo": False} | options
+    found = function(data, batch_keys=["q_0_0", "q_0_1", "q_1_0", "q_1_1"], **options)
+    assert found.batch["response_mask"].tolist() == mask
+    return found.batch["advantages"].tolist()
+
+
+def test_rows_keep_the_advantage_of_a_session_whose_last_row_was_rejected():
+    function = trainers.compute_advantage_for_multi_trajectories
+    lost = advantages(function.__wrapped__, REJECTED)  # else the patch is not needed
+    assert lost == [[0, 0], [0, 0], [-0.5, 0], [-0.5, -0.5]]
+    assert advantages(function, REJECTED) == [[0.5, 0.5], [0, 0], [-0.5, 0], [-0.5, -0.5]]
+
+
+def test_other_advantages_are_left_alone():
+    whole, function = [[1, 1], [1, 0], [1, 1], [1, 1]], trainers.compute_advantage_for_multi_trajectories
+    assert advantages(function, whole) == advantages(function.__wrapped__, whole)
+    advantages(function, REJECTED, torch.zeros(4, 2), adv_estimator=AdvantageEstimator.GAE, config={})
+
+
+class Count(TorchDispatchMode):
+    calls = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.calls += 1
+        return function(*args, **(kwargs or {}))
+
+
+def operations(function, tokens: int, dtype) -> int:
+    with Count() as count:
+        function(torch.zeros(tokens, 7, dtype=dtype), torch.zeros(tokens, dtype=torch.long))
+    return count.calls
+
+
+@without_flash_attn
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_operations_of_log_probs_do_not_grow_with_the_tokens(dtype):
+    stock = functional.logprobs_from_logits.__wrapped__
+    assert operations(stock, 64, dtype) > operations(stock, 8, dtype) + 50  # else the patch is not needed
+    assert len({operations(functional.logprobs_from_logits, tokens, dtype) for tokens in (8, 64)}) == 1
+
+
+@without_flash_attn
+def test_log_probs_are_in_full_precision_for_logits_in_half():
+    logits, labels = torch.randn(9, 30).bfloat16(), torch.arange(9)
+    found = functional.logprobs_from_logits(logits, labels)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, logits.float().log_softmax(-1)[labels, labels], rtol=0, atol=1e-5)
+    assert functional.logprobs_from_logits.__wrapped__(logits, labels).dtype == torch.bfloat16
+
+
+@without_flash_attn
+def test_response_of_packed_rows_is_cut_out():
+    ids = torch.tensor([[0, 3, 4, 5, 6], [7, 8, 2, 1, 0]])
+    mask = torch.tensor([[0, 1, 1, 1, 1], [1, 1, 1, 1, 0]])
+    logits = torch.randn(2, 5, 10)
+    found = functional.log_probs_from_logits_response_rmpad(ids, mask, logits[mask == 1], 2)
+    expected = logits.log_softmax(-1)[:, 2:4].gather(2, ids[:, 3:, None])[..., 0]
+    torch.testing.assert_close(found[mask[:, 3:] == 1], expected[mask[:, 3:] == 1])
+
+
+BATCHES = 4
+"""Of an epoch of twelve rows."""
+
+
+def loader() -> StatefulDataLoader:
+    sampler = DistributedSampler(range(12), num_replicas=1, rank=0, shuffle=True, drop_last=True)
+    return StatefulDataLoader(list(range(12)), batch_size=3, sampler=sampler, drop_last=True)
+
+
+def batches(found: StatefulDataLoader, start: int, most: int) -> dict[int, list[int]]:
+    """What the trainer's two loops hand out after `start` steps, by step."""
+    step, given = start, {}
+    for epoch in range(start // BATCHES, 3):
+        found.sampler.set_epoch(epoch)
+        for batch in found:
+            step += 1
+            given[step] = batch.tolist()
+            if step == most:
+                return given
+    return given
+
+
+def resumed(load, folder, step: int) -> dict[int, list[int]]:
+    """Batches after a stop at a step, its checkpoint loaded as the handler does."""
+    first, second = loader(), loader()
+    batches(first, 0, step)
+    path = folder / f"global_step_{step}"
+    path.mkdir()
+    torch.save(first.state_dict(), path / "data_0.pt")
+    load(SimpleNamespace(train_dataloader=second, dp_rank=0, rank=0), str(path))
+    return batches(second, step, 3 * BATCHES)
+
+
+def test_upstream_still_leaves_an_epoch_out(tmp_path):
+    original = CheckpointHandler._load_dataloader_state.__wrapped__
+    assert len(resumed(original, tmp_path, BATCHES)) == BATCHES
+
+
+@pytest.mark.parametrize("step", [1, BATCHES - 1, BATCHES, BATCHES + 1, 2 * BATCHES])
+def test_a_resumed_run_sees_the_batches_of_one_that_was_not_stopped(tmp_path, step):
+    whole = batches(loader(), 0, 3 * BATCHES)
+    assert len(whole) == 3 * BATCHES
+    found = resumed(CheckpointHandler._load_dataloader_state, tmp_path, step)
+    assert found == {number: batch for number, batch in whole.items() if number > step}
