@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import struct
 import zlib
 from random import Random
@@ -18,7 +17,6 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.failures import DocumentError
 from docagent_rl.documents.images import FORMATS, natural_key, read_page_image, split_page_name
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.documents.limits import IngestLimits
 from docagent_rl.documents.ocr import OcrMode, OcrSettings
 from docagent_rl.documents.settings import RenderSettings
 
@@ -115,10 +113,8 @@ def _frames(format_):
 
 def _wrong_tag():
     """A TIFF whose StripOffsets are a text."""
-    data = bytearray(encoded(Image.new("RGB", (8, 8)), "TIFF"))
-    entry = data.index(struct.pack("<HHI", 273, 4, 1))
-    data[entry + 2 : entry + 4] = struct.pack("<H", 2)
-    return bytes(data)
+    data = encoded(Image.new("RGB", (8, 8)), "TIFF")
+    return data.replace(struct.pack("<HHI", 273, 4, 1), struct.pack("<HHI", 273, 2, 1))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +127,7 @@ def _wrong_tag():
         lambda: _frames("WEBP"),
         lambda: _frames("PNG"),
         _wrong_tag,
-        lambda: encoded(Image.new("1", (20_000, 10_000)), "PNG"),  # unpacks to too much
+        lambda: _png(20_000, 10_000, zlib.compress(bytes(2501 * 10_000))),  # unpacks to too much
         *[lambda f=f: encoded(Image.new("RGB", (20, 20)), f) for f in ("GIF", "PPM", "ICO", "TGA", "SGI")],
     ],
 )
@@ -140,18 +136,16 @@ def test_what_is_no_page_is_refused(shown, make):
         shown(make())
 
 
-@pytest.mark.parametrize(
-    ("size", "kept"),
-    [((1, 1), (1, 1)), ((1, 200), (1, 200)), ((200, 1), (200, 1)), ((9000, 100), (4096, 46))],
-)
-def test_pictures_of_every_size(shown, size, kept):
-    assert shown(encoded(Image.new("L", size, 90), "PNG"), settings=RenderSettings()).shape == kept[::-1]
+def test_pictures_of_every_size(shown):
+    sizes = {(1, 1): (1, 1), (1, 200): (1, 200), (200, 1): (200, 1), (9000, 100): (4096, 46)}
+    for size, kept in sizes.items():
+        assert shown(encoded(Image.new("L", size, 90), "PNG"), settings=RenderSettings()).shape == kept[::-1]
 
 
 @pytest.mark.parametrize("format_", FORMATS)
 def test_files_cut_anywhere_are_refused_or_whole(shown, format_):
     data, refused = encoded(GREY.convert("RGB"), format_), 0
-    cuts = sorted({len(data) * part // 12 for part in range(12)} | {len(data) - 1})
+    cuts = [*(len(data) * part // 12 for part in range(12)), len(data) - 1]
     for cut in cuts:
         try:
             found = shown(data[:cut])
@@ -167,7 +161,7 @@ def test_mutated_images_are_read_or_named(shown, format_):
     """Whatever a decoder raises on damage is the file's error."""
     whole = encoded(Image.effect_noise((24, 16), 80).convert("RGB"), format_)
     random, refused = Random(7), 0
-    for _ in range(40):
+    for _ in range(25):
         data = bytearray(whole)
         for _ in range(random.randint(1, 6)):
             # headers and tag tables are at the ends
@@ -193,17 +187,14 @@ def test_pixels_that_do_not_match_their_checksum_are_refused(shown):
             shown(data)
 
 
-def test_a_format_that_is_not_listed_is_never_decoded(tmp_path, shown, monkeypatch):
+def test_a_format_that_is_not_listed_is_never_decoded(shown, monkeypatch):
     """PostScript goes to Ghostscript in Pillow, whatever the file's name says."""
-    called, ghostscript = tmp_path / "called", tmp_path / "gs"
-    ghostscript.write_text(f"#!/bin/sh\ntouch {called}\nexit 1\n")
-    ghostscript.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)
+    called = []
+    monkeypatch.setattr(EpsImagePlugin, "Ghostscript", lambda *_, **__: called.append(1))
     script = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 20 20\n%%EndComments\nshowpage\n%%EOF\n"
     with pytest.raises(DocumentError, match=r"a\.png"):
         shown(script)
-    assert not called.exists()
+    assert not called
 
 
 @given(st.text(min_size=1), st.integers(1, 10**9))
@@ -216,16 +207,16 @@ def test_natural_order():
     assert sorted(names, key=natural_key) == ["", "2", "10", "P1", "p9", "p09b", "p10"]
 
 
-@pytest.mark.parametrize("name", ["2.gif", "2.JP2", "2.heic"])
-def test_a_page_of_a_kind_that_is_not_read_does_not_shift_the_others(inbox, ingested, write_image, name):
+def test_a_page_of_a_kind_that_is_not_read_does_not_shift_the_others(inbox, ingested, write_image):
     """The folder would be a document with two pages, numbered wrong; other pictures beside it are none."""
-    for path in ("deck/1.png", "deck/3.png", "good/1.png"):
+    for path in ("a/1.png", "a/3.png", "b/1.png", "c/1.png", "good/1.png"):
         write_image(inbox / path)
-    (inbox / "deck" / name).write_bytes(encoded(GREY, "GIF"))
-    (inbox / "logo.gif").write_bytes(encoded(GREY, "GIF"))
+    pages = ["a/2.gif", "b/2.JP2", "c/2.heic"]
+    for path in (*pages, "logo.gif"):
+        (inbox / path).write_bytes(encoded(GREY, "GIF"))
     report = ingested()
     assert report.ingested == ["good"]
-    assert [failure.name for failure in report.failed] == [f"deck/{name}"]
+    assert [failure.name for failure in report.failed] == pages
 
 
 def _png(width: int, height: int, data: bytes) -> bytes:
@@ -252,12 +243,8 @@ def test_a_hundred_megapixels_are_scaled_down_and_more_are_refused(inbox, store_
     for name, data in files.items():
         (inbox / name).mkdir()
         (inbox / name / "1.png").write_bytes(data)
-    never = OcrSettings(OcrMode.NEVER)
-    little = ingest(inbox, store_path, workers=1, ocr=never, limits=IngestLimits(memory_gib=0.1))
-    assert little.ingested == ["small"]
-    assert any("0.1 GiB" in failure.reason for failure in little.failed if failure.name == "large")
-    report = ingest(inbox, store_path, workers=1, ocr=never)
+    report = ingest(inbox, store_path, workers=1, ocr=OcrSettings(OcrMode.NEVER))
+    assert report.ingested == ["large", "small"]
     assert DocumentStore(store_path).document("large").page(1).size == (4096, 4096)
-    assert {failure.name: "1.png" in failure.reason for failure in report.failed} == dict.fromkeys(
-        ("bomb", "larger", "liar"), True
-    )
+    assert [failure.name for failure in report.failed] == ["bomb", "larger", "liar"]
+    assert all("1.png" in failure.reason for failure in report.failed)
