@@ -95,12 +95,11 @@ SEARCHERS = ("vrag_rl_paper", "vrag_rl_released", "unidoc_rl")
         ("doc_v_star_paper", None, {}, ["at most 5", "up to 4", "up to 3", "exactly: Not answerable"], []),
         ("doc_v_star_paper", None, {}, ["overview", "printed above", "repeated to you"], []),
         ("doc_v_star_paper", None, {"overview": False}, [], ["overview"]),
-        ("doc_v_star_paper", None, {"header": False}, [], ["printed above"]),
-        ("doc_v_star_paper", None, {"memory": False}, [], ["repeated to you"]),
+        ("doc_v_star_paper", None, {"header": False, "memory": False}, [], ["printed above", "repeated"]),
         ("doc_v_star_paper", "reminder", {"analysis": False}, ["summary"], ["analysis"]),
         ("doc_v_star_paper", "reminder", {"retrieval": False}, ["fetch_page"], ["retrieval"]),
         ("doc_v_star_paper", "user", FEW, ["1 page, number 3. You have 1 turn."], []),
-        ("doc_v_star_paper", "sheet", {"first_page": 83}, ["1 of 3, page 83:"], []),
+        ("doc_v_star_paper", "sheet", {"first_page": 83}, ["1 of 3", "page 83"], []),
         ("doc_v_star_paper", "turns_left", {"left": 1}, ["turn 2; 1 turn is left"], []),
         ("doc_v_star_paper", "no_such_page", {"more": 3}, ["page 7, 9 and 3 more."], []),
     ],
@@ -118,7 +117,7 @@ async def test_text_of_the_policy_is_no_template(services, record, play):
     assert "Turn 1: {{ 7 * 7 }} {% raw %}" in episode.results[0].observation.messages[0].parts[0].text
 
 
-@pytest.mark.parametrize("name", ["vrag_rl", "unidoc_rl", "doc_v_star"])
+@pytest.mark.parametrize("name", ["alden", "vrag_rl", "unidoc_rl", "doc_v_star"])
 def test_a_prompt_of_ones_own(name, services, record, tmp_path):
     system, settings = get_system(name), {"doc_v_star": {"overview": {"enabled": False}}}
     parts = {part: part for part in system.prompt_spec.required}

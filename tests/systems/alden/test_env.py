@@ -8,20 +8,17 @@ from docagent_rl.envs.base import AssistantTurn, EndReason, Role
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval import Hit
-from docagent_rl.systems.alden.config import AldenConfig
-from docagent_rl.systems.alden.env import AldenEnv
 from tests.systems.alden.play import THOUGHT, answer, fetch, lines, search
 
-BOTH = pytest.mark.parametrize("variant", ["paper", "released"])
 
-
-async def test_the_start(make, sample):
-    prompt = await make().reset(sample())
-    assert [message.role for message in prompt.messages] == [Role.SYSTEM, Role.USER]
-    assert prompt.images == ()
-    system, user = (message.parts[0].text for message in prompt.messages)
-    assert "<fetch>" in system
-    assert user == "The document has 5 pages, numbered 1 to 5.\nQuestion: What is the answer?"
+async def test_a_fetch_shows_a_page_without_its_number(make, sample, play):
+    plain = await play(make(), sample(), [fetch(4)])
+    assert lines(plain.results[0]) == ["<result>", "K#4", "</result>"]
+    # with it, and a notice before the last turn
+    told = await play(make(fetch_label=True, final_turn_notice=True, max_turns=2), sample(), [fetch(4)])
+    assert lines(told.results[0])[:-1] == ["<result>", "Page 4:", "K#4", "</result>"]
+    off = await play(make(fetch=False), sample(), [fetch(3)])
+    assert off.results[0].end is EndReason.INVALID
 
 
 async def test_a_search_shows_numbered_pages_of_the_document(make, sample, play):
@@ -40,14 +37,6 @@ async def test_a_search_shows_numbered_pages_of_the_document(make, sample, play)
     assert episode.metrics["pages_seen"] == 1
 
 
-async def test_a_fetch_shows_a_page_without_its_number(make, sample, play):
-    plain = await play(make(), sample(), [fetch(4)])
-    assert lines(plain.results[0]) == ["<result>", "K#4", "</result>"]
-    # with it, and a notice before the last turn
-    told = await play(make(fetch_label=True, final_turn_notice=True, max_turns=2), sample(), [fetch(4)])
-    assert lines(told.results[0])[:-1] == ["<result>", "Page 4:", "K#4", "</result>"]
-
-
 @pytest.mark.parametrize(
     ("turn", "kind", "reward", "valid"),
     [
@@ -56,7 +45,7 @@ async def test_a_fetch_shows_a_page_without_its_number(make, sample, play):
         (fetch("four"), "malformed_fetch", -1, False),
     ],
 )
-@BOTH
+@pytest.mark.parametrize("variant", ["paper", "released"])
 async def test_fetches_that_fail(make, sample, play, variant, turn, kind, reward, valid):
     episode = await play(make(variant, fetch_syntax="plain"), sample(), [turn, answer("blue")])
     first = episode.results[0]
@@ -156,9 +145,7 @@ async def test_two_lists_from_two_retrievers(make, services, sample, play):
     assert forms == [("K#4", "image"), ("K#3", "text")]
 
 
-async def test_two_rankings_need_two_retrievers(make, services, sample):
-    with pytest.raises(UserError, match=r"docagent\.text_retriever.*text_ranking=shared"):
-        AldenEnv(AldenConfig.for_variant("paper", modality="hybrid"), services)
+async def test_a_failing_retriever_of_texts_is_no_reward(make, services, sample):
     env = make(modality="hybrid", services=with_text(services, Fixed()))
     await env.reset(sample())
     with pytest.raises(InfrastructureError, match="retriever_7"):
@@ -213,9 +200,3 @@ async def test_no_room_for_images(make, sample, play, image_budget):
     assert episode.rewards == pytest.approx([0.3679, -0.5, 0, 5], abs=5e-5)
     assert episode.metrics["pages_seen"] == 1
     assert episode.metrics["image_tokens"] <= image_budget.get("image_tokens", 3200)
-
-
-async def test_without_fetch(make, sample, play):
-    episode = await play(make(fetch=False), sample(), [fetch(3)])
-    assert "fetch" not in episode.prompt.messages[0].parts[0].text.lower()
-    assert episode.results[0].end is EndReason.INVALID
