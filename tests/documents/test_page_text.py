@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
 from PIL import Image
 
 from docagent_rl.documents import heartbeat, page_text
+from docagent_rl.documents.jobs import Ocr
+from docagent_rl.documents.manifest import ChunkEntry, PageEntry, dump_record, read_record
 from docagent_rl.documents.objects import ObjectStore
 from docagent_rl.documents.ocr import OcrMode, OcrSettings, engine_key
 from docagent_rl.documents.ocr.cache import OcrCache
 from docagent_rl.documents.ocr.words import OcrLine, Word
 from docagent_rl.documents.page_text import Layer, PageReader, Picture, is_better, is_current, printed
 from docagent_rl.documents.reading import TextReading, TextReason, TextSource
+from docagent_rl.errors import UserError
 from tests.documents.scans import TEXT, draw_text
 
 SOUND = "A page of sound text."
@@ -149,3 +153,60 @@ def test_letters_without_height_do_not_make_a_line_small():
     lines = tuple(OcrLine((Word(word, (0.1, 0.1, 0.2, bottom)),)) for word, bottom in bottoms.items())
     sizes = {line.style.size for line in printed(lines, margin=1.0)}
     assert max(sizes) - min(sizes) <= 0.2
+
+
+DIGEST = "ab" * 32
+PAGE = {"width": 5, "height": 6, "image": DIGEST, "text": None}
+
+
+def _read(path, *pages):
+    path.write_text(json.dumps({"schema_version": 1, "first": 1, "pages": pages}))
+    return read_record(ChunkEntry, path).pages
+
+
+def test_records_keep_how_pages_were_read(tmp_path):
+    reading = TextReading(TextSource.OCR, TextReason.GARBLED, "reader 1")
+    record = ChunkEntry(first=1, pages=(PageEntry(5, 6, DIGEST, DIGEST, None, DIGEST, reading),))
+    (tmp_path / "1.json").write_text(dump_record(record))
+    assert read_record(ChunkEntry, tmp_path / "1.json").pages == record.pages
+    # those of earlier versions tell nothing of it
+    assert _read(tmp_path / "1.json", PAGE) == (PageEntry(5, 6, DIGEST, None),)
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [{"source": "ocr", "reason": "empty"}, {"source": "book", "reason": "empty"}, {"reason": "sound"}, 5],
+)
+def test_other_readings_are_damage(tmp_path, reading):
+    """A text by OCR names its engine."""
+    with pytest.raises(UserError, match=r"1\.json"):
+        _read(tmp_path / "1.json", {**PAGE, "reading": reading})
+
+
+def page(text, *reading):
+    return PageEntry(
+        10, 10, DIGEST, DIGEST if text else None, reading=TextReading(*reading) if reading else None
+    )
+
+
+PAGES = (
+    page(True, TextSource.LAYER, TextReason.SOUND),
+    page(True, TextSource.OCR, TextReason.EMPTY, "one"),
+    page(False, TextSource.NONE, TextReason.NOTHING_READ, "one"),
+    page(False),
+    page(True),
+)
+
+
+@pytest.mark.parametrize(
+    ("mode", "engine", "replace", "anew"),
+    [
+        (OcrMode.AUTO, "one", True, {4, 5}),
+        (OcrMode.AUTO, "two", True, {2, 3, 4, 5}),
+        (OcrMode.NEVER, None, True, {2, 3}),
+        (OcrMode.ALWAYS, "one", True, {1, 4, 5}),
+        (OcrMode.AUTO, "two", False, {3, 4}),  # pages without text alone
+    ],
+)
+def test_what_is_read_anew(mode, engine, replace, anew):
+    assert Ocr(OcrSettings(mode), engine).anew(PAGES, replace=replace) == anew

@@ -1,21 +1,26 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pypdfium2
 import pytest
 
+from docagent_rl.documents import RendererKind, RenderSettings
 from docagent_rl.documents import kept_pdf as module
 from docagent_rl.documents.chunks import PAGES_PER_CHUNK
 from docagent_rl.documents.failures import DocumentError
 from docagent_rl.documents.kept_pdf import kept_pdf
 from docagent_rl.documents.manifest import OutlineEntry
 from docagent_rl.documents.pdf import open_pdf, page_text
+from docagent_rl.documents.render import Pdf2ImageRenderer, PdfiumRenderer, make_renderer
 from docagent_rl.documents.typography import page_typography
+from docagent_rl.errors import UserError
 from docagent_rl.surrogates import lone_surrogate
 from tests.documents.bad_pages import write_pdf_objects
 
-FONT = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica%s>>"
+PDF_FONT = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica%s>>"
 
 
 def test_text_pages_and_outline(inbox, write_pdf):
@@ -24,16 +29,12 @@ def test_text_pages_and_outline(inbox, write_pdf):
     with open_pdf(path) as pdf:
         assert pdf.num_pages == 3
         assert pdf.outline() == tuple(OutlineEntry(title, level + 1, page) for title, level, page in outline)
-        texts = []
-        for number in (1, 2, 3):
+        for number, text in enumerate(("alpha", "beta", ""), start=1):
             with pdf.page(number) as page:
-                texts.append(page_text(page))
-    assert texts == ["alpha", "beta", ""]
-
-
-def test_a_word_split_at_a_line_end_is_joined(inbox):
+                assert page_text(page) == text
+    # a word that is split at the end of a line is joined
     content = "BT /F 12 Tf 14 TL 10 60 Td (the evalu-) Tj T* (ation ends) Tj ET"
-    path = write_pdf_objects(inbox / "a.pdf", content, "/Font<</F 5 0 R>>", FONT % "")
+    path = write_pdf_objects(inbox / "b.pdf", content, "/Font<</F 5 0 R>>", PDF_FONT % "")
     with open_pdf(path) as pdf, pdf.page(1) as page:
         assert "evaluation" in page_text(page).replace("\n", " ")
 
@@ -46,7 +47,7 @@ def test_half_a_character_in_a_font_or_a_bookmark_is_not_stored(inbox):
         "endcmap end end"
     )
     objects = [
-        FONT % "/ToUnicode 6 0 R",
+        PDF_FONT % "/ToUnicode 6 0 R",
         f"<</Length {len(cmap)}>>stream\n{cmap}\nendstream",
         "<</Type/Outlines/First 8 0 R/Last 8 0 R/Count 1>>",
         "<</Title<FEFF0061D83D0063>/Parent 7 0 R/Dest[3 0 R/Fit]>>",
@@ -64,30 +65,25 @@ def test_half_a_character_in_a_font_or_a_bookmark_is_not_stored(inbox):
         assert lone_surrogate(found) is None
 
 
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda whole: b"", "empty"),
-        (lambda whole: b"hello, this is no PDF", "not a PDF"),
-        (lambda whole: b"%PDF-1.4\nstartxref\n0\n%%EOF", "not a PDF"),
-        (lambda whole: whole[: len(whole) // 2], "truncated"),
-        (lambda whole: whole[:-40], "truncated"),
-    ],
-)
-def test_bad_files_say_why(inbox, write_pdf, make, said):
-    whole = write_pdf(inbox / "a.pdf", [f"page {n}" for n in range(30)]).read_bytes()
-    (inbox / "a.pdf").write_bytes(make(whole))
-    with pytest.raises(DocumentError, match=said), open_pdf(inbox / "a.pdf"):
-        pass
-
-
-def test_encrypted_files_and_those_without_pages_say_so(inbox, write_pdf):
+def test_bad_files_say_why(inbox, write_pdf):
+    whole = write_pdf(inbox / "whole.pdf", [f"page {n}" for n in range(9)]).read_bytes()
     pypdfium2.PdfDocument.new().save(inbox / "none.pdf")
     write_pdf(inbox / "locked.pdf", ["x"], user_password="secret")
-    for name, said in (("none", "no pages"), ("locked", "encrypted")):
-        with pytest.raises(DocumentError, match=said), open_pdf(inbox / f"{name}.pdf"):
+    for data, said in (
+        (b"", "empty"),
+        (b"hello, this is no PDF", "not a PDF"),
+        (b"%PDF-1.4\nstartxref\n0\n%%EOF", "not a PDF"),
+        (whole[: len(whole) // 2], "truncated"),
+        (whole[:-40], "truncated"),
+        ((inbox / "none.pdf").read_bytes(), "pages"),
+        ((inbox / "locked.pdf").read_bytes(), "encrypted"),
+    ):
+        (inbox / "a.pdf").write_bytes(data)
+        with pytest.raises(DocumentError, match=said), open_pdf(inbox / "a.pdf"):
             pass
-    # an owner's password alone hides nothing, and rubbish after the end is tolerated
+
+
+def test_an_owners_password_and_rubbish_after_the_end_are_tolerated(inbox, write_pdf):
     path = write_pdf(inbox / "a.pdf", ["x"], user_password="")
     path.write_bytes(path.read_bytes() + b"\0" * 5000)
     with open_pdf(path) as pdf:
@@ -154,3 +150,78 @@ def test_a_block_that_fails_closes_the_file(inbox, write_pdf, opened):
     with kept_pdf(path, _stamp(path)) as pdf:
         assert pdf.num_pages == 1
     assert opened == ["one.pdf", "one.pdf"]
+
+
+POPPLER = RendererKind.PDF2IMAGE
+
+
+def test_pdfium_draws_the_page(inbox, write_pdf):
+    with open_pdf(write_pdf(inbox / "a.pdf", ["left", ""])) as pdf:
+        renderer = PdfiumRenderer(RenderSettings(dpi=72))
+        drawn, blank = (np.asarray(renderer.render(pdf, number).convert("RGB")) for number in (1, 2))
+        with pytest.raises(DocumentError, match="page 3"):
+            renderer.render(pdf, 3)
+    assert drawn.shape == blank.shape == (100, 200, 3)
+    assert blank.min() == 255
+    # the text starts at x=10 with its base line in the middle of the page
+    assert drawn[30:55, 8:60].min() < 100
+    assert drawn[:, 100:].min() == 255
+
+
+@pytest.mark.parametrize(
+    ("points", "dpi", "limit", "expected"),
+    [
+        ((612, 792), 144, 4096, (1224, 1584)),
+        ((100.2, 50), 72, 4096, (101, 50)),
+        ((7200, 3600), 144, 1000, (1000, 500)),
+        ((3000, 1), 72, 100, (100, 1)),
+    ],
+)
+def test_raster_sizes(inbox, write_pdf, points, dpi, limit, expected):
+    """Sides are points * dpi / 72, rounded up; the longer one is at most the limit."""
+    with open_pdf(write_pdf(inbox / "a.pdf", ["x"], size=points)) as pdf:
+        assert PdfiumRenderer(RenderSettings(dpi=dpi, max_side=limit)).render(pdf, 1).size == expected
+
+
+def test_without_poppler_the_error_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="poppler-utils"):
+        make_renderer(RenderSettings(renderer=POPPLER))
+
+
+@pytest.mark.skipif(not (shutil.which("pdftoppm") and shutil.which("pdfinfo")), reason="poppler is not there")
+@pytest.mark.parametrize("rotation", [0, 90])
+def test_both_renderers_agree(inbox, write_pdf, rotation):
+    path = write_pdf(inbox / "a.pdf", ["skipped", "the same page"], size=(200.4, 100.2), rotation=rotation)
+    settings = RenderSettings(dpi=100, max_side=250)
+    with open_pdf(path) as pdf:
+        pictures = [
+            np.asarray(renderer(settings).render(pdf, 2).convert("RGB")).astype(float)
+            for renderer in (PdfiumRenderer, Pdf2ImageRenderer)
+        ]
+    assert np.abs(np.subtract(pictures[0].shape, pictures[1].shape)).max() <= 1
+    assert max(pictures[0].shape) == 250
+    assert max(pictures[1].shape) <= 250
+    ink = [np.argwhere(picture.mean(axis=2) < 128).mean(axis=0) for picture in pictures]
+    assert np.abs(ink[0] - ink[1]).max() < 2
+
+
+def test_pages_of_other_sizes_share_a_renderer(inbox, write_pdf):
+    """It draws into the memory of the page before."""
+    large, small = (write_pdf(inbox / f"{side}.pdf", ["text", ""], size=(side, side)) for side in (200, 100))
+    settings = RenderSettings(dpi=72)
+    shared = PdfiumRenderer(settings)
+    for path, number in ((large, 1), (small, 1), (small, 2), (large, 2), (large, 1)):
+        with open_pdf(path) as pdf:
+            alone = PdfiumRenderer(settings).render(pdf, number).convert("RGB")
+            assert shared.render(pdf, number).convert("RGB").tobytes() == alone.tobytes()
+            with pdf.page(number) as page:
+                assert alone.tobytes() == page.render(scale=1, rev_byteorder=True).to_pil().tobytes()
+
+
+def test_every_setting_of_a_pdf_is_in_its_key_and_page_images_do_not_depend_on_the_renderer():
+    changes = ({}, {"renderer": POPPLER}, {"dpi": 72}, {"max_side": 1000}, {"jpeg_quality": 50})
+    assert len({RenderSettings(**change).pdf_key() for change in changes}) == 5
+    plain = RenderSettings().image_key()
+    assert plain == RenderSettings(renderer=POPPLER, dpi=72).image_key()
+    assert plain != RenderSettings(max_side=1000).image_key()
