@@ -117,7 +117,7 @@ async def test_text_of_the_policy_is_no_template(services, record, play):
     assert "Turn 1: {{ 7 * 7 }} {% raw %}" in episode.results[0].observation.messages[0].parts[0].text
 
 
-@pytest.mark.parametrize("name", ["alden", "vrag_rl", "unidoc_rl", "doc_v_star"])
+@pytest.mark.parametrize("name", ["alden", "mm_doc_r1", "vrag_rl", "unidoc_rl", "doc_v_star"])
 def test_a_prompt_of_ones_own(name, services, record, tmp_path):
     system, settings = get_system(name), {"doc_v_star": {"overview": {"enabled": False}}}
     parts = {part: part for part in system.prompt_spec.required}

@@ -54,6 +54,7 @@ def test_snippets_stay_within_their_share():
         (1075, {"page_chars": 600, "snippet_share": 1.0}, MARKS[:4]),
         (1050, {"page_chars": 600, "snippet_share": 1.0}, MARKS[:3]),
         (600, {"page_chars": 600}, MARKS[:2]),
+        # the last notes stay
         (256, {}, MARKS[1:2]),
         (100_000, {"page_text": False}, [*MARKS[:2], *MARKS[4:]]),
         (100_000, {"snippets": False}, MARKS[:4]),
@@ -62,9 +63,3 @@ def test_snippets_stay_within_their_share():
 def test_what_does_not_fit_is_cut_in_order(max_tokens, changes, kept):
     text = context(max_tokens, **changes)
     assert [mark for mark in MARKS if mark in text] == kept
-
-
-def test_the_last_notes_stay():
-    text = context(256, Evidence([ReaderNotes((1,), "q", "n" * 1000)], PAGES, SNIPPETS))
-    assert "n" * 1000 in text
-    assert "Text" not in text

@@ -9,14 +9,8 @@ from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
 
 PAPER = {
     "max_steps": 4, "assistant_turns": 4, "max_invalid_in_a_row": 2, "max_images": 0, "max_image_tokens": 0,
-    "prompt": "mm_doc_r1_seeker",
     "search.engine": "document_bm25", "search.k1": 1.5, "search.b": 0.75, "search.top_k": 10,
-    "search.max_keywords": 8, "search.max_keyword_chars": 200, "search.snippet_chars": 240,
-    "read.max_pages": 3, "read.max_entries": 2, "read.note_tokens": 512,
-    "plan.max_items": 10, "plan.max_headings": 200, "plan.max_figures": 200,
-    "history.prompt_tokens": 8192, "history.reasoning_words": 150, "history.shortened_note_chars": 400,
-    "answer.max_tokens": 12_000, "answer.page_chars": 2000, "answer.snippet_chars": 120,
-    "answer.snippet_share": 0.1,
+    "read.max_pages": 3, "read.max_entries": 2, "plan.max_items": 10,
     "reward.pages": 1, "reward.correctness": 1, "reward.page_term": "recall", "reward.empty_evidence": "one",
 }  # fmt: skip
 
