@@ -61,7 +61,7 @@ def opened(browser, site):
     yield open_at
     for context in contexts:
         context.close()
-    assert watched.problems == []
+    assert watched.problems == [], watched.problems  # no module of tests: pytest would not tell them
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from typing import Annotated
 import pytest
 import typer
 from omegaconf import OmegaConf
-from typer.testing import CliRunner
 
 from docagent_rl.commands.asking import open_models, spending
 from docagent_rl.commands.endpoint_options import model_options
@@ -16,10 +15,10 @@ from docagent_rl.endpoints.budget import BudgetError
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.errors import UserError
 from tests.chat_server import completion
+from tests.commands.conftest import called
 from tests.generate.conftest import server  # noqa: F401  fixture
 
 MODEL = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
-HELLO = [{"role": "user", "content": "hello"}]
 
 
 def opened(model: dict | None = None, judge: dict | None = None):
@@ -46,7 +45,6 @@ def test_the_judge_has_its_own_price_and_no_other():
     ("model", "judge", "currency"),
     [
         (prices(1, 2, currency="EUR"), prices(3, 4), "EUR"),
-        (prices(1, 2, currency="EUR"), prices(3, 4, currency="EUR"), "EUR"),
         ({}, prices(3, 4, currency="CHF"), "CHF"),
         (prices(1, 2), {}, "USD"),
     ],
@@ -78,12 +76,9 @@ def test_one_budget_counts_both_by_their_own_prices(server):  # noqa: F811
     first, second = open_models(model, ModelConfig(**where, model="j", **prices(10, 1)), None)
 
     async def ask():
-        await first.ask(HELLO)
-        await second.ask(HELLO)
-        assert second.budget.spent.cost == pytest.approx(11)
-        await first.ask([{"role": "user", "content": "another"}])
-        # it would be room for one more of the model's, not of what both have spent
-        await second.ask([{"role": "user", "content": "another"}])
+        for each, text in ((first, "hello"), (second, "hello"), (first, "another"), (second, "another")):
+            # the last would be room for one more of the model's, not of what both have spent
+            await each.ask([{"role": "user", "content": text}])
 
     with pytest.raises(BudgetError):
         asyncio.run(ask())
@@ -102,9 +97,8 @@ def test_what_further_models_cost_has_to_be_known_where_it_is_limited():
         pass
 
 
-@pytest.fixture
-def command():
-    """A command line with a model and a judge, whose prices are options as well."""
+def test_a_command_gets_its_models_and_a_second_one_may_have_prices_without_a_budget(tmp_path):
+    (tmp_path / "m.yaml").write_text("base_url: http://a/v1\nmodel: big\n")
     seen = {}
 
     @model_options()
@@ -115,28 +109,16 @@ def command():
         """Do it."""
         seen.update(out=out, endpoint=endpoint, judge=judge)
 
-    app = typer.Typer()
-    app.command()(command)
-    return lambda *arguments: (CliRunner().invoke(app, ["--out", "x", *arguments]).exit_code, seen)
-
-
-def test_a_command_gets_its_models(command, tmp_path):
-    (tmp_path / "m.yaml").write_text("base_url: http://a/v1\nmodel: big\n")
-    options = ["--endpoint", str(tmp_path / "m.yaml"), "--model", "small", "--max-tokens", "900"]
-    status, seen = command(*options, "--judge-base-url", "http://b/v1", "--judge-model", "j")
-    assert (status, seen["out"]) == (0, "x")
-    assert (seen["endpoint"].base_url, seen["endpoint"].model) == ("http://a/v1", "small")
-    assert seen["endpoint"].budget.max_tokens == 900
-    assert (seen["judge"].base_url, seen["judge"].model) == ("http://b/v1", "j")
-
-
-def test_a_second_model_may_have_prices_without_a_budget(command):
-    own = ["--judge-price-in", "3", "--judge-price-out", "4", "--judge-currency", "EUR"]
-    status, seen = command("--price-in", "1", "--price-out", "2", *own)
-    assert status == 0
-    assert (seen["endpoint"].price.input, seen["endpoint"].price.currency) == (1, "USD")
-    assert (seen["judge"].price.output, seen["judge"].price.currency) == (4, "EUR")
-    assert command("--judge-max-cost", "1")[0] == 2
+    options = ["--out", "x", "--endpoint", tmp_path / "m.yaml", "--model", "small", "--max-tokens", "900"]
+    judge = ["--judge-base-url", "http://b/v1", "--judge-model", "j", "--judge-price-in", "3"]
+    own = ["--price-in", "1", "--price-out", "2", "--judge-price-out", "4", "--judge-currency", "EUR"]
+    assert called(command, *options, *judge, *own).exit_code == 0
+    first, second = seen["endpoint"], seen["judge"]
+    assert (seen["out"], first.base_url, first.model) == ("x", "http://a/v1", "small")
+    assert (first.budget.max_tokens, first.price.input, first.price.currency) == (900, 1, "USD")
+    assert (second.base_url, second.model) == ("http://b/v1", "j")
+    assert (second.price.output, second.price.currency) == (4, "EUR")
+    assert called(command, "--out", "x", "--judge-max-cost", "1").exit_code == 2
 
 
 URL = "http://127.0.0.1:9/v1"
@@ -159,7 +141,6 @@ def test_what_is_asked_is_kept_in_the_folder_of_the_run(tmp_path) -> None:
     assert playing.docagent.judge.cache_dir == str(kept / "judge")
     found = {name: role.get("cache_dir") for name, role in playing.docagent.roles.items()}
     assert found == {"planner": str(kept / "planner"), "reader": "/elsewhere", "answer": None}
-    # what the configured is does not depend on where it lies
     assert given == configured({"kind": "openai", "base_url": URL}, roles)
 
 

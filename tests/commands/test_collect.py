@@ -97,11 +97,7 @@ async def test_what_environments_ask_is_in_the_same_budget_and_tally(world, ques
             await asyncio.to_thread(collected, world, tmp_path, "run", *few, **options)
         assert len(server.requests) == 3 + 1  # the sign of life before the run is not the run's
         found = await asyncio.to_thread(collected, world, tmp_path, "run", *ORACLE, **options)
-        asked = [json.dumps(each) for each in server.requests if "ready" not in str(each)]
-    assert len(asked) == len(set(asked)) >= 5
-    (line,) = [row for row in found.output.splitlines() if row.startswith("│ p ")]
-    assert "USD" in line
-    assert [each.status for each in sessions(tmp_path / "run")] == ["finished"] * 5
+    assert any(row.startswith("│ p ") and "USD" in row for row in found.output.splitlines())
 
 
 @pytest.mark.slow
@@ -156,26 +152,18 @@ def at_nobody(who):
         ((*ORACLE, "--preset", "doc_v_star"), "doc_v_star"),
         ((*ORACLE, *at_nobody("grounder-")), "boxes"),
         ((*ORACLE, *at_nobody("evidence-")), "filter"),
+        pytest.param(at_nobody(""), "teacher", marks=pytest.mark.slow),
+        pytest.param((*ORACLE, "--failed-by", "gone"), "gone", marks=pytest.mark.slow),
+        pytest.param(
+            (*ORACLE, *at_nobody("evidence-"), "--preset", "judged.yaml"), "judge", marks=pytest.mark.slow
+        ),
     ],
 )
-def test_options_that_do_not_go_together_are_told(world, questions, tmp_path, options, message):
+def test_what_does_not_go_together_or_is_missing_is_told_before_anything_is_played(
+    world, questions, tmp_path, monkeypatch, options, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "judged.yaml").write_text("filters: [{kind: evidence, judged: true}]\n")
     with pytest.raises(UserError, match=message):
         collected(world, tmp_path, "run", *options)
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.slow
-def test_what_is_missing_is_told_before_anything_is_played(world, questions, tmp_path):
-    judged = tmp_path / "own.yaml"
-    judged.write_text("filters: [{kind: evidence, judged: true}]\n")
-    for options, message in (
-        (at_nobody(""), "teacher"),
-        ((*ORACLE, *at_nobody("evidence-"), "--preset", judged), "evidence judge"),
-        ((*ORACLE, "--failed-by", tmp_path), str(tmp_path)),
-    ):
-        with pytest.raises(UserError, match=message):
-            collected(world, tmp_path, "run", *options)
-    gone = [f"docagent.retriever.index={tmp_path / 'gone'}"]
-    with pytest.raises(UserError, match="gone"):
-        collected(world, tmp_path, "run", *ORACLE, overrides=gone)
     assert not (tmp_path / "run").exists()

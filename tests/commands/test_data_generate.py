@@ -2,20 +2,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from docagent_rl.cli import app
 from docagent_rl.commands import data_generate
+from docagent_rl.commands.data import app
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.generate.forecast import forecast
 from docagent_rl.records.questions import read_questions
 from tests.chat_server import completion
+from tests.commands.conftest import called
 from tests.generate.conftest import reports, server, sheets  # noqa: F401  fixtures
 from tests.generate.reading_model import model_server, reply_to, write_pdf
 from tests.generate.test_generation import generation, play
@@ -28,41 +27,22 @@ KINDS = [
     {"kind": "unanswerable", "difficulty": "hard"},
 ]
 NOWHERE = ("--base-url", "http://127.0.0.1:1/v1", "--model", "m", "--endpoint", "m.yaml")
-FEW = ("--doc", "beta", "--doc", "alpha")
 
 
-@dataclass
-class Done:
-    """What a command in this process left."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def docagent(*more) -> Done:
-    result = CliRunner().invoke(app, list(map(str, more)), env={"COLUMNS": "200"})
-    if isinstance(result.exception, UserError | InfrastructureError):
-        # what `cli.main` makes of it
-        return Done(2, result.stdout, f"{result.stderr}{result.exception}")
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return Done(result.exit_code, result.stdout, result.stderr)
-
-
-def arguments(store, out, server, *more) -> list[str]:
+def run(store, out, server, *more, status=0):
+    """The command over a store, with a model where there is a server."""
     config = out.parent / "kinds.yaml"
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(yaml.safe_dump({"kinds": KINDS}))
     where = [] if server is None else ["--base-url", server.url, "--model", "m", "--config", config]
-    return [*map(str, ("data", "generate", "--store", store.path, "--out", out, *where, *more))]
-
-
-def run(store, out, server, *more, status=0) -> Done:
-    done = docagent(*arguments(store, out, server, *more))
-    assert done.returncode == status, done.stderr
-    assert "Traceback" not in done.stderr
+    done = called(app, "generate", "--store", store.path, "--out", out, *where, *more)
+    assert done.exit_code == status, done.stderr
     return done
+
+
+def refused(told, *arguments):
+    with pytest.raises((UserError, InfrastructureError), match=told):
+        run(*arguments)
 
 
 def like_whole(reports, server, out, *more):
@@ -77,8 +57,7 @@ def test_a_dry_run_asks_nothing(reports, server, tmp_path):
     shown = run(reports, tmp_path / "q.jsonl", server, "--dry-run", "--price-in", 2, "--price-out", 8)
     assert server.requests == []
     assert [path.name for path in tmp_path.iterdir()] == ["kinds.yaml"]
-    for told in ("multi_page", "closed book", "USD"):
-        assert told in shown.stdout
+    assert all(told in shown.stdout for told in ("multi_page", "closed book", "USD"))
 
 
 @pytest.mark.slow
@@ -101,14 +80,14 @@ def test_templates_keep_to_kinds_and_to_what_is_excluded(reports, tmp_path):
     options = ("--doc", report, "--config", config)
     run(reports, first, None, *options)
     run(reports, second, None, *options, "--seed", 1, "--exclude", first)
-    assert docagent("data", "validate", second, "--store", reports.path).returncode == 0
+    assert called(app, "validate", second, "--store", reports.path).exit_code == 0
     known, made = read_questions(first), read_questions(second)
     made_by = {(r.extra["kind"], r.extra["provenance"]["model"]) for r in (*known, *made)}
     assert made_by == {("single_page", None)}
     assert (len(known), len(made)) == (2, 2)
     assert not {record.question for record in known} & {record.question for record in made}
     config.write_text("kinds: [{kind: unanswerable, per_document: 0}]")
-    assert "--config" in run(reports, tmp_path / "c.jsonl", None, *options, status=2).stderr
+    refused("--config", reports, tmp_path / "c.jsonl", None, *options)
 
 
 @pytest.mark.parametrize(
@@ -128,14 +107,14 @@ def test_templates_keep_to_kinds_and_to_what_is_excluded(reports, tmp_path):
 def test_what_is_wrong_is_told(reports, tmp_path, monkeypatch, more, told):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m.yaml").write_text("backoff_s: 0\n")
-    assert told in run(reports, tmp_path / "q.jsonl", None, *more, status=2).stderr
+    refused(told, reports, tmp_path / "q.jsonl", None, *more)
 
 
 def test_runs_that_keep_nothing_say_why(reports, sheets, server, tmp_path):
     out = tmp_path / "q.jsonl"
-    assert "--view image" in run(sheets, out, None, status=2).stderr
+    refused("--view image", sheets, out, None)
     server.compute = lambda request: completion("" if len(request["messages"]) > 1 else "ready")
-    assert "unreadable reply" in run(reports, out, server, "--doc", "alpha", status=2).stderr
+    refused("unreadable", reports, out, server, "--doc", "alpha")
     assert not out.exists()
     assert json.loads((tmp_path / "q.jsonl.funnel.json").read_text())["dropped"]
 
@@ -147,26 +126,21 @@ def test_labels_are_asked_for_through_the_command(reports, server, tmp_path):
     ]
     source, out = tmp_path / "asked.jsonl", tmp_path / "q.jsonl"
     source.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    options = ("--mode", "alden", "--from", source)
-
-    def asked(*more, status=0):
-        before = len(server.requests)
-        return run(reports, out, server, *options, *more, status=status), len(server.requests) - before
-
-    dry, requests = asked("--dry-run")
-    assert lines[0]["question"] in dry.stdout
-    assert requests == 0
-    asked()
+    command = (reports, out, server, "--mode", "alden", "--from", source)
+    assert lines[0]["question"] in run(*command, "--dry-run").stdout
+    assert server.requests == []
+    run(*command)
     made = [record.question for record in read_questions(out)]
     assert made == ["On page 4, what stands at the top of the sheet?", lines[1]["question"]]
     assert json.loads((tmp_path / "q.jsonl.funnel.json").read_text())["counts"]["rewritten"] == 1
-    kept = out.read_bytes()
-    asked()  # from the replies that are kept
-    assert asked("--seed", 1, status=2)[1] == 0  # told before anything is paid for
-    assert asked("--seed", 1, "--force")[1] > 0
+    kept, asked = out.read_bytes(), len(server.requests)
+    refused("--force", *command, "--seed", 1)
+    assert len(server.requests) == asked  # told before anything is paid for
+    run(*command, "--seed", 1, "--force")
+    assert len(server.requests) > asked
     assert out.read_bytes() == kept
     source.write_text(json.dumps({**lines[0], "page": 400}) + "\n")
-    assert "400" in asked(status=2)[0].stderr
+    refused("400", *command)
 
 
 @pytest.mark.slow
@@ -184,7 +158,7 @@ def test_a_server_that_fails_midway_loses_nothing(reports, server, tmp_path):
     out, kind = tmp_path / "q.jsonl", ("--doc", "alpha")
     server.compute = lambda request: 503 if len(server.requests) > 15 else reply_to(request)
     (tmp_path / "m.yaml").write_text("backoff_s: 0\n")
-    assert "503" in run(reports, out, server, *kind, "--endpoint", tmp_path / "m.yaml", status=2).stderr
+    refused("503", reports, out, server, *kind, "--endpoint", tmp_path / "m.yaml")
     server.compute, before = reply_to, len(server.requests)
     run(reports, out, server, *kind)
     resumed = len(server.requests) - before
@@ -206,7 +180,7 @@ def test_what_got_no_reply_is_asked_again_and_nothing_else_is_replaced(reports, 
     server.compute, content = reply_to, out.read_bytes()
     out.write_bytes(content + b"\n")
     asked = len(server.requests)
-    assert "q.jsonl" in run(reports, out, server, *kind, status=2).stderr
+    refused(r"q\.jsonl", reports, out, server, *kind)
     assert len(server.requests) == asked
     out.write_bytes(content)
     assert "got no reply" not in run(reports, out, server, *kind).stderr

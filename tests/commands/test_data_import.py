@@ -41,12 +41,6 @@ def download(tmp_path) -> Files:
     return files
 
 
-def test_the_page_base_is_an_option(download, tmp_path):
-    made = imported(download, tmp_path / "mmlb.jsonl", "--page-base", 0)
-    assert sorted(record.evidence_pages for record in made) == [(2, 4)] + [(3,)] * 5
-    imported(download, tmp_path / "mmlb.jsonl", "--page-base", 2, status=2)
-
-
 def test_from_a_download_to_a_training_file(download, tmp_path):
     store, out = tmp_path / "store", tmp_path / "out" / "mmlb.jsonl"
     records = imported(download, out, "--store", store)
@@ -87,26 +81,19 @@ def test_parts_for_sft_and_rl_share_no_question(download, tmp_path):
 
 def test_leaks_are_listed_with_status_2(download, tmp_path):
     out, other = tmp_path / "mmlb.jsonl", tmp_path / "other.jsonl"
-    first = imported(download, out)[0]
-
-    def ask(question):
-        other.write_text(dataclasses.replace(first, question=question).to_json() + "\n")
-
-    ask("On page two of document 1, what stands?")
-    told = data("leakage", out, other, "--out", tmp_path / "leaks.json", status=2)
-    assert "1 documents in both, 1 pairs" in told
-    found = json.loads((tmp_path / "leaks.json").read_text())
+    asked = dataclasses.replace(
+        imported(download, out)[0], question="On page two of document 1, what stands?"
+    )
+    other.write_text(asked.to_json() + "\n")
+    assert "1 documents in both, 1 pairs" in data(
+        "leakage", out, other, "--out", tmp_path / "l.json", status=2
+    )
+    found = json.loads((tmp_path / "l.json").read_text())
     assert found["documents"] == [{"first": "d1", "second": "d1", "how": "id", "share": 1.0}]
     assert found["questions"][0]["same_document"] is True
-    ask("Who wrote it?")
+    other.write_text(dataclasses.replace(asked, question="Who wrote it?").to_json() + "\n")
     data("leakage", out, other, status=2)
     data("leakage", out, other, "--by", "question")
-
-
-def test_an_empty_set_is_not_called_clean(tmp_path):
-    (tmp_path / "a.jsonl").write_text("")
-    with pytest.raises(UserError, match=r"a\.jsonl"):
-        data("leakage", tmp_path / "a.jsonl", tmp_path / "a.jsonl")
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -10,8 +8,6 @@ from docagent_rl.checks.doctor import Probe
 from docagent_rl.commands import doctor
 from tests.checks.test_doctor import HEALTHY
 from tests.commands.conftest import called
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -45,15 +41,3 @@ def test_the_driver_answers_and_progress_goes_to_standard_error_alone(examined):
     assert driver["error"] == ""
     assert HEALTHY.agent_loops[0] in driver["registered"]["agent_loops"]
     assert "driver: " in done.stderr
-
-
-def test_links_to_what_is_ignored_are_ignored(tmp_path):
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    (tmp_path / ".gitignore").write_bytes((ROOT / ".gitignore").read_bytes())
-    (tmp_path / "elsewhere.pyc").touch()
-    for name in (".venv", "workspace", "workspace-2", "runs", "build"):
-        (tmp_path / name).symlink_to(tmp_path.parent)
-    status = subprocess.run(
-        ["git", "status", "--porcelain"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert status.stdout == "?? .gitignore\n"

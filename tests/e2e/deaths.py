@@ -1,4 +1,4 @@
-"""Kill a part of the rollout while a run goes on, and see how the run ends."""
+"""Kill the rollout's engine while a run goes on, and see how the run ends."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from tests.e2e.conftest import Run, kill, members
 from tests.processes import ends, title
 
-VICTIMS = {"engine": "VLLM::EngineCore", "server": "ray::vLLMHttpServer"}
-"""Titles of the processes."""
+ENGINE = "VLLM::EngineCore"
+"""Title of the process."""
 LIMIT_S = 240
 
 
@@ -42,20 +42,20 @@ class Resumed:
     death: Death
 
 
-def die_and_resume(run: Run, victim: str, condition: Callable[[], bool], python: Path) -> Resumed:
-    """Kill a part once the condition holds, start again with another interpreter and finish.
+def die_and_resume(run: Run, condition: Callable[[], bool], python: Path) -> Resumed:
+    """Kill the engine once the condition holds, start again with another interpreter and finish.
 
     The first one may not be a warm one: the watch ends the driver's children, and a fork of that is none.
     """
-    death = kill_part(run, victim, condition)
+    death = kill_engine(run, condition)
     run.log.rename(run.folder / "first.txt")
     run.python = python
     run.finish()
     return Resumed(run, death)
 
 
-def kill_part(run: Run, victim: str, condition: Callable[[], bool]) -> Death:
-    """Start a run, kill a part of it once the condition holds, and wait for the end of the rest."""
+def kill_engine(run: Run, condition: Callable[[], bool]) -> Death:
+    """Start a run, kill its engine once the condition holds, and wait for the end of the rest."""
     process = run.start()
     try:
         deadline = time.monotonic() + 900
@@ -64,7 +64,7 @@ def kill_part(run: Run, victim: str, condition: Callable[[], bool]) -> Death:
             assert time.monotonic() < deadline, run.log.read_text(errors="replace")[-6000:]
             time.sleep(0.2)
         titles = {member.pid: title(member) for member in members(run.folder)}
-        pid = next(pid for pid, name in titles.items() if name.startswith(VICTIMS[victim]))
+        pid = next(pid for pid, name in titles.items() if name.startswith(ENGINE))
         os.kill(pid, signal.SIGKILL)
         code = process.wait(LIMIT_S)
     finally:

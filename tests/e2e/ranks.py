@@ -1,12 +1,11 @@
 """Two data-parallel ranks with a rollout replica each, in micro-batches by number of tokens: ALDEN with its
-critic and the exact KL on observations; a server dies behind its first checkpoint, and it goes on.
+critic and the exact KL on observations; killed behind its first checkpoint, it goes on.
 
 MM-Doc-R1's several rows a session are played by one of the recipes that `recipes.RANKS` names.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import torch
 
 from tests.e2e.conftest import Run, add_model
 from tests.e2e.custom import SHORT
-from tests.e2e.deaths import Resumed, die_and_resume
 
 STEPS = 2
 RECIPE = "alden_qwen2_5_vl_7b"
@@ -28,8 +26,8 @@ TWO_RANKS = (
 )
 
 
-def play(folder: Path, workspace: Path, python: Path) -> Resumed:
-    """Kill a server, resume, finish."""
+def play(folder: Path, workspace: Path, python: Path) -> Run:
+    """Kill, resume, finish."""
     add_model(workspace, "alden")
     overrides = (
         *SHORT,
@@ -39,9 +37,10 @@ def play(folder: Path, workspace: Path, python: Path) -> Resumed:
         "docagent.kl.observation.type=exact",
         "actor_rollout_ref.rollout.top_p=1.0",  # the server's log-probs are then those before truncation
     )
-    run = Run(folder, workspace, overrides, Path(sys.executable), recipe=RECIPE)
-    saved = run.run_dir / "checkpoints" / "global_step_1" / "manifest.json"
-    return die_and_resume(run, "server", saved.is_file, python)
+    run = Run(folder, workspace, overrides, python, recipe=RECIPE)
+    run.kill_when((run.run_dir / "checkpoints" / "global_step_1" / "manifest.json").is_file)
+    run.finish()
+    return run
 
 
 def saved_weights(folder: Path) -> Iterator[tuple[str, torch.Tensor]]:

@@ -1,22 +1,14 @@
-"""A killed vLLM engine or server ends the run, with one error and nothing left behind."""
+"""A killed vLLM engine ends the run, with one error and nothing left behind; other deaths: `tests/watch`."""
 
 from __future__ import annotations
 
-import pytest
 
-from tests.e2e.deaths import VICTIMS
-
-RUNS = {"engine": "asynchronous", "server": "ranks"}
-ERROR = {"engine": "the vLLM engine of vLLMHttpServer", "server": "vLLMHttpServer vllm_server_"}
-
-
-@pytest.mark.parametrize("victim", VICTIMS)
-def test_a_killed_part_of_the_rollout_ends_the_run(runs, victim):
-    death = runs.result(RUNS[victim]).death
+def test_a_killed_engine_ends_the_run(runs):
+    death = runs.result("asynchronous").death
     assert death.code == 1
     errors = [line for line in death.said.splitlines() if line.startswith("docagent-rl: ")]
     assert len(errors) == 1
-    assert errors[0].startswith(f"docagent-rl: {ERROR[victim]}")
+    assert errors[0].startswith("docagent-rl: the vLLM engine of vLLMHttpServer")
     # nothing of Hydra's or Python's comes after it
     assert "Error executing job" not in death.said
     assert "Traceback" not in death.said[death.said.index(errors[0]) :]

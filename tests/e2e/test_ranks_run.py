@@ -17,7 +17,7 @@ from tests.e2e.recipes import RANKS
 
 @pytest.fixture(scope="module")
 def run(runs):
-    return runs.result("ranks").run
+    return runs.result("ranks")
 
 
 def metrics(run, step):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from pydantic import ValidationError
 
@@ -24,7 +21,7 @@ def test_every_system_can_be_loaded(name, variant):
     assert system.parse_config(config) is config
     assert type(config).model_validate_json(config.model_dump_json()) == config
     assert system.name == name
-    assert system.load_prompt(config).digest
+    assert name in system.load_prompt(config).source
     assert system.max_turns(config) >= 1
     assert system.max_images(config) >= 0
 
@@ -51,22 +48,11 @@ def test_mistakes_are_named_with_their_key(name, given, key):
         get_system(name).parse_config(given)
 
 
-def test_prompts_follow_the_variant_or_a_name(tmp_path):
-    system = get_system("vrag_rl")
-    assert "released" in system.load_prompt(system.parse_config({"variant": "released"})).source
-    assert "paper" in system.load_prompt({"variant": "released"}, "vrag_rl_paper").source
-    path = tmp_path / "p.yaml"
-    path.write_text("user: hi")
-    with pytest.raises(UserError, match=r"p\.yaml"):
-        system.load_prompt({}, path)
-
-
 @pytest.mark.parametrize(
     ("path", "named"),
     [
         ("alpha", r"'alpha'.*vrag_rl"),
-        *((path, path) for path in ("no_such_module:SYSTEM", "docagent_rl.systems:NOTHING")),
-        *((path, path) for path in (":x", "docagent_rl:", "docagent_rl.systems:SYSTEMS")),
+        *((path, path) for path in ("no_such_module:SYSTEM", "docagent_rl:", "docagent_rl.systems:SYSTEMS")),
     ],
 )
 def test_names_and_paths_that_lead_nowhere(path, named):
@@ -82,13 +68,3 @@ def test_a_system_of_ones_own(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     assert get_system("my_systems:MINE").name == "mine"
-
-
-@pytest.mark.slow
-def test_environments_need_neither_verl_nor_torch():
-    code = (
-        "import sys; import docagent_rl.systems as s; s.get_system('vrag_rl').parse_config({}); "
-        "print([m for m in ('verl', 'torch', 'ray', 'openai', 'vllm') if m in sys.modules])"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import copy
 import functools
+import pickle
 
 import pytest
 from omegaconf import DictConfig
@@ -10,13 +10,18 @@ from docagent_rl.checks.recipe_check import composed
 from tests.workspaces import long_workspace, resources_of  # noqa: F401  fixtures
 
 
+@functools.cache
+def _composed(name: str, overrides: tuple[str, ...]) -> bytes:
+    """Kept as bytes, of which a copy is made faster than of a configuration."""
+    return pickle.dumps(composed(name, list(overrides)))
+
+
 @pytest.fixture(scope="session")
 def recipe():
     """A recipe with values of one's own, in the CPU profile or not; each is composed once."""
-    whole = functools.cache(lambda name, cpu: composed(name, ["+profile=cpu"] if cpu else []))
 
-    def make(name: str, *values: str, cpu: bool = True) -> DictConfig:
-        run = copy.deepcopy(whole(name, cpu))
+    def make(name: str, *values: str, cpu: bool = True, choices: tuple[str, ...] = ()) -> DictConfig:
+        run = pickle.loads(_composed(name, (*choices, "+profile=cpu") if cpu else choices))
         run.merge_with_dotlist(list(values))
         return run
 

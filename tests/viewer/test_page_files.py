@@ -34,11 +34,14 @@ def watching(opened, world, tmp_path):
     """Serve a run of these sessions, and look at a page of it."""
 
     @contextmanager
-    def watch(sessions, address=SESSIONS):
+    def watch(sessions, address=SESSIONS, *, stays=False):
         run = write_run(tmp_path / "run", sessions)
         with served(run, world=world, folder=tmp_path) as origin:
             opened.watched.origin = origin
-            yield opened(address, origin=origin), run
+            page = opened(address, origin=origin)
+            yield page, run
+            if not stays:
+                page.close()  # before its server: a page that asks in vain complains
 
     return watch
 
@@ -84,7 +87,7 @@ def test_a_run_that_goes_on_is_followed(watching, site):
 
 
 def test_a_server_that_is_gone_is_told(watching, opened, site):
-    with watching(recorded(site, "vrag_rl")) as (page, _):
+    with watching(recorded(site, "vrag_rl"), stays=True) as (page, _):
         expect(rows(page)).to_have_count(12)
     expect(page.get_by_role("alert")).to_be_visible(timeout=60_000)
     expect(rows(page)).to_have_count(12)

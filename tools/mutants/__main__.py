@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import argparse
 import os
+import pickle
 import random
+import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 from rich.table import Table
 
 from tools.mutants.changes import Mutant, mutants
-from tools.mutants.trial import Outcome, finish, load_libraries, start
+from tools.mutants.reach import Reached
+from tools.mutants.trial import OPTIONS, Outcome, finish, load, start
+from tools.mutants.workshop import Workshop
 
 PARTS = {
     "ledger": ("docagent_rl/rollout/ledger.py",),
@@ -29,14 +34,14 @@ PARTS = {
     "coordinates": ("docagent_rl/actions/coordinates.py",),
 }
 GOAL = 0.95
-PATIENCE_S = 120
+PATIENCE_S = 60
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
-console = Console()
+console = Console(file=sys.__stdout__)
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A mutant of a file, with the tests that are to notice it: the file's own, then the part's."""
+    """A mutant of a file."""
 
     path: Path
     mutant: Mutant
@@ -47,11 +52,9 @@ class Trial:
         return f"{self.path}: {self.mutant.name}"
 
     @property
-    def tests(self) -> list[list[str]]:
-        """The mirrored file of tests, and if that notices nothing all of the folder."""
-        folder = Path("tests", *self.path.parent.parts[1:])
-        own = folder / f"test_{self.path.stem}.py"
-        return [*([[str(own)]] if own.exists() else []), [str(Path(*folder.parts[:2]))]]
+    def folder(self) -> Path:
+        """The tests of its part."""
+        return Path("tests", self.path.parts[1])
 
 
 def files_of(part: str) -> Iterator[Path]:
@@ -79,29 +82,92 @@ def chosen(part: str, matching: str, sample: int | None, seed: int) -> list[Tria
     return trials
 
 
-def try_all(trials: Sequence[Trial], jobs: int) -> dict[str, Outcome]:
-    """Try mutants, some at once, and print those that survive."""
+def try_all(
+    trials: Sequence[Trial],
+    reached: Reached,
+    start: Callable[[Path, str, Sequence[str]], int | None],
+    jobs: int,
+) -> tuple[dict[str, Outcome], list[Trial]]:
+    """Try mutants, some at once, and print those that survive.
+
+    Returns:
+        What became of them, and those that `start` cannot try.
+    """
     outcomes: dict[str, Outcome] = {}
-    waiting = [(trial, 0) for trial in reversed(trials)]
-    running: list[tuple[Trial, int, int, float]] = []
+    left: list[Trial] = []
+    waiting = list(reversed(trials))
+    running: list[tuple[Trial, int, float]] = []
     while waiting or running:
         while waiting and len(running) < jobs:
-            trial, stage = waiting.pop()
-            child = start(trial.path, trial.mutant.source, trial.tests[stage])
-            running.append((trial, stage, child, time.monotonic() + PATIENCE_S))
-        trial, stage, child, deadline = running.pop(0)
-        outcome = finish(child, deadline)
-        if outcome in (Outcome.SURVIVED, Outcome.UNKNOWN) and stage + 1 < len(trial.tests):
-            waiting.append((trial, stage + 1))
-            continue
-        outcomes[trial.key] = outcome
-        if outcome not in (Outcome.KILLED, Outcome.TIMED_OUT):
-            console.print(
-                f"{outcome}: {trial.path}:{trial.mutant.line}: {trial.mutant.name}",
-                markup=False,
-                soft_wrap=True,
-            )
-    return outcomes
+            trial = waiting.pop()
+            names = reached.tests(trial.path, trial.mutant.lines, trial.folder)
+            child = start(trial.path, trial.mutant.source, names) if names else 0
+            if child is None:
+                left.append(trial)
+            elif child:
+                patience = PATIENCE_S + 10 * sum(reached.seconds[name] for name in names)
+                running.append((trial, child, time.monotonic() + patience))
+            else:
+                _tell(outcomes, trial, Outcome.UNKNOWN)
+        if running:
+            trial, child, deadline = running.pop(0)
+            _tell(outcomes, trial, finish(child, deadline))
+    return outcomes, left
+
+
+def try_functions(trials: Sequence[Trial], jobs: int) -> tuple[dict[str, Outcome], list[Trial], Reached]:
+    """Try the mutants of functions, each in a fork of a process that has collected the tests.
+
+    Returns:
+        What became of them, those that an import has to make, and which test runs which lines; the libraries
+        that the tests use are loaded.
+    """
+    folders = sorted({str(trial.folder) for trial in trials})
+    paths = sorted({trial.path for trial in trials})
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            os.close(read)
+            status = _in_workshop(trials, folders, paths, jobs, write)
+        finally:
+            os._exit(status)
+    os.close(write)
+    with os.fdopen(read, "rb") as result:
+        text = result.read()
+    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+        raise SystemExit(f"{' '.join(folders)}: the tests fail without a mutant")
+    outcomes, left, reached, libraries = pickle.loads(text)
+    load(libraries)
+    return outcomes, left, reached
+
+
+def _in_workshop(
+    trials: Sequence[Trial], folders: Sequence[str], paths: Sequence[Path], jobs: int, write: int
+) -> int:
+    done: list[object] = []
+
+    def work(workshop: Workshop) -> None:
+        imports = [t for t in trials if workshop.reached.everywhere(t.path, t.mutant.lines)]
+        others = [t for t in trials if not workshop.reached.everywhere(t.path, t.mutant.lines)]
+        outcomes, left = try_all(others, workshop.reached, workshop.start, jobs)
+        done.extend([outcomes, [*imports, *left], workshop.reached, workshop.libraries])
+
+    workshop = Workshop(paths, work)
+    workshop.reach.watch()
+    status = int(pytest.main([*OPTIONS, *folders], plugins=[workshop]))
+    with os.fdopen(write, "wb") as out:
+        pickle.dump(tuple(done), out)
+    # nothing was run in this process itself
+    return 0 if done else status or 1
+
+
+def _tell(outcomes: dict[str, Outcome], trial: Trial, outcome: Outcome) -> None:
+    outcomes[trial.key] = outcome
+    if outcome not in (Outcome.KILLED, Outcome.TIMED_OUT):
+        text = f"{outcome}: {trial.path}:{trial.mutant.line}: {trial.mutant.name}"
+        console.print(text, markup=False, soft_wrap=True)
 
 
 def table(results: dict[str, dict[str, Outcome]]) -> Table:
@@ -130,12 +196,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ |= {"OMP_NUM_THREADS": "1", "HYPOTHESIS_PROFILE": "first"}
     parts = options.only or list(PARTS)
     trials = {part: chosen(part, options.matching, options.sample, options.seed) for part in parts}
-    folders = sorted({trial.tests[-1][0] for each in trials.values() for trial in each})
-    load_libraries(folders)
-    results = {part: try_all(each, options.jobs) for part, each in trials.items()}
+    every = [trial for each in trials.values() for trial in each]
+    outcomes, left, reached = try_functions(every, options.jobs)
+    outcomes |= try_all(left, reached, start, options.jobs)[0]
+    results = {part: {trial.key: outcomes[trial.key] for trial in each} for part, each in trials.items()}
     console.print(table(results))
     raise SystemExit(min(killed(outcomes) for outcomes in results.values()) < GOAL)
 

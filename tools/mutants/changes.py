@@ -54,11 +54,14 @@ class Mutant:
     Args:
         name: `function: before -> after`, with `#2` for the second of that name.
         line: where the change is.
+        lines: of the statement, or of the function whose default changes; a test that runs none of them
+            cannot notice.
         source: the whole module.
     """
 
     name: str
     line: int
+    lines: range
     source: str
 
 
@@ -77,7 +80,7 @@ def mutants(source: str) -> list[Mutant]:
         seen[name] += 1
         if seen[name] > 1:
             name += f" #{seen[name]}"
-        found.append(Mutant(name, change.line, ast.unparse(ast.fix_missing_locations(tree))))
+        found.append(Mutant(name, change.line, change.lines, ast.unparse(ast.fix_missing_locations(tree))))
     return sorted(found, key=lambda mutant: mutant.line)
 
 
@@ -87,6 +90,7 @@ class Change:
 
     where: str
     line: int
+    lines: range
     parent: ast.AST
     field: str
     index: int | None
@@ -108,10 +112,10 @@ def _shown(node: ast.AST) -> str:
 
 
 def _changes(tree: ast.Module) -> Iterator[Change]:
-    yield from _inside(tree, "module")
+    yield from _inside(tree, "module", range(0))
 
 
-def _inside(node: ast.AST, where: str) -> Iterator[Change]:
+def _inside(node: ast.AST, where: str, lines: range) -> Iterator[Change]:
     for field, value in ast.iter_fields(node):
         if field in ("annotation", "returns", "decorator_list", "type_params", "format_spec"):
             continue
@@ -119,11 +123,24 @@ def _inside(node: ast.AST, where: str) -> Iterator[Change]:
         for index, child in enumerate(value if many else [value]):
             if not isinstance(child, ast.AST) or isinstance(child, ast.JoinedStr):
                 continue
-            line = getattr(child, "lineno", 0)
+            line, its_lines = getattr(child, "lineno", 0), _lines(child, lines)
             for after in _replacements(child):
-                yield Change(where, line, node, field, index if many else None, after)
+                yield Change(where, line, its_lines, node, field, index if many else None, after)
             if not isinstance(child, ast.Raise):  # a message is no behaviour
-                yield from _inside(child, _named(child, where))
+                yield from _inside(child, _named(child, where), its_lines)
+
+
+def _lines(node: ast.AST, around: range) -> range:
+    match node:
+        case ast.FunctionDef(body=[first, *_], end_lineno=int(end)):
+            return range(first.lineno, end + 1)
+        case ast.match_case(pattern=pattern, body=[first, *_]):
+            return range(pattern.lineno, max(first.lineno, pattern.lineno + 1))
+        case ast.stmt(lineno=start, body=[first, *_]):
+            return range(start, max(first.lineno, start + 1))
+        case ast.stmt(lineno=start, end_lineno=int(end)):
+            return range(start, end + 1)
+    return around
 
 
 def _named(node: ast.AST, where: str) -> str:

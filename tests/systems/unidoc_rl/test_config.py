@@ -39,7 +39,6 @@ def test_variants(variant, turns, rounding, snap, tokens):
     ("overrides", "images"),
     [
         ({"max_turns": 4}, 9),
-        ({"image_limit": 0}, 3),
         ({"search": {"candidates": 5}}, 27),
         ({"max_turns": 1}, 0),
         ({"grammar": {"select": False}}, 9),
@@ -63,9 +62,7 @@ def test_switched_off_actions_drop_their_terms(grammar, candidates, weights):
     assert UniDocConfig.model_validate_json(config.model_dump_json()) == config
 
 
-@pytest.mark.parametrize(
-    ("crop", "pads"), [({"pad_val": 28}, (0, 28)), ({"pad": 3}, (3, 3)), ({"pad": 3, "pad_val": 0}, (3, 0))]
-)
+@pytest.mark.parametrize(("crop", "pads"), [({"pad": 3}, (3, 3)), ({"pad": 3, "pad_val": 0}, (3, 0))])
 def test_padding_of_the_validation(crop, pads):
     config = UniDocConfig(crop=crop)
     assert tuple(config.cutting(validate=validate).pad for validate in (False, True)) == pads
@@ -75,12 +72,10 @@ def test_padding_of_the_validation(crop, pads):
     ("overrides", "message"),
     [
         ({"search": {"candidates": 11}}, "top_k=10"),
-        ({"reward": {"weights": {"roi": -1}}}, "reward.weights.roi"),
         ({"reward": {"iou_threshold": 0}}, "iou_threshold"),
         ({"grammar": {"select": False}, "search": {"candidates": 3}}, r"search\.candidates=1"),
         ({"grammar": {"select": False}, "reward": {"weights": {"select": 0.1}}}, "weights.select=0"),
         ({"grammar": {"crop": False}, "reward": {"weights": {"roi": 0.1}}}, "weights.roi=0"),
-        ({"image_limit": -1}, "image_limit"),
     ],
 )
 def test_mistakes(overrides, message):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.base import EndReason, ImagePart, ImageSheet, Role, TextPart
+from docagent_rl.envs.base import EndReason, ImagePart, ImageSheet, TextPart
 from docagent_rl.envs.delivery import render
 from tests.systems.unidoc_rl.play import BOX, EVERY, NOTE, RIGHT, select, shown
 
@@ -19,7 +19,6 @@ def texts(result):
 async def test_a_search_shows_labelled_candidates(make, record, play):
     episode = await play(make(), record(), [EVERY])
     (message,) = episode.results[0].observation.messages
-    assert message.role is Role.USER
     assert [type(part) for part in message.parts] == [TextPart, ImagePart] * 3
     labels = [text.split("\n")[-1] for text in texts(episode.results[0])]
     assert labels == ["Image 0: ", "Image 1: ", "Image 2: "]
@@ -34,8 +33,6 @@ async def test_a_selection_shows_the_page_again_at_the_same_size(make, record, p
     episode = await play(make(), record(), [EVERY, select(2)])
     candidates, (page,) = (result.observation.images for result in episode.results)
     assert page.key == candidates[2].key
-    parts = episode.results[1].observation.messages[0].parts
-    assert [type(part) for part in parts] == [TextPart, ImagePart]
     effect, metrics = episode.results[1].info["effect"], episode.metrics
     expected = {"kind": "selection", "index": 2, "page": "K#3", "gold": True, "fallback": False}
     assert effect.items() >= expected.items()
@@ -61,7 +58,6 @@ async def test_in_the_release_the_first_candidate_counts_as_selected(make, recor
         ("released", {}, [EVERY, EVERY], [2, 3, 4]),
         # K2 was selected only until K4 was
         ("released", {}, [EVERY, EVERY, select(2), EVERY], [2, 3, 5]),
-        ("paper", {}, [EVERY, select(0), select(2)], [3]),
         ("paper", {}, [EVERY, select(0), select(2), EVERY], [1, 2, 4]),
         ("paper", {"search": {**FIRST_OF_ONE, "exclude_selected": True}}, [EVERY, select(0), EVERY], [2]),
     ],
@@ -94,7 +90,6 @@ async def test_nothing_new(make, record, play):
     [
         ("paper", [select(0)], 0),
         ("released", [select(0)], 0),
-        ("released", ["<select>x</select>"], 0),
         ("paper", [EVERY, select(3)], 0),
         ("paper", [EVERY, select("one")], 0),
         ("released", [EVERY, select(3)], 1),
@@ -158,14 +153,10 @@ async def test_without_selection(make, record, play):
     env = make(grammar={"select": False})
     episode = await play(env, record(), [EVERY, BOX, EVERY, BOX, select(0), RIGHT])
     assert [shown(episode.results[n]) for n in (0, 2)] == [["K#1"], ["K#2"]]
-    assert [type(p) for p in episode.results[0].observation.messages[0].parts] == [TextPart, ImagePart]
     assert [episode.results[n].info["effect"]["kind"] for n in (1, 3)] == ["crop", "crop"]
     assert episode.results[4].info["reason"] == "no_action"
-    told = (
-        episode.prompt.messages[0].parts[0].text + texts(episode.results[4])[0] + texts(episode.results[0])[0]
-    )
-    assert "select" not in told.lower()
-    assert "candidate" not in told
+    told = [episode.prompt.messages[0].parts[0].text, texts(episode.results[4])[0]]
+    assert [text for text in told if "select" in text.lower() or "candidate" in text] == []
     assert (episode.metrics["boxes"], episode.metrics["pages_seen"]) == (2, 2)
     released = await play(make("released", grammar={"select": False}), record(), [EVERY, RIGHT])
     assert released.terms.values["format"] == 1

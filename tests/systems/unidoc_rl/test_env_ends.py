@@ -170,7 +170,7 @@ ROUNDS = [EVERY, select(0)] * 5
     ("turns", "images", "end"),
     [
         # four images a round; after the sixth search there are 23, and only an answer is left
-        *(([*ROUNDS, EVERY, last], 23, EndReason.IMAGE_LIMIT) for last in (select(0), EVERY, "none", BOX)),
+        *(([*ROUNDS, EVERY, last], 23, EndReason.IMAGE_LIMIT) for last in (select(0), EVERY, "none")),
         ([*ROUNDS, EVERY, RIGHT], 23, EndReason.ANSWERED),
         # at 22 images the next search still runs
         ([*ROUNDS, BOX, BOX, EVERY, EVERY], 25, EndReason.IMAGE_LIMIT),

@@ -26,7 +26,6 @@ def test_a_search_with_spans():
         ("", InvalidReason.NO_ACTION),
         ("<think>only</think>", InvalidReason.NO_ACTION),
         ("<Search>a</Search>", InvalidReason.NO_ACTION),
-        ("<region>[1,2,3,4]</region>", InvalidReason.NO_ACTION),
         ("</search>", InvalidReason.NO_ACTION),
         ("<think><search>a</search>", InvalidReason.NO_ACTION),
         ("<search>a", InvalidReason.UNCLOSED),
@@ -79,6 +78,5 @@ def test_region_alias():
 
 def test_without_crop_its_tags_mean_nothing():
     grammar = VragGrammar(crop=False, region_alias=True)
-    assert grammar.tags == ("search", "answer")
     assert grammar.parse("<bbox>[1,2,3,4]</bbox>").action.reason is InvalidReason.NO_ACTION
     assert grammar.parse("<search>the <bbox> tag</search>").action.query == "the <bbox> tag"

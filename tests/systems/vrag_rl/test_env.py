@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.base import ImagePart, Role, TextPart
+from docagent_rl.envs.base import ImagePart, TextPart
 
 SEARCH_M7, SEARCH_K4 = "<think>a</think><search>pagem7</search>", "<search>pagek4</search>"
 EVERY = "<search>everypage</search>"
 RIGHT, WRONG = "<answer>blue</answer>", "<answer>red</answer>"
-BOX = "<bbox>[100, 100, 300, 200]</bbox>"
 EXAMPLE = [SEARCH_M7, SEARCH_K4, "<search>pagem1</search>", "<search>pageq2</search>"]
+BOX = "<bbox>[100, 100, 300, 200]</bbox>"
 
 
 def shown(result):
@@ -21,7 +21,6 @@ def shown(result):
 async def test_a_search_shows_one_image_and_no_word(make_env, record, play):
     episode = await play(make_env(), record(), ["<search>everypage pagek3</search>"])
     (message,) = episode.results[0].observation.messages
-    assert message.role is Role.USER
     assert [type(part) for part in message.parts] == [ImagePart]
     info = episode.results[0].info
     (page,) = info["effect"]["pages"]

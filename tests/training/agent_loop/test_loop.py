@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.workers.rollout.replica import TokenOutput
 
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.errors import InfrastructureError
 from docagent_rl.rollout import env_resources
 from docagent_rl.rollout import resources as shared
-from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.rollout.trajectory import MaskReason, Trajectory
 from docagent_rl.systems import get_system
+from docagent_rl.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
 from docagent_rl.tiny.template import THINKING_TEMPLATE
 from docagent_rl.tiny.tokenizer import build_tokenizer
 from docagent_rl.training.agent_loop.loop import DocAgentLoop, _warn_once
 from docagent_rl.training.agent_loop.output import session_json
+from docagent_rl.training.settings.opening_check import load_tokenizer
 
-RECIPE = "mm_doc_r1_qwen3_8b"
+TEXT, IMAGES = "mm_doc_r1_qwen3_8b", "doc_v_star_qwen2_5_vl_7b"
 HEADER = "<|im_start|>assistant\n"
 NO_THOUGHT = HEADER + "<think>\n\n</think>\n\n"
+SEARCH = '<search>["report"]</search>'
+ANSWERING = "+ablations=mm_doc_r1/policy_answer"
 
 
 @pytest.fixture(scope="module")
@@ -35,38 +42,44 @@ def tokenizer():
 
 
 class Server:
-    """Says given lines and keeps what it was asked."""
+    """Says given lines and keeps what it was asked; fails at an exception; without a line it never answers."""
 
     def __init__(self, tokenizer, lines):
         self.tokenizer, self.lines, self.prompts, self.sampled = tokenizer, list(lines), [], []
+        self.reached = asyncio.Event()
 
     async def generate(self, *, request_id, prompt_ids, sampling_params, image_data):
         self.prompts.append(self.tokenizer.decode(prompt_ids))
-        self.sampled.append((sampling_params["temperature"], sampling_params["max_tokens"]))
+        self.sampled.append((sampling_params["temperature"], sampling_params.get("max_tokens")))
+        self.reached.set()
+        if not self.lines:
+            await asyncio.Event().wait()
+        if isinstance(self.lines[0], BaseException):
+            raise self.lines[0]
         ids = [*self.tokenizer.encode(self.lines.pop(0)), self.tokenizer.convert_tokens_to_ids("<|im_end|>")]
         return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids), extra_fields={})
 
 
+async def played(config, server, processor, record):
+    """The rows of a session and its record."""
+    loop = DocAgentLoop(DictConfigWrap(config), server, server.tokenizer, processor)
+    sampling = {"temperature": config.actor_rollout_ref.rollout.temperature}
+    rows = await loop.run(sampling, record=record.to_json(), uid="u", session_id=0, global_steps=1)
+    return rows, Trajectory.from_dict(json.loads(session_json(rows)))
+
+
 @pytest.fixture
-def play(world, tokenizer):
+def play(world, tokenizer, recipe):
     """Play a session of given lines; its server, its rows and its record."""
 
-    async def run(lines, *overrides):
-        index = f"docagent.retriever.index={world.root}/index"
-        config = composed(RECIPE, [f"docagent.workspace={world.root}", index, *overrides])
+    async def run(lines, *values, choices=()):
+        values = f"docagent.workspace={world.root}", f"docagent.retriever.index={world.root}/index", *values
+        config = recipe(TEXT, *values, cpu=False, choices=choices)
         OmegaConf.update(config, "hydra", {})
         server = Server(tokenizer, lines)
-        loop = DocAgentLoop(DictConfigWrap(config), server, tokenizer, None)
-        record = world.records[0].to_json()
-        sampling = {"temperature": config.actor_rollout_ref.rollout.temperature}
-        rows = await loop.run(sampling, record=record, uid="u", session_id=0, global_steps=1)
-        return server, rows, Trajectory.from_dict(json.loads(session_json(rows)))
+        return server, *await played(config, server, None, world.records[0])
 
     return run
-
-
-SEARCH = '<search>["report"]</search>'
-ANSWERING = "+ablations=mm_doc_r1/policy_answer"
 
 
 async def test_thinking_is_off_unless_an_ablation_allows_it(play, tokenizer):
@@ -76,8 +89,8 @@ async def test_thinking_is_off_unless_an_ablation_allows_it(play, tokenizer):
         assert prompt.endswith(NO_THOUGHT)
         assert tokenizer.decode(row.prompt_ids) == prompt
         assert all(row.response_mask)
-    thought = "<think>\n<FINISH> already? No.\n</think>\n\n"
-    server, rows, _ = await play([thought + SEARCH, "<FINISH>"], "+ablations=mm_doc_r1/thinking")
+    lines = ["<think>\n<FINISH> already? No.\n</think>\n\n" + SEARCH, "<FINISH>"]
+    server, rows, _ = await play(lines, choices=("+ablations=mm_doc_r1/thinking",))
     assert all(prompt.endswith(HEADER) for prompt in server.prompts)
     # the thought holds no action, is sampled and trained, and is not shown again
     assert len(rows) == len(server.prompts) == 2
@@ -89,7 +102,7 @@ async def test_what_does_not_fit_together_is_named_once(play, caplog, monkeypatc
     """An argument that the template does not read; a system that does not say that it has several rows."""
     _warn_once.cache_clear()
     monkeypatch.setattr(shared, "_known", {})
-    await play([SEARCH, "<FINISH>"], "+data.apply_chat_template_kwargs.enable_thnking=true")
+    await play([SEARCH, "<FINISH>"], "data.apply_chat_template_kwargs.enable_thnking=true")
     assert "enable_thnking" in caplog.text
     assert "several_rows" not in caplog.text
     monkeypatch.setattr(shared, "_known", {})
@@ -102,7 +115,7 @@ async def test_what_does_not_fit_together_is_named_once(play, caplog, monkeypatc
 
 async def test_the_policy_answers_and_is_not_trained_on_it(play, world):
     answer = world.records[0].answers[-1]  # spelled without a comma, as the benchmark wants it
-    server, rows, session = await play([SEARCH, "<FINISH>", answer], ANSWERING)
+    server, rows, session = await play([SEARCH, "<FINISH>", answer], choices=(ANSWERING,))
     # a third prompt, with the question and what was found, thinking off as everywhere
     assert len(server.prompts) == 3
     for part in (world.records[0].question, "Found on p.", NO_THOUGHT):
@@ -114,14 +127,95 @@ async def test_the_policy_answers_and_is_not_trained_on_it(play, world):
     assert server.sampled[1:] == [(0.8, 1024), (0.0, 1024)]
 
 
-async def test_a_policy_that_answers_with_nothing_does_not_abstain(play):
-    for nothing in ("", "<think>\nhm"):
-        *_, session = await play(["<FINISH>", nothing], ANSWERING)
-        assert session.turns[-1].info["outcome"] == {"answer": "", "extracted": None, "pages": []}
+@pytest.mark.parametrize("nothing", ["", "<think>\nhm"])
+async def test_a_policy_that_answers_with_nothing_does_not_abstain(play, nothing):
+    *_, session = await play(["<FINISH>", nothing], choices=(ANSWERING,))
+    assert session.turns[-1].info["outcome"] == {"answer": "", "extracted": None, "pages": []}
 
 
 async def test_material_that_the_server_cannot_take_masks_the_session(play):
     length = "actor_rollout_ref.rollout.max_model_len=1100"
-    _, (row,), session = await play([SEARCH, "<FINISH>"], ANSWERING, length)
+    _, (row,), session = await play([SEARCH, "<FINISH>"], length, choices=(ANSWERING,))
     assert not any(row.response_mask)
     assert "max_model_len=1100" in session.error
+
+
+@pytest.fixture(scope="module")
+def images(world, recipe, tmp_path_factory):
+    """A run that shows images, its tokenizer and its processor."""
+    model = build_tiny_qwen2_5_vl(tmp_path_factory.mktemp("model"))
+    config = recipe(IMAGES, f"docagent.workspace={world.root}", f"actor_rollout_ref.model.path={model}")
+    return config, *load_tokenizer(config)
+
+
+@pytest.fixture
+def play_images(world, images):
+    """Play a session whose server samples or raises this; its rows and its record."""
+
+    async def run(*lines, record=world.records[0], config=None, server=None):
+        server = server or Server(images[1], lines)
+        return await played(config or images[0], server, images[2], record)
+
+    return run
+
+
+def masked(rows, trajectory: Trajectory, reason: MaskReason) -> bool:
+    (row,) = rows
+    return trajectory.masked and trajectory.end == reason.value and not any(row.response_mask)
+
+
+@pytest.mark.slow
+async def test_a_question_whose_prompt_fits_only_when_its_overview_may_shrink(long_workspace, play_images):
+    record = long_workspace.record("long")
+    strict = long_workspace.config(IMAGES, "+docagent.env_cpu.overview.fit=error")
+    rows, trajectory = await play_images("", record=record, config=strict)
+    assert masked(rows, trajectory, MaskReason.SAMPLE)
+    assert "'long', 130 " in trajectory.error
+    lines = [""] * 9
+    rows, trajectory = await play_images(*lines, record=record, config=long_workspace.config(IMAGES))
+    assert not trajectory.masked
+    assert trajectory.turns
+    assert (trajectory.metrics["overview/cell_px"], trajectory.metrics["overview/pages"]) == (42, 130)
+    assert trajectory.prompt_tokens == len(rows[0].prompt_ids) <= 1536
+
+
+async def test_a_policy_that_samples_a_control_token_at_once(play_images):
+    rows, trajectory = await play_images("<|image_pad|>")
+    assert masked(rows, trajectory, MaskReason.EMPTY)
+    assert trajectory.metrics["reward/total"] == 0
+
+
+@pytest.mark.parametrize("kind", [KeyError, RecursionError, asyncio.CancelledError])
+async def test_an_exception_that_nobody_foresaw_is_handed_on_with_its_traceback(world, play_images, kind):
+    """Also a cancellation of something that the session waits for. No picture is kept in it."""
+    picture = base64.b64encode(bytes(5001)).decode()
+    rows, trajectory = await play_images(kind(f"in the middle {picture}"))
+    assert masked(rows, trajectory, MaskReason.FAILED)
+    assert trajectory.record["question_id"] == world.records[0].question_id
+    assert (trajectory.uid, trajectory.session, trajectory.step) == ("u", 0, 1)
+    assert "in generate" in trajectory.error
+    assert f"{kind.__name__}: " in trajectory.error.splitlines()[-1]
+    assert "in the middle" in trajectory.error
+    assert f"[{len(picture)}" in trajectory.error
+    assert picture[:300] not in trajectory.error
+
+
+async def test_a_record_that_lacks_fields_is_no_way_out(play_images):
+    rows, trajectory = await play_images(record=SimpleNamespace(to_json=lambda: '{"question_id": "q7"}'))
+    assert masked(rows, trajectory, MaskReason.FAILED)
+    assert trajectory.record == {"question_id": "q7"}
+
+
+async def test_a_session_can_be_cancelled(play_images, images):
+    server = Server(images[1], [])
+    task = asyncio.create_task(play_images(server=server))
+    await server.reached.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_service_that_is_down(play_images):
+    rows, trajectory = await play_images(InfrastructureError("down"))
+    assert masked(rows, trajectory, MaskReason.INFRASTRUCTURE)
+    assert trajectory.attempts == 2

@@ -1,4 +1,9 @@
+"""What the sessions of a worker share: places, memory, cores, and what is told of them."""
+
 from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,11 +14,102 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef
 from docagent_rl.rollout.images import CAPACITY, EncodedImage, cores
 from docagent_rl.rollout.patches import PatchFormat
+from docagent_rl.training.agent_loop import gauges as module
+from docagent_rl.training.agent_loop.admission import FIRST, Admission
+from docagent_rl.training.agent_loop.gauges import Gauges, step_gauges
 from docagent_rl.training.agent_loop.output import IMAGES, DocAgentLoopOutput, RowImages
 from docagent_rl.training.agent_loop.place import TOKEN_BYTES, image_bytes, place_of, session_bytes
 
 GIB = 1 << 30
 LAYOUT = PatchFormat(14, 2, 2, (0.0,) * 3, (1.0,) * 3)
+
+
+class Play:
+    """Sessions that take `nbytes` each and end when they are told."""
+
+    def __init__(self, budget, nbytes):
+        self.admission, self.nbytes = Admission(budget), nbytes
+        self.end, self.most, self.begun = asyncio.Event(), 0, []
+
+    async def session(self, number):
+        async with self.admission.session() as held:
+            self.begun.append(number)
+            self.most = max(self.most, self.admission.playing)
+            await self.end.wait()
+            held.nbytes = self.nbytes
+
+    async def start(self, *numbers):
+        tasks = [asyncio.create_task(self.session(number)) for number in numbers]
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return tasks
+
+    @property
+    def counts(self):
+        return self.admission.playing, self.admission.waiting
+
+
+async def measured(budget, nbytes):
+    """An admission that has seen one session."""
+    play = Play(budget, nbytes)
+    play.end.set()
+    await play.session(0)
+    play.end.clear()
+    return play
+
+
+@pytest.mark.parametrize(("nbytes", "places"), [(25, 4), (500, 1)])
+async def test_a_session_counts_for_the_largest_so_far(nbytes, places):
+    play = await measured(100, nbytes)
+    assert play.admission.places == places
+    tasks = await play.start(*range(1, 11))
+    assert play.counts == (places, 10 - places)
+    play.end.set()
+    await asyncio.gather(*tasks)
+    assert play.most == places
+    assert play.begun == list(range(11))  # in order
+    assert play.counts == (0, 0)
+
+
+async def test_before_any_has_ended_some_play():
+    play = Play(1, 1)
+    tasks = await play.start(*range(FIRST + 8))
+    assert play.counts == (FIRST, 8)
+    play.end.set()
+    await asyncio.gather(*tasks)
+
+
+async def test_one_that_is_cancelled_while_it_waits_takes_no_place():
+    play = await measured(10, 10)
+    first, second, third = await play.start(1, 2, 3)
+    second.cancel()
+    await play.start()
+    play.end.set()
+    await asyncio.gather(first, third)
+    assert play.begun == [0, 1, 3]
+    assert play.counts == (0, 0)
+
+
+async def test_one_that_is_cancelled_with_its_place_in_hand_gives_it_back():
+    play = await measured(10, 10)
+    play.end.set()
+    before = play.admission.session()
+    await before.__aenter__()
+    second, third = await play.start(2, 3)
+    await before.__aexit__(None, None, None)  # lets the second in, which has not run since
+    assert play.counts == (1, 1)
+    second.cancel()
+    await third
+    assert play.begun == [0, 3]
+    assert play.counts == (0, 0)
+
+
+async def test_a_session_that_fails_leaves_its_place():
+    admission = Admission(budget=10)
+    with pytest.raises(RuntimeError):
+        async with admission.session():
+            raise RuntimeError
+    assert admission.playing == 0
 
 
 def run(**rollout):
@@ -47,3 +143,30 @@ def test_a_session_takes_its_images_and_its_tokens():
         for each in (RowImages(()), images)
     ]
     assert session_bytes(rows) == 10 * TOKEN_BYTES + 2 * 2 * 8 * 588
+
+
+def test_a_gauge_is_the_largest_value_since_the_last_look():
+    gauges = Gauges()
+    for value in (1.0, 5.0, 2.0):
+        gauges.note("sessions_waiting", value)
+    assert gauges.read() == {"sessions_waiting": 5.0}
+    gauges.note("sessions_waiting", 3.0)
+    assert gauges.read() == {"sessions_waiting": 3.0}
+
+
+async def test_a_loop_that_is_held_up_is_late(monkeypatch):
+    times, noted = iter([100.0, 103.0]), asyncio.Event()
+    monkeypatch.setattr(module, "INTERVAL_S", 0.0)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(times, 103.0)))
+    gauges = Gauges()
+    monkeypatch.setattr(gauges, "note", lambda name, value: noted.set() or Gauges.note(gauges, name, value))
+    gauges.watch_loop()
+    await asyncio.wait_for(noted.wait(), 60)
+    assert gauges.read() == {"event_loop_lag_s": 3.0}
+
+
+def test_bytes_of_workers_add_up_and_the_worst_lag_counts():
+    workers = [{"event_loop_lag_s": 0.1, "images_bytes": 5.0}, {"event_loop_lag_s": 0.4, "images_bytes": 7.0}]
+    found = step_gauges(workers, {"shelf_bytes": 3.0})
+    wanted = {"workers/event_loop_lag_s": 0.4, "workers/images_bytes": 12.0, "workers/shelf_bytes": 3.0}
+    assert found == {f"docagent/{name}": value for name, value in wanted.items()}
