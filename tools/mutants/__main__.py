@@ -33,6 +33,8 @@ PARTS = {
     "rewards": ("docagent_rl/rewards",),
     "coordinates": ("docagent_rl/actions/coordinates.py",),
 }
+ELSEWHERE = {"advantages": ("tests/examples/bias_card/test_card.py",)}
+"""Tests of a part outside of the mirrored folder: the lines of the bias card."""
 GOAL = 0.95
 PATIENCE_S = 60
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
@@ -52,9 +54,10 @@ class Trial:
         return f"{self.path}: {self.mutant.name}"
 
     @property
-    def folder(self) -> Path:
-        """The tests of its part."""
-        return Path("tests", self.path.parts[1])
+    def tests(self) -> tuple[str, ...]:
+        """Folders and files with the tests of its part; the mirrored folder first."""
+        part = self.path.parts[1]
+        return f"tests/{part}", *ELSEWHERE.get(part, ())
 
 
 def files_of(part: str) -> Iterator[Path]:
@@ -100,7 +103,7 @@ def try_all(
     while waiting or running:
         while waiting and len(running) < jobs:
             trial = waiting.pop()
-            names = reached.tests(trial.path, trial.mutant.lines, trial.folder)
+            names = reached.tests(trial.path, trial.mutant.lines, trial.tests)
             child = start(trial.path, trial.mutant.source, names) if names else 0
             if child is None:
                 left.append(trial)
@@ -122,7 +125,7 @@ def try_functions(trials: Sequence[Trial], jobs: int) -> tuple[dict[str, Outcome
         What became of them, those that an import has to make, and which test runs which lines; the libraries
         that the tests use are loaded.
     """
-    folders = sorted({str(trial.folder) for trial in trials})
+    folders = sorted({name for trial in trials for name in trial.tests})
     paths = sorted({trial.path for trial in trials})
     read, write = os.pipe()
     child = os.fork()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-OURS = ("docagent_rl", "hydra_plugins", "tests", "verl")
+OURS = ("bias_card", "docagent_rl", "hydra_plugins", "tests", "verl")
 OPTIONS = ("-x", "-q", "--no-header", "--capture=sys", "-p", "no:cacheprovider", "-m", "not e2e and not slow")
 
 
