@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from pydantic import ValidationError
 
@@ -68,3 +71,12 @@ def test_a_system_of_ones_own(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     assert get_system("my_systems:MINE").name == "mine"
+
+
+@pytest.mark.slow
+def test_environments_need_neither_verl_nor_torch_nor_a_client():
+    code = (
+        "import sys, docagent_rl.systems as s; [s.get_system(name).parse_config({}) for name in s.SYSTEMS]; "
+        "sys.exit(any(name in sys.modules for name in ('verl', 'torch', 'ray', 'openai', 'vllm')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.errors import UserError
-from docagent_rl.retrieval.tokens import normalise, spans
+from docagent_rl.retrieval.tokens import Tokenizer, normalise, spans
 from docagent_rl.systems.mm_doc_r1.snippets import make_snippet
 
 FILLER = "lorem ipsum dolor sit amet " * 30
@@ -69,3 +69,8 @@ def test_the_cluster_is_as_dense_as_any_window(text, query, limit):
     windows = [(i, j) for i in range(len(hits)) for j in range(i, len(hits))]
     fitting = [hits[i : j + 1] for i, j in windows if hits[j][1] - hits[i][0] <= limit - 2]
     assert snippet.words == max((len({word for _, _, word in window}) for window in fitting), default=0)
+
+
+def test_tokens_have_places():
+    text = normalise("Caf\u00e9 \uff21\uff22 \u6392\u653e x_1")
+    assert [text[start:end].lower() for start, end, _ in spans(text)] == Tokenizer()(text)
