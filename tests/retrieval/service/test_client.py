@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 
 import pytest
 
@@ -15,7 +16,7 @@ from docagent_rl.retrieval.base import QueryRefusedError
 from docagent_rl.retrieval.config import RetrieverConfig, ServerApi
 from docagent_rl.retrieval.failures import NotTakenError
 from docagent_rl.retrieval.service.client import HttpRetriever
-from tests.retrieval.service.conftest import TOKEN, running
+from tests.retrieval.service.conftest import OPTIONS, TOKEN, running
 
 
 def retriever_at(url, store, api="native", **service):
@@ -34,11 +35,7 @@ HOSTILE = ["\x00\x01\x1b[31m cat", "cat \ud83d", "c\u202eat", "cat " * 2000, "\U
 @pytest.mark.slow
 async def test_answers_are_those_of_the_retriever(client, bm25):
     queries = ["cat", "birds sing", "", " \n", "unheard", *HOSTILE]
-    for options in (
-        {"top_k": 3},
-        {"top_k": 2, "doc_id": "animals"},
-        {"top_k": 9, "exclude": {PageRef("animals", 2)}},
-    ):
+    for options in OPTIONS:
         expected = bm25.search(queries, **options)
         assert await asyncio.to_thread(client.search, queries, **options) == expected
     # awaited on the event loop, without threads
@@ -113,13 +110,9 @@ async def served(answer, work):
 
     async def handle(reader, writer):
         try:
-            while await reader.readline():
-                length = 0
-                while (header := await reader.readline()) not in (b"\r\n", b""):
-                    name, _, value = header.decode().partition(":")
-                    if name.lower() == "content-length":
-                        length = int(value)
-                got = answer(await reader.readexactly(length))
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                (length,) = re.findall(rb"(?i)content-length: (\d+)", head) or [0]
+                got = answer(await reader.readexactly(int(length)))
                 if asyncio.iscoroutine(got):
                     got = await got
                 if got is None:
@@ -172,14 +165,12 @@ ONE = body(results=[[["animals", 1, 1.0]]])
     [
         ("native", b"<html>"),
         ("native", b"[" * 50_000),
-        ("native", body(results=[])),
         ("native", body(results=[[["animals", 1, float("nan")]]])),
         ("native", body(results=[[["animals", 0, 1.0]]])),
         ("native", body(results=[[["animals", 1, 1.0], ["animals", 1, 0.5]]])),
         ("native", body(results=[[["animals", n, 1.0] for n in (1, 2, 3)]])),
-        ("native", body(results=[[["animals", 10**40, 1.0]]])),
         ("native", (200, {"Content-Encoding": "gzip"}, b"\x1f\x8b")),
-        ("native", (200, {}, b" " * (17 << 20))),
+        ("native", (200, {}, bytes(17 << 20))),
         ("native", (502, {}, b"bad gateway")),
         ("vrag_rl", body(results=[])),
         ("vrag_rl", json.dumps([[{"idx": 0, "image_file": "noname"}]]).encode()),
@@ -190,7 +181,6 @@ ONE = body(results=[[["animals", 1, 1.0]]])
         ),
         ("alden", json.dumps([[[{"id": "-1", "contents": ""}]], [[1.0]]]).encode()),
         ("alden", json.dumps([[[{"id": "0", "contents": ""}]], [[]]]).encode()),
-        ("alden", json.dumps([[{"id": "0", "contents": ""}]]).encode()),
     ],
 )
 def test_garbage_is_a_failure_of_the_service(store, api, answer):
@@ -230,14 +220,14 @@ def test_what_a_query_alone_is_refused_for_is_the_policys_fault(store, status):
     assert len(asked(answer, store)[0]) == 1
 
 
-@pytest.mark.parametrize(
-    ("failures", "attempts"), [([(503, {"Retry-After": "0.01"}, b"")] * 3, 1), ([None], 2)]
-)
-def test_a_busy_server_or_a_lost_connection_is_tried_again(store, failures, attempts):
+def test_a_busy_server_or_a_lost_connection_is_tried_again(store):
     """A busy one as often as the deadline allows."""
-    answers = [*failures, ONE]
-    hits, notes, _ = asked(lambda _: answers.pop(0), store, attempts=attempts)
-    assert ([hit.ref for hit in hits], notes[0].tries) == ([PageRef("animals", 1)], len(failures) + 1)
+    busy = (503, {"Retry-After": "0.01"}, b"")
+    for answers, attempts in (([busy, busy, busy, ONE], 1), ([None, ONE], 2)):
+        left = iter(answers)
+        hits, notes, calls = asked(lambda _, left=left: next(left), store, attempts=attempts)
+        assert [hit.ref for hit in hits] == [PageRef("animals", 1)]
+        assert notes[0].tries == calls == len(answers)
 
 
 def test_a_hanging_server_costs_its_timeouts(store):
@@ -249,7 +239,7 @@ def test_a_hanging_server_costs_its_timeouts(store):
 async def test_a_dead_server_is_waited_for_until_the_deadline(store):
     client = retriever_at("http://127.0.0.1:9", store)
     service = RetrieverService(client, attempts=1, deadline_s=0.2, backoff_s=0.02)
-    with pytest.raises(InfrastructureError, match=r"0\.2 s.*NotTakenError"):
+    with pytest.raises(InfrastructureError, match=r"0\.2 s"):
         await service.search("cat", doc_id=None, top_k=1)
     with pytest.raises(NotTakenError):
         await client.asearch(["cat"], top_k=1)
