@@ -81,7 +81,7 @@ def compress(inputs: AdvantageInputs) -> SampledTokens:
     active = inputs.mask if all_count else inputs.mask & inputs.valid[:, None]
     rows, positions = active.nonzero(as_tuple=True)
     _, session = torch.unique(inputs.session, return_inverse=True)
-    order = torch.argsort(inputs.row, stable=True)
+    order = torch.argsort(inputs.row)
     order = order[torch.argsort(session[order], stable=True)]
     numbers = torch.arange(len(order), device=order.device)
     if not torch.equal(order, numbers):

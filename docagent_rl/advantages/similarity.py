@@ -80,7 +80,7 @@ def _scaled(vectors: Tensor, plain: Tensor) -> tuple[Tensor, Tensor]:
     largest = largest.masked_fill(~usable, 1.0).clamp(min=torch.finfo(torch.float32).tiny)
     vectors, known = vectors.clone(), plain.clone()
     vectors[~plain] = (odd / largest).masked_fill_(~usable, 0.0)
-    known[~plain] = usable.squeeze(-1)
+    known[~plain] = usable[:, 0]
     return vectors, known
 
 
@@ -139,5 +139,5 @@ def baseline_weights(
     comparable = comparable & (total > 0)
     if comparable.all():
         return weights.div_(total)
-    uniform = allowed.double() / allowed.sum(-1, keepdim=True).clamp(min=1)
+    uniform = allowed.double() / allowed.sum(2, keepdim=True).clamp(min=1)
     return torch.where(comparable, weights / total.masked_fill(~comparable, 1.0), uniform)

@@ -64,7 +64,7 @@ def spo_prefix(
     alive = table.alive
     rewards, group = table.totals[alive], table.group[alive]
     steps = inputs.prefix_embeddings.shape[1]
-    scores = torch.zeros(len(table.totals), steps, dtype=table.totals.dtype)
+    scores = table.totals.new_zeros(len(table.totals), steps)
     for step in range(steps):
         scores[alive, step] = similarity_advantages(
             rewards,

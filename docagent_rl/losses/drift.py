@@ -21,4 +21,4 @@ def hidden_drift(hidden: Tensor, ref_hidden: Tensor) -> tuple[Tensor, Tensor]:
     hidden, ref_hidden = hidden.float(), ref_hidden.float()
     length = ref_hidden.norm(dim=1).clamp_min(torch.finfo(torch.float32).tiny)
     distance = (hidden - ref_hidden).norm(dim=1) / length
-    return distance, torch.nn.functional.cosine_similarity(hidden, ref_hidden, dim=1)
+    return distance, torch.nn.functional.cosine_similarity(hidden, ref_hidden)

@@ -54,6 +54,7 @@ def test_equal_up_to_rounding() -> None:
     cell = torch.tensor([0, 0, 1, 1])
     assert equal_cells(x, cell, 2, 1e-6).tolist() == [True, False]
     assert equal_cells(x, cell, 2, 0.0).tolist() == [False, False]
+    assert not equal_cells(torch.tensor([0.0, 1.0]), torch.tensor([0, 0]), 1, 1.0).any()
     assert centre(x, cell, 2, loo=False, tol=1e-6)[:2].tolist() == [0.0, 0.0]
 
 
@@ -67,3 +68,5 @@ def test_metrics_count_groups_of_one_apart_from_groups_of_equals() -> None:
     x = torch.tensor([1.0, 2.0, 2.0, 0.0, 1.0, 3.0, 4.0], dtype=torch.float64)
     cell = torch.tensor([0, 1, 1, 2, 2, 3, 3])
     assert group_metrics(x, cell, 5, 1e-6, "p") == {"p/singleton_groups": 0.25, "p/equal_groups": 0.25}
+    assert group_metrics(x[:1], cell[:1], 1, 1e-6, "p") == {"p/singleton_groups": 1, "p/equal_groups": 0}
+    assert group_metrics(x[:0], cell[:0], 1, 1e-6, "p") == {"p/singleton_groups": 0, "p/equal_groups": 0}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -26,20 +27,25 @@ def small(**changes: object) -> AdvantageInputs:
     ("changes", "message"),
     [
         ({"token_rewards": torch.zeros(6)}, "token_rewards has shape"),
+        ({"token_rewards": torch.zeros(0, 3)}, r"token_rewards has shape \(0, 3\)"),
         ({"token_rewards": torch.zeros(2, 3, dtype=torch.long)}, "token_rewards is torch.int64"),
         ({"values": torch.zeros(2, 4)}, "values has shape"),
         ({"mask": torch.ones(3, 3)}, "mask has shape"),
         ({"session": torch.tensor([1])}, "session has shape"),
         ({"group": torch.tensor([1.0, 2.0])}, "group is torch.float32"),
+        ({"group": torch.tensor([True, False])}, "group is torch.bool"),
         ({"embeddings": torch.zeros(3, 4)}, "2 sessions"),
-        ({"mask": torch.ones(2, 3)}, "turn_index is negative"),
-        ({"session": torch.tensor([5, 5]), "valid": torch.ones(2)}, "given twice"),
+        ({"embeddings": torch.zeros(2)}, "2 sessions"),
+        ({"prefix_embeddings": torch.zeros(2, 4)}, "2 sessions"),
+        ({"texts": ["a"]}, "texts .* 1 .* 2 sessions"),
+        ({"mask": torch.ones(2, 3)}, "turn_index .* batch row 0"),
+        ({"session": torch.tensor([5, 5]), "valid": torch.ones(2)}, "row 0 of session 5"),
         (
             {"session": torch.tensor([5, 5]), "row": torch.tensor([0, 1]), "group": torch.tensor([1, 2])},
             "group",
         ),
-        ({"values": torch.full((2, 3), float("nan"))}, "values is not finite"),
-        ({"token_rewards": torch.full((2, 3), float("inf"))}, "token_rewards is not finite"),
+        ({"values": torch.tensor([[0, 0, math.nan], [0, 0, 0]])}, "values is"),
+        ({"token_rewards": torch.tensor([[0, 0, 1], [0, math.inf, 0]])}, "token_rewards is"),
     ],
 )
 def test_bad_input_names_the_field(changes: dict, message: str) -> None:
@@ -51,6 +57,8 @@ def test_a_reward_of_a_turn_without_sampled_tokens_is_an_error() -> None:
     lost = torch.tensor([[1, 0, 0], [1, 1, 0]])
     with pytest.raises(UserError, match="turn 1 at position 2"):
         small(mask=lost)
+    with pytest.raises(UserError, match="turn 0 at position 0"):
+        small(mask=torch.tensor([[0, 0, 1], [1, 1, 0]]), token_rewards=torch.ones(2, 3))
     # a session that is masked altogether is left out with its rewards
     assert not small(mask=torch.tensor([[0, 0, 0], [1, 1, 0]])).mask[0].any()
     # and a turn without tokens and without reward is dropped

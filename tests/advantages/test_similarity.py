@@ -32,6 +32,7 @@ def test_weights_are_a_distribution(
         similar, present, usable, negatives=negatives, self_weight=self_weight, temperature=temperature
     )
     assert ((w >= 0) & (w <= 1)).all()
+    assert (similar.diagonal(dim1=1, dim2=2) == 1).all()
     others = present.sum(-1, keepdim=True) - int(self_weight == SelfWeight.LOO)
     torch.testing.assert_close(w.sum(-1), (present & (others > 0)).double())
     assert not w[~present].any()
@@ -63,6 +64,10 @@ def test_unusable_vectors_weigh_uniformly(bad: list[float]) -> None:
     assert baseline_weights(similar, ALL, usable)[0, 0].tolist() == pytest.approx([1 / 3] * 3)
     loo = baseline_weights(similar, ALL, usable, self_weight=SelfWeight.LOO)
     assert loo[0, 0].tolist() == pytest.approx([0, 0.5, 0.5])
+    alone, usable = cosines(torch.tensor([[bad]]))
+    assert baseline_weights(alone, ALL[:, :1], usable).tolist() == [[[1.0]]]
+    absent = torch.tensor([[True, False, False]])
+    assert baseline_weights(similar, absent, usable.expand(1, 3))[0].tolist() == [[1, 0, 0], [0] * 3, [0] * 3]
 
 
 def test_raw_weights_explode() -> None:

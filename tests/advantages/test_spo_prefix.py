@@ -83,6 +83,11 @@ def test_returns_and_metrics():
     result = spo_prefix(inputs())
     assert result.returns.tolist() == [[2, 2, 0], [1, 1, 0], [0, 0, 0]]
     assert result.metrics["spo_prefix/net_push"] == pytest.approx(0.0, abs=1e-6)
+    alike = spo_prefix(inputs(prefix_embeddings=torch.ones(3, 3, 2)))  # 1, 0, -1, then 1, 0
+    assert alike.metrics["spo_prefix/net_push"] == pytest.approx(1 / 5)
+    silent = spo_prefix(inputs(mask=torch.zeros(3, 3)))
+    assert silent.metrics["spo_prefix/net_push"] == 0.0
+    assert not silent.advantages.any()
     assert spo_prefix(inputs(rows=True), row_weight="1/rows").advantages[1, 0] == pytest.approx(0.25)
 
 

@@ -171,6 +171,7 @@ def _tell(outcomes: dict[str, Outcome], trial: Trial, outcome: Outcome) -> None:
     if outcome not in (Outcome.KILLED, Outcome.TIMED_OUT):
         text = f"{outcome}: {trial.path}:{trial.mutant.line}: {trial.mutant.name}"
         console.print(text, markup=False, soft_wrap=True)
+        console.file.flush()
 
 
 def table(results: dict[str, dict[str, Outcome]]) -> Table:
