@@ -5,6 +5,7 @@ import math
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import bm25s
 import numpy as np
@@ -16,7 +17,10 @@ from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.errors import UserError
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from docagent_rl.retrieval.bm25s_library import load_bm25s
+from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.postings import Postings, are_sorted
+from docagent_rl.retrieval.rows import PageRows
+from docagent_rl.retrieval.service.shards import check_parts, merged
 from tests.documents.here import ingest_here
 
 PARAMETERS = [(1.5, 0.75), (0.9, 0.4), (0.0, 0.0), (3.0, 1.0)]
@@ -56,9 +60,8 @@ def test_a_score_by_hand(make_store, tmp_path):
 
 
 def test_classic_scores_are_larger_by_a_factor(store, tmp_path):
-    plain, classic = (
-        BM25Retriever.build(store, settings=BM25Settings(k1=1.2, classic=c)) for c in (False, True)
-    )
+    settings_ = [BM25Settings(k1=1.2, classic=classic) for classic in (False, True)]
+    plain, classic = (BM25Retriever.build(store, settings=each) for each in settings_)
     classic.save(tmp_path / "index")
     (hits,) = plain.search(["the cat grow"], top_k=9)
     for retriever in (classic, BM25Retriever.load(tmp_path / "index")):
@@ -93,6 +96,7 @@ DOCS = [None, "animals", "b.plants", "numbers"]
 REFS = [PageRef(d, n) for d, k in (("animals", 4), ("b.plants", 3), ("numbers", 3)) for n in range(1, k + 1)]
 
 
+@settings(max_examples=60)
 @given(
     st.sampled_from(PARAMETERS),
     st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join),
@@ -118,7 +122,7 @@ def test_any_search_is_the_best_of_what_is_left(
 PAGES = st.lists(st.lists(st.integers(0, 11), max_size=9), min_size=1, max_size=9)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(pages=PAGES.filter(any), query=st.lists(st.integers(0, 11), max_size=6), data=st.data())
 def test_every_range_has_the_scores_that_bm25s_gives_all_pages(pages, query, data):
     index = bm25s.BM25(method="lucene", backend="numpy")
@@ -133,9 +137,8 @@ def test_every_range_has_the_scores_that_bm25s_gives_all_pages(pages, query, dat
 
 
 def test_rows_that_do_not_ascend_in_a_token_are_seen():
-    starts = np.array([0, 2, 4])
     for rows, ascend in (([0, 3, 1, 2], True), ([0, 3, 2, 1], False), ([0, 0, 1, 2], False)):
-        assert are_sorted({"indices": np.array(rows), "indptr": starts}) is ascend
+        assert are_sorted({"indices": np.array(rows), "indptr": np.array([0, 2, 4])}) is ascend
 
 
 def test_a_changed_store_is_noticed(make_store, tmp_path):
@@ -156,3 +159,40 @@ def test_the_library_says_nothing_of_what_it_does(caplog):
     logging.getLogger("bm25s").setLevel(logging.DEBUG)  # as its import leaves it
     load_bm25s().BM25().index([["a", "b"], ["b", "c"]], show_progress=False)
     assert caplog.text == ""
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(1, 9), max_size=12), st.integers(1, 15))
+def test_parts_are_whole_documents_one_after_the_other(sizes, of):
+    rows = PageRows([f"{n:02}" for n in range(len(sizes))], sizes)
+    spans = rows.parts(of)
+    assert len(spans) == of
+    assert (spans[0][0], spans[-1][1]) == (0, len(rows))
+    assert all(first[1] == second[0] for first, second in pairwise(spans))
+    borders = {0, *(rows.span(doc_id)[1] for doc_id in rows.doc_ids)}
+    assert all(start in borders and end in borders for start, end in spans)
+    longest = max(end - start for start, end in spans)
+    assert longest <= -(-len(rows) // of) + max(sizes, default=0)
+
+
+@pytest.mark.parametrize("of", [1, 3, 5])
+def test_the_best_of_all_parts_are_the_best_of_the_whole(bm25, of):
+    parts = [bm25.part(number, of) for number in range(of)]
+    queries = ["cat", "birds sing", "grow the table", "nothing at all"]
+    for top_k, exclude in ((1, ()), (2, {PageRef("animals", 2)}), (10, ())):
+        answers = [part.search(queries, top_k=top_k, exclude=exclude) for part in parts]
+        assert merged(answers, top_k) == bm25.search(queries, top_k=top_k, exclude=exclude)
+
+
+def test_a_part_knows_its_documents_too(bm25):
+    part = bm25.part(2, 3)
+    assert part.search(["cat"], doc_id="animals", top_k=5) == bm25.search(["cat"], doc_id="animals", top_k=5)
+    # and of the whole corpus its own alone
+    assert {hit.ref.doc_id for hit in part.search(["the a cat birds grow table"], top_k=99)[0]} == {"numbers"}
+
+
+def test_retrievers_that_cannot_be_split_are_refused(bm25):
+    config = RetrieverConfig(backend="ray", service={"shards": 2})
+    check_parts(bm25, config, "docagent.retriever")
+    with pytest.raises(UserError, match=r"docagent\.retriever\.service\.shards=2"):
+        check_parts(object(), config, "docagent.retriever")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ import pytest
 
 from docagent_rl.errors import UserError
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
+from tests.retrieval.vectors.conftest import files_of
 
 WORDS = ["cat", "the", "grow", "birds", "table", "3", "zebra"]
 ARRAYS = ("data", "indices", "indptr")
@@ -24,10 +24,6 @@ def index(saved, tmp_path):
     return shutil.copytree(saved, tmp_path / "index")
 
 
-def contents(folder):
-    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 def test_saved_and_loaded_it_answers_the_same(bm25, store, saved, tmp_path):
     loaded = BM25Retriever.load(saved)
     loaded.check(store)
@@ -36,8 +32,8 @@ def test_saved_and_loaded_it_answers_the_same(bm25, store, saved, tmp_path):
     for doc_id in (None, "animals"):
         assert loaded.search(WORDS, doc_id=doc_id, top_k=4) == bm25.search(WORDS, doc_id=doc_id, top_k=4)
     BM25Retriever.build(store).save(tmp_path / "again")
-    assert contents(tmp_path / "again") == contents(saved)
-    assert len(contents(saved)) > 5
+    assert files_of(tmp_path / "again") == files_of(saved)
+    assert len(files_of(saved)) > 5
 
 
 def test_saving_replaces_an_index_and_nothing_else(bm25, index, tmp_path):
@@ -47,8 +43,9 @@ def test_saving_replaces_an_index_and_nothing_else(bm25, index, tmp_path):
     precious.parent.mkdir()
     precious.touch()
     for target in (precious.parent, precious):
-        with pytest.raises(UserError, match=target.name):
-            bm25.save(target)
+        for use in (bm25.save, BM25Retriever.load):
+            with pytest.raises(UserError, match=target.name):
+                use(target)
     assert precious.exists()
 
 
@@ -77,29 +74,27 @@ def test_an_index_of_an_earlier_version_loads_with_a_warning(bm25, index, caplog
     assert len(caplog.records) == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
+def test_without_checksums_arrays_that_do_not_fit_are_refused(index):
+    _flatten(index)
+    for name, change in (
         ("data", lambda array: array * np.nan),
         ("data", lambda array: array[1:]),
         ("data", lambda array: np.array([{}], dtype=object)),  # pickled
         ("indices", lambda array: array + 100),
         ("indptr", lambda array: array[::-1]),
         ("indptr", lambda array: array.astype(np.float32)),
-    ],
-)
-def test_without_checksums_arrays_that_do_not_fit_are_refused(index, name, change):
-    _flatten(index)
-    path = index / f"{name}.csc.index.npy"
-    np.save(path, change(np.load(path)), allow_pickle=True)
-    with pytest.raises(UserError, match=str(index)):
-        BM25Retriever.load(index)
+    ):
+        path = index / f"{name}.csc.index.npy"
+        whole = np.load(path)
+        np.save(path, change(whole), allow_pickle=True)
+        with pytest.raises(UserError, match=str(index)):
+            BM25Retriever.load(index)
+        np.save(path, whole)
+    assert BM25Retriever.load(index).search(WORDS, top_k=1)
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:-3] + b"x" + data[-2:], None])
 def test_damage_is_named_and_mended_by_saving_the_same_again(bm25, index, damage):
-    with pytest.raises(UserError, match=str(index.parent)):
-        BM25Retriever.load(index.parent)
     for path in [path for path in index.rglob("*") if path.is_file() and path.stat().st_size]:
         data = path.read_bytes()
         if damage is None:
@@ -113,22 +108,6 @@ def test_damage_is_named_and_mended_by_saving_the_same_again(bm25, index, damage
             assert path.read_bytes() == data
         path.write_bytes(data)
     assert BM25Retriever.load(index).search(WORDS, top_k=9) == bm25.search(WORDS, top_k=9)
-
-
-def test_random_damage_is_named(index):
-    rng = random.Random(0)
-    for path in [path for path in index.rglob("*") if path.is_file() and path.stat().st_size]:
-        whole = path.read_bytes()
-        for _ in range(10):
-            place, data = rng.randrange(len(whole)), bytearray(whole)
-            if rng.random() < 0.5:
-                data[place] ^= 1 << rng.randrange(8)
-            else:
-                data[place : place + rng.randrange(1, 9)] = rng.randbytes(16)
-            path.write_bytes(data)
-            with pytest.raises(UserError, match=str(path)):
-                BM25Retriever.load(index)
-        path.write_bytes(whole)
 
 
 def test_what_killed_writers_left_goes_with_the_next_save(bm25, index, tmp_path):

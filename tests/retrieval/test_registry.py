@@ -1,14 +1,26 @@
 from __future__ import annotations
 
-import sys
-import types
+import threading
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from docagent_rl.errors import UserError
+from docagent_rl.documents import PageRef
+from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval import registry
-from docagent_rl.retrieval.config import RetrieverConfig
+from docagent_rl.retrieval.base import Hit
+from docagent_rl.retrieval.bm25 import BM25Retriever
+from docagent_rl.retrieval.config import Fusion, RetrieverConfig
+from docagent_rl.retrieval.hybrid import (
+    HybridRetriever,
+    best,
+    open_hybrid,
+    reciprocal_ranks,
+    weighted_scores,
+)
+from docagent_rl.retrieval.opening import open_before_run
 
 
 class First:
@@ -25,15 +37,8 @@ def broken(**_):
     raise ZeroDivisionError("by nothing")
 
 
-@pytest.fixture
-def module(monkeypatch):
-    made = types.ModuleType("own_retriever")
-    made.First, made.broken, made.number = First, broken, 3
-    monkeypatch.setitem(sys.modules, "own_retriever", made)
-
-
-def test_a_class_of_ones_own_gets_the_store_and_its_options(store, module, tmp_path):
-    config = RetrieverConfig(kind="own_retriever:First", index=tmp_path, options={"depth": 3})
+def test_a_class_of_ones_own_gets_the_store_and_its_options(store, tmp_path):
+    config = RetrieverConfig(kind=f"{__name__}:First", index=tmp_path, options={"depth": 3})
     found = registry.open_local(config, store)
     assert (found.store, found.index, found.depth) == (store, tmp_path, 3)
 
@@ -42,16 +47,16 @@ def test_a_class_of_ones_own_gets_the_store_and_its_options(store, module, tmp_p
     ("config", "named"),
     [
         ({"kind": "bm52"}, r"docagent\.retriever\.kind=bm52.*hybrid"),
-        ({"kind": "own_retriever:None_"}, "None_"),
-        ({"kind": "own_retriever:number"}, "number"),
-        ({"kind": "own_retriever:broken"}, "ZeroDivisionError"),
-        ({"kind": "own_retriever:First", "options": {"width": 1}}, "width"),
+        ({"kind": f"{__name__}:None_"}, "None_"),
+        ({"kind": f"{__name__}:__name__"}, "__name__"),
+        ({"kind": f"{__name__}:broken"}, "ZeroDivisionError"),
+        ({"kind": f"{__name__}:First", "options": {"width": 1}}, "width"),
         ({"kind": "builtins:dict"}, "search"),
         ({"kind": "no_such_module:A"}, "no_such_module"),
         ({"kind": "bm25"}, r"docagent\.retriever\.index"),
     ],
 )
-def test_what_cannot_be_opened_is_one_error(store, module, config, named):
+def test_what_cannot_be_opened_is_one_error(store, config, named):
     with pytest.raises(UserError, match=named):
         registry.open_local(RetrieverConfig(**config), store)
 
@@ -85,11 +90,127 @@ def test_impossible_sections_are_refused(section, named):
         RetrieverConfig.model_validate(section)
 
 
-def test_indexes_are_listed_with_their_keys(tmp_path):
-    parts = {name: {"index": tmp_path / name} for name in ("text", "image")}
+A, B, C, D = (PageRef("doc", page) for page in range(1, 5))
+
+
+def ranking(*scored):
+    return [Hit(ref, score) for ref, score in scored]
+
+
+class Fixed:
+    """Ranks pages as it was told, whatever the query."""
+
+    def __init__(self, *scored):
+        self.hits, self.asked = ranking(*scored), []
+
+    def search(self, queries, *, doc_id=None, top_k, exclude=()):
+        self.asked.append((list(queries), doc_id, top_k, set(exclude)))
+        kept = [hit for hit in self.hits if hit.ref not in exclude and doc_id in (None, hit.ref.doc_id)]
+        return [kept[:top_k] if query.strip() else [] for query in queries]
+
+
+def test_reciprocal_ranks_by_hand():
+    """k = 60: A is first and second, B second and first, C only third of the one part."""
+    rankings = {"image": ranking((A, 9.0), (B, 8.0), (C, 7.0)), "text": ranking((B, 0.3), (A, 0.2))}
+    scores = reciprocal_ranks(rankings, {})
+    assert scores == pytest.approx({A: 1 / 61 + 1 / 62, B: 1 / 62 + 1 / 61, C: 1 / 63})
+    assert [hit.ref for hit in best(scores, 3)] == [A, B, C]
+    weighed = reciprocal_ranks(rankings, {"text": 2.0}, k=1)
+    assert weighed == pytest.approx({A: 1 / 2 + 2 / 3, B: 1 / 3 + 2 / 2, C: 1 / 4})
+
+
+def test_weighted_scores_by_hand():
+    """Of 10, 6, 2 the middle is at (6 - 2) / 8; a single page is at 1; what a part lacks is 0."""
+    rankings = {"image": ranking((A, 10.0), (B, 6.0), (C, 2.0)), "text": ranking((D, -3.0))}
+    assert weighted_scores(rankings, {"text": 0.25}) == {A: 1.0, B: 0.5, C: 0.0, D: 0.25}
+    assert weighted_scores({"text": []}, {}) == {}
+
+
+pages = st.builds(PageRef, st.just("a"), st.integers(1, 9))
+hits = st.lists(st.tuples(pages, st.floats(-5, 5, width=32)), unique_by=lambda pair: pair[0], max_size=6).map(
+    lambda pairs: sorted((Hit(*pair) for pair in pairs), key=lambda hit: (-hit.score, hit.ref))
+)
+
+
+@pytest.mark.parametrize("fuse", [reciprocal_ranks, weighted_scores])
+@settings(max_examples=25)
+@given(rankings=st.dictionaries(st.sampled_from("xyz"), hits, min_size=1), top_k=st.integers(1, 12))
+def test_fusion_keeps_every_page_and_the_order_of_one_part(fuse, rankings, top_k):
+    scores = fuse(rankings, {})
+    assert set(scores) == {hit.ref for hits in rankings.values() for hit in hits}
+    found = best(scores, top_k)
+    assert found == sorted(best(scores, 99), key=lambda hit: (-hit.score, hit.ref))[:top_k]
+    assert fuse(dict(reversed(rankings.items())), {}) == scores
+    alone = next(iter(rankings.values()))
+    if fuse is reciprocal_ranks:
+        order = [hit.ref for hit in best(fuse({"alone": alone}, {}), len(alone) or 1)]
+        assert order == [hit.ref for hit in alone]
+
+
+def test_parts_are_asked_deep_enough_and_leave_out_the_same():
+    one, two = Fixed((A, 3.0), (B, 2.0), (C, 1.0)), Fixed((D, 9.0), (B, 1.0))
+    hybrid = HybridRetriever({"one": one, "two": two}, depth=3)
+    (found,) = hybrid.search(["words"], doc_id="doc", top_k=2, exclude=[A])
+    assert [hit.ref for hit in found] == [B, D]
+    assert one.asked == two.asked == [(["words"], "doc", 3, {A})]
+    (found,) = hybrid.search(["words"], top_k=4)
+    assert [hit.ref for hit in found] == [B, A, D, C]
+    assert one.asked[-1][2] == 4
+    assert hybrid.search([], top_k=1) == []
+    assert hybrid.search([" ", "words"], top_k=1)[0] == []
+
+
+def test_a_part_without_weight_is_not_asked():
+    silent = Fixed((A, 1.0))
+    hybrid = HybridRetriever({"one": Fixed((B, 1.0)), "two": silent}, weights={"two": 0.0})
+    assert [hit.ref for hit in hybrid.search(["words"], top_k=5)[0]] == [B]
+    assert silent.asked == []
+    with pytest.raises(UserError):
+        HybridRetriever({"two": silent}, weights={"two": 0.0})
+
+
+def test_parts_are_searched_side_by_side_and_failures_pass_through():
+    both = threading.Barrier(2, timeout=120)
+
+    class Meets(Fixed):
+        def search(self, queries, **options):
+            both.wait()
+            return super().search(queries, **options)
+
+    class Dead(Fixed):
+        def search(self, queries, **options):
+            raise InfrastructureError("the server is down")
+
+    hit = (A, 1.0)
+    assert HybridRetriever({"one": Meets(hit), "two": Meets(hit)}).search(["words"], top_k=1)[0]
+    for parts in ({"one": Dead(), "two": Fixed(hit)}, {"one": Fixed(hit), "two": Dead()}):
+        with pytest.raises(InfrastructureError):
+            HybridRetriever(parts).search(["words"], top_k=1)
+
+
+def test_hybrids_of_equal_parts_are_equal(bm25, saved):
+    def made(**options):
+        return HybridRetriever({"text": BM25Retriever.load(saved)}, **options)
+
+    assert len({made(), made(), made(rrf_k=1), made(fusion=Fusion.WEIGHTS), bm25}) == 4
+
+
+@pytest.mark.parametrize("changes", [{}, {"backend": "ray"}])
+def test_a_configuration_is_opened(bm25, saved, store, changes):
+    """Parts in actors are opened here before Ray runs."""
+    parts = {"one": {"index": saved, **changes}, "two": {"index": saved}}
     config = RetrieverConfig.model_validate({"kind": "hybrid", "parts": parts})
-    expected = [(f"key.parts.{name}.index", tmp_path / name) for name in parts]
-    assert list(config.indexes("key")) == expected
-    service = {"url": "http://localhost:1"}
-    served = RetrieverConfig.model_validate({"index": tmp_path, "backend": "http", "service": service})
-    assert list(served.indexes("key")) == []
+    (found,) = (open_before_run if changes else open_hybrid)(config, store).search(["cat"], top_k=2)
+    (alone,) = bm25.search(["cat"], top_k=2)
+    assert [hit.ref for hit in found] == [hit.ref for hit in alone] != []
+    assert found[0].score == pytest.approx(2 / 61)
+
+
+def test_impossible_hybrids_are_refused(store):
+    for section, named in (
+        ({}, r"retriever\.parts"),
+        ({"parts": {"a": {"kind": "bm52"}}}, r"docagent\.retriever\.parts\.a\.kind=bm52"),
+        ({"parts": {"a": {"index": None}}}, r"parts\.a\.index"),
+    ):
+        with pytest.raises(UserError, match=named):
+            open_hybrid(RetrieverConfig.model_validate({"kind": "hybrid", **section}), store)

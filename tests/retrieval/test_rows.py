@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.documents import PageRef
@@ -26,24 +26,20 @@ def test_pages_and_rows_are_each_others():
         rows.span("z")
 
 
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0, 1.5]), max_size=40), st.integers(1, 50))
 def test_the_best_rows_are_those_of_a_full_sort(scores, top_k):
-    ranked = sorted(
-        (row for row, score in enumerate(scores) if score > 0), key=lambda row: (-scores[row], row)
-    )
+    ranked = [row for score, row in sorted((-score, row) for row, score in enumerate(scores) if score > 0)]
     assert top_rows(np.array(scores, dtype=np.float32), top_k).tolist() == ranked[:top_k]
 
 
-@pytest.mark.parametrize("top_k", [0, 1.5, True, None])
-def test_top_k_is_a_whole_number_from_one(top_k):
-    with pytest.raises(UserError, match="top_k"):
-        check_queries(["a"], top_k)
-
-
-@pytest.mark.parametrize("queries", ["one query", [b"bytes"], [None]])
-def test_queries_are_a_sequence_of_strings(queries):
-    with pytest.raises(TypeError):
-        check_queries(queries, 1)
+def test_top_k_is_a_whole_number_from_one_and_queries_are_a_sequence_of_strings():
+    for top_k in (0, 1.5, True, None):
+        with pytest.raises(UserError, match="top_k"):
+            check_queries(["a"], top_k)
+    for queries in ("one query", [b"bytes"], [None]):
+        with pytest.raises(TypeError):
+            check_queries(queries, 1)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +52,6 @@ def test_queries_are_a_sequence_of_strings(queries):
         ("co\N{SOFT HYPHEN}operate", ["cooperate"]),
         ("维护 Debian 软件", ["维", "护", "debian", "软", "件"]),
         ("テスト2回", ["テ", "ス", "ト", "2", "回"]),
-        ("snake_case", ["snake_case"]),
         (" \n\t … —", []),
     ],
 )
@@ -64,6 +59,7 @@ def test_tokens(text, tokens):
     assert Tokenizer()(text) == tokens
 
 
+@settings(max_examples=60)
 @given(st.text())
 def test_any_text_has_tokens_without_spaces(text):
     tokens = Tokenizer()(text)

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from docagent_rl.commands.serve import _config
 from docagent_rl.errors import UserError
+from docagent_rl.retrieval.building import Encoding, build_vectors
 from docagent_rl.retrieval.vectors.encoding import PageBatch
 from docagent_rl.retrieval.vectors.index import VectorIndex
 from docagent_rl.retrieval.vectors.ray_encoding import RayResources, RayVectors
@@ -117,14 +119,6 @@ def cluster(ray_head):
 
 
 @pytest.mark.slow
-def test_a_cluster_makes_the_same_files(cluster, corpus, built, tmp_path, small_shards):
-    vectors = RayVectors(hashing(), RayResources(encoders=2))
-    VectorIndex.build(corpus, vectors, tmp_path / "index", kind=LATE)
-    assert files_of(tmp_path / "index") == files_of(built)
-    assert VectorIndex.build(corpus, vectors, tmp_path / "index", kind=LATE).encoded == 0
-
-
-@pytest.mark.slow
 def test_pages_are_decoded_apart_from_the_encoder(cluster, corpus):
     data = RayVectors(hashing())._dataset(
         corpus.path, [PageBatch("doc-00", 1, 1), PageBatch("doc-01", 1, 6)], 1
@@ -157,3 +151,16 @@ def test_failures_of_workers_are_raised_here(cluster, corpus, tmp_path):
     ):
         with pytest.raises(error, match=named):
             VectorIndex.build(corpus, vectors, tmp_path / "index", kind=LATE, replace=True)
+
+
+@pytest.mark.slow
+def test_a_cluster_builds_the_index_that_one_process_builds_and_is_let_go(ray_head, store, tmp_path):
+    import ray
+
+    far = build_vectors(store, tmp_path / "far", "minilm", encoding=Encoding(ray=ray_head, encoders=1))
+    assert not ray.is_initialized()
+    assert far == build_vectors(store, tmp_path / "near", "minilm")
+    assert far.new == far.pages > 0
+    assert files_of(tmp_path / "far") == files_of(tmp_path / "near")
+    # a server takes the kind of the index that it is given
+    assert _config(None, None, tmp_path / "near").kind == "dense"
