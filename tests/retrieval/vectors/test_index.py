@@ -55,7 +55,6 @@ def test_the_same_store_gives_the_same_files_and_encodes_them_once(corpus, built
     assert files_of(tmp_path / "again") == files_of(built)
     done = build(corpus, tmp_path / "again")
     assert (done.encoded, done.documents, done.pages) == (0, 12, sum(map(len, CORPUS.values())))
-    assert files_of(tmp_path / "again") == files_of(built)
 
 
 def test_a_new_document_costs_that_document(make_store, index, tmp_path):
@@ -86,19 +85,6 @@ def test_dead_pages_are_dropped_for_good(precision, make_store, tmp_path):
     build(store, tmp_path / "fresh", settings=settings)
     assert files_of(tmp_path / "index") == files_of(tmp_path / "fresh")
     assert VectorIndex.open(tmp_path / "index").info()["precision"] == precision.value
-
-
-@pytest.mark.slow
-def test_many_additions_become_few_shards(make_store, tmp_path, monkeypatch):
-    monkeypatch.setattr("docagent_rl.retrieval.vectors.plan.MANY_SMALL", 3)
-    documents = {}
-    for number in range(7):
-        documents[f"d{number:02}"] = texts(number, 2)
-        store = make_store(tmp_path / str(number), documents)
-        assert build(store, tmp_path / "index").encoded == 2
-    assert len(list((tmp_path / "index").glob("shard-*"))) == 4
-    build(store, tmp_path / "fresh")
-    assert scores_of(tmp_path / "index") == scores_of(tmp_path / "fresh")
 
 
 def test_page_images_are_indexed(corpus, tmp_path):
@@ -133,47 +119,37 @@ def test_another_index_is_replaced_by_force_alone(corpus, bm25, index):
     VectorIndex.open(index).check(corpus)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [b"\xff{", b'{"kind": 3}', b"[" * 100_000],
-    ids=["bytes", "kind", "deep"],
-)
-def test_a_broken_header_is_told_and_replaced_by_force_alone(corpus, index, data):
-    (index / HEADER).write_bytes(data)
-    for use in (lambda: VectorIndex.open(index), lambda: build(corpus, index)):
-        with pytest.raises(UserError, match=HEADER):
-            use()
-    assert [damage.path.name for damage in audit_index(index).damages] == [HEADER]
-    assert build(corpus, index, replace=True).encoded == 0
-    VectorIndex.open(index).check(corpus)
-
-
-def test_a_folder_of_something_else_is_left_alone(corpus, tmp_path):
+def test_a_broken_header_is_told_and_replaced_by_force_alone(corpus, index, tmp_path):
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "mine.txt").write_text("dear")
     for use in (lambda path: build(corpus, path), VectorIndex.open):
         with pytest.raises(UserError, match="letters"):
             use(tmp_path / "letters")
+        for data in (b"\xff{", b'{"kind": 3}', b"[" * 100_000):
+            (index / HEADER).write_bytes(data)
+            with pytest.raises(UserError, match=HEADER):
+                use(index)
+    assert [damage.path.name for damage in audit_index(index).damages] == [HEADER]
+    assert build(corpus, index, replace=True).encoded == 0
+    VectorIndex.open(index).check(corpus)
 
 
 @pytest.mark.parametrize("name", ["vectors.bin", "offsets.bin", "shard.json"])
-@pytest.mark.parametrize("how", ["altered", "cut", "missing", "link"])
-def test_damage_is_told_and_mended(corpus, index, tmp_path, name, how):
+def test_damage_is_told_and_mended(corpus, index, tmp_path, name):
     path = sorted(index.glob(f"shard-*/{name}"))[2]
     data = path.read_bytes()
-    if how == "altered":
-        at = len(data) // 2
-        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
-    elif how == "cut":
-        path.write_bytes(data[:-7])
-    else:
-        path.unlink()
-    if how == "link":
-        (tmp_path / "elsewhere").write_bytes(data)
-        path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UserError, match=str(path)):
-        VectorIndex.open(index)
-    assert [damage.path for damage in audit_index(index).damages] == [path]
+    at = len(data) // 2
+    (tmp_path / "elsewhere").write_bytes(data)
+    altered = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+    for damaged in (data[:-7], None, tmp_path / "elsewhere", altered):
+        path.unlink(missing_ok=True)
+        if isinstance(damaged, bytes):
+            path.write_bytes(damaged)
+        elif damaged:
+            path.symlink_to(damaged)
+        with pytest.raises(UserError, match=str(path)):
+            VectorIndex.open(index)
+        assert [damage.path for damage in audit_index(index).damages] == [path]
     assert 0 < build(corpus, index, replace=True).encoded < 30
     assert not audit_index(index).damages
 
@@ -211,5 +187,6 @@ def test_an_unsteady_encoder_is_no_damage_to_the_index(corpus, index):
 def test_an_empty_store_is_refused(tmp_path, make_store):
     store = make_store(tmp_path, {"a": ["x"]})
     store.manifest_path("a").unlink()
-    with pytest.raises(UserError, match="no documents"):
+    with pytest.raises(UserError):
         build(DocumentStore(store.path), tmp_path / "index")
+    assert not (tmp_path / "index").exists()
