@@ -20,7 +20,7 @@ def best_matching(scores: Sequence[Sequence[float]]) -> float:
     Raises:
         ValueError: a score is negative or not finite.
     """
-    table = np.asarray(scores, dtype=np.float64)
+    table = np.asarray(scores)
     if not table.size:
         return 0.0
     if not np.isfinite(table).all() or (table < 0).any():

@@ -39,11 +39,8 @@ def anls(reference: str, prediction: str, threshold: float = 0.5) -> float:
         `1 - distance / longer length` when that is at least `threshold`, else 0; 0 for an empty prediction.
     """
     a, b = reference.strip().lower(), prediction.strip().lower()
-    if not a or not b:
-        return 0.0
     longest = max(len(a), len(b))
-    # the distance is at least the difference in length: long predictions need no table
-    if min(len(a), len(b)) / longest < threshold:
+    if not longest:
         return 0.0
     similarity = 1.0 - edit_distance(a, b) / longest
     return similarity if similarity >= threshold else 0.0

@@ -28,6 +28,7 @@ KINDS = {
     AnswerKind.TEXT: [
         "", "blue", "may", "twenty-one", "1990s", "$3.5 million", "3-5", "No. 5", "5.", "a@b", "x.final",
         "5 apples", "www.", "1,23", "--5", "+-$5", "c", "555-12a4", "not 5",
+        "1234 5678 9012 3456", "1+4155550123",
     ],
 }  # fmt: skip
 

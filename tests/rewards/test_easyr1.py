@@ -46,10 +46,12 @@ def test_a_batch_is_scored_in_its_order(name, monkeypatch):
     assert right == {"overall": pytest.approx(1), "format": 1, "accuracy": 1}
     assert untagged == {"overall": pytest.approx(0.8), "format": 0, "accuracy": 1}
     assert wrong == {"overall": pytest.approx(0.2), "format": 1, "accuracy": 0}
+    assert [each["overall"] for each in getattr(module, name)(inputs)] == [1, 1, 0]
 
 
 def test_the_best_of_several_references_counts_and_lists_are_whole():
-    several = easyr1.reference_text("Where?", ["New York", "NYC"])
+    several = easyr1.reference_text("O\u00f9?", ["New York", "NYC"])
+    assert "O\u00f9?" in several
     items = easyr1.reference_text("Which?", ["red; green"])
     found = easyr1.rule(
         [reward_input("NYC", several), reward_input("red and green", items), reward_input("red", items)]

