@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from reportlab.pdfgen.canvas import Canvas
@@ -33,7 +32,7 @@ def pairs(first: Record, second: Record, **options) -> list[tuple[bool, bool, bo
     return [(pair.leaks, pair.same_document, pair.same_answer) for pair in found]
 
 
-def test_documents_are_shared_by_id_by_file_and_by_evidence(ask: Make) -> None:
+def test_documents_are_shared_by_id_by_file_and_by_evidence(ask):
     first = [ask("one", "a"), ask("two", "b", document_sha256="5" * 64)]
     second = [ask("three", "a"), ask("four", "c", document_sha256="5" * 64), ask("five", "d")]
     assert documents(first, second) == [("a", "a", Shared.ID), ("b", "c", Shared.FILE)]
@@ -41,7 +40,7 @@ def test_documents_are_shared_by_id_by_file_and_by_evidence(ask: Make) -> None:
     assert [first for first, *_ in documents([cites], [ask("two", "z")])] == ["z"]
 
 
-def test_windows_of_one_document_are_shared(ask: Make) -> None:
+def test_windows_of_one_document_are_shared(ask):
     first = [ask("one", "abc-0f", native_doc_id="abc"), ask("two", "abc")]
     second = [ask("three", "abc-9d", native_doc_id="abc"), ask("four", "abd", native_doc_id="abd")]
     assert documents(first, second) == [("abc", "abc-9d", Shared.ID), ("abc-0f", "abc-9d", Shared.ID)]
@@ -50,7 +49,7 @@ def test_windows_of_one_document_are_shared(ask: Make) -> None:
     assert pairs(ask("Which year is it?", "abc"), same) == [(True, True, False)]
 
 
-def test_documents_are_shared_by_their_pages(ask: Make, tmp_path: Path) -> None:
+def test_documents_are_shared_by_their_pages(ask, tmp_path):
     """Another file of the same pages, one more before them; and a document of its own."""
     texts = {"a": "one two three", "b": "cover one two three", "c": "one four five"}
     (tmp_path / "pdfs").mkdir()
@@ -80,11 +79,11 @@ def test_documents_are_shared_by_their_pages(ask: Make, tmp_path: Path) -> None:
         (("What is the total?",), ("What is the total revenue of all plants in the north in 2012?",), []),
     ],
 )
-def test_questions_that_are_alike(ask: Make, first, second, expected) -> None:
+def test_questions_that_are_alike(ask, first, second, expected):
     assert pairs(ask(*first), ask(*second)) == expected
 
 
-def test_the_threshold_decides_also_where_many_are_compared_in_pieces(ask: Make) -> None:
+def test_the_threshold_decides_also_where_many_are_compared_in_pieces(ask):
     first, second = ask("How many people work in Lyon today?"), ask("How many people worked in Paris today?")
     assert pairs(first, second, threshold=60) == [(True, True, True)]
     assert pairs(first, second, threshold=99) == []

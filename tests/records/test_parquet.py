@@ -33,7 +33,7 @@ def change(path: Path, column: str, value: pa.Array | None) -> None:
     pq.write_table(table, path)
 
 
-def test_records_survive(records: list[Record], tmp_path: Path) -> None:
+def test_records_survive(records, tmp_path):
     path = write_parquet(iter(records), tmp_path / "new" / "train.parquet")
     assert read_parquet(path) == records
     report = validate_parquet(path)
@@ -44,7 +44,7 @@ def test_records_survive(records: list[Record], tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_rows_are_what_the_dataset_of_verl_expects(records: list[Record], tmp_path: Path) -> None:
+def test_the_rows_are_what_the_dataset_of_verl_expects(records, tmp_path):
     """Through verl's own class: nothing is filtered, and every key that its consumers read is there."""
     datasets = pytest.importorskip("verl.utils.dataset.rl_dataset")
     from omegaconf import OmegaConf
@@ -75,9 +75,7 @@ def test_the_rows_are_what_the_dataset_of_verl_expects(records: list[Record], tm
         ("extra_info", pa.array([{"index": "0"}] * 3)),
     ],
 )
-def test_a_wrong_column_is_one_clear_problem(
-    records: list[Record], tmp_path: Path, column: str, value: pa.Array | None
-) -> None:
+def test_a_wrong_column_is_one_clear_problem(records, tmp_path, column, value):
     path = write_parquet(records, tmp_path / "train.parquet")
     change(path, column, value)
     (problem,) = validate_parquet(path).problems
@@ -87,7 +85,7 @@ def test_a_wrong_column_is_one_clear_problem(
         read_parquet(path)
 
 
-def test_large_types_and_more_columns_are_fine(records: list[Record], tmp_path: Path) -> None:
+def test_large_types_and_more_columns_are_fine(records, tmp_path):
     path = write_parquet(records, tmp_path / "train.parquet")
     table = pq.read_table(path).append_column("note", pa.array([1, 2, 3]))
     texts = table.column("record").cast(pa.large_string())
@@ -96,7 +94,7 @@ def test_large_types_and_more_columns_are_fine(records: list[Record], tmp_path: 
     assert read_parquet(path) == records
 
 
-def test_a_bad_row_is_named(records: list[Record], tmp_path: Path) -> None:
+def test_a_bad_row_is_named(records, tmp_path):
     path = write_parquet(records, tmp_path / "train.parquet")
     change(path, "record", pa.array([records[0].to_json(), "{", None]))
     with pytest.raises(UserError, match="row 1"):
@@ -104,7 +102,7 @@ def test_a_bad_row_is_named(records: list[Record], tmp_path: Path) -> None:
     assert len(validate_parquet(path).problems) == 1
 
 
-def test_missing_and_foreign_files(tmp_path: Path) -> None:
+def test_missing_and_foreign_files(tmp_path):
     with pytest.raises(UserError, match=r"x\.parquet"):
         write_parquet([], tmp_path / "x.parquet")
     assert not (tmp_path / "x.parquet").exists()
@@ -114,7 +112,7 @@ def test_missing_and_foreign_files(tmp_path: Path) -> None:
         assert name in problem
 
 
-def test_columns_must_agree_with_their_record(records: list[Record], tmp_path: Path) -> None:
+def test_columns_must_agree_with_their_record(records, tmp_path):
     path = write_parquet(records, tmp_path / "train.parquet")
     change(path, "agent_name", pa.array(["docagent", "", "docagent"]))
     change(path, "data_source", pa.array(["synthetic", "synthetic", "dude"]))
@@ -128,7 +126,7 @@ def test_columns_must_agree_with_their_record(records: list[Record], tmp_path: P
     assert all(named in second for named in ("row 1", "'prompt'"))
 
 
-def test_a_flipped_bit_is_never_another_record(records: list[Record], tmp_path: Path) -> None:
+def test_a_flipped_bit_is_never_another_record(records, tmp_path):
     path = write_parquet(records, tmp_path / "train.parquet")
     whole, random = path.read_bytes(), Random(1)
     for place in range(4, len(whole) - 4, 23):

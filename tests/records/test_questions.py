@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -30,7 +29,7 @@ def problems_of(**changes: object) -> list[str]:
     return problems
 
 
-def test_everything_else_is_derived() -> None:
+def test_everything_else_is_derived():
     record = parsed()
     assert (record.doc_id, record.split, record.answer_format) == ("report", "train", "string")
     assert record.answerable is True
@@ -55,7 +54,7 @@ def test_everything_else_is_derived() -> None:
         ("evidence_sources", "Table", ("Table",)),
     ],
 )
-def test_forms_that_are_taken(field: str, given: object, expected: object) -> None:
+def test_forms_that_are_taken(field, given, expected):
     assert getattr(parsed(**{field: given}), field) == expected
 
 
@@ -63,12 +62,12 @@ def test_forms_that_are_taken(field: str, given: object, expected: object) -> No
     ("key", "field"),
     [("file", "doc_id"), ("Doc ID", "doc_id"), ("answer", "answers"), ("page", "evidence_pages")],
 )
-def test_other_names_of_fields(key: str, field: str) -> None:
+def test_other_names_of_fields(key, field):
     row = {key if name == field else name: value for name, value in ROW.items()}
     assert parse_question(row)[0] == parsed()
 
 
-def test_ids_follow_document_and_question_alone() -> None:
+def test_ids_follow_document_and_question_alone():
     first = parsed()
     assert first.question_id.startswith("q-")
     assert parsed(answers="42", evidence_pages=[4]).question_id == first.question_id
@@ -92,12 +91,12 @@ def test_ids_follow_document_and_question_alone() -> None:
         ({"split": "dev"}, "'split'"),
     ],
 )
-def test_problems_name_the_field(changes: dict, named: str) -> None:
+def test_problems_name_the_field(changes, named):
     (problem,) = problems_of(**changes)
     assert named in problem
 
 
-def test_all_problems_of_all_lines_are_found(tmp_path: Path) -> None:
+def test_all_problems_of_all_lines_are_found(tmp_path):
     path = tmp_path / "questions.jsonl"
     bad = [
         json.dumps({"question": 3, "answers": True}),
@@ -130,7 +129,7 @@ def read_id(question: str) -> str:
     return parsed(question=question).question_id
 
 
-def test_the_same_question_twice_names_both_lines(tmp_path: Path) -> None:
+def test_the_same_question_twice_names_both_lines(tmp_path):
     path = tmp_path / "questions.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in (ROW, {**ROW, "question": "Who?"}, ROW)))
     (problem,) = validate_jsonl(path).problems
@@ -138,7 +137,7 @@ def test_the_same_question_twice_names_both_lines(tmp_path: Path) -> None:
     assert re.findall(r"\b[13]\b", problem.removeprefix(str(path))) == ["1", "3"]
 
 
-def test_files_of_editors(tmp_path: Path) -> None:
+def test_files_of_editors(tmp_path):
     path = tmp_path / "questions.jsonl"
     text = json.dumps({**ROW, "question": "a\u2028b?"}, ensure_ascii=False)
     path.write_bytes(b"\xef\xbb\xbf" + f"{text}\r\n\r\n".encode())
@@ -151,7 +150,7 @@ def test_files_of_editors(tmp_path: Path) -> None:
         scan_questions(tmp_path / "none.jsonl")
 
 
-def test_full_records_are_read_as_they_are(make_record, tmp_path: Path) -> None:
+def test_full_records_are_read_as_they_are(make_record, tmp_path):
     records = [
         make_record(),
         make_record(question_id="q2", answerable=False, answers=(), evidence_pages=(), evidence_boxes={}),
@@ -169,6 +168,6 @@ json_values = st.recursive(
 
 @settings(max_examples=60)
 @given(st.dictionaries(st.sampled_from([*Record.__dataclass_fields__, "answer", "page", "x"]), json_values))
-def test_any_object_is_a_record_or_has_problems(row: dict) -> None:
+def test_any_object_is_a_record_or_has_problems(row):
     record, problems = parse_question(row)
     assert (record is None) == bool(problems)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +22,7 @@ from docagent_rl.records.record import (
 Make = Callable[..., Record]
 
 
-def test_json_form(make_record: Make) -> None:
+def test_json_form(make_record):
     record = make_record(evidence_boxes={5: ((0.1, 0.2, 0.5, 0.25),), 2: ((0.0, 0.0, 1.0, 1.0),)})
     data = json.loads(record.to_json())
     assert list(data) == list(Record.__dataclass_fields__)
@@ -53,7 +52,7 @@ _boxes = st.lists(st.tuples(_edges, _edges, _edges, _edges), max_size=3).map(tup
         extra=st.dictionaries(_words, st.none() | st.integers() | _words | st.lists(_words)),
     )
 )
-def test_any_record_survives_json(record: Record) -> None:
+def test_any_record_survives_json(record):
     text = record.to_json()
     assert "\n" not in text
     assert Record.from_json(text) == record
@@ -79,12 +78,12 @@ def test_any_record_survives_json(record: Record) -> None:
         ("extra", [], "'extra'"),
     ],
 )
-def test_wrong_types_are_named(make_record: Make, field: str, value: object, named: str) -> None:
+def test_wrong_types_are_named(make_record, field, value, named):
     with pytest.raises(UserError, match=named):
         Record.from_dict({**make_record().to_dict(), field: value})
 
 
-def test_missing_and_unknown_fields_are_named(make_record: Make) -> None:
+def test_missing_and_unknown_fields_are_named(make_record):
     data = make_record().to_dict()
     with pytest.raises(UserError, match="'page'"):
         Record.from_dict({**data, "page": 3})
@@ -93,7 +92,7 @@ def test_missing_and_unknown_fields_are_named(make_record: Make) -> None:
         Record.from_dict(data)
 
 
-def test_a_good_record_has_no_problems(make_record: Make) -> None:
+def test_a_good_record_has_no_problems(make_record):
     assert validate_record(make_record()) == []
     assert check_record(make_record(), num_pages=5) == make_record()
     nothing = {"answerable": False, "answers": (), "evidence_pages": (), "evidence_boxes": {}}
@@ -123,14 +122,14 @@ def test_a_good_record_has_no_problems(make_record: Make) -> None:
         ({"extra": {"page_ids": ["report.v2#2"]}}, "'evidence_pages'"),
     ],
 )
-def test_each_problem_is_found_once(make_record: Make, changes: dict, named: str) -> None:
+def test_each_problem_is_found_once(make_record, changes, named):
     (problem,) = validate_record(make_record(**changes))
     assert named in problem
     with pytest.raises(UserError, match=re.escape(named)):
         check_record(make_record(**changes))
 
 
-def test_required_keys_of_extra_and_lengths(make_record: Make) -> None:
+def test_required_keys_of_extra_and_lengths(make_record):
     record = Record.from_dict({**make_record().to_dict(), "extra": {"gold": 1, "native_id": 2}})
     first, second = validate_record(record)
     assert "'num_pages'" in first
@@ -140,19 +139,19 @@ def test_required_keys_of_extra_and_lengths(make_record: Make) -> None:
     assert validate_record(make_record(extra={"num_pages": None}, evidence_pages=(2, 5, 1000))) == []
 
 
-def test_gold_pages(make_record: Make) -> None:
+def test_gold_pages(make_record):
     assert make_record().gold_pages == {("report.v2", 2), ("report.v2", 5)}
     record = make_record(extra={"page_ids": ["report.v2#5", "a#b#1", "a#b#1"]})
     assert record.gold_pages == {("report.v2", 5), ("a#b", 1)}
 
 
 @pytest.mark.parametrize("page_id", ["#3", "a#", "a#0", "a#-1", "a#²", "a", 3])
-def test_page_ids_that_are_none(page_id: object) -> None:
+def test_page_ids_that_are_none(page_id):
     with pytest.raises(UserError, match=r"extra\.page_ids"):
         parse_page_id(page_id)
 
 
-def test_files(make_record: Make, tmp_path: Path) -> None:
+def test_files(make_record, tmp_path):
     records = [make_record(question_id=f"q{index}", question="Größe?") for index in range(3)]
     path = write_jsonl(records, tmp_path / "new" / "records.jsonl")
     assert read_jsonl(path) == records
@@ -170,7 +169,7 @@ def test_files(make_record: Make, tmp_path: Path) -> None:
         (None, str),
     ],
 )
-def test_errors_name_file_line_and_field(make_record: Make, tmp_path: Path, line, named) -> None:
+def test_errors_name_file_line_and_field(make_record, tmp_path, line, named):
     path = tmp_path / "records.jsonl"
     if isinstance(line, str):
         path.write_text(f"{make_record().to_json()}\n{line}\n")
@@ -180,7 +179,7 @@ def test_errors_name_file_line_and_field(make_record: Make, tmp_path: Path, line
         read_jsonl(path)
 
 
-def test_half_a_character_behind_an_escape_is_refused(make_record: Make) -> None:
+def test_half_a_character_behind_an_escape_is_refused(make_record):
     """Every file can hold the escape; the tokenizer cannot take what it stands for."""
     text = make_record(question="Who?").to_json()
     for broken in (
@@ -193,7 +192,7 @@ def test_half_a_character_behind_an_escape_is_refused(make_record: Make) -> None
     assert Record.from_json(text.replace("Who?", r"\ud83d\udc4d")).question == "👍"
 
 
-def test_values_without_a_json_form_are_refused(make_record: Make) -> None:
+def test_values_without_a_json_form_are_refused(make_record):
     for value in ({1, 2}, float("nan")):
         with pytest.raises(UserError, match="'q1'"):
             make_record(extra={"odd": value}).to_json()

@@ -21,7 +21,7 @@ def question(doc: int, text: str, number: int = 0) -> Record:
     seed=st.integers(0, 99),
     unit=st.sampled_from(SplitUnit),
 )
-def test_parts_are_disjoint_and_nothing_is_lost(asked, fraction, seed, unit) -> None:
+def test_parts_are_disjoint_and_nothing_is_lost(asked, fraction, seed, unit):
     records = [question(doc, text, number) for number, (doc, text) in enumerate(asked)]
 
     def key(record: Record) -> object:
@@ -42,14 +42,14 @@ def test_parts_are_disjoint_and_nothing_is_lost(asked, fraction, seed, unit) -> 
     assert {r.question_id for r in other} == {r.question_id for r in val}
 
 
-def test_the_seed_decides() -> None:
+def test_the_seed_decides():
     records = [question(n, "What?") for n in range(30)]
     chosen = {frozenset(r.doc_id for r in split_records(records, 0.2, seed=seed)[1]) for seed in range(5)}
     assert len(chosen) == 5
     assert {len(each) for each in chosen} == {6}
 
 
-def test_what_cannot_be_split_is_refused() -> None:
+def test_what_cannot_be_split_is_refused():
     spellings = [
         question(0, text, n) for n, text in enumerate(["What is it?", "what  IS it", "What is it ?"])
     ]
@@ -64,7 +64,7 @@ def test_what_cannot_be_split_is_refused() -> None:
 
 
 @pytest.mark.parametrize("unit", SplitUnit)
-def test_windows_of_a_document_stay_together(unit: SplitUnit) -> None:
+def test_windows_of_a_document_stay_together(unit):
     """MP-DocVQA cuts documents: windows with ids of their own share pages, and so answers."""
     window = Record("w1", "mp_docvqa", Split.TRAIN, "abc-0f", "What?", ("x",), extra={"native_doc_id": "abc"})
     other = dataclasses.replace(window, question_id="w2", doc_id="abc")

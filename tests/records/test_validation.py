@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -25,7 +24,7 @@ BARE = {"evidence_pages": (), "evidence_boxes": {}}
 OWN, OTHER = (0.1, 0.2, 0.5, 0.25), (0.0, 0.0, 0.25, 0.5)
 
 
-def test_questions_without_a_gold_page_are_noted(make_record, tmp_path: Path) -> None:
+def test_questions_without_a_gold_page_are_noted(make_record, tmp_path):
     (note,) = record_notes(make_record(**BARE))
     assert all(name in note for name in ("alden", "unidoc_rl", "vrag_rl"))
     (note,) = record_notes(make_record(**BARE, answerable=False, answers=()))
@@ -59,13 +58,13 @@ def test_questions_without_a_gold_page_are_noted(make_record, tmp_path: Path) ->
         ({"extra": {"page_ids": ["x"]}}, {"report.v2": 9}, "'doc#page'"),
     ],
 )
-def test_rows_that_no_system_can_play_have_one_problem(make_record, changes, lengths, named) -> None:
+def test_rows_that_no_system_can_play_have_one_problem(make_record, changes, lengths, named):
     store = None if lengths is None else Store(lengths)
     (problem,) = record_problems(make_record(**changes), store=store)
     assert named in problem
 
 
-def test_files_of_records(make_record, tmp_path: Path) -> None:
+def test_files_of_records(make_record, tmp_path):
     good = [make_record(), make_record(split=Split.VAL), make_record(dataset="dude")]
     path = write_jsonl(good, tmp_path / "records.jsonl")
     assert validate_jsonl(path, store=Store({"report.v2": 9, "other": 3})).ok
@@ -92,7 +91,7 @@ def two_documents(make_record):
     return make
 
 
-def test_boxes_of_all_documents_go_by_document_and_page(two_documents) -> None:
+def test_boxes_of_all_documents_go_by_document_and_page(two_documents):
     record = two_documents()
     assert gold_boxes(record) == {("report.v2", 5): (OWN,), ("a#b", 1): (OTHER,)}
     assert gold_boxes(Record.from_json(record.to_json())) == gold_boxes(record)
@@ -108,7 +107,7 @@ def test_boxes_of_all_documents_go_by_document_and_page(two_documents) -> None:
         ({"other_crop_required": {"a#b#1": True, "a#b#3": True}}, [("report.v2", 5), ("a#b", 1)]),
     ],
 )
-def test_flags_are_of_their_own_document(two_documents, flags, left) -> None:
+def test_flags_are_of_their_own_document(two_documents, flags, left):
     assert list(magnified_boxes(two_documents(**flags))) == left
 
 
@@ -126,13 +125,13 @@ def test_flags_are_of_their_own_document(two_documents, flags, left) -> None:
         ({"other_crop_required": {"report.v2#5": True}}, "'extra.crop_required'"),
     ],
 )
-def test_what_is_wrong_with_boxes_is_found_once_by_field_and_page(two_documents, extra, named) -> None:
+def test_what_is_wrong_with_boxes_is_found_once_by_field_and_page(two_documents, extra, named):
     record = two_documents(**extra)
     (found,) = other_box_problems(record)
     assert named in found
     assert record_problems(record) == [found]
 
 
-def test_an_error_of_boxes_names_the_question(two_documents) -> None:
+def test_an_error_of_boxes_names_the_question(two_documents):
     with pytest.raises(UserError, match=r"'q1'.*'extra\.other_boxes\.a#b#1'"):
         gold_boxes(two_documents(other_boxes={"a#b#1": None}))

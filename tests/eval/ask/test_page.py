@@ -12,7 +12,7 @@ from PIL import Image
 
 from docagent_rl.documents import PageRef
 from docagent_rl.eval.ask.answer import Answered, Evidence, Why
-from docagent_rl.eval.ask.page import action_of, session_page
+from docagent_rl.eval.ask.page import session_page
 from docagent_rl.play.player import new_trajectory
 from docagent_rl.records.record import Record, Split
 from docagent_rl.rollout.trajectory import TrajectoryTurn
@@ -93,16 +93,3 @@ def test_pages_are_the_documents_own_with_regions_marked(page, report_store):
     assert red > max(green, blue) + 60
     away = (round(0.9 * marked.width), round(0.9 * marked.height))
     assert max(abs(a - b) for a, b in zip(marked.getpixel(away), original.getpixel(away), strict=True)) < 30
-
-
-@pytest.mark.parametrize(
-    ("info", "told"),
-    [
-        ({"action": {"kind": "search", "query": "ferries", "block": [0, 3]}}, "search ferries"),
-        ({"action": {"kind": "fetch", "pages": [3, 4]}}, "fetch 3, 4"),
-        ({"action": {"kind": "invalid"}, "valid": False, "detail": "no tag"}, "no tag"),
-        ({}, ""),
-    ],
-)
-def test_actions_are_told_in_a_few_words(info, told):
-    assert told in action_of(info)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import asdict
 
 import pytest
 
@@ -31,6 +32,10 @@ MANIFEST = {
     "config": {"docagent": SECTION, "actor_rollout_ref.rollout.val_kwargs": {"temperature": 1.0}},
 }
 FACTS = RunFacts.of(MANIFEST)
+ALDEN = {"system": "alden", "env": {"display": {"min_pixels": 261070, "max_pixels": None}}}
+SHOWN = {"min_pixels": 12544, "max_pixels": 50176}
+PLAYER = {"model": "m", "environment": {"env": {"display": SHOWN, "search": {"scope": "document"}}}}
+ODD = {"player": {"temperature": True}, "retriever": 3, "env": {"display": [1], "scope": 7}, "prompt": {}}
 
 
 def verdicts(run=FACTS, judges=("Qwen/Qwen2.5-7B-Instruct",), questions=2215, row=VRAG):
@@ -118,17 +123,6 @@ def test_what_nobody_wrote_down_is_not_known():
 
 
 @pytest.mark.parametrize(
-    "manifest",
-    [
-        {"player": {"temperature": True}, "retriever": 3, "env": {"display": [1], "scope": 7}, "prompt": {}},
-        {"docagent": "x", "player": 3},
-    ],
-)
-def test_odd_descriptions_say_nothing(manifest):
-    assert RunFacts.of(manifest) == RunFacts()
-
-
-@pytest.mark.parametrize(
     ("manifest", "facts"),
     [
         # without a configuration, at its top
@@ -139,6 +133,12 @@ def test_odd_descriptions_say_nothing(manifest):
         ({"docagent": {"system": "alden", "env": {"nonsense": 1, "scope": "corpus"}}}, {"scope": "corpus"}),
         # a system of a user's own is not imported
         ({"docagent": {"system": "no_such_module:SYSTEM", "env": {"scope": "corpus"}}}, {"scope": "corpus"}),
+        # values that a variant sets; it has no other scope
+        ({"config": {"docagent": ALDEN}}, {"scope": "document"}),
+        # what sessions were shown is said by the player
+        (MANIFEST | {"player": PLAYER}, {"display": SHOWN, "scope": "document", "model": "m"}),
+        ({"docagent": "x", "player": 3}, asdict(RunFacts())),
+        (ODD, asdict(RunFacts())),
         # models of what a script plays in are not its own
         (
             {"player": {"player": "oracle", "environment": {"judge": {"model": "m", "temperature": 0.0}}}},
@@ -152,14 +152,4 @@ def test_descriptions_are_read_as_far_as_they_go(manifest, facts):
 
 
 def test_values_that_a_variant_sets_are_known():
-    env = {"display": {"min_pixels": 261070, "max_pixels": None}}
-    facts = RunFacts.of({"config": {"docagent": {"system": "alden", "env": env}}})
-    assert facts.display["max_pixels"] == 2508800
-    assert facts.scope == "document"  # it has no other
-
-
-def test_what_sessions_were_shown_is_said_by_the_player():
-    display = {"min_pixels": 12544, "max_pixels": 50176}
-    player = {"model": "m", "environment": {"env": {"display": display, "search": {"scope": "document"}}}}
-    facts = RunFacts.of(MANIFEST | {"player": player})
-    assert (facts.display, facts.scope) == (display, "document")
+    assert RunFacts.of({"config": {"docagent": ALDEN}}).display["max_pixels"] == 2508800

@@ -55,13 +55,6 @@ def test_no_text_becomes_markup_in_a_terminal():
     assert "\u202e" not in out
 
 
-def test_a_note_is_told_to_its_end_and_ordinary_texts_stay_readable():
-    note = f"run and paper. different: {'settings, ' * 300}the end"
-    assert markdown([Grid("t", ("a",), (("x" * 5000,),), (note,))], None).endswith(f"- {note}\n")
-    assert plain("41.2 [38.0, 44.5]") == "41.2 \\[38.0, 44.5\\]"
-    assert plain("Qwen2.5-VL-7B (a: b) +3.1 -") == "Qwen2.5-VL-7B (a: b) +3.1 -"
-
-
 FEW = ReportSettings(draws=20)
 MARKED = [text for text in HOSTILE if re.search(r"[<&>$\x00-\x1f\ud800-\udfff\"\\\u202e]", text)]
 

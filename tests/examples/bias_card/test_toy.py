@@ -17,7 +17,7 @@ toys = st.builds(Toy, probability, probability, pay, pay, pay, pay)
 
 @checked
 @given(toys)
-def test_gradient_and_scores_are_those_of_the_logits(toy: Toy) -> None:
+def test_gradient_and_scores_are_those_of_the_logits(toy):
     logits = torch.tensor([toy.go_on, toy.good], dtype=torch.float64).logit().requires_grad_()
     p, q = logits.sigmoid()
     chances = torch.stack([1 - p, p * q, p * (1 - q)])
@@ -29,7 +29,7 @@ def test_gradient_and_scores_are_those_of_the_logits(toy: Toy) -> None:
         torch.testing.assert_close(score, toy.scores[ending])
 
 
-def test_the_default_and_its_exact_critic_by_hand() -> None:
+def test_the_default_and_its_exact_critic_by_hand():
     assert (Toy().second_mean, Toy().gain) == pytest.approx((1.4, 0.8))
     assert Toy().gradient.tolist() == pytest.approx([0.168, 0.108])
     critic = ToyCritic.exact(Toy(), gamma_turn=0.9)
@@ -43,7 +43,7 @@ def test_the_default_and_its_exact_critic_by_hand() -> None:
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
-def test_groups_counted_are_groups_in_every_order(size: int) -> None:
+def test_groups_counted_are_groups_in_every_order(size):
     ordered, counted = ToyGroups.ordered(Toy(), size), ToyGroups.counted(Toy(), size)
     assert len(ordered.endings) == 3**size
     assert float(ordered.probability.sum()) == pytest.approx(1)
@@ -55,7 +55,7 @@ def test_groups_counted_are_groups_in_every_order(size: int) -> None:
     assert found == pytest.approx(folded)
 
 
-def test_the_batch_of_a_group() -> None:
+def test_the_batch_of_a_group():
     groups = ToyGroups.ordered(Toy(), 2)
     inputs = groups.inputs(critic=ToyCritic(), similarity=0.6)
     stop, good = groups.endings.flatten().tolist().index(0), groups.endings.flatten().tolist().index(1)
@@ -67,7 +67,7 @@ def test_the_batch_of_a_group() -> None:
     assert groups.inputs(critic=ToyCritic(), similarity=0.6) is inputs
 
 
-def test_moments_by_hand() -> None:
+def test_moments_by_hand():
     groups = ToyGroups.ordered(Toy(), 2)
     # the same advantage for all: the mean score, of mean 0 and variance p (1 - p) / 2 and p q (1 - q) / 2
     mean, variance = groups.moments(torch.ones(*groups.endings.shape, 2, dtype=torch.float64))
@@ -76,7 +76,7 @@ def test_moments_by_hand() -> None:
 
 
 @pytest.mark.parametrize("change", [{"go_on": 1.0}, {"good": 0.0}, {"bad_reward": float("inf")}])
-def test_bad_toys_and_group_sizes(change: dict) -> None:
+def test_bad_toys_and_group_sizes(change):
     (name,) = change
     with pytest.raises(UserError, match=rf"toy\.{name}"):
         Toy(**change)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,23 +46,6 @@ def test_the_recipe_stands_beside_each_other_arm_question_by_question(tmp_path):
     assert cells[1:4] == ["shuffled", "0, 1", "0.375 [-1.213, 1.963]"]
     assert [each.split()[0] for each in cells[4].split("], ")] == ["0.500", "0.250"]
     assert cells[5] == "yes, yes"
-
-
-def test_floors_stand_beside_the_units(tmp_path):
-    write_result(result(), tmp_path)
-    floors = {"question_only": 0.01, "commonest": 0.02, "random": 0.0, "oracle": 1.0}
-    numbers = {name: {"accuracy": value} for name, value in floors.items()}
-    (tmp_path / "alden" / "floors.json").write_text(json.dumps(numbers))
-    cells = row(make_table(tmp_path), "`alden`", title="Floors and ceiling")
-    assert cells[1:] == ["0.010", "0.020", "0.000", "1.000"]
-
-
-def test_what_was_not_measured_is_named(tmp_path):
-    write_result(result(), tmp_path)
-    lacking = [(unit.system, unit.arm, unit.seed) for unit in missing(read_results(tmp_path))]
-    assert ("alden", "reward", 0) not in lacking
-    assert ("alden", "reward", 1) in lacking
-    assert "- `alden`: shuffled-0, outcome_only-0" in make_table(tmp_path)
 
 
 def test_a_result_of_other_settings_is_told_and_measured_again(tmp_path):

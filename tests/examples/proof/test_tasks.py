@@ -7,7 +7,6 @@ import pytest
 
 from docagent_rl.errors import UserError
 from docagent_rl.records.record import check_record
-from proof.plan import base_overrides
 from proof.tasks import get_task
 from proof.tasks.base import Part
 from proof.unit import ProofPaths
@@ -68,16 +67,6 @@ def test_the_script_is_right_in_every_environment_that_it_is_told_of(
         # nothing that an ablation leaves pays as much as the whole
         most = most or min(rewards)
         assert max(rewards) <= most or ablation is None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("system", WRITTEN)
-def test_every_ablation_composes(system, tmp_path):
-    task = get_task(system)
-    paths = ProofPaths(tmp_path, system)
-    for ablation in task.ablations:
-        plain, without = (base_overrides(task, paths, tmp_path, each) for each in (None, ablation))
-        assert set(plain) < set(without)
 
 
 def test_other_documents_are_not_written_over(monkeypatch, tmp_path):

@@ -7,18 +7,13 @@ import shlex
 import pytest
 import typer
 
-from docagent_rl.checks.play_check import play_config
 from docagent_rl.checks.preflight import check_statically
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.sft_check import check_sft_statically
 from docagent_rl.cli import app
 from docagent_rl.collect.config import CollectConfig
-from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.eval.agent import Agent
-from docagent_rl.prompts import load_prompt
-from docagent_rl.systems import get_system
 from docagent_rl.training.settings.arithmetic import arithmetic_problems
-from small_model.plan import BASELINES, HELD_OUT, HERE, LEARNT, WITHOUT_MODEL, Settings, overlay, steps
+from small_model.plan import BASELINES, HELD_OUT, HERE, LEARNT, WITHOUT_MODEL, Settings, steps
 from small_model.stages import ORDER, SHARED, Stage, StudyPaths, StudySystem
 from tools.documents.manifest import MANIFEST, read_manifest
 
@@ -84,21 +79,6 @@ def test_each_stage_begins_with_what_the_one_before_left(paths, system):
     assert f"actor_rollout_ref.model.path={tuned}" in rl.words
     assert rl.minutes == 7
     assert f"docagent.run_dir={last[last.index('--model') + 1]}" in rl.words
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("system", list(StudySystem))
-def test_a_session_is_text_and_short(paths, system, monkeypatch):
-    monkeypatch.setenv("DOCAGENT_WORKSPACE", str(paths.root))
-    run = play_config(system.recipe, Agent.SYSTEM, overlay(system))
-    who = get_system(run.docagent.system)
-    config = who.parse_config({**DocAgentConfig.parse(plain(run.docagent)).env, "variant": "paper"})
-    assert who.max_images(config) == 0
-    tokens = run.data.max_prompt_length + run.data.max_response_length
-    assert tokens <= run.actor_rollout_ref.rollout.max_model_len
-    assert "user" in load_prompt(str(HERE / "prompts" / f"{system.value}.yaml"), who.prompt_spec)
-    for agent in (Agent.RAG_TEXT, Agent.REACT, Agent.ORACLE):
-        assert play_config(system.recipe, agent, overlay(system)).docagent.retriever.kind == "bm25"
 
 
 @pytest.mark.slow

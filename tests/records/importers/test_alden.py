@@ -4,7 +4,7 @@ from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.records.importers.finishing import LENGTH, OUTSIDE
 from docagent_rl.records.record import Split
-from tests.records.importers.conftest import Files, Import, numbers, picture, rows_of
+from tests.records.importers.conftest import Files, numbers, picture, rows_of
 
 ORDER = {"deck": ["0", "10", "1", "2"], "scan": ["3", "0", "4", "1", "2"]}
 
@@ -33,7 +33,7 @@ def row(**changes: object) -> dict[str, object]:
     }
 
 
-def test_pages_go_by_their_ids(files: Files, run: Import, tmp_path) -> None:
+def test_pages_go_by_their_ids(files, run, tmp_path):
     corpus(files, {"scan": ORDER["scan"]})
     rows = [row(), row(answer="The problem is not answerable", answer_page_idx=[])]
     files.parquet("dude/train.parquet", rows)
@@ -50,7 +50,7 @@ def test_pages_go_by_their_ids(files: Files, run: Import, tmp_path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["download", "store"]
 
 
-def test_a_document_with_a_page_missing_costs_its_rows_alone(files: Files, run: Import) -> None:
+def test_a_document_with_a_page_missing_costs_its_rows_alone(files, run):
     corpus(files, ORDER)
     files.parquet("dude/train.parquet", [row(doc_id="deck", doc_length=4), row()])
     (record,), report = run("alden", store=True)
@@ -59,9 +59,7 @@ def test_a_document_with_a_page_missing_costs_its_rows_alone(files: Files, run: 
     assert numbers(report.skipped) == [[0]]
 
 
-def test_a_document_of_another_length_in_the_store_is_not_taken_for_it(
-    files: Files, run: Import, tmp_path
-) -> None:
+def test_a_document_of_another_length_in_the_store_is_not_taken_for_it(files, run, tmp_path):
     other = Files(tmp_path / "other")
     other.pdf("scan.pdf", 3)
     ingest(other.root, tmp_path / "store", workers=1, settings=RenderSettings(dpi=36))
@@ -72,7 +70,7 @@ def test_a_document_of_another_length_in_the_store_is_not_taken_for_it(
     assert list(report.failed) == ["scan"]
 
 
-def test_without_a_store_lengths_come_from_the_corpus(files: Files, run: Import) -> None:
+def test_without_a_store_lengths_come_from_the_corpus(files, run):
     corpus(files, {"scan": ORDER["scan"]})
     files.parquet("dude/val.parquet", [row(doc_length=9, answer_page_idx=["7", "0"])])
     (record,), report = run("alden")

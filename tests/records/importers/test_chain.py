@@ -28,7 +28,7 @@ from tests.records.importers import test_mmlongbench_doc as mmlongbench_doc
 from tests.records.importers import test_mp_docvqa as mp_docvqa
 from tests.records.importers import test_slidevqa as slidevqa
 from tests.records.importers import test_uda as uda
-from tests.records.importers.conftest import Files, Import
+from tests.records.importers.conftest import Files
 
 ROWS: Mapping[Benchmark, Mapping[str, Any]] = {
     Benchmark.MMLONGBENCH_DOC: mmlongbench_doc.row(),
@@ -66,7 +66,7 @@ def changed(row: Mapping[str, Any], data: st.DataObject) -> dict[str, Any]:
 @pytest.mark.parametrize("benchmark", Benchmark)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_a_row_gives_a_record_or_a_reason(benchmark: Benchmark, data: st.DataObject) -> None:
+def test_a_row_gives_a_record_or_a_reason(benchmark, data):
     importer = get_importer(benchmark)
     dataset = "uda_feta" if benchmark is Benchmark.UDA else "any"
     row = NativeRow(Path("file.json"), 0, changed(ROWS[benchmark], data), dataset, Split.TRAIN, "file")
@@ -123,9 +123,7 @@ MAKERS: Mapping[str, Callable[[Files], None]] = {each: partial(miniature, each) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("benchmark", Benchmark)
-def test_a_benchmark_becomes_a_file_to_train_on(
-    files: Files, run: Import, tmp_path: Path, benchmark: Benchmark
-) -> None:
+def test_a_benchmark_becomes_a_file_to_train_on(files, run, tmp_path, benchmark):
     MAKERS[benchmark](files)
     records, report = run(benchmark, store=True)
     assert (len(records), report.rows_read, report.rows_skipped) == (2, 2, 0)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 
 from docagent_rl.documents import DocumentStore
-from docagent_rl.eval.report.targets import paper_rows
-from docagent_rl.eval.scoring.labels import flat, labels_of
 from docagent_rl.records.importers.finishing import OUTSIDE
 from docagent_rl.records.importers.paging import PageBase
 from docagent_rl.records.record import Split
 from docagent_rl.records.validation import record_problems
 from docagent_rl.systems.unidoc_rl.regions import gold_regions
-from tests.records.importers.conftest import Files, Import, numbers, rows_of
+from tests.records.importers.conftest import numbers, rows_of
 
 
 def row(**changes: object) -> dict[str, object]:
@@ -31,7 +29,7 @@ def row(**changes: object) -> dict[str, object]:
     }
 
 
-def test_vidoseek_takes_in_every_document(files: Files, run: Import, tmp_path) -> None:
+def test_vidoseek_takes_in_every_document(files, run, tmp_path):
     files.pdf("vidoseek_pdf_document/a_b_02.pdf", 11)
     files.pdf("vidoseek_pdf_document/never_asked.pdf", 1)
     rows = [row(), row(uid="b", meta={"reference_page": [2, 40], "query_type": "Single-Hop"})]
@@ -46,17 +44,7 @@ def test_vidoseek_takes_in_every_document(files: Files, run: Import, tmp_path) -
     assert numbers(report.notes) == [[0], [1]]  # a question of several hops with one page
 
 
-def test_papers_lines_of_vidoseek_are_lines_that_its_records_stand_in(files: Files, run: Import) -> None:
-    kinds = ("Single-Hop", "Multi-Hop")
-    rows = [row(uid=kind, meta={"query_type": kind}) for kind in kinds]
-    files.json("vidoseek.json", {"examples": rows})
-    records, _ = run("vidoseek")
-    lines = {line for record in records for line in flat(labels_of(record))}
-    printed = [target for paper in paper_rows() for target in paper.numbers if target.dataset == "vidoseek"]
-    assert {target.row for target in printed} == {("query_type", kind) for kind in kinds} <= lines
-
-
-def test_vidoseek_rows_that_are_none(files: Files, run: Import) -> None:
+def test_vidoseek_rows_that_are_none(files, run):
     rows = [
         row(),
         row(uid="b", meta_info=None),
@@ -72,7 +60,7 @@ def test_vidoseek_rows_that_are_none(files: Files, run: Import) -> None:
     assert rows_of(report.skipped) == {name: [number] for number, name in enumerate(fields, 1)}
 
 
-def test_vrag_s_json_with_labels_in_lists(files: Files, run: Import) -> None:
+def test_vrag_s_json_with_labels_in_lists(files, run):
     meta = {"source_type": ["Chart", "Table"], "doc_type": "Report", "answer_format": "Int"}
     rows = [row(uid=7, meta={**meta, "reference_page": [1, 2]}), {"messages": [], "images": []}]
     files.json("rag_dataset.json", {"examples": rows})
@@ -85,7 +73,7 @@ def test_vrag_s_json_with_labels_in_lists(files: Files, run: Import) -> None:
     assert numbers(report.skipped) == [[1]]
 
 
-def test_vrag_s_unanswerable_rows_of_mmlongbench(files: Files, run: Import) -> None:
+def test_vrag_s_unanswerable_rows_of_mmlongbench(files, run):
     meta = {"doc_type": "Report", "answer_format": "None", "reference_page": [], "source_type": []}
     rows = [row(uid=1, reference_answer="Not answerable", meta=meta), row(uid=2, reference_answer="None")]
     files.json("rag_dataset.json", {"examples": rows})
@@ -94,7 +82,7 @@ def test_vrag_s_unanswerable_rows_of_mmlongbench(files: Files, run: Import) -> N
     assert (word.answerable, word.answers) == (True, ("None",))
 
 
-def test_vrag_s_converted_rows(files: Files, run: Import) -> None:
+def test_vrag_s_converted_rows(files, run):
     info = {
         "split": "test",
         "index": 0,
@@ -130,7 +118,7 @@ def unidoc(**changes: object) -> dict[str, object]:
     }
 
 
-def test_unidoc_s_boxes_over_several_documents(files: Files, run: Import) -> None:
+def test_unidoc_s_boxes_over_several_documents(files, run):
     files.parquet("train.parquet", [unidoc()])
     files.images("img/deck_a_{}.jpg", (1, 2, 3))
     files.images("img/deck_b_{}.jpg", (1,))
@@ -150,7 +138,7 @@ def test_unidoc_s_boxes_over_several_documents(files: Files, run: Import) -> Non
     assert record_problems(record) == []
 
 
-def test_unidoc_s_boxes_and_flags_count_like_its_pages(files: Files, run: Import) -> None:
+def test_unidoc_s_boxes_and_flags_count_like_its_pages(files, run):
     for folder in ("slidevqa", "docbench"):
         files.parquet(f"{folder}/train.parquet", [unidoc()])
     (record, other), _ = run("unidoc_rl", page_base=PageBase.ZERO)
@@ -162,7 +150,7 @@ def test_unidoc_s_boxes_and_flags_count_like_its_pages(files: Files, run: Import
     assert list(record.extra["unused_boxes"]) == ["deck_a#3"]
 
 
-def test_unidoc_boxes_without_a_crop_flag_are_counted_by_rows(files: Files, run: Import) -> None:
+def test_unidoc_boxes_without_a_crop_flag_are_counted_by_rows(files, run):
     boxes = json.dumps({"deck_a_3": [[0, 0, 250, 500]], "deck_b_1": [[0, 0, 250, 500]], "deck_a_2": []})
     flags = ({}, {"deck_a_3": True, "deck_b_1": None}, {"deck_a_3": True, "deck_b_1": False})
     rows = [unidoc(), *(unidoc(bboxes=boxes, crop_required=json.dumps(flag)) for flag in flags)]
@@ -174,7 +162,7 @@ def test_unidoc_boxes_without_a_crop_flag_are_counted_by_rows(files: Files, run:
     assert [bool(record.evidence_boxes) for record in records] == [False, True, True]
 
 
-def test_unidoc_rows_that_are_none(files: Files, run: Import) -> None:
+def test_unidoc_rows_that_are_none(files, run):
     rows = [
         unidoc(bboxes="{cut", crop_required="[]"),
         unidoc(reference_page=["deck"]),

@@ -7,7 +7,7 @@ from docagent_rl.records.importers.finishing import CLAMPED
 from docagent_rl.records.importers.paging import PageBase
 from docagent_rl.records.importers.selection import Selection
 from docagent_rl.records.record import Split
-from tests.records.importers.conftest import Files, Import, numbers, rows_of
+from tests.records.importers.conftest import Files, numbers, rows_of
 
 FILE = "2023-03-23_DUDE_gt_test_PUBLIC.json"
 NOTHING = {"answers": [], "answer_type": "not-answerable", "answers_page_bounding_boxes": []}
@@ -39,7 +39,7 @@ def write(files: Files, rows: list[object]) -> None:
     files.json(FILE, {"dataset_name": "DUDE Dataset", "dataset_version": "1.0.7", "data": rows})
 
 
-def test_boxes_are_pixels_at_200_dpi_of_pages_from_0(files: Files, run: Import) -> None:
+def test_boxes_are_pixels_at_200_dpi_of_pages_from_0(files, run):
     files.pdf("PDF/train/0017b64b.pdf", 3)
     two = [[box(0), box(2, 900, 400, 300, 50)], [box(2, 0, 0, 0, 9)]]
     listed = row(questionId="b", answers=["A", "B"], answer_type="list/extractive")
@@ -58,7 +58,7 @@ def test_boxes_are_pixels_at_200_dpi_of_pages_from_0(files: Files, run: Import) 
     assert (report.base.base, report.base.outside_zero, report.base.outside_one) == (0, 0, 1)
 
 
-def test_a_copy_that_counts_from_1_is_found_out_beside_stray_pages(files: Files, run: Import) -> None:
+def test_a_copy_that_counts_from_1_is_found_out_beside_stray_pages(files, run):
     files.pdf("PDF/train/0017b64b.pdf", 3)
     write(files, [*(on(3, f"q{number}") for number in range(10)), on(0, "cover")])
     records, report = run("dude")
@@ -68,7 +68,7 @@ def test_a_copy_that_counts_from_1_is_found_out_beside_stray_pages(files: Files,
     assert "--page-base" in report.warnings[-1]
 
 
-def test_the_base_may_be_told(files: Files, run: Import) -> None:
+def test_the_base_may_be_told(files, run):
     files.pdf("PDF/train/0017b64b.pdf", 3)
     write(files, [on(2)])
     for base, page in ((PageBase.ZERO, 3), (PageBase.ONE, 2)):
@@ -78,9 +78,7 @@ def test_the_base_may_be_told(files: Files, run: Import) -> None:
         assert not any("--page-base" in warning for warning in report.warnings)
 
 
-def test_the_archive_may_lie_where_it_unpacks_and_images_serve_without_a_pdf(
-    files: Files, run: Import
-) -> None:
+def test_the_archive_may_lie_where_it_unpacks_and_images_serve_without_a_pdf(files, run):
     folder = "data/DUDE_train-val-test_binaries/DUDE_train-val-test_binaries"
     files.pdf(f"{folder}/PDF/train/0017b64b.pdf", 3)
     files.images(folder + "/images/train/other_{}.jpg", range(3), size=(1000, 500))
@@ -90,9 +88,7 @@ def test_the_archive_may_lie_where_it_unpacks_and_images_serve_without_a_pdf(
     assert report.documents["missing"] == 0
 
 
-def test_documents_of_questions_that_are_not_taken_stay_where_they_are(
-    files: Files, run: Import, tmp_path
-) -> None:
+def test_documents_of_questions_that_are_not_taken_stay_where_they_are(files, run, tmp_path):
     for name in ("a", "b", "c", "d"):
         files.pdf(f"PDF/train/{name}.pdf", 2)
     rows = [
@@ -109,7 +105,7 @@ def test_documents_of_questions_that_are_not_taken_stay_where_they_are(
     assert numbers(report.skipped) == [[1], [2], [3]]
 
 
-def test_unanswerable_hidden_doubled_and_broken_rows(files: Files, run: Import) -> None:
+def test_unanswerable_hidden_doubled_and_broken_rows(files, run):
     nothing = row(questionId="n", answers=[""], answer_type="not answerable", answers_page_bounding_boxes=[])
     test = {"questionId": "t", "question": "Who?", "docId": "0017b64b", "data_split": "test"}
     blank = {**test, "questionId": "t2", "answers": [""], "answer_type": "", "answers_variants": None}
@@ -132,7 +128,7 @@ def test_unanswerable_hidden_doubled_and_broken_rows(files: Files, run: Import) 
     assert numbers(report.skipped) == [[1], [3, 4], [5], [6], [7], [8], [9], [10]]
 
 
-def test_boxes_of_the_wrong_types_are_left_out(files: Files, run: Import) -> None:
+def test_boxes_of_the_wrong_types_are_left_out(files, run):
     bad = [{**box(1), "left": "9"}, {**box(1), "page": None}, "box", {**box(1), "width": 1e999}]
     files.pdf("PDF/train/0017b64b.pdf", 3)
     write(files, [row(answers_page_bounding_boxes=[bad, [box(1)]])])

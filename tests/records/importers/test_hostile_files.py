@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.errors import UserError
 from tests.records.importers import test_longdocurl as longdocurl
-from tests.records.importers.conftest import Files, Import, numbers, rows_of
+from tests.records.importers.conftest import Files, numbers, rows_of
 from tests.records.importers.test_mmlongbench_doc import row
 
 QUESTIONS = {
@@ -34,7 +32,7 @@ PARQUET = {
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_a_file_of_something_else_is_one_clear_error(files: Files, run: Import, name: str) -> None:
+def test_a_file_of_something_else_is_one_clear_error(files, run, name):
     files.root.mkdir()
     with pytest.raises(UserError, match=str(files.root)):
         run(name)
@@ -48,7 +46,7 @@ def test_a_file_of_something_else_is_one_clear_error(files: Files, run: Import, 
 
 
 @pytest.mark.parametrize("name", PARQUET)
-def test_a_cut_parquet_file_is_one_clear_error(files: Files, run: Import, name: str) -> None:
+def test_a_cut_parquet_file_is_one_clear_error(files, run, name):
     path = files.parquet(PARQUET[name], [row(), row(), row()])
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(UserError, match=path.name):
@@ -62,13 +60,13 @@ def test_a_cut_parquet_file_is_one_clear_error(files: Files, run: Import, name: 
         ("uda", 'doc_name|q_uid|question|answer|doc_url\na|1|"' + "x" * 300_000),
     ],
 )
-def test_a_deep_or_endless_file_is_one_clear_error(files: Files, run: Import, name: str, text: str) -> None:
+def test_a_deep_or_endless_file_is_one_clear_error(files, run, name, text):
     path = files.text(QUESTIONS[name], text)
     with pytest.raises(UserError, match=path.name):
         run(name)
 
 
-def test_no_folder_and_another_number_of_rows_are_refused(files: Files, run: Import) -> None:
+def test_no_folder_and_another_number_of_rows_are_refused(files, run):
     with pytest.raises(UserError, match=files.root.name):
         run("mmlongbench_doc")
     files.json("data/samples.json", [row()])
@@ -76,7 +74,7 @@ def test_no_folder_and_another_number_of_rows_are_refused(files: Files, run: Imp
         run("mmlongbench_doc", any_count=False)
 
 
-def test_rows_of_wrong_types_are_counted(files: Files, run: Import) -> None:
+def test_rows_of_wrong_types_are_counted(files, run):
     odd = [None, 7, "text", [1], {"doc_id": {"a": 1}}, {"question": 5}]
     files.json("data/samples.json", [*odd, row()])
     records, report = run("mmlongbench_doc")
@@ -103,7 +101,7 @@ IDS = [
 ]
 
 
-def test_ids_that_leave_the_folder_are_counted(files: Files, run: Import, tmp_path: Path) -> None:
+def test_ids_that_leave_the_folder_are_counted(files, run, tmp_path):
     files.pdf("data/documents/annual_report.v2.pdf", 3)
     files.json("data/samples.json", [*(row(doc_id=doc_id) for doc_id in IDS), row()])
     records, report = run("mmlongbench_doc", store=True)
@@ -113,7 +111,7 @@ def test_ids_that_leave_the_folder_are_counted(files: Files, run: Import, tmp_pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["download", "store"]
 
 
-def test_huge_fields_are_counted(files: Files, run: Import) -> None:
+def test_huge_fields_are_counted(files, run):
     pages = [
         "[" + "1, " * 100_000 + "1]",
         "[" * 5000,
@@ -131,9 +129,7 @@ def test_huge_fields_are_counted(files: Files, run: Import) -> None:
 
 
 @pytest.mark.parametrize("pages", [3, 9])
-def test_a_document_of_the_store_serves_unless_the_download_has_another(
-    files: Files, run: Import, tmp_path: Path, pages: int
-) -> None:
+def test_a_document_of_the_store_serves_unless_the_download_has_another(files, run, tmp_path, pages):
     other = Files(tmp_path / "other")
     other.pdf("annual_report.v2.pdf", pages)
     ingest(other.root, tmp_path / "store", workers=1)

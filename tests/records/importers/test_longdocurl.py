@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from docagent_rl.records.importers.finishing import CLAMPED, EMPTY, LENGTH, WINDOW
-from tests.records.importers.conftest import Files, Import, numbers, rows_of
+from tests.records.importers.conftest import numbers, rows_of
 
 FILE = "LongDocURL_public.jsonl"
 
@@ -26,7 +26,7 @@ def row(**changes: object) -> dict[str, object]:
     }
 
 
-def test_rows_become_records(files: Files, run: Import) -> None:
+def test_rows_become_records(files, run):
     files.pdf("pdf_files/4026/4026369.pdf", 6)
     several = {
         "answer": ["a", 2],
@@ -47,7 +47,7 @@ def test_rows_become_records(files: Files, run: Import) -> None:
     assert (nothing.answerable, nothing.answers, nothing.evidence_boxes) == (False, (), {})
 
 
-def test_boxes_go_to_the_page_named_beside_them(files: Files, run: Import) -> None:
+def test_boxes_go_to_the_page_named_beside_them(files, run):
     boxes = [f"<box>({left}, 0.5, 0.9, 0.6)</box>" for left in (0.1, 0.2, 0.3)]
     text = f"On page 2 there is {boxes[0]} and {boxes[1]} on page 5. {'x' * 100} {boxes[2]}"
     files.jsonl(FILE, [row(evidence_pages=[2, 5], detailed_evidences=text)])
@@ -56,7 +56,7 @@ def test_boxes_go_to_the_page_named_beside_them(files: Files, run: Import) -> No
     assert numbers(report.notes) == [[0]]
 
 
-def test_bad_boxes_windows_and_lengths_are_counted(files: Files, run: Import) -> None:
+def test_bad_boxes_windows_and_lengths_are_counted(files, run):
     files.pdf("pdf_files/4026369.pdf", 5)
     text = "<box>(0.1, 0.2, 1.5, 0.4)</box> <box>(0.3, 0.3, 0.3, 0.4)</box>"
     rows = [row(detailed_evidences=text), row(question_id="b", start_end_idx=[4, 6], detailed_evidences="")]
@@ -71,7 +71,7 @@ def test_bad_boxes_windows_and_lengths_are_counted(files: Files, run: Import) ->
     assert rows_of(report.notes) == noted
 
 
-def test_page_images_count_from_0_and_only_whole_documents_are_taken(files: Files, run: Import) -> None:
+def test_page_images_count_from_0_and_only_whole_documents_are_taken(files, run):
     files.images("png/4026/4026369_{}.png", range(6))
     files.images("png/4026/4026370_{}.png", range(3))
     files.jsonl(FILE, [row(), row(question_id="b", doc_no="4026370")])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from docagent_rl.records.importers.finishing import OUTSIDE
 from docagent_rl.records.record import Split
-from tests.records.importers.conftest import Files, Import, numbers, rows_of
+from tests.records.importers.conftest import numbers, rows_of
 
 
 def row(**changes: object) -> dict[str, object]:
@@ -19,7 +19,7 @@ def row(**changes: object) -> dict[str, object]:
     }
 
 
-def test_rows_become_records(files: Files, run: Import) -> None:
+def test_rows_become_records(files, run):
     files.pdf("data/documents/annual_report.v2.pdf", 4)
     single = {"answer": "12 ", "answer_format": "Int", "evidence_pages": "[4]", "evidence_sources": "[]"}
     files.json("data/samples.json", [row(), row(question="How many?", **single)])
@@ -35,7 +35,7 @@ def test_rows_become_records(files: Files, run: Import) -> None:
     assert (second.answers, second.evidence_pages, second.evidence_sources) == (("12 ",), (4,), ())
 
 
-def test_known_errors_of_the_file_are_dropped_and_counted(files: Files, run: Import) -> None:
+def test_known_errors_of_the_file_are_dropped_and_counted(files, run):
     files.pdf("data/documents/annual_report.v2.pdf", 4)
     rows = [
         row(evidence_pages="[0]"),
@@ -63,7 +63,7 @@ def test_known_errors_of_the_file_are_dropped_and_counted(files: Files, run: Imp
     assert (report.base.base, report.base.outside_zero, report.base.outside_one) == (1, 1, 2)
 
 
-def test_the_hub_layout_is_read_and_equal_questions_stay_apart(files: Files, run: Import) -> None:
+def test_the_hub_layout_is_read_and_equal_questions_stay_apart(files, run):
     files.parquet("data/train-00000-of-00001.parquet", [row(), row(), row()])
     files.pdf("documents/annual_report.v2.pdf", 4)
     records, report = run("mmlongbench_doc")
@@ -72,7 +72,7 @@ def test_the_hub_layout_is_read_and_equal_questions_stay_apart(files: Files, run
     assert report.documents == {"wanted": 1, "found": 1, "missing": 0, "failed": 0}
 
 
-def test_rows_without_their_document_are_counted(files: Files, run: Import) -> None:
+def test_rows_without_their_document_are_counted(files, run):
     files.pdf("data/documents/annual_report.v2.pdf", 4)
     files.text("data/documents/broken.pdf", "no PDF")
     files.json("data/samples.json", [row(), row(doc_id="gone.pdf"), row(doc_id="broken.pdf")])

@@ -9,7 +9,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.errors import UserError
 from docagent_rl.records.importers.selection import Selection
 from docagent_rl.records.record import Split
-from tests.records.importers.conftest import Files, Import, numbers, picture, rows_of
+from tests.records.importers.conftest import Files, numbers, picture, rows_of
 
 IMAGES = [f"image_{number}" for number in range(1, 21)]
 PAGE = "images/pybv0228_p{}.jpg"
@@ -42,7 +42,7 @@ def write(files: Files, split: str, rows: list[dict[str, object]]) -> None:
     files.json(f"{split}.json", {"dataset_name": "MP-DocVQA", "dataset_split": split, "data": rows})
 
 
-def test_the_competition_s_files_and_two_windows_of_a_document(files: Files, run: Import, tmp_path) -> None:
+def test_the_competition_s_files_and_two_windows_of_a_document(files, run, tmp_path):
     window = ["pybv0228_p81", "pybv0228_p83"]
     for number in (80, 81, 82, 83):
         files.image(PAGE.format(number), str(number), size=(number, 40))
@@ -62,7 +62,7 @@ def test_the_competition_s_files_and_two_windows_of_a_document(files: Files, run
     assert (second.evidence_pages, second.extra["num_pages"]) == ((2,), 2)
 
 
-def test_the_hub_s_rows_are_all_text(files: Files, run: Import) -> None:
+def test_the_hub_s_rows_are_all_text(files, run):
     rows = [
         hub_row(["a_p1", "a_p2"], answers="['it\\'s 4', \"4\"]", answer_page_idx="1"),
         hub_row(["a_p1", "a_p2"], answer_page_idx="none", questionId="49155"),
@@ -73,7 +73,7 @@ def test_the_hub_s_rows_are_all_text(files: Files, run: Import) -> None:
     assert (second.evidence_pages, second.extra["parse_error"]) == ((), {"answer_page_idx": "none"})
 
 
-def test_a_window_is_not_taken_for_another_that_the_store_holds(files: Files, run: Import) -> None:
+def test_a_window_is_not_taken_for_another_that_the_store_holds(files, run):
     path = "data/val-00000-of-00001.parquet"
     files.parquet(path, [hub_row(["a_p1", "a_p2"])])
     first, _ = run("mp_docvqa", store=True)
@@ -84,7 +84,7 @@ def test_a_window_is_not_taken_for_another_that_the_store_holds(files: Files, ru
     assert (record.doc_id, list(report.failed), numbers(report.skipped)) == ("b", ["pybv0228"], [[0]])
 
 
-def test_hidden_answers_are_kept_only_when_asked_for(files: Files, run: Import) -> None:
+def test_hidden_answers_are_kept_only_when_asked_for(files, run):
     hidden = {key: value for key, value in row(data_split="test").items() if not key.startswith("answer")}
     write(files, "test", [hidden])
     write(files, "val", [row(questionId=2), row(questionId=3, answers=[])])
@@ -98,7 +98,7 @@ def test_hidden_answers_are_kept_only_when_asked_for(files: Files, run: Import) 
     assert (test.answerable, test.answers, test.evidence_pages) == (None, (), ())
 
 
-def test_missing_images_and_pages_with_folders_in_them(files: Files, run: Import) -> None:
+def test_missing_images_and_pages_with_folders_in_them(files, run):
     files.images(PAGE, [80])
     files.images("images/b_p{}.jpg", (80, 81))
     rows = [row(), row(questionId=2, page_ids=["../../etc/passwd"]), row(questionId=3, page_ids="a, b")]
@@ -110,7 +110,7 @@ def test_missing_images_and_pages_with_folders_in_them(files: Files, run: Import
     assert numbers(report.skipped) == [[0], [1, 2]]
 
 
-def test_pickled_files_are_not_read(files: Files, run: Import) -> None:
+def test_pickled_files_are_not_read(files, run):
     files.text("imdb_val.npy", "\x80")
     with pytest.raises(UserError, match=r"\.npy"):
         run("mp_docvqa")

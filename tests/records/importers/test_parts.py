@@ -23,7 +23,7 @@ from docagent_rl.records.importers.paging import PageBase, find_base
         (" [] ", []),
     ],
 )
-def test_json_and_python_s_literals_are_read(text: str, value: object) -> None:
+def test_json_and_python_s_literals_are_read(text, value):
     assert parse_literal(text) == value
 
 
@@ -31,12 +31,12 @@ def test_json_and_python_s_literals_are_read(text: str, value: object) -> None:
     "text",
     ["[3", "open('x')", "[x for x in y]", "", "NaN", "b'a'", "{1, 2}", "1j", "[" * 9999, "a" * 200_000],
 )
-def test_nothing_else_is(text: str) -> None:
+def test_nothing_else_is(text):
     with pytest.raises(ValueError):
         parse_literal(text)
 
 
-def test_lists_are_read_from_lists_and_texts() -> None:
+def test_lists_are_read_from_lists_and_texts():
     assert as_texts(["a", 2, 0.5]) == as_texts("['a', 2, 0.5]") == ["a", "2", "0.5"]
     assert as_pages(["4", 2, 3.0]) == as_pages('["4", 2, 3.0]') == [4, 2, 3]
     for value in ([True], [None], ["x"], [1.5], "3", {"a": 1}, ["9" * 5000]):
@@ -44,7 +44,7 @@ def test_lists_are_read_from_lists_and_texts() -> None:
             as_pages(value)
 
 
-def test_the_documented_base_stands_unless_the_other_fits_clearly_better() -> None:
+def test_the_documented_base_stands_unless_the_other_fits_clearly_better():
     def base(cites: list[tuple[int, int | None]], expected: PageBase, *, certain: bool = False) -> int:
         return find_base(cites, expected, certain=certain).base
 
@@ -72,9 +72,7 @@ def test_the_documented_base_stands_unless_the_other_fits_clearly_better() -> No
         (3, 200, PageBase.ONE, True),
     ],
 )
-def test_a_base_that_citations_contradict_is_doubtful(
-    last: int, covers: int, told: PageBase | None, doubtful: bool
-) -> None:
+def test_a_base_that_citations_contradict_is_doubtful(last, covers, told, doubtful):
     cites = [(3, 3)] * last + [(0, 3)] * covers
     for certain in (False, True) if doubtful else (False,):
         found = find_base(cites, PageBase.ZERO, certain=certain, told=told)
@@ -86,7 +84,7 @@ def test_a_base_that_citations_contradict_is_doubtful(
     assert find_base(unmeasured, PageBase.ONE, certain=False).doubtful
 
 
-def test_boxes_are_clamped_and_flat_ones_dropped_in_the_frame_of_their_page() -> None:
+def test_boxes_are_clamped_and_flat_ones_dropped_in_the_frame_of_their_page():
     assert normalised((100, 100, 500, 250), (1000, 500)) == ((0.1, 0.2, 0.5, 0.5), False)
     assert normalised((-10, 0, 500, 1000), (1000, 500)) == ((0.0, 0.0, 0.5, 1.0), True)
     assert normalised((5, 5, 5, 9), (10, 10)) == (None, False)

@@ -22,7 +22,7 @@ def records(make_record: Make) -> list[Record]:
     ]
 
 
-def test_papers_take_documents_of_their_lengths(make_record: Make) -> None:
+def test_papers_take_documents_of_their_lengths(make_record):
     def taken(chosen: Selection, split: Split = Split.TRAIN) -> list[int | None]:
         made = [make_record(split=split, extra={"num_pages": length}) for length in (4, 9, 10, 11, None)]
         return [each.extra["num_pages"] for each in made if chosen.refusal(each, hidden=False) is None]
@@ -34,7 +34,7 @@ def test_papers_take_documents_of_their_lengths(make_record: Make) -> None:
     assert preset(Paper.MM_DOC_R1).parts == {"val": 300, "train": REST}
 
 
-def test_parts_share_no_question_and_do_not_hang_on_the_order(records: list[Record]) -> None:
+def test_parts_share_no_question_and_do_not_hang_on_the_order(records):
     chosen = Selection(parts={"rl": 6, "sft": REST}, seed=3)
     parts, left = chosen.part(records)
     assert {name: len(part) for name, part in parts.items()} == {"rl": 6, "sft": 14}
@@ -54,14 +54,14 @@ def test_parts_share_no_question_and_do_not_hang_on_the_order(records: list[Reco
     }
 
 
-def test_parts_by_document_share_no_document(records: list[Record]) -> None:
+def test_parts_by_document_share_no_document(records):
     parts, _ = Selection(parts={"rl": 9, "sft": REST}, unit=SplitUnit.DOCUMENT).part(records)
     docs = {name: {record.doc_id for record in part} for name, part in parts.items()}
     assert (len(parts["rl"]), len(parts["sft"])) == (8, 12)
     assert not docs["rl"] & docs["sft"]
 
 
-def test_parts_by_document_share_none_of_the_documents_of_a_question(make_record: Make) -> None:
+def test_parts_by_document_share_none_of_the_documents_of_a_question(make_record):
     cited = [("a", "b"), ("b", "b"), ("c", "d"), ("e", "e"), ("d", "e"), ("f", "f")]
     records = [
         make_record(
@@ -81,14 +81,14 @@ def test_parts_by_document_share_none_of_the_documents_of_a_question(make_record
     assert Selection(unit=SplitUnit.DOCUMENT).exclude(records, records[1:2]) == [True, True] + [False] * 4
 
 
-def test_a_sample_is_seeded(records: list[Record]) -> None:
+def test_a_sample_is_seeded(records):
     parts, left = Selection(sample=7, seed=1).part(records)
     assert (len(parts[""]), len(left)) == (7, 13)
     again, _ = Selection(sample=7, seed=1).part(records)
     assert parts == again
 
 
-def test_what_another_set_holds_is_excluded(records: list[Record], make_record: Make) -> None:
+def test_what_another_set_holds_is_excluded(records, make_record):
     others = [make_record(doc_id="d1", question=" what IS  2 ")]
     by_question = Selection().exclude(records, others)
     assert [record.question_id for record, held in zip(records, by_question, strict=True) if held] == ["1-2"]

@@ -6,7 +6,7 @@ from PIL import Image
 
 from docagent_rl.documents import DocumentStore
 from docagent_rl.records.record import Split
-from tests.records.importers.conftest import Files, Import, numbers, picture
+from tests.records.importers.conftest import Files, numbers, picture
 
 PAGES = [f"page_{number}" for number in range(1, 21)]
 ADDRESS = "http://image.slidesharecdn.com/growth-2012/95/growth-2012-{}-1024.jpg?cb=1"
@@ -46,7 +46,7 @@ def downloaded(files: Files, deck: str, numbers: list[int], name: str) -> None:
         path.rename(path.with_name(name.format(number)))
 
 
-def test_the_hub_s_rows_and_slides(files: Files, run: Import, tmp_path) -> None:
+def test_the_hub_s_rows_and_slides(files, run, tmp_path):
     rows = [hub_row(3), hub_row(3, qa_id=2, arithmetic_expression="10+2", evidence_pages=[2])]
     files.parquet("data/val-00000-of-00001.parquet", [*rows, hub_row(3, qa_id=3)])
     files.parquet("data/test-00000-of-00001.parquet", [hub_row(2, deck_name="other", evidence_pages=[2, 5])])
@@ -64,7 +64,7 @@ def test_the_hub_s_rows_and_slides(files: Files, run: Import, tmp_path) -> None:
     assert (report.base.base, report.base.expected) == (1, 1)
 
 
-def test_the_repository_s_annotations_with_folders_of_slides(files: Files, run: Import, tmp_path) -> None:
+def test_the_repository_s_annotations_with_folders_of_slides(files, run, tmp_path):
     boxes = [{"bbox_id": 0, "class": "Title", "bbox": [1, 2, 30, 4]}]
     rows = [annotated(11), annotated(11, qa_id=2, deck_name="gone"), annotated(2, qa_id=3, answer=12.5)]
     files.jsonl("annotations/qa/dev.jsonl", rows)
@@ -81,7 +81,7 @@ def test_the_repository_s_annotations_with_folders_of_slides(files: Files, run: 
     assert (report.missing, numbers(report.skipped)) == (["gone"], [[1]])
 
 
-def test_slides_behind_a_dead_address_do_not_move_up(files: Files, run: Import) -> None:
+def test_slides_behind_a_dead_address_do_not_move_up(files, run):
     decks = {"dead": [1, 3], "renamed": [1, 2, 3], "whole": [1, 2, 3]}
     rows = [annotated(3, deck_name=deck, qa_id=number) for number, deck in enumerate(decks)]
     files.jsonl("annotations/qa/dev.jsonl", rows)
@@ -92,7 +92,7 @@ def test_slides_behind_a_dead_address_do_not_move_up(files: Files, run: Import) 
     assert (report.missing, numbers(report.skipped)) == (["dead"], [[0]])
 
 
-def test_a_deck_with_a_gap_costs_its_rows_alone(files: Files, run: Import) -> None:
+def test_a_deck_with_a_gap_costs_its_rows_alone(files, run):
     gap = hub_row(3, deck_name="gap", page_2=None)
     broken = hub_row(1, deck_name="broken", qa_id=2, page_1={"bytes": b"no picture", "path": None})
     files.parquet("data/train-0.parquet", [gap, broken, hub_row(3, qa_id=3)])

@@ -5,13 +5,13 @@ import pytest
 
 from docagent_rl.errors import UserError
 from docagent_rl.records.record import Split
-from tests.records.importers.conftest import Files, Import, numbers
+from tests.records.importers.conftest import numbers
 
 PAPER = "doc_name|q_uid|question|answer_1|answer_2|answer_3\n"
 FETA = "doc_name|q_uid|question|answer|doc_url\n"
 
 
-def test_papers_are_read_as_text(files: Files, run: Import) -> None:
+def test_papers_are_read_as_text(files, run):
     rows = '1912.01214|9a05|"Which ""pairs""\nare used?"|None| | \n1912.01214|9a06|Why?| | | \n'
     files.text("dataset/qa/paper_tab_qa.csv", PAPER + rows)
     evidence = [{"raw_evidence": ["Table 2"], "highlighted_evidence": []}]
@@ -26,7 +26,7 @@ def test_papers_are_read_as_text(files: Files, run: Import) -> None:
     assert list(map(len, numbers(report.skipped))) == [1]
 
 
-def test_a_record_broken_over_two_lines_is_one_row(files: Files, run: Import) -> None:
+def test_a_record_broken_over_two_lines_is_one_row(files, run):
     name = "Ken (1955-58) [cut]"
     rows = f"{name}|8113|Who?|Ken|http://a\n{name}|8114|Where was\nhe?|Rome|http://b\n"
     files.text("dataset/qa/feta_qa.csv", FETA + rows + f"{name}|8115|When?|1958|http://c\n")
@@ -43,7 +43,7 @@ def test_a_record_broken_over_two_lines_is_one_row(files: Files, run: Import) ->
     assert dict(report.read) == {"uda_feta/test": 3}
 
 
-def test_the_hub_s_files_and_one_of_several_sets(files: Files, run: Import) -> None:
+def test_the_hub_s_files_and_one_of_several_sets(files, run):
     names = ("doc_name", "q_uid", "question", "answer_1", "answer_2", "answer_3")
     paper = dict(zip(names, ("1912.1", "a", "Why?", "yes", "it is", None), strict=True))
     schema = pa.schema([(name, pa.string()) for name in names])
