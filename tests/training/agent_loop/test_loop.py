@@ -28,6 +28,7 @@ from docagent_rl.training.settings.opening_check import load_tokenizer
 TEXT, IMAGES = "mm_doc_r1_qwen3_8b", "doc_v_star_qwen2_5_vl_7b"
 HEADER = "<|im_start|>assistant\n"
 NO_THOUGHT = HEADER + "<think>\n\n</think>\n\n"
+CONTROL = "<|image_pad|>"
 SEARCH = '<search>["report"]</search>'
 ANSWERING = "+ablations=mm_doc_r1/policy_answer"
 
@@ -42,7 +43,7 @@ def tokenizer():
 
 
 class Server:
-    """Says given lines and keeps what it was asked; fails at an exception; without a line it never answers."""
+    """Says given lines, the last for ever, and keeps what it was asked; None: it never answers."""
 
     def __init__(self, tokenizer, lines):
         self.tokenizer, self.lines, self.prompts, self.sampled = tokenizer, list(lines), [], []
@@ -52,11 +53,12 @@ class Server:
         self.prompts.append(self.tokenizer.decode(prompt_ids))
         self.sampled.append((sampling_params["temperature"], sampling_params.get("max_tokens")))
         self.reached.set()
-        if not self.lines:
+        line = self.lines.pop(0) if len(self.lines) > 1 else self.lines[0]
+        if line is None:
             await asyncio.Event().wait()
-        if isinstance(self.lines[0], BaseException):
-            raise self.lines[0]
-        ids = [*self.tokenizer.encode(self.lines.pop(0)), self.tokenizer.convert_tokens_to_ids("<|im_end|>")]
+        if isinstance(line, BaseException):
+            raise line
+        ids = self.tokenizer.encode(line + "<|im_end|>" if line != CONTROL else line)
         return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids), extra_fields={})
 
 
@@ -171,8 +173,7 @@ async def test_a_question_whose_prompt_fits_only_when_its_overview_may_shrink(lo
     rows, trajectory = await play_images("", record=record, config=strict)
     assert masked(rows, trajectory, MaskReason.SAMPLE)
     assert "'long', 130 " in trajectory.error
-    lines = [""] * 9
-    rows, trajectory = await play_images(*lines, record=record, config=long_workspace.config(IMAGES))
+    rows, trajectory = await play_images("", record=record, config=long_workspace.config(IMAGES))
     assert not trajectory.masked
     assert trajectory.turns
     assert (trajectory.metrics["overview/cell_px"], trajectory.metrics["overview/pages"]) == (42, 130)
@@ -180,7 +181,7 @@ async def test_a_question_whose_prompt_fits_only_when_its_overview_may_shrink(lo
 
 
 async def test_a_policy_that_samples_a_control_token_at_once(play_images):
-    rows, trajectory = await play_images("<|image_pad|>")
+    rows, trajectory = await play_images(CONTROL)
     assert masked(rows, trajectory, MaskReason.EMPTY)
     assert trajectory.metrics["reward/total"] == 0
 
@@ -201,13 +202,13 @@ async def test_an_exception_that_nobody_foresaw_is_handed_on_with_its_traceback(
 
 
 async def test_a_record_that_lacks_fields_is_no_way_out(play_images):
-    rows, trajectory = await play_images(record=SimpleNamespace(to_json=lambda: '{"question_id": "q7"}'))
+    rows, trajectory = await play_images("", record=SimpleNamespace(to_json=lambda: '{"question_id": "q7"}'))
     assert masked(rows, trajectory, MaskReason.FAILED)
     assert trajectory.record == {"question_id": "q7"}
 
 
 async def test_a_session_can_be_cancelled(play_images, images):
-    server = Server(images[1], [])
+    server = Server(images[1], [None])
     task = asyncio.create_task(play_images(server=server))
     await server.reached.wait()
     task.cancel()
