@@ -67,7 +67,7 @@ def test_a_flood_is_cut_off(status, told):
         server = await asyncio.start_server(flood, "127.0.0.1", 0)
         async with server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-            with pytest.raises(InfrastructureError, match="longer than 16 MiB and was cut off"):
+            with pytest.raises(InfrastructureError, match="16 MiB"):
                 await ask(url)
 
     asyncio.run(run())
@@ -79,17 +79,25 @@ def test_a_body_of_the_greatest_length_is_read(raw):
     raw.respond(body + b" " * (LONGEST_BODY - len(body)))
     assert asyncio.run(ask(raw.url)) == "good"
     raw.respond(body + b" " * (LONGEST_BODY - len(body) + 1))
-    assert "longer than 16 MiB" in refused(raw.url)
+    assert "16 MiB" in refused(raw.url)
+
+
+@pytest.mark.parametrize("kind", ["gzip", "deflate"])
+def test_compressed_replies_are_read_and_little_that_unpacks_to_much_is_cut_off(raw, kind):
+    def respond(*pieces):
+        pack = zlib.compressobj(wbits=31 if kind == "gzip" else 15)
+        raw.respond(b"".join(map(pack.compress, pieces)) + pack.flush(), content_encoding=kind)
+
+    respond(json.dumps(completion("good")).encode())
+    assert asyncio.run(ask(raw.url)) == "good"
+    respond(*[bytes(1 << 20)] * (FLOOD >> 20))
+    assert "16 MiB" in refused(raw.url)
 
 
 def test_an_unasked_compression_and_a_broken_one_are_failures(raw):
     packed = gzip.compress(json.dumps(completion("good")).encode())
-    for body, kind, said in [
-        (packed, "zstd", "compressed by 'zstd', which was not asked for"),
-        (packed[:-9], "gzip", "ends before its compressed data do"),
-        (b"{}", "gzip", "cannot be decompressed"),
-    ]:
+    for body, kind in [(packed, "zstd"), (packed[:-9], "gzip"), (b"{}", "gzip")]:
         raw.respond(body, content_encoding=kind)
-        assert said in refused(raw.url, attempts=2)
+        assert "compress" in refused(raw.url, attempts=2)
         assert raw.requests == 2
         raw.requests = 0

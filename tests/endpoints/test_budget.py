@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -20,9 +20,7 @@ async def spend(budget: Budget, estimate: Amount, cost: Amount) -> None:
 async def test_refuses_before_a_limit_is_passed():
     budget = Budget(max_tokens=100)
     await spend(budget, Amount(1, 60, 0), Amount(1, 50, 0))
-    with pytest.raises(
-        BudgetError, match=r"1 requests, 50 tokens so far.*take 60 tokens and pass the 100 .*--max-tokens"
-    ):
+    with pytest.raises(BudgetError, match=r"\b50\b.*\b60\b.*\b100\b.*--max-tokens"):
         await spend(budget, Amount(1, 60, 0), Amount(1, 60, 0))
     assert budget.spent == Amount(1, 50, 0)
 
@@ -37,13 +35,9 @@ def test_an_error_says_what_is_left():
     budget = Budget(max_requests=0)
     with pytest.raises(BudgetError) as caught:
         budget.require(Amount(1))
-    told = str(caught.value.leaving("7 of 9 documents"))
-    assert "Left undone: 7 of 9 documents." in told
-    assert "the same command goes on" in told
-    assert isinstance(caught.value.leaving("x"), UserError)
-
-
-def test_limits_are_checked():
+    left = caught.value.leaving("7 of 9 documents")
+    assert "7 of 9 documents" in str(left)
+    assert isinstance(left, UserError)
     with pytest.raises(UserError, match="max_cost"):
         Budget(max_cost=float("nan"))
 
@@ -81,9 +75,7 @@ def test_threads_share_a_budget():
             except BudgetError:
                 refused.append(1)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            pool.submit(work)
     assert (budget.spent.requests, len(refused)) == (50, 30)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import openai
 import pytest
 
 from docagent_rl.endpoints.chat_client import ChatEndpoint
@@ -38,8 +39,13 @@ def test_every_key_of_an_endpoint_reaches_the_client(section, monkeypatch):
     assert set(SETTINGS).isdisjoint(section.__annotations__)
 
 
+MOST = openai.DEFAULT_CONNECTION_LIMITS.max_connections
+
+
 @pytest.mark.parametrize("section", [JudgeConfig, RoleConfig])
-@pytest.mark.parametrize("wrong", [{"timeout_s": 0}, {"attempts": 0}, {"concurrency": 1001}, {"url": "x"}])
+@pytest.mark.parametrize(
+    "wrong", [{"timeout_s": 0}, {"attempts": 0}, {"concurrency": MOST + 1}, {"url": "x"}]
+)
 def test_what_no_endpoint_can_have_is_refused(section, wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         section(**{**SETTINGS, **wrong})

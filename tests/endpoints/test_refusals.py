@@ -19,13 +19,14 @@ def failed(cause: Exception) -> InfrastructureError:
     [
         (ReplyError("a reply without text"), "a reply without text"),
         (CutOffError("cut off"), "cut off"),
-        (RefusedError("no", 400), "refused by the server: HTTP 400"),
+        (RefusedError("no", 400), "400"),
         (RefusedError("no", 401), None),
         (TransientError("no connection"), None),
     ],
 )
 def test_what_is_wrong_with_one_request_is_told_apart(cause, why):
-    assert Refusals().of_one(failed(cause)) == why
+    told = Refusals().of_one(failed(cause))
+    assert told is None if why is None else why in told
 
 
 def test_who_refuses_everything_is_no_exception():

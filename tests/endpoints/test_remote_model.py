@@ -142,17 +142,9 @@ async def test_nothing_is_sent_beyond_the_budget_and_the_same_goes_on(server, tm
     assert sum(reply.cached for reply in replies) == 4
 
 
-async def test_further_attempts_keep_the_budget_too(server, tmp_path):
-    server.compute = lambda request: 500
-    asked = model(server, tmp_path, budget=Budget(max_requests=2))
-    with pytest.raises(BudgetError):
-        await asked.ask(HELLO)
-    assert len(server.requests) == 2
-
-
 async def test_what_a_request_reserves_covers_its_longest_reply(server):
     asked = model(server, price=Price(10.0, 1000.0), budget=Budget(max_cost=0.049))
-    with pytest.raises(BudgetError, match="0 requests"):
+    with pytest.raises(errors.BudgetError, match="0 requests"):
         await asked.ask(HELLO)
     assert server.requests == []
 
@@ -166,16 +158,12 @@ async def test_models_share_a_ledger_that_prints(server):
     assert [str(column[0]) for column in cells] == ["m", "1", "0", "0", "100", "10", "0.0020 EUR"]
 
 
-async def test_a_model_that_is_silent_is_named(server):
+async def test_who_is_busy_is_there_and_who_is_silent_is_named(server):
     server.compute = lambda request: 404
-    with pytest.raises(UserError, match=r"the teacher does not answer.*--base-url"):
+    with pytest.raises(UserError, match=r"teacher.*--base-url"):
         await model(server).check()
-
-
-@pytest.mark.parametrize("wait", ["0", "60"])
-async def test_who_is_busy_is_there(server, wait):
-    server.script = [(429, {"Retry-After": wait}, b"{}")]
-    await model(server, endpoint={"check_s": 2}).check()
+    server.compute = lambda request: (429, {"Retry-After": "600"}, b"{}")
+    await model(server, endpoint={"check_s": 60}).check()
 
 
 async def test_outages_are_counted_until_a_reply_comes(server, tmp_path):
@@ -205,13 +193,6 @@ async def test_a_sign_of_life_is_counted(server):
     assert len(server.requests) == 1
 
 
-async def test_limits_requests_in_flight(server):
-    server.slow_s = 0.05
-    asked = model(server, endpoint={"concurrency": 2})
-    await asyncio.gather(*(asked.ask(question(f"number {n}")) for n in range(8)))
-    assert server.busiest == 2
-
-
 async def test_a_partial_reply_is_kept_with_its_thoughts_and_never_taken_for_a_whole_one(tmp_path):
     def cut(request: dict) -> dict:
         body = completion("<search>rev", "length", usage=(7, 5))
@@ -226,10 +207,6 @@ async def test_a_partial_reply_is_kept_with_its_thoughts_and_never_taken_for_a_w
         assert len(server.requests) == 1
         with pytest.raises(CutOffError):
             await model(server, tmp_path).ask(HELLO)
-
-
-def test_a_spent_budget_is_the_error_that_ends_a_run():
-    assert issubclass(BudgetError, errors.BudgetError)
 
 
 async def test_processes_that_ask_at_once_agree_on_one_reply(server, tmp_path):

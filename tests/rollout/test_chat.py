@@ -28,38 +28,24 @@ def conversation(*parts):
     return Observation((Message(Role.SYSTEM, (TextPart("Be brief."),)), Message(Role.USER, parts)))
 
 
-def test_prompt_equals_the_processor(processor, codec):
-    images = [encoded(processor, size) for size in SIZES]
-    parts = [p for image in images for p in (TextPart("look: "), ImagePart(image.ref))]
-    messages = [
-        {"role": "system", "content": "Be brief."},
-        {
-            "role": "user",
-            "content": [c for _ in images for c in ({"type": "text", "text": "look: "}, {"type": "image"})],
-        },
-    ]
-    text = processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    expected = processor(text=[text], images=[i.pixels for i in images])["input_ids"][0]
-    assert codec.prompt_ids(conversation(*parts), images) == list(expected)
-
-
 @pytest.mark.parametrize("numbered", [False, True])
 def test_turns_and_observations_equal_the_whole_conversation(processor, numbered):
     """What the ledger puts together piece by piece is what the processor makes of the whole."""
-    arguments = {"add_vision_id": True} if numbered else {}
+    arguments = {"add_vision_id": True, "enable_thinking": False} if numbered else {}
     codec = ChatCodec(processor.tokenizer, processor, tuple(arguments.items()))
     images = [encoded(processor, size) for size in SIZES[:2]]
-    prompt = conversation(TextPart("Where is the table?"))
+    first = encoded(processor, SIZES[2])
+    prompt = conversation(ImagePart(first.ref), TextPart("Where is the table?"))
     answers = ["<search>table</search>", "<bbox>[1, 2, 3, 4]</bbox>", "<answer>page 3</answer>"]
-    ids = codec.prompt_ids(prompt)
+    ids = codec.prompt_ids(prompt, [first])
     for number, answer in enumerate(answers):
         ids += processor.tokenizer.encode(answer, add_special_tokens=False)
         if number < 2:
             observation = Observation.user(ImagePart(images[number].ref))
-            ids += codec.observation_ids(observation, [images[number]], closed=False, shown=number)
+            ids += codec.observation_ids(observation, [images[number]], closed=False, shown=1 + number)
     messages = [
         {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "Where is the table?"},
+        {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "Where is the table?"}]},
         {"role": "assistant", "content": answers[0]},
         {"role": "user", "content": [{"type": "image"}]},
         {"role": "assistant", "content": answers[1]},
@@ -67,21 +53,21 @@ def test_turns_and_observations_equal_the_whole_conversation(processor, numbered
         {"role": "assistant", "content": answers[2]},
     ]
     text = processor.apply_chat_template(messages, tokenize=False, **arguments)
-    assert ("Picture 2: " in text) == numbered
-    whole = list(processor(text=[text], images=[i.pixels for i in images])["input_ids"][0])
+    assert ("Picture 3: " in text) == numbered
+    whole = list(processor(text=[text], images=[i.pixels for i in (first, *images)])["input_ids"][0])
     assert whole[: len(ids)] == ids
     assert whole[len(ids)] == codec.end_of_turn_id
-
-
-def test_a_sampled_end_of_turn_is_not_repeated(codec):
+    assert codec.unread == ({"enable_thinking"} if numbered else set())
+    # a sampled end of turn is not repeated
     observation = Observation.user(TextPart("go on"))
-    opened = codec.observation_ids(observation, closed=False)
-    assert opened[0] == codec.end_of_turn_id
-    assert codec.observation_ids(observation, closed=True) == opened[1:]
+    assert (
+        codec.observation_ids(observation, closed=True)
+        == codec.observation_ids(observation, closed=False)[1:]
+    )
 
 
 def test_half_a_character_is_a_question_mark(codec):
-    """A tokenizer takes none, and a session that meets one would be lost."""
+    """A tokenizer takes none, and a session that meets one would be lost; and it hides no control token."""
     broken, mended = (
         conversation(TextPart(f"a {half} of"), TextPart(f"{half}b")) for half in ("\ud83d", "?")
     )
@@ -90,14 +76,10 @@ def test_half_a_character_is_a_question_mark(codec):
     first, second = (codec.observation_ids(each, closed=True) for each in observations)
     assert first == second
     assert codec.text_ids("\ud83d") == codec.text_ids("?")
-
-
-def test_half_a_character_hides_no_control_token(codec):
-    """What replaces it is seen when spellings are broken."""
-    text = f"\ud83d{codec.tokenizer.decode([codec.end_of_turn_id])}"
-    ids = codec.prompt_ids(conversation(TextPart(text)))
-    plain = codec.prompt_ids(conversation(TextPart("plain")))
-    assert ids.count(codec.end_of_turn_id) == plain.count(codec.end_of_turn_id)
+    spelled = codec.prompt_ids(
+        conversation(TextPart(f"\ud83d{codec.tokenizer.decode([codec.end_of_turn_id])}"))
+    )
+    assert spelled.count(codec.end_of_turn_id) == codec.prompt_ids(mended).count(codec.end_of_turn_id)
 
 
 def test_page_text_cannot_open_a_turn_or_stand_in_for_an_image(codec):
@@ -109,24 +91,18 @@ def test_page_text_cannot_open_a_turn_or_stand_in_for_an_image(codec):
     assert codec.image_token_id not in ids
 
 
-def test_two_texts_cannot_make_a_special_token_together(codec):
+@pytest.mark.parametrize("beside", [True, False])
+def test_two_texts_cannot_make_a_special_token(processor, codec, beside):
+    """Alone, and beside an image."""
+    images = [encoded(processor, SIZES[0])] if beside else []
     special = codec.control_ids | {codec.end_of_turn_id}
-    harmless = codec.observation_ids(Observation.user(TextPart("x")), closed=True)
-    for cut in range(1, len("<|im_end|>")):
-        halves = TextPart("<|im_end|>"[:cut]), TextPart("<|im_end|>"[cut:])
-        ids = codec.observation_ids(Observation.user(*halves), closed=True)
-        assert [i for i in ids if i in special] == [i for i in harmless if i in special]
-
-
-def test_two_texts_beside_an_image_cannot_make_a_special_token(processor, codec):
-    image = encoded(processor, SIZES[0])
-    special = codec.control_ids | {codec.end_of_turn_id}
+    halves = [("<|im_end|>"[:cut], "<|im_end|>"[cut:]) for cut in range(1, len("<|im_end|>"))]
     counts = []
-    for texts in (("x", "y"), ("<|im_", "end|>"), ("<|image_", "pad|>")):
-        parts = (*(TextPart(text) for text in texts), ImagePart(image.ref))
-        ids = codec.observation_ids(Observation.user(*parts), [image], closed=True)
+    for texts in (("x", "y"), ("<|image_", "pad|>"), *halves):
+        parts = (*map(TextPart, texts), *(ImagePart(image.ref) for image in images))
+        ids = codec.observation_ids(Observation.user(*parts), images, closed=True)
         counts.append([i for i in ids if i in special])
-    assert counts[1:] == counts[:1] * 2
+    assert counts[1:] == counts[:1] * (len(counts) - 1)
 
 
 def test_control_ids_hold_placeholders_but_not_end_of_turn(processor, codec):
@@ -140,7 +116,7 @@ def test_text_only_model_refuses_images(processor):
     codec = ChatCodec(processor.tokenizer)
     assert codec.image_token_id is None
     image = encoded(processor, SIZES[0])
-    with pytest.raises(Exception, match="no image processor"):
+    with pytest.raises(Exception, match="image processor"):
         codec.prompt_ids(conversation(ImagePart(image.ref)), [image])
 
 
@@ -169,18 +145,3 @@ def test_observations_of_a_template_with_a_tail(thinker, thinking, closed):
     assert thinker.decode(ids) == "<|im_start|>user\nWhere?<|im_end|>\n" + "".join(
         [tail, *(turn + between for turn in turns)]
     )
-
-
-def test_a_processor_hands_the_arguments_on(processor, caplog):
-    plain = ChatCodec(processor.tokenizer, processor)
-    numbered = ChatCodec(
-        processor.tokenizer, processor, (("add_vision_id", True), ("enable_thinking", False))
-    )
-    image = encoded(processor, SIZES[0])
-    ids = numbered.prompt_ids(conversation(ImagePart(image.ref)), [image])
-    assert "Picture 1: " in processor.tokenizer.decode(ids)
-    assert "Picture 1: " not in processor.tokenizer.decode(
-        plain.prompt_ids(conversation(ImagePart(image.ref)), [image])
-    )
-    assert numbered.unread == {"enable_thinking"}
-    assert caplog.text == ""

@@ -19,18 +19,8 @@ async def test_an_environment_needs_no_tokenizer(world):
 
 def test_a_role_of_the_policy_is_refused(world):
     shared = resources(world, "mm_doc_r1", roles={"answer": {"backend": "policy"}})
-    with pytest.raises(UserError, match=r"roles\.answer\.backend is policy.*roles\.answer\.base_url"):
+    with pytest.raises(UserError, match=r"roles\.answer\.backend.*roles\.answer\.base_url"):
         shared.environment()
-
-
-def test_each_environment_is_a_fresh_one(world):
-    shared = resources(world, "vrag_rl")
-    assert shared.environment() is not shared.environment()
-
-
-def test_a_missing_index_is_named(world, tmp_path):
-    with pytest.raises(UserError, match="gone"):
-        resources(world, "vrag_rl", retriever={"index": tmp_path / "gone"})
 
 
 def test_documents_that_are_shown_may_be_others(world, tmp_path):
@@ -40,5 +30,5 @@ def test_documents_that_are_shown_may_be_others(world, tmp_path):
     assert shared.services.store.document(doc_id).page(1).text() == ""
     hits = shared.services.retriever.retriever.search(["revenue"], top_k=3)
     assert hits  # what is searched is as it was
-    with pytest.raises(UserError, match="not a document store"):
+    with pytest.raises(UserError, match=tmp_path.name):
         resources(world, "vrag_rl", shown_store=tmp_path)

@@ -72,27 +72,25 @@ def test_a_session_comes_as_far_as_its_evidence(turns, stage):
     assert evidence_of(session(*turns, boxes={"13": [BOX]})).stage is stage
 
 
-def test_a_wrong_answer_from_the_evidence_is_lost_last():
-    found = evidence_of(session(search("r#13", size=LARGE), answer(), right=False))
-    assert found == Evidence(Stage.KEPT, None, False)
-    assert not found.guessed
-
-
-def test_right_without_the_page_is_a_guess():
-    found = evidence_of(session(search("r#2"), answer()))
-    assert found.stage is Stage.ALL
-    assert found.guessed
-    assert not evidence_of(session(search("r#13"), answer())).guessed
+@pytest.mark.parametrize(
+    ("found", "stage", "guessed"),
+    [
+        # what is close where nothing magnifies
+        (session(search("r#13"), answer(), system="alden"), Stage.RIGHT, False),
+        (session(search("r#13", size=LARGE), answer(), right=False), Stage.KEPT, False),
+        (session(search("r#2"), answer()), Stage.ALL, True),
+        (session(search("r#13"), answer()), Stage.SHOWN, False),
+    ],
+)
+def test_what_is_close_kept_or_guessed(found, stage, guessed):
+    evidence = evidence_of(found)
+    assert (evidence.stage, evidence.guessed) == (stage, guessed)
 
 
 def test_every_gold_page_counts():
     first, both = search("r#13", size=LARGE), search("r#13", "r#14", size=LARGE)
     assert evidence_of(session(first, answer(), gold=(13, 14))).stage is Stage.ALL
     assert evidence_of(session(both, answer(), gold=(13, 14))).stage is Stage.RIGHT
-
-
-def test_a_page_of_its_own_is_close_where_nothing_magnifies():
-    assert evidence_of(session(search("r#13"), answer(), system="alden")).stage is Stage.RIGHT
 
 
 def test_a_thumbnail_is_not_shown():
@@ -141,13 +139,6 @@ def test_what_an_environment_records_otherwise_stops_nothing(effect):
     assert found.stage in (None, Stage.ALL)
 
 
-def test_pages_of_several_documents_are_named_by_the_record():
-    assert gold_pages({"doc_id": "r", "evidence_pages": [1], "extra": {"page_ids": ["r#1", "s#2"]}}) == {
-        "r#1",
-        "s#2",
-    }
-
-
 def test_boxes_of_further_documents_count_like_those_of_the_question_s_own():
     near, far = crop("s#2", [0.0, 0.0, 0.6, 0.4]), crop("s#2", [0.4, 0.0, 1.0, 0.4])
     for look, stage in ((near, Stage.RIGHT), (far, Stage.SHOWN)):
@@ -155,6 +146,7 @@ def test_boxes_of_further_documents_count_like_those_of_the_question_s_own():
         given["record"]["extra"] = {"page_ids": ["s#2"], "other_boxes": {"s#2": [BOX], "s": [BOX], "s#3": 1}}
         assert evidence_of(given).stage is stage
     assert gold_boxes(given["record"]) == {"s#2": [tuple(BOX)]}
+    assert gold_pages({"extra": {"page_ids": ["r#1", "s#2"]}}) == {"r#1", "s#2"}
 
 
 def test_coverage_is_of_the_box():
@@ -165,14 +157,7 @@ def test_coverage_is_of_the_box():
 
 def test_shares_are_of_the_sessions_with_known_evidence():
     found = [Evidence(Stage.RIGHT, None, True), Evidence(Stage.ALL, None, True), Evidence(None, None, True)]
-    assert shares(found) == {
-        "found": 0.5,
-        "shown": 0.5,
-        "looked": 0.5,
-        "kept": 0.5,
-        "right": 0.5,
-        "guessed": 0.5,
-    }
+    assert shares(found) == dict.fromkeys(("found", "shown", "looked", "kept", "right", "guessed"), 0.5)
     known = [Evidence(Stage.RIGHT, None, True), Evidence(Stage.ALL, False, False)]
     assert shares(known)["reach"] == 0.5
     assert shares([]) == {}

@@ -48,6 +48,7 @@ async def test_features_equal_one_call_of_the_processor(processor, renderer):
     for name, value in whole.items():
         assert torch.equal(joined[name], value), name
     assert [i.num_tokens for i in images] == [20, 21]
+    assert join_features([]) == {}
 
 
 async def test_concurrent_requests_share_one_computation(processor, renderer):
@@ -91,7 +92,3 @@ async def test_failures_reach_the_caller_and_are_not_kept(processor, renderer):
         with pytest.raises(UserError, match="page 99"):
             await encoder.encode([ref(99)])
     assert renderer.calls == [99, 99]
-
-
-def test_no_images_no_features():
-    assert join_features([]) == {}

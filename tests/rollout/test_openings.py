@@ -13,6 +13,21 @@ RECIPES = (
 )  # fmt: skip
 
 
+KNOWN = {}
+
+
+@pytest.fixture
+def shared(resources_of):
+    """What the sessions of a recipe share, made once."""
+
+    def make(*recipe):
+        if recipe not in KNOWN:
+            KNOWN[recipe] = resources_of(*recipe)
+        return KNOWN[recipe]
+
+    return make
+
+
 async def drawn(prompt, resources):
     """Tokens of a prompt whose images are drawn and preprocessed."""
     images = (await resources.encoder.encode(prompt.images))[0] if prompt.images else []
@@ -21,8 +36,8 @@ async def drawn(prompt, resources):
 
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("doc_id", ["short", "long"])
-async def test_a_prompt_is_counted_as_a_session_would_have_it(long_workspace, resources_of, recipe, doc_id):
-    resources, record = resources_of(recipe), long_workspace.record(doc_id)
+async def test_a_prompt_is_counted_as_a_session_would_have_it(long_workspace, shared, recipe, doc_id):
+    resources, record = shared(recipe), long_workspace.record(doc_id)
     counted = prompt_tokens(resources.environment(validate=False).opening(record), resources)
     real = await drawn(await resources.environment(validate=False).reset(record), resources)
     assert real <= LIMIT
@@ -33,32 +48,24 @@ async def test_a_prompt_is_counted_as_a_session_would_have_it(long_workspace, re
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_every_system_names_a_question_that_is_too_long(long_workspace, resources_of, recipe):
+def test_every_system_names_a_question_that_is_too_long(long_workspace, shared, recipe):
     wordy = long_workspace.record(question_id="wordy", question="why? " * 3000)
-    found = open_all([long_workspace.record(), wordy], resources_of(recipe), limit=LIMIT, validate=True)
+    found = open_all([long_workspace.record(), wordy], shared(recipe), limit=LIMIT, validate=True)
     (unplayable,) = found.unplayable
     assert (found.questions, unplayable.question_id, unplayable.doc_id) == (2, "wordy", "short")
     assert str(LIMIT) in unplayable.reason
     assert 0 < found.longest <= LIMIT
 
 
-def test_documents_whose_overview_shrinks_are_counted_once(long_workspace, resources_of):
+def test_documents_whose_overview_shrinks_are_counted_once(long_workspace, shared):
     records = [long_workspace.record("long", question_id=str(n)) for n in range(3)]
     records.append(long_workspace.record())
-    found = open_all(records, resources_of(DOC_V_STAR), limit=LIMIT, validate=False)
+    found = open_all(records, shared(DOC_V_STAR), limit=LIMIT, validate=False)
     assert found.unplayable == []
     assert found.adapted == {"thumbnails of 42 px instead of 56": {"long"}}
 
 
-def test_questions_without_evidence_are_unplayable_in_training_only(long_workspace, resources_of):
-    record = long_workspace.record(evidence_pages=(), answerable=True)
-    resources = resources_of(DOC_V_STAR)
-    assert open_all([record], resources, limit=LIMIT, validate=True).unplayable == []
-    (unplayable,) = open_all([record], resources, limit=LIMIT, validate=False).unplayable
-    assert "no evidence pages" in unplayable.reason
-
-
-def test_no_page_is_rendered_or_read(long_workspace, resources_of, monkeypatch):
+def test_no_page_is_rendered_or_read(long_workspace, shared, monkeypatch):
     from docagent_rl.documents import Page
 
     def touched(self, *_):
@@ -67,14 +74,14 @@ def test_no_page_is_rendered_or_read(long_workspace, resources_of, monkeypatch):
     monkeypatch.setattr(Page, "image", touched)
     monkeypatch.setattr(Page, "text", touched)
     for recipe in RECIPES:
-        found = open_all([long_workspace.record("long")], resources_of(recipe), limit=LIMIT, validate=True)
+        found = open_all([long_workspace.record("long")], shared(recipe), limit=LIMIT, validate=True)
         assert found.unplayable == []
 
 
-async def test_a_history_fits_a_prompt_that_is_shorter_than_its_own_budget(long_workspace, resources_of):
+async def test_a_history_fits_a_prompt_that_is_shorter_than_its_own_budget(long_workspace, shared):
     """`history.prompt_tokens` may be larger than what the rollout takes."""
     larger = "+docagent.env_cpu.history.prompt_tokens=4096"
-    resources = resources_of(MM_DOC_R1, larger, "data.max_prompt_length=820")
+    resources = shared(MM_DOC_R1, larger, "data.max_prompt_length=820")
     env = resources.environment(validate=False)
     await env.reset(long_workspace.record("long"))
     lengths = []
@@ -85,8 +92,8 @@ async def test_a_history_fits_a_prompt_that_is_shorter_than_its_own_budget(long_
     assert max(lengths) <= 820
 
 
-async def test_a_plan_that_does_not_fit_is_cut(long_workspace, resources_of):
-    resources = resources_of(MM_DOC_R1, "data.max_prompt_length=1200")
+async def test_a_plan_that_does_not_fit_is_cut(long_workspace, shared):
+    resources = shared(MM_DOC_R1, "data.max_prompt_length=1200")
     env = resources.environment(validate=False)
     prompt = env.opening(long_workspace.record("long"))
     assert await drawn(prompt, resources) <= 1200

@@ -22,7 +22,7 @@ def noise(width: int, height: int) -> Image.Image:
 
 @pytest.mark.parametrize("processor", [QWEN2_5, QWEN3], ids=["14 pixels", "16 pixels"])
 @given(width=st.integers(60, 160), height=st.integers(60, 160))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_features_are_those_of_the_processor_to_the_bit(processor, width, height):
     pixels = noise(width, height)  # of any size: the processor resizes it
     whole = processor(images=[pixels], return_tensors="pt")
@@ -32,25 +32,16 @@ def test_features_are_those_of_the_processor_to_the_bit(processor, width, height
     assert torch.equal(unpack(patches, layout), whole["pixel_values"])
     half = unpack(patches, layout, torch.bfloat16)
     assert torch.equal(half, whole["pixel_values"].to(torch.bfloat16))
-
-
-def test_patches_take_an_eighth_of_the_bytes():
-    layout = PatchFormat.of(QWEN2_5)
-    patches, _ = pack(QWEN2_5, noise(280, 140), layout)
+    # an eighth of the bytes
     assert patches.dtype == torch.uint8
-    assert unpack(patches, layout).nbytes == 8 * patches.nbytes
-    assert layout.patch_bytes == patches.shape[1] == 588
+    assert unpack(patches, layout).nbytes == 8 * patches.nbytes == 8 * layout.patch_bytes * len(patches)
+    assert PatchFormat.read(torch.cat([layout.field(), layout.field()])) == layout
 
 
 def test_a_picture_comes_back_whole():
     pixels = noise(196, 112)
     layout = PatchFormat.of(QWEN2_5)
     assert picture(*pack(QWEN2_5, pixels, layout), layout).tobytes() == pixels.tobytes()
-
-
-def test_the_format_of_a_row_can_be_read_again():
-    layout = PatchFormat.of(QWEN3)
-    assert PatchFormat.read(torch.cat([layout.field(), layout.field()])) == layout
 
 
 def test_rows_become_features_and_others_stay():
@@ -75,5 +66,5 @@ class Other(Qwen2VLImageProcessor):
 
 @pytest.mark.parametrize("processor", [Other(), object()], ids=["other numbers", "no such processor"])
 def test_a_processor_of_another_kind_is_refused(processor):
-    with pytest.raises(UserError, match="use a model of that family"):
+    with pytest.raises(UserError, match="model"):
         PatchFormat.of(processor)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.envs.base import (
@@ -23,7 +23,7 @@ from docagent_rl.envs.base import (
 )
 from docagent_rl.envs.delivery import render
 from docagent_rl.envs.views import page_view
-from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.errors import UserError
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.images import ImageEncoder
 from docagent_rl.rollout.ledger import NO_TURN
@@ -70,21 +70,26 @@ async def test_a_template_that_counts_images_counts_on(stage):
     assert re.findall(r"Picture (\d+): ", text) == ["1", "2"]
 
 
-async def test_a_page_opened_again_is_not_preprocessed_again(stage):
-    first = stage.session([search(stage.sample.question), "<answer>x</answer>"])
-    second = stage.session([search(stage.sample.question), "<answer>x</answer>"])
-    await first.play(stage.sample)
-    await second.play(stage.sample)
-    assert first.trajectory.image_preprocessings == 1
-    assert second.trajectory.image_preprocessings == 0
-
-
-async def test_without_any_image(stage):
-    session = stage.session(["<answer>42</answer>"])
-    row = (await session.play(stage.sample))[0].row()
-    assert row.images == ()
-    assert stage.codec.image_token_id not in row.response_ids
-    assert set(row.turn_index) == {0}
+async def test_searches_are_kept_with_their_hits_and_counted(stage):
+    lines = [search("report table"), "nothing", search("report table"), "<answer>x</answer>"]
+    session = stage.session(lines)
+    await session.play(stage.sample)
+    turns = session.trajectory.turns
+    assert [len(turn.searches) for turn in turns] == [1, 0, 1, 0]
+    again = stage.session([search("report table"), "<answer>x</answer>"])
+    await again.play(stage.sample)
+    # a page opened again is not preprocessed again
+    assert session.trajectory.image_preprocessings > 0
+    assert again.trajectory.image_preprocessings == 0
+    first, second = turns[0].searches[0], turns[2].searches[0]
+    shown = [page["page"] for page in turns[0].info["effect"]["pages"]]
+    assert [page for page, _ in first["hits"]][: len(shown)] == shown
+    assert (first["retriever"], first["query"], first["tries"]) == ("retriever", "report table", 1)
+    metrics = session.trajectory.metrics
+    assert (metrics["retriever/searches"], metrics["retriever/novelty"]) == (2.0, 0.5)
+    assert metrics["retriever/distance"] == 0.0
+    assert set(session.trajectory.search_s) == {"retriever"}
+    assert session.trajectory.search_s["retriever"] == [first["seconds"], second["seconds"]]
 
 
 async def test_an_observation_that_does_not_fit_is_dropped_and_its_page_was_never_shown(stage):
@@ -101,13 +106,6 @@ async def test_an_observation_that_does_not_fit_is_dropped_and_its_page_was_neve
     assert trajectory.metrics["reward/retrieval_ndcg"] == 0
     assert ledger.row().images == ()
     assert NO_TURN not in ledger.row().turn_index
-
-
-async def test_the_turn_limit_ends_the_session(stage):
-    session = stage.session([search(w) for w in ("report", "table", "chart", "revenue", "page", "more")])
-    await session.play(stage.sample)
-    assert len(session.trajectory.turns) == 5
-    assert session.trajectory.end == "turn_limit"
 
 
 async def test_caps_follow_the_room(stage):
@@ -134,16 +132,6 @@ async def test_a_sampled_control_id_is_dropped_and_the_turn_invalid(stage):
 async def test_a_prompt_that_is_too_long_names_the_question(stage):
     session = stage.session(["x"], limits=Limits(prompt=5, response=100, turn=10))
     with pytest.raises(UserError, match=stage.sample.question_id):
-        await session.play(stage.sample)
-
-
-async def test_a_retriever_that_fails_is_an_infrastructure_fault(stage):
-    class Broken:
-        def search(self, queries, **kwargs):
-            raise OSError("connection refused")
-
-    session = stage.session([search("report")], retriever=Broken())
-    with pytest.raises(InfrastructureError, match="connection refused"):
         await session.play(stage.sample)
 
 
@@ -282,14 +270,6 @@ def played(stage, said, plan):
     return session, training_rows(ledgers, session.trajectory, log_probs=True, steps=(0, 0))
 
 
-def test_a_reward_outlives_a_last_context_of_a_control_token_alone(stage):
-    session, rows = played(stage, ["a word here", None], [(True, 0.0, 0.0, 1.0), (False, 2.0, 0.0, 1.0)])
-    assert len(rows) == 1
-    assert session.trajectory.reward == 2.0
-    assert rows[0].token_rewards[-1] == 2.0
-    assert sum(rows[0].token_rewards) == 2.0
-
-
 PLANS = st.lists(
     st.tuples(
         st.booleans(),
@@ -303,8 +283,10 @@ PLANS = st.lists(
 )
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(turns=PLANS)
+# a reward outlives a last context of a control token alone
+@example(turns=[(True, "so be it", 0.0, 0.0, 0.0), (False, None, 2.0, 0.0, 0.0)])
 def test_what_a_session_is_paid_stands_on_its_tokens(stage, turns):
     said = [text for _, text, *_ in turns]
     session, rows = played(stage, said, [(fresh, *reward) for fresh, _, *reward in turns])
