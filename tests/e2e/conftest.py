@@ -173,7 +173,7 @@ def wanted(session: pytest.Session) -> set[str]:
 @pytest.fixture(scope="session")
 def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
     """The runs of all chosen tests, begun at the first test that needs one."""
-    from tests.e2e import asynchronous, chain, custom, grpo, learning, nodes, ranks, recipes, scanned
+    from tests.e2e import asynchronous, chain, custom, grpo, learning, nodes, ranks, recipes
 
     modules, background, workspace = wanted(request.session), Background(AT_A_TIME), demo.result()
     folder = tmp_path_factory.mktemp
@@ -188,8 +188,6 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
         background.start("chain", lambda: chain.play(folder("chain"), workspace, python))
     if "test_custom_run" in modules:
         background.start("custom", lambda: custom.play(folder("custom"), workspace, python))
-    if "test_scanned_run" in modules:
-        background.start("scanned", lambda: scanned.play(folder("scanned"), workspace, python))
     switched = recipes.SWITCHES if "test_switches_run" in modules else ()
     ranked = (*recipes.RANKS, ranks.RECIPE) if "test_ranks_run" in modules else ()
     for name in sorted({*recipes.chosen(request.session), *switched, *ranked}):

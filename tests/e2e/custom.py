@@ -1,10 +1,12 @@
-"""The examples of a system, an estimator and a retriever of one's own, together through the real trainer."""
+"""What a user brings: scanned pages, a system, an estimator and a retriever, in one run of the trainer."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from docagent_rl.tiny.workspace import DemoPaths
 from tests.e2e.conftest import Run, add_model
+from tests.e2e.scanned import scan
 
 FOLDER = Path(__file__).parents[2] / "examples"
 
@@ -30,11 +32,20 @@ SHORT = (
 )
 
 
-def play(folder: Path, workspace: Path, python: Path) -> Run:
-    """Two steps of the system under the estimator, with the retriever; the credit of tokens is not kept."""
-    add_model(workspace, "vrag_rl")
+def play(folder: Path, demo: Path, python: Path) -> Run:
+    """Two steps of the system under the estimator, over scans of some reports; credit is not kept."""
+    add_model(demo, "vrag_rl")
+    workspace = DemoPaths(folder / "workspace")
+    scan(DemoPaths(demo), workspace)
     examples = (override for example in EXAMPLES.values() for override in example)
-    overrides = (*examples, *SHORT, "docagent.credit=false")
-    run = Run(folder, workspace, overrides, python, python_path=FOLDER)
+    # warmed up on the same pages, when they had text
+    model = f"actor_rollout_ref.model.path={DemoPaths(demo).model('vrag_rl')}"
+    run = Run(
+        folder,
+        workspace.workspace,
+        (*examples, *SHORT, model, "docagent.credit=false"),
+        python,
+        python_path=FOLDER,
+    )
     run.finish()
     return run

@@ -1,8 +1,6 @@
-"""A user's workspace of scanned pages: pictures without text are read, indexed and trained on."""
+"""A user's workspace of scanned pages: pictures without text, read and indexed."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.ingestion import ingest
@@ -11,28 +9,9 @@ from docagent_rl.records.record import Record, Split
 from docagent_rl.retrieval.bm25 import BM25Settings
 from docagent_rl.retrieval.building import build_bm25
 from docagent_rl.tiny.workspace import DemoPaths
-from tests.e2e.conftest import Run, add_model
-from tests.e2e.custom import SHORT
 
-RECIPE = "vrag_rl_qwen2_5_vl_7b"
 PAGES = 16
 """About so many are scanned; reading one takes seconds."""
-
-
-def play(folder: Path, demo: Path, python: Path) -> Run:
-    """One step over scans of a few of the demo's reports."""
-    add_model(demo, "vrag_rl")
-    workspace = DemoPaths(folder / "workspace")
-    scan(DemoPaths(demo), workspace)
-    overrides = (
-        *SHORT,
-        "trainer.total_training_steps=1",
-        # warmed up on the same pages, when they had text
-        f"actor_rollout_ref.model.path={DemoPaths(demo).model('vrag_rl')}",
-    )
-    run = Run(folder, workspace.workspace, overrides, python, recipe=RECIPE)
-    run.finish()
-    return run
 
 
 def scan(demo: DemoPaths, own: DemoPaths) -> None:

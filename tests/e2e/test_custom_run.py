@@ -1,3 +1,5 @@
+"""A user's scans are read and searched, and their own system, estimator and retriever train on them."""
+
 from __future__ import annotations
 
 import json
@@ -5,8 +7,10 @@ import shlex
 
 import pytest
 
+from docagent_rl.documents import DocumentStore
 from docagent_rl.rollout.trajectory import read_trajectories
 from tests.e2e.custom import EXAMPLES, FOLDER
+from tests.e2e.identity import images
 
 
 def metrics(run, step):
@@ -53,3 +57,20 @@ def test_the_estimator_trains(runs):
 
 def test_credit_is_kept_only_where_it_is_wanted(runs):
     assert not (runs.result("custom").run_dir / "credit").exists()
+
+
+def test_pages_have_the_text_that_was_read(runs):
+    store = DocumentStore(runs.result("custom").workspace / "store")
+    texts = [store.page(ref).text() for ref in store.pages()]
+    assert sum(len(text) > 40 for text in texts) > 0.7 * len(texts) > 5
+
+
+def test_scans_are_found_and_looked_at(runs):
+    run = runs.result("custom")
+    numbers, played = metrics(run, 1), sessions(run, 1)
+    assert len({session.record["doc_id"] for session in played}) > 1
+    assert all(images(session) for session in played if len(session.turns) > 1)
+    assert any(len(session.turns) > 1 for session in played)
+    assert numbers["docagent/retriever/searches"] > 0
+    assert 0 < numbers["docagent/retriever/recall"] <= 1
+    assert numbers["docagent/retriever/p99_s"] > 0
