@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from hydra._internal import config_loader_impl as loader
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import ConfigRepository
 from omegaconf import DictConfig, OmegaConf
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 
@@ -21,6 +24,7 @@ from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.systems import get_system
 from docagent_rl.training.agent_loop.output import IMAGES, session_json
 from docagent_rl.training.settings.opening_check import load_tokenizer
+from tests.composing import by_choices, file_key, kept, list_key
 from tests.crowd.pulse import Pulse
 from tests.crowd.server import ScriptedServer, WatchedLoop
 
@@ -89,6 +93,14 @@ class Crowd:
     def alone(self, number: int) -> Ended:
         """One session with the event loop to itself."""
         return asyncio.run(self.ended(number))
+
+
+def keep_packages() -> None:
+    """Compose as fast as tests do (`tests/composing.py`), in a process of one's own."""
+    merge = "_compose_config_from_defaults_list"
+    ConfigRepository.load_config = kept(ConfigRepository.load_config, file_key)
+    setattr(ConfigLoaderImpl, merge, kept(getattr(ConfigLoaderImpl, merge), list_key))
+    loader.create_defaults_list = by_choices(loader.create_defaults_list)
 
 
 def configuration(world: Any, recipe: str, overrides: Sequence[str]) -> DictConfig:

@@ -40,7 +40,8 @@ class Case:
 
     def command(self) -> str:
         """What tries this case alone."""
-        return f".venv/bin/python -m tests.faults {self.campaign} --seed {self.seed} --number {self.number}"
+        options = f"--faults-seed {self.seed} --faults-number {self.number}"
+        return f".venv/bin/python -m pytest tests/faults -k {self.campaign} {options}"
 
 
 Attempt = Callable[[Any, Sequence[Case], Path], list[Verdict]]

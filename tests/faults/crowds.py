@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import psutil
 
 from docagent_rl.rollout.trajectory import MaskReason
-from tests.crowd.play import Crowd
+from tests.crowd.play import Crowd, keep_packages
 from tests.crowd.pulse import Pulse
 from tests.crowd.service import AT_ONCE, ROLES, Service, overrides
 from tests.crowd.world import make_world
@@ -40,6 +40,7 @@ VARIANTS = (
 
 def prepare(folder: Path) -> SimpleNamespace:
     """A world; masked sessions are expected and logged nowhere."""
+    keep_packages()
     logging.getLogger("docagent_rl").setLevel(logging.CRITICAL)
     world = make_world(folder)
     gc.freeze()  # a full collection walks the objects of all libraries, for half a second

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.campaign import SEED, Campaign, Form
+from tests.faults.campaign import SEED, Campaign, Case, Form
 from tests.faults.runner import run
 from tests.faults.verdict import Outcome
 
@@ -23,6 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("faults", "campaigns of faults (tests/faults)")
     group.addoption("--faults", type=Form, choices=list(Form), default=Form.SHORT, help="how many cases")
     group.addoption("--faults-seed", type=int, default=SEED, help="seed of all cases")
+    group.addoption("--faults-number", type=int, help="of the one case that is tried")
     group.addoption("--faults-folder", type=Path, help="where to write a table of what was tried")
 
 
@@ -39,7 +40,9 @@ def faults(request: pytest.FixtureRequest) -> Callable[[Campaign], tuple[float, 
     option = request.config.getoption
 
     def tried(campaign: Campaign) -> tuple[float, float]:
-        results = list(run(campaign, campaign.cases(option("--faults"), option("--faults-seed"))))
+        seed, number = option("--faults-seed"), option("--faults-number")
+        alone = None if number is None else [Case(campaign.name, seed, number)]
+        results = list(run(campaign, alone or campaign.cases(option("--faults"), seed)))
         counts = Counter(verdict.outcome for _, verdict in results)
         if folder := option("--faults-folder"):
             cells = (campaign.name, campaign.what, len(results), *(counts[outcome] for outcome in Outcome))
@@ -50,6 +53,8 @@ def faults(request: pytest.FixtureRequest) -> Callable[[Campaign], tuple[float, 
             shown = [f"{verdict.fault}: {verdict.detail}\n    {case.command()}" for case, verdict in bad]
             said = "\n\n".join(shown[:_SHOWN])
             pytest.fail(f"{len(bad)} of {len(results)} cases are bad:\n\n{said}", pytrace=False)
+        if alone:
+            pytest.skip(f"one case has no shares: {results[0][1]}")
         return counts[Outcome.REFUSED] / len(results), counts[Outcome.RIGHT] / len(results)
 
     return tried

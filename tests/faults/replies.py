@@ -17,7 +17,7 @@ from typing import Any
 
 from docagent_rl.rollout.trajectory import MaskReason
 from tests.chat_server import RawServer
-from tests.crowd.play import Crowd, Ended
+from tests.crowd.play import Crowd, Ended, keep_packages
 from tests.crowd.service import Service, overrides
 from tests.crowd.world import make_world
 from tests.faults.campaign import Campaign, Case, one_by_one
@@ -128,6 +128,7 @@ class Heard(logging.Handler):
 
 
 def prepare(folder: Path) -> Stand:
+    keep_packages()
     os.environ[_KEY_NAME] = KEY
     heard = Heard()
     logging.getLogger().addHandler(heard)

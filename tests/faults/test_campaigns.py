@@ -4,7 +4,6 @@ from tests.faults.campaign import find
 
 LEAST = {
     "crowds": (0, 1),
-    "data_files": (0.4, 0.05),
     "kills": (0.05, 0.4),
     "pdfs": (0.2, 0.2),
     "replies": (0.3, 0.1),

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from types import SimpleNamespace
 
+import pyarrow.parquet as pq
 import pytest
 
 from docagent_rl.errors import UserError
@@ -80,6 +83,45 @@ def test_files_of_records(make_record, tmp_path):
         path.write_text(text)
         (problem,) = validate_jsonl(path).problems
         assert place in problem
+
+
+VALUES = (
+    None, True, -1, 0, 1.5, 10**30, "", " ", "\ud800", "a\x00b", "\x1b[2J", "x" * 100_000, [], {}, [None],
+    ["\udfff"], [[]], {"a": 1}, [1, "a"], [0], [10**9], [1, 1], "nowhere", "../../etc/passwd", "NaN", ...,
+)  # fmt: skip
+
+
+def edited(record, value):
+    """A line for each field, which has this value or, for `...`, is not there."""
+    data = record.to_dict()
+    for place, name in [(data, each) for each in (*data, "x")] + [
+        (data["extra"], each) for each in (*data["extra"], "page_ids")
+    ]:
+        before = dict(place)
+        place[name] = value
+        if value is ...:
+            del place[name]
+        yield json.dumps(data)
+        place.clear()
+        place.update(before)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{value!r:.20}")
+def test_a_field_of_any_value_is_a_problem_of_its_row_or_is_taken(make_record, tmp_path, value):
+    """By the checks of both kinds of files and by who reads them; never another error."""
+    store, texts = Store({"report.v2": 9}), list(edited(make_record(), value))
+    lines = tmp_path / "q.jsonl"
+    lines.write_text("\n".join(texts))
+    report = validate_jsonl(lines, store=store)
+    assert report.rows == len(texts)
+    assert all(problem.startswith(f"{lines}:") for problem in report.problems)
+    file = write_parquet([make_record()] * len(texts), tmp_path / "q.parquet")
+    table = pq.read_table(file)
+    pq.write_table(table.set_column(table.column_names.index("record"), "record", [texts]), file)
+    assert all(problem.startswith(f"{file}") for problem in validate_parquet(file, store=store).problems)
+    for text in texts:
+        with suppress(UserError):
+            Record.from_json(text).question.encode()
 
 
 @pytest.fixture
