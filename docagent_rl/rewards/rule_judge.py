@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from docagent_rl.rewards.answer_kinds import AnswerKind, kind_of, norm_id
 from docagent_rl.rewards.rule.atoms import Atom, read
 from docagent_rl.rewards.rule.claims import claims_only
-from docagent_rl.rewards.rule.likeness import acronyms, content, forms, same_sentence, spans, turned
+from docagent_rl.rewards.rule.likeness import content, forms, same_sentence, spans
 from docagent_rl.rewards.rule.polarity import polarity, reference_polarity
 from docagent_rl.rewards.rule.question import Question, read_question
 from docagent_rl.rewards.rule.refusals import declines, is_refusal, refers_to_refusing
@@ -43,21 +43,15 @@ class RuleJudge(_AlwaysThere):
     is right when, for one of the references, one of these holds:
 
     - it is the reference, but for case, accents, blanks and markup;
-    - it says the reference (the same words, the same amount in any unit, the same date, its initials) and
-      claims nothing beside it: no other name beside a name, no other number beside a number, no alternatives,
-      no denial. Words of the question, page numbers, years behind a preposition and the like may stand there;
+    - it says the reference (the same words, the same amount in any unit, the same date), and beside it only
+      words that answer nothing: grammar, the frame of an answer, words of the question, page numbers;
     - the reference is a list joined by `"; "` and the answer says every item and no other;
     - the reference is yes, no, true or false, and so is the answer;
     - the reference is a refusal such as "not answerable", and the answer declines and guesses nothing.
 
     A unit may be left out, or added, where the question names it. Where a rule cannot tell, the answer is
     wrong: a policy that is trained on these verdicts looks for whatever is rewarded by mistake.
-
-    Args:
-        extra_atoms: words and numbers that an answer may have beyond the reference.
     """
-
-    extra_atoms: int = 40
 
     async def judge(self, question: str, references: Sequence[str], prediction: str) -> float:
         """See `Judge`; never fails."""
@@ -79,7 +73,7 @@ class RuleJudge(_AlwaysThere):
             return False
         if is_refusal(reference):
             return declines(answer.folded, question)
-        if refers_to_refusing(answer.folded) or len(answer.atoms) > len(wanted.atoms) + self.extra_atoms:
+        if refers_to_refusing(answer.folded):
             return False
         affirmed = reference_polarity(wanted.atoms)
         if affirmed is not None:
@@ -155,12 +149,9 @@ def _holds(wanted: Answer, answer: Answer, question: Question) -> bool:
         return True
     if same_sentence(wanted.atoms, answer.atoms, question):
         return True
-    forms_ = forms(wanted.atoms, question)
-    places = [list(spans(form, answer.atoms, question)) for form in forms_]
-    places.append(list(turned(wanted.atoms, answer.atoms, question)))
-    short = list(acronyms(wanted.atoms, answer.atoms))
-    for found in (*places, short):
-        if found and claims_only(answer.atoms, _hits([*found, *short]), question):
+    for form in forms(wanted.atoms, question):
+        found = list(spans(form, answer.atoms, question))
+        if found and claims_only(answer.atoms, _hits(found), question):
             return True
     return False
 
@@ -173,7 +164,7 @@ def _holds_all(items: Sequence[Sequence[Atom]], said: Sequence[Atom], question: 
         if not free:
             return False
         hits |= _hits(free)
-    return claims_only(said, frozenset(hits), question, several=True)
+    return claims_only(said, frozenset(hits), question)
 
 
 def _between_commas(atoms: Sequence[Atom]) -> list[list[Atom]]:

@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from docagent_rl.rewards.rule.atoms import Atom, AtomKind
-from docagent_rl.rewards.rule.claims import split
-from docagent_rl.rewards.rule.phrases import (
-    ARTICLES,
-    FRAME,
-    FUNCTION,
-    NEGATORS,
-    NO,
-    PREPOSITIONS,
-    UNSURE,
-    YES,
-)
+from docagent_rl.rewards.rule.claims import is_idle
+from docagent_rl.rewards.rule.phrases import FRAME, GRAMMAR, NEGATORS, NO, YES
 from docagent_rl.rewards.rule.question import Question
-from docagent_rl.rewards.rule.spelling import root
 
 _ANSWERS = {"yes": True, "no": False, "true": True, "false": False}
 
@@ -29,54 +19,28 @@ def reference_polarity(reference: Sequence[Atom]) -> bool | None:
 
 
 def polarity(said: Sequence[Atom], question: Question) -> bool | None:
-    """Whether an answer says yes or no; `None` where it says neither or both."""
-    found: set[bool] = set()
-    for position, segment in enumerate(split(said)):
-        pieces = _pieces(segment.atoms)
-        for piece in pieces:
-            verdict = _verdict(piece, first=position == 0 and piece is pieces[0])
-            if verdict is not None:
-                found.add(verdict)
-    if len(found) == 1:
+    """Whether an answer says yes or no; `None` where it says neither or both.
+
+    It says so by its first word; or, where the others answer nothing, by a word for yes or no anywhere
+    ("that is correct") or by the question's own words ("it was paid"), and one that denies turns these round.
+    """
+    words = [atom for atom in said if atom.kind is not AtomKind.MARK]
+    found = {atom.text in YES for atom in words if atom.text in YES | NO}
+    if len(found) > 1 or not words:
+        return None
+    if words[0].text in YES | NO:
         return found.pop()
-    return None if found else _echo(said, question)
-
-
-def _pieces(atoms: Sequence[Atom]) -> list[list[Atom]]:
-    pieces: list[list[Atom]] = [[]]
-    for atom in atoms:
-        if atom.text in ("and", "or"):
-            pieces.append([])
-        else:
-            pieces[-1].append(atom)
-    return [piece for piece in pieces if piece]
-
-
-def _verdict(piece: Sequence[Atom], *, first: bool) -> bool | None:
-    """What one piece says; only one made of nothing else, or the first of all by its first word, counts."""
-    words = [atom for atom in piece if atom.kind is not AtomKind.MARK]
-    if not words:
+    rest = [atom for atom in words if atom.text not in YES | NO]
+    if not all(is_idle(atom, question) or atom.text in NEGATORS for atom in rest):
         return None
-    spoken = [atom for atom in words if atom.text in YES | NO]
-    if not spoken:
+    if not found and not _echoes(rest, question):
         return None
-    idle = FUNCTION | FRAME | ARTICLES | UNSURE | NEGATORS | PREPOSITIONS | YES
-    pure = all(atom.text in idle for atom in words)
-    if not pure and not (first and words[0].text in YES | NO):
-        return None
-    word = spoken[0] if not pure else spoken[-1]
-    negated = sum(atom.text in NEGATORS and atom.text not in NO for atom in words) % 2 == 1
-    return (word.text in YES) != (negated and pure)
+    denied = any(atom.text in NEGATORS for atom in rest)
+    return (True if not found else found.pop()) != denied
 
 
-def _echo(said: Sequence[Atom], question: Question) -> bool | None:
-    """An answer that says the question's own words affirms them, or denies them with a "not"."""
+def _echoes(words: Sequence[Atom], question: Question) -> bool:
+    """Whether an answer says what the question said, which had no alternatives and denied nothing."""
     if not question.is_polar or question.is_choice or question.negators:
-        return None
-    dropped = FUNCTION | FRAME | ARTICLES | PREPOSITIONS | NEGATORS
-    words = [atom for atom in said if atom.kind is not AtomKind.MARK and atom.text not in dropped]
-    asked = {root(stem) for stem in question.stems}
-    echoed = sum(root(atom.raw) in asked for atom in words)
-    if not words or echoed < len(words):
-        return None
-    return not any(atom.text in NEGATORS for atom in said)
+        return False
+    return any(question.repeats(atom) and atom.text not in GRAMMAR | FRAME for atom in words)

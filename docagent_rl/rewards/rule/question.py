@@ -16,7 +16,7 @@ from docagent_rl.rewards.rule.phrases import (
     PERCENT_WORDS,
     PREPOSITIONS,
 )
-from docagent_rl.rewards.rule.spelling import fold
+from docagent_rl.rewards.rule.spelling import fold, root
 from docagent_rl.rewards.rule.units import PERCENT, Unit, unit_of
 
 _MAX_CHARS = 2000
@@ -32,6 +32,7 @@ class Question:
 
     Args:
         stems: of its words; answers may repeat them.
+        roots: of its words, so that "opened" repeats "open".
         nouns: of its words in lower case; answers may leave them out.
         names: of its words that begin with a capital.
         asked: words right behind "which" and "what".
@@ -44,6 +45,7 @@ class Question:
     """
 
     stems: frozenset[str] = frozenset()
+    roots: frozenset[str] = frozenset()
     nouns: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
     asked: frozenset[str] = frozenset()
@@ -54,18 +56,14 @@ class Question:
     negators: frozenset[str] = frozenset()
     counts: bool = False
 
-    @property
-    def is_known(self) -> bool:
-        """Whether there is a question at all."""
-        return bool(self.stems)
-
     def repeats(self, atom: Atom) -> bool:
         """Whether an atom only says what the question said."""
         if atom.quantity:
             return atom.quantity.value in self.values
         if atom.kind is AtomKind.ORDINAL or atom.kind is not AtomKind.WORD:
             return atom.text in self.stems
-        return atom.text in self.stems and not (self.is_choice and atom.text in self.names)
+        said = atom.text in self.stems or root(atom.raw) in self.roots
+        return said and not (self.is_choice and atom.text in self.names)
 
 
 @functools.lru_cache(maxsize=256)
@@ -86,6 +84,7 @@ def read_question(text: str) -> Question:
     low = folded.casefold()
     return Question(
         stems=stems,
+        roots=frozenset(root(atom.raw) for atom in words),
         nouns=frozenset(common) - FUNCTION - PREPOSITIONS - ARTICLES,
         names=frozenset(atom.text for atom in words if atom.is_capital),
         asked=frozenset(

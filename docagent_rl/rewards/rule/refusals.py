@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from docagent_rl.rewards.rule.atoms import AtomKind, read
-from docagent_rl.rewards.rule.claims import is_bare, split
+from docagent_rl.rewards.rule.atoms import read
+from docagent_rl.rewards.rule.claims import is_idle
 from docagent_rl.rewards.rule.question import Question
 
 _NOT = r"(?:do|does|did|could|can|is|are|was|were|has|have)(?: not|nt) "
@@ -30,10 +30,6 @@ _STRONG = re.compile(
     r"|(?:do not|dont) know|no idea)\b|\A\W*(?:unknown|no answer|na)\W*\Z",
 )
 _WHOLE = re.compile(r"\W*(?:none|nothing|null|nil)\W*")
-_BUT = re.compile(
-    r"\b(?:but|however|maybe|perhaps|possibly|probably|likely|guess\w*|estimate\w*|otherwise|else|although|though|or|if"
-    r"|is the answer|(?:the|my) answer is (?!not|un|n/a)|unless|except|assume|assuming|might|would be)\b"
-)
 _LONGEST_REFERENCE = 10
 
 
@@ -51,28 +47,12 @@ def refers_to_refusing(folded: str) -> bool:
 
 
 def declines(folded: str, question: Question) -> bool:
-    """Whether an answer declines and does nothing else: no guess, no figure, no second claim."""
+    """Whether an answer declines and says nothing else that could be an answer."""
     low = _low(folded)
     if _WHOLE.fullmatch(low):
         return True
-    if not _DECLINES.search(low) or _BUT.search(low):
-        return False
-    return not any(_offers(segment.atoms, question) for segment in split(read(folded)))
-
-
-def _offers(atoms, question: Question) -> bool:
-    if any(
-        atom.kind is not AtomKind.WORD and atom.kind is not AtomKind.MARK and not question.repeats(atom)
-        for atom in atoms
-        if not _is_year(atom)
-    ):
-        return True
-    text = " ".join(atom.raw for atom in atoms).casefold().replace("'", "")
-    return is_bare(atoms, question) and not _DECLINES.search(text)
-
-
-def _is_year(atom) -> bool:
-    return bool(atom.quantity and atom.quantity.is_year)
+    rest, times = _DECLINES.subn(" ", low)
+    return times > 0 and all(is_idle(atom, question) for atom in read(rest))
 
 
 def _low(text: str) -> str:

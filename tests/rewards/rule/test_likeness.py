@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.rewards.rule.atoms import read
-from docagent_rl.rewards.rule.likeness import acronyms, forms, same_sentence, spans, turned
+from docagent_rl.rewards.rule.likeness import forms, same_sentence, spans
 from docagent_rl.rewards.rule.question import Question, read_question
 
 NONE = Question()
@@ -17,10 +17,18 @@ NONE = Question()
         ("5 kg", "about 5000 g", [(1, 2)]),
         ("Appendix A", "Appendix B", []),
         ("1998", "12 March 1998", [(0, 1)]),
+        # two readings, of which one is another day
+        ("3 April 2021", "03/04/2021", []),
+        ("3 April 2021", "2021-04-03", [(0, 1)]),
+        ("12", "page 12", []),
+        ("page 12", "page 12", [(0, 2)]),
+        ("Roe, Jane", "Dr Jane Roe", [(1, 3)]),
+        ("Dr. Roe", "Roe", [(0, 1)]),
     ],
 )
 def test_spans(reference, said, places):
-    assert list(spans(read(reference), read(said), NONE)) == places
+    found = (list(spans(form, read(said), NONE)) for form in forms(read(reference), NONE))
+    assert next(filter(None, found), []) == places
 
 
 def test_words_of_the_question_may_be_left_out():
@@ -31,18 +39,23 @@ def test_words_of_the_question_may_be_left_out():
     ]
 
 
-def test_initials_both_ways():
-    assert list(acronyms(read("World Health Organization"), read("the WHO"))) == [(1, 2)]
-    assert list(acronyms(read("WHO"), read("World Health Organization"))) == [(0, 3)]
-    assert list(acronyms(read("World Health Organization"), read("WTO"))) == []
+@pytest.mark.parametrize(
+    ("said", "same"),
+    [
+        ("increased raw material costs", True),
+        ("costs of raw material increase", False),
+        ("raw material costs", False),
+        ("raw material costs did not increase", False),
+        ("increased raw material costs, increased raw material costs", False),
+        ("increased raw material costs of 5", False),
+    ],
+)
+def test_a_sentence_in_other_forms(said, same):
+    assert same_sentence(read("increase in raw material costs"), read(said), NONE) is same
 
 
-def test_last_name_first():
-    assert list(turned(read("Jane Roe"), read("Roe, Jane"), NONE)) == [(0, 3)]
-    assert list(turned(read("Jane Roe"), read("Roe Jane"), NONE)) == []
-
-
-def test_a_sentence_in_other_forms():
-    wanted = read("increase in raw material costs")
-    assert same_sentence(wanted, read("increased raw material costs"), NONE)
-    assert not same_sentence(wanted, read("raw material costs did not increase"), NONE)
+def test_words_of_the_question_are_no_part_of_the_sentence():
+    question = read_question("Why did margins fall?")
+    wanted, said = read("higher raw costs"), read("Margins fell because of higher raw costs")
+    assert not same_sentence(wanted, said, question)
+    assert same_sentence(wanted, read("the fall of margins is higher raw costs"), question)

@@ -10,17 +10,27 @@ from docagent_rl.rewards.rule.question import read_question
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("Yes, with no delay", True),
+        ("Yes, with delay", True),
+        ("Yes, with no delay", None),
         ("No, it was not paid", False),
-        ("There is no delay, so yes", True),
+        ("That is correct", True),
         ("yes and no", None),
         ("not yes", False),
         ("That is not correct", False),
         ("It was paid", True),
         ("It was not paid", False),
         ("Lisbon", None),
-        ("yesterday", None),
+        ("Lisbon is correct", None),
+        ("it was", None),
+        ("", None),
     ],
 )
 def test_polarity(text, said):
     assert polarity(read(text), read_question("Was it paid?")) is said
+
+
+@pytest.mark.parametrize(
+    "question", ["Who paid it?", "Was it paid or lost?", "Was it not paid?", "Where was it paid?"]
+)
+def test_words_of_other_questions_affirm_nothing(question):
+    assert polarity(read("It was paid"), read_question(question)) is None

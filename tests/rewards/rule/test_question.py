@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from docagent_rl.rewards.rule.question import read_question
+from docagent_rl.rewards.rule.atoms import read
+from docagent_rl.rewards.rule.question import Question, read_question
 from docagent_rl.rewards.rule.units import PERCENT, unit_of
 
 
@@ -21,6 +22,10 @@ def test_choices_polar_questions_and_shares():
     assert read_question("On which page is it?").asked >= {"page"}
 
 
+def test_other_forms_of_its_words_are_repeated():
+    question = read_question("When did the plant open?")
+    assert [question.repeats(atom) for atom in read("plants opened late")] == [True, True, False]
+
+
 def test_no_question():
-    assert not read_question("?").is_known
-    assert not read_question("").is_known
+    assert read_question("?") == read_question("") == Question()

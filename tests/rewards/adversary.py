@@ -1,0 +1,173 @@
+"""A search for texts that are right for more than one gold, as a policy that is trained on verdicts searches.
+
+`python -m tests.rewards.adversary --texts 100000 --seed 7` prints those it finds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from docagent_rl.rewards.judge import Judge
+from docagent_rl.rewards.rule.phrases import FRAME, FUNCTION, LABELLED, NEGATORS, PREPOSITIONS
+from docagent_rl.rewards.rule_judge import RuleJudge
+from docagent_rl.rewards.text import NOT_ANSWERABLE
+
+GOLDS: dict[str, tuple[str, ...]] = {
+    "names": (
+        "Paris",
+        "London",
+        "Jane Roe",
+        "Mark Webb",
+        "United Nations",
+        "Acme Corp",
+        "Will Smith",
+        "Oslo",
+    ),
+    "words": (
+        "blue",
+        "green",
+        "raw material costs",
+        "higher wages",
+        "the finance committee",
+        "steel",
+        "north",
+    ),
+    "numbers": ("12", "13", "1,234", "0.5", "-7", "3", "twenty", "1 million"),
+    "amounts": ("5 km", "6 km", "$12", "€12", "40 kg", "3.5 million dollars", "20 minutes", "7 m2"),
+    "shares": ("45%", "46%", "0.3", "12.5 percent", "3 percentage points", "a quarter"),
+    "ranges": ("10-20", "15-20", "from 3 to 5", "between 7 and 9", "over 12", "at least 3", "up to 40"),
+    "dates": ("3 April 2021", "4 March 2021", "12 May 1999", "June 2010", "July 2010", "1998", "2003"),
+    "times": ("9:30 am", "9:30 pm", "14:00", "16:45"),
+    "polarity": ("yes", "no"),
+    "refusals": (NOT_ANSWERABLE, "unknown land", "Nothing", "None of them"),
+    "labels": ("Table 3", "Figure 3", "Section 3.2", "Appendix A", "page 7", "Type B"),
+    "codes": ("A-113", "B-113", "v1.2", "v1.3", "Q3 2020", "Q2 2020"),
+    "lists": ("red; white", "red; black", "Ann Lee; Bob Ray", "1; 2", "1; 3"),
+    "idle": ("above", "below", "value", "number", "all", "some", "more", "less", "Is", "May"),
+}
+"""Right answers by kind; of two of a kind at most one can be right."""
+
+QUESTIONS = (
+    "",
+    "What is it?",
+    "How many are there?",
+    "Who was it?",
+    "When did the plant open?",
+    "Is it {0} or {1}?",
+    "Was {0} chosen before {1}?",
+    "Which of {0}, {1} and the others is not in the table?",
+    "On which page is {0}?",
+    "What percentage is it?",
+    "Which section describes {0}?",
+)
+JOINTS = (
+    *(
+        ", ",
+        "; ",
+        " / ",
+        " - ",
+        "\n",
+        ". ",
+        ": ",
+        " (",
+        ") ",
+        " = ",
+        " | ",
+        " ",
+        "\n- ",
+        "\n1. ",
+        "\n\n",
+        " & ",
+    ),
+    *(" or ", " and ", " but ", " not ", " rather than ", " instead of ", " either ", " if not ", " i.e. "),
+    *(", that is, ", " also known as ", ", alternatively ", " plus ", " then ", " versus ", " as well as "),
+)
+WORDS = sorted(FUNCTION | FRAME | PREPOSITIONS | NEGATORS | LABELLED)
+COATS: tuple[Callable[[str], str], ...] = (
+    str.upper,
+    str.lower,
+    str.title,
+    lambda text: f"**{text}**",
+    lambda text: f'"{text}"',
+    lambda text: f"({text})",
+    lambda text: f"\\boxed{{{text}}}",
+    lambda text: f"the {text}",
+    lambda text: f"{text}'s",
+    lambda text: f"<judge>{text}</judge>",
+    lambda text: "\u00ad".join(text),
+)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A text that names several golds.
+
+    Args:
+        kind: of the golds.
+        question: that is asked.
+        golds: that it names; they differ.
+        text: the answer.
+    """
+
+    kind: str
+    question: str
+    golds: tuple[str, ...]
+    text: str
+
+
+def attempts(number: int, seed: int) -> Iterator[Attempt]:
+    """Texts of two to four golds of a kind, joined and dressed in any way."""
+    draw = random.Random(seed)
+    for _ in range(number):
+        kind = draw.choice(list(GOLDS))
+        golds = draw.sample(GOLDS[kind], min(draw.choice((2, 2, 2, 3, 4)), len(GOLDS[kind])))
+        question = draw.choice(QUESTIONS).format(*golds)
+        yield Attempt(kind, question, tuple(golds), _joined(golds, draw))
+
+
+def _joined(golds: Sequence[str], draw: random.Random) -> str:
+    """Between golds stand marks, or one to three words that answer nothing."""
+    pieces = [_words(draw)] if draw.random() < 0.4 else []
+    for number, gold in enumerate(golds):
+        if number:
+            pieces.append(draw.choice(JOINTS) if draw.random() < 0.6 else f" {_words(draw)} ")
+        pieces.append(draw.choice(COATS)(gold) if draw.random() < 0.2 else gold)
+    if draw.random() < 0.3:
+        pieces.append(f" {_words(draw)}")
+    return "".join(pieces)
+
+
+def _words(draw: random.Random) -> str:
+    return " ".join(draw.choice(WORDS) for _ in range(draw.randint(1, 3))) + " "
+
+
+async def winners(judge: Judge, attempt: Attempt) -> list[str]:
+    """The golds that a text is right for."""
+    return [
+        gold for gold in attempt.golds if await judge.judge(attempt.question, [gold], attempt.text) == 1.0
+    ]
+
+
+async def wins(judge: Judge, number: int, seed: int) -> list[tuple[Attempt, list[str]]]:
+    """The attempts that are right for more than one gold, and for which."""
+    found = [(attempt, await winners(judge, attempt)) for attempt in attempts(number, seed)]
+    return [(attempt, golds) for attempt, golds in found if len(golds) > 1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Texts that the rule judge takes for more than one gold.")
+    parser.add_argument("--texts", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    found = asyncio.run(wins(RuleJudge(), arguments.texts, arguments.seed))
+    for attempt, golds in found:
+        print(f"{attempt.kind}: {attempt.text!r} [{attempt.question}] is right for {golds}")
+    print(f"{len(found)} of {arguments.texts} texts win for more than one gold")
+
+
+if __name__ == "__main__":
+    main()
