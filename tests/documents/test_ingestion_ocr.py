@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-
 import pytest
 
-from docagent_rl.documents import DocumentStore, RendererKind, RenderSettings
+from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.audit import audit_store
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.limits import IngestLimits
 from docagent_rl.documents.ocr import OcrMode, OcrSettings
 from docagent_rl.documents.reading import TextReason
@@ -73,8 +69,7 @@ LINES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("broken", "reason"),
-    [({"private": True}, TextReason.GARBLED), ({"shift": 3}, TextReason.UNLIKELY)],
+    ("broken", "reason"), [({"private": True}, TextReason.GARBLED), ({"shift": 3}, TextReason.UNLIKELY)]
 )
 def test_a_broken_map_of_letters_is_replaced_by_what_is_shown(inbox, store, ingested, broken, reason):
     """The ToUnicode map of the font is wrong: copying from such a page gives nonsense."""
@@ -87,13 +82,10 @@ def test_a_broken_map_of_letters_is_replaced_by_what_is_shown(inbox, store, inge
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("renderer", RendererKind)
-def test_a_page_stored_small_is_read_large(inbox, store, ingested, renderer):
+def test_a_page_stored_small_is_read_large(inbox, store, ingested):
     """20 dpi are too few to read; the page is drawn again for OCR."""
-    if renderer is RendererKind.PDF2IMAGE and not shutil.which("pdftoppm"):
-        pytest.skip("poppler is not installed")
     write_scan(inbox / "a.pdf", [TEXT])
-    ingested(settings=RenderSettings(renderer, dpi=20))
+    ingested(settings=RenderSettings(dpi=20))
     assert _pages(store)[0].text() == "\n".join(TEXT)
     assert _pages(store)[0].size == (112, 73)
 
@@ -128,33 +120,13 @@ def test_text_is_taken_away_or_changed_only_when_asked(inbox, store, ingested):
     assert _rasters(store) == before
 
 
-@pytest.mark.usefixtures("quick_ocr")
-def test_stores_of_earlier_versions_are_read_and_gain_text(inbox, store, ingested):
-    """They tell nothing of how a text was read."""
-    write_scan(inbox / "a.pdf", [TEXT])
-    write_layer(inbox / "b.pdf", OTHER)
-    ingested(ocr=NEVER)
-    for path in StoreLayout(store).manifests():
-        content = json.loads(path.read_text())
-        for page in content["pages"]:
-            del page["reading"], page["words"]
-        del content["checksum"]
-        path.write_text(json.dumps(content))
-    assert _pages(store, "b")[0].reading is None
-    report = ingested(replace=False)
-    assert (report.reread, report.skipped, report.kept) == (["a"], ["b"], [])
-    assert _readings(store) == [("\n".join(TEXT), "empty")]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("memory", [0.1, 0.5])
-def test_a_page_that_takes_too_much_memory_to_read_is_reported(inbox, store, memory):
+def test_a_page_that_takes_too_much_memory_to_read_is_reported(inbox, store):
     write_scan(inbox / "a.pdf", [TEXT])
     write_layer(inbox / "b.pdf", OTHER)
-    report = ingest(inbox, store, workers=1, limits=IngestLimits(3600, memory))
+    report = ingest(inbox, store, workers=1, limits=IngestLimits(3600, 0.3))
     assert report.ingested == ["b"]
-    assert report.failed[0].name == "a.pdf"
-    assert f"{memory:g} GiB" in report.failed[0].reason
+    assert [(bad.name, "0.3 GiB" in bad.reason) for bad in report.failed] == [("a.pdf", True)]
 
 
 @pytest.mark.usefixtures("quick_ocr")
@@ -163,16 +135,14 @@ def test_an_interrupted_run_reads_no_page_twice(inbox, store, ingested, monkeypa
     read, whole = [], QuickEngine.read
 
     def interrupted(self, image):
-        if len(read) == 2:
-            raise KeyboardInterrupt
         read.append(image)
+        if len(read) == 3:
+            raise KeyboardInterrupt
         return whole(self, image)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(QuickEngine, "read", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            ingested()
-        read.append(None)
-        assert "a" not in DocumentStore(store)
-        report = ingested()
+    monkeypatch.setattr(QuickEngine, "read", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ingested()
+    assert "a" not in DocumentStore(store)
+    report = ingested()
     assert (report.ingested, report.ocr_pages, len(read)) == (["a"], 4, 5)

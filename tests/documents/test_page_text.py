@@ -7,7 +7,6 @@ import pytest
 from PIL import Image
 
 from docagent_rl.documents import heartbeat, page_text
-from docagent_rl.documents.jobs import Ocr
 from docagent_rl.documents.manifest import ChunkEntry, PageEntry, dump_record, read_record
 from docagent_rl.documents.objects import ObjectStore
 from docagent_rl.documents.ocr import OcrMode, OcrSettings, engine_key
@@ -181,32 +180,3 @@ def test_other_readings_are_damage(tmp_path, reading):
     """A text by OCR names its engine."""
     with pytest.raises(UserError, match=r"1\.json"):
         _read(tmp_path / "1.json", {**PAGE, "reading": reading})
-
-
-def page(text, *reading):
-    return PageEntry(
-        10, 10, DIGEST, DIGEST if text else None, reading=TextReading(*reading) if reading else None
-    )
-
-
-PAGES = (
-    page(True, TextSource.LAYER, TextReason.SOUND),
-    page(True, TextSource.OCR, TextReason.EMPTY, "one"),
-    page(False, TextSource.NONE, TextReason.NOTHING_READ, "one"),
-    page(False),
-    page(True),
-)
-
-
-@pytest.mark.parametrize(
-    ("mode", "engine", "replace", "anew"),
-    [
-        (OcrMode.AUTO, "one", True, {4, 5}),
-        (OcrMode.AUTO, "two", True, {2, 3, 4, 5}),
-        (OcrMode.NEVER, None, True, {2, 3}),
-        (OcrMode.ALWAYS, "one", True, {1, 4, 5}),
-        (OcrMode.AUTO, "two", False, {3, 4}),  # pages without text alone
-    ],
-)
-def test_what_is_read_anew(mode, engine, replace, anew):
-    assert Ocr(OcrSettings(mode), engine).anew(PAGES, replace=replace) == anew

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from docagent_rl.documents import RenderSettings
@@ -110,23 +108,6 @@ def test_tasks_that_hang_or_crash_cost_themselves_and_other_errors_are_raised(cl
         with pytest.raises(TypeError):
             list(pool.run(abs, [-1, "a"]))
         assert sorted(outcome.value() for outcome in pool.run(abs, [-1, 2])) == [1, 2]
-
-
-def _meet(folder):
-    """Waits for a task on another node; gives the raylet of its own: the parent of its process's parent."""
-    (folder / str(psutil.Process(os.getppid()).ppid())).touch()
-    deadline = time.monotonic() + 300
-    while len(list(folder.iterdir())) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return len(list(folder.iterdir()))
-
-
-@pytest.mark.slow
-def test_every_node_works(cluster, places, tmp_path):
-    (tmp_path / "met").mkdir()
-    with RayPool(cluster, None, IngestLimits(seconds=3600), places) as pool:
-        outcomes = list(pool.run(_meet, [tmp_path / "met"] * 12))
-    assert [outcome.value() for outcome in outcomes] == [2] * 12
 
 
 @pytest.mark.slow
