@@ -13,13 +13,7 @@ from docagent_rl.retrieval import registry
 from docagent_rl.retrieval.base import Hit
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.config import Fusion, RetrieverConfig
-from docagent_rl.retrieval.hybrid import (
-    HybridRetriever,
-    best,
-    open_hybrid,
-    reciprocal_ranks,
-    weighted_scores,
-)
+from docagent_rl.retrieval.hybrid import HybridRetriever, best, open_hybrid, reciprocal_ranks, weighted_scores
 from docagent_rl.retrieval.opening import open_before_run
 
 

@@ -39,6 +39,10 @@ def test_the_embedded_model_is_what_sentence_transformers_gives_and_finds_what_i
     scores = [float((query @ page.T).sum(0).max()) for page in minilm.encode_pages(pages)]
     assert scores[1] > 0.4 > max(scores[0], scores[2])
     assert (minilm.dim, minilm.content) == (384, PageContent.TEXT)
+    # a blank page has no vector, and no page no answer
+    shapes = [vectors.shape for vectors in minilm.encode_pages([" \n", "", "x"])]
+    assert shapes == [(0, 384), (0, 384), (1, 384)]
+    assert minilm.encode_pages([]) == minilm.encode_queries([]) == []
 
 
 def test_the_end_of_a_long_page_is_found_and_passages_are_as_long_as_asked(minilm):
@@ -51,12 +55,6 @@ def test_the_end_of_a_long_page_is_found_and_passages_are_as_long_as_asked(minil
     short = open_encoder({**MINILM, "page_tokens": 66, "overlap": 0})
     assert [len(model.encode_pages(["word " * 400])[0]) for model in (minilm, short)] == [2, 7]
     assert short.fingerprint != minilm.fingerprint
-
-
-def test_blank_pages_have_no_vector_and_no_page_no_answer(minilm):
-    shapes = [vectors.shape for vectors in minilm.encode_pages([" \n", "", "x"])]
-    assert shapes == [(0, 384), (0, 384), (1, 384)]
-    assert minilm.encode_pages([]) == minilm.encode_queries([]) == []
 
 
 def test_prompts_are_put_around_texts_and_dims_are_the_first_ones(minilm):
