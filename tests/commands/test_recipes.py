@@ -13,10 +13,8 @@ from tests.commands.conftest import called
 RECIPE = "vrag_rl_qwen2_5_vl_3b"
 
 
-def recipes(*arguments, status=0):
-    found = called(app, *arguments)
-    assert found.exit_code == status, found.output
-    return found.stdout
+def recipes(*arguments, **expected):
+    return called(app, *arguments, **expected).stdout
 
 
 def test_recipes_are_listed_and_shown_with_their_notes():
@@ -27,11 +25,8 @@ def test_recipes_are_listed_and_shown_with_their_notes():
     assert "UniDoc" not in text
     for part in ("overall 53.5", "docagent.retriever.model", "ColPali"):
         assert part in text
-
-
-def test_ablations_of_a_recipe():
     text = recipes("ablations", RECIPE)
-    assert ("vrag_rl/no_crop" in text, "54.9" in text, "doc_v_star" in text) == (True, True, False)
+    assert ("vrag_rl/no_crop" in text, "doc_v_star" in text) == (True, False)
     assert "doc_v_star/nav10" in recipes("ablations")
 
 
@@ -59,9 +54,7 @@ def test_a_recipe_or_a_folder_that_is_none_is_named(tmp_path):
 
 
 def prompts(*arguments):
-    found = called(prompts_app, *arguments)
-    assert found.exit_code == 0, found.output
-    return found.stdout
+    return called(prompts_app, *arguments).stdout
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -100,8 +93,6 @@ def test_variables_that_a_file_leaves_out_are_told(tmp_path):
     ("arguments", "message"),
     [
         (("check", "lacking.yaml", "--system", "vrag_rl"), r"lacking\.yaml: .*'feedback'"),
-        (("check", "unknown.yaml", "--system", "vrag_rl"), r"unknown\.yaml"),
-        (("check", "gone.yaml", "--system", "vrag_rl"), r"gone\.yaml"),
         (("check", "mine.txt", "--system", "vrag_rl"), r"\.yaml"),
         (("show", "nobody"), "'nobody'"),
         (("show", "vrag_rl_paper", "--variant", "released"), "--variant"),
@@ -110,6 +101,5 @@ def test_variables_that_a_file_leaves_out_are_told(tmp_path):
 def test_what_does_not_fit_is_one_error(tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lacking.yaml").write_text("user: 'Q: {{ question }}'")
-    (tmp_path / "unknown.yaml").write_text("users: x")
     with pytest.raises(UserError, match=message):
         prompts(*arguments)
