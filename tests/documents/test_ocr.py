@@ -186,9 +186,3 @@ def test_what_is_missing_is_one_error(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="tesseract-ocr"):
         engine_key(OcrSettings(engine=OcrEngineKind.TESSERACT))
-
-
-@needs_tesseract
-def test_a_missing_language_is_one_error():
-    with pytest.raises(UserError, match="xyz"):
-        engine_key(OcrSettings(engine=OcrEngineKind.TESSERACT, language="eng+xyz"))

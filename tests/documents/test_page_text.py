@@ -140,13 +140,6 @@ def test_which_pages_are_read_anew(mode, engine, current):
     assert {name for name, reading in READINGS.items() if is_current(reading, settings, engine)} == current
 
 
-@pytest.mark.slow
-def test_sizes_of_lines_are_those_of_their_letters(read):
-    """The page is 260 points high: sizes are as if it were 792."""
-    for line in read("", shows=["Height of letters", "no tall ones", "xxx xxxx xx"]).lines:
-        assert line.style.size == pytest.approx(14 * 792 / 260, rel=0.25)
-
-
 def test_letters_without_height_do_not_make_a_line_small():
     bottoms = {"aces": 0.105, "Aces": 0.1072, "Agility": 0.1093}
     lines = tuple(OcrLine((Word(word, (0.1, 0.1, 0.2, bottom)),)) for word, bottom in bottoms.items())

@@ -14,9 +14,8 @@ from docagent_rl.documents.failures import DocumentError
 from docagent_rl.documents.kept_pdf import kept_pdf
 from docagent_rl.documents.manifest import OutlineEntry
 from docagent_rl.documents.pdf import open_pdf, page_text
-from docagent_rl.documents.render import Pdf2ImageRenderer, PdfiumRenderer, make_renderer
+from docagent_rl.documents.render import Pdf2ImageRenderer, PdfiumRenderer
 from docagent_rl.documents.typography import page_typography
-from docagent_rl.errors import UserError
 from docagent_rl.surrogates import lone_surrogate
 from tests.documents.bad_pages import write_pdf_objects
 
@@ -181,12 +180,6 @@ def test_raster_sizes(inbox, write_pdf, points, dpi, limit, expected):
     """Sides are points * dpi / 72, rounded up; the longer one is at most the limit."""
     with open_pdf(write_pdf(inbox / "a.pdf", ["x"], size=points)) as pdf:
         assert PdfiumRenderer(RenderSettings(dpi=dpi, max_side=limit)).render(pdf, 1).size == expected
-
-
-def test_without_poppler_the_error_says_what_to_install(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match="poppler-utils"):
-        make_renderer(RenderSettings(renderer=POPPLER))
 
 
 @pytest.mark.skipif(not (shutil.which("pdftoppm") and shutil.which("pdfinfo")), reason="poppler is not there")

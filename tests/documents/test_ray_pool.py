@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,17 +18,15 @@ from docagent_rl.errors import InfrastructureError, UserError
 from tests.documents.here import ingest_here, interrupted_after
 from tests.documents.scans import TEXT, draw_text, write_scan
 
-FAST = RenderSettings(dpi=20)
+FAST, LIMITS = RenderSettings(dpi=20), IngestLimits(seconds=3600)
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two nodes of one processor each, on this machine."""
     import ray
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    cluster.add_node(num_cpus=1)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
     ray.init(address=cluster.address, log_to_driver=False, logging_level="warning")
     yield cluster.address
     ray.shutdown()
@@ -49,12 +48,12 @@ def files(store: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "local"])
-def test_an_address_without_a_cluster_is_an_error_of_the_user(inbox, ingested, write_pdf, address):
+def test_an_address_without_a_cluster_is_an_error_of_the_user(inbox, ingested, write_pdf):
     """Before the tests below have one."""
     write_pdf(inbox / "a.pdf", ["text"])
-    with pytest.raises(UserError, match="cluster"):
-        ingested(ray=address)
+    for address in ("127.0.0.1:1", "local"):
+        with pytest.raises(UserError, match="cluster"):
+            ingested(ray=address)
 
 
 def test_a_document_is_a_unit_and_a_long_one_is_several():
@@ -102,7 +101,7 @@ def test_tasks_that_hang_or_crash_cost_themselves_and_other_errors_are_raised(cl
         (slow,) = pool.run(time.sleep, [3600])
         assert isinstance(slow.error, DocumentError)
         assert "1 s" in str(slow.error)
-    with RayPool(cluster, 1, IngestLimits(seconds=3600), places) as pool:
+    with RayPool(cluster, 1, LIMITS, places) as pool:
         (crashed,) = (o for o in pool.run(ctypes.string_at, [b"a", 0]) if o.error is not None)
         assert crashed.task == 0
         with pytest.raises(TypeError):
@@ -111,11 +110,8 @@ def test_tasks_that_hang_or_crash_cost_themselves_and_other_errors_are_raised(cl
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("missing", ["source", "store"])
-def test_a_node_that_does_not_see_a_folder_is_named(cluster, places, tmp_path, missing):
-    folders = {"source": tmp_path, "store": places.store, missing: tmp_path / "elsewhere"}
-    with (
-        RayPool(cluster, 1, IngestLimits(), Places(**folders)) as pool,
-        pytest.raises(InfrastructureError, match="elsewhere"),
-    ):
-        list(pool.run(abs, [1]))
+def test_a_node_that_does_not_see_a_folder_is_named(cluster, places, tmp_path):
+    for missing in ("source", "store"):
+        seen = replace(places, **{missing: tmp_path / "elsewhere"})
+        with pytest.raises(InfrastructureError, match="elsewhere"), RayPool(cluster, 1, LIMITS, seen) as pool:
+            list(pool.run(abs, [1]))

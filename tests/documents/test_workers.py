@@ -137,22 +137,3 @@ def test_settings_out_of_their_range_are_named(kind, name, values):
     for value in values:
         with pytest.raises(UserError, match=f"{name}="):
             kind(**{name: value})
-
-
-LIMITED = """
-import resource
-from pathlib import Path
-from docagent_rl.documents.memory import require
-require(1e6)  # without a limit there is room
-taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (taken + (1 << 28), taken + (1 << 28)))
-require(0.2)
-try:
-    require(0.3)
-except MemoryError as error:
-    print(error)
-"""
-
-
-def test_a_limit_of_memory_is_told_before_it_is_met():
-    assert subprocess.check_output([sys.executable, "-c", LIMITED], text=True).startswith("0.3 GiB")
