@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import verl  # noqa: F401  (whose plugin installs the patches)
-from transformers import Qwen2_5_VLConfig, Qwen2Config, Qwen2VLConfig
+from transformers import Qwen2_5_VLConfig, Qwen2Config
 
 from docagent_rl.training.platforms.detect import is_cpu_platform
 
@@ -57,12 +57,6 @@ def qwen2_config() -> Qwen2Config:
 def qwen2_5_vl_config() -> Qwen2_5_VLConfig:
     vision = {**VISION, "window_size": 56, "fullatt_block_indexes": [1]}
     return Qwen2_5_VLConfig(text_config=text_config(), vision_config=vision, **SPECIAL)
-
-
-@pytest.fixture
-def qwen2_vl_config() -> Qwen2VLConfig:
-    vision = {"depth": 2, "embed_dim": 32, "hidden_size": 32, "mlp_ratio": 2, "num_heads": 2}
-    return Qwen2VLConfig(text_config=text_config(), vision_config=vision, **SPECIAL)
 
 
 @pytest.fixture(scope="session")

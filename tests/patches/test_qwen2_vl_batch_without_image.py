@@ -12,10 +12,10 @@ TEXT = torch.tensor([[5, 6, 7], [8, 9, 0]])
 IMAGE_TOKEN = 60
 
 
-@pytest.fixture(params=["qwen2_5_vl_config", "qwen2_vl_config"])
-def model(request):
+@pytest.fixture
+def model(qwen2_5_vl_config):
     """The inner model, on which verl's forward calls `_get_input_embeds`."""
-    return AutoModelForImageTextToText.from_config(request.getfixturevalue(request.param)).model
+    return AutoModelForImageTextToText.from_config(qwen2_5_vl_config).model
 
 
 def image(model) -> dict[str, torch.Tensor]:
@@ -67,13 +67,6 @@ def test_images_go_the_way_of_upstream(model):
     assert embeds.shape == expected.shape == (1, 6, 32)
     assert torch.equal(embeds[0, 0], model.get_input_embeddings().weight[5])
     assert not torch.equal(embeds[0, 1], model.get_input_embeddings().weight[IMAGE_TOKEN])
-
-
-def test_whole_forward_without_image(model):
-    output = upstream.qwen2_vl_base_forward(
-        model, TEXT, torch.ones_like(TEXT), position_ids=torch.arange(3).expand(3, 2, 3)
-    )
-    assert torch.isfinite(output.last_hidden_state).all()
 
 
 def test_qwen3_vl_does_not_have_the_defect():

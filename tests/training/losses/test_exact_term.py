@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+from docagent_rl.training.losses.reference import ReferenceStates, row_keys
+from tests.training.losses.batches import batch
 from tests.training.ranks import last_report
-
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -21,12 +22,14 @@ def found(report, request) -> dict:
     return report[request.param]
 
 
+@pytest.mark.slow
 def test_nothing_is_pulled_at_the_reference(found):
     for name in ("kl_observation", "kl_visual", "kl_generated", "observation_drift_l2", "kl_clamped"):
         assert found["before"][name] == pytest.approx(0, abs=1e-6), name
     assert found["before"]["observation_drift_cosine"] == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_value_and_gradients_equal_dense_ones(found):
     assert found["kl"] > 0.1
     after = found["after"]
@@ -34,9 +37,32 @@ def test_value_and_gradients_equal_dense_ones(found):
     assert after["loss"] == pytest.approx(found["loss"], rel=1e-4)
     assert 0.1 < after["observation_drift_l2"] < 2
     assert found["error"] < 1e-5
-
-
-def test_states_of_the_reference_are_let_go(found):
-    for step in ("before", "after"):
-        # eight rows over two workers
+    for step in ("before", "after"):  # eight rows over two workers; states are let go
         assert (found[step]["rows_kept"], found[step]["rows_left"]) == (4, 0)
+
+
+CPU = torch.device("cpu")
+
+
+def test_rows_come_back_in_the_order_asked_for():
+    states = ReferenceStates()
+    hidden = [torch.full((n, 3), float(n)) for n in (2, 0, 1)]
+    states.put([b"a", b"b", b"c"], hidden)
+    assert len(states) == 3
+    assert states.get([b"c", b"b", b"a", b"c"], CPU)[:, 0].tolist() == [1, 2, 2, 1]
+    states.clear()
+    assert len(states) == 0
+    with pytest.raises(RuntimeError, match="2 of 2"):
+        states.get([b"a", b"b"], CPU)
+
+
+def test_keys_know_tokens_and_log_probs():
+    data = batch(["soi", "soi", "sois"], [2, 2, 2])
+    log_probs = [torch.tensor([-1.0, -2.0, -3.0]), torch.tensor([-1.0, -2.0, -3.5]), torch.full((4,), -1.0)]
+    keys = row_keys(data, log_probs)
+    # equal tokens, other images
+    assert len(set(keys)) == 3
+    assert row_keys(data, [log_probs[0], log_probs[0], log_probs[2]])[1] == keys[0]
+    # integers and floats of other widths are the same row
+    data["input_ids"] = data["input_ids"].int()
+    assert row_keys(data, [row.double() for row in log_probs]) == keys

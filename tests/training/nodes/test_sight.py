@@ -38,25 +38,20 @@ JUDGE = ["docagent.judge.kind=openai", "docagent.judge.model=m", "docagent.judge
 NOWHERE = "http://127.0.0.1:9"
 
 
-def test_a_node_that_has_everything(config, workspace):
-    sight = look(config(), False)
-    assert sight.problems == ()
+def test_a_node_that_has_everything_but_an_embedder(config, workspace):
+    embedder = f"docagent.advantage.embedder.model={workspace}/bge"
+    sight = look(config("critic.enable=true", embedder), True)
+    (problem,) = sight.problems
+    assert problem.startswith(f"{embedder}: ")
     assert set(sight.seen) == {
         f"docagent.store={workspace}/store",
         f"docagent.retriever.index={workspace}/index",
         f"data.train_files={workspace}/data/train.parquet",
         f"data.val_files={workspace}/data/val.parquet",
         f"actor_rollout_ref.model.path={workspace}/models/tiny_vrag_rl",
+        f"critic.model.path={workspace}/models/tiny_vrag_rl",
         *(f"the package {name}" for name in PACKAGES),
     }
-
-
-def test_a_critic_and_an_embedder_are_looked_for(config, workspace):
-    embedder = f"docagent.advantage.embedder.model={workspace}/bge"
-    sight = look(config("critic.enable=true", embedder), True)
-    assert f"critic.model.path={workspace}/models/tiny_vrag_rl" in sight.seen
-    (problem,) = sight.problems
-    assert problem.startswith(f"{embedder}: ")
 
 
 def test_everything_that_is_missing_is_told(config, workspace):
@@ -65,15 +60,10 @@ def test_everything_that_is_missing_is_told(config, workspace):
     (workspace / "file").touch()
     key = ["docagent.judge.base_url=http://192.0.2.1/v1", "docagent.judge.api_key_env=NODES_HAVE_NONE"]
     problems = look(config(*JUDGE, *key, f"docagent.run_dir={workspace}/file/run"), False).problems
-    for part in (
-        f"docagent.store={workspace}/store: ",
-        f"docagent.retriever.index={workspace}/index: ",
-        f"data.train_files={workspace}/data/train.parquet: ",
-        f"data.val_files={workspace}/data/val.parquet: ",
-        f"actor_rollout_ref.model.path={workspace}/models/tiny_vrag_rl: ",
-        f"docagent.run_dir={workspace}/file/run",
-        "NODES_HAVE_NONE",
-    ):
+    data = [f"data.{split}_files={workspace}/data/{split}.parquet: " for split in ("train", "val")]
+    folders = [f"docagent.store={workspace}/store: ", f"docagent.retriever.index={workspace}/index: "]
+    others = [f"actor_rollout_ref.model.path={workspace}/models/tiny_vrag_rl: ", "NODES_HAVE_NONE"]
+    for part in (*data, *folders, *others, f"docagent.run_dir={workspace}/file/run"):
         assert any(part in problem for problem in problems), part
 
 

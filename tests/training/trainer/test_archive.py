@@ -58,8 +58,9 @@ def test_half_a_character_loses_no_step(tmp_path):
     assert first.turns[0].info == {"query": "half ? of it", "half ? of it": ["half ? of it"]}
     assert first.turns[0].token_ids == broken.turns[0].token_ids
     assert second == session("z")
-    metrics = archive.write_metrics(tmp_path, 4, {f"docagent/masked/{HALF}": 1.0})
-    assert json.loads(metrics.read_text()) == {f"docagent/masked/{HALF}": 1.0}
+    given = {f"docagent/masked/{HALF}": 1, "b": np.float32(0.5), "text": "left out"}
+    found = json.loads(archive.write_metrics(tmp_path, 4, given).read_text())
+    assert found == {f"docagent/masked/{HALF}": 1.0, "b": 0.5}
 
 
 def test_trainer_log_probs_are_split_over_turns():
@@ -82,11 +83,6 @@ def test_a_step_is_written_from_the_lines_of_its_sessions(tmp_path):
     assert [turn.trainer_log_probs for turn in read.turns] == [[-1.0, -2.0], [3e-17]]
     assert read.record["question_id"] == "q \u00e4 ?"
     assert read.turns[0].log_probs == [-0.1, -0.2]
-
-
-def test_metrics_are_plain_numbers(tmp_path):
-    path = archive.write_metrics(tmp_path, 2, {"b": np.float32(0.5), "a": 1, "text": "left out"})
-    assert json.loads(path.read_text()) == {"a": 1.0, "b": 0.5}
 
 
 def test_files_of_steps_that_are_done_again_are_set_aside(tmp_path):

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import threading
+
 import pytest
 from omegaconf import OmegaConf
 
+from docagent_rl.errors import UserError
 from docagent_rl.training.trainer.archive import INTERRUPTED, read_metrics, write_metrics, write_trajectories
 from docagent_rl.training.trainer.background import Background
 from docagent_rl.training.trainer.resuming import ResumingMixin
@@ -60,23 +63,17 @@ def interrupt(run_dir, step):
     write_metrics(run_dir, step, {"a": float(step), INTERRUPTED: 1.0})
 
 
-@pytest.mark.parametrize("step", [2, 4])
-def test_a_validation_that_was_cut_off_is_made_up_for(run_dir, step):
+@pytest.mark.parametrize(("step", "validated"), [(2, True), (4, True), (3, False)])
+def test_a_validation_that_was_cut_off_is_made_up_for(run_dir, step, validated):
+    """Steps without one get their line alone."""
     interrupt(run_dir, step)
     trainer = Trainer(run_dir, step)
-    assert trainer.begun
-    assert trainer.validations == [step]
-    assert trainer.global_steps == step + 1
-    whole = {"a": step, INTERRUPTED: 1.0, "val-core/x": 0.5}
+    assert (trainer.begun, trainer.global_steps) == (True, step + 1)
+    assert trainer.validations == [step] * validated
+    values = {"val-core/x": 0.5} if validated else {}
+    whole = {"a": step, INTERRUPTED: 1.0} | values
     assert read_metrics(run_dir, step) == whole
-    assert trainer.lines == [(step, {"val-core/x": 0.5}), (step, whole)]
-
-
-def test_steps_without_a_validation_get_their_line_alone(run_dir):
-    interrupt(run_dir, 3)
-    trainer = Trainer(run_dir, 3)
-    assert trainer.validations == []
-    assert trainer.lines == [(3, {"a": 3.0, INTERRUPTED: 1.0})]
+    assert trainer.lines == [(step, values), (step, whole)][not validated :]
 
 
 def test_a_validation_before_the_first_step_counts(run_dir):
@@ -106,3 +103,25 @@ def test_later_steps_are_set_aside_unless_the_run_validates_only(run_dir, caplog
     assert read_metrics(run_dir, 4) is None
     assert str(run_dir / "superseded" / "1") in caplog.text
     assert read_metrics(run_dir / "superseded" / "1", 4) == {"a": 4.0}
+
+
+def test_the_caller_goes_on_and_waits_where_it_asks_to():
+    done, may_end, background = [], threading.Event(), Background()
+    background.start(lambda: (may_end.wait(60), done.append(0)))
+    assert done == []
+    may_end.set()
+    for number in range(1, 9):
+        background.start(lambda number=number: done.append(number))
+    background.settle()
+    assert done == list(range(9))
+
+
+def test_a_failure_is_raised_once_where_it_is_waited_for():
+    def fail():
+        raise UserError("disk_7")
+
+    background = Background()
+    background.start(fail)
+    with pytest.raises(UserError, match="disk_7"):
+        background.start(lambda: None)
+    background.settle()

@@ -12,7 +12,6 @@ from docagent_rl.training.agent_loop.output import DIGEST, TRAJECTORY
 from docagent_rl.training.trainer.accounts import SessionFailedError
 from docagent_rl.training.trainer.modes import DocAgentSync
 from docagent_rl.training.trainer.texts import digest
-from docagent_rl.training.trainer.validation import validation_table
 
 NOT_PLAYED = (MaskReason.SAMPLE, MaskReason.INFRASTRUCTURE, MaskReason.EMPTY)
 
@@ -122,13 +121,6 @@ def test_the_reasons_stand_in_the_log_and_in_the_file(validate, tmp_path, caplog
     assert any("1 of 4" in line and "missing" in line for line in said)
     assert written(tmp_path)["val-aux/docagent/masked/sample"] == 2
     assert written(tmp_path)["val-core/made/reward/mean@1"] == 0.25
-
-
-def test_what_verl_gathered_is_left_alone():
-    sources, uids, columns = ["made"], ["a"], {"reward": [1.0]}
-    table = validation_table(sources, uids, columns, [session("a")], {("made", "b"): 1})
-    assert (sources, uids, columns) == (["made"], ["a"], {"reward": [1.0]})
-    assert (table.uids, table.columns["reward"], table.missing) == (["a", "b"], [1.0, 0.0], 1)
 
 
 def test_a_failed_session_ends_the_run_after_the_validation_is_written(validate, tmp_path):

@@ -12,11 +12,11 @@ from tests.training.losses.batches import nested
 from tests.training.ranks import last_report
 
 
-@pytest.fixture(scope="module", params=[1, 2])
-def report(request, tmp_path_factory, warm_python) -> dict:
-    """Updates in verl's engine on one worker and on two, with a learning rate of 0."""
+@pytest.fixture(scope="module")
+def report(tmp_path_factory, warm_python) -> dict:
+    """Updates in verl's engine on two workers, with a learning rate of 0."""
     folder = tmp_path_factory.mktemp("session")
-    return last_report(warm_python, "tests.training.workers.session_engine", folder, ranks=request.param)
+    return last_report(warm_python, "tests.training.workers.session_engine", folder, ranks=2)
 
 
 @pytest.mark.slow
