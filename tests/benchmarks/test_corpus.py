@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from benchmarks.retrieval import corpus
-from benchmarks.retrieval.corpus_data import DIM, Tokens, pages, passages
+from benchmarks.retrieval.corpus_data import DIM, Tokens, pages
 from docagent_rl.retrieval.vectors.bank import make_bank
 
 
@@ -23,7 +21,7 @@ def real() -> Tokens:
     return Tokens(rows, np.arange(0, 3001, 100), queries)
 
 
-def test_pages_are_those_of_the_seed(real: Tokens, tmp_path: Path) -> None:
+def test_pages_are_those_of_the_seed(real, tmp_path):
     bank = corpus.written(tmp_path, real, 700)
     assert bank.num_pages == 700
     want = make_bank(list(pages(real, 700, seed=1)), DIM)
@@ -34,7 +32,7 @@ def test_pages_are_those_of_the_seed(real: Tokens, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_engines_find_the_best_pages(real: Tokens, tmp_path: Path) -> None:
+def test_engines_find_the_best_pages(real, tmp_path):
     bank = corpus.written(tmp_path, real, 600)
     rows = corpus.compare(bank, real.queries, ["clusters", "pooled-scan"], tmp_path)
     assert rows[0][0] == "exact scan"
@@ -42,17 +40,3 @@ def test_engines_find_the_best_pages(real: Tokens, tmp_path: Path) -> None:
     recall = {row[0]: float(row[-1]) for row in rows}
     assert recall["clusters, probes 64, 400 pages"] > 0.9
     assert recall["pooled-scan, pooled x 8, 400 pages"] > 0.5
-
-
-def test_losses_grow_with_the_pool_factor(real: Tokens) -> None:
-    lost = {name: float(recall) for name, _, recall in corpus.losses(real, 80, real.queries)}
-    assert lost["int8"] > lost["pool_factor 8"]
-    assert lost["pool_factor 2"] >= lost["pool_factor 8"]
-
-
-@pytest.mark.slow
-def test_prose_is_the_same_each_time() -> None:
-    first = passages(50)
-    assert first == passages(50)
-    assert len(set(first)) > 40
-    assert all(len(passage.split()) == 90 for passage in first)

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-
-from rich.console import Console
 
 from docagent_rl.generate.config import Difficulty, Kind
 from docagent_rl.generate.draft import OUTAGES, Draft, Dropped, Stage
@@ -21,19 +18,6 @@ def full() -> Funnel:
         Dropped(each.slot, stage, "[b]why[/b]", each) for each, stage in zip(drafts, stages, strict=True)
     ]
     return Funnel(slots * 150, drafts, dropped, drafts[:1], [Gap("K", Kind.CHART, "no figure")])
-
-
-def test_the_table_fits_a_terminal():
-    console = Console(width=80, file=io.StringIO())
-    console.print(full().table())
-    shown = console.file.getvalue()
-    assert "…" not in shown
-    lines = [line.strip() for line in shown.splitlines()]
-    for stage in Stage:
-        (line,) = [line for line in lines if line.startswith(stage.value)]
-        assert line.split()[-7:] == ["-1"] * 6 + ["-6"]
-    (kept,) = [line for line in lines if line.startswith("kept")]
-    assert kept.split() == ["kept", "1", *["."] * 5, "1"]
 
 
 def test_the_file_has_every_reason():

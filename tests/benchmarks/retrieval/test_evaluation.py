@@ -62,13 +62,13 @@ def found(kind: Kind, ranked: tuple[int, ...], *evidence: int) -> Answered:
     return Answered(question, {Scope.DOCUMENT: pages, Scope.CORPUS: ()})
 
 
-def test_scores_are_means_over_questions() -> None:
+def test_scores_are_means_over_questions():
     answered = [found(Kind.TEXT, (2, 1), 1), found(Kind.TABLE, (3, 4), 3, 4)]
     assert score(answered, Scope.DOCUMENT) == Score(2, 0.25, 1.0, 0.75)
     assert score(answered, Scope.CORPUS) == Score(2, 0.0, 0.0, 0.0)
 
 
-def test_results_are_by_kind_scope_and_scan(folder: Path) -> None:
+def test_results_are_by_kind_scope_and_scan(folder):
     store = DocumentStore(folder / "store")
     results, lines = measure(store, ["bm25"], folder / "questions.jsonl", folder / "documents.json")
     by_part = {result.part: result.scores for result in results}
@@ -94,7 +94,7 @@ def test_results_are_by_kind_scope_and_scan(folder: Path) -> None:
     assert table[2] == "| bm25 | text | 1 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 |"
 
 
-def test_another_store_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_another_store_is_refused(folder, tmp_path):
     manifest = read_manifest(folder / "documents.json")
     check_store(DocumentStore(folder / "store"), manifest)
     pdfs = tmp_path / "pdfs"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 
 import pypdfium2
 import pytest
@@ -35,6 +36,13 @@ def test_no_document_is_in_two_parts_and_questions_are_sound(system):
         assert [check_record(record) for record in sheet.records()]
 
 
+@pytest.mark.parametrize("system", WRITTEN)
+def test_no_question_tells_its_number_or_its_page(system):
+    asked = [r for s in get_task(system).sheets(0) if s.part is Part.HELD_OUT for r in s.records()]
+    for value in ((r.answers[0] for r in asked), (r.evidence_pages[0] for r in asked)):
+        assert Counter(value).most_common(1)[0][1] < 0.2 * len(asked)
+
+
 @pytest.mark.parametrize("system", [name for name in WRITTEN if name not in READS_TEXT])
 def test_a_blank_document_has_the_words_and_nothing_to_see(system):
     task = get_task(system)
@@ -66,6 +74,7 @@ def test_the_script_is_right_in_every_environment_that_it_is_told_of(
         rewards = [session.trajectory.reward for session in played]
         # nothing that an ablation leaves pays as much as the whole
         most = most or min(rewards)
+        assert most >= 0.9
         assert max(rewards) <= most or ablation is None
 
 
