@@ -17,7 +17,7 @@ from tests.documents.here import ingest_here
 from tests.documents.scans import QuickEngine
 
 
-def _write_pdf(
+def write_pdf(
     path: Path,
     texts: Sequence[str],
     *,
@@ -43,20 +43,20 @@ def _write_pdf(
     return path
 
 
-def _write_image(path: Path, colour: str = "white", size: tuple[int, int] = (60, 40), **options) -> Path:
+def write_image(path: Path, colour: str = "white", size: tuple[int, int] = (60, 40), **options) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", size, colour).save(path, **options)
     return path
 
 
-@pytest.fixture(scope="session")
-def write_pdf() -> Callable[..., Path]:
-    return _write_pdf
+@pytest.fixture(scope="session", name="write_pdf")
+def _write_pdf() -> Callable[..., Path]:
+    return write_pdf
 
 
-@pytest.fixture(scope="session")
-def write_image() -> Callable[..., Path]:
-    return _write_image
+@pytest.fixture(scope="session", name="write_image")
+def _write_image() -> Callable[..., Path]:
+    return write_image
 
 
 @pytest.fixture

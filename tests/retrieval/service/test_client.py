@@ -163,10 +163,7 @@ ONE = body(results=[[["animals", 1, 1.0]]])
         ("vrag_rl", body(results=[])),
         ("vrag_rl", json.dumps([[{"idx": 0, "image_file": "noname"}]]).encode()),
         ("vrag_rl_faiss", body(results=[{"score": [1.0], "indice": [0], "data": []}])),
-        (
-            "vrag_rl_faiss",
-            body(results=[{"score": [float("nan")], "data": [{"image_file": "animals_1.jpg"}]}]),
-        ),
+        ("vrag_rl_faiss", body(results=[{"score": [float("nan")], "data": [{"image_file": "a_1.jpg"}]}])),
         ("alden", json.dumps([[[{"id": "-1", "contents": ""}]], [[1.0]]]).encode()),
         ("alden", json.dumps([[[{"id": "0", "contents": ""}]], [[]]]).encode()),
     ],
