@@ -3,9 +3,7 @@ from __future__ import annotations
 import pytest
 from omegaconf import OmegaConf
 
-from docagent_rl.checks.recipe_list import recipe_names
 from docagent_rl.errors import UserError
-from docagent_rl.training.settings.assertions import assertion_problems
 from docagent_rl.training.settings.values import CRITIC_RULES, RULES, check_by_verl, check_mode, check_values
 
 VRAG, ALDEN = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b"
@@ -95,16 +93,3 @@ def test_what_verl_refuses_is_one_message(recipe, value, message, capsys):
     with pytest.raises(UserError, match=message):
         check_by_verl(recipe(VRAG, value))
     assert capsys.readouterr().out == ""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", recipe_names())
-def test_recipes_pass_with_and_without_the_profile(recipe, name):
-    for cpu in (True, False):
-        run = recipe(name, cpu=cpu)
-        check_values(run)
-        check_mode(run)
-        check_by_verl(run)
-    before = run.copy()
-    assert assertion_problems(run) == []
-    assert run == before
