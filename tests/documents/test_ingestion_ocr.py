@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.audit import audit_store
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.limits import IngestLimits
@@ -77,15 +77,6 @@ def test_a_broken_map_of_letters_is_replaced_by_what_is_shown(inbox, store, inge
     assert (report.reread, report.ocr_pages) == (["garbled", "unlikely"], 2)
     for name in report.reread:
         assert _readings(store, name) == [("\n".join(LINES), name)]
-
-
-@pytest.mark.slow
-def test_a_page_stored_small_is_read_large(inbox, store, ingested):
-    """20 dpi are too few to read; the page is drawn again for OCR."""
-    write_scan(inbox / "a.pdf", [TEXT])
-    ingested(settings=RenderSettings(dpi=20))
-    assert _pages(store)[0].text() == "\n".join(TEXT)
-    assert _pages(store)[0].size == (112, 73)
 
 
 @pytest.mark.usefixtures("quick_ocr")

@@ -3,7 +3,6 @@ from __future__ import annotations
 import ctypes
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.limits import IngestLimits
 from docagent_rl.documents.ray_pool import Places, RayPool, _units
 from docagent_rl.errors import InfrastructureError, UserError
-from tests.documents.here import ingest_here, interrupted_after
+from tests.documents.here import files_of, ingest_here, interrupted_after
 from tests.documents.scans import TEXT, draw_text, write_scan
 
 FAST, LIMITS = RenderSettings(dpi=20), IngestLimits(seconds=3600)
@@ -37,14 +36,6 @@ def cluster():
 def places(tmp_path) -> Places:
     StoreLayout(tmp_path / "store").create()
     return Places(tmp_path, tmp_path / "store")
-
-
-def files(store: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(store).as_posix(): path.read_bytes()
-        for path in store.rglob("*")
-        if path.is_file() and path.name != ".docagent_store.lock"
-    }
 
 
 @pytest.mark.slow
@@ -83,7 +74,7 @@ def test_the_store_is_the_same_byte_for_byte_and_so_is_the_report(
     far, here = tmp_path / "far", tmp_path / "here"
     report = ingest(inbox, far, settings=FAST, ray=cluster)
     assert report == ingest_here(inbox, here)
-    assert files(far) == files(here)
+    assert files_of(far) == files_of(here)
     assert [failure.name for failure in report.failed] == ["broken.pdf", "wide"]
     assert (report.ingested, report.ocr_pages) == (["a", "b", "deck", "long", "scan"], 3)
     StoreLayout(far).manifest("long").unlink()
@@ -92,7 +83,7 @@ def test_the_store_is_the_same_byte_for_byte_and_so_is_the_report(
     again = ingest(inbox, far, settings=FAST, ray=cluster)
     assert (again.ingested, again.resumed_pages) == (["long"], PAGES_PER_CHUNK)
     assert again.skipped == ["a", "b", "deck", "scan"]
-    assert files(far) == files(here)
+    assert files_of(far) == files_of(here)
 
 
 @pytest.mark.slow

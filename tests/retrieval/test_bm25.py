@@ -184,10 +184,7 @@ def test_the_best_of_all_parts_are_the_best_of_the_whole(bm25, of):
     for top_k, exclude in ((1, ()), (2, {PageRef("animals", 2)}), (10, ())):
         answers = [part.search(queries, top_k=top_k, exclude=exclude) for part in parts]
         assert merged(answers, top_k) == bm25.search(queries, top_k=top_k, exclude=exclude)
-
-
-def test_a_part_knows_its_documents_too(bm25):
-    part = bm25.part(2, 3)
+    part = bm25.part(2, 3)  # knows its documents
     assert part.search(["cat"], doc_id="animals", top_k=5) == bm25.search(["cat"], doc_id="animals", top_k=5)
     # and of the whole corpus its own alone
     assert {hit.ref.doc_id for hit in part.search(["the a cat birds grow table"], top_k=99)[0]} == {"numbers"}

@@ -12,7 +12,7 @@ import pytest
 
 from docagent_rl.errors import UserError
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
-from tests.retrieval.vectors.conftest import files_of
+from tests.documents.here import files_of
 
 WORDS = ["cat", "the", "grow", "birds", "table", "3", "zebra"]
 ARRAYS = ("data", "indices", "indptr")

@@ -142,8 +142,6 @@ def test_files_that_are_cut_are_one_error(copied):
         shutil.rmtree(folder)
 
 
-pytestmark = pytest.mark.slow
-
 REVENUE = "The revenue of the company rose to 12 million in 2019. "
 WHALES = "Blue whales feed on krill in the southern ocean. "
 QUESTION = ["how much did the firm earn in 2019?"]

@@ -17,7 +17,8 @@ from docagent_rl.retrieval.building import Encoding, build_vectors
 from docagent_rl.retrieval.vectors.encoding import PageBatch
 from docagent_rl.retrieval.vectors.index import VectorIndex
 from docagent_rl.retrieval.vectors.ray_encoding import RayResources, RayVectors
-from tests.retrieval.vectors.conftest import LATE, files_of, texts
+from tests.documents.here import files_of
+from tests.retrieval.vectors.conftest import LATE, texts
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing
 
 BUILD = """
@@ -27,6 +28,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.retrieval.vectors import plan
 from docagent_rl.retrieval.vectors.index import VectorIndex
 from tests.retrieval.vectors.conftest import LATE
+from tests.documents.here import files_of
 from tests.retrieval.vectors.encoders import hashing
 plan.PAGES_A_SHARD = 15
 print("ready", flush=True)

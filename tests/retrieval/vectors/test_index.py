@@ -5,14 +5,15 @@ import shutil
 import numpy as np
 import pytest
 
-from docagent_rl.documents import DocumentStore, PageContent
+from docagent_rl.documents import PageContent
 from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval.audit import audit_index
 from docagent_rl.retrieval.index_files import HEADER
 from docagent_rl.retrieval.vectors.bank import Precision
 from docagent_rl.retrieval.vectors.header import Kind, VectorSettings
 from docagent_rl.retrieval.vectors.index import VectorIndex
-from tests.retrieval.vectors.conftest import CORPUS, LATE, QUERIES, files_of, texts
+from tests.documents.here import files_of
+from tests.retrieval.vectors.conftest import CORPUS, LATE, QUERIES, texts
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing
 
 
@@ -182,11 +183,3 @@ def test_an_unsteady_encoder_is_no_damage_to_the_index(corpus, index):
         build(corpus, index, lambda: Broken(salt="x"), replace=True)
     assert {name: data for name, data in files_of(index).items() if name in before} == before
     VectorIndex.open(index).check(corpus)
-
-
-def test_an_empty_store_is_refused(tmp_path, make_store):
-    store = make_store(tmp_path, {"a": ["x"]})
-    store.manifest_path("a").unlink()
-    with pytest.raises(UserError):
-        build(DocumentStore(store.path), tmp_path / "index")
-    assert not (tmp_path / "index").exists()
