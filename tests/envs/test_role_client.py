@@ -72,16 +72,6 @@ async def test_a_group_asks_once(server, make_role):
     assert len(server.requests) == 2
 
 
-async def test_workers_share_a_cache_and_its_first_reply(server, make_role, tmp_path):
-    server.script = ["first plan", "second plan"]
-    server.slow_s = 0.05
-    workers = [make_role(cache_dir=tmp_path) for _ in range(2)]
-    replies = await asyncio.gather(*(worker.complete(says("Plan.")) for worker in workers))
-    assert replies[0] == replies[1]
-    assert await make_role(cache_dir=tmp_path).complete(says("Plan.")) == replies[0]
-    assert len(server.requests) == 2
-
-
 async def test_the_key_holds_everything(server, make_role, report_store, tmp_path):
     parts = TextPart("Page "), TextPart("2:")
     told = [

@@ -160,14 +160,9 @@ class Alden(Rules):
             wanted.append(book.worth(call))
             turns.append(self.write(call))
             book.note(call)
-        if not record.answers:
-            assert wanted == [0.0] * 5
-        elif self.variant == "paper":
+        if not record.answers or self.variant == "paper":
             # precision 1 five times over: no episode can be paid more
-            assert wanted == [1.0] * 5
-        else:
-            # each gold page is paid for once, in each form when it is fetched; others next to nothing
-            assert len(book.gold) <= sum(wanted) <= len(book.gold) * len(self.forms) + 4 * 0.3
+            assert wanted == [float(bool(record.answers))] * 5
         return [*turns, answer(self.secret(record))], [*wanted, 5.0]
 
     def good_calls(self, corpus, record):

@@ -121,6 +121,7 @@ async def test_a_page_outside_the_window_does_not_exist(played):
     assert (episode.metrics["retrieval_recall"], episode.metrics["evidence_dropped"]) == (1, 1)
 
 
+NO_PAGES = '<read>{"page_ids": [7, 0], "query": "a"}</read>'
 CUT = AssistantTurn(f"{SEARCH} and", StopCause.TRUNCATED)
 
 
@@ -138,12 +139,7 @@ CUT = AssistantTurn(f"{SEARCH} and", StopCause.TRUNCATED)
         ),
         (["a", SEARCH, "b", "c"], {"max_invalid_in_a_row": 3}, EndReason.TURN_LIMIT, {"step_limit": 1}),
         # pages that do not exist
-        (
-            ['<read>{"page_ids": [7, 0], "query": "a"}</read>'],
-            {},
-            None,
-            {"invalid/bad_argument": 1, "reads": 0},
-        ),
+        ([NO_PAGES], {}, None, {"invalid/bad_argument": 1, "reads": 0}),
         # the last step is executed; found pages are no read ones
         ([SEARCH, SEARCH, SEARCH, READ], {}, EndReason.TURN_LIMIT, {"step_limit": 1, "reward/total": 2}),
         ([SEARCH, FINISH], {}, EndReason.FINISHED, {"reward/page_recall": 0, "pages_found": 4}),
