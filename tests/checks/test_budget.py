@@ -217,16 +217,13 @@ def test_towers_references_and_rows_differ(monkeypatch):
     assert (seeker.rows, seeker.image_tokens) == (64, 0)
     fixed = run_of(DOC, f"{ACTOR}.use_dynamic_bsz=false", f"{ACTOR}.ppo_micro_batch_size_per_gpu=2")
     assert fixed.trained[0].tokens == 2 * 45056
+    # a model that only the hub knows has no budget
+    assert run_of(DOC, "actor_rollout_ref.model.path=somebody/model") is None
+    with pytest.raises(UserError, match=rf"{DOC}: somebody/model"):
+        budget_of_recipe(DOC, ["actor_rollout_ref.model.path=somebody/model"], Cluster(), 80)
     assert budget_table.gpu_memory() is None or budget_table.gpu_memory() > GIB
     monkeypatch.setattr(budget_table, "read_run", lambda *_: pytest.fail("read"))
     check_memory(*with_section(DOC, "+profile=cpu"))  # which has no budget
-
-
-def test_a_model_that_only_the_hub_knows_has_no_budget():
-    assert run_of(DOC, "actor_rollout_ref.model.path=somebody/model") is None
-    assert run_of(DOC, f"{ACTOR}.strategy=megatron") is None
-    with pytest.raises(UserError, match=rf"{DOC}: somebody/model"):
-        budget_of_recipe(DOC, ["actor_rollout_ref.model.path=somebody/model"], Cluster(), 80)
 
 
 def test_what_cannot_be_is_said_with_what_to_do_and_an_estimate_alone_refuses_nothing():

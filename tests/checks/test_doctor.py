@@ -23,9 +23,8 @@ from docagent_rl.checks.doctor import (
     find_problems,
     probe,
 )
-from docagent_rl.checks.probing import ask_process, examine
+from docagent_rl.checks.probing import ask_process
 from docagent_rl.checks.versions import SUPPORTED, Requirement, VersionCheck, check_versions
-from docagent_rl.errors import UserError
 from docagent_rl.training.plugin import AGENT_LOOP, TRAINER_MODES
 from docagent_rl.training.registrations import Registered, registered
 from tests.processes import ends
@@ -105,6 +104,7 @@ def test_packages_that_are_not_compiled_are_named_with_what_to_do(tmp_path, monk
     assert check_bytecode(["gadget_of_a_test"]).value == "compiled"
 
 
+@pytest.mark.slow
 def test_registrations_of_this_process():
     found = registered()
     assert AGENT_LOOP in found.agent_loops
@@ -198,8 +198,3 @@ def test_an_engine_for_gpus_without_one_is_named(monkeypatch):
         assert (answer.error, "requirements/cpu.txt" in answer.remedy) == (failed.error, told)
         fine = Probe(registered=HEALTHY)
         assert probing.advised(fine) is fine
-
-
-def test_model_without_configuration_is_refused_before_anything_starts(tmp_path):
-    with pytest.raises(UserError, match=r"config\.json"):
-        list(examine((ProcessKind.DRIVER, ProcessKind.VLLM), tmp_path))

@@ -70,26 +70,20 @@ def test_a_search_server_that_does_not_answer(checked):
         checked(*HTTP)
 
 
-@pytest.mark.parametrize(
-    ("column", "values", "message"),
-    [("record", None, r"x\.parquet: .*'record'"), ("agent_name", "mine", "agent_name 'mine'")],
-)
-def test_columns_that_are_not_as_they_should_be(checked, workspace, tmp_path, column, values, message):
-    table = pq.read_table(workspace / "data" / "train.parquet")
-    place = table.column_names.index(column)
-    table = table.drop_columns([column])
-    if values:
-        table = table.add_column(place, column, pa.array([values] * len(table)))
-    pq.write_table(table, tmp_path / "x.parquet")
-    with pytest.raises(UserError, match=message):
-        checked(f"data.train_files={tmp_path / 'x.parquet'}")
+def test_columns_that_are_not_as_they_should_be(checked, workspace, tmp_path):
+    table, path = pq.read_table(workspace / "data" / "train.parquet"), tmp_path / "x.parquet"
+    others = table.drop_columns(["agent_name"]).append_column("agent_name", pa.array(["mine"] * len(table)))
+    for changed, message in ((table.drop_columns(["record"]), r"x\.parquet: .*'record'"), (others, "'mine'")):
+        pq.write_table(changed, path)
+        with pytest.raises(UserError, match=message):
+            checked(f"data.train_files={path}")
 
 
-@pytest.mark.parametrize(("field", "value"), [("doc_id", "missing-report"), ("evidence_pages", (999,))])
+@pytest.mark.parametrize(("field", "value"), [("doc_id", "gone-report"), ("evidence_pages", (999,))])
 def test_data_that_do_not_fit_the_store(checked, world, tmp_path, field, value):
     record = dataclasses.replace(world.records[0], **{field: value}, evidence_boxes={})
     write_parquet([record], tmp_path / "x.parquet")
-    with pytest.raises(UserError, match=r"missing-report|999"):
+    with pytest.raises(UserError, match=r"gone-report|999"):
         checked(f"data.train_files={tmp_path / 'x.parquet'}")
 
 
@@ -210,7 +204,8 @@ def test_a_bug_leaves_its_traceback_in_the_folder_of_the_run(told, tmp_path):
         text = told(error, at(tmp_path / "runs" / "new"))
     path = tmp_path / "runs" / "new" / TRACEBACK_FILE
     assert ("KeyError: 'lost'" in text, str(path) in text) == (True, True)
-    assert re.search(r"""{}\["lost"\](?s:.*)\nKeyError: 'lost'$""", path.read_text().strip())
+    written = path.read_text()
+    assert ('{}["lost"]' in written, written.splitlines()[-1]) == (True, "KeyError: 'lost'")
 
 
 @pytest.mark.parametrize(

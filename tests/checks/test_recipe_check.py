@@ -17,6 +17,7 @@ from docagent_rl.checks.recipe_list import (
 from docagent_rl.errors import UserError
 from docagent_rl.systems import SYSTEMS
 from docagent_rl.training.settings.arithmetic import check_sizes
+from tests.checks.conftest import RECIPES
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
 ROLLOUT = "actor_rollout_ref.rollout"
@@ -147,8 +148,8 @@ def test_what_a_recipe_cannot_have_is_found(overrides, message):
     assert re.search(message, str(finding.problem))
 
 
-@pytest.mark.parametrize("recipe", recipe_names())
-def test_sizes_and_kernels_of_every_recipe_on_gpus_and_on_the_cpu(recipe):
+@pytest.mark.parametrize("recipe", RECIPES.values())
+def test_sizes_and_kernels_of_every_system_on_gpus_and_on_the_cpu(recipe):
     run = composed(recipe)
     model, critic = run.actor_rollout_ref.model, run.critic
     policy, ref, rollout = (run.actor_rollout_ref[part] for part in ("actor", "ref", "rollout"))

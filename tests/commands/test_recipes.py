@@ -31,26 +31,20 @@ def test_recipes_are_listed_and_shown_with_their_notes():
 
 
 def test_check_tells_problems_by_recipe_and_overrides(tmp_path):
-    (tmp_path / "good.yaml").write_text(f"defaults: [{RECIPE}, _self_]\n")
-    (tmp_path / "bad.yaml").write_text("defaults: [good, _self_]\ndata: {train_batch_size: 33}\n")
+    (tmp_path / "good.yaml").write_text(f"defaults: [sft_{RECIPE}, _self_]\n")
+    (tmp_path / "bad.yaml").write_text(f"defaults: [sft_{RECIPE}, _self_]\noptim: {{lr: 0}}\n")
     (tmp_path / "ablations").mkdir()
-    (tmp_path / "ablations" / "small.yaml").write_text(
-        "# x\n# y\n# for: good\ndata: {max_response_length: 9}\n"
-    )
+    ablation = "# x\n# y\n# for: bad\ntrainer: {save_freq: 0}\n"
+    (tmp_path / "ablations" / "small.yaml").write_text(ablation)
     told = recipes("check", "--folder", tmp_path, status=1)
-    for part in ("ok", "data.train_batch_size=33", "+ablations=small"):
+    for part in ("ok", "optim.lr=0", "trainer.save_freq=0", "+ablations=small"):
         assert part in told
 
 
 def test_a_recipe_or_a_folder_that_is_none_is_named(tmp_path):
-    for command in (
-        ("check", "mine"),
-        ("show", "mine"),
-        ("ablations", "mine"),
-        ("check", "--folder", "mine"),
-    ):
+    for command in (["check"], ["show"], ["ablations"], ["check", "--folder"]):
         with pytest.raises(UserError, match="mine"):
-            recipes(*command)
+            recipes(*command, "mine")
 
 
 def prompts(*arguments):

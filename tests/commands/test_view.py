@@ -13,7 +13,7 @@ from docagent_rl.errors import UserError
 from docagent_rl.viewer.export import Build
 from tests.commands.conftest import called
 from tests.corpus import store  # noqa: F401  a fixture
-from tests.viewer_runs import run_folder, session
+from tests.viewer_runs import run_folder, session, sheet, shown
 
 
 @pytest.fixture
@@ -22,6 +22,7 @@ def folder(store, tmp_path):  # noqa: F811
     good, masked = session(store, said="[bold]no markup[/bold]"), session(store, 1, status="masked", turns=[])
     masked.error = "judge down"
     good.turns[0].info["effect"]["pages"][0]["gold"] = True
+    good.turns[0].observation += shown(sheet(store, "K#1", "K#2"))
     return run_folder(tmp_path / "run", [good, masked])
 
 
@@ -39,7 +40,7 @@ def test_a_trajectory_is_readable(file):
     hits = (
         "K#3 (rank 2, score 2.00, gold)",
         "shown at 84x84]",
-        "[sheet of 3 pieces of K#1, K#2, K#3 shown at",
+        "[sheet of 2 pieces of K#1, K#2 shown at",
     )
     for piece in ("When was it opened, 1?", "[bold]no markup[/bold]", "40 tokens", *hits):
         assert piece in output

@@ -88,11 +88,7 @@ def test_what_is_not_there_is_said(get, path):
 def test_no_path_leads_out(get, path):
     status, _, body = get(path)
     assert (status in (400, 404), b"root:" in body) == (True, False)
-
-
-@pytest.mark.parametrize("method", ["POST", "DELETE", "OPTIONS"])
-def test_everything_is_for_reading(get, method):
-    assert get("/api/runs", method)[0] == 405
+    assert get("/api/runs", "POST")[0] == get("/api/runs", "DELETE")[0] == 405
 
 
 @pytest.mark.parametrize(
