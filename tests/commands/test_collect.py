@@ -46,10 +46,6 @@ def sessions(folder, name="sessions"):
     return list(read_trajectories(folder / f"{name}.jsonl"))
 
 
-def texts(request):
-    return str(request["messages"])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("system", sorted(RECIPES))
 def test_the_oracle_collects_every_question_of_every_system(world, questions, tmp_path, system):
@@ -97,7 +93,7 @@ async def test_a_preset_filters_what_a_teacher_played_and_others_filter_again(wo
     right = ready_or(PlayingModel(questions[:4]))
 
     def reply(request):
-        if questions[4].question in texts(request):
+        if questions[4].question in str(request["messages"]):
             return completion("<think>So.</think><answer>no idea</answer>", usage=(1, 1))
         return right(request)
 
