@@ -121,7 +121,8 @@ def test_biased_forms_warn(baseline: TurnBaseline) -> None:
 def test_the_others_do_not(baseline: TurnBaseline) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        turn_grpo(E4, baseline=baseline)
+        found = turn_grpo(E4, baseline=baseline)
+    assert found.metrics == {"turn_grpo/singleton_groups": 0.0, "turn_grpo/equal_groups": 0.0}
 
 
 def test_one_std_a_group() -> None:
