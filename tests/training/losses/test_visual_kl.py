@@ -13,7 +13,7 @@ from verl.workers.utils.losses import ppo_loss
 from docagent_rl.losses.config import KlScope, KlType, ObservationKl
 from docagent_rl.training.losses.batch import read_rows
 from docagent_rl.training.losses.visual_kl import ExactValues, ObservationKlLoss, Totals
-from tests.training.losses.batches import actor, batch, nested, ragged, rule, with_numbers
+from tests.training.losses.batches import actor, batch, gradients, nested, ragged, rule, with_numbers
 
 RESPONSES = ["soiis", "ss", "siio", "iio"]
 PROMPTS = [2, 3, 1, 2]
@@ -50,11 +50,7 @@ def run(loss, data: TensorDict, part=slice(None), **numbers) -> tuple[float, dic
     totals = Totals.count(read_rows(data), rule())
     chosen = tu.index_select_tensor_dict(data, list(range(len(data)))[part])
     chosen = with_numbers(chosen, totals, **({"tokens": SAMPLED, "rows": ROWS} | numbers))
-    values = chosen["own"].values().clone().requires_grad_()
-    own = torch.nested.nested_tensor_from_jagged(values, chosen["own"].offsets())
-    value, metrics = loss(model_output={"log_probs": own}, data=chosen)
-    value.backward()
-    return value.item(), metrics, values.grad
+    return gradients(loss, chosen)
 
 
 def k3_by_row(data: TensorDict, kind: str) -> list[list[float]]:

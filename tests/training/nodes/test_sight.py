@@ -67,19 +67,14 @@ def test_everything_that_is_missing_is_told(config, workspace):
         assert any(part in problem for problem in problems), part
 
 
-def test_search_servers_are_asked(config):
-    service = f"docagent.retriever.service.url={NOWHERE}"
-    sight = look(config("docagent.retriever.backend=http", service), False)
-    (problem,) = sight.problems
-    assert problem.startswith(f"{service}: ")
-    assert not any("index" in name for name in sight.seen)
-
-
 async def test_services_are_asked(config):
     async with serving(ChatServer(["<judge>true</judge>"])) as server:
         reader = f"{{model: m, base_url: '{NOWHERE}/v1', attempts: 1, check_s: 2}}"
         services = f"docagent.judge.base_url={server.url}", f"docagent.roles.reader={reader}"
-        sight = await asyncio.to_thread(look, config(*JUDGE, *services), False)
+        search = "docagent.retriever.backend=http", f"docagent.retriever.service.url={NOWHERE}"
+        sight = await asyncio.to_thread(look, config(*JUDGE, *services, *search), False)
     assert server.requests
-    assert any("127.0.0.1:9" in problem for problem in sight.problems)
-    assert not any("judge" in problem for problem in sight.problems), sight.problems
+    assert len(sight.problems) == 2
+    assert all("127.0.0.1:9" in problem for problem in sight.problems)
+    assert any(problem.startswith("docagent.retriever.service.url=") for problem in sight.problems)
+    assert not any("index" in name for name in sight.seen)

@@ -8,7 +8,6 @@ import transfer_queue as tq
 
 from docagent_rl.rollout.credit import read_credit, write_credit
 from docagent_rl.training.trainer import columns, credit
-from docagent_rl.training.trainer.archive import set_aside
 from docagent_rl.training.trainer.columns import SampledColumns
 from docagent_rl.viewer.credit import session_credit
 from tests.training.losses.batches import ragged
@@ -132,11 +131,3 @@ def test_a_field_that_cannot_be_had_is_left_out(fields, fetched, caplog):
     assert credit.ENTROPY not in lists
     assert "entropy" in caplog.text
     assert "absent" in caplog.text
-
-
-def test_credit_of_steps_that_are_done_again_is_set_aside(fetched, tmp_path):
-    for step in (1, 2, 3):
-        write_credit(tmp_path, step, "grpo", credit.credit_rows(KEYS, fetched))
-    moved = set_aside(tmp_path, 1)
-    names = [sorted(path.name for path in (folder / "credit").iterdir()) for folder in (tmp_path, moved)]
-    assert names == [["1.parquet"], ["2.parquet", "3.parquet"]]

@@ -99,35 +99,31 @@ def test_its_process_has_the_threads_and_no_gpu(monkeypatch):
 SEARCH, ANSWER = "<search>tax</search>", "<answer>9</answer>"
 
 
-def searched(text: str | None = None) -> Trajectory:
+def searched(text: str | None = None, dropped: bool = False) -> Trajectory:
     search = TrajectoryTurn(f" {SEARCH}", "end_of_turn", [1], [])
     search.info = {"effect": {"kind": "pages", "pages": [{"page": "doc#7"}, {"page": "doc#3"}]}}
     parts = [{"text": "Found: "}, {"image": {"page": "doc#7"}}, {"image": {"tiles": []}}]
     search.observation = [{"role": "user", "parts": parts}]
+    search.dropped = dropped
     answer = TrajectoryTurn(ANSWER, "end_of_turn", [2], [])
     return Trajectory("u", 0, 1, "train", {}, "alden", turns=[search, answer], text=text)
 
 
 @pytest.mark.parametrize(
-    ("source", "options", "text", "expected"),
+    ("source", "options", "changes", "expected"),
     [
-        ("actions", {}, "what it did", f"{SEARCH}\n{ANSWER}"),
-        ("actions+refs", {}, None, f"{SEARCH}\n[pages 7, 3]\n{ANSWER}"),
-        ("full", {}, None, f"{SEARCH}\nFound:\n[page 7]\n[image]\n{ANSWER}"),
-        ("environment", {}, None, f"{SEARCH}\n{ANSWER}"),
-        ("environment", {}, "what it did", "what it did"),
-        ("actions", {"include_answer": False}, None, SEARCH),
+        ("actions", {}, {"text": "what it did"}, f"{SEARCH}\n{ANSWER}"),
+        ("actions+refs", {}, {}, f"{SEARCH}\n[pages 7, 3]\n{ANSWER}"),
+        ("full", {}, {}, f"{SEARCH}\nFound:\n[page 7]\n[image]\n{ANSWER}"),
+        ("full", {}, {"dropped": True}, f"{SEARCH}\n{ANSWER}"),  # the observation was not shown
+        ("environment", {}, {}, f"{SEARCH}\n{ANSWER}"),
+        ("environment", {}, {"text": "what it did"}, "what it did"),
+        ("actions", {"include_answer": False}, {}, SEARCH),
     ],
 )
-def test_text_of_a_session(source, options, text, expected):
+def test_text_of_a_session(source, options, changes, expected):
     config = TextConfig(source=TextSource(source), **options)
-    assert session_text(searched(text), config) == expected
-
-
-def test_a_dropped_observation_was_not_shown():
-    record = searched()
-    record.turns[0].dropped = True
-    assert session_text(record, TextConfig(source=TextSource.FULL)) == f"{SEARCH}\n{ANSWER}"
+    assert session_text(searched(**changes), config) == expected
 
 
 def test_texts_grow_by_a_turn():

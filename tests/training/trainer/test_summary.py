@@ -160,13 +160,9 @@ def written(tmp_path):
 @pytest.mark.parametrize("reason", NOT_PLAYED)
 def test_a_session_that_cannot_be_played_is_wrong(validate, reason):
     metrics = validate([session("a"), session("b"), masked("c", reason), session("d")])
-    assert metrics["made/reward/mean@1"] == 0.75
-    assert metrics["made/reward/outcome/mean@1"] == 0.75
-    assert metrics["made/reward_played/mean@1"] == 1
-    assert metrics["made/played/mean@1"] == 0.75
-    assert metrics["made/turns/mean@1"] == 1
-    assert metrics["docagent/masked_trajectories"] == 1
-    assert metrics[f"docagent/masked/{reason.value}"] == 1
+    shares = {"reward": 0.75, "reward/outcome": 0.75, "reward_played": 1, "played": 0.75, "turns": 1}
+    assert metrics.items() >= {f"made/{name}/mean@1": share for name, share in shares.items()}.items()
+    assert metrics["docagent/masked_trajectories"] == metrics[f"docagent/masked/{reason.value}"] == 1
 
 
 def test_sessions_that_verl_dropped_are_wrong_by_data_source(validate):
@@ -196,16 +192,12 @@ def test_a_control_token_at_once_saves_no_penalty_and_earns_nothing(validate, pa
     assert metrics["made/turns/mean@1"] == 1
 
 
-def test_all_rows_of_a_session_count(validate):
-    """verl hands over the reward of the last row."""
+def test_all_rows_of_a_session_count_and_others_keep_their_reward(validate):
+    """verl hands over the reward of the last row; other agent loops have no session."""
     several = session("a", rewards=(0.25, 0.5, 0.125), rows=(0, 1, 2))
     assert validate([several], rewards=[0.125])["made/reward/mean@1"] == 0.875
-
-
-def test_sessions_of_other_loops_keep_their_reward(validate):
     metrics = validate([None, masked("b", MaskReason.SAMPLE)], rewards=[0.5, 0.0])
     assert metrics["made/reward/mean@1"] == 0.25
-    assert validate([None], rewards=[0.5])["made/reward/mean@1"] == 0.5
 
 
 def test_the_reasons_stand_in_the_log_and_in_the_file(validate, tmp_path, caplog):

@@ -76,25 +76,24 @@ def test_processes_of_multiprocessing(warm, tmp_path):
     assert run(warm, str(program)).stdout == "(True, 42)\n0\n"
 
 
+def started(warm: WarmPython, program: str) -> tuple[subprocess.Popen, str]:
+    """A program that says a line and goes on; its process and the line."""
+    program = f"import os, signal, sys, time\n{program}\ntime.sleep(600)"
+    process = subprocess.Popen([warm.executable, "-u", "-c", program], stdout=subprocess.PIPE, text=True)
+    return process, process.stdout.readline()
+
+
 def test_signals_reach_the_program(warm):
-    program = (
-        "import signal, sys, time\n"
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\n"
-        "print('on', flush=True)\ntime.sleep(600)"
-    )
-    process = subprocess.Popen([warm.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "on\n"
+    process, _ = started(warm, "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5)); print()")
     process.terminate()
     assert process.wait(300) == 5
 
 
 def test_a_killed_client_takes_its_program_along(warm):
-    program = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
-    process = subprocess.Popen([warm.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    pid = int(process.stdout.readline())
+    process, pid = started(warm, "print(os.getpid())")
     process.kill()
     process.wait()
-    assert ends(pid)
+    assert ends(int(pid))
 
 
 def test_imports_that_fail():
