@@ -5,6 +5,7 @@ import torch
 import typer
 
 from benchmarks import log_probs, spo, turn_gae
+from benchmarks.bill import FEATURES, RENDER, STORE, Bill
 from benchmarks.common import best_times
 from docagent_rl.advantages.inputs import Discounts
 from docagent_rl.advantages.spo import similarity_advantages
@@ -58,3 +59,18 @@ def test_times_are_those_of_the_best_round(monkeypatch, cpu, clock):
         return len(rounds)
 
     assert best_times({"work": work}, repeats=3, cpu=cpu) == ({"work": 2.0}, {"work": 0})
+
+
+def test_parts_add_up_and_grow():
+    bill = Bill()
+    bill.add(RENDER, 1.0, 100)
+    bill.add(RENDER, 0.5)
+    bill.add(STORE, 2.0, 300)
+    bill.add(FEATURES, 4.0)
+    assert bill.seconds() == 7.5
+    assert bill.seconds(features=False) == 3.5
+    assert bill.nbytes == 400
+    grown = bill.times(64)
+    assert grown.part(RENDER).seconds == 96
+    assert grown.nbytes == 64 * 400
+    assert bill.nbytes == 400
