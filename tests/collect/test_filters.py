@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from docagent_rl.collect.balance import Aspect, Balance
 from docagent_rl.collect.case import Case
@@ -140,19 +139,13 @@ def test_no_group_is_larger_than_so_many_times_an_even_share():
 
 def test_a_single_odd_session_costs_the_others_nothing_and_small_groups_are_left_whole():
     """By the smallest group 54 sessions would be cut to a handful."""
+    *_, rule = CollectConfig.load("vrag_rl").filters
+    assert rule == Balance(by=BOTH, times=2)
     cases = made(*[(2, "search")] * 30, *[(3, "crop")] * 23, (6, "fetch"))
     assert len(left(cases, Balance(by=BOTH))) == 54
     cases = made(*[(2, "search")] * 10, (3, "search"), (4, "search"))
     assert all(Balance(times=1).keep(cases))
     assert len(left(cases, Balance(times=1, least=1))) == 4 + 2
-
-
-def test_it_is_written_with_one_aspect_or_several():
-    assert Balance.model_validate({"by": "actions"}).by == (Aspect.ACTIONS,)
-    with pytest.raises(ValidationError):
-        Balance.model_validate({"by": []})
-    *_, rule = CollectConfig.load("vrag_rl").filters
-    assert rule == Balance(by=BOTH, times=2)
 
 
 def test_what_is_dropped_for_balance_alone_is_named():

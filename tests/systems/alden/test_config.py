@@ -22,9 +22,7 @@ def test_room_bounds_the_images():
         ({"search": {"pages_per_search": 2}}, "top_k=1"),
         ({"reward": {"eta_fetch": -1}}, "reward.eta_fetch"),
         ({"reward": {"alpha": float("nan")}}, "reward.alpha"),
-        ({"query_repetition": {"n": 0}}, "query_repetition.n"),
         ({"display": {"max_pixels": 1000}}, "min_pixels"),
-        ({"ocr_tokens": 0}, "ocr_tokens"),
     ],
 )
 def test_mistakes(overrides, message):
