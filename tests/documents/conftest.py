@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -81,19 +80,3 @@ def ingested(inbox: Path, store_path: Path) -> Callable[..., IngestReport]:
 @pytest.fixture
 def quick_ocr(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_text, "make_engine", QuickEngine)
-
-
-def _edit_record(path: Path, *changes: tuple[str, str]) -> None:
-    """Replace text of a manifest or chunk record, leaving it as a version without checksums would have it."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    content.pop("checksum", None)
-    text = json.dumps(content, indent=1)
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    path.write_text(text, encoding="utf-8")
-
-
-@pytest.fixture
-def edit_record() -> Callable[..., None]:
-    return _edit_record

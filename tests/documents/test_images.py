@@ -140,15 +140,12 @@ def test_what_is_no_page_is_refused(shown, make):
 @pytest.mark.parametrize("format_", FORMATS)
 def test_files_cut_anywhere_are_refused_or_whole(shown, format_):
     data, refused = encoded(GREY.convert("RGB"), format_), 0
-    cuts = [*(len(data) * part // 12 for part in range(12)), len(data) - 1]
-    for cut in cuts:
-        try:
-            found = shown(data[:cut])
+    for cut in (*(len(data) * part // 12 for part in range(12)), len(data) - 1):
+        try:  # what was cut off was no pixel, or
+            assert np.abs(shown(data[:cut]) - SHOWN).mean() < 4
         except DocumentError as error:
             refused += "a.png" in str(error)
-        else:  # what was cut off was no pixel
-            assert np.abs(found - SHOWN).mean() < 4
-    assert refused >= len(cuts) - 2
+    assert refused >= 11
 
 
 @pytest.mark.parametrize("format_", FORMATS)

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 import pypdfium2
 import pytest
@@ -15,7 +12,6 @@ from docagent_rl.documents.chunks import PAGES_PER_CHUNK
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.objects import Kind
-from docagent_rl.documents.sources import discover
 from docagent_rl.errors import UserError
 from tests.documents.here import ingest_here, interrupted_after
 
@@ -201,48 +197,6 @@ from docagent_rl.documents.ingestion import ingest
 report = ingest(Path(sys.argv[1]), Path(sys.argv[2]), settings=RenderSettings(dpi=20), workers=1)
 print(len(report.ingested), len(report.skipped), len(report.failed))
 """
-
-
-@pytest.fixture
-def outside():
-    """A folder for a user whom the file system refuses things (the administrator is refused nothing)."""
-    root, user = Path(tempfile.mkdtemp()), os.geteuid()
-    root.chmod(0o777)
-    if user == 0:
-        os.seteuid(65534)
-    yield root
-    os.seteuid(user)
-    for folder in (root, *root.rglob("*")):
-        if folder.is_dir():
-            folder.chmod(0o755)
-    shutil.rmtree(root)
-
-
-def test_folders_that_cannot_be_read_are_reported(outside, write_pdf):
-    shut = outside / "in" / "a" / "shut"
-    write_pdf(outside / "in" / "good.pdf", ["x"])
-    write_pdf(shut / "hidden.pdf", ["x"])
-    shut.chmod(0)
-    found = discover(outside / "in")
-    assert [document.doc_id for document in found.documents] == ["good"]
-    assert [failure.name for failure in found.failed] == ["a/shut"]
-    for path in (shut, shut / "hidden.pdf"):
-        with pytest.raises(UserError, match=f"{path}.*Permission denied"):
-            discover(path)
-
-
-def test_a_store_that_cannot_be_written_is_one_error(outside, write_pdf):
-    write_pdf(outside / "in" / "a.pdf", ["x"])
-    ingest_here(outside / "in", outside / "store")
-    for folder in (outside / "store", *(outside / "store").rglob("*")):
-        folder.chmod(0o555)
-    # nothing to write: no error
-    assert ingest_here(outside / "in", outside / "store").skipped == ["a"]
-    write_pdf(outside / "in" / "b.pdf", ["y"])
-    (outside / "in").chmod(0o555)
-    for store in (outside / "store", outside / "in" / "store"):
-        with pytest.raises(UserError, match=f"{store}.*Permission denied"):
-            ingest_here(outside / "in", store)
 
 
 @pytest.mark.slow

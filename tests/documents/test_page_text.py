@@ -69,15 +69,6 @@ def test_which_text_is_taken(read, layer, mode, shows, text, source, reason):
         assert page.words == ()
 
 
-@pytest.mark.slow
-def test_a_layer_that_looked_broken_is_kept_when_it_says_what_is_shown(read):
-    """Its letters are unlikely, but they are those of the page."""
-    strange = ["ZZUQ KLVB MPWX DFGH CCYV", "BLQK VVXZ UUPM WDFG HYCC"] * 4
-    page = read("\n".join(strange), shows=strange)
-    assert page.reading.reason is TextReason.NO_BETTER
-    assert page.text == "\n".join(strange)
-
-
 @pytest.mark.usefixtures("quick_ocr")
 def test_a_page_is_read_once_and_has_time_of_its_own(read, monkeypatch):
     beats: list[str] = []

@@ -3,6 +3,7 @@ from __future__ import annotations
 import ctypes
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -48,11 +49,8 @@ def test_an_address_without_a_cluster_is_an_error_of_the_user(inbox, ingested, w
 
 
 def test_a_document_is_a_unit_and_a_long_one_is_several():
-    class Task:
-        def __init__(self, doc_id):
-            self.doc_id = doc_id
-
-    units = [[task.doc_id for task in unit] for unit in _units(map(Task, "abb" + 17 * "c"))]
+    tasks = [SimpleNamespace(doc_id=name) for name in "abb" + 17 * "c"]
+    units = [[task.doc_id for task in unit] for unit in _units(tasks)]
     assert units == [["a"], ["b"] * 2, ["c"] * 8, ["c"] * 8, ["c"]]
     assert list(_units([1, 1, 2])) == [[1], [1], [2]]
 

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
 import pickle
-from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
@@ -121,25 +119,6 @@ def test_a_full_disk_ends_the_keeping_not_the_session(shown, folder, monkeypatch
     assert len(caplog.records) == 1
     assert [kept(shown, name) is not None for name in "abc"] == [True, False, False]
     assert not list(folder.rglob("*.tmp"))
-
-
-def _race(arguments):
-    shown, seed = arguments
-    for turn in range(40):
-        name = (seed + turn) % 20
-        found = kept(shown, name)
-        if found is None:
-            shown.put(key(name), picture(name))
-        elif found != picture(name).tobytes():
-            return name
-    return None
-
-
-def test_many_processes_keep_and_drop_at_the_same_time(folder):
-    """Room for a few only: files go while others read them."""
-    shown = ShownRasters([folder], capacity=256 * 4000)
-    with ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("fork")) as pool:
-        assert list(pool.map(_race, [(shown, seed) for seed in range(4)])) == [None] * 4
 
 
 @pytest.fixture

@@ -76,22 +76,28 @@ def test_links_to_folders_are_followed_but_not_in_circles(inbox, tmp_path):
     assert [document.doc_id for document in discover(inbox).documents] == ["linked"]
 
 
-def test_a_name_that_is_not_utf8_is_reported(inbox):
-    try:
-        (inbox / os.fsdecode(b"caf\xe9.pdf")).write_bytes(b"x")
-    except OSError:
-        pytest.skip("this file system refuses such names")
-    (failure,) = discover(inbox).failed
-    assert "UTF-8" in failure.reason
-    failure.name.encode("utf-8")
-
-
 def test_useless_sources_are_refused(inbox):
     (inbox / "empty").mkdir()
     _touch(inbox, "a.txt")
     for name in ("empty", "nowhere", "a.txt"):
         with pytest.raises(UserError, match=name):
             discover(inbox / name)
+
+
+def test_folders_that_cannot_be_read_are_reported(inbox, monkeypatch):
+    """Nothing is refused to the administrator."""
+    scandir = os.scandir
+
+    def refuse(path):
+        if str(path).endswith("shut"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    _touch(inbox, "good.pdf", "a/shut/hidden.pdf")
+    found = discover(inbox)
+    assert [document.doc_id for document in found.documents] == ["good"]
+    assert [failure.name for failure in found.failed] == ["a/shut"]
 
 
 DISCOVER = """

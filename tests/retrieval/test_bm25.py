@@ -83,16 +83,6 @@ def test_batches_and_threads_get_the_answers_of_single_queries_in_order(bm25):
         assert list(pool.map(lambda query: bm25.search([query], top_k=3)[0], queries)) == alone
 
 
-def test_bad_arguments(bm25, make_store, tmp_path):
-    with pytest.raises(UserError, match=r"'plants'.*'b\.plants'"):
-        bm25.search(["cat"], doc_id="plants", top_k=1)
-    for settings_ in ({"k1": -1}, {"b": float("nan")}):
-        with pytest.raises(UserError, match=next(iter(settings_))):
-            BM25Settings(**settings_)
-    with pytest.raises(UserError):
-        BM25Retriever.build(make_store(tmp_path, {"a": ["", ""]}))
-
-
 WORDS = ["cat", "the", "grow", "birds", "table", "3", "zebra", "and", "items"]
 DOCS = [None, "animals", "b.plants", "numbers"]
 REFS = [PageRef(d, n) for d, k in (("animals", 4), ("b.plants", 3), ("numbers", 3)) for n in range(1, k + 1)]
@@ -190,13 +180,6 @@ def test_the_best_of_all_parts_are_the_best_of_the_whole(bm25, of):
     assert {hit.ref.doc_id for hit in part.search(["the a cat birds grow table"], top_k=99)[0]} == {"numbers"}
 
 
-def test_retrievers_that_cannot_be_split_are_refused(bm25):
-    config = RetrieverConfig(backend="ray", service={"shards": 2})
-    check_parts(bm25, config, "docagent.retriever")
-    with pytest.raises(UserError, match=r"docagent\.retriever\.service\.shards=2"):
-        check_parts(object(), config, "docagent.retriever")
-
-
 def test_pages_and_rows_are_each_others():
     rows = PageRows(["a", "b"], [2, 3])
     assert list(rows) == [PageRef("a", 1), PageRef("a", 2), PageRef("b", 1), PageRef("b", 2), PageRef("b", 3)]
@@ -216,7 +199,18 @@ def test_the_best_rows_are_those_of_a_full_sort(scores, top_k):
     assert top_rows(np.array(scores, dtype=np.float32), top_k).tolist() == ranked[:top_k]
 
 
-def test_top_k_is_a_whole_number_from_one_and_queries_are_a_sequence_of_strings():
+def test_bad_arguments_are_refused(bm25, make_store, tmp_path):
+    with pytest.raises(UserError, match=r"'plants'.*'b\.plants'"):
+        bm25.search(["cat"], doc_id="plants", top_k=1)
+    for settings_ in ({"k1": -1}, {"b": float("nan")}):
+        with pytest.raises(UserError, match=next(iter(settings_))):
+            BM25Settings(**settings_)
+    with pytest.raises(UserError):
+        BM25Retriever.build(make_store(tmp_path, {"a": ["", ""]}))
+    config = RetrieverConfig(backend="ray", service={"shards": 2})
+    check_parts(bm25, config, "docagent.retriever")
+    with pytest.raises(UserError, match=r"docagent\.retriever\.service\.shards=2"):
+        check_parts(object(), config, "docagent.retriever")
     for top_k in (0, 1.5, True, None):
         with pytest.raises(UserError, match="top_k"):
             check_queries(["a"], top_k)
@@ -240,6 +234,8 @@ def test_top_k_is_a_whole_number_from_one_and_queries_are_a_sequence_of_strings(
 )
 def test_tokens(text, tokens):
     assert Tokenizer()(text) == tokens
+    pytest.importorskip("Stemmer")
+    assert Tokenizer(Stemmer.ENGLISH)("Connected connections, running") == ["connect", "connect", "run"]
 
 
 @settings(max_examples=60)
@@ -247,8 +243,3 @@ def test_tokens(text, tokens):
 def test_any_text_has_tokens_without_spaces(text):
     tokens = Tokenizer()(text)
     assert all(token and not any(character.isspace() for character in token) for token in tokens)
-
-
-def test_stems():
-    pytest.importorskip("Stemmer")
-    assert Tokenizer(Stemmer.ENGLISH)("Connected connections, running") == ["connect", "connect", "run"]

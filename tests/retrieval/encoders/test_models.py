@@ -232,35 +232,26 @@ def test_passages_are_cut_between_words_and_short_texts_left_alone():
     assert count(cut) == TEXTS.count(cut) == 12
 
 
-@pytest.mark.parametrize(
-    ("text", "plain"),
-    [
+def test_special_tokens_in_a_text_are_taken_out():
+    specials = set(TOKENIZER.all_special_ids) - {TOKENIZER.unk_token_id}
+    for text, plain in (
         ("what is [MASK] there", "what is   there"),
         ("[[SEP]CLS]", "[ CLS]"),
         ("half \udcff a pair", "half ? a pair"),
         ("zero\0byte", "zero byte"),
         ("<image> is no token here", "<image> is no token here"),
-    ],
-)
-def test_special_tokens_in_a_text_are_taken_out(text, plain):
-    assert TEXTS.plain(text) == plain
-    specials = set(TOKENIZER.all_special_ids) - {TOKENIZER.unk_token_id}
-    assert not specials & set(TOKENIZER(plain, add_special_tokens=False)["input_ids"])
-
-
-def test_a_prompt_takes_the_text_as_it_is():
-    assert prompted("query: {}", "what is {} and {0}?") == "query: what is {} and {0}?"
-    assert prompted(None, "as is") == "as is"
+    ):
+        assert TEXTS.plain(text) == plain
+        assert not specials & set(TOKENIZER(plain, add_special_tokens=False)["input_ids"])
 
 
 def test_pages_get_the_vectors_of_their_passages():
-    asked = []
-
     def encode(texts):
-        asked.extend(texts)
+        assert texts == ["pa", "pbb", "pccc"]
         return [np.full((1, 2), len(text), np.float32) for text in texts]
 
     found = by_passage([["a", "bb"], [], ["ccc"]], "p{}", 2, encode)
-    assert asked == ["pa", "pbb", "pccc"]
     assert [vectors.tolist() for vectors in found] == [[[2, 2], [3, 3]], [], [[4, 4]]]
     assert found[1].shape == (0, 2)
+    assert prompted("query: {}", "what is {} and {0}?") == "query: what is {} and {0}?"
+    assert prompted(None, "as is") == "as is"

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -21,53 +17,34 @@ from tests.documents.here import files_of
 from tests.retrieval.vectors.conftest import LATE, texts
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing
 
-BUILD = """
-import sys
-import torch
-from docagent_rl.documents import DocumentStore
-from docagent_rl.retrieval.vectors import plan
-from docagent_rl.retrieval.vectors.index import VectorIndex
-from tests.retrieval.vectors.conftest import LATE
-from tests.documents.here import files_of
-from tests.retrieval.vectors.encoders import hashing
-plan.PAGES_A_SHARD = 15
-print("ready", flush=True)
-encoder = hashing(delay=float(sys.argv[3]))
-print(VectorIndex.build(DocumentStore(sys.argv[1]), encoder, sys.argv[2], kind=LATE).encoded, flush=True)
-"""
 
+def test_interrupted_builds_go_on_and_end_alike(corpus, built, tmp_path, small_shards):
+    """Kills at every change of a file are in tests/faults."""
+    path, asked = tmp_path / "index", []
 
-def start(store, path, delay):
-    """A process that builds, as soon as it is about to."""
-    command = [sys.executable, "-c", BUILD, str(store.path), str(path), str(delay)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3])
-    assert process.stdout.readline() == "ready\n"
-    return process
+    class Interrupted(HashingEncoder):
+        def encode_pages(self, pages):
+            asked.extend(pages)
+            if len(asked) > 50:
+                raise KeyboardInterrupt
+            return super().encode_pages(pages)
 
-
-@pytest.mark.slow
-def test_killed_builds_go_on_and_end_alike(corpus, built, tmp_path):
-    path = tmp_path / "index"
-    process = start(corpus, path, 0.05)
-    while len(list(path.glob("shard-*"))) < 3:
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
+    with pytest.raises(KeyboardInterrupt):
+        VectorIndex.build(corpus, Interrupted, path, kind=LATE)
     with pytest.raises(UserError, match=str(path)):
         VectorIndex.open(path)
-    said, _ = start(corpus, path, 0).communicate(timeout=300)
-    assert 0 < int(said) < VectorIndex.open(built).num_pages
-    VectorIndex.open(path).check(corpus)
+    done = VectorIndex.build(corpus, hashing(), path, kind=LATE)
+    assert 0 < done.encoded < done.pages
     assert files_of(path) == files_of(built)
     assert not list(path.glob(".*.tmp"))
 
 
-@pytest.mark.slow
-def test_two_builders_take_turns(corpus, built, tmp_path):
-    builders = [start(corpus, tmp_path / "index", 0.005) for _ in range(2)]
-    said = sorted(int(builder.communicate(timeout=300)[0]) for builder in builders)
-    assert said == [0, VectorIndex.open(built).num_pages]
+def test_builders_take_turns(corpus, built, tmp_path, small_shards):
+    def build(_):
+        return VectorIndex.build(corpus, hashing(), tmp_path / "index", kind=LATE).encoded
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(build, range(2))) == [0, VectorIndex.open(built).num_pages]
     assert files_of(tmp_path / "index") == files_of(built)
 
 

@@ -88,15 +88,12 @@ def test_dead_pages_are_dropped_for_good(precision, make_store, tmp_path):
     assert VectorIndex.open(tmp_path / "index").info()["precision"] == precision.value
 
 
-def test_page_images_are_indexed(corpus, tmp_path):
-    build(corpus, tmp_path / "index", hashing(content=PageContent.IMAGE))
-    index = VectorIndex.open(tmp_path / "index")
-    assert index.header.source.content is PageContent.IMAGE
-    assert index.info()["pages without vectors"] == 0
-    index.check(corpus)
-
-
-def test_pooling_leaves_fewer_vectors(corpus, built, tmp_path):
+def test_page_images_are_indexed_and_pooling_leaves_fewer_vectors(corpus, built, tmp_path):
+    build(corpus, tmp_path / "images", hashing(content=PageContent.IMAGE))
+    images = VectorIndex.open(tmp_path / "images")
+    assert images.header.source.content is PageContent.IMAGE
+    assert images.info()["pages without vectors"] == 0
+    images.check(corpus)
     settings = VectorSettings(pool_factor=3)
     build(corpus, tmp_path / "index", settings=settings)
     full, small = VectorIndex.open(built).info(), VectorIndex.open(tmp_path / "index").info()
