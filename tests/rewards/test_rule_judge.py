@@ -241,6 +241,21 @@ def test_the_cap_on_extra_words():
     assert judged("Lisbon", said) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("reference", "prediction", "longer"),
+    [
+        ("Lisbon", "that " * 40 + "Lisbon", "that " * 41 + "Lisbon"),
+        ("Lisbon", "Lisbon." + " " * 1993, "Lisbon." + " " * 1994),
+        (" ".join(["red"] * 200), "It is " + " ".join(["red"] * 200), ""),
+        (" ".join(["red"] * 201), " ".join(["red"] * 201), "It is " + " ".join(["red"] * 201)),
+    ],
+)
+def test_limits(reference, prediction, longer):
+    """40 words more than the reference, 2000 characters, a reference of 200 words."""
+    assert judged(reference, prediction) == 1.0
+    assert judged(reference, longer) == 0.0
+
+
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=80))
 @settings(deadline=None)
 def test_any_text(reference, prediction, question):
