@@ -62,12 +62,6 @@ async def test_failures_name_the_service(server, always, requests):
     assert len(server.requests) == requests
 
 
-async def test_a_deadline(server):
-    server.script = [30.0]
-    with pytest.raises(InfrastructureError, match=r"0\.3 s"):
-        await client(server, deadline_s=0.3).ask(HELLO, word)
-
-
 async def test_every_event_loop_has_its_own_connections(server):
     asked = client(server, concurrency=1)
     assert await asked.ask(HELLO, word) == "READY"

@@ -236,7 +236,7 @@ PLANS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(turns=PLANS)
 # a reward outlives a last context of a control token alone
 @example(turns=[(True, "so be it", 0.0, 0.0, 0.0), (False, None, 2.0, 0.0, 0.0)])

@@ -51,12 +51,6 @@ def test_switched_off_actions_drop_their_terms(grammar, candidates, weights):
     assert UniDocConfig.model_validate_json(config.model_dump_json()) == config
 
 
-@pytest.mark.parametrize(("crop", "pads"), [({"pad": 3}, (3, 3)), ({"pad": 3, "pad_val": 0}, (3, 0))])
-def test_padding_of_the_validation(crop, pads):
-    config = UniDocConfig(crop=crop)
-    assert tuple(config.cutting(validate=validate).pad for validate in (False, True)) == pads
-
-
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
