@@ -77,12 +77,9 @@ def test_headings(texts, expected):
     assert entries([], texts) == expected
 
 
-def test_comments_of_programs_are_no_headings():
+def test_comments_of_programs_are_no_headings_and_running_headers_dropped():
     code = {7: "# Run this\n# And that\n# And more", 8: "# make\n# do\n# go"}
     assert "Run this" not in titles(dict.fromkeys(range(1, 41), "text") | code)
-
-
-def test_running_headers_are_dropped():
     texts = {
         n: f"Company report | page {n}\nBody of {'abcdefgh'[n - 1]}\nrepeated twice{n // 7 or ''}"
         for n in range(1, 9)

@@ -86,8 +86,7 @@ def test_what_cannot_be_shown_or_is_no_rule_is_refused():
             DisplayRule(**{name: value})
 
 
-@given(st.integers(100, 4000), st.floats(1, 2), st.booleans())
-def test_token_bound_of_pages(width, ratio, snap):
-    rule = SNAP if snap else PLAIN
+@given(st.integers(100, 4000), st.floats(1, 2), st.sampled_from([SNAP, PLAIN]))
+def test_token_bound_of_pages(width, ratio, rule):
     assert rule.tokens(rule.shown((width, int(width * ratio)))) <= rule.max_tokens()
     assert SNAP.max_tokens() == 512

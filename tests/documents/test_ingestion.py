@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pypdfium2
 import pytest
@@ -188,30 +187,15 @@ def test_a_document_with_damaged_pages_is_not_skipped(inbox, store_path, ingeste
     assert ingested().skipped == ["a", "b"]
 
 
-AT_ONCE = """
-import sys
-from pathlib import Path
-from docagent_rl.documents import RenderSettings
-from docagent_rl.documents.ingestion import ingest
-
-report = ingest(Path(sys.argv[1]), Path(sys.argv[2]), settings=RenderSettings(dpi=20), workers=1)
-print(len(report.ingested), len(report.skipped), len(report.failed))
-"""
-
-
-@pytest.mark.slow
-def test_ingests_of_one_folder_at_a_time_are_all_right(inbox, store_path, write_pdf):
-    for n in range(6):
-        write_pdf(inbox / f"{n}.pdf", [f"document {n} page {page}" for page in range(20)])
-    command = [sys.executable, "-c", AT_ONCE, str(inbox), str(store_path)]
-    runs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    outputs = sorted(run.communicate(timeout=300)[0].split() for run in runs)
-    assert [run.returncode for run in runs] == [0, 0, 0]
-    assert outputs == [["0", "6", "0"], ["0", "6", "0"], ["6", "0", "0"]]
-    store = DocumentStore(store_path)
-    last = [store.document(str(n)).page(20).text() for n in range(6)]
-    assert last == [f"document {n} page 19" for n in range(6)]
-    assert list((store_path / "partial").iterdir()) == []
+def test_ingests_of_one_store_take_turns(inbox, store_path, ingested, write_pdf):
+    """One that waits finds all done; locks end with their processes, which are killed in tests/faults."""
+    write_pdf(inbox / "a.pdf", ["x"])
+    ingested()
+    with ThreadPoolExecutor(1) as pool, StoreLayout(store_path).lock():
+        waiting = pool.submit(ingested)
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=0.3)
+    assert waiting.result().skipped == ["a"]
 
 
 def test_what_is_no_file_is_reported_and_not_waited_for(inbox, ingested, write_image):

@@ -235,18 +235,12 @@ def test_glyphs_without_characters_and_little_beside_the_letters_of_the_picture(
     assert state("\n".join([*TEXT, STAMP]), picture=picture) is TextReason.SOUND
 
 
-@pytest.mark.parametrize("invert", [False, True])
-@pytest.mark.parametrize("points", [8, 14, 24])
-def test_letters_are_counted_about_right(points, invert):
-    lines = TEXT if points > 14 else [*TEXT, *TEXT]
-    picture = draw_text(lines, points).convert("L")
-    if invert:
-        picture = picture.point(lambda value: 255 - value)
-    letters = sum(len(line.replace(" ", "")) for line in lines)
-    assert 0.7 * letters <= letters_shown(picture) <= 1.2 * letters
-
-
-def test_what_is_no_text_shows_few_letters_and_one_colour_is_blank():
+def test_letters_are_counted_about_right():
+    for points, lines in ((8, [*TEXT, *TEXT]), (14, [*TEXT, *TEXT]), (24, TEXT)):
+        picture = draw_text(lines, points).convert("L")
+        letters = sum(len(line.replace(" ", "")) for line in lines)
+        for each in (picture, picture.point(lambda value: 255 - value)):
+            assert 0.7 * letters <= letters_shown(each) <= 1.2 * letters
     ramp = Image.fromarray(np.tile(np.linspace(0, 255, 800, dtype=np.uint8), (500, 1)))
     for picture in (ramp, Image.new("L", (800, 500), 200), Image.new("L", (800, 3))):
         assert letters_shown(picture) == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Sequence
 from functools import partial
 
@@ -17,16 +16,14 @@ from docagent_rl.retrieval.vectors.encoding import EncoderFactory
 class HashingEncoder:
     """A vector a word, of length 1, that follows from the word; of images a vector a corner's colour."""
 
-    def __init__(
-        self, dim: int = 16, *, content: PageContent = PageContent.TEXT, salt: str = "", delay: float = 0
-    ) -> None:
-        self.content, self.dim = content, dim
-        self.spec = {"dim": dim, "content": content.value, "salt": salt}
+    dim = 16
+
+    def __init__(self, *, content: PageContent = PageContent.TEXT, salt: str = "") -> None:
+        self.content, self._salt = content, salt
+        self.spec = {"content": content.value, "salt": salt}
         self.fingerprint = hashlib.sha256(repr(sorted(self.spec.items())).encode()).hexdigest()
-        self._salt, self._delay = salt, delay
 
     def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
-        time.sleep(self._delay * len(pages))
         return [self._vectors(page) for page in pages]
 
     def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
