@@ -18,7 +18,7 @@ from tests.crowd.world import make_world
 from tests.faults.campaign import Campaign, Case, one_by_one
 from tests.faults.verdict import Fault, Verdict, bad, right
 
-_FEW, _MANY = 12, 256
+_FEW, _MANY = 6, 256
 _LATE_S = 0.5
 """CPU seconds that the event loop's thread may work between two beats, among many sessions."""
 _RELEASED = "docagent.env.variant=released"
