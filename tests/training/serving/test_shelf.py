@@ -160,7 +160,7 @@ def images(encoded, cluster):
         await shelf.hold("u_0", found)
         return found
 
-    return asyncio.run(shelve())
+    yield asyncio.run(shelve())  # the actor lives as long as its shelf
 
 
 def same(made, expected):

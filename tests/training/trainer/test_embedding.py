@@ -82,7 +82,6 @@ def thread_report(texts):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("warm_processes")
 def test_its_process_has_the_threads_and_no_gpu(monkeypatch):
     """Ray gives an actor of one CPU one thread, and shows it every GPU."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
