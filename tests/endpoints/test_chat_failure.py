@@ -156,7 +156,7 @@ async def test_an_outage_is_told_from_a_refusal_and_from_a_bad_reply(server, rep
     with pytest.raises(InfrastructureError) as failed:
         await client(server, timeout_s=patience, deadline_s=60, attempts=1).ask(HELLO, str)
     assert is_outage(failed.value) is outage
-    assert len(server.requests) == 1
+    assert len(server.requests) <= 1
 
 
 def test_addresses():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.base import ImagePart
+from docagent_rl.envs.base import ImagePart, TextPart
 
 SEARCH_M7, SEARCH_K4 = "<think>a</think><search>pagem7</search>", "<search>pagek4</search>"
 EVERY = "<search>everypage</search>"
@@ -90,3 +90,9 @@ async def test_an_answer_without_search(make_env, record, play, judge, variant, 
     assert len(judge.asked) == asked == episode.metrics["reward/outcome"]
     assert episode.metrics["finished"] == 1
     assert (episode.metrics["invalid_action_rate"], episode.metrics["invalid_rate_paper"]) == (0, 1)
+
+
+async def test_notice_of_the_last_turn(make_env, record, play):
+    env = make_env("paper", max_turns=2, final_turn={"notice": True})
+    (result,) = (await play(env, record(), [SEARCH_K4])).results
+    assert isinstance(result.observation.messages[0].parts[-1], TextPart)
