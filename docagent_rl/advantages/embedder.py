@@ -81,7 +81,6 @@ class Embedder:
             self._model = SentenceTransformer(model_path(config), device=config.device or CPU)
         except (OSError, ValueError) as error:
             raise UserError(f"docagent.advantage.embedder.model={config.model}: {error}") from error
-        self._model.eval()
         limit = self._model.max_seq_length or config.max_tokens
         # the model adds a token at each end
         self._room = min(config.max_tokens, limit) - 2
@@ -98,7 +97,6 @@ class Embedder:
                 batch_size=self._config.batch_size,
                 normalize_embeddings=True,
                 show_progress_bar=False,
-                convert_to_numpy=True,
             )
         place = {text: number for number, text in enumerate(distinct, 1)}
         vectors = table[[place.get(text, 0) for text in cut]]

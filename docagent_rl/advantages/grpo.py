@@ -10,7 +10,6 @@ from docagent_rl.advantages.compress import compress
 from docagent_rl.advantages.groups import (
     Singleton,
     Std,
-    cell_count,
     cell_std,
     centre,
     check_singletons,
@@ -51,8 +50,8 @@ def outcome_advantages(
     Source:
         DeepSeekMath (arXiv 2402.03300), section 4.1.2; without std and with `loo`: RLOO (arXiv 2402.14740).
     """
-    rewards, num = rewards.double(), int(group.max()) + 1 if len(group) else 0
-    count = cell_count(group, num)
+    rewards, count = rewards.double(), torch.bincount(group)
+    num = len(count)
     check_singletons(count, singleton)
     scores = centre(rewards, group, num, loo=loo, tol=tol)
     if std != Std.NONE:

@@ -68,7 +68,7 @@ def rehearse(
             that does not exist.
     """
     needs = estimator.needs | ({Need.VALUES} if critic else set())
-    inputs = made_up_inputs(needs, sessions=min(sessions, MOST_SESSIONS), discounts=discounts or Discounts())
+    inputs = made_up_inputs(needs, sessions=min(sessions, MOST_SESSIONS), discounts=discounts)
     parsed = estimator.parse(options)
     try:
         result = estimator.function(inputs, **parsed)

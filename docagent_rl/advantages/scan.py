@@ -48,7 +48,7 @@ def _steps_of_blocks(x: Tensor) -> Tensor:
 def _double(terms: Tensor, factors: Tensor) -> Tensor:
     """The same in `log2(longest segment)` steps over everything: for few terms."""
     solution, factors, step = terms.clone(), factors.clone(), 1
-    while step < terms.shape[-1] and bool(factors.any()):
+    while factors.any():
         solution[..., :-step] += factors[..., :-step] * solution[..., step:]
         product = factors[..., :-step] * factors[..., step:]
         factors = torch.cat([product, torch.zeros_like(factors[..., :step])], dim=-1)

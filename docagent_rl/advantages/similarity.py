@@ -75,9 +75,9 @@ def _scaled(vectors: Tensor, plain: Tensor) -> tuple[Tensor, Tensor]:
         (q, g, d), and (q, g) bool: the vector is finite and not zero.
     """
     odd = vectors[~plain]
-    largest = odd.abs().amax(-1, keepdim=True)
+    largest = odd.abs().amax(1, keepdim=True)
     usable = torch.isfinite(largest) & (largest > 0)
-    largest = largest.masked_fill(~usable, 1.0).clamp(min=torch.finfo(torch.float32).tiny)
+    largest = largest.clamp(min=torch.finfo(torch.float32).tiny)
     vectors, known = vectors.clone(), plain.clone()
     vectors[~plain] = (odd / largest).masked_fill_(~usable, 0.0)
     known[~plain] = usable[:, 0]
@@ -127,10 +127,10 @@ def baseline_weights(
     elif negatives == Negatives.CLAMP:
         similar = similar.clamp_(min=0.0)
     elif negatives == Negatives.AFFINE:
-        similar = (1 + similar) / 2
+        similar = 1 + similar  # twice as much, as is the sum
     weights = similar if everyone else similar.mul_(allowed)
     total = weights.sum(-1, keepdim=True)
-    comparable = usable[..., None] if everyone else usable[..., None] & allowed.any(-1, keepdim=True)
+    comparable = usable[..., None] if everyone else usable[..., None] & allowed.any(2, keepdim=True)
     if negatives == Negatives.RAW and (comparable & (total < _SMALLEST_ROW_SUM)).any():
         raise UserError(
             "spo: similarities of a session sum to less than 0.001, so raw weights explode. "
@@ -140,4 +140,4 @@ def baseline_weights(
     if comparable.all():
         return weights.div_(total)
     uniform = allowed.double() / allowed.sum(2, keepdim=True).clamp(min=1)
-    return torch.where(comparable, weights / total.masked_fill(~comparable, 1.0), uniform)
+    return torch.where(comparable, weights / total, uniform)

@@ -12,7 +12,6 @@ from docagent_rl.advantages.compress import compress
 from docagent_rl.advantages.groups import (
     Singleton,
     Std,
-    cell_count,
     cell_std,
     check_singletons,
     equal_cells,
@@ -86,8 +85,8 @@ def similarity_advantages(
         return rewards
     if std == SpoStd.WEIGHTED and negatives == Negatives.RAW:
         raise UserError("spo: std=weighted needs weights that are not negative: choose other negatives.")
-    num = int(group.max()) + 1
-    count = cell_count(group, num)
+    count = torch.bincount(group)
+    num = len(count)
     check_singletons(count, singleton)
     member, present = _members(group, count)
     padded = rewards.index_select(0, member.flatten()).view(member.shape).masked_fill(~present, 0.0)
@@ -195,12 +194,12 @@ def spo(
 
 
 def _members(group: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
-    """The sessions of each group, in the given order.
+    """The sessions of each group.
 
     Returns:
         (q, g) numbers of sessions, and (q, g) bool: the slot holds one; any session stands in the others.
     """
-    order = torch.argsort(group, stable=True)
+    order = torch.argsort(group)
     slot = torch.arange(int(count.max()), device=group.device)
     starts = torch.cumsum(count, 0) - count
     member = order[(starts[:, None] + slot).clamp_(max=len(order) - 1)]

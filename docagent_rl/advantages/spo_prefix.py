@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from docagent_rl.advantages.compress import compress
 from docagent_rl.advantages.groups import Singleton, group_metrics
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages

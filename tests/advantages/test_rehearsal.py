@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from docagent_rl.advantages import Advantages, Need, registered_estimators
+from docagent_rl.advantages.inputs import Discounts
 from docagent_rl.advantages.registry import Estimator
 from docagent_rl.advantages.rehearsal import made_up_inputs, rehearse
 from docagent_rl.errors import UserError
@@ -24,30 +25,41 @@ def test_built_in_estimators_pass(name, sessions):
 
 
 def test_the_batch_holds_what_is_needed():
-    plain = made_up_inputs(set())
+    plain = made_up_inputs(set(), discounts=Discounts(gamma_turn=0.5))
+    assert plain.group.tolist() == [0, 0, 1, 1]
+    assert plain.discounts == Discounts(gamma_turn=0.5)
+    assert plain.step is plain.prefix_embeddings is None
     assert plain.values is None
     assert plain.embeddings is None
-    full = made_up_inputs({Need.VALUES, Need.EMBEDDINGS}, sessions=3)
+    full = made_up_inputs(set(Need), sessions=3)
     assert full.values.shape == full.mask.shape
     assert len(full.embeddings) == len(full.texts) == 6
     assert full.group.tolist() == [0, 0, 0, 1, 1, 1]
     totals = full.token_rewards.sum(1)
     assert len(totals.unique()) == 6
-    assert (full.token_rewards[~full.mask] == 0).all()
+    # two turns with an observation between them, or one
+    turns = [[0, 0, -1, -1, 1, 1, 1], [0, 0, 0, -1, 1, 1, -1], [0, 0, -1, -1, -1, -1, -1]]
+    assert full.turn_index.tolist() == full.step.tolist() == turns * 2
+    ends = [[1, 6], [2, 5], [1]] * 2
+    assert [row.nonzero()[:, 0].tolist() for row in full.token_rewards > 0] == ends
     assert torch.equal(full.terms["any name"], full.token_rewards)
-    assert (~full.mask).any()
+    assert list(full.terms) == ["total"] * len(full.terms)
+    prefixes = full.prefix_embeddings
+    assert prefixes.shape == (6, 3, full.embeddings.shape[1])
+    torch.testing.assert_close(prefixes.norm(dim=-1), torch.ones(6, 3))
+    assert not torch.isclose(prefixes[:, 1:], prefixes[:, :-1]).all(-1).any()
 
 
 def test_a_critic_that_runs_is_there_though_not_needed():
     seen = []
 
     def function(inputs):
-        seen.append(inputs.values is not None)
+        seen.append((inputs.values is not None, inputs.discounts.lam_turn))
         return zeros(inputs)
 
     rehearse(estimator(function), {})
-    rehearse(estimator(function), {}, critic=True)
-    assert seen == [False, True]
+    rehearse(estimator(function), {}, critic=True, discounts=Discounts(lam_turn=0.5))
+    assert seen == [(False, 1.0), (True, 0.5)]
 
 
 def test_a_large_group_is_not_played_in_full():
@@ -57,9 +69,10 @@ def test_a_large_group_is_not_played_in_full():
         sizes.append(len(inputs.session))
         return zeros(inputs)
 
+    rehearse(estimator(function), {})
     rehearse(estimator(function), {}, sessions=3)
     rehearse(estimator(function), {}, sessions=1000)
-    assert sizes == [6, 16]
+    assert sizes == [4, 6, 16]
 
 
 @pytest.mark.parametrize("error", [TypeError, NameError, AttributeError, UserError])

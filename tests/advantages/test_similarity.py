@@ -49,6 +49,19 @@ def test_cosines_by_hand() -> None:
     assert similar.abs().max() <= 1.0
 
 
+def test_rounding_does_not_leave_the_range() -> None:
+    generator = torch.Generator().manual_seed(0)
+    vectors = torch.randn(1, 1, 5, generator=generator) * torch.linspace(-3, 3, 60)[:, None]
+    assert cosines(vectors)[0].abs().max() == 1.0
+
+
+def test_a_low_temperature_compares_with_the_nearest_of_the_others() -> None:
+    similar = torch.tensor([[[1.0, -0.9, -0.8], [-0.9, 1.0, 0.1], [-0.8, 0.1, 1.0]]])
+    options = {"negatives": Negatives.SOFTMAX, "temperature": 1e-3, "self_weight": SelfWeight.LOO}
+    found = baseline_weights(similar, ALL, ALL, **options)[0]
+    torch.testing.assert_close(found, torch.tensor([[0.0, 0, 1], [0, 0, 1], [0, 1, 0]]).double())
+
+
 def test_very_small_and_very_large_vectors() -> None:
     similar, usable = cosines(torch.tensor([[[1e-30, 1e-30], [1e30, 1e30], [0.0, 2.0]]]))
     assert usable.all()
@@ -60,6 +73,7 @@ def test_very_small_and_very_large_vectors() -> None:
 def test_unusable_vectors_weigh_uniformly(bad: list[float]) -> None:
     similar, usable = cosines(torch.tensor([[bad, [1.0, 0.0], [1.0, 0.1]]]))
     assert usable.tolist() == [[False, True, True]]
+    assert similar[0, 0].tolist() == [1.0, 0.0, 0.0]
     assert torch.isfinite(similar).all()
     assert baseline_weights(similar, ALL, usable)[0, 0].tolist() == pytest.approx([1 / 3] * 3)
     loo = baseline_weights(similar, ALL, usable, self_weight=SelfWeight.LOO)
@@ -73,7 +87,12 @@ def test_unusable_vectors_weigh_uniformly(bad: list[float]) -> None:
 def test_raw_weights_explode() -> None:
     raw = baseline_weights(NEAR_ZERO_SUM, ALL, ALL, negatives=Negatives.CLAMP)
     assert raw[0, 0].tolist() == [1.0, 0.0, 0.0]
-    with pytest.raises(UserError, match=r"sum to less than 0\.001"):
+    for own, other, weight in ((1.0, -0.9985, 1 / 0.0015), (1.0, -0.9, 10.0), (0.001, 0.0, 1.0)):
+        pair = torch.tensor([[[own, other], [other, own]]], dtype=torch.float64)
+        found = baseline_weights(pair, ALL[:, :2], ALL[:, :2], negatives=Negatives.RAW)
+        assert float(found[0, 0, 0]) == pytest.approx(weight)
+        assert pair[0, 0].tolist() == [own, other]
+    with pytest.raises(UserError, match=r"0\.001"):
         baseline_weights(NEAR_ZERO_SUM, ALL, ALL, negatives=Negatives.RAW)
 
 

@@ -54,6 +54,10 @@ def test_e3_does_not_sum_to_zero() -> None:
     assert float(found.advantages.sum()) == pytest.approx(-0.08, abs=1e-4)
     assert found.metrics["spo/net_push"] == pytest.approx(-0.02, abs=1e-4)
     assert found.metrics["spo/unusable_embeddings"] == 0.0
+    one_of_two = from_turn_rewards([[1.0], [0.0]], embeddings=torch.tensor([[0.0, 0.0], [1.0, 0.0]]))
+    assert spo(one_of_two).metrics["spo/unusable_embeddings"] == 0.5
+    alone = spo(from_turn_rewards([[2.0]], embeddings=torch.zeros(1, 2)), singleton=Singleton.RAW)
+    assert (alone.metrics["spo/net_push"], alone.metrics["spo/unusable_embeddings"]) == (2.0, 1.0)
 
 
 @checked

@@ -96,5 +96,7 @@ def test_bad_input():
         spo_prefix(inputs(prefix_embeddings=None))
     with pytest.raises(UserError, match="step runs from 0 to 1: there are 1 prefixes"):
         spo_prefix(inputs(prefix_embeddings=torch.ones(3, 1, 2)))
+    with pytest.raises(UserError, match="-1 to 0"):
+        spo_prefix(inputs(step=inputs().step - 1))
     with pytest.raises(UserError, match="prefix_embeddings has shape"):
         inputs(prefix_embeddings=torch.ones(2, 3, 2))

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.advantages.group_turns import IndexMean
+from docagent_rl.advantages.group_turns import GroupTurns, IndexMean
 from docagent_rl.advantages.groups import Singleton, Std
 from docagent_rl.advantages.grpo import grpo
 from docagent_rl.advantages.turn_grpo import TurnBaseline, turn_grpo
@@ -121,7 +121,8 @@ def test_biased_forms_warn(baseline: TurnBaseline) -> None:
 def test_the_others_do_not(baseline: TurnBaseline) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        turn_grpo(E4, baseline=baseline)
+        found = turn_grpo(E4, baseline=baseline)
+    assert found.metrics == {"turn_grpo/singleton_groups": 0.0, "turn_grpo/equal_groups": 0.0}
 
 
 def test_one_std_a_group() -> None:
@@ -158,3 +159,24 @@ def test_groups_of_one(baseline: TurnBaseline) -> None:
 @pytest.mark.parametrize("baseline", TurnBaseline)
 def test_nothing_sampled(baseline: TurnBaseline) -> None:
     assert quietly(batch(turns=[[-1]], rewards=[[1.0]]), baseline=baseline).tolist() == [[0.0]]
+
+
+@pytest.mark.parametrize(("tol", "want"), [(1.0, [1.0, -1.0]), (1.01, [0.0, 0.0])])
+def test_a_padded_spread_below_the_tolerance_gives_zeros(tol: float, want: list[float]) -> None:
+    options = {"baseline": TurnBaseline.MYOPIC, "index_mean": IndexMean.PADDED, "std": Std.BIASED}
+    found = quietly(from_turn_rewards([[2.0], [0.0]]), **options, eps=0.0, tol=tol)
+    assert found[:, 0].tolist() == want
+
+
+def test_turns_of_groups_by_hand() -> None:
+    """Two sessions of two turns and one; a group without sessions; one of one session."""
+    turns = GroupTurns(
+        rewards=torch.tensor([1.0, 2.0, 4.0, 8.0]),
+        session=torch.tensor([0, 0, 1, 2]),
+        ordinal=torch.tensor([0, 1, 0, 0]),
+        group=torch.tensor([0, 0, 0, 2]),
+        size=torch.tensor([2, 0, 1]),
+    )
+    assert turns.horizon == 2
+    assert turns.padded_mean(turns.rewards).tolist() == [[2.5, 1.0], [0.0, 0.0], [8.0, 0.0]]
+    assert turns.sum_onwards(turns.rewards).tolist() == [3.0, 2.0, 4.0, 8.0]

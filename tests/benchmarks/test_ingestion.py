@@ -47,14 +47,6 @@ def test_both_sides_make_the_same_pages_and_texts(pdfs, tmp_path):
     assert all(f">{word}</word>" in text for page in pages for word in page.text().split())
 
 
-@pytest.mark.slow
-def test_the_processes_that_a_run_starts_are_counted(pdfs, tmp_path):
-    cost = ingestion.measure(lambda out: ingestion.with_ingest(pdfs, SETTINGS, out, workers=1), tmp_path)
-    assert cost.pages == 3
-    assert cost.size > 0
-    assert cost.processor > 0.05  # the start of the process alone
-
-
 def test_kept_thumbnails_make_the_same_overview(pdfs, tmp_path):
     ingestion.with_ingest(pdfs, SETTINGS, tmp_path, workers=1)
     plain = DocumentStore(tmp_path / "store")

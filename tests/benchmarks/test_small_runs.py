@@ -5,21 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import captions, ocr, viewer
-from benchmarks.retrieval import maxsim
-from benchmarks.viewer_page import CHROMIUM
+from benchmarks import captions
+from benchmarks.retrieval import corpus, maxsim
+from benchmarks.retrieval.corpus_data import DIM, Tokens, pages
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.captions import Caption
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.ocr import OcrMode, OcrSettings
 from docagent_rl.retrieval.vectors.bank import make_bank
 from tests.corpus import store  # noqa: F401  a fixture
-from tests.documents.scans import TEXT, draw_text, write_layer, write_scan
-from tests.viewer_runs import run_folder, session
 
 
 @pytest.mark.slow
-def test_captions_of_reports_are_found_where_they_were_drawn(tmp_path) -> None:
+def test_captions_of_reports_are_found_where_they_were_drawn(tmp_path):
     (tmp_path / "pdfs").mkdir()
     truth = captions.make(2, 3, tmp_path / "pdfs")
     ingest(tmp_path / "pdfs", tmp_path / "store", workers=1, ocr=OcrSettings(OcrMode.NEVER))
@@ -35,7 +33,7 @@ def test_captions_of_reports_are_found_where_they_were_drawn(tmp_path) -> None:
 
 
 @pytest.mark.slow
-def test_ours_is_exact_where_padding_wins() -> None:
+def test_ours_is_exact_where_padding_wins():
     pages, query = maxsim.document(12, 30, 6)
     lengths = [len(page) for page in pages]
     assert (min(lengths) >= 12, max(lengths) <= 48) == (True, True)
@@ -47,41 +45,35 @@ def test_ours_is_exact_where_padding_wins() -> None:
     assert np.abs(found["colpali-engine score_multi_vector"] - want).max() > 0.1
 
 
-@pytest.mark.slow
-def test_the_table_of_the_viewer_has_a_row_a_part(tmp_path, store, capsys):  # noqa: F811
-    run = run_folder(tmp_path / "run", [session(store, 0), session(store, 1)])
-    viewer.main(run, sessions=30, tokens=7, turns=11, rows=4)
-    said = capsys.readouterr().out
-    assert "30 sessions" in said
-    assert "11 turns" in said
-    assert "scrolled" in said or CHROMIUM is None
-    assert not (run / "view.sqlite").exists()
+def _unit(rows: np.ndarray) -> np.ndarray:
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
-def test_words_are_counted_as_often_as_they_stand_there() -> None:
-    score = ocr.Score()
-    score.add(2.0, "one two two x9", "one two Two three")
-    assert (score.found, score.held, score.read, score.worst) == (3, 4, 4, 0.75)
-    score.add(1.0, "", "word")
-    assert (score.seconds, score.held, score.worst) == (3.0, 5, 0.0)
+@pytest.fixture
+def real() -> Tokens:
+    rng = np.random.default_rng(0)
+    words = rng.standard_normal((200, DIM))
+    rows = _unit(words[rng.integers(0, 200, 3000)] + rng.standard_normal((3000, DIM)) * 0.3)
+    queries = [_unit(rows[start : start + 8] + 0.02) for start in range(0, 500, 100)]
+    return Tokens(rows, np.arange(0, 3001, 100), queries)
 
 
-@pytest.mark.slow
-def test_every_engine_reads_the_same_pages() -> None:
-    truth = "\n".join(TEXT)
-    scores = ocr.measure([(draw_text(TEXT), truth)])
-    assert len(scores) >= 2
-    for score in scores.values():
-        assert score.found == score.held == len(truth.split())
-        assert score.seconds > 0
+def test_pages_are_those_of_the_seed(real, tmp_path):
+    bank = corpus.written(tmp_path, real, 700)
+    assert bank.num_pages == 700
+    want = make_bank(list(pages(real, 700, seed=1)), DIM)
+    assert bank.offsets.tolist() == want.offsets.tolist()
+    np.testing.assert_array_equal(bank.page(699), want.page(699))
+    np.testing.assert_allclose(np.linalg.norm(bank.page(3), axis=1), 1, atol=0.01)
+    assert corpus.written(tmp_path, real, 700).offsets[-1] == bank.offsets[-1]
 
 
 @pytest.mark.slow
-def test_only_pages_with_a_sound_layer_are_taken(tmp_path) -> None:
-    write_scan(tmp_path / "scan.pdf", [TEXT])
-    lines = ["ten words on every line of the page are enough"] * 8
-    write_layer(tmp_path / "text.pdf", lines)
-    write_layer(tmp_path / "broken.pdf", lines, private=True)
-    ((image, text),) = ocr.pages(tmp_path, 5, 72)
-    assert text == "\n".join(lines)
-    assert image.size == (400, 260)
+def test_engines_find_the_best_pages(real, tmp_path):
+    bank = corpus.written(tmp_path, real, 600)
+    rows = corpus.compare(bank, real.queries, ["clusters", "pooled-scan"], tmp_path)
+    assert rows[0][0] == "exact scan"
+    assert len(rows) == 1 + 3 * 3 + 3
+    recall = {row[0]: float(row[-1]) for row in rows}
+    assert recall["clusters, probes 64, 400 pages"] > 0.9
+    assert recall["pooled-scan, pooled x 8, 400 pages"] > 0.5

@@ -28,9 +28,9 @@ from docagent_rl.checks.budget import (
     total,
 )
 from docagent_rl.checks.budget_page import budget_of_recipe, budget_page
-from docagent_rl.checks.budget_table import check_memory, impossible, markdown, read_run, sizes_of
+from docagent_rl.checks.budget_table import check_memory, impossible, read_run, sizes_of
 from docagent_rl.checks.recipe_check import Cluster, composed
-from docagent_rl.checks.recipe_list import ROOT
+from docagent_rl.checks.recipe_list import ROOT, recipe_names
 from docagent_rl.checks.run_sizes import Model, Run, Searching, Server, Trained
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.errors import UserError
@@ -79,11 +79,6 @@ def test_logits_of_all_positions_and_of_512_at_a_time():
     assert logits(MODEL, 100, fused=True) == 100 * 50 * 22 + head
 
 
-def test_keys_and_values_of_the_longest_session():
-    assert SERVER.weights == 10_000
-    assert SERVER.session == 2 * 2 * 4 * 5 * 100 // 2
-
-
 def test_the_update_holds_the_shards_of_all_and_the_work_of_one():
     assert sizes(Place.UPDATE, trained=[POLICY, CRITIC]) == {
         "policy: weights": 5_000,
@@ -99,21 +94,17 @@ def test_the_update_holds_the_shards_of_all_and_the_work_of_one():
     }
 
 
-def test_what_is_offloaded_waits_in_host_memory():
+def test_what_is_offloaded_waits_in_host_memory_and_a_server_that_does_not_sleep_keeps_its_share():
     away = [replace(POLICY, offloaded=True), replace(CRITIC, offloaded=True)]
-    update = sizes(Place.UPDATE, trained=away)
+    update = sizes(Place.UPDATE, 8 * GIB, trained=away, server=replace(SERVER, sleeps=False))
     assert "critic: weights" not in update
-    assert update["policy: weights"] == 5_000
+    assert (update["policy: weights"], update["rollout server, awake"]) == (5_000, 4 * GIB)
     assert not any("policy" in what for what in sizes(Place.ROLLOUT, trained=away))
     assert sizes(Place.HOST, trained=away)["policy: weights and optimizer"] == 8 * 15_000
 
 
-def test_a_server_that_does_not_sleep_keeps_its_share_during_updates():
-    awake = sizes(Place.UPDATE, 8 * GIB, server=replace(SERVER, sleeps=False))
-    assert awake["rollout server, awake"] == 4 * GIB
-
-
 def test_the_servers_cache_is_what_its_share_leaves_and_one_session_at_least():
+    assert SERVER.session == 2 * 2 * 4 * 5 * 100 // 2
     found = sizes(Place.ROLLOUT, 8 * GIB)
     cache = 4 * GIB - 10_000 - SERVER_WORKSPACE
     assert found[f"server: cache, {cache // 4_000} of the longest sessions at 100 tokens"] == cache
@@ -159,12 +150,6 @@ def test_checkpoints_on_disk_while_one_replaces_another_and_the_best(kept, best,
     assert sum(sizes(Place.DISK, kept=kept, best=bool(best)).values()) == number * 120_000
 
 
-def test_the_least_is_without_estimates():
-    lines = budget(Run(**PLAIN), GIB)
-    least = total(lines, Place.UPDATE, exact=True)
-    assert least == 5_000 + 10_000 + 5_000 + 18_000 < total(lines, Place.UPDATE)
-
-
 ALDEN, DOC, SEEKER = "alden_qwen2_5_vl_7b", "doc_v_star_qwen2_5_vl_7b", "mm_doc_r1_qwen3_4b"
 VRAG = "vrag_rl_qwen2_5_vl_7b"
 PAGE = ROOT.parent.parent / "docs" / "memory.md"
@@ -188,9 +173,6 @@ def test_parts_of_a_model_are_counted():
     layer = 3584 * 3584 * 2 + 2 * 3584 * 512 + 3584 + 2 * 512 + 3 * 3584 * 18944 + 2 * 3584
     assert found.layer == layer + 3584 // 28
     assert (found.kv, found.vision, found.vision_layers) == (512, 676_550_144, 32)
-
-
-def test_tied_embeddings_have_no_head_of_their_own():
     tied = on_meta(Qwen3Config(vocab_size=64, hidden_size=32, num_hidden_layers=1, tie_word_embeddings=True))
     assert (sizes_of(tied).head, sizes_of(tied).embeddings) == (0, 64 * 32)
 
@@ -235,35 +217,23 @@ def test_towers_references_and_rows_differ(monkeypatch):
     assert (seeker.rows, seeker.image_tokens) == (64, 0)
     fixed = run_of(DOC, f"{ACTOR}.use_dynamic_bsz=false", f"{ACTOR}.ppo_micro_batch_size_per_gpu=2")
     assert fixed.trained[0].tokens == 2 * 45056
+    # a model that only the hub knows has no budget
+    assert run_of(DOC, "actor_rollout_ref.model.path=somebody/model") is None
+    with pytest.raises(UserError, match=rf"{DOC}: somebody/model"):
+        budget_of_recipe(DOC, ["actor_rollout_ref.model.path=somebody/model"], Cluster(), 80)
     assert budget_table.gpu_memory() is None or budget_table.gpu_memory() > GIB
     monkeypatch.setattr(budget_table, "read_run", lambda *_: pytest.fail("read"))
     check_memory(*with_section(DOC, "+profile=cpu"))  # which has no budget
 
 
-def test_a_model_that_only_the_hub_knows_has_no_budget():
-    assert run_of(DOC, "actor_rollout_ref.model.path=somebody/model") is None
-    assert run_of(DOC, f"{ACTOR}.strategy=megatron") is None
-    with pytest.raises(UserError, match=rf"{DOC}: somebody/model"):
-        budget_of_recipe(DOC, ["actor_rollout_ref.model.path=somebody/model"], Cluster(), 80)
-
-
-@pytest.mark.parametrize("recipe", [ALDEN, DOC, "unidoc_rl_qwen2_5_vl_7b", SEEKER])
-def test_every_recipe_fits_eight_gpus_of_80_gib(recipe):
-    lines = budget(run_of(recipe, "trainer.nnodes=1", "trainer.n_gpus_per_node=8"), 80 * GIB)
-    assert max(total(lines, place) for place in (Place.UPDATE, Place.ROLLOUT)) < 79 * GIB
-
-
-def test_what_cannot_be_is_said_with_what_to_do():
+def test_what_cannot_be_is_said_with_what_to_do_and_an_estimate_alone_refuses_nothing():
     lines = budget(run_of(DOC, "trainer.n_gpus_per_node=1"), 80 * GIB)
     found = list(impossible(lines, {Place.UPDATE: 80 * GIB, Place.ROLLOUT: 80 * GIB, Place.DISK: 10**15}))
     assert [line.split(":")[0] for line in found] == ["GPU, update", "GPU, rollout"]
     assert "actor_rollout_ref.rollout.tensor_model_parallel_size" in found[1]
-
-
-def test_an_estimate_alone_refuses_nothing():
     lines = [Line(Place.HOST, "a", 5), Line(Place.HOST, "b", 10, estimate=True)]
-    assert list(impossible(lines, {Place.HOST: 6})) == []
-    assert len(list(impossible(lines, {Place.HOST: 4}))) == 1
+    assert (total(lines, Place.HOST), total(lines, Place.HOST, exact=True)) == (15, 5)
+    assert [len(list(impossible(lines, {Place.HOST: size}))) for size in (6, 4)] == [0, 1]
 
 
 def test_a_machine_without_room_is_refused(tmp_path, monkeypatch):
@@ -284,13 +254,9 @@ def test_a_machine_without_room_is_refused(tmp_path, monkeypatch):
     check_memory(*run)
 
 
-def test_the_table_has_a_sum_for_each_place():
-    text = markdown([Line(Place.UPDATE, "a", GIB), Line(Place.UPDATE, "b", GIB // 2, estimate=True)])
-    assert "| GPU, update | a | 1.0 |  |" in text
-    assert "| GPU, update | b | 0.5 | estimate |" in text
-    assert "| **GPU, update** | **all** | **1.5** | |" in text
-
-
 @pytest.mark.slow
-def test_the_page_is_what_the_command_prints():
+def test_the_page_is_what_the_command_prints_and_every_recipe_fits_eight_gpus():
     assert PAGE.read_text(encoding="utf-8") == budget_page(Cluster(1, 8), 80)
+    for recipe in recipe_names():
+        lines = budget(run_of(recipe, "trainer.nnodes=1", "trainer.n_gpus_per_node=8"), 80 * GIB)
+        assert max(total(lines, place) for place in (Place.UPDATE, Place.ROLLOUT)) < 79 * GIB

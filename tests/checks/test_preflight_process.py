@@ -111,30 +111,27 @@ def test_a_check_that_fails_itself_does_not_let_the_run_start(python, places, tm
 
 def test_the_run_gets_what_the_checks_have_settled(python, places, tmp_path):
     (tmp_path / "app.py").write_text(APP)
-    saved = tmp_path / "saved"
+    saved, judge = tmp_path / "saved", "http://judge.example:8001/v1"
     save(saved, 1)
     flip(save(saved, 2) / "data.pt")
-    judge = "http://judge.example:8001/v1"
     overrides = ["docagent.modules=[csv]", f"trainer.default_local_dir={saved}"]
     done = python("app.py", *places, *overrides, DOCAGENT_JUDGE_URL=judge)
     assert done.returncode == 0, done.stderr[-3000:]
     config = json.loads(done.stdout.splitlines()[-1])
+    trainer, ray = config["trainer"], config["ray_kwargs"]["ray_init"]
     assert config["docagent"]["judge"]["base_url"] == judge
     assert config["data"]["train_files"] == "${docagent.workspace}/data/train.parquet"
-    resumed = (config["trainer"]["resume_mode"], config["trainer"]["resume_from_path"])
+    resumed = (trainer["resume_mode"], trainer["resume_from_path"])
     assert resumed == ("resume_path", f"{saved}/global_step_1")
-    ray = config["ray_kwargs"]["ray_init"]
     assert ray["_node_ip_address"] == LOOPBACK
-    assert ray["runtime_env"]["env_vars"][MODULES_VARIABLE] == "csv"
-    assert len(ray["runtime_env"]["env_vars"][RUN_VARIABLE]) == 12
+    variables = ray["runtime_env"]["env_vars"]
+    assert (variables[MODULES_VARIABLE], len(variables[RUN_VARIABLE])) == ("csv", 12)
 
 
 def test_a_process_that_is_told_so_loads_modules_of_users(python, tmp_path):
     (tmp_path / "mine.py").write_text(MINE)
     program = (
-        "import json\nfrom verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY\n"
-        "print(json.dumps([str(name) for name in ADV_ESTIMATOR_REGISTRY]))"
+        "from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY as found; print(*map(str, found))"
     )
     done = python("-c", program, **{MODULES_VARIABLE: "mine"})
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert {"mine", "spo", "turn_gae"} <= set(json.loads(done.stdout.splitlines()[-1]))
+    assert {"mine", "spo", "turn_gae"} <= set(done.stdout.split()), done.stderr[-3000:]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.checks.recipe_check import composed
-from docagent_rl.checks.recipe_list import NOTES, ROOT, ablation_names, recipe_names, recipe_summary
+from docagent_rl.checks.recipe_list import NOTES, ablation_names, recipe_names, recipe_summary
 from docagent_rl.checks.recipe_notes import Block, Note, recipe_notes
 from docagent_rl.errors import UserError
 
@@ -138,34 +137,9 @@ PAPERS = {
 }
 """By recipe and key what the paper says, in verl's terms; sentences stand for what a recipe cannot hold."""
 
-EXPLICIT = [
-    "algorithm.adv_estimator", "algorithm.use_kl_in_reward", "data.train_batch_size",
-    "data.max_prompt_length", "data.max_response_length",
-    "trainer.nnodes", "trainer.n_gpus_per_node", "trainer.total_epochs",
-]  # fmt: skip
-OF_THE_ACTOR = (
-    "ppo_mini_batch_size ppo_epochs clip_ratio_low clip_ratio_high clip_ratio_c loss_agg_mode entropy_coeff "
-    "use_kl_loss fsdp_config.dtype optim.lr optim.lr_scheduler_type optim.lr_warmup_steps_ratio "
-    "optim.weight_decay optim.clip_grad"
-)
-OF_THE_ROLLOUT = (
-    "n temperature top_p top_k tensor_model_parallel_size val_kwargs.do_sample val_kwargs.temperature "
-    "val_kwargs.top_p val_kwargs.top_k"
-)
-EXPLICIT += [f"{ACTOR}.{key}" for key in OF_THE_ACTOR.split()]
-EXPLICIT += [f"{ROLLOUT}.{key}" for key in OF_THE_ROLLOUT.split()]
-"""What shapes learning is written in a recipe, so that no default of verl decides it unseen."""
-
 
 def keys_of(notes: list[Note]) -> set[str]:
     return {key for note in notes for key in note.keys}
-
-
-def set_by(recipe: str) -> DictConfig:
-    """What a recipe and those that it builds on set themselves."""
-    own = OmegaConf.create(yaml.safe_load((ROOT / f"{recipe}.yaml").read_text(encoding="utf-8")))
-    defaults = [str(each) for each in own.pop("defaults") if each in recipe_names()]
-    return OmegaConf.merge(*(set_by(name) for name in defaults), own)
 
 
 @pytest.fixture(scope="module", params=recipe_names())
@@ -185,11 +159,6 @@ def test_what_departs_from_the_paper_is_named_in_the_recipe(recipe, config):
     assert differing - named == set(), "not named"
     assert named & paper.keys() - differing == set(), "named, and yet the paper's"
     assert named <= paper.keys(), "say above what the paper has"
-
-
-def test_what_shapes_learning_is_no_default_of_verl(recipe):
-    own = set_by(recipe)
-    assert [key for key in EXPLICIT if OmegaConf.select(own, key) is None] == []
 
 
 def test_notes_are_there_and_name_keys_and_ablations_that_exist(recipe, config):
@@ -223,25 +192,18 @@ def noted(tmp_path):
     return read
 
 
-def test_notes_are_read_with_continued_lines_and_in_blocks(noted, tmp_path):
+def test_notes_are_read_with_continued_lines_in_blocks_and_taken_over(noted, tmp_path):
     text = "#   actor.lr, prompt: one\n#     and more\n# A line.\n#   not: a note\nx: 1\n#   y: z\n"
     assert noted(mine=text) == [Note(("actor_rollout_ref.actor.lr", "prompt"), "one and more")]
     assert recipe_notes("mine", Block.CHOICES, tmp_path) == []
-
-
-def test_notes_are_taken_over(noted):
     found = noted(base="#   a: one\n", mine="#   as in base\n#   b: two\n")
     assert found == [Note(("a",), "one"), Note(("b",), "two")]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [
-        ("#   as in mine\n", "mine -> mine"),
-        ("#   as in nobody\n", "'nobody'"),
-        ("#   nothing of the kind\n", r"mine\.yaml: 'nothing of the kind'"),
-    ],
+    [("as in mine", "mine -> mine"), ("as in nobody", "'nobody'"), ("nothing", r"mine\.yaml: 'nothing'")],
 )
 def test_bad_notes(noted, text, message):
     with pytest.raises(UserError, match=message):
-        noted(mine=text)
+        noted(mine=f"#   {text}\n")

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -76,10 +75,8 @@ def test_a_run_of_rl_starts_where_the_stage_before_it_ends(recipe):
     name = recipe.removeprefix("sft_")
     rl, stage = composed(name), composed(recipe)
     assert stage.model.path == rl.actor_rollout_ref.model.path
-    assert stage.docagent.system == rl.docagent.system
-    assert stage.docagent.store == rl.docagent.store
+    assert (stage.docagent.system, stage.docagent.store) == (rl.docagent.system, rl.docagent.store)
     assert name in recipe_summary(recipe)
-    assert "hf_model" in stage.checkpoint.save_contents
 
 
 @pytest.mark.parametrize(
@@ -89,13 +86,10 @@ def test_a_run_of_rl_starts_where_the_stage_before_it_ends(recipe):
         (["+data.stor=x"], r"data\.stor: .*data\.store"),
         (["+docagent.judge=x"], r"docagent\.judge"),
         (["trainer.save_freq=0"], "trainer.save_freq=0"),
-        (["trainer.test_freq=0"], "trainer.test_freq=0"),
         (["data.val_files=null"], "data.val_files=null"),
         (["data.custom_cls.path=null"], "LedgerSftDataset"),
-        (["engine.strategy=megatron"], "engine.strategy=megatron"),
         (["model.enable_activation_offload=true"], "enable_activation_offload"),
         (["checkpoint.save_contents=[model,optimizer,extra]"], "checkpoint.save_contents"),
-        (["checkpoint.save_contents=[hf_model]"], "checkpoint.save_contents"),
         (["data.pad_mode=right"], "data.pad_mode=right"),
         (["+actor_rollout_ref.model.path=x"], r"\+profile=cpu .*sft_trainer"),
         (["docagent.system=nobody"], "'nobody'"),
@@ -112,10 +106,8 @@ def test_what_no_run_can_have_is_refused(overrides, message):
     ("overrides", "processes", "problem"),
     [
         ([], 8, None),
-        ([], 1, None),
         ([], 3, "data.train_batch_size=32"),
         (["data.use_dynamic_bsz=false", "data.micro_batch_size_per_gpu=3"], 8, "3"),
-        (["engine.ulysses_sequence_parallel_size=4"], 8, None),
         (["engine.ulysses_sequence_parallel_size=4"], 6, " 6"),
     ],
 )
@@ -154,22 +146,16 @@ def sft(workspace, tokenizer, row):
     return make
 
 
-def test_a_good_run_passes(sft):
-    section = check_sft(sft())
-    assert section.system == "vrag_rl"
-    assert section.freeze_vision_tower
-
-
-def test_everything_that_is_missing_is_in_one_error(sft):
-    missing = (
-        "data.train_files=/nowhere/train.parquet",
-        "model.path=/nowhere/model",
-        "data.store=/nowhere/store",
-    )
+def test_a_good_run_passes_and_everything_that_is_missing_is_in_one_error(sft):
+    assert check_sft(sft()).freeze_vision_tower
+    missing = {
+        "data.train_files": "/nowhere/train.parquet",
+        "model.path": "/nowhere/model",
+        "data.store": "/n",
+    }
     with pytest.raises(UserError) as told:
-        check_sft(sft(*missing))
-    for part in ("model.path=/nowhere/model: ", "data.train_files: /nowhere/train.parquet: ", missing[2]):
-        assert part.replace("data.store=", "data.store: ") in str(told.value)
+        check_sft(sft(*(f"{key}={value}" for key, value in missing.items())))
+    assert all(key in str(told.value) and value in str(told.value) for key, value in missing.items())
 
 
 def test_rows_of_another_tokenizer_are_refused(sft):
@@ -192,13 +178,10 @@ def test_a_batch_that_the_rows_do_not_fill_is_refused(sft, row):
         check_sft(sft("data.train_max_samples=2"))
 
 
-def test_documents_that_the_store_lacks_are_named(sft, row):
+def test_documents_that_the_store_lacks_and_an_accelerator_that_is_not_there_are_named(sft, row):
     gone = replace(row, images=(replace(row.images[0], page=PageRef("gone.pdf", 1)),))
     with pytest.raises(UserError, match=r"gone\.pdf"):
         check_sft(sft(train=[row, gone, row, row]))
-
-
-def test_an_accelerator_that_is_not_there_is_told(sft):
     with pytest.raises(UserError, match=r"\+profile=cpu"):
         check_sft(sft("trainer.device=cuda"))
 
@@ -231,33 +214,24 @@ def test_one_process_needs_no_torchrun_and_metrics_have_a_file_for_each_start(sf
     assert os.environ[sft_preflight.LOG_VARIABLE].endswith("after_7.jsonl")
 
 
-@pytest.mark.slow
-def test_the_trainer_itself_refuses_with_one_error(warm_python, tmp_path):
-    command = [warm_python, "-m", MODULE, "--config-name", RECIPE, "+profile=cpu"]
-    ended = subprocess.run(
-        [*command, f"docagent.workspace={tmp_path}"], capture_output=True, text=True, cwd=tmp_path
-    )
-    assert ended.returncode == 2
-    assert len(re.findall("docagent-rl: ", ended.stderr)) == 1
-    assert "model.path=" in ended.stderr
+PROGRAM = f"""
+import json, runpy
+runpy.run_module({MODULE!r}, run_name="trainer")
+import verl.workers.engine.fsdp.transformer_impl
+from verl.workers.engine import EngineRegistry
+from docagent_rl.training.patching import patch_status
+from docagent_rl.training.workers.frozen import register_frozen_engine
+print(json.dumps({{s.name: s.state.value for s in patch_status()}}))
+before = EngineRegistry.get_engine_cls("language_model", "fsdp2")
+register_frozen_engine("fsdp2")
+after, other = (EngineRegistry.get_engine_cls(kind, "fsdp2") for kind in ("language_model", "value_model"))
+print(after.__name__, issubclass(after, before), other.__name__)
+"""
 
 
 @pytest.mark.slow
 def test_patches_kernels_and_the_engine_that_freezes_are_in_the_trainers_process(warm_python):
-    script = (
-        f"import json, runpy; runpy.run_module({MODULE!r}, run_name='trainer')\n"
-        "import verl.workers.engine.fsdp.transformer_impl\n"
-        "from verl.workers.engine import EngineRegistry\n"
-        "from docagent_rl.training.patching import patch_status\n"
-        "from docagent_rl.training.workers.frozen import register_frozen_engine\n"
-        "print(json.dumps({s.name: s.state.value for s in patch_status()}))\n"
-        "def engine(kind):\n    return EngineRegistry.get_engine_cls(kind, 'fsdp2')\n"
-        "before = engine('language_model')\n"
-        "register_frozen_engine('fsdp2')\n"
-        "after = engine('language_model')\n"
-        "print(after.__name__, issubclass(after, before), engine('value_model').__name__)"
-    )
-    ended = subprocess.run([warm_python, "-c", script], capture_output=True, text=True)
+    ended = subprocess.run([warm_python, "-c", PROGRAM], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr[-2000:]
     *_, states, engines = ended.stdout.splitlines()
     states = json.loads(states)

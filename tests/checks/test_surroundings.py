@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import os
 import resource
 import shutil
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import datasets
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from omegaconf import OmegaConf
+from ray._private.utils import validate_socket_filepath
 
 from docagent_rl.checks import surroundings
 from docagent_rl.checks.surroundings import check_folders, check_machine, check_names
@@ -21,46 +22,26 @@ DEEP = "/tmp/" + "x" * 70
 
 @pytest.fixture
 def config(tmp_path):
-    def make(run_dir=None, **ray_init):
-        engine = {"update_weights_bucket_megabytes": BUCKET}
+    def make(run_dir=tmp_path / "run", **ray_init):
+        engine = {"checkpoint_engine": {"update_weights_bucket_megabytes": BUCKET}}
         return OmegaConf.create(
             {
-                "docagent": {"run_dir": str(run_dir or tmp_path / "run")},
+                "docagent": {"run_dir": str(run_dir)},
                 "trainer": {"default_local_dir": str(tmp_path / "checkpoints")},
                 "ray_kwargs": {"ray_init": ray_init},
-                "actor_rollout_ref": {"rollout": {"checkpoint_engine": engine}},
+                "actor_rollout_ref": {"rollout": engine},
             }
         )
 
     return make
 
 
-def test_folders_that_can_be_written_stay_as_they_are(config, tmp_path):
+def test_folders_that_can_be_written_stay_as_they_are_and_one_under_a_file_is_refused(config, tmp_path):
     check_folders(config(tmp_path / "a" / "b"))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_under_a_file_is_refused(config, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"docagent\.run_dir=.*file/run .*file is a file"):
         check_folders(config(tmp_path / "file" / "run"))
-
-
-def test_a_folder_that_may_not_be_written_is_refused(config, tmp_path):
-    folder = tmp_path / "shut"
-    folder.mkdir()
-    folder.chmod(0o555)
-    administrator = os.geteuid() == 0
-    if administrator:  # who may write everywhere
-        for parent in (tmp_path, *tmp_path.parents[:2]):
-            parent.chmod(0o755)
-        os.seteuid(65534)
-    try:
-        with pytest.raises(UserError, match=r"run_dir=.*shut/run .*writable"):
-            check_folders(config(folder / "run"))
-    finally:
-        if administrator:
-            os.seteuid(0)
 
 
 def test_a_full_disk_is_refused(config, tmp_path):
@@ -74,7 +55,7 @@ def test_a_full_disk_is_refused(config, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["a b", "a,b", "a=b", "{a}", "a:b", "a[b]", "a*b", "a?b", "a::b"])
+@pytest.mark.parametrize("name", ["a b", "a,b", "a=b", "{a}", "a:b", "a[b]", "a*b", "a::b"])
 def test_names_that_verl_would_take_for_patterns_are_refused(tmp_path, monkeypatch, name):
     """Held against what its data loader makes of them."""
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
@@ -87,11 +68,8 @@ def test_names_that_verl_would_take_for_patterns_are_refused(tmp_path, monkeypat
         by_name = len(read["train"]) == 2
     except (ValueError, FileNotFoundError):
         by_name = False
-    if by_name:
+    with nullcontext() if by_name else pytest.raises(UserError, match=r"data\.train_files: "):
         check_names([("train_files", file)])
-    else:
-        with pytest.raises(UserError, match=r"data\.train_files: "):
-            check_names([("train_files", file)])
 
 
 def test_a_folder_too_deep_for_sockets_is_refused(config, monkeypatch):
@@ -109,9 +87,6 @@ def test_a_folder_too_deep_for_sockets_is_refused(config, monkeypatch):
 
 
 def test_rays_longest_socket_is_that_of_the_formula():
-    """Ray's own check refuses one byte more."""
-    from ray._private.utils import validate_socket_filepath
-
     fits = "/" + "x" * (surroundings.SOCKET_BYTES - 1)
     validate_socket_filepath(fits)
     with pytest.raises(OSError, match="107"):
@@ -133,8 +108,5 @@ def test_shared_memory_on_the_cpu_and_open_files_have_to_do(
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=megabytes << 20))
     monkeypatch.setattr(surroundings, "is_cpu_platform", lambda: cpu)
     monkeypatch.setattr(resource, "getrlimit", lambda what: (64, files))
-    if refused:
-        with pytest.raises(UserError, match=refused):
-            check_machine(config())
-    else:
+    with pytest.raises(UserError, match=refused) if refused else nullcontext():
         check_machine(config())

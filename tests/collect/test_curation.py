@@ -55,11 +55,7 @@ def test_pass_rates_count_right_sessions_and_pages_found():
         case("c", 0, gold=None, prediction="red"),
     ]
     found = rates(cases, Scoring.LIKENESS, 0.7)
-    assert found == [
-        Rate("a", 2, 1, found=True),
-        Rate("b", 1, 1, found=False),
-        Rate("c", 1, 0, found=False),
-    ]
+    assert found == [Rate("a", 2, 1, found=True), Rate("b", 1, 1, found=False), Rate("c", 1, 0, found=False)]
     assert [rate.stratum for rate in found] == [Stratum.MEDIUM, Stratum.EASY, Stratum.HARD]
 
 
@@ -94,12 +90,8 @@ def test_what_can_be_drawn_is_drawn_once(easy, medium, hard, count):
 
 
 def test_learnable_questions_are_found_and_not_always_answered():
-    found = [
-        Rate("always", 5, 5, found=True),
-        Rate("sometimes", 5, 4, found=True),
-        Rate("never", 5, 0, found=True),
-        Rate("blind", 5, 1, found=False),
-    ]
+    rights = {"always": 5, "sometimes": 4, "never": 0, "blind": 1}
+    found = [Rate(name, 5, right, found=name != "blind") for name, right in rights.items()]
     choice = choose_learnable(found)
     assert choice.questions == {"sometimes", "never"}
     assert list(choice.left_out.values()) == [1, 1]

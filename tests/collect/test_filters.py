@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from docagent_rl.collect.balance import Aspect, Balance
 from docagent_rl.collect.case import Case
@@ -113,7 +112,6 @@ def test_the_funnel_counts_after_every_step_and_names_who_dropped_whom():
     assert funnel.dropped == {("a", 1): "1 format", ("b", 0): "2 answer"}
     assert [c.key for c in funnel.kept] == [("a", 0)]
     assert funnel.stages[1].datasets == {"made": 1, "other": 1}
-    assert funnel.table().row_count == 3
 
 
 BOTH = (Aspect.STEPS, Aspect.ACTIONS)
@@ -141,20 +139,13 @@ def test_no_group_is_larger_than_so_many_times_an_even_share():
 
 def test_a_single_odd_session_costs_the_others_nothing_and_small_groups_are_left_whole():
     """By the smallest group 54 sessions would be cut to a handful."""
+    *_, rule = CollectConfig.load("vrag_rl").filters
+    assert rule == Balance(by=BOTH, times=2)
     cases = made(*[(2, "search")] * 30, *[(3, "crop")] * 23, (6, "fetch"))
     assert len(left(cases, Balance(by=BOTH))) == 54
     cases = made(*[(2, "search")] * 10, (3, "search"), (4, "search"))
     assert all(Balance(times=1).keep(cases))
     assert len(left(cases, Balance(times=1, least=1))) == 4 + 2
-
-
-def test_it_is_written_with_one_aspect_or_several():
-    assert Balance.model_validate({"by": "actions"}).by == (Aspect.ACTIONS,)
-    assert Balance.model_validate({"by": ["steps", "actions"]}).by == BOTH
-    with pytest.raises(ValidationError):
-        Balance.model_validate({"by": []})
-    *_, rule = CollectConfig.load("vrag_rl").filters
-    assert rule == Balance(by=BOTH, times=2)
 
 
 def test_what_is_dropped_for_balance_alone_is_named():
@@ -164,7 +155,7 @@ def test_what_is_dropped_for_balance_alone_is_named():
     assert run_funnel(cases, [Balance(times=4)], sessions=54).warnings() == []
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(SESSIONS, st.floats(1, 3), st.integers(1, 10), st.randoms())
 def test_groups_have_their_bound_and_what_is_dropped_had_no_room_in_whatever_order(kinds, times, least, rng):
     cases, rule = made(*kinds), Balance(by=BOTH, times=times, least=least)

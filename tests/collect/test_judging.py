@@ -9,7 +9,6 @@ import pytest
 from PIL import Image
 
 from docagent_rl.collect.filters import Answer, Evidence, EvidencePages, Format
-from docagent_rl.collect.funnel import Funnel
 from docagent_rl.collect.judging import judged
 from docagent_rl.collect.page_judge import PageJudge
 from docagent_rl.documents import PageRef
@@ -122,13 +121,6 @@ async def test_a_judge_that_refuses_everything_ends_the_filtering():
     async with serving(ChatServer([400])) as server:
         with pytest.raises(InfrastructureError, match="400"):
             await judged([case(str(n), prediction=f"Teal {n}") for n in range(9)], STEPS, judge_at(server))
-
-
-def test_sessions_without_a_verdict_are_told():
-    funnel = Funnel(3)
-    funnel.unjudged["refused"] = 2
-    (warning,) = funnel.warnings()
-    assert all(told in warning for told in ("2", "refused"))
 
 
 async def supported(server, world, *questions, **more):

@@ -9,8 +9,8 @@ from docagent_rl.records.record import write_jsonl
 from tests.records.conftest import make_record  # noqa: F401  a fixture
 
 
-def called(command, *arguments):
-    """What a command, or an app of several, printed, and its status; what it raises is raised."""
+def called(command, *arguments, status=0):
+    """What a command, or an app of several, printed, ending with a status; what it raises is raised."""
     app = command
     if not isinstance(command, typer.Typer):
         app = typer.Typer()
@@ -18,6 +18,7 @@ def called(command, *arguments):
     found = CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": "200"})
     if found.exception is not None and not isinstance(found.exception, SystemExit):
         raise found.exception
+    assert status in (None, found.exit_code), found.output
     return found
 
 

@@ -39,9 +39,7 @@ def folder(made, tmp_path):
 
 
 def check(*paths, status=0):
-    found = called(check_command, *paths)
-    assert found.exit_code == status, found.output
-    return found.output.replace("\n", " ")
+    return called(check_command, *paths, status=status).output.replace("\n", " ")
 
 
 def test_whole_folders_have_status_0(folder, run):
@@ -60,13 +58,9 @@ def test_every_damaged_object_is_listed_with_its_pages(folder):
     text = store.objects.root / pages[1].text_hash[:2] / f"{pages[1].text_hash}.txt.gz"
     picture.write_bytes(pages[1].image_bytes())
     text.unlink()
-    found = called(check_command, folder / "store")
-    assert found.exit_code == 1
-    listed = sorted(line for line in found.output.splitlines() if " [" in line)
-    assert len(listed) == 2
-    assert any(str(picture) in line and "[report#1 (picture)]" in line for line in listed)
-    assert any(str(text) in line and "report#2 (text), report#3 (text)" in line for line in listed)
-    assert "2 damaged" in found.output
+    told = check(folder / "store", status=1)
+    for part in (picture, "[report#1 (picture)]", text, "report#2 (text), report#3 (text)", "2 damaged"):
+        assert str(part) in told
     # the advice is good
     picture.unlink()
     ingest(folder / "inbox", folder / "store", settings=FAST, workers=1)
@@ -76,29 +70,19 @@ def test_every_damaged_object_is_listed_with_its_pages(folder):
 
 def test_all_damaged_files_of_an_index_and_manifests_are_listed(folder):
     (arrays,) = (folder / "index").glob("files-*")
-    names = ("data.csc.index.npy", "vocab.index.json")
-    for name in names:
-        content = bytearray((arrays / name).read_bytes())
+    damaged = [arrays / "data.csc.index.npy", arrays / "vocab.index.json"]
+    for file in damaged:
+        content = bytearray(file.read_bytes())
         content[-2] ^= 1
-        (arrays / name).write_bytes(content)
+        file.write_bytes(content)
     manifest = StoreLayout(folder / "store").manifest("report")
     manifest.write_bytes(manifest.read_bytes().replace(b"report.pdf", b"deport.pdf"))
     told = check(folder / "index", folder / "store", status=1)
-    for part in ("2 damaged", f"{manifest}: damaged", "1 documents, 1 pages"):
+    for part in ("2 damaged", f"{manifest}: damaged", *(f"{file}: " for file in damaged)):
         assert part in told
-    assert all(f"{arrays / name}: " in told for name in names)
     header = folder / "index" / "docagent_index.json"
     header.write_bytes(header.read_bytes()[:-20])
     assert f"{header}: damaged" in check(folder / "index", status=1)
-
-
-def test_what_has_no_checksum_is_said(folder, tmp_path):
-    path = StoreLayout(folder / "store").manifest("other")
-    kept = [line for line in path.read_text().splitlines() if not line.startswith('"checksum"')]
-    path.write_text("\n".join(kept).replace("],\n}", "]\n}"))
-    save(tmp_path / "unchecked", 1, check=None)
-    for where in (folder / "store", tmp_path / "unchecked"):
-        assert "1 of its files" in check(where)
 
 
 @pytest.fixture

@@ -11,17 +11,11 @@ from docagent_rl.commands.collect import collect_command
 from docagent_rl.errors import BudgetError, UserError
 from docagent_rl.rollout.trajectory import read_trajectories
 from tests.chat_server import ChatServer, completion, serving
+from tests.checks.conftest import RECIPES
 from tests.commands.conftest import asked_about, called, on_cpu
 from tests.commands.test_eval import ready_or
 from tests.play.stage import PlayingModel
 
-RECIPES = {
-    "alden": "alden_qwen2_5_vl_7b",
-    "doc_v_star": "doc_v_star_qwen2_5_vl_7b",
-    "mm_doc_r1": "mm_doc_r1_qwen3_4b",
-    "unidoc_rl": "unidoc_rl_qwen2_5_vl_3b",
-    "vrag_rl": "vrag_rl_qwen2_5_vl_7b",
-}
 ORACLE = ("--player", "oracle")
 SILENT = "http://127.0.0.1:9/v1"
 
@@ -39,9 +33,7 @@ def arguments(world, folder, out, *more, system="vrag_rl", overrides=()):
 
 
 def collected(world, folder, out, *more, **options):
-    found = called(collect_command, *arguments(world, folder, out, *more, **options))
-    assert found.exit_code == 0, found.output
-    return found
+    return called(collect_command, *arguments(world, folder, out, *more, **options))
 
 
 async def taught(world, folder, server, out, *more):
@@ -52,10 +44,6 @@ async def taught(world, folder, server, out, *more):
 
 def sessions(folder, name="sessions"):
     return list(read_trajectories(folder / f"{name}.jsonl"))
-
-
-def texts(request):
-    return str(request["messages"])
 
 
 @pytest.mark.slow
@@ -105,7 +93,7 @@ async def test_a_preset_filters_what_a_teacher_played_and_others_filter_again(wo
     right = ready_or(PlayingModel(questions[:4]))
 
     def reply(request):
-        if questions[4].question in texts(request):
+        if questions[4].question in str(request["messages"]):
             return completion("<think>So.</think><answer>no idea</answer>", usage=(1, 1))
         return right(request)
 
@@ -124,19 +112,6 @@ async def test_a_preset_filters_what_a_teacher_played_and_others_filter_again(wo
     assert len(sessions(run, "kept")) == 5
 
 
-@pytest.mark.slow
-async def test_the_experts_of_vrag_rl_play_and_draw(world, questions, tmp_path):
-    drawn = ChatServer(compute=lambda _: completion("[5, 5, 50, 50]", usage=(1, 1)))
-    playing = ChatServer(compute=ready_or(PlayingModel(questions)))
-    async with serving(playing) as server, serving(drawn) as drawing:
-        second = ("--grounder-base-url", drawing.url, "--grounder-model", "g")
-        await taught(world, tmp_path, server, "run", "--preset", "vrag_rl", *second)
-    assert all("<bbox>[5, 5, 50, 50]</bbox>" in each.turns[1].text for each in sessions(tmp_path / "run"))
-    player = json.loads((tmp_path / "run" / "run.json").read_text())["player"]
-    assert player["model"]["grounder"]["model"] == "g"
-    assert player["teacher"]["guided_search"] is True
-
-
 def at_nobody(who):
     return (f"--{who}base-url", SILENT, f"--{who}model", "m")
 
@@ -147,8 +122,6 @@ def at_nobody(who):
         (("--player", "endpoint"), "endpoint"),
         ((*ORACLE, *at_nobody("")), "oracle"),
         (("--player", "replay"), "--replay"),
-        ((*ORACLE, "--replay", "x"), "--replay"),
-        ((*ORACLE, "--preset", "own"), "own"),
         ((*ORACLE, "--preset", "doc_v_star"), "doc_v_star"),
         ((*ORACLE, *at_nobody("grounder-")), "boxes"),
         ((*ORACLE, *at_nobody("evidence-")), "filter"),

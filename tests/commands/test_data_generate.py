@@ -8,15 +8,13 @@ import yaml
 
 from docagent_rl.commands import data_generate
 from docagent_rl.commands.data import app
-from docagent_rl.documents import DocumentStore, RenderSettings
-from docagent_rl.documents.ingestion import ingest
 from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.generate.forecast import forecast
 from docagent_rl.records.questions import read_questions
 from tests.chat_server import completion
 from tests.commands.conftest import called
 from tests.generate.conftest import reports, server, sheets  # noqa: F401  fixtures
-from tests.generate.reading_model import model_server, reply_to, write_pdf
+from tests.generate.reading_model import reply_to
 from tests.generate.test_generation import generation, play
 
 KINDS = [
@@ -35,9 +33,7 @@ def run(store, out, server, *more, status=0):
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(yaml.safe_dump({"kinds": KINDS}))
     where = [] if server is None else ["--base-url", server.url, "--model", "m", "--config", config]
-    done = called(app, "generate", "--store", store.path, "--out", out, *where, *more)
-    assert done.exit_code == status, done.stderr
-    return done
+    return called(app, "generate", "--store", store.path, "--out", out, *where, *more, status=status)
 
 
 def refused(told, *arguments):
@@ -80,7 +76,7 @@ def test_templates_keep_to_kinds_and_to_what_is_excluded(reports, tmp_path):
     options = ("--doc", report, "--config", config)
     run(reports, first, None, *options)
     run(reports, second, None, *options, "--seed", 1, "--exclude", first)
-    assert called(app, "validate", second, "--store", reports.path).exit_code == 0
+    called(app, "validate", second, "--store", reports.path)
     known, made = read_questions(first), read_questions(second)
     made_by = {(r.extra["kind"], r.extra["provenance"]["model"]) for r in (*known, *made)}
     assert made_by == {("single_page", None)}
@@ -98,9 +94,7 @@ def test_templates_keep_to_kinds_and_to_what_is_excluded(reports, tmp_path):
         (("--doc", "alpah"), "'alpha'"),
         (("--max-cost", "1", *NOWHERE), "--price-in"),
         (NOWHERE, "http://127.0.0.1:1/v1"),
-        (NOWHERE[:2], "--model"),
         (("--judge-model", "j"), "--judge-model"),
-        (("--view", "image"), "--view"),
         (("--limit", "3", *NOWHERE), "--limit"),
     ],
 )
@@ -141,17 +135,6 @@ def test_labels_are_asked_for_through_the_command(reports, server, tmp_path):
     assert out.read_bytes() == kept
     source.write_text(json.dumps({**lines[0], "page": 400}) + "\n")
     refused("400", *command)
-
-
-@pytest.mark.slow
-def test_a_long_document_is_asked_about_in_bounded_requests(tmp_path):
-    (tmp_path / "pdf").mkdir()
-    write_pdf(tmp_path / "pdf" / "long.pdf", "long", 300)
-    ingest(tmp_path / "pdf", tmp_path / "store", workers=1, settings=RenderSettings(dpi=20))
-    with model_server() as server:
-        run(DocumentStore(tmp_path / "store"), tmp_path / "q.jsonl", server)
-    assert max(len(json.dumps(request)) for request in server.requests) < 20_000
-    assert len(read_questions(tmp_path / "q.jsonl")) >= 5
 
 
 def test_a_server_that_fails_midway_loses_nothing(reports, server, tmp_path):

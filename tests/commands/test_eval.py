@@ -76,9 +76,7 @@ def arguments(world, folder, out, *more, url="", agent="system", overrides=()):
 
 
 async def evaluated(world, folder, out, *more, **options):
-    found = await asyncio.to_thread(called, eval_command, *arguments(world, folder, out, *more, **options))
-    assert found.exit_code == 0, found.output
-    return found
+    return await asyncio.to_thread(called, eval_command, *arguments(world, folder, out, *more, **options))
 
 
 def played(folder):
@@ -133,13 +131,6 @@ async def test_baselines_see_what_they_should_and_nothing_else(world, questions,
             assert blind is (agent == "question_only")
 
 
-@pytest.mark.slow
-async def test_chance_needs_no_model(world, questions, tmp_path):
-    await evaluated(world, tmp_path, "run", agent="random")
-    right = sum(each.metrics["reward/outcome"] for each in played(tmp_path / "run"))
-    assert 0 <= right / 6 <= 0.4
-
-
 def told_costs(folder):
     (run,) = json.loads((folder / "report.json").read_text())["runs"]
     (benchmark,) = run["benchmarks"].values()
@@ -170,8 +161,7 @@ def test_an_interrupt_has_its_own_status(world, questions, tmp_path, monkeypatch
         raise KeyboardInterrupt
 
     monkeypatch.setattr(eval_commands, "_play", interrupted)
-    stopped = called(eval_command, *arguments(world, tmp_path, "run", agent="oracle"))
-    assert stopped.exit_code == 130
+    called(eval_command, *arguments(world, tmp_path, "run", agent="oracle"), status=130)
 
 
 CONDITIONS = ["as_is", "blank", "text_layer", "no_evidence", "shuffled"]
@@ -179,8 +169,7 @@ CONDITIONS = ["as_is", "blank", "text_layer", "no_evidence", "shuffled"]
 
 def probed(world, folder, *more):
     given = [RECIPE, "--data", folder / "questions.jsonl", "--out", folder / "probe", *more]
-    found = called(probe_command, *given, *on_cpu(world, "data.max_prompt_length=6000"))
-    assert found.exit_code == 0, found.output
+    called(probe_command, *given, *on_cpu(world, "data.max_prompt_length=6000"))
     return folder / "probe"
 
 
@@ -227,13 +216,12 @@ def test_a_model_is_named_where_one_plays(world, questions, tmp_path, url, agent
         called(eval_command, *arguments(world, tmp_path, "run", url=url, agent=agent))
 
 
-async def asked(server, world, folder, question, *more):
+async def asked(server, world, folder, question, *more, **expected):
     document = folder / "report.pdf"
     shutil.copyfile(world.root / "synthetic" / "pdfs" / f"{world.records[0].doc_id}.pdf", document)
     given = [document, question, "--recipe", RECIPE, "--store", folder / "cache", "--set", "+profile=cpu"]
-    return await asyncio.to_thread(
-        called, ask_command, *given, "--base-url", server.url, "--model", "m", *more
-    )
+    given += ["--base-url", server.url, "--model", "m", *more]
+    return await asyncio.to_thread(called, ask_command, *given, **expected)
 
 
 @pytest.mark.slow
@@ -243,7 +231,7 @@ async def test_a_question_is_answered_with_the_pages_it_rests_on(world, tmp_path
         found = await asked(server, world, tmp_path, record.question, "--html", tmp_path / "page.html")
         before = sorted((tmp_path / "cache").rglob("*"))
         told = await asked(server, world, tmp_path, record.question, "--json")
-    assert (found.exit_code, record.answers[0] in found.stdout) == (0, True)
+    assert record.answers[0] in found.stdout
     assert "2. crop" in found.stderr
     assert (tmp_path / "page.html").read_text().count("data:image/jpeg;base64,") >= 3
     data = json.loads(told.stdout)
@@ -258,8 +246,8 @@ async def test_without_an_answer_the_status_says_so_and_other_files_are_left_alo
     page = tmp_path / "page.html"
     page.write_text("mine")
     async with serving(ChatServer(compute=lambda _: completion("I do not know."))) as server:
-        found = await asked(server, world, tmp_path, "Who?")
+        found = await asked(server, world, tmp_path, "Who?", status=1)
         with pytest.raises(UserError, match=r"page\.html"):
             await asked(server, world, tmp_path, "Who?", "--html", page)
-    assert (found.exit_code, "turn_limit" in found.stdout) == (1, True)
+    assert "turn_limit" in found.stdout
     assert page.read_text() == "mine"

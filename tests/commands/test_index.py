@@ -37,10 +37,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def run(folder, *arguments, status=0):
-    found = called(app, *(word.replace("@", f"{folder}/") for word in arguments))
-    assert found.exit_code == status, found.output
-    return found.output
+def run(folder, *arguments, **expected):
+    return called(app, *(word.replace("@", f"{folder}/") for word in arguments), **expected).output
 
 
 def files(folder):
@@ -130,14 +128,12 @@ def test_serves_on_loopback_with_a_token_until_it_is_asked_to_end(world):
         ({"token_env": "NO_SUCH_VARIABLE_IS_SET"}, "NO_SUCH_VARIABLE_IS_SET"),
         ({"host": "256.1.1.1"}, "--host 256.1.1.1 --port 0"),
         ({"kind": "telepathy"}, "kind=telepathy"),
+        ({"kind": None, "settings": "backend: http\nservice: {url: 'http://elsewhere'}\n"}, "backend"),
     ],
 )
-def test_what_cannot_be_served_is_one_error(world, options, message):
+def test_what_cannot_be_served_is_one_error(world, tmp_path, options, message):
+    if "settings" in options:
+        (tmp_path / "settings.yaml").write_text(f"kind: bm25\n{options['settings']}")
+        options = {**options, "settings": tmp_path / "settings.yaml"}
     with pytest.raises(UserError, match=message):
         serve(world, **options)
-
-
-def test_settings_come_from_a_file_too(world, tmp_path):
-    (tmp_path / "settings.yaml").write_text("kind: bm25\nbackend: http\nservice: {url: 'http://elsewhere'}\n")
-    with pytest.raises(UserError, match="backend"):
-        serve(world, settings=tmp_path / "settings.yaml", kind=None)

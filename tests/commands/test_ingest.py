@@ -7,7 +7,6 @@ from docagent_rl.commands.ingest import ingest_command
 from docagent_rl.documents import DocumentStore
 from docagent_rl.errors import UserError
 from tests.commands.conftest import called
-from tests.documents.scans import TEXT, write_scan
 
 
 @pytest.fixture
@@ -21,13 +20,8 @@ def inbox(tmp_path):
 
 @pytest.fixture
 def ingested(tmp_path):
-    def run(*options, status=0):
-        places = (tmp_path / "inbox", "--store", tmp_path / "store", "--workers", "1")
-        found = called(ingest_command, *places, *options)
-        assert found.exit_code == status, found.output
-        return found.output
-
-    return run
+    places = (tmp_path / "inbox", "--store", tmp_path / "store", "--workers", "1")
+    return lambda *options, **expected: called(ingest_command, *places, *options, **expected).output
 
 
 @pytest.fixture
@@ -62,29 +56,16 @@ def test_an_interrupted_run_has_its_own_status(inbox, ingested, monkeypatch):
     ingested(status=130)
 
 
-def test_the_renderer_is_chosen_by_name(inbox, ingested, tmp_path, monkeypatch):
+def test_a_renderer_and_an_engine_that_are_not_installed_are_one_error(
+    inbox, ingested, tmp_path, monkeypatch
+):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match="poppler"):
-        ingested("--renderer", "pdf2image")
+    for options, named in (
+        (("--renderer", "pdf2image"), "poppler"),
+        (("--ocr-engine", "tesseract"), "tesseract"),
+    ):
+        with pytest.raises(UserError, match=named):
+            ingested(*options)
+        assert not (tmp_path / "store").exists()
     ingested("--renderer", "acrobat", status=2)
-
-
-@pytest.mark.slow
-def test_pages_read_by_ocr_are_counted_and_left_as_they_are_unless_asked(tmp_path, ingested, document):
-    write_scan(tmp_path / "inbox" / "scan.pdf", [TEXT, ()])
-    assert "0 failed\n2 pages have no text" in ingested("--ocr", "never")
-    told = ingested()
-    assert "the text of 1 read anew; 0 unchanged; 0 failed" in told
-    assert "1 pages read by OCR (rapidocr), 1 have no text" in told
-    assert document("scan").page(1).text() == "\n".join(TEXT)
-    assert "--ocr" in ingested("--ocr", "never", status=2)
-    ingested("--ocr", "never", "--replace")
-    assert document("scan").page(1).text() == ""
-
-
-def test_an_engine_that_is_not_installed_is_one_error_before_any_work(inbox, ingested, tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match="tesseract-ocr"):
-        ingested("--ocr-engine", "tesseract")
-    assert not (tmp_path / "store").exists()
     ingested("--ocr-engine", "tesseract", "--ocr", "never")

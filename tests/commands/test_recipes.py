@@ -13,10 +13,8 @@ from tests.commands.conftest import called
 RECIPE = "vrag_rl_qwen2_5_vl_3b"
 
 
-def recipes(*arguments, status=0):
-    found = called(app, *arguments)
-    assert found.exit_code == status, found.output
-    return found.stdout
+def recipes(*arguments, **expected):
+    return called(app, *arguments, **expected).stdout
 
 
 def test_recipes_are_listed_and_shown_with_their_notes():
@@ -27,41 +25,30 @@ def test_recipes_are_listed_and_shown_with_their_notes():
     assert "UniDoc" not in text
     for part in ("overall 53.5", "docagent.retriever.model", "ColPali"):
         assert part in text
-
-
-def test_ablations_of_a_recipe():
     text = recipes("ablations", RECIPE)
-    assert ("vrag_rl/no_crop" in text, "54.9" in text, "doc_v_star" in text) == (True, True, False)
+    assert ("vrag_rl/no_crop" in text, "doc_v_star" in text) == (True, False)
     assert "doc_v_star/nav10" in recipes("ablations")
 
 
 def test_check_tells_problems_by_recipe_and_overrides(tmp_path):
-    (tmp_path / "good.yaml").write_text(f"defaults: [{RECIPE}, _self_]\n")
-    (tmp_path / "bad.yaml").write_text("defaults: [good, _self_]\ndata: {train_batch_size: 33}\n")
+    (tmp_path / "good.yaml").write_text(f"defaults: [sft_{RECIPE}, _self_]\n")
+    (tmp_path / "bad.yaml").write_text(f"defaults: [sft_{RECIPE}, _self_]\noptim: {{lr: 0}}\n")
     (tmp_path / "ablations").mkdir()
-    (tmp_path / "ablations" / "small.yaml").write_text(
-        "# x\n# y\n# for: good\ndata: {max_response_length: 9}\n"
-    )
+    ablation = "# x\n# y\n# for: bad\ntrainer: {save_freq: 0}\n"
+    (tmp_path / "ablations" / "small.yaml").write_text(ablation)
     told = recipes("check", "--folder", tmp_path, status=1)
-    for part in ("ok", "data.train_batch_size=33", "+ablations=small"):
+    for part in ("ok", "optim.lr=0", "trainer.save_freq=0", "+ablations=small"):
         assert part in told
 
 
 def test_a_recipe_or_a_folder_that_is_none_is_named(tmp_path):
-    for command in (
-        ("check", "mine"),
-        ("show", "mine"),
-        ("ablations", "mine"),
-        ("check", "--folder", "mine"),
-    ):
+    for command in (["check"], ["show"], ["ablations"], ["check", "--folder"]):
         with pytest.raises(UserError, match="mine"):
-            recipes(*command)
+            recipes(*command, "mine")
 
 
 def prompts(*arguments):
-    found = called(prompts_app, *arguments)
-    assert found.exit_code == 0, found.output
-    return found.stdout
+    return called(prompts_app, *arguments).stdout
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -100,8 +87,6 @@ def test_variables_that_a_file_leaves_out_are_told(tmp_path):
     ("arguments", "message"),
     [
         (("check", "lacking.yaml", "--system", "vrag_rl"), r"lacking\.yaml: .*'feedback'"),
-        (("check", "unknown.yaml", "--system", "vrag_rl"), r"unknown\.yaml"),
-        (("check", "gone.yaml", "--system", "vrag_rl"), r"gone\.yaml"),
         (("check", "mine.txt", "--system", "vrag_rl"), r"\.yaml"),
         (("show", "nobody"), "'nobody'"),
         (("show", "vrag_rl_paper", "--variant", "released"), "--variant"),
@@ -110,6 +95,5 @@ def test_variables_that_a_file_leaves_out_are_told(tmp_path):
 def test_what_does_not_fit_is_one_error(tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lacking.yaml").write_text("user: 'Q: {{ question }}'")
-    (tmp_path / "unknown.yaml").write_text("users: x")
     with pytest.raises(UserError, match=message):
         prompts(*arguments)

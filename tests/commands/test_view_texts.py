@@ -17,19 +17,17 @@ from tests.commands.conftest import called
 
 IMAGE = {"page": "p#1", "page_hash": "h", "raster": [0, 0, 1, 2], "size": [5, 6]}
 SHEET = {"canvas": [9, 9], "size": [8, 8], "tiles": [{"image": IMAGE, "at": [0, 0]}]}
+EFFECT = {"kind": "pages", "pages": [{"page": "p#1", "rank": 1, "score": 2.5, "gold": True}]}
 TURN = {
     "text": "said", "stop": "truncated", "token_ids": [1], "log_probs": [-0.5], "reward": 0.5,
-    "terms": {"ndcg": 0.5},
-    "info": {"action": {"kind": "search"}, "valid": False, "detail": "d", "reason": "r", "effect": {
-        "kind": "pages", "pages": [{"page": "p#1", "rank": 1, "score": 2.5, "gold": True}]}},
+    "terms": {"ndcg": 0.5}, "token_terms": [["ndcg", 0, 1, 0.5]],
+    "info": {"action": {"kind": "search"}, "valid": False, "detail": "d", "reason": "r", "effect": EFFECT},
     "observation": [{"role": "user", "parts": [{"text": "shown"}, {"image": IMAGE}, {"image": SHEET}]}],
-    "token_terms": [["ndcg", 0, 1, 0.5]],
 }  # fmt: skip
+RECORD = {"question_id": "q", "question": "Which?", "answers": ["this"], "doc_id": "d", "evidence_pages": [1]}
 LINE = {
     "uid": "u", "session": 0, "step": 1, "split": "train", "system": "vrag_rl", "status": "finished",
-    "end": "answered", "error": "e", "version": 1, "turns": [TURN], "metrics": {"turns": 1.0},
-    "record": {"question_id": "q", "question": "Which?", "answers": ["this"], "doc_id": "d",
-               "evidence_pages": [1]},
+    "end": "answered", "error": "e", "version": 1, "metrics": {"a": 1.0}, "turns": [TURN], "record": RECORD,
 }  # fmt: skip
 ATTACKS = ["\x1b]0;owned\x07", "\x9b31m", "[/b]", "[bold]x", "[link=file:///x]y[/link]", ":smile:", "\x00",
            "\ufffe", "\ud800", "<![CDATA[", "]]>", "&amp;", "</text>", "@font-face {",
@@ -88,19 +86,6 @@ def test_any_text_in_any_field(tmp_path, way, text, table):
     if refusal is not None:  # no text belongs there
         assert not isinstance(at(way), str)
         assert "1.jsonl, line 1: " in refusal
-
-
-@SOME
-@given(TEXTS)
-def test_any_text_everywhere_at_once(tmp_path, text):
-    observation = [{"role": text, "parts": [{"text": text}, {"image": {**IMAGE, "page": text}}]}]
-    info = {text: text, "valid": False, "detail": text}
-    turn = {**TURN, "text": text, "stop": text, "terms": {text: 0.5}, "info": info}
-    line = {**LINE, "system": text, "end": text, "error": text,
-            "turns": [{**turn, "observation": observation}],
-            "record": {"question_id": text, "question": text, "answers": [text], "doc_id": text}}  # fmt: skip
-    view(tmp_path, line)
-    view(tmp_path, line, "--table")
 
 
 @pytest.mark.parametrize(

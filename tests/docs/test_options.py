@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import shlex
 from pathlib import Path
@@ -13,27 +12,16 @@ import yaml
 from typer.testing import CliRunner
 
 from docagent_rl import cli
-from docagent_rl.checks.play_check import play_config
 from docagent_rl.checks.recipe_list import recipe_names
 from docagent_rl.collect.collection import FUNNEL, KEPT, VERDICTS
 from docagent_rl.collect.config import CollectConfig, preset_names
 from docagent_rl.collect.filters import Filter
 from docagent_rl.collect.who import Who
-from docagent_rl.commands.serve import serve_command
-from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.documents import PageRef
 from docagent_rl.endpoints.model_config import ModelConfig
-from docagent_rl.envs.search_log import SearchNote, search_metrics
 from docagent_rl.eval.agent import Agent
 from docagent_rl.eval.probe.conditions import Condition
-from docagent_rl.eval.report.bootstrap import DRAWS, LEVEL
-from docagent_rl.eval.report.paired_grids import MOST
-from docagent_rl.eval.report.permutation import EXACT
-from docagent_rl.eval.scoring.protocols import PROTOCOLS
 from docagent_rl.generate.config import GenerateConfig, Kind
 from docagent_rl.generate.draft import Stage
-from docagent_rl.retrieval.config import RetrieverConfig, ServerApi, ServiceConfig
-from docagent_rl.systems import get_system
 
 DOCS = Path(__file__).parents[2] / "docs"
 COLLECT, EVALUATION, GENERATE, PROBING, REPORT, SERVICE = (
@@ -97,16 +85,6 @@ def test_every_agent_and_condition_is_described():
     assert first_cells(PROBING) == [each.value for each in Condition]
 
 
-def test_keys_of_baselines_are_there():
-    keys = re.findall(r"`(docagent\.env\.\w+=\w+)`", EVALUATION)
-    run = play_config("alden_qwen2_5_vl_7b", Agent.WHOLE_DOCUMENT, keys)
-    parsed = DocAgentConfig.parse(plain(run.docagent))
-    config = get_system(parsed.system).parse_config(parsed.env)
-    for key in keys:
-        name, _, value = key.removeprefix("docagent.env.").partition("=")
-        assert str(getattr(config, name)) == value
-
-
 def test_configurations_and_stages_of_question_generation():
     blocks = dict(re.findall(r"```yaml\n# (\w+)\n(.*?)```", GENERATE, re.DOTALL))
     config = GenerateConfig.model_validate(yaml.safe_load(blocks["config"]))
@@ -118,28 +96,3 @@ def test_configurations_and_stages_of_question_generation():
     table = GENERATE[GENERATE.index("| stage |") : GENERATE.index("Answers are compared")]
     assert re.findall(r"^\| ([a-z][^|]*?) \|", table, re.MULTILINE)[1:] == [stage.value for stage in Stage]
     assert all(kind.value in blocks["config"] for kind in Kind)
-
-
-def test_benchmarks_and_figures_of_reports():
-    lines = [line for line in REPORT.splitlines() if line.startswith("| `")]
-    named = {name: line for line in lines for name in re.findall(r"`(\w+)`", line.split("|")[1])}
-    assert set(named) == set(PROTOCOLS)
-    for name, protocol in PROTOCOLS.items():
-        assert bool(protocol.experts) is bool(named[name].split("|")[3].strip())
-    for figure in (f"{LEVEL:.0%}".replace("%", " %"), f"{EXACT} documents", f"({MOST} in the tables"):
-        assert figure in REPORT
-    assert DRAWS == 10_000
-
-
-def test_keys_options_and_numbers_of_the_retrieval_service():
-    keys = set(re.findall(r"docagent\.retriever\.service\.(\w+)", SERVICE))
-    assert {"url", "replicas", "token_env", "api"} <= keys <= set(ServiceConfig.model_fields)
-    assert set(re.findall(r"docagent\.retriever\.(\w+)", SERVICE)) <= set(RetrieverConfig.model_fields)
-    known = {name.replace("_", "-") for name in inspect.signature(serve_command).parameters}
-    told = set(re.findall(r"--([a-z][a-z-]+)", SERVICE)) - {"config-name", "restart", "sessions", "kill"}
-    assert told <= known
-    assert all(api.value in SERVICE for api in ServerApi)
-    turns = {1: [SearchNote("r", query, None, 5, frozenset(), (), 0.1) for query in "ab"]}
-    names = {name.partition("/")[2] for name in search_metrics(turns, {PageRef("d", 1)})}
-    assert "turn_recall/1" in names
-    assert all(f"`{name}`" in SERVICE for name in names - {"turn_recall/1"})

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_SELF = (
-    "<</Type/XObject/Subtype/Form/BBox[0 0 200 100]/Group<</S/Transparency>>"
-    "/Resources<</XObject<</F 5 0 R>>>>/Length 23>>stream\n/F Do /F Do /F Do /F Do\nendstream"
-)
-
 
 def write_pdf_objects(path: Path, content: str, resources: str, *objects: str, size: str = "200 100") -> Path:
     """A PDF of one page; `objects` are numbered from 5."""
@@ -29,8 +24,3 @@ def write_pdf_objects(path: Path, content: str, resources: str, *objects: str, s
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data + end.encode("ascii"))
     return path
-
-
-def write_recursive(path: Path) -> Path:
-    """A form that draws itself."""
-    return write_pdf_objects(path, "/F Do", "/XObject<</F 5 0 R>>", _SELF)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from tests.documents.here import ingest_here
 from tests.documents.scans import QuickEngine
 
 
-def _write_pdf(
+def write_pdf(
     path: Path,
     texts: Sequence[str],
     *,
@@ -43,20 +42,20 @@ def _write_pdf(
     return path
 
 
-def _write_image(path: Path, colour: str = "white", size: tuple[int, int] = (60, 40), **options) -> Path:
+def write_image(path: Path, colour: str = "white", size: tuple[int, int] = (60, 40), **options) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", size, colour).save(path, **options)
     return path
 
 
-@pytest.fixture(scope="session")
-def write_pdf() -> Callable[..., Path]:
-    return _write_pdf
+@pytest.fixture(scope="session", name="write_pdf")
+def _write_pdf() -> Callable[..., Path]:
+    return write_pdf
 
 
-@pytest.fixture(scope="session")
-def write_image() -> Callable[..., Path]:
-    return _write_image
+@pytest.fixture(scope="session", name="write_image")
+def _write_image() -> Callable[..., Path]:
+    return write_image
 
 
 @pytest.fixture
@@ -81,19 +80,3 @@ def ingested(inbox: Path, store_path: Path) -> Callable[..., IngestReport]:
 @pytest.fixture
 def quick_ocr(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_text, "make_engine", QuickEngine)
-
-
-def _edit_record(path: Path, *changes: tuple[str, str]) -> None:
-    """Replace text of a manifest or chunk record, leaving it as a version without checksums would have it."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    content.pop("checksum", None)
-    text = json.dumps(content, indent=1)
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    path.write_text(text, encoding="utf-8")
-
-
-@pytest.fixture
-def edit_record() -> Callable[..., None]:
-    return _edit_record

@@ -16,6 +16,12 @@ from docagent_rl.documents.report import IngestReport
 from docagent_rl.documents.workers import Outcome
 
 
+def files_of(root: Path) -> dict[str, bytes]:
+    """Contents by path of all that a store or an index holds."""
+    files = sorted(path for path in root.rglob("*") if path.is_file() and path.suffix != ".lock")
+    return {str(path.relative_to(root)): path.read_bytes() for path in files}
+
+
 class HerePool:
     """Works on tasks in this process, one by one, and without limits of time and memory."""
 

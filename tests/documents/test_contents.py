@@ -77,12 +77,9 @@ def test_headings(texts, expected):
     assert entries([], texts) == expected
 
 
-def test_comments_of_programs_are_no_headings():
+def test_comments_of_programs_are_no_headings_and_running_headers_dropped():
     code = {7: "# Run this\n# And that\n# And more", 8: "# make\n# do\n# go"}
     assert "Run this" not in titles(dict.fromkeys(range(1, 41), "text") | code)
-
-
-def test_running_headers_are_dropped():
     texts = {
         n: f"Company report | page {n}\nBody of {'abcdefgh'[n - 1]}\nrepeated twice{n // 7 or ''}"
         for n in range(1, 9)
@@ -109,7 +106,7 @@ def test_lists_that_start_again_are_no_headings():
 BOOK = ["Vorwort", "1 Einleitung", "1.1 Was es gibt", "2 Methoden", "Anhang A: Zahlen"]
 
 
-def book(leader=" . . . . . . "):
+def book(leader):
     """A book: title page, table on pages 2 and 3, text from page 4 on; page numbers start there with 1."""
     table = [f"{title}{leader}{2 * place + 1}" for place, title in enumerate(BOOK)]
     texts = {1: "Das Buch", 2: "\n".join(["Inhalt", *table]), 3: ""}
@@ -124,10 +121,8 @@ def book(leader=" . . . . . . "):
 def test_a_printed_table_leads_to_the_pages_of_the_file(leader):
     found = [(title, page) for _, title, page in entries([], book(leader))]
     assert found == [(title, 4 + 2 * place) for place, title in enumerate(BOOK)]
-
-
-def test_a_printed_table_of_another_book_is_not_trusted():
-    texts = book() | {n: f"Words of page {'abcdefghijklmn'[n]}" for n in range(4, 14)}
+    # that of another book is not trusted
+    texts = book(leader) | {n: f"Words of page {'abcdefghijklmn'[n]}" for n in range(4, 14)}
     assert not set(titles(texts)) & set(BOOK[1:])
 
 
@@ -204,6 +199,7 @@ def test_labels():
     assert {line: read_label(line).number for line in numbers} == numbers
     for line in ("Part of the plan", "Sections 3", "chapter and verse", "2021 was", "A way out", "1st prize"):
         assert read_label(line) is None
+    assert [roman(text) for text in ("iv", "XIX", "xc", "iiii")] == [4, 19, 90, 4]
 
 
 def test_steps_of_lists_do_not_fit_in():
@@ -218,7 +214,3 @@ def test_sequences_rise(numbers):
     assert chosen == sorted(set(chosen))
     assert all(numbers[a] < numbers[b] for a, b in pairwise(chosen))
     assert bool(chosen) == bool(numbers)
-
-
-def test_roman_numerals():
-    assert [roman(text) for text in ("iv", "XIX", "xc", "iiii")] == [4, 19, 90, 4]

@@ -32,8 +32,7 @@ def test_worked_examples(rule, page, shown, encoder, tokens):
 
 
 def test_smart_resize_equals_the_published_one():
-    rng = random.Random(1)
-    agreed = 0
+    rng, agreed = random.Random(1), 0
     assert smart_resize((5000, 30), 28, 3136, 78_400) == (3612, 28)  # a narrow side keeps one token
     for _ in range(3_000):
         width, height = (int(math.exp(rng.uniform(0, math.log(6000)))) for _ in range(2))
@@ -73,28 +72,21 @@ def test_shown_images_suit_the_processor(rule, width, height):
     assert rule.tokens(shown) <= rule.max_tokens(ratio + (rule is PLAIN))
 
 
-@given(st.integers(100, 4000), st.floats(1, 2), st.booleans())
-def test_token_bound_of_pages(width, ratio, snap):
-    rule = SNAP if snap else PLAIN
+def test_what_cannot_be_shown_or_is_no_rule_is_refused():
+    for size in ((0, 5), (5, 0), (201, 1), (1, 100_000)):
+        with pytest.raises(DisplayError):
+            PLAIN.shown(size)
+    for name, value in (
+        ("min_pixels", 500_000),
+        ("factor", 1000),
+        ("encoder_max_pixels", 300_000),
+        ("size", 3),
+    ):
+        with pytest.raises(ValidationError):
+            DisplayRule(**{name: value})
+
+
+@given(st.integers(100, 4000), st.floats(1, 2), st.sampled_from([SNAP, PLAIN]))
+def test_token_bound_of_pages(width, ratio, rule):
     assert rule.tokens(rule.shown((width, int(width * ratio)))) <= rule.max_tokens()
     assert SNAP.max_tokens() == 512
-
-
-@pytest.mark.parametrize("size", [(0, 5), (5, 0), (201, 1), (1, 100_000)])
-def test_sizes_that_cannot_be_shown(size):
-    with pytest.raises(DisplayError):
-        PLAIN.shown(size)
-
-
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"min_pixels": 500_000}, "min_pixels"),
-        ({"factor": 1000}, "visual token"),
-        ({"encoder_max_pixels": 300_000}, "image processor"),
-        ({"size": 3}, "size"),
-    ],
-)
-def test_impossible_settings(settings, named):
-    with pytest.raises(ValidationError, match=named):
-        DisplayRule(**settings)

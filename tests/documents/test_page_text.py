@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import io
 import json
+import string
 
+import numpy as np
+import pypdfium2
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from docagent_rl.documents import heartbeat, page_text
-from docagent_rl.documents.jobs import Ocr
 from docagent_rl.documents.manifest import ChunkEntry, PageEntry, dump_record, read_record
 from docagent_rl.documents.objects import ObjectStore
 from docagent_rl.documents.ocr import OcrMode, OcrSettings, engine_key
@@ -15,8 +19,9 @@ from docagent_rl.documents.ocr.cache import OcrCache
 from docagent_rl.documents.ocr.words import OcrLine, Word
 from docagent_rl.documents.page_text import Layer, PageReader, Picture, is_better, is_current, printed
 from docagent_rl.documents.reading import TextReading, TextReason, TextSource
+from docagent_rl.documents.text_layer import assess, is_blank, letters_shown, may_hide_text, unmapped_share
 from docagent_rl.errors import UserError
-from tests.documents.scans import TEXT, draw_text
+from tests.documents.scans import TEXT, draw_text, write_layer, write_scan
 
 SOUND = "A page of sound text."
 LAYER, OCR, NONE = TextSource.LAYER, TextSource.OCR, TextSource.NONE
@@ -62,15 +67,6 @@ def test_which_text_is_taken(read, layer, mode, shows, text, source, reason):
         assert page.words[0].box == page.lines[0].box
     else:
         assert page.words == ()
-
-
-@pytest.mark.slow
-def test_a_layer_that_looked_broken_is_kept_when_it_says_what_is_shown(read):
-    """Its letters are unlikely, but they are those of the page."""
-    strange = ["ZZUQ KLVB MPWX DFGH CCYV", "BLQK VVXZ UUPM WDFG HYCC"] * 4
-    page = read("\n".join(strange), shows=strange)
-    assert page.reading.reason is TextReason.NO_BETTER
-    assert page.text == "\n".join(strange)
 
 
 @pytest.mark.usefixtures("quick_ocr")
@@ -141,13 +137,6 @@ def test_which_pages_are_read_anew(mode, engine, current):
     assert {name for name, reading in READINGS.items() if is_current(reading, settings, engine)} == current
 
 
-@pytest.mark.slow
-def test_sizes_of_lines_are_those_of_their_letters(read):
-    """The page is 260 points high: sizes are as if it were 792."""
-    for line in read("", shows=["Height of letters", "no tall ones", "xxx xxxx xx"]).lines:
-        assert line.style.size == pytest.approx(14 * 792 / 260, rel=0.25)
-
-
 def test_letters_without_height_do_not_make_a_line_small():
     bottoms = {"aces": 0.105, "Aces": 0.1072, "Agility": 0.1093}
     lines = tuple(OcrLine((Word(word, (0.1, 0.1, 0.2, bottom)),)) for word, bottom in bottoms.items())
@@ -171,42 +160,107 @@ def test_records_keep_how_pages_were_read(tmp_path):
     assert read_record(ChunkEntry, tmp_path / "1.json").pages == record.pages
     # those of earlier versions tell nothing of it
     assert _read(tmp_path / "1.json", PAGE) == (PageEntry(5, 6, DIGEST, None),)
+    # a text by OCR names its engine
+    for wrong in ({"source": "ocr", "reason": "empty"}, {"source": "book", "reason": "empty"}, {}, 5):
+        with pytest.raises(UserError, match=r"1\.json"):
+            _read(tmp_path / "1.json", {**PAGE, "reading": wrong})
+
+
+PROSE = (
+    "The committee met in spring and agreed that the bridge over the river should be repaired before winter. "
+    "Work began in June with a survey of the pillars, two of which had sunk by a few centimetres. "
+    "The mayor thanked all volunteers."
+)
+STAMP = "Downloaded from the library"
+SOUND = [
+    PROSE,
+    "ok",
+    "Seite 3 von 12",
+    "図1 売上高の推移",
+    "Рис. 3. Схема установки",
+    "تقرير السنة",
+    "--- 12 ---",
+]
+SOUND += [
+    "Table 3 " + " ".join(map(str, range(1000, 1100))),
+    "\n".join(f"{n}.{n} Heading {'. ' * 60} {n}" for n in range(1, 30)),
+    "\uf0b7 a list\n\uf0b7 of points with a bullet from a symbol font",
+    "for row in table: totals[row.name] += row.amount * factor  # as above\n" * 8,
+]
+
+
+def state(text, unmapped=0.0, picture=None):
+    def shown():
+        assert picture is not None, "the picture was asked for"
+        return picture.convert("L")
+
+    return assess(text, unmapped, lambda: picture is not None, shown)
+
+
+def _shifted(text, by):
+    for alphabet in (string.ascii_lowercase, string.ascii_uppercase):
+        text = text.translate(str.maketrans(alphabet, alphabet[by:] + alphabet[:by]))
+    return text
+
+
+def _among_the_marks():
+    moved = "".join(chr(ord(letter) - 62) if letter.islower() else letter for letter in PROSE)
+    return moved.translate({c: c + 33 for c in range(32)})
 
 
 @pytest.mark.parametrize(
-    "reading",
-    [{"source": "ocr", "reason": "empty"}, {"source": "book", "reason": "empty"}, {"reason": "sound"}, 5],
-)
-def test_other_readings_are_damage(tmp_path, reading):
-    """A text by OCR names its engine."""
-    with pytest.raises(UserError, match=r"1\.json"):
-        _read(tmp_path / "1.json", {**PAGE, "reading": reading})
-
-
-def page(text, *reading):
-    return PageEntry(
-        10, 10, DIGEST, DIGEST if text else None, reading=TextReading(*reading) if reading else None
-    )
-
-
-PAGES = (
-    page(True, TextSource.LAYER, TextReason.SOUND),
-    page(True, TextSource.OCR, TextReason.EMPTY, "one"),
-    page(False, TextSource.NONE, TextReason.NOTHING_READ, "one"),
-    page(False),
-    page(True),
-)
-
-
-@pytest.mark.parametrize(
-    ("mode", "engine", "replace", "anew"),
+    ("text", "expected"),
     [
-        (OcrMode.AUTO, "one", True, {4, 5}),
-        (OcrMode.AUTO, "two", True, {2, 3, 4, 5}),
-        (OcrMode.NEVER, None, True, {2, 3}),
-        (OcrMode.ALWAYS, "one", True, {1, 4, 5}),
-        (OcrMode.AUTO, "two", False, {3, 4}),  # pages without text alone
+        *[(text, TextReason.SOUND) for text in SOUND],
+        ("", TextReason.EMPTY),
+        (" \n\t ", TextReason.EMPTY),
+        ("\ufffd" * 5 + " ab", TextReason.GARBLED),
+        ("".join(chr(0xE000 + ord(letter)) for letter in "private area"), TextReason.GARBLED),
+        ("(cid:12)(cid:34)(cid:56) ab", TextReason.GARBLED),
+        ("\u0378\u0379 un", TextReason.GARBLED),
+        *[(_shifted(PROSE, by), TextReason.UNLIKELY) for by in (1, 3, 7, 20)],
+        (_among_the_marks(), TextReason.UNLIKELY),
     ],
 )
-def test_what_is_read_anew(mode, engine, replace, anew):
-    assert Ocr(OcrSettings(mode), engine).anew(PAGES, replace=replace) == anew
+def test_states_of_texts(text, expected):
+    assert state(text) is expected
+
+
+def test_glyphs_without_characters_and_little_beside_the_letters_of_the_picture():
+    assert state("only what is mapped", unmapped=0.4) is TextReason.GARBLED
+    assert state("", unmapped=0.4) is TextReason.GARBLED
+    picture = draw_text([*TEXT, STAMP])
+    assert state("--- 12 ---", picture=picture) is TextReason.NO_LETTERS
+    assert state(STAMP, picture=picture) is TextReason.SPARSE
+    assert state("\n".join([*TEXT, STAMP]), picture=picture) is TextReason.SOUND
+
+
+def test_letters_are_counted_about_right():
+    for points, lines in ((8, [*TEXT, *TEXT]), (14, [*TEXT, *TEXT]), (24, TEXT)):
+        picture = draw_text(lines, points).convert("L")
+        letters = sum(len(line.replace(" ", "")) for line in lines)
+        for each in (picture, picture.point(lambda value: 255 - value)):
+            assert 0.7 * letters <= letters_shown(each) <= 1.2 * letters
+    ramp = Image.fromarray(np.tile(np.linspace(0, 255, 800, dtype=np.uint8), (500, 1)))
+    for picture in (ramp, Image.new("L", (800, 500), 200), Image.new("L", (800, 3))):
+        assert letters_shown(picture) == 0
+    assert is_blank(Image.new("L", (50, 50), 130))
+    assert not is_blank(draw_text(["x"]).convert("L"))
+
+
+@settings(max_examples=30)
+@given(st.text(max_size=200), st.floats(0, 1))
+def test_every_text_has_a_state(text, unmapped):
+    assert state(text, unmapped) in TextReason
+
+
+def test_fonts_that_map_nothing_and_pictures_that_may_hide_text(tmp_path):
+    path = write_layer(tmp_path / "a.pdf", ["é" * 10 + "ü" * 10] * 3)
+    path.write_bytes(path.read_bytes().replace(b"/ToUnicode", b"/ToXnicode"))
+    with pypdfium2.PdfDocument(path) as pdf:
+        assert unmapped_share(pdf[0].get_textpage()) > 0.5
+    with pypdfium2.PdfDocument(write_layer(tmp_path / "b.pdf", TEXT)) as pdf:
+        assert unmapped_share(pdf[0].get_textpage()) == 0
+        assert not may_hide_text(pdf[0])
+    with pypdfium2.PdfDocument(write_scan(tmp_path / "c.pdf", [TEXT])) as pdf:
+        assert may_hide_text(pdf[0])

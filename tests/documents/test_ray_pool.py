@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import time
-from pathlib import Path
+from dataclasses import replace
+from types import SimpleNamespace
 
-import psutil
 import pytest
 
 from docagent_rl.documents import RenderSettings
@@ -16,20 +15,18 @@ from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.limits import IngestLimits
 from docagent_rl.documents.ray_pool import Places, RayPool, _units
 from docagent_rl.errors import InfrastructureError, UserError
-from tests.documents.here import ingest_here, interrupted_after
+from tests.documents.here import files_of, ingest_here, interrupted_after
 from tests.documents.scans import TEXT, draw_text, write_scan
 
-FAST = RenderSettings(dpi=20)
+FAST, LIMITS = RenderSettings(dpi=20), IngestLimits(seconds=3600)
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two nodes of one processor each, on this machine."""
     import ray
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    cluster.add_node(num_cpus=1)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
     ray.init(address=cluster.address, log_to_driver=False, logging_level="warning")
     yield cluster.address
     ray.shutdown()
@@ -42,29 +39,18 @@ def places(tmp_path) -> Places:
     return Places(tmp_path, tmp_path / "store")
 
 
-def files(store: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(store).as_posix(): path.read_bytes()
-        for path in store.rglob("*")
-        if path.is_file() and path.name != ".docagent_store.lock"
-    }
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "local"])
-def test_an_address_without_a_cluster_is_an_error_of_the_user(inbox, ingested, write_pdf, address):
+def test_an_address_without_a_cluster_is_an_error_of_the_user(inbox, ingested, write_pdf):
     """Before the tests below have one."""
     write_pdf(inbox / "a.pdf", ["text"])
-    with pytest.raises(UserError, match="cluster"):
-        ingested(ray=address)
+    for address in ("127.0.0.1:1", "local"):
+        with pytest.raises(UserError, match="cluster"):
+            ingested(ray=address)
 
 
 def test_a_document_is_a_unit_and_a_long_one_is_several():
-    class Task:
-        def __init__(self, doc_id):
-            self.doc_id = doc_id
-
-    units = [[task.doc_id for task in unit] for unit in _units(map(Task, "abb" + 17 * "c"))]
+    tasks = [SimpleNamespace(doc_id=name) for name in "abb" + 17 * "c"]
+    units = [[task.doc_id for task in unit] for unit in _units(tasks)]
     assert units == [["a"], ["b"] * 2, ["c"] * 8, ["c"] * 8, ["c"]]
     assert list(_units([1, 1, 2])) == [[1], [1], [2]]
 
@@ -86,7 +72,7 @@ def test_the_store_is_the_same_byte_for_byte_and_so_is_the_report(
     far, here = tmp_path / "far", tmp_path / "here"
     report = ingest(inbox, far, settings=FAST, ray=cluster)
     assert report == ingest_here(inbox, here)
-    assert files(far) == files(here)
+    assert files_of(far) == files_of(here)
     assert [failure.name for failure in report.failed] == ["broken.pdf", "wide"]
     assert (report.ingested, report.ocr_pages) == (["a", "b", "deck", "long", "scan"], 3)
     StoreLayout(far).manifest("long").unlink()
@@ -95,7 +81,7 @@ def test_the_store_is_the_same_byte_for_byte_and_so_is_the_report(
     again = ingest(inbox, far, settings=FAST, ray=cluster)
     assert (again.ingested, again.resumed_pages) == (["long"], PAGES_PER_CHUNK)
     assert again.skipped == ["a", "b", "deck", "scan"]
-    assert files(far) == files(here)
+    assert files_of(far) == files_of(here)
 
 
 @pytest.mark.slow
@@ -104,7 +90,7 @@ def test_tasks_that_hang_or_crash_cost_themselves_and_other_errors_are_raised(cl
         (slow,) = pool.run(time.sleep, [3600])
         assert isinstance(slow.error, DocumentError)
         assert "1 s" in str(slow.error)
-    with RayPool(cluster, 1, IngestLimits(seconds=3600), places) as pool:
+    with RayPool(cluster, 1, LIMITS, places) as pool:
         (crashed,) = (o for o in pool.run(ctypes.string_at, [b"a", 0]) if o.error is not None)
         assert crashed.task == 0
         with pytest.raises(TypeError):
@@ -112,29 +98,9 @@ def test_tasks_that_hang_or_crash_cost_themselves_and_other_errors_are_raised(cl
         assert sorted(outcome.value() for outcome in pool.run(abs, [-1, 2])) == [1, 2]
 
 
-def _meet(folder):
-    """Waits for a task on another node; gives the raylet of its own: the parent of its process's parent."""
-    (folder / str(psutil.Process(os.getppid()).ppid())).touch()
-    deadline = time.monotonic() + 300
-    while len(list(folder.iterdir())) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return len(list(folder.iterdir()))
-
-
 @pytest.mark.slow
-def test_every_node_works(cluster, places, tmp_path):
-    (tmp_path / "met").mkdir()
-    with RayPool(cluster, None, IngestLimits(seconds=3600), places) as pool:
-        outcomes = list(pool.run(_meet, [tmp_path / "met"] * 12))
-    assert [outcome.value() for outcome in outcomes] == [2] * 12
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("missing", ["source", "store"])
-def test_a_node_that_does_not_see_a_folder_is_named(cluster, places, tmp_path, missing):
-    folders = {"source": tmp_path, "store": places.store, missing: tmp_path / "elsewhere"}
-    with (
-        RayPool(cluster, 1, IngestLimits(), Places(**folders)) as pool,
-        pytest.raises(InfrastructureError, match="elsewhere"),
-    ):
-        list(pool.run(abs, [1]))
+def test_a_node_that_does_not_see_a_folder_is_named(cluster, places, tmp_path):
+    for missing in ("source", "store"):
+        seen = replace(places, **{missing: tmp_path / "elsewhere"})
+        with pytest.raises(InfrastructureError, match="elsewhere"), RayPool(cluster, 1, LIMITS, seen) as pool:
+            list(pool.run(abs, [1]))

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
 import pickle
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -56,25 +54,17 @@ def test_what_was_put_is_got_pixel_by_pixel_by_others(shown, folder, tmp_path):
     assert not list(folder.rglob("*.tmp"))
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda data, other: data[:-1],
-        lambda data, other: data[:-1000] + bytes([data[-1000] ^ 1]) + data[-999:],
-        lambda data, other: data[:9] + bytes([data[9] ^ 1]) + data[10:],
-        lambda data, other: b"",
-        lambda data, other: other,
-    ],
-    ids=["cut", "flipped", "header", "empty", "other"],
-)
-def test_damage_is_as_if_it_was_not_there(shown, folder, damage):
+def test_damage_is_as_if_it_was_not_there(shown, folder):
     for name in "ab":
         shown.put(key(name), picture(name == "a"))
     path, other = (folder / key(name)[:2] / f"{key(name)}.rgb" for name in "ab")
-    path.write_bytes(damage(path.read_bytes(), other.read_bytes()))
-    assert kept(shown, "a") is None
-    shown.put(key("a"), picture(7))
-    assert kept(shown, "a") == picture(7).tobytes()
+    data = path.read_bytes()
+    flipped = [data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in (9, len(data) - 1000)]
+    for damaged in (data[:-1], *flipped, b"", other.read_bytes()):
+        path.write_bytes(damaged)
+        assert kept(shown, "a") is None
+        shown.put(key("a"), picture(7))
+        assert kept(shown, "a") == picture(7).tobytes()
 
 
 def test_the_folder_is_bounded_and_the_least_used_go(folder):
@@ -131,25 +121,6 @@ def test_a_full_disk_ends_the_keeping_not_the_session(shown, folder, monkeypatch
     assert not list(folder.rglob("*.tmp"))
 
 
-def _race(arguments):
-    shown, seed = arguments
-    for turn in range(40):
-        name = (seed + turn) % 20
-        found = kept(shown, name)
-        if found is None:
-            shown.put(key(name), picture(name))
-        elif found != picture(name).tobytes():
-            return name
-    return None
-
-
-def test_many_processes_keep_and_drop_at_the_same_time(folder):
-    """Room for a few only: files go while others read them."""
-    shown = ShownRasters([folder], capacity=256 * 4000)
-    with ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("fork")) as pool:
-        assert list(pool.map(_race, [(shown, seed) for seed in range(4)])) == [None] * 4
-
-
 @pytest.fixture
 def objects(tmp_path):
     return ObjectStore(tmp_path)
@@ -174,18 +145,10 @@ def test_objects_are_named_by_their_content_and_written_once(objects, tmp_path):
     assert objects.path(text, Kind.TEXT).stat().st_ino == before
 
 
-def test_writers_at_the_same_time_leave_one_whole_object(objects, tmp_path):
-    with ThreadPoolExecutor(8) as pool:
-        digests = set(pool.map(objects.put_image, [b"x" * 100_000] * 32))
-    assert len(list(tmp_path.glob("*/*"))) == 1  # no temporary file is left
-    assert objects.image(digests.pop()) == b"x" * 100_000
-
-
 @pytest.mark.parametrize("name", ["../../etc/passwd", "", "A" * 64, "a" * 63, "a" * 64 + "\n", "0" * 64])
 def test_a_name_that_is_no_hash_never_becomes_a_path_and_a_missing_object_is_named(objects, name):
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError, match=name.strip() or None):
         objects.image(name)
-    assert name.strip() in str(caught.value)
 
 
 def test_a_batch_is_readable_at_once_and_forced_to_disk_before_it_is_named(objects, forced, tmp_path):
@@ -208,10 +171,7 @@ def test_what_was_there_before_is_forced_too_and_damage_is_mended(objects, force
     batch.force()
     assert len(forced) == 2
     assert objects.text(damaged) == "two"
-
-
-def test_an_object_that_cannot_be_forced_to_disk_is_one_error(objects):
-    batch = objects.batch()
+    # what cannot be forced is one error
     objects.path(batch.put_text("gone"), Kind.TEXT).unlink()
     with pytest.raises(UserError, match=r"\.txt\.gz"):
         batch.force()

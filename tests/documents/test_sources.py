@@ -44,13 +44,11 @@ def test_documents_and_their_files(inbox):
 @pytest.mark.parametrize(
     ("names", "failed", "reason"),
     [
-        (["a_1.jpg", "a_3.jpg"], "a_*", "page 2 is"),
         (["a_2.jpg", "a_7.jpg"], "a_*", "page 1 is"),
         (["a_1.jpg", "a_100000000.jpg"], "a_*", "2 to 99999999"),
         (["a_1.jpg", "a_01.png"], "a_*", "a_01.png and a_1.jpg"),
         (["a_0.jpg"], "a_0.jpg", "1"),
-        (["cover.jpg"], "cover.jpg", "<document>_<page>"),
-        (["_1.jpg"], "_1.jpg", "<document>_<page>"),
+        (["_1.jpg"], "_1.jpg", "_"),
     ],
 )
 def test_flat_images_that_do_not_make_a_document_are_reported(inbox, names, failed, reason):
@@ -61,13 +59,14 @@ def test_flat_images_that_do_not_make_a_document_are_reported(inbox, names, fail
     assert reason in found.failed[0].reason
 
 
-@pytest.mark.parametrize("other", ["b/report.pdf", "report/1.jpg", "report_1.jpg"])
-def test_two_documents_of_one_name_are_an_error_that_names_both(inbox, other):
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [("b/report.pdf", "b/report"), ("report/1.jpg", "report"), ("report_1.jpg", "report_")],
+)
+def test_two_documents_of_one_name_are_an_error_that_names_both(inbox, other, named):
     _touch(inbox, "a/report.pdf", other)
-    with pytest.raises(UserError, match=r"'report'") as caught:
+    with pytest.raises(UserError, match=rf"(?s)'report'(?=.*a/report\.pdf)(?=.*{named})"):
         discover(inbox)
-    assert "a/report.pdf" in str(caught.value)
-    assert other.replace("/1.jpg", "").replace("_1.jpg", "_*") in str(caught.value)
 
 
 def test_links_to_folders_are_followed_but_not_in_circles(inbox, tmp_path):
@@ -77,22 +76,28 @@ def test_links_to_folders_are_followed_but_not_in_circles(inbox, tmp_path):
     assert [document.doc_id for document in discover(inbox).documents] == ["linked"]
 
 
-def test_a_name_that_is_not_utf8_is_reported(inbox):
-    try:
-        (inbox / os.fsdecode(b"caf\xe9.pdf")).write_bytes(b"x")
-    except OSError:
-        pytest.skip("this file system refuses such names")
-    (failure,) = discover(inbox).failed
-    assert "UTF-8" in failure.reason
-    failure.name.encode("utf-8")
-
-
-@pytest.mark.parametrize("name", ["empty", "nowhere", "a.txt"])
-def test_useless_sources_are_refused(inbox, name):
+def test_useless_sources_are_refused(inbox):
     (inbox / "empty").mkdir()
     _touch(inbox, "a.txt")
-    with pytest.raises(UserError, match=name):
-        discover(inbox / name)
+    for name in ("empty", "nowhere", "a.txt"):
+        with pytest.raises(UserError, match=name):
+            discover(inbox / name)
+
+
+def test_folders_that_cannot_be_read_are_reported(inbox, monkeypatch):
+    """Nothing is refused to the administrator."""
+    scandir = os.scandir
+
+    def refuse(path):
+        if str(path).endswith("shut"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    _touch(inbox, "good.pdf", "a/shut/hidden.pdf")
+    found = discover(inbox)
+    assert [document.doc_id for document in found.documents] == ["good"]
+    assert [failure.name for failure in found.failed] == ["a/shut"]
 
 
 DISCOVER = """
@@ -104,15 +109,10 @@ print(ascii([d.doc_id for d in found.documents]), len(found.failed))
 """
 
 
-@pytest.mark.parametrize(
-    ("environment", "said"),
-    [
-        ({"LC_ALL": "C"}, r"['\xfc'] 0"),
-        ({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, "[] 1"),
-    ],
-)
-def test_a_document_has_one_id_under_all_locales_or_none(tmp_path, environment, said):
+def test_a_document_has_one_id_under_all_locales_or_none(tmp_path):
     (tmp_path / "ü.pdf").write_bytes(b"%PDF-1.4")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "PYTHONUTF8"))}
     command = [sys.executable, "-c", DISCOVER, str(tmp_path)]
-    assert subprocess.check_output(command, env={**clean, **environment}, text=True).strip() == said
+    ascii_alone = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for environment, said in (({"LC_ALL": "C"}, "['\\xfc'] 0\n"), (ascii_alone, "[] 1\n")):
+        assert subprocess.check_output(command, env={**clean, **environment}, text=True) == said

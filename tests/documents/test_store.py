@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import math
-import multiprocessing
 import os
 import pickle
 import shutil
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,17 @@ from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.objects import Kind
 from docagent_rl.errors import UserError
 from tests.documents.here import ingest_here
+
+
+def edit_record(path: Path, *changes: tuple[str, str]) -> None:
+    """Replace text of a record, leaving it as a version without checksums would have it."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content.pop("checksum", None)
+    text = json.dumps(content, indent=1)
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text, encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +66,7 @@ def test_listing(store):
     assert list(store.pages()) == [PageRef(doc_id, n) for doc_id, n in expected]
 
 
-def test_a_document_of_a_pdf(store, made):
+def test_documents_and_their_pages(store, made):
     document = store.document("report.2023")
     assert (document.doc_id, document.num_pages) == ("report.2023", 3)
     assert document.outline == [OutlineEntry("Start", 1, 1), OutlineEntry("More", 2, 3)]
@@ -66,12 +78,9 @@ def test_a_document_of_a_pdf(store, made):
     assert page.image().mode == "RGB"
     assert (page.text(), page.text_hash) == ("gamma", hashlib.sha256(b"gamma").hexdigest())
     assert (document.page(2).text(), document.page(2).text_hash) == ("", None)
-
-
-def test_a_document_of_images(store, made):
-    document = store.document("deck")
-    page = document.page(2)
-    assert (document.outline, page.text(), page.size) == ([], "", (30, 20))
+    # a document of images has these as they are
+    page = store.document("deck").page(2)
+    assert (store.document("deck").outline, page.text(), page.size) == ([], "", (30, 20))
     assert page.image_bytes() == (made / "in" / "deck" / "2.jpg").read_bytes()
     assert page.image_hash == hashlib.sha256(page.image_bytes()).hexdigest()
 
@@ -96,37 +105,21 @@ def test_rasters_are_decoded_once_and_drawing_on_them_does_not_change_them(store
     page.image().paste("black", (0, 0, 60, 40))
     assert (np.asarray(page.image()) == before).all()
     assert len(calls) == 1
-
-
-def test_any_cache_size_serves(store):
-    for size in (0, 1):
-        small = DocumentStore(store.path, image_cache=size)
-        sizes = [small.page(ref).image().size for ref in store.pages()]
-        assert sizes == [store.page(ref).size for ref in store.pages()]
+    # and by many threads the same
+    refs = list(store.pages()) * 4
+    expected = [store.page(ref).image().tobytes() for ref in refs]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda ref: store.page(ref).image().tobytes(), refs)) == expected
 
 
 def test_stores_documents_and_pages_are_pickled_by_reference(store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     relative = DocumentStore("store")
     monkeypatch.chdir("/")
-    page = store.page(PageRef("report.2023", 3))
-    data = pickle.dumps((relative, store.document("deck"), page))
+    data = pickle.dumps((relative, store.document("deck"), store.page(PageRef("report.2023", 3))))
     assert len(data) < 1000
-    again, document, same_page = pickle.loads(data)
-    assert again.doc_ids() == store.doc_ids()
-    assert document.num_pages == 2
-    assert (same_page.text(), same_page.image_hash) == ("gamma", page.image_hash)
-
-
-def test_many_processes_and_threads_read_the_same(store):
-    refs = list(store.pages()) * 2
-    expected = [store.page(ref).image().tobytes() for ref in refs]
-    with ThreadPoolExecutor(8) as pool:
-        assert [image.tobytes() for image in pool.map(lambda ref: store.page(ref).image(), refs)] == expected
-    hashes = [store.page(ref).image_hash for ref in refs]
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as pool:
-        images = pool.map(DocumentStore.decode, [store] * len(refs), hashes)
-        assert [image.tobytes() for image in images] == expected
+    again, document, page = pickle.loads(data)
+    assert (again.doc_ids(), document.num_pages, page.text()) == (store.doc_ids(), 2, "gamma")
 
 
 def test_fingerprints_follow_what_they_are_of(store, made):
@@ -156,7 +149,7 @@ def test_what_is_of_another_page_or_document_is_never_shown(store):
         DocumentStore(store.path).doc_ids()
 
 
-def test_manifests_without_checksums_are_read(store, edit_record):
+def test_manifests_without_checksums_are_read(store):
     text = store.fingerprint(PageContent.TEXT)
     edit_record(StoreLayout(store.path).manifest("report.2023"))
     edit_record(StoreLayout(store.path).manifest("deck"), ('"width": 60', '"width": 61'))
@@ -167,7 +160,7 @@ def test_manifests_without_checksums_are_read(store, edit_record):
         old.page(PageRef("deck", 1)).image()
 
 
-def test_a_manifest_cannot_lead_out_of_the_store(store, edit_record):
+def test_a_manifest_cannot_lead_out_of_the_store(store):
     manifest = StoreLayout(store.path).manifest("deck")
     digest = store.page(PageRef("deck", 1)).image_hash
     edit_record(manifest, (digest, "../../../../etc/passwd"))
@@ -225,13 +218,11 @@ def test_pages_of_a_derived_store_may_be_white_or_of_two_others(store, tmp_path)
     assert made.outline == []
     mixed = made.page(3)
     assert (mixed.text(), mixed.size) == ("gamma", store.page(other).size)
-    np.testing.assert_array_equal(np.asarray(mixed.image()), np.asarray(store.page(other).image()))
-
-
-def test_nothing_is_left_of_a_store_that_cannot_be_derived(store, tmp_path):
+    assert mixed.image().tobytes() == store.page(other).image().tobytes()
+    # nothing is left of one that cannot be made
     with pytest.raises(UserError, match="'nobody'"):
-        derive(store, tmp_path / "made", ["deck"], lambda ref: Face(PageRef("nobody", 1), ref), _kept)
-    assert list(tmp_path.iterdir()) == [store.path]
+        derive(store, tmp_path / "none", ["deck"], lambda ref: Face(PageRef("nobody", 1), ref), _kept)
+    assert {path.name for path in tmp_path.iterdir()} == {"made", "store"}
 
 
 def test_every_file_that_is_not_as_it_was_written_is_found(store):

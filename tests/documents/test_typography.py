@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 
 import pypdfium2.raw as pdfium_c
@@ -12,7 +11,6 @@ from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.contents import list_of_figures, table_of_contents
-from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.letter_sizes import settled
 from docagent_rl.documents.pdf import open_pdf, page_text
 from docagent_rl.documents.typography import (
@@ -70,21 +68,6 @@ def test_print_is_stored_and_tells_headings(report, store_path, ingested):
         long = f"Ways to see {chapter.lower()} and to know that the title goes on {chapter}"
         expected += [(1, chapter, page), (2, long, page)]
     assert [(entry.level, entry.title, entry.page) for entry in found] == expected
-
-
-def test_stores_without_print_are_read_and_get_it_when_ingested_again(report, store_path, ingested):
-    ingested()
-    page = DocumentStore(store_path).document("report").page(1)
-    manifest = StoreLayout(store_path).manifest("report")
-    content = json.loads(manifest.read_text())
-    del content["checksum"]
-    for record in content["pages"]:
-        del record["typography"]
-    manifest.write_text(json.dumps(content).replace("pdf/3 ", "pdf/1 "))
-    old = DocumentStore(store_path).document("report").page(1)
-    assert (old.lines(), old.text()) == ((), page.text())
-    assert ingested().replaced == ["report"]
-    assert DocumentStore(store_path).document("report").page(1).lines() == page.lines()
 
 
 def test_lines_survive_json():

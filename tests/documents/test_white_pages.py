@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from PIL import Image
 from PIL.JpegImagePlugin import get_sampling
-from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.colour import Chroma, Lattice, is_white
@@ -77,32 +76,19 @@ def test_the_fourth_byte_of_a_pixel_has_no_meaning():
     page = Image.frombytes("RGBX", (30, 40), pixels.tobytes())
     assert is_white(page)
     assert Lattice(page).chroma() is Chroma.HALF
-
-
-@pytest.mark.parametrize("side", [1, 5, 400])
-def test_pages_of_any_size_have_a_lattice(side):
-    assert Lattice(Image.new("RGB", (side, 3), "white")).is_white()
-    assert Lattice(Image.new("RGB", (side, 3), (200, 0, 0))).chroma() is Chroma.FULL
+    for side in (1, 5, 400):  # pages of any size have a lattice
+        assert Lattice(Image.new("RGB", (side, 3), "white")).is_white()
+        assert Lattice(Image.new("RGB", (side, 3), (200, 0, 0))).chroma() is Chroma.FULL
 
 
 @pytest.mark.parametrize(
     ("ground", "ink", "sampling"),
-    [
-        ((1, 1, 1), (0, 0, 0), 2),
-        ((1, 1, 1), (0, 0, 0.8), 2),
-        ((0.1, 0.55, 0.1), (0.9, 0.1, 0.1), 0),
-        ((0, 0, 0.6), (1, 1, 0), 0),
-    ],
+    [("1 1 1", "0 0 .8", 2), (".1 .55 .1", ".9 .1 .1", 0), ("0 0 .6", "1 1 0", 0)],
 )
 def test_colours_are_halved_on_pages_with_next_to_none(inbox, store_path, ingested, ground, ink, sampling):
-    canvas = Canvas(str(inbox / "a.pdf"), pagesize=(300, 300), invariant=True)
-    canvas.setFillColorRGB(*ground)
-    canvas.rect(0, 0, 300, 300, fill=1, stroke=0)
-    canvas.setFillColorRGB(*ink)
-    canvas.setFont("Helvetica", 6)
-    for row in range(10):
-        canvas.drawString(20, 20 + 12 * row, "small print of a page")
-    canvas.save()
+    print_ = "(small print of a page) Tj T* " * 2
+    content = f"{ground} rg 0 0 200 100 re f {ink} rg BT /F 6 Tf 12 TL 20 90 Td {print_} ET"
+    write_pdf_objects(inbox / "a.pdf", content, "/Font<</F 5 0 R>>", FONT)
     ingested(dpi=144)
     page = DocumentStore(store_path).document("a").page(1)
     with Image.open(io.BytesIO(page.image_bytes())) as stored:

@@ -62,22 +62,6 @@ async def test_failures_name_the_service(server, always, requests):
     assert len(server.requests) == requests
 
 
-async def test_a_deadline(server):
-    server.script = [30.0]
-    with pytest.raises(InfrastructureError, match=r"0\.3 s"):
-        await client(server, deadline_s=0.3).ask(HELLO, word)
-
-
-async def test_no_place_is_held_during_the_backoff(server):
-    server.script = [500, "one"]
-    asked = client(server, concurrency=1, deadline_s=600, backoff_s=300)
-    first = asyncio.create_task(asked.ask(HELLO, word))
-    while not server.requests:
-        await asyncio.sleep(0.01)
-    assert await asked.ask(HELLO, word) == "ONE"
-    first.cancel()
-
-
 async def test_every_event_loop_has_its_own_connections(server):
     asked = client(server, concurrency=1)
     assert await asked.ask(HELLO, word) == "READY"

@@ -42,21 +42,16 @@ async def test_who_has_no_meter_is_charged_within_the_block_alone(server):
     assert account.cost == pytest.approx(3 * 0.002)
 
 
-async def test_the_budget_is_kept_before_a_request_is_sent(server):
-    with charging(Budget(max_requests=2), Ledger()):
-        client = ChatClient(endpoint(server), "judge")
-        replies = await asyncio.gather(*(client.ask(HELLO, said) for _ in range(4)), return_exceptions=True)
-    assert [type(each) for each in replies].count(BudgetError) == 2
-    assert len(server.requests) == 2
-
-
-async def test_every_attempt_is_charged(server):
+async def test_every_attempt_is_charged_and_the_budget_kept_before_it_is_sent(server):
     empty, yes = completion("", usage=(7, 0)), completion("yes", usage=(100, 10))
     server.script, server.compute = [empty, empty, yes], None
-    budget, ledger = Budget(), Ledger()
+    budget, ledger = Budget(max_requests=3), Ledger()
     with charging(budget, ledger):
-        assert await ChatClient(endpoint(server), "judge").ask(HELLO, said) == "yes"
-    assert (budget.spent.requests, budget.spent.tokens) == (3, 7 + 7 + 110)
+        client = ChatClient(endpoint(server), "judge")
+        assert await client.ask(HELLO, said) == "yes"
+        with pytest.raises(BudgetError):
+            await client.ask(HELLO, said)
+    assert (budget.spent.requests, budget.spent.tokens, len(server.requests)) == (3, 7 + 7 + 110, 3)
     assert ledger.accounts["judge-1"].failed == 2
 
 

@@ -10,7 +10,7 @@ import pytest
 from docagent_rl import errors
 from docagent_rl.endpoints.budget import Budget, BudgetError
 from docagent_rl.endpoints.chat_client import ChatEndpoint
-from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError
+from docagent_rl.endpoints.chat_reply import CutOffError
 from docagent_rl.endpoints.json_cache import JsonCache
 from docagent_rl.endpoints.ledger import Ledger
 from docagent_rl.endpoints.price import Price
@@ -100,19 +100,6 @@ async def test_tokens_are_estimated_where_the_server_is_silent(server):
     reply = await asked.ask(HELLO)
     assert (reply.prompt_tokens, reply.completion_tokens, reply.estimated) == (6, 1, True)
     assert asked.ledger.accounts["m"].estimated == 1
-
-
-async def test_replies_that_cannot_be_used_are_paid_for(server):
-    asked = model(server, price=Price(10.0, 100.0))
-
-    def never(text: str) -> None:
-        raise ReplyError("not that")
-
-    with pytest.raises(InfrastructureError):
-        await asked.ask(HELLO, never)
-    account = asked.ledger.accounts["m"]
-    assert (account.requests, account.failed, account.prompt_tokens) == (3, 3, 300)
-    assert asked.budget.spent.tokens == 330
 
 
 async def test_a_reply_cut_off_is_not_asked_for_again_until_it_may_be_longer(server, tmp_path):

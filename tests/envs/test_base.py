@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import re
 import threading
 
 import pytest
@@ -23,14 +22,6 @@ from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.envs.turn_log import describe_action
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.systems import SYSTEMS, get_system
-
-NAMES = {
-    "alden": "ALDEN",
-    "doc_v_star": "Doc-V*",
-    "mm_doc_r1": "MM-Doc-R1",
-    "unidoc_rl": "UniDoc-RL",
-    "vrag_rl": "VRAG-RL",
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,21 +75,19 @@ async def test_an_episode_is_opened_in_a_thread_and_prepared_on_the_loop(world):
     assert await env.reset(sample) == Observation.user(TextPart(sample.question))
     assert env.called == [("open", False), ("prepare", True), ("show", False)]
     assert env.episode == EpisodeState(sample)
-
-
-def test_an_opening_asks_nobody(world):
-    env, sample = Plain(), world.records[0]
-    assert env.opening(sample) == Observation.user(TextPart(sample.question))
-    assert [name for name, _ in env.called] == ["open", "show"]
+    # an opening asks nobody
+    fresh = Plain()
+    assert fresh.opening(sample) == Observation.user(TextPart(sample.question))
+    assert [name for name, _ in fresh.called] == ["open", "show"]
 
 
 async def test_an_episode_must_have_begun_and_not_have_ended(world):
     env = Plain()
-    with pytest.raises(RuntimeError, match=r"call reset\(\) first"):
+    with pytest.raises(RuntimeError, match="reset"):
         env.metrics()
     await env.reset(world.records[0])
     await env.step(AssistantTurn("answer"))
-    with pytest.raises(RuntimeError, match=r"has ended \(answered\)"):
+    with pytest.raises(RuntimeError, match="answered"):
         await env.step(AssistantTurn("once more"))
     assert env.metrics() == {"turns": 0.0}
     await env.reset(world.records[0])
@@ -121,9 +110,7 @@ async def test_an_action_that_an_environment_does_not_know_is_an_error(name, act
 
     env._grammar = Newer()
     await env.reset(world.records[0])
-    with pytest.raises(
-        UnknownActionError, match=re.escape(f"{NAMES[name]} has no action {type(action).__name__}")
-    ):
+    with pytest.raises(UnknownActionError, match=type(action).__name__):
         await env.step(AssistantTurn("<mark>1, 2</mark>"))
 
 
@@ -133,11 +120,7 @@ def test_an_action_of_a_system_is_described_without_the_kernel_knowing_it():
         sources: tuple[int, ...] = ()
 
     spans = {"block": [0, 5], "argument": None}
-    assert describe_action(Mark((0, 5), None, (3,), ((1.0, 2.0),))) == {
-        "kind": "mark",
-        **spans,
-        "pages": [3],
-        "boxes": [[1.0, 2.0]],
-    }
+    marked = {"kind": "mark", **spans, "pages": [3], "boxes": [[1.0, 2.0]]}
+    assert describe_action(Mark((0, 5), None, (3,), ((1.0, 2.0),))) == marked
     # a form of a known action is recorded as that
     assert describe_action(LongAnswer((0, 5), None, "x", (1,))) == {"kind": "answer", **spans, "text": "x"}

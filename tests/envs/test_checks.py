@@ -7,28 +7,25 @@ from docagent_rl.envs.checks import checked_gold, references
 from docagent_rl.errors import UserError
 
 
-def test_gold_pages_may_lie_in_several_documents(store, record):
+def test_gold_pages_may_lie_in_several_documents_or_be_none_when_allowed(store, record):
     gold = checked_gold(record(), store, allow_empty=False)
     assert gold == {PageRef("K", 3), PageRef("K", 4), PageRef("M", 1)}
+    assert checked_gold(record(extra={}, evidence_pages=()), store, allow_empty=True) == frozenset()
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"doc_id": "Z"}, "question 'q1': .* no document 'Z'"),
-        ({"extra": {"page_ids": ["Z#1"]}}, "question 'q1': .* no document 'Z'"),
-        ({"extra": {"page_ids": ["K#6"]}}, "question 'q1': gold page 6 of 'K' does not exist, .* 5 pages"),
-        ({"extra": {}, "evidence_pages": ()}, "question 'q1' has no gold pages.*allow_empty_gold"),
+        ({"doc_id": "Z"}, "'q1'.*'Z'"),
+        ({"extra": {"page_ids": ["Z#1"]}}, "'q1'.*'Z'"),
+        ({"extra": {"page_ids": ["K#6"]}}, "'q1'.* 6 .*'K'.* 5 "),
+        ({"extra": {}, "evidence_pages": ()}, "'q1'.*allow_empty_gold"),
         ({"extra": {"page_ids": ["K"]}}, "page_ids"),
     ],
 )
 def test_questions_that_cannot_be_played(store, record, changes, message):
     with pytest.raises(UserError, match=message):
         checked_gold(record(**changes), store, allow_empty=False)
-
-
-def test_empty_gold_when_allowed(store, record):
-    assert checked_gold(record(extra={}, evidence_pages=()), store, allow_empty=True) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -45,5 +42,5 @@ def test_references(record, changes, expected):
 
 
 def test_no_reference(record):
-    with pytest.raises(UserError, match="'q1' has no reference answer"):
+    with pytest.raises(UserError, match="'q1'"):
         references(record(answers=(), answerable=None))

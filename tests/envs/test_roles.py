@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from pydantic import ValidationError
 
@@ -29,13 +26,10 @@ def test_remote_roles(report_store, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"backend": "openai"}, "base_url and model"),
-        ({"backend": "openai", "model": "m"}, "base_url and model"),
+        ({"backend": "openai", "model": "m"}, "base_url"),
         ({"backend": "vllm"}, "backend"),
-        ({"temprature": 0}, "Extra inputs"),
+        ({"temprature": 0}, "temprature"),
         ({"temperature": -1}, "temperature"),
-        ({"attempts": 0}, "attempts"),
-        ({"deadline_s": 0}, "deadline_s"),
     ],
 )
 def test_mistakes(changes, message):
@@ -49,19 +43,8 @@ def test_a_key_that_is_not_set(report_store, monkeypatch):
         make_roles({"reader": RoleConfig(**REMOTE, api_key_env="READER_KEY")}, report_store)
 
 
-def test_a_cache_that_cannot_be_opened(report_store, tmp_path):
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(UserError, match="reader cache"):
-        make_roles({"reader": RoleConfig(**REMOTE, cache_dir=tmp_path / "file")}, report_store)
-
-
-def test_embedded_roles_do_not_import_a_client():
-    code = "import sys, docagent_rl.systems.mm_doc_r1.env; sys.exit('openai' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
 def test_the_policy_plays_the_answer_agent_alone(report_store):
     policy = RoleConfig(backend="policy")
     assert make_roles({"answer": policy}, report_store) == {}
-    with pytest.raises(UserError, match=r"roles\.planner\.backend is policy"):
+    with pytest.raises(UserError, match=r"roles\.planner\.backend"):
         make_roles({"answer": policy, "planner": policy}, report_store)

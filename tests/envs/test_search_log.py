@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.search_log import SearchNote, note_search, noting, search_metrics
+from docagent_rl.envs.search_log import SearchNote, noting, search_metrics
 from docagent_rl.envs.services import RetrieverService
 from docagent_rl.retrieval import Hit
 from docagent_rl.retrieval.base import QueryRefusedError
@@ -18,18 +18,13 @@ def note(query, *found, doc_id=None, top_k=10, exclude=(), **more):
     return SearchNote("retriever", query, doc_id, top_k, frozenset(exclude), hits, 0.25, **more)
 
 
-def test_recall_and_ranks_of_each_search():
-    first = note("revenue", A3, A1, B1)
+def test_recall_and_ranks_are_of_the_pages_that_a_search_can_find():
+    first, later = note("revenue", A3, A1, B1), note("q", A2, exclude={A1})
     assert [first.recall({A1, A2}, depth) for depth in (1, 2, 3)] == [0.0, 0.5, 0.5]
     assert first.reciprocal_rank({A1, A2}) == 0.5
     assert note("revenue").reciprocal_rank({A1}) == 0.0
-
-
-def test_pages_that_a_search_cannot_find_do_not_count():
-    assert note("q", A2, exclude={A1}).recall({A1, A2}, 1) == 1.0
-    assert note("q", A2, exclude={A1}).recall({A1}, 1) is None
+    assert (later.recall({A1, A2}, 1), later.recall({A1}, 1), later.reciprocal_rank(set())) == (1, None, None)
     assert note("q", A2, doc_id="a").recall({A2, B1}, 1) == 1.0
-    assert note("q", A2).reciprocal_rank(set()) is None
 
 
 def test_numbers_of_a_session_by_turn():
@@ -82,7 +77,6 @@ async def test_searches_of_tasks_that_a_session_starts_are_its_own():
         "retriever": "text_retriever", "query": "inner", "doc_id": "a", "top_k": 2, "excluded": 1,
         "hits": [["a#1", 1.0]], "tries": 1, "refused": None,
     }  # fmt: skip
-    note_search(inner[0])  # nobody collects, nothing happens
 
 
 async def test_equal_searches_are_one_and_later_ones_are_known():

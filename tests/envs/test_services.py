@@ -54,29 +54,28 @@ def test_a_page_whose_name_cannot_be_written_is_a_fault_of_the_retriever(retriev
         def search(self, queries, **options):
             return [[Hit(PageRef("K\ud83d", 1), 1.0)]]
 
-    with pytest.raises(InfrastructureError, match=r"'K\\ud83d'.*half a character") as caught:
+    with pytest.raises(InfrastructureError, match=r"'K\\ud83d'") as caught:
         search(Broken())
     str(caught.value).encode("utf-8")
 
 
 def test_searches_in_a_thread(retriever):
     flaky = Flaky(retriever)
-    assert [hit.ref for hit in search(flaky)] == [PageRef("K", 3)]
+    options = {"doc_id": "Q", "top_k": 2, "exclude": {PageRef("Q", 1)}}
+    hits = asyncio.run(RetrieverService(flaky).search("everypage", **options))
+    assert [hit.ref for hit in hits] == [PageRef("Q", 2), PageRef("Q", 3)]
     assert threading.get_ident() not in flaky.threads
 
 
 @pytest.mark.parametrize("failure", [ConnectionResetError("gone"), TimeoutError(), OSError("disk")])
-def test_system_failures_are_tried_again(retriever, failure):
+def test_system_failures_are_tried_again_until_attempts_run_out(retriever, failure):
     flaky = Flaky(retriever, failure, failure)
     assert search(flaky)
     assert flaky.calls == 3
-
-
-def test_attempts_run_out(retriever):
-    flaky = Flaky(retriever, *[ConnectionError("refused")] * 9)
-    with pytest.raises(InfrastructureError, match="ConnectionError"):
-        search(flaky)
-    assert flaky.calls == 3
+    failing = Flaky(retriever, *[failure] * 9)
+    with pytest.raises(InfrastructureError, match=type(failure).__name__):
+        search(failing)
+    assert failing.calls == 3
 
 
 async def many(service, number):
@@ -99,7 +98,7 @@ async def test_as_many_searches_together_as_were_allowed(retriever):
 
 async def test_searches_that_hang_do_not_hold_up_the_next(retriever):
     hanging = Hanging(retriever, 2)
-    service = RetrieverService(hanging, deadline_s=2, concurrency=2, backoff_s=0)
+    service = RetrieverService(hanging, deadline_s=1.2, concurrency=2, backoff_s=0)
     try:
         results = await many(service, 4)
     finally:
@@ -113,9 +112,3 @@ def test_other_failures_pass_through(retriever, failure):
     with pytest.raises(type(failure), match=str(failure)):
         search(flaky)
     assert flaky.calls == 1
-
-
-def test_options_arrive(retriever):
-    service = RetrieverService(retriever)
-    hits = asyncio.run(service.search("everypage", doc_id="Q", top_k=2, exclude={PageRef("Q", 1)}))
-    assert [hit.ref for hit in hits] == [PageRef("Q", 2), PageRef("Q", 3)]

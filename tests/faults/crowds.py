@@ -18,7 +18,7 @@ from tests.crowd.world import make_world
 from tests.faults.campaign import Campaign, Case, one_by_one
 from tests.faults.verdict import Fault, Verdict, bad, right
 
-_FEW, _MANY = 12, 256
+_FEW, _MANY = 6, 256
 _LATE_S = 0.5
 """CPU seconds that the event loop's thread may work between two beats, among many sessions."""
 _RELEASED = "docagent.env.variant=released"
@@ -61,7 +61,7 @@ def attempt(world: SimpleNamespace, case: Case, folder: Path) -> Verdict:
 
 def play(crowd: Crowd, number: int, service: Service, name: str) -> Verdict:
     """So many sessions together; some of them once more alone."""
-    pulse = Pulse(late_s=_LATE_S / 2)
+    pulse = Pulse()
     together = crowd.together(range(number), pulse)
     masked = [each.trajectory for each in together if each.trajectory.masked]
     if foreign := [each for each in masked if each.end != MaskReason.INFRASTRUCTURE.value]:
@@ -71,8 +71,7 @@ def play(crowd: Crowd, number: int, service: Service, name: str) -> Verdict:
     if (most := service.most_at_once()) > AT_ONCE:
         return bad(Fault.WRONG, f"{name}: {most} requests at once, more than {AT_ONCE}")
     if number == _MANY and pulse.worst_cpu_s > _LATE_S:
-        where = "; ".join(f"{place} ({times})" for place, times in pulse.found.most_common(5))
-        return bad(Fault.HANG, f"{name}: the event loop worked for {pulse.worst_cpu_s:.2f} s at {where}")
+        return bad(Fault.HANG, f"{name}: the event loop worked for {pulse.worst_cpu_s:.2f} s")
     held = _held()
     for session in range(0, number, max(4, number // 8)):
         alone = crowd.alone(session)

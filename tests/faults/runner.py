@@ -1,17 +1,19 @@
-"""Runs a campaign in a process that can be killed, and watches its time and memory."""
+"""Runs the cases of a campaign in a process of their own, which is watched."""
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
+import resource
 import shutil
 import signal
 import tempfile
 import time
 import traceback
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from itertools import islice
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import psutil
@@ -20,8 +22,6 @@ from tests.faults.campaign import Campaign, Case, find
 from tests.faults.verdict import Fault, Verdict, bad
 from tests.processes import title
 
-_GIB = 1 << 30
-_LOOK_S = 0.2
 _START_S = 600.0
 _HELPERS = ("resource_tracker", "forkserver", "training/warm/server.py")
 """Processes that stay as long as the one that started them."""
@@ -50,75 +50,65 @@ class _Watched:
     def __init__(self, campaign: Campaign, folder: Path) -> None:
         self._campaign = campaign
         self._folder = folder
-        self._process: multiprocessing.Process | None = None
+        self._pool: ProcessPoolExecutor | None = None
 
     def attempt(self, cases: tuple[Case, ...]) -> list[Verdict] | Verdict:
         """The verdicts; or the one for all of them, when the process had to be killed or died."""
-        if self._process is None:
-            self._start()
-        self._channel.send(cases)
-        return self._wait(self._campaign.seconds * len(cases))
+        if self._pool is None:
+            context, told = multiprocessing.get_context("spawn"), (self._campaign.name, self._folder)
+            self._pool = ProcessPoolExecutor(1, context, initializer=_prepare, initargs=told)
+            self._pool.submit(time.time).result(_START_S)
+        seconds = self._campaign.seconds * len(cases)
+        try:
+            found = self._pool.submit(_attempt, cases).result(seconds)
+        except TimeoutError:
+            found = bad(Fault.HANG, f"more than {seconds:g} s")
+        except BrokenProcessPool as error:
+            found = bad(Fault.CRASH, str(error))
+        if isinstance(found, Verdict) and found.fault in (Fault.HANG, Fault.CRASH, Fault.MEMORY):
+            self.kill()
+        return found
 
     def kill(self) -> None:
-        if self._process is None:
+        if self._pool is None:
             return
-        for process in self._tree():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        self._process.join()
-        self._channel.close()
-        self._process = None
-
-    def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._channel, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, self._campaign.name, self._folder))
-        self._process.start()
-        theirs.close()
-        ready = self._wait(_START_S)
-        if isinstance(ready, Verdict):
-            raise RuntimeError(f"the campaign {self._campaign.name} cannot start: {ready}")
-
-    def _wait(self, seconds: float) -> list[Verdict] | Verdict:
-        deadline, most = time.monotonic() + seconds, self._campaign.memory_gib
-        while not self._channel.poll(_LOOK_S):
-            if time.monotonic() > deadline:
-                self.kill()
-                return bad(Fault.HANG, f"more than {seconds:g} s")
-            if (used := sum(map(_resident, self._tree())) / _GIB) > most:
-                self.kill()
-                return bad(Fault.MEMORY, f"{used:.1f} GiB, more than {most:g}")
-        try:
-            return self._channel.recv()
-        except (EOFError, ConnectionResetError):
-            self._process.join()
-            status = self._process.exitcode
-            self.kill()
-            return bad(Fault.CRASH, f"status {status}")
-
-    def _tree(self) -> list[psutil.Process]:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process = psutil.Process(self._process.pid)
-            return [process, *process.children(recursive=True)]
-        return []
+        for child in self._pool._processes.values():
+            with suppress(psutil.NoSuchProcess):
+                for process in [*psutil.Process(child.pid).children(recursive=True), child]:
+                    process.kill()
+        self._pool.shutdown()
+        self._pool = None
 
 
-def attempt_in(
-    campaign: Campaign, prepared: object, cases: tuple[Case, ...], folder: Path
-) -> list[Verdict] | Verdict:
-    """Try cases in this process, in an empty folder; processes that stay are bad.
+def _prepare(name: str, folder: Path) -> None:
+    """In the process: what its cases are tried with."""
+    global _campaign, _prepared, _folder
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's
+    _campaign, _folder = find(name), folder
+    shutil.rmtree(folder / "inputs", ignore_errors=True)
+    (folder / "inputs").mkdir()
+    _prepared = _campaign.prepare(folder / "inputs")
+
+
+def _attempt(cases: tuple[Case, ...]) -> list[Verdict] | Verdict:
+    """Try cases in an empty folder; processes that stay, and too much memory, are bad.
 
     Returns:
         A verdict for each case, or one for all of them: which of them is to blame cannot be said.
     """
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    shutil.rmtree(_folder / "case", ignore_errors=True)
+    (_folder / "case").mkdir()
     try:
-        verdicts = campaign.attempt(prepared, cases, folder)
+        verdicts = _campaign.attempt(_prepared, cases, _folder / "case")
     except Exception:  # of the campaign or of what it tries: in any case not expected
         return bad(Fault.RAW, traceback.format_exc())
-    left = _children_that_stay()
-    return bad(Fault.LEFTOVER, f"processes: {left}") if left else list(verdicts)
+    if left := _children_that_stay():
+        return bad(Fault.LEFTOVER, f"processes: {left}")
+    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    most = sum(resource.getrusage(each).ru_maxrss for each in whose) / (1 << 20)
+    if most > _campaign.memory_gib:
+        return bad(Fault.MEMORY, f"{most:.1f} GiB, more than {_campaign.memory_gib:g}")
+    return list(verdicts)
 
 
 def _children_that_stay() -> list[str]:
@@ -130,24 +120,3 @@ def _children_that_stay() -> list[str]:
             break
         time.sleep(0.1)
     return left
-
-
-def _serve(channel: Connection, name: str, folder: Path) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's
-    campaign = find(name)
-    inputs = folder / "inputs"
-    shutil.rmtree(inputs, ignore_errors=True)
-    inputs.mkdir()
-    prepared = campaign.prepare(inputs)
-    channel.send([])
-    with contextlib.suppress(EOFError):
-        while True:
-            cases = channel.recv()
-            channel.send(attempt_in(campaign, prepared, cases, folder / "case"))
-
-
-def _resident(process: psutil.Process) -> int:
-    try:
-        return process.memory_info().rss
-    except psutil.NoSuchProcess:
-        return 0

@@ -7,7 +7,6 @@ LEAST = {
     "kills": (0.05, 0.4),
     "pdfs": (0.2, 0.2),
     "replies": (0.3, 0.1),
-    "stores": (0.4, 0.1),
 }
 """Shares of the cases that are refused, and that are right: a campaign that does nothing is noticed."""
 

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 
-from rich.console import Console
+import pytest
 
+from docagent_rl.endpoints.price import Price
 from docagent_rl.generate.config import Difficulty, Kind
 from docagent_rl.generate.draft import OUTAGES, Draft, Dropped, Stage
+from docagent_rl.generate.forecast import Forecast
 from docagent_rl.generate.funnel import Funnel
 from docagent_rl.generate.plan import Gap, Slot
 
@@ -21,19 +22,6 @@ def full() -> Funnel:
         Dropped(each.slot, stage, "[b]why[/b]", each) for each, stage in zip(drafts, stages, strict=True)
     ]
     return Funnel(slots * 150, drafts, dropped, drafts[:1], [Gap("K", Kind.CHART, "no figure")])
-
-
-def test_the_table_fits_a_terminal():
-    console = Console(width=80, file=io.StringIO())
-    console.print(full().table())
-    shown = console.file.getvalue()
-    assert "…" not in shown
-    lines = [line.strip() for line in shown.splitlines()]
-    for stage in Stage:
-        (line,) = [line for line in lines if line.startswith(stage.value)]
-        assert line.split()[-7:] == ["-1"] * 6 + ["-6"]
-    (kept,) = [line for line in lines if line.startswith("kept")]
-    assert kept.split() == ["kept", "1", *["."] * 5, "1"]
 
 
 def test_the_file_has_every_reason():
@@ -56,3 +44,24 @@ def test_only_where_something_is_to_be_asked_again_the_written_file_is_noted():
         "count": 2,
         "sha256": hashlib.sha256(b"text").hexdigest(),
     }
+
+
+@pytest.fixture
+def expected() -> Forecast:
+    found = Forecast()
+    found.step("write questions").add(1_000_000, 100_000, requests=2)
+    found.step("compare answers").add(500_000, 0, requests=4)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("price", "judge", "costs"),
+    [
+        (Price(1, 10), Price(3, 0), ["4.0000 USD", "6.0000 USD", "10.0000 USD"]),
+        (Price(1, 10, currency="EUR"), None, ["4.0000 EUR", "-", "4.0000 EUR"]),
+        (None, Price(3, 0), ["-", "6.0000 USD", "6.0000 USD"]),
+        (None, None, ["-", "-", "-"]),
+    ],
+)
+def test_each_step_costs_what_its_model_costs(expected, price, judge, costs):
+    assert list(expected.table(price, judge).columns[-1].cells) == costs

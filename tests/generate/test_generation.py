@@ -4,7 +4,6 @@ import asyncio
 import json
 import random
 import re
-from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -166,14 +165,6 @@ def test_a_model_that_takes_no_pictures_ends_the_run(sheets, server, tmp_path):
     assert len(server.requests) < 40
 
 
-def test_one_request_that_is_refused_is_counted(reports, server, tmp_path):
-    server.compute = failing(400, lambda request: asks(request, "You write questions"))
-    _, funnel = play(few(reports, server, tmp_path, 3))
-    (lost,) = [each for each in funnel.dropped if "HTTP 400" in each.reason]
-    assert lost.draft is None
-    assert funnel.unanswered == 1
-
-
 def test_a_judge_that_is_silent_drops_its_questions_alone(reports, server, tmp_path):
     silent = completion("I would rather not say.")
     server.compute = lambda request: silent if asks(request, "You grade answers") else reply_to(request)
@@ -255,21 +246,6 @@ def test_a_judge_that_is_gone_ends_the_run_though_the_model_replies(reports, ser
     with pytest.raises(InfrastructureError, match=r"document '\w+', page \d+.*\b3\b.*judge"):
         asyncio.run(both())
     assert len(gone.requests) == 3
-
-
-def test_who_is_busy_is_waited_for(reports, server, tmp_path):
-    whole, _ = play(few(reports, server, tmp_path / "whole", 1))
-    tries = Counter()
-
-    def compute(request: dict):
-        asked = json.dumps(request["messages"])
-        tries[asked] += 1
-        return (429, {"Retry-After": "0"}, b"{}") if tries[asked] <= 4 else reply_to(request)
-
-    server.compute = compute
-    records, funnel = play(few(reports, server, tmp_path / "busy", 1))
-    assert funnel.unanswered == 0
-    assert lines(records) == lines(whole) != []
 
 
 def test_known_questions_are_not_asked_again_and_other_seeds_ask_others(reports, server, tmp_path):

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
 
 from docagent_rl.generate.config import Kind
 from docagent_rl.generate.duplicates import repeating
 from docagent_rl.generate.outline import outline_questions
+from docagent_rl.generate.titles import askable, folded
 from docagent_rl.records.leakage import THRESHOLD
 from docagent_rl.records.validation import record_problems
 
@@ -77,3 +79,24 @@ def test_no_question_repeats_one_that_is_known_and_others_take_its_place(reports
     assert repeating(others, first, THRESHOLD, templates=True) == {}
     every = outline_questions(document, limit=500, seed=0)
     assert outline_questions(document, limit=4, seed=0, known=every) == []
+
+
+def entry(title: str, page: int | None) -> SimpleNamespace:
+    return SimpleNamespace(title=title, page=page)
+
+
+TEXTS = {1: "SCOPE\nof the\n  manual", 2: "Notes. 12. notes", 3: "Care"}
+
+
+def test_a_title_that_occurs_twice_is_none_and_a_page_is_read_once():
+    read = []
+
+    def text(page: int) -> str:
+        read.append(page)
+        return TEXTS[page]
+
+    titles = {"Notes": 2, "NOTES": 3, "Care": 3, "care of": 3, "manual": 1}
+    entries = [entry(title, page) for title, page in titles.items()]
+    assert askable(entries, 3, text) == [2, 4]
+    assert sorted(read) == [1, 3]
+    assert folded(" A\n b\tC ") == "a b c"

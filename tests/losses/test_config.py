@@ -33,6 +33,8 @@ def test_off_by_default():
 def test_defaults_are_the_papers():
     observation = kl(ON).observation
     assert (observation.scope, observation.at, observation.type) == (KlScope.ALL, KlPlace.LABEL, KlType.K3)
+    assert (observation.token_chunk, observation.vocabulary_chunk) == (1024, 8192)
+    assert kl({"observation": {"token_chunk": 1, "vocabulary_chunk": 1}}).observation.token_chunk == 1
 
 
 @pytest.mark.parametrize(
@@ -43,6 +45,7 @@ def test_defaults_are_the_papers():
         {"observation": {"coef": "inf"}},
         {"observation": {"type": "low_var_kl"}},
         {"observation": {"token_chunk": 0}},
+        {"observation": {"vocabulary_chunk": 0}},
     ],
 )
 def test_refused(section):
@@ -69,7 +72,7 @@ def test_not_with_distillation():
         ("actor_rollout_ref.ref.strategy=megatron", r"ref\.strategy is megatron"),
         ("actor_rollout_ref.actor.ulysses_sequence_parallel_size=2", r"ref\.ulysses_sequence_parallel_size"),
         ("actor_rollout_ref.ref.fsdp_config.ulysses_sequence_parallel_size=2", "whole rows"),
-        ("actor_rollout_ref.model.lora_rank=8", "LoRA"),
+        ("actor_rollout_ref.model.lora_rank=1", "LoRA"),
         ("actor_rollout_ref.model.lora.rank=8", "LoRA"),
         ("actor_rollout_ref.model.lora_adapter_path=adapters", "LoRA"),
         ("trainer.v1.trainer_mode=docagent_separate_async", "the same worker"),

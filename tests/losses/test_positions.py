@@ -8,13 +8,13 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from verl.workers.utils.padding import no_padding_2_padding
 
 from docagent_rl.losses.config import KlPlace, KlScope
-from docagent_rl.losses.positions import predicting_states
+from docagent_rl.losses.positions import ObservationRule, predicting_states
 from docagent_rl.training.losses.batch import ROLLOUT_MASK, read_rows, response_part
 from tests.training.losses.batches import batch, nested, rule
 
 
-def marks(text: str, scope: KlScope, at: KlPlace) -> str:
-    mask = rule(scope, at).observations(read_rows(batch([text], [2])))
+def marks(text: str, scope: KlScope, at: KlPlace, kind: str) -> str:
+    mask = getattr(rule(scope, at), kind)(read_rows(batch([text], [2])))
     return "".join("x" if marked else "." for marked in mask[0].tolist())
 
 
@@ -31,7 +31,16 @@ def marks(text: str, scope: KlScope, at: KlPlace) -> str:
     ],
 )
 def test_marks(scope, at, expected):
-    assert marks("sssoiiiosso", scope, at) == expected
+    assert marks("sssoiiiosso", scope, at, "observations") == expected
+    images = "....xxx...." if at is KlPlace.LABEL else ".....xxx..."
+    assert marks("sssoiiiosso", scope, at, "images") == images
+
+
+def test_a_model_without_images_has_none():
+    rows = read_rows(batch(["sii"], [1])).to(torch.device("cpu"))
+    blind = ObservationRule(KlScope.ALL, KlPlace.LABEL, None)
+    assert blind.observations(rows).tolist() == [[False, True, True]]
+    assert not blind.images(rows).any()
 
 
 def test_padding_and_rows_without_a_sampled_token_do_not_count():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import verl  # noqa: F401  (whose plugin installs the patches)
-from transformers import Qwen2_5_VLConfig, Qwen2Config, Qwen2VLConfig
+from transformers import Qwen2_5_VLConfig, Qwen2Config
 
 from docagent_rl.training.platforms.detect import is_cpu_platform
 
@@ -26,43 +26,30 @@ def cpu_only() -> None:
         pytest.skip("for the platform cpu")
 
 
-def text_config() -> dict:
-    return {
-        "vocab_size": 64,
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 1,
-        "layer_types": ["full_attention"],
-        "num_attention_heads": 2,
-        "num_key_value_heads": 1,
-        "max_position_embeddings": 64,
-        "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]},
-        "bos_token_id": 0,
-        "eos_token_id": 0,
-        "pad_token_id": 0,
-    }
-
-
-SPECIAL = {"image_token_id": 60, "video_token_id": 61, "vision_start_token_id": 62, "vision_end_token_id": 63}
-VISION = {"depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "out_hidden_size": 32}
+SMALL = {
+    "vocab_size": 64,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+}
+TOKENS = {"image_token_id": 60, "video_token_id": 61, "vision_start_token_id": 62, "vision_end_token_id": 63}
 
 
 @pytest.fixture
 def qwen2_config() -> Qwen2Config:
-    small = {name: text_config()[name] for name in list(text_config())[:4]}
-    return Qwen2Config(**small, num_attention_heads=2, num_key_value_heads=1, tie_word_embeddings=False)
+    return Qwen2Config(**SMALL, tie_word_embeddings=False)
 
 
 @pytest.fixture
 def qwen2_5_vl_config() -> Qwen2_5_VLConfig:
-    vision = {**VISION, "window_size": 56, "fullatt_block_indexes": [1]}
-    return Qwen2_5_VLConfig(text_config=text_config(), vision_config=vision, **SPECIAL)
-
-
-@pytest.fixture
-def qwen2_vl_config() -> Qwen2VLConfig:
-    vision = {"depth": 2, "embed_dim": 32, "hidden_size": 32, "mlp_ratio": 2, "num_heads": 2}
-    return Qwen2VLConfig(text_config=text_config(), vision_config=vision, **SPECIAL)
+    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}
+    special = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), 0)
+    more = {"layer_types": ["full_attention"], "max_position_embeddings": 64, "rope_parameters": rope}
+    vision = {"depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "out_hidden_size": 32}
+    vision |= {"window_size": 56, "fullatt_block_indexes": [1]}
+    return Qwen2_5_VLConfig(text_config=SMALL | special | more, vision_config=vision, **TOKENS)
 
 
 @pytest.fixture(scope="session")

@@ -9,17 +9,18 @@ from verl.workers.rollout.replica import TokenOutput
 
 from docagent_rl.training.serving.named import LOADS
 
+ROLLOUT = {"name": "vllm", "response_length": 8}
+
 
 class Balanced:
     """The client's two calls of the balancer, and one server behind it."""
 
     def __init__(self, replies):
-        config = {"actor_rollout_ref": {"rollout": {"name": "vllm", "response_length": 8}}}
-        super().__init__(OmegaConf.create(config))
-        replies = list(replies)
+        super().__init__(OmegaConf.create({"actor_rollout_ref": {"rollout": ROLLOUT}}))
+        replies = iter(replies)
 
         async def remote(**_):
-            return replies.pop(0)
+            return next(replies)
 
         self.server = SimpleNamespace(generate=SimpleNamespace(remote=remote))
 
@@ -42,9 +43,8 @@ def ask(monkeypatch):
 
     monkeypatch.setattr(upstream.asyncio, "sleep", at_once)
 
-    async def run(*replies):
-        kind = type("Client", (Balanced, upstream.FullyAsyncLLMServerClient), {})
-        client = kind(reply(*each) for each in replies)
+    async def run(*replies, kind=upstream.FullyAsyncLLMServerClient):
+        client = type("Client", (Balanced, kind), {})(reply(*each) for each in replies)
         return await client.generate("id", prompt_ids=[0], sampling_params={"max_tokens": 8})
 
     return run
@@ -60,13 +60,8 @@ async def test_loads_of_a_request_reach_the_loop_and_resumed_ones_are_added_up(a
     assert (fields["global_steps"], fields["min_global_steps"], fields["max_global_steps"]) == (6, 4, 6)
 
 
-async def test_upstream_still_loses_them(ask, monkeypatch):
+async def test_upstream_still_loses_them_and_other_clients_are_as_they_were(ask, monkeypatch):
+    assert (await ask(([1], 2, 3), kind=upstream.LLMServerClient)).extra_fields[LOADS] == 2
     client = upstream.FullyAsyncLLMServerClient
     monkeypatch.setattr(client, "generate", client.generate.__wrapped__)
     assert LOADS not in (await ask(([1, 2], 3, 4))).extra_fields
-
-
-async def test_other_clients_are_as_they_were():
-    kind = type("Client", (Balanced, upstream.LLMServerClient), {})
-    output = await kind([reply([1], 2, 3)]).generate("id", prompt_ids=[0], sampling_params={})
-    assert output.extra_fields[LOADS] == 2

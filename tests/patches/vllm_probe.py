@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 os.environ |= {
@@ -86,8 +87,7 @@ def seeds(folder: Path) -> dict:
 
 def reference_logprobs(model) -> list[float]:
     with torch.no_grad():
-        logits = model(torch.tensor([PROMPT])).logits[0, -1]
-    return torch.log_softmax(logits, -1).tolist()
+        return model(torch.tensor([PROMPT])).logits[0, -1].log_softmax(-1).tolist()
 
 
 def engine_logprobs(engine) -> list[float]:
@@ -107,19 +107,17 @@ def send(engine, weights, receive) -> dict[str, str | None]:
     (handle,) = engine.collective_rpc("_get_zmq_handle")
     errors: dict[str, str | None] = {"sender": None, "receiver": None}
 
-    def run() -> None:
-        sender = BucketedWeightSender(handle, bucket_size_mb=1, use_shm=True)
+    def noting(side, call) -> None:
         try:
-            asyncio.run(sender.async_send_weights(iter(weights)))
-        except Exception as error:  # of a thread: told to the caller
-            errors["sender"] = f"{type(error).__name__}: {error}"
+            call()
+        except Exception as error:  # told to the caller
+            errors[side] = f"{type(error).__name__}: {error}"
 
-    thread = threading.Thread(target=run)
+    sender = BucketedWeightSender(handle, bucket_size_mb=1, use_shm=True)
+    sending = partial(asyncio.run, sender.async_send_weights(iter(weights)))
+    thread = threading.Thread(target=noting, args=("sender", sending))
     thread.start()
-    try:
-        receive()
-    except Exception as error:  # the sender's is told as well
-        errors["receiver"] = f"{type(error).__name__}: {error}"
+    noting("receiver", receive)
     thread.join()
     return errors
 

@@ -32,13 +32,12 @@ class Player:
 
     Args:
         failing: errors by question.
-        turns: of the event loop for each question; drawn where it is not told.
-        pause_s: between two turns.
+        pause_s: between two turns of the event loop.
     """
 
-    def __init__(self, failing=None, turns=None, pause_s=0):
+    def __init__(self, failing=None, pause_s=0):
         self.identity = {"player": "restless"}
-        self.failing, self.turns, self.pause_s = failing or {}, turns or {}, pause_s
+        self.failing, self.pause_s = failing or {}, pause_s
         self.started, self.most, self.now = [], 0, 0
 
     async def play(self, sample, session):
@@ -47,7 +46,7 @@ class Player:
         self.now += 1
         self.most = max(self.most, self.now)
         try:
-            for _ in range(self.turns.get(name, random.Random(f"{name}{session}").randrange(20))):
+            for _ in range(random.Random(f"{name}{session}").randrange(20)):
                 await asyncio.sleep(self.pause_s)
             if (error := self.failing.get(name)) is not None:
                 raise error
@@ -132,14 +131,6 @@ async def test_a_spent_budget_and_a_bug_end_the_run_and_keep_what_was_played(tmp
     assert kept(tmp_path) >= {"q0", "q1", "q2"}
     assert "q5" not in kept(tmp_path)
     assert len(await run(tmp_path, Player(), questions(9))) == 9
-
-
-async def test_sessions_at_work_when_the_budget_is_spent_come_to_their_end(tmp_path):
-    player = Player({"q0": SPENT, "q2": SPENT}, {"q0": 0, "q1": 50, "q2": 50, "q3": 50})
-    with pytest.raises(BudgetError, match="7 of 9 sessions"):
-        await run(tmp_path, player, questions(9), concurrency=4)
-    assert player.started == [(f"q{n}", 0) for n in range(4)]
-    assert kept(tmp_path) == {"q1", "q3"}
 
 
 async def test_two_questions_of_one_id_are_refused(tmp_path):

@@ -85,12 +85,6 @@ async def test_the_same_seed_gives_the_same_session_and_another_number_another_o
     assert len(texts) > 4
 
 
-async def test_looking_for_a_query_leaves_no_trace(best):
-    _, (session, *_) = await best("vrag_rl")
-    searches = sum(turn.info["action"]["kind"] == "search" for turn in session.turns)
-    assert sum(len(turn.searches) for turn in session.turns) == searches
-
-
 @pytest.mark.parametrize("system", sorted(SYSTEMS))
 async def test_chance_does_not_know_the_references(world, best, system):
     player = ChancePlayer((await best(system))[0])

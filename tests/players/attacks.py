@@ -11,17 +11,17 @@ from docagent_rl.actions import StopCause
 from docagent_rl.envs.base import AssistantTurn
 
 HUGE = "9" * 5000
-NUMBERS = ("NaN", "Infinity", "-1", "0", "1e308", "1e999", HUGE, f"-{HUGE}", "3.5", "2-th", "[3, 3]", "", " ")
+NUMBERS = ("NaN", "-1", "0", "1e999", HUGE, "3.5", "2-th", "[3, 3]", " ")
 """Page numbers and indices that are none, or none that exists."""
 
 BOXES = (
-    [300, 300, 10, 10], [0, 0, 0, 0], [-5, -5, -1, -1], [1e308, 1e308, 1.7e308, 1.7e308], [0, 0, 1e-9, 1e-9],
-    [0, 0, float("nan"), 5], [0, float("-inf"), float("inf"), 5], [1, 2, 3], ["a", "b", "c", "d"], [[[[]]]],
-    [0, 0, True, True], None, {}, [[5, 5, 1, 1], [0, 0, 90, 90]], [[0, 0, 5, 5]] * 99, 10**400,
+    [300, 300, 10, 10], [-5, -5, -1, -1], [1e308, 1e308, 1.7e308, 1.7e308], [0, 0, 1e-9, 1e-9],
+    [0, 0, float("nan"), 5], ["a", "b", "c", "d"], [[[[]]]], [[5, 5, 1, 1], [0, 0, 90, 90]],
+    [[0, 0, 5, 5]] * 99, 10**400,
 )  # fmt: skip
 """Boxes that are inverted, empty, off the page, not finite, or no boxes at all."""
 
-QUERIES = ("", " ", "\n\t", "\u200b", "?" * 3000, "\ud83d", "\x00", "*", "{{ question }}", "../../etc/passwd")
+QUERIES = (" ", "\u200b", "?" * 3000, "\ud83d", "\x00", "{{ question }}", "../../etc/passwd")
 """Queries that are blank, or that only look like words."""
 
 
@@ -59,15 +59,16 @@ def sealed(
     return [*begun, pool[number % len(pool)], *rest]
 
 
-def missed(voice: Voice, secret: str, played: Iterable[AssistantTurn]) -> set[str]:
-    """The attacks that nobody tried."""
-    return {turn.text for turn in attacks(voice, secret)} - {turn.text for turn in played}
+def missed(voice: Voice, secrets: Iterable[str], played: Iterable[AssistantTurn]) -> list[str]:
+    """The attacks that nobody tried with any of the secrets."""
+    texts = {turn.text for turn in played}
+    tried = zip(*(attacks(voice, secret) for secret in secrets), strict=True)
+    return [each[0].text for each in tried if texts.isdisjoint(turn.text for turn in each)]
 
 
 def _talk(voice: Voice, secret: str) -> list[str]:
     return [
         "",
-        secret,
         f"The answer is {secret}.",
         rf"\boxed{{{secret}}}",
         f"Extracted answer: {secret}\nAnswer format: Integer",
@@ -85,15 +86,11 @@ def _malformed(voice: Voice, secret: str) -> list[str]:
         whole.replace("<answer>", ""),
         whole.replace("<answer>", "<ANSWER>").replace("</answer>", "</ANSWER>"),
         whole.replace("<answer>", '<answer lang="en">'),
-        whole.replace("<answer>", "< answer >").replace("</answer>", "< /answer >"),
-        whole.replace("<", "&lt;").replace(">", "&gt;"),
         whole.replace("<", "\uff1c").replace(">", "\uff1e"),
-        whole.replace("answer>", "answer"),
         f"</answer>{inner}<answer>",
         f"<answer>{inner}<answer>",
         whole.replace("answer>", "result>"),
         "<answer>" * 500,
-        "</answer>" * 500,
         f"<answer>{inner}</answe\u200br>",
     ]
 
@@ -101,7 +98,6 @@ def _malformed(voice: Voice, secret: str) -> list[str]:
 def _nested(voice: Voice, secret: str) -> list[str]:
     core = voice.core(secret)
     return [
-        voice.turn(voice.search(core)),
         voice.turn(voice.search(f"harbour {core} harbour")),
         *(voice.turn(call(core)) for call in voice.calls),
         # the first action counts, or none does: never the second
@@ -115,7 +111,6 @@ def _in_thoughts(voice: Voice, secret: str) -> list[str]:
     bare = voice.turn(voice.core(secret)).rpartition("</think>")[2]
     return [
         f"<think>{bare}</think>",
-        f"<think>I write {bare}</think> and that is all.",
         f"<think>{bare}",
         f"<think>a</think><think>{bare}</think>",
         f"<think>{bare}</think>{voice.search('page report')}",

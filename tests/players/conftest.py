@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 
 import pytest
 
@@ -19,9 +18,7 @@ def library(tmp_path_factory) -> Corpus:
     """The reports as they were written."""
     folder = tmp_path_factory.mktemp("library")
     questions = write_reports(folder)
-    kinds = Counter(record.extra["kind"] for record in questions)
-    assert {*kinds} == {*QuestionKind}
-    assert min(kinds.values()) >= 5
+    assert {record.extra["kind"] for record in questions} == {*QuestionKind}
     assert sum(len(record.evidence_pages) > 1 for record in questions) >= 5
     return open_corpus(folder / "pdfs", folder / "store", questions)
 
@@ -48,11 +45,6 @@ def clerk() -> Clerk:
 @pytest.fixture
 def services(library, clerk) -> EnvServices:
     return EnvServices(library.store, RetrieverService(library.retriever), clerk)
-
-
-@pytest.fixture
-def hostile_services(hostile, clerk) -> EnvServices:
-    return EnvServices(hostile.store, RetrieverService(hostile.retriever), clerk)
 
 
 @pytest.fixture(autouse=True)

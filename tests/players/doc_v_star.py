@@ -9,7 +9,7 @@ from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.env import DocVStarEnv
 from tests.players.attacks import Voice
 from tests.players.corpus import LIE
-from tests.players.formulas import page_f, weighted
+from tests.players.formulas import page_f
 from tests.players.readers import doc_v_star_answer, doc_v_star_form
 from tests.players.referee import Limits, visual_tokens
 from tests.players.rules import Rules, paid_at_the_end
@@ -75,7 +75,7 @@ class DocVStar(Rules):
             "evidence": page_f(listed, game.record.evidence_pages, shown),
             "format": float(formed and bool(said)),
         }
-        paid_at_the_end(game, {**terms, "total": weighted(terms, WEIGHTS)})
+        paid_at_the_end(game, {**terms, "total": sum(WEIGHTS[name] * terms[name] for name in WEIGHTS)})
         if self.settings:
             assert visual_tokens([*game.prompt.images, *images]) <= 3500
 

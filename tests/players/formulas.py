@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import string
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 Box = Sequence[float]
 
@@ -96,8 +96,3 @@ def page_f(listed: Collection[int], gold: Collection[int], visited: Collection[i
         return float(not listed and not gold)
     hits = sum(page in gold and page in visited for page in set(listed))
     return 3 * hits / (2 * len(gold) + len(set(listed)))
-
-
-def weighted(terms: Mapping[str, float], weights: Mapping[str, float]) -> float:
-    """The weighted sum of terms."""
-    return math.fsum(weights[name] * terms[name] for name in weights)

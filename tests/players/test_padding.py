@@ -65,17 +65,15 @@ def alden(corpus, record, variant):
 def doc_v_star(corpus, record, variant):
     play, rules = doc_v_star_play, DocVStar().lifted(max_turns=MANY)
     oracle, _ = rules.best(corpus, record)
-    first, *_ = listed = record.evidence_pages
+    first = record.evidence_pages[0]
     sessions = {
         "oracle": oracle,
-        "wrong answer": [*oracle[:-1], play.answer("-", ", ".join(map(str, listed)))],
         "nothing listed": [*oracle[:-1], play.answer(record.answers[0], "")],
     }
     junk = {
         "repeated": [play.retrieve(corpus.own_query(record.doc_id, first), "")],
         "irrelevant": [play.fetch("[1]", "")],
         "empty": [play.retrieve(NOWHERE, "")],
-        "blank": [play.retrieve(" ", "")],
         "invalid": ["nonsense"],
     }
     return rules, sessions, junk, set()
@@ -108,7 +106,6 @@ def unidoc_rl(corpus, record, variant):
     sessions = {
         "oracle": oracle,
         "wrong choice": [turn.replace(f"<select>{at}<", f"<select>{2 - at}<") for turn in unboxed],
-        "wrong answer": [*oracle[:-1], f"<information>seen</information><answer>{NOWHERE}</answer>"],
         **({"no boxes": unboxed} if unboxed != oracle else {}),
     }
     junk = {
@@ -127,7 +124,6 @@ def vrag_rl(corpus, record, variant):
     oracle, _ = rules.best(corpus, record)
     junk = {
         "repeated": [oracle[0]],
-        "empty": [f"<search>{NOWHERE}</search>"],
         "irrelevant": [f"<search>{other_words(corpus, record)}</search>"],
         "junk box": ["<bbox>[5, 5, 60, 60]</bbox>"],
         "invalid": ["nonsense"],

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import random
 
 import pytest
 
 from docagent_rl.envs.base import EndReason
+from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.envs.token_budget import estimated_tokens
 from tests.players.alden import Alden
-from tests.players.attacks import missed, sealed
+from tests.players.attacks import attacks, missed, sealed
 from tests.players.corpus import LIE
 from tests.players.doc_v_star import DocVStar
 from tests.players.mm_doc_r1 import MMDoc
@@ -40,22 +40,24 @@ async def test_the_oracle_gets_the_maximum(library, services, rules):
 
 
 @pytest.fixture
-def quick_services(hostile_services):
+def hostile_services(hostile, clerk):
     """Most texts are counted many times over."""
-    return dataclasses.replace(hostile_services, count_tokens=functools.cache(estimated_tokens))
+    count = functools.cache(estimated_tokens)
+    return EnvServices(hostile.store, RetrieverService(hostile.retriever), clerk, count_tokens=count)
 
 
 @pytest.mark.parametrize("rules", [*RULES, DocVStar(tight=True)], ids=str)
-async def test_the_adversary_gets_nothing_by_text(hostile, quick_services, clerk, rules):
+async def test_the_adversary_gets_nothing_by_text(hostile, hostile_services, clerk, rules):
     """Attacks that hold the right answer on pages that name it, and turns without any sense."""
-    ends, played = set(), []
+    ends, played, number_of_attacks = set(), [], len(attacks(rules.voice, LIE))
     for number, record in enumerate(hostile.questions):
         rng, secret = random.Random(number), rules.secret(record)
         good = rules.good_calls(hostile, record)
-        scripts = [(True, sealed(rng, rules.voice, secret, good, 2 * number + n)) for n in range(2)]
+        mine = range(number, number_of_attacks, len(hostile.questions))
+        scripts = [(True, sealed(rng, rules.voice, secret, good, n)) for n in mine]
         for is_sealed, script in [*scripts, (False, rules.wild(rng))]:
             clerk.asked.clear()
-            game = await play(rules.make(quick_services), record, script)
+            game = await play(rules.make(hostile_services), record, script)
             check(game, rules.limits)
             said = rules.answer(game.turns[-1])
             assert (game.results[-1].end is EndReason.ANSWERED) is (said is not None)
@@ -65,5 +67,5 @@ async def test_the_adversary_gets_nothing_by_text(hostile, quick_services, clerk
             rules.audit(game, hostile, said, right)
             ends.add(game.results[-1].end)
             played += game.turns
-    assert not missed(rules.voice, LIE, played)
+    assert not missed(rules.voice, (LIE, rules.refusal), played)
     assert ends == rules.ends

@@ -10,7 +10,7 @@ from docagent_rl.envs.base import EndReason
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
 from docagent_rl.systems.unidoc_rl.env import UniDocEnv
 from tests.players.attacks import Voice
-from tests.players.formulas import by_rank, iou, ndcg, weighted
+from tests.players.formulas import by_rank, iou, ndcg
 from tests.players.readers import tagged_answer
 from tests.players.referee import Limits
 from tests.players.rules import Rules, paid_at_the_end
@@ -140,7 +140,7 @@ class UniDoc(Rules):
             "outcome": right,
         }
         # as released nothing is paid without the format
-        total = weighted(terms, WEIGHTS) if published or terms["format"] else 0.0
+        total = sum(WEIGHTS[name] * terms[name] for name in WEIGHTS) if published or terms["format"] else 0.0
         paid_at_the_end(game, {**terms, "total": total})
 
     def form(self, game):

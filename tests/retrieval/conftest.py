@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.documents import DocumentStore
 from docagent_rl.retrieval.bm25 import BM25Retriever
+from tests.documents.conftest import write_pdf
 from tests.documents.here import ingest_here
 
 PAGES = {
@@ -21,16 +21,9 @@ PAGES = {
 
 def _make_store(folder: Path, documents: Mapping[str, Sequence[str]]) -> DocumentStore:
     """A store with one text a page; long texts run off the page, which the text layer does not mind."""
-    inbox = folder / "inbox"
-    inbox.mkdir(parents=True)
     for doc_id, texts in documents.items():
-        canvas = Canvas(str(inbox / f"{doc_id}.pdf"), pagesize=(400, 100), invariant=True)
-        for text in texts:
-            canvas.setFont("Helvetica", 8)
-            canvas.drawString(5, 50, text)
-            canvas.showPage()
-        canvas.save()
-    ingest_here(inbox, folder / "store", dpi=10)
+        write_pdf(folder / "inbox" / f"{doc_id}.pdf", texts, size=(400, 100))
+    ingest_here(folder / "inbox", folder / "store", dpi=10)
     return DocumentStore(folder / "store")
 
 

@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.errors import UserError
+from docagent_rl.retrieval.base import check_queries, top_rows
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from docagent_rl.retrieval.bm25s_library import load_bm25s
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.postings import Postings, are_sorted
 from docagent_rl.retrieval.rows import PageRows
 from docagent_rl.retrieval.service.shards import check_parts, merged
+from docagent_rl.retrieval.tokens import Stemmer, Tokenizer
 from tests.documents.here import ingest_here
 
 PARAMETERS = [(1.5, 0.75), (0.9, 0.4), (0.0, 0.0), (3.0, 1.0)]
@@ -79,16 +81,6 @@ def test_batches_and_threads_get_the_answers_of_single_queries_in_order(bm25):
     assert bm25.search([], top_k=3) == []
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(lambda query: bm25.search([query], top_k=3)[0], queries)) == alone
-
-
-def test_bad_arguments(bm25, make_store, tmp_path):
-    with pytest.raises(UserError, match=r"'plants'.*'b\.plants'"):
-        bm25.search(["cat"], doc_id="plants", top_k=1)
-    for settings_ in ({"k1": -1}, {"b": float("nan")}):
-        with pytest.raises(UserError, match=next(iter(settings_))):
-            BM25Settings(**settings_)
-    with pytest.raises(UserError):
-        BM25Retriever.build(make_store(tmp_path, {"a": ["", ""]}))
 
 
 WORDS = ["cat", "the", "grow", "birds", "table", "3", "zebra", "and", "items"]
@@ -182,17 +174,72 @@ def test_the_best_of_all_parts_are_the_best_of_the_whole(bm25, of):
     for top_k, exclude in ((1, ()), (2, {PageRef("animals", 2)}), (10, ())):
         answers = [part.search(queries, top_k=top_k, exclude=exclude) for part in parts]
         assert merged(answers, top_k) == bm25.search(queries, top_k=top_k, exclude=exclude)
-
-
-def test_a_part_knows_its_documents_too(bm25):
-    part = bm25.part(2, 3)
+    part = bm25.part(2, 3)  # knows its documents
     assert part.search(["cat"], doc_id="animals", top_k=5) == bm25.search(["cat"], doc_id="animals", top_k=5)
     # and of the whole corpus its own alone
     assert {hit.ref.doc_id for hit in part.search(["the a cat birds grow table"], top_k=99)[0]} == {"numbers"}
 
 
-def test_retrievers_that_cannot_be_split_are_refused(bm25):
+def test_pages_and_rows_are_each_others():
+    rows = PageRows(["a", "b"], [2, 3])
+    assert list(rows) == [PageRef("a", 1), PageRef("a", 2), PageRef("b", 1), PageRef("b", 2), PageRef("b", 3)]
+    assert [rows.ref(row) for row in range(len(rows))] == list(rows)
+    assert rows.rows(list(rows)).tolist() == [0, 1, 2, 3, 4]
+    assert (rows.span("b"), rows.span(None)) == ((2, 5), (0, 5))
+    # unknown pages have no row
+    assert rows.rows([PageRef("a", 3), PageRef("z", 1), PageRef("a", 2)]).tolist() == [1]
+    with pytest.raises(UserError, match="'z'"):
+        rows.span("z")
+
+
+@settings(max_examples=60)
+@given(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0, 1.5]), max_size=40), st.integers(1, 50))
+def test_the_best_rows_are_those_of_a_full_sort(scores, top_k):
+    ranked = [row for score, row in sorted((-score, row) for row, score in enumerate(scores) if score > 0)]
+    assert top_rows(np.array(scores, dtype=np.float32), top_k).tolist() == ranked[:top_k]
+
+
+def test_bad_arguments_are_refused(bm25, make_store, tmp_path):
+    with pytest.raises(UserError, match=r"'plants'.*'b\.plants'"):
+        bm25.search(["cat"], doc_id="plants", top_k=1)
+    for settings_ in ({"k1": -1}, {"b": float("nan")}):
+        with pytest.raises(UserError, match=next(iter(settings_))):
+            BM25Settings(**settings_)
+    with pytest.raises(UserError):
+        BM25Retriever.build(make_store(tmp_path, {"a": ["", ""]}))
     config = RetrieverConfig(backend="ray", service={"shards": 2})
     check_parts(bm25, config, "docagent.retriever")
     with pytest.raises(UserError, match=r"docagent\.retriever\.service\.shards=2"):
         check_parts(object(), config, "docagent.retriever")
+    for top_k in (0, 1.5, True, None):
+        with pytest.raises(UserError, match="top_k"):
+            check_queries(["a"], top_k)
+    for queries in ("one query", [b"bytes"], [None]):
+        with pytest.raises(TypeError):
+            check_queries(queries, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("The cat, the CAT!", ["the", "cat", "the", "cat"]),
+        ("Table 3: 42.5 %", ["table", "3", "42", "5"]),
+        ("Größe naïve Ünïcode", ["größe", "naïve", "ünïcode"]),
+        ("\N{LATIN SMALL LIGATURE FI}gure \N{FULLWIDTH DIGIT ONE}", ["figure", "1"]),
+        ("co\N{SOFT HYPHEN}operate", ["cooperate"]),
+        ("维护 Debian 软件", ["维", "护", "debian", "软", "件"]),
+        ("テスト2回", ["テ", "ス", "ト", "2", "回"]),
+        (" \n\t … —", []),
+    ],
+)
+def test_tokens(text, tokens):
+    assert Tokenizer()(text) == tokens
+    pytest.importorskip("Stemmer")
+    assert Tokenizer(Stemmer.ENGLISH)("Connected connections, running") == ["connect", "connect", "run"]
+
+
+@settings(max_examples=60)
+@given(st.text())
+def test_any_text_has_tokens_without_spaces(text):
+    tokens = Tokenizer()(text)
+    assert all(token and not any(character.isspace() for character in token) for token in tokens)

@@ -12,7 +12,7 @@ import pytest
 
 from docagent_rl.errors import UserError
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
-from tests.retrieval.vectors.conftest import files_of
+from tests.documents.here import files_of
 
 WORDS = ["cat", "the", "grow", "birds", "table", "3", "zebra"]
 ARRAYS = ("data", "indices", "indptr")
@@ -125,7 +125,7 @@ def test_what_killed_writers_left_goes_with_the_next_save(bm25, index, tmp_path)
 def test_a_reader_beside_two_writers_always_has_a_whole_index(store, index):
     """Every load answers as one of the two would."""
     made = [BM25Retriever.build(store, settings=BM25Settings(k1=k1)) for k1 in (0.5, 2.0)]
-    answers = {one.settings.k1: one.search(["the cat"], top_k=9) for one in made}
+    answers = {one.settings.k1: one.search(WORDS, top_k=9) for one in made}
     stop, seen = threading.Event(), set()
 
     def write(one):
@@ -138,8 +138,8 @@ def test_a_reader_beside_two_writers_always_has_a_whole_index(store, index):
             while not answers.keys() <= seen:
                 loaded = BM25Retriever.load(index)
                 seen.add(loaded.settings.k1)
-                expected = answers.get(loaded.settings.k1)
-                assert expected is None or loaded.search(["the cat"], top_k=9) == expected
+                if expected := answers.get(loaded.settings.k1):
+                    assert loaded.search(WORDS, top_k=9) == expected
         finally:
             stop.set()
         assert [writer.result() for writer in writers] == [None, None]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.endpoints.model_config import ModelConfig
-from docagent_rl.errors import InfrastructureError
+from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.prompts import load_prompt
 from docagent_rl.rewards.judge_client import JUDGE_PROMPT
 from docagent_rl.rewards.remote_judge import RemoteJudge
@@ -41,3 +41,10 @@ async def test_a_judge_without_a_verdict_fails(server, tmp_path):
     with pytest.raises(InfrastructureError, match="no verdict"):
         await asked.judge("Who?", ["Ada"], "Bob")
     assert asked.model.ledger.accounts["m"].failed == 3
+
+
+async def test_check(server, tmp_path):
+    await judge(server, tmp_path).check()
+    server.script = [401]
+    with pytest.raises(UserError, match="'m'"):
+        await judge(server, tmp_path).check()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from docagent_rl.envs.base import DocEnv
 from docagent_rl.envs.delivery import render
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.rewards.judge import JudgeConfig
@@ -21,20 +20,18 @@ SMALL = {"display": {"min_pixels": 12544, "max_pixels": 50176}}
 class Script:
     """A rollout server that says given lines, and keeps what it was shown."""
 
-    def __init__(self, codec, lines, close=True):
-        self.codec, self.lines, self.close = codec, list(lines), close
+    def __init__(self, codec, lines):
+        self.codec, self.lines = codec, list(lines)
         self.contexts, self.images, self.caps = [], [], []
 
     async def __call__(self, ids, images, max_tokens):
         self.contexts.append(ids)
         self.images.append(images)
         self.caps.append(max_tokens)
-        line = self.lines.pop(0)
-        sampled = (
-            line if isinstance(line, list) else self.codec.tokenizer.encode(line, add_special_tokens=False)
-        )
-        if self.close and not isinstance(line, list):
-            sampled = [*sampled, self.codec.end_of_turn_id]
+        sampled = self.lines.pop(0)
+        if isinstance(sampled, str):
+            ids = self.codec.tokenizer.encode(sampled, add_special_tokens=False)
+            sampled = [*ids, self.codec.end_of_turn_id]
         return Sampled(sampled[:max_tokens], [-0.25] * len(sampled[:max_tokens]))
 
 
@@ -45,15 +42,13 @@ class Stage:
         self.encoder = ImageEncoder(processor, lambda ref: render(ref, world.store))
         self.sample = world.records[0]
 
-    def env(self, retriever=None, **config) -> DocEnv:
-        service = RetrieverService(retriever or self.world.retriever, attempts=1, backoff_s=0.01)
+    def session(self, lines, *, limits=LIMITS):
+        service = RetrieverService(self.world.retriever, attempts=1, backoff_s=0.01)
         services = EnvServices(self.world.store, service, make_judge(JudgeConfig()))
-        return VragEnv(VragConfig.for_variant("paper", **SMALL, **config), services)
-
-    def session(self, lines, *, limits=LIMITS, close=True, **env):
+        env = VragEnv(VragConfig.for_variant("paper", **SMALL), services)
         trajectory = Trajectory("u", 0, 1, "train", self.sample.to_dict(), "vrag_rl")
-        generate = Script(self.codec, lines, close)
-        return Session(self.env(**env), self.codec, self.encoder, generate, limits, trajectory)
+        generate = Script(self.codec, lines)
+        return Session(env, self.codec, self.encoder, generate, limits, trajectory)
 
 
 def search(text):

@@ -5,16 +5,8 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.documents.derived import Face, derive
-from docagent_rl.envs.token_budget import estimated_tokens
 from docagent_rl.errors import UserError
 from tests.play.stage import resources
-
-
-async def test_an_environment_needs_no_tokenizer(world):
-    shared = resources(world, "mm_doc_r1")
-    assert shared.services.count_tokens is estimated_tokens
-    prompt = await shared.environment().reset(world.records[0])
-    assert world.records[0].question in prompt.messages[-1].parts[0].text
 
 
 def test_a_role_of_the_policy_is_refused(world):

@@ -11,18 +11,6 @@ def pieces(processor, text):
     return tokenizer.encode(text, add_special_tokens=False), lambda ids: tokenizer.decode(list(ids))
 
 
-def test_the_range_decodes_to_the_span(processor):
-    text = "<think>where is it</think><search>revenue of the north region</search>"
-    ids, decode = pieces(processor, text)
-    start = text.index("revenue")
-    end = text.index("</search>")
-    first, last = token_range(decode, ids, (start, end))
-    carried = decode(ids[first:last])
-    assert "revenue of the north region" in carried
-    assert "revenue" not in decode(ids[:first])
-    assert "region" not in decode(ids[last:])
-
-
 def test_empty_and_outside_spans(processor):
     ids, decode = pieces(processor, "abc")
     assert token_range(decode, ids, (1, 1)) is None

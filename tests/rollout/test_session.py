@@ -40,8 +40,7 @@ async def test_a_session_from_search_to_answer(stage):
     session = stage.session([search(stage.sample.question), crop, f"<answer>{answer}</answer>"])
     (ledger,) = await session.play(stage.sample)
     trajectory, row = session.trajectory, ledger.row()
-    assert trajectory.status == Status.FINISHED.value
-    assert trajectory.end == "answered"
+    assert (trajectory.status, trajectory.end) == (Status.FINISHED.value, "answered")
     assert [t.stop for t in trajectory.turns] == ["end_of_turn"] * 3
     assert len(row.images) == 2
     assert row.response_ids.count(stage.codec.image_token_id) == sum(i.num_tokens for i in row.images)
@@ -98,12 +97,9 @@ async def test_an_observation_that_does_not_fit_is_dropped_and_its_page_was_neve
     session = stage.session([search("report")], limits=limits)
     (ledger,) = await session.play(stage.sample)
     trajectory = session.trajectory
-    assert trajectory.end == "context_full"
-    assert trajectory.status == Status.UNFINISHED.value
-    assert trajectory.turns[0].dropped
-    assert trajectory.turns[0].observation_tokens == 0
-    assert trajectory.metrics["pages_seen"] == 0
-    assert trajectory.metrics["reward/retrieval_ndcg"] == 0
+    assert (trajectory.end, trajectory.status) == ("context_full", Status.UNFINISHED.value)
+    assert (trajectory.turns[0].dropped, trajectory.turns[0].observation_tokens) == (True, 0)
+    assert trajectory.metrics["pages_seen"] == trajectory.metrics["reward/retrieval_ndcg"] == 0
     assert ledger.row().images == ()
     assert NO_TURN not in ledger.row().turn_index
 
@@ -124,32 +120,14 @@ async def test_a_sampled_control_id_is_dropped_and_the_turn_invalid(stage):
     assert first.stop == "control_token"
     assert start not in first.token_ids
     assert session.trajectory.metrics["invalid_actions"] == 1
-    assert [*first.token_ids, stage.codec.end_of_turn_id] == ledger.row().response_ids[
-        : len(first.token_ids) + 1
-    ]
+    ended = [*first.token_ids, stage.codec.end_of_turn_id]
+    assert ledger.row().response_ids[: len(ended)] == ended
 
 
 async def test_a_prompt_that_is_too_long_names_the_question(stage):
     session = stage.session(["x"], limits=Limits(prompt=5, response=100, turn=10))
     with pytest.raises(UserError, match=stage.sample.question_id):
         await session.play(stage.sample)
-
-
-async def test_the_same_outputs_give_the_same_trajectory(stage):
-    def frozen(trajectory):
-        for turn in trajectory.turns:
-            turn.seconds = {}
-            turn.info.pop("seconds", None)
-            turn.searches = [{**search, "seconds": 0} for search in turn.searches]
-        trajectory.image_preprocessings = 0
-        return trajectory.to_json()
-
-    lines = [search("report table"), "<bbox>[0, 0, 60, 60]</bbox>", "nothing", "<answer>x</answer>"]
-    sessions = [stage.session(lines) for _ in range(2)]
-    for session in sessions:
-        await session.play(stage.sample)
-    first, second = (frozen(s.trajectory) for s in sessions)
-    assert first == second
 
 
 def test_split_stop():
@@ -160,89 +138,26 @@ def test_split_stop():
     assert split_stop(Sampled([2]), 1, frozenset({2}))[0] == []
 
 
-class Steps(DocEnv):
-    """Every turn is answered by a new context; the words of a turn cost something."""
-
-    def __init__(self, turns):
-        self.turns, self.seen = turns, []
-
-    def show_prompt(self, episode):
-        return Observation.user(TextPart("step 0"))
-
-    async def step(self, turn):
-        self.seen.append(turn.text)
-        start = turn.text.index("word")
-        terms = RewardTerms({"bonus": 1.0}, 1.0, (TokenTerm("penalty", (start, start + 4), -0.5),))
-        if len(self.seen) == self.turns:
-            return StepResult(None, end=EndReason.FINISHED, terms=terms)
-        message = Message(Role.USER, (TextPart(f"step {len(self.seen)}"),))
-        return StepResult(Observation((message,), fresh=True), terms=terms)
-
-    async def conclude(self, reason):
-        return RewardTerms()
-
-    def metrics(self):
-        return {}
-
-
-async def test_fresh_contexts_become_rows_of_their_own(stage):
-    session = stage.session(["a word here", "another word there", "the last word"])
-    session.env = Steps(3)
-    ledgers = await session.play(stage.sample)
-    rows = [ledger.row() for ledger in ledgers]
-    assert len(rows) == 3
-    assert all(set(row.response_mask) == {1} for row in rows)
-    assert [stage.codec.decode(row.response_ids) for row in rows] == session.env.seen
-    assert [turn.row for turn in session.trajectory.turns] == [0, 1, 2]
-    assert session.trajectory.status == Status.FINISHED.value
-    assert [row.prompt_ids for row in rows] == [
-        stage.codec.prompt_ids(Observation.user(TextPart(f"step {n}"))) for n in range(3)
-    ]
-
-
-async def test_token_terms_land_on_the_tokens_of_their_span(stage):
-    session = stage.session(["first a word and more"])
-    session.env = Steps(1)
-    (ledger,) = await session.play(stage.sample)
-    row = ledger.row()
-    hit = [n for n, r in enumerate(row.rewards[:-1]) if r]
-    assert "word" in stage.codec.decode([row.response_ids[n] for n in hit])
-    assert sum(row.rewards[:-1]) == pytest.approx(-0.5)
-    assert row.rewards[-1] == 1.0
-    assert session.trajectory.reward == pytest.approx(0.5)
-    assert session.trajectory.turns[0].terms == {"penalty": -0.5, "bonus": 1.0}
-
-
-async def test_a_fresh_context_that_is_too_long_ends_the_session(stage):
-    session = stage.session(["a word here"], limits=Limits(prompt=22, response=100, turn=20))
-    session.env = Steps(2)
-    session.env.show_prompt = lambda episode: Observation((Message(Role.USER, (TextPart("s"),)),))
-    session.limits = Limits(
-        prompt=len(stage.codec.prompt_ids(session.env.opening(stage.sample))), response=100, turn=20
-    )
-    ledgers = await session.play(stage.sample)
-    assert len(ledgers) == 1
-    assert session.trajectory.end == "context_full"
-
-
 class Rewarding(DocEnv):
     """Rewards each turn with what a list says, and shows a new context or goes on as it says.
 
     Args:
         plan: of each turn, whether a new context follows, its reward, the value of a term on its first
-            characters and the weight of that term.
+            `word` (or its first characters) and the weight of that term.
     """
 
     def __init__(self, plan):
-        self.plan, self.rewards = list(plan), []
+        self.plan, self.rewards, self.seen = list(plan), [], []
 
     def show_prompt(self, episode):
         return Observation.user(TextPart("begin"))
 
     async def step(self, turn):
         fresh, reward, value, weight = self.plan[len(self.rewards)]
-        tokens = (TokenTerm("penalty", (0, 3), value, weight),) if value else ()
+        start = max(0, turn.text.find("word"))
+        tokens = (TokenTerm("penalty", (start, start + 3), value, weight),) if value else ()
         self.rewards.append(reward + weight * value)
+        self.seen.append(turn.text)
         terms = RewardTerms({"bonus": reward / 2, "penalty": value}, reward, tokens)
         if len(self.rewards) == len(self.plan):
             return StepResult(None, end=EndReason.FINISHED, terms=terms)
@@ -254,6 +169,44 @@ class Rewarding(DocEnv):
 
     def metrics(self):
         return {}
+
+
+async def test_fresh_contexts_become_rows_of_their_own(stage):
+    session = stage.session(["a word here", "another word there", "the last word"])
+    session.env = Rewarding([(True, 1.0, 0.0, 1.0)] * 3)
+    ledgers = await session.play(stage.sample)
+    rows = [ledger.row() for ledger in ledgers]
+    assert len(rows) == 3
+    assert all(set(row.response_mask) == {1} for row in rows)
+    assert [stage.codec.decode(row.response_ids) for row in rows] == session.env.seen
+    assert [turn.row for turn in session.trajectory.turns] == [0, 1, 2]
+    assert session.trajectory.status == Status.FINISHED.value
+    assert [row.prompt_ids for row in rows] == [
+        stage.codec.prompt_ids(Observation.user(TextPart(text))) for text in ("begin", "go on", "go on")
+    ]
+
+
+async def test_token_terms_land_on_the_tokens_of_their_span(stage):
+    session = stage.session(["first a word and more"])
+    session.env = Rewarding([(False, 1.0, -0.5, 1.0)])
+    (ledger,) = await session.play(stage.sample)
+    row = ledger.row()
+    hit = [n for n, r in enumerate(row.rewards[:-1]) if r]
+    assert "wor" in stage.codec.decode([row.response_ids[n] for n in hit])
+    assert sum(row.rewards[:-1]) == pytest.approx(-0.5)
+    assert row.rewards[-1] == 1.0
+    assert session.trajectory.reward == pytest.approx(0.5)
+    assert session.trajectory.turns[0].terms == {"penalty": -0.5, "bonus": 0.5}
+
+
+async def test_a_fresh_context_that_is_too_long_ends_the_session(stage):
+    begin = stage.codec.prompt_ids(Observation.user(TextPart("s")))
+    session = stage.session(["a word here"], limits=Limits(prompt=len(begin), response=100, turn=20))
+    session.env = Rewarding([(True, 1.0, 0.0, 1.0)] * 2)
+    session.env.show_prompt = lambda episode: Observation.user(TextPart("s"))
+    ledgers = await session.play(stage.sample)
+    assert len(ledgers) == 1
+    assert session.trajectory.end == "context_full"
 
 
 def played(stage, said, plan):
@@ -283,7 +236,7 @@ PLANS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(turns=PLANS)
 # a reward outlives a last context of a control token alone
 @example(turns=[(True, "so be it", 0.0, 0.0, 0.0), (False, None, 2.0, 0.0, 0.0)])
@@ -329,11 +282,8 @@ async def test_nothing_is_drawn_of_what_does_not_fit(stage):
     line = search(stage.sample.question)
     session = stage.session([line], limits=Limits(prompt=2000, response=100, turn=60, min_turn=30))
     (ledger,) = await session.play(stage.sample)
-    assert session.trajectory.end == "context_full"
     assert session.trajectory.turns[0].dropped
-    assert ledger.row().images == ()
-    assert drawn == []
-    assert session.trajectory.image_preprocessings == 0
+    assert (ledger.row().images, drawn, session.trajectory.image_preprocessings) == ((), [], 0)
     session = stage.session([line, "<answer>x</answer>"])
     (ledger,) = await session.play(stage.sample)
     assert len(ledger.row().images) == len(drawn) == 1

@@ -9,7 +9,7 @@ import pytest
 from docagent_rl.errors import UserError
 from docagent_rl.records.record import read_jsonl
 from docagent_rl.records.validation import validate_jsonl
-from docagent_rl.synth import Difficulty, SynthSettings, assign_splits, generate, synthesize
+from docagent_rl.synth import Difficulty, SynthSettings, generate, synthesize
 
 SETTINGS = SynthSettings(documents=5, seed=1, questions_per_document=4, difficulties=(Difficulty.EASY,))
 
@@ -97,8 +97,3 @@ def test_more_documents_than_names_are_refused_before_anything_is_written(tmp_pa
     with pytest.raises(UserError, match="documents"):
         synthesize(tmp_path / "x", dataclasses.replace(SETTINGS, documents=1_000_000))
     assert not (tmp_path / "x").exists()
-
-
-def test_splits_depend_on_the_seed():
-    many = SynthSettings(documents=100)
-    assert assign_splits(many) == assign_splits(many) != assign_splits(dataclasses.replace(many, seed=1))

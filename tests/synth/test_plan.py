@@ -5,11 +5,14 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from docagent_rl.synth.facts import attribute_fact, distinct_numbers
-from docagent_rl.synth.lexicon import PREMISES, STAFF, THEMES
+from docagent_rl.errors import UserError
+from docagent_rl.synth.facts import distinct_numbers
+from docagent_rl.synth.lexicon import THEMES
 from docagent_rl.synth.model import DocumentPlan, Measure, Prose, Table
-from docagent_rl.synth.names import NamePool
+from docagent_rl.synth.names import MAX_DOCUMENTS, NAMES_PER_DOCUMENT, NamePool
 from docagent_rl.synth.plan import plan_document
 from docagent_rl.synth.prose import paragraph
 from docagent_rl.synth.settings import Difficulty, SynthSettings
@@ -85,15 +88,6 @@ def test_numbers_look_as_in_a_report(measure, count, form):
     assert all(re.fullmatch(form, number) for number in numbers)
 
 
-def test_questions_name_unit_and_company():
-    names = {"unit": "the Brenoka line", "company": "Vorlan Railways", "place": "Lanton"}
-    for attribute in STAFF + PREMISES:
-        fact = attribute_fact(random.Random(1), attribute, year=2020, **names)
-        for question in fact.questions:
-            assert re.search(r"the Brenoka line of Vorlan Railways.*\?$", question)
-            assert fact.value not in question
-
-
 def test_filler_holds_no_figures_and_does_not_repeat_itself():
     for seed in range(50):
         text = paragraph(random.Random(seed), "the board", 5)
@@ -101,3 +95,25 @@ def test_filler_holds_no_figures_and_does_not_repeat_itself():
         assert not re.search(r"[\d{}]|\b[Aa] [aeiou]", text), text
         sentences = re.findall(r".+?\.(?: |$)", text)
         assert len(sentences) == len(set(sentences)) == 5
+
+
+INDEX = st.integers(0, MAX_DOCUMENTS - 1)
+
+
+@settings(max_examples=30)
+@given(st.integers(), st.tuples(INDEX, INDEX))
+def test_two_documents_share_no_name(seed, pair):
+    names = {name for index in pair for name in NamePool(seed).block(index)}
+    assert len(names) == len(set(pair)) * NAMES_PER_DOCUMENT
+
+
+def test_all_names_of_a_pool_differ():
+    pool = NamePool(3)
+    blocks = [pool.block(index) for index in range(MAX_DOCUMENTS)]
+    assert len({name for block in blocks for name in block}) == MAX_DOCUMENTS * NAMES_PER_DOCUMENT
+
+
+@pytest.mark.parametrize("index", [-1, MAX_DOCUMENTS])
+def test_the_pool_ends(index):
+    with pytest.raises(UserError, match=str(MAX_DOCUMENTS)):
+        NamePool(0).block(index)

@@ -1,4 +1,4 @@
-"""What the prompts of VRAG-RL, UniDoc-RL and Doc-V* tell, and that nothing in them reads as an action."""
+"""What the prompts of all systems but MM-Doc-R1 tell, and that nothing in them reads as an action."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ PROMPTS = {
     "vrag_rl_released": ("vrag_rl", "user", ["crop"]),
     "unidoc_rl": ("unidoc_rl", "user", ["select", "crop", "about_boxes"]),
     "doc_v_star_paper": ("doc_v_star", "system", ["retrieval", "fetch", "analysis"]),
+    "alden_visual": ("alden", "system", ["fetch", "ordinal"]),
+    "alden_hybrid": ("alden", "system", ["fetch", "ordinal"]),
 }
 SWITCHES = ["crop", "select", "about_boxes", "retrieval", "fetch", "analysis", "overview", "header", "memory"]
 VALUES = {
@@ -26,10 +28,11 @@ VALUES = {
     "question": "why?", "turns": 5, "reason": "the turn holds no action", "frame": "encoder",
     "candidates": 3, "boxes": 8, "index": 0, "num_pages": 83, "first_page": 1, "last_page": 83, "k": 4,
     "fetch_pages": 3, "stride": 1, "shown": 83, "abstention": "Not answerable", "page": 5, "more": 0,
+    "refusal": "The problem is not answerable", "pages_per_search": 1, "ordinal": False,
     "sheet": 1, "sheets": 3, "turn": 2, "left": 6, "summaries": [{"turn": 1, "text": "seen"}],
 }  # fmt: skip
 THOUGHTS = {"think", "information", "action", "analysis", "plan", "relevant_pages", "summary"}
-TAGS = (*THOUGHTS, "search", "select", "bbox", "region", "retrieval_page", "fetch_page", "answer")
+TAGS = (*THOUGHTS, "search", "select", "bbox", "region", "retrieval_page", "fetch_page", "fetch", "answer")
 
 
 @functools.cache
@@ -68,7 +71,7 @@ def test_texts_behind_the_rules_hold_no_action(name):
 @pytest.mark.parametrize("there", [True, False])
 def test_the_rules_name_every_tag_and_show_an_answer_only(name, there):
     text = rules(name, crop=there, select=there, retrieval=there, fetch=there)
-    tags = {"think", "search", "answer", *["bbox"] * there}
+    tags = {"think", "search", "answer", *["fetch" if "alden" in name else "bbox"] * there}
     if name == "unidoc_rl":
         tags |= {"information", *["select"] * there}
     if name == "doc_v_star_paper":
@@ -77,31 +80,31 @@ def test_the_rules_name_every_tag_and_show_an_answer_only(name, there):
     if name != "doc_v_star_paper":
         # "between <search> and </search>" reads as a block whose content is " and "
         blocks = TagScanner(tags - THOUGHTS, hidden=()).scan(text).blocks
-        assert {text[slice(*block.inner)].strip() for block in blocks} == {"and", "Lisbon"}
+        shown = {"and"} if "alden" in name else {"and", "Lisbon"}
+        assert {text[slice(*block.inner)].strip() for block in blocks} == shown
 
 
-NORM, FEW = {"frame": "norm1000"}, {"num_pages": 1, "first_page": 3, "last_page": 3, "turns": 1}
+NORM = {"frame": "norm1000"}
 SEARCHERS = ("vrag_rl_paper", "vrag_rl_released", "unidoc_rl")
 
 
 @pytest.mark.parametrize(
     ("name", "part", "changes", "told", "untold"),
     [
-        *((name, None, {}, ["pixels"], ["0 to 1000"]) for name in SEARCHERS),
-        *((name, None, NORM, ["from 0 to 1000"], ["pixels"]) for name in SEARCHERS),
-        *((name, None, {"turns": 7, "pages": 3}, ["at most 7", "up to 3"], []) for name in SEARCHERS[:2]),
-        ("unidoc_rl", None, {"turns": 7, "candidates": 2, "boxes": 4}, ["most 7", "most 2", "1 to 4"], []),
-        ("unidoc_rl", "feedback", NORM, ["0 to 1000"], ["pixels"]),
-        ("doc_v_star_paper", None, {}, ["at most 5", "up to 4", "up to 3", "exactly: Not answerable"], []),
-        ("doc_v_star_paper", None, {}, ["overview", "printed above", "repeated to you"], []),
-        ("doc_v_star_paper", None, {"overview": False}, [], ["overview"]),
-        ("doc_v_star_paper", None, {"header": False, "memory": False}, [], ["printed above", "repeated"]),
+        *((name, None, {}, ["pixels"], ["1000"]) for name in SEARCHERS),
+        *((name, None, NORM, ["1000"], ["pixels"]) for name in SEARCHERS),
+        *((name, None, {"turns": 71, "pages": 73}, ["71", "73"], []) for name in SEARCHERS[:2]),
+        ("unidoc_rl", None, {"turns": 71, "candidates": 72, "boxes": 74}, ["71", "72", "74"], []),
+        ("unidoc_rl", "feedback", NORM, ["1000"], ["pixels"]),
+        ("doc_v_star_paper", None, {"turns": 71, "k": 72}, ["71", "72", "Not answerable", "overview"], []),
+        ("doc_v_star_paper", None, {"overview": False, "header": False}, [], ["overview", "printed above"]),
         ("doc_v_star_paper", "reminder", {"analysis": False}, ["summary"], ["analysis"]),
         ("doc_v_star_paper", "reminder", {"retrieval": False}, ["fetch_page"], ["retrieval"]),
-        ("doc_v_star_paper", "user", FEW, ["1 page, number 3. You have 1 turn."], []),
-        ("doc_v_star_paper", "sheet", {"first_page": 83}, ["1 of 3", "page 83"], []),
-        ("doc_v_star_paper", "turns_left", {"left": 1}, ["turn 2; 1 turn is left"], []),
-        ("doc_v_star_paper", "no_such_page", {"more": 3}, ["page 7, 9 and 3 more."], []),
+        ("doc_v_star_paper", "no_such_page", {"more": 3}, ["7, 9", "3"], []),
+        ("alden_visual", None, {"turns": 72, "pages_per_search": 73}, ["71", "73"], ["-th"]),
+        ("alden_visual", None, {"ordinal": True}, ["-th"], []),
+        ("alden_hybrid", None, {"fetch": False, "ordinal": False}, ["The problem is"], ["etch", "-th"]),
+        ("alden_hybrid", "user", {"num_pages": 73}, ["why?", "73"], []),
     ],
 )
 def test_limits_and_switches_are_told(name, part, changes, told, untold):

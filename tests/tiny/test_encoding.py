@@ -58,11 +58,6 @@ def test_shortened_has_no_image(processor):
     assert "<|vision_start|><|vision_end|>" in processor.tokenizer.decode(short.input_ids)
 
 
-def test_text_only(processor):
-    plain = encode(CONVERSATION[:2], processor)
-    assert (int(plain.is_image.sum()), plain.pixel_values, plain.image_grid_thw) == (0, None, None)
-
-
 def test_a_placeholder_is_a_blank_page(processor):
     blank = encode([{"role": "user", "content": [{"type": "image"}]}, CONVERSATION[1]], processor)
     assert blank.is_image.sum() == 4 * 5

@@ -20,7 +20,7 @@ TITLES = [
 
 @pytest.fixture
 def document():
-    """Three of its bookmarks can be asked about (`tests/generate/test_titles.py`)."""
+    """Three of its bookmarks can be asked about (`tests/generate/test_outline.py`)."""
     opened = []
 
     def page(number):

@@ -22,20 +22,20 @@ def turn(role, text):
 
 
 CASES = {
-    "system turn of the conversation": (
-        [{"role": "system", "content": "Be brief."}, HI],
-        {},
-        turn("system", "Be brief.") + turn("user", "Hi"),
-    ),
     "parts in their order, no separators": (
         [{"role": "user", "content": PARTS}],
         {},
         DEFAULT + turn("user", f"See {IMAGE} and {IMAGE}{IMAGE}.\n"),
     ),
     "several turns and a generation prompt": (
-        [HI, {"role": "assistant", "content": "<think>a</think><search>b</search>"}, SHOWN],
+        [
+            {"role": "system", "content": "Be brief. {{ x }}"},
+            HI,
+            {"role": "assistant", "content": "<think>a</think><search>b</search>"},
+            SHOWN,
+        ],
         {"add_generation_prompt": True},
-        DEFAULT
+        turn("system", "Be brief. {{ x }}")
         + turn("user", "Hi")
         + turn("assistant", "<think>a</think><search>b</search>")
         + turn("user", IMAGE)
@@ -50,11 +50,6 @@ CASES = {
         [SHOWN, SHOWN],
         {"add_vision_id": True},
         DEFAULT + turn("user", f"Picture 1: {IMAGE}") + turn("user", f"Picture 2: {IMAGE}"),
-    ),
-    "tags and braces stay as they are": (
-        [{"role": "user", "content": " {{ x }} <bbox> & \n"}],
-        {},
-        DEFAULT + turn("user", " {{ x }} <bbox> & \n"),
     ),
 }
 

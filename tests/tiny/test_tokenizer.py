@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import Qwen2Tokenizer
@@ -37,18 +36,6 @@ def test_splits_like_qwen2():
         each.backend_tokenizer.pre_tokenizer.pre_tokenize_str(text) for each in (TOKENIZER, Qwen2Tokenizer())
     )
     assert ours == reference
-
-
-@pytest.mark.parametrize(
-    ("text", "at_most"),
-    [
-        ("<think>I need the revenue.</think><search>revenue report</search>", 14),
-        ("<think>I see.</think><bbox>[12, 30, 120, 210]</bbox>", 32),
-        ("<think>I see.</think><answer>October</answer>", 15),
-    ],
-)
-def test_turns_are_short(text, at_most):
-    assert len(TOKENIZER.encode(text)) <= at_most
 
 
 def test_tags_and_words_of_a_system_are_learnt_from_what_it_writes():

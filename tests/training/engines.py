@@ -73,30 +73,21 @@ def once(build: Callable[[Path], object], folder: Path) -> Path:
 
 def text_model(folder: Path, tied: bool = False) -> None:
     torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=64,
-        tie_word_embeddings=tied,
-        initializer_range=0.3,
-        dtype="float32",
-    )
-    Qwen2ForCausalLM(config).save_pretrained(folder)
+    sizes = {"vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 64}
+    more = {"tie_word_embeddings": tied, "initializer_range": 0.3, "dtype": "float32"}
+    Qwen2ForCausalLM(Qwen2Config(**sizes, **heads, **more)).save_pretrained(folder)
 
 
 def text_batch() -> TensorDict:
     """`ROWS` in the layout that verl's V1 trainer hands to its workers."""
     generator = torch.Generator().manual_seed(0)
-    prompts, responses, masks = [], [], []
+    prompts, responses = [], []
     for prompt, kinds in ROWS:
         prompts.append(torch.randint(10, TOKENIZER, (prompt,), generator=generator))
         drawn = torch.randint(10, TOKENIZER, (len(kinds),), generator=generator)
         responses.append(torch.where(torch.tensor([k == "i" for k in kinds]), IMAGE, drawn))
-        masks.append(torch.tensor([k == "s" for k in kinds]).long())
+    masks = [torch.tensor([kind == "s" for kind in kinds]).long() for _, kinds in ROWS]
     data = _batch(prompts, responses, masks)
     data["position_ids"] = nested([torch.arange(len(row)) for row in data["input_ids"].unbind()])
     return data
@@ -110,19 +101,17 @@ def picture_model(folder: Path) -> tuple[Path, int]:
 
 def picture_batch(image: int) -> TensorDict:
     generator = torch.Generator().manual_seed(0)
-    prompts, responses, masks, positions, pictures = [], [], [], [], []
+    prompts, responses, pictures = [], [], []
     for number, images in enumerate(PICTURES):
         prompts.append(torch.randint(20, image, (3 + number,), generator=generator))
         text = torch.randint(20, image, (6 + images,), generator=generator)
         responses.append(torch.cat([torch.full((PICTURE_TOKENS * images,), image), text]))
-        masks.append((responses[-1] != image).long())
-        length = len(prompts[-1]) + len(responses[-1])
-        positions.append(torch.arange(length).expand(4, length).contiguous())
         pixels = torch.randn(PATCHES * images, PATCH, generator=generator)
         grid = torch.tensor([[1, 4, 4]] * images)
         pictures.append({"pixel_values": pixels, "image_grid_thw": grid} if images else {})
-    data = _batch(prompts, responses, masks)
-    data["position_ids"] = tu.nested_tensor_from_tensor_list(positions)
+    data = _batch(prompts, responses, [(row != image).long() for row in responses])
+    places = [torch.arange(len(row)).expand(4, -1).contiguous() for row in data["input_ids"].unbind()]
+    data["position_ids"] = tu.nested_tensor_from_tensor_list(places)
     data["multi_modal_inputs"] = NonTensorStack(*pictures)
     return data
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from docagent_rl.patches.ray_loopback import LOOPBACK_VARIABLE
 from docagent_rl.training.loopback import ADDRESS_KEY, NODES, RAY, VARIABLES, keep_to_loopback
@@ -26,20 +26,14 @@ def _environment(monkeypatch, tmp_path):
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
 
 
-def address(config: DictConfig) -> str | None:
-    return OmegaConf.select(config, f"{RAY}.{ADDRESS_KEY}")
-
-
-def variables(config: DictConfig) -> dict[str, str]:
-    return OmegaConf.to_container(OmegaConf.select(config, f"{RAY}.runtime_env.env_vars"))
-
-
-def test_one_machine_keeps_to_loopback(recipe):
-    config = recipe(RECIPE)
+def test_one_machine_keeps_to_loopback_and_values_of_the_user_stay(recipe, monkeypatch):
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
+    config = recipe(RECIPE, f"{RAY}.runtime_env.env_vars.VLLM_HOST_IP=192.0.2.3")
     assert keep_to_loopback(config)
-    assert address(config) == "127.0.0.1"
-    assert variables(config).items() >= VARIABLES.items()
-    assert variables(config)["OMP_NUM_THREADS"] == "1"
+    assert OmegaConf.select(config, f"{RAY}.{ADDRESS_KEY}") == "127.0.0.1"
+    own = {"VLLM_HOST_IP": "192.0.2.3", "GLOO_SOCKET_IFNAME": "eth7", "OMP_NUM_THREADS": "1"}
+    found = OmegaConf.to_container(OmegaConf.select(config, f"{RAY}.runtime_env.env_vars"))
+    assert found.items() >= (VARIABLES | own).items()
     assert os.environ[LOOPBACK_VARIABLE] == "1"
 
 
@@ -60,15 +54,6 @@ def test_what_spans_machines_is_left_alone(recipe, override, address, monkeypatc
     assert not keep_to_loopback(config)
     assert OmegaConf.to_container(config.ray_kwargs) == before
     assert LOOPBACK_VARIABLE not in os.environ
-
-
-def test_values_of_the_user_stay(recipe, monkeypatch):
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
-    given = "ray_kwargs.ray_init.runtime_env.env_vars.VLLM_HOST_IP=192.0.2.3"
-    config = recipe(RECIPE, given)
-    assert keep_to_loopback(config)
-    assert variables(config)["VLLM_HOST_IP"] == "192.0.2.3"
-    assert variables(config)["GLOO_SOCKET_IFNAME"] == "eth7"
 
 
 def test_every_number_of_nodes_is_looked_at(recipe):

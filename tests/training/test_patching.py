@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 from docagent_rl.training import patching
+from docagent_rl.training.patching import PatchState as State
 from docagent_rl.training.platforms import detect
 
 
@@ -75,37 +76,16 @@ def test_callbacks_run_in_order_and_once_an_import(make_module):
     assert seen == [0, 1, 2] * 3
 
 
-def test_error_of_a_callback_fails_the_import_every_time(make_module):
-    name = make_module()
-    patching.on_import(name, lambda module: module.no_such_thing)
-    for _ in range(2):
-        with pytest.raises(AttributeError, match="no_such_thing"):
+def test_errors_of_a_callback_and_of_a_module_fail_the_import_every_time(make_module):
+    bad, broken = make_module(), make_module("raise ZeroDivisionError")
+    patching.on_import(bad, lambda module: module.no_such_thing)
+    seen = values_of(broken) + values_of("no_such_module_of_docagent")
+    errors = {bad: AttributeError, broken: ZeroDivisionError, "no_such_module_of_docagent": ImportError}
+    for name, error in [*errors.items()] * 2:
+        with pytest.raises(error):
             importlib.import_module(name)
         assert name not in sys.modules
-
-
-def test_error_of_the_module_is_kept_and_no_callback_runs(make_module):
-    name = make_module("raise ZeroDivisionError")
-    seen = values_of(name)
-    with pytest.raises(ZeroDivisionError):
-        importlib.import_module(name)
     assert seen == []
-    values_of("no_such_module_of_docagent")
-    with pytest.raises(ModuleNotFoundError):
-        importlib.import_module("no_such_module_of_docagent")
-
-
-def test_registration_from_inside_a_callback_and_import_of_the_same_module(make_module):
-    name, seen = make_module(), []
-
-    def outer(module: ModuleType) -> None:
-        assert importlib.import_module(name) is module
-        patching.on_import(name, lambda _: seen.append("inner"))
-        seen.append("outer")
-
-    patching.on_import(name, outer)
-    importlib.import_module(name)
-    assert seen == ["outer", "inner"]
 
 
 def test_registration_while_another_thread_executes_the_module(make_module, monkeypatch):
@@ -179,22 +159,19 @@ def installed(monkeypatch, make_module):
     return run
 
 
-def test_patch_waits_and_is_applied_once(installed):
-    value, before, status = installed()
-    assert (value, before, status.state) == (2, patching.PatchState.WAITING, patching.PatchState.APPLIED)
-
-
 @pytest.mark.parametrize(
-    ("changes", "state"),
+    ("changes", "value", "state"),
     [
-        ({"versions": "<1"}, patching.PatchState.VERSION_MISMATCH),
-        ({"package": "no-such-distribution"}, patching.PatchState.NOT_NEEDED),
-        ({"needed": lambda: False}, patching.PatchState.NOT_NEEDED),
+        ({}, 2, State.APPLIED),
+        ({"versions": "<1"}, 1, State.VERSION_MISMATCH),
+        ({"package": "no-such-distribution"}, 1, State.NOT_NEEDED),
+        ({"needed": lambda: False}, 1, State.NOT_NEEDED),
     ],
 )
-def test_patch_that_does_not_fit_is_reported_and_left_out(installed, changes, state):
-    value, _, status = installed(**changes)
-    assert (value, status.state) == (1, state)
+def test_patch_is_applied_once_or_does_not_fit_and_is_reported(installed, changes, value, state):
+    found, before, status = installed(**changes)
+    assert (found, status.state) == (value, state)
+    assert before is (State.WAITING if value == 2 else state)
     assert status.detail
 
 
@@ -202,17 +179,3 @@ def test_patch_that_does_not_fit_is_reported_and_left_out(installed, changes, st
 def test_cpu_patch_follows_the_platform(installed, monkeypatch, is_cpu, value):
     monkeypatch.setattr(detect, "is_cpu_platform", lambda: is_cpu)
     assert installed(applies_to=patching.AppliesTo.CPU_ONLY)[0] == value
-
-
-def test_failing_patch_fails_the_import(installed):
-    with pytest.raises(AttributeError, match="value"):
-        installed("other = 1")
-    assert patching.patch_status()[0].state is patching.PatchState.WAITING
-
-
-def test_replace_keeps_the_original():
-    owner = ModuleType("owner")
-    owner.f = original = lambda: 1
-    patching.replace(owner, "f", lambda: 2)
-    assert owner.f() == 2
-    assert owner.f.__wrapped__ is original

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import pytest
 
@@ -12,8 +12,6 @@ from docagent_rl.viewer.api import Api
 from docagent_rl.viewer.app import make_app
 from docagent_rl.viewer.runs import Poller
 from tests.viewer_runs import run_folder, session
-
-HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\u202e\x1b[2J</textarea>{{7*7}}"
 
 
 async def call(app, path, method, host):
@@ -52,22 +50,17 @@ def test_a_run_is_described(get):
     status, headers, body = get("/api/runs")
     found = json.loads(body)
     assert (status, headers["content-type"], found["version"]) == (200, "application/json", "1.2")
-    (one,) = found["runs"]
-    assert (one["sessions"], one["systems"], one["kind"]) == (5, ["alden", "vrag_rl"], "training")
-    assert one["steps"] == {"train": [1, 2], "val": [2]}
-    assert one["terms"] == ["format", "outcome"]
-    assert (one["store"], one["indexing"]) == (True, None)
+    (one,), steps = found["runs"], {"train": [1, 2], "val": [2]}
+    expected = {"sessions": 5, "systems": ["alden", "vrag_rl"], "kind": "training", "store": True}
+    expected |= {"steps": steps, "terms": ["format", "outcome"], "indexing": None}
+    assert {name: one[name] for name in expected} == expected
 
 
-def test_facets_count_under_the_other_filters(get):
+def test_facets_count_under_the_other_filters_and_a_list_comes_in_pieces_and_in_order(get):
     found = get.json("/api/runs/0/facets?split=train&system=alden")
     assert found["split"] == [{"value": "train", "count": 1}]
     assert found["system"] == [{"value": "alden", "count": 1}, {"value": "vrag_rl", "count": 3}]
-    assert found["mask"] == []
-    assert found["ranges"]["reward"] == [0.5, 0.5]
-
-
-def test_a_list_comes_in_pieces_and_in_order(get):
+    assert (found["mask"], found["ranges"]["reward"]) == ([], [0.5, 0.5])
     path = "/api/runs/0/sessions?sort=reward&order=desc&split=train"
     whole = get.json(path)["rows"]
     assert [row["reward"] for row in whole] == [1.0, 0.5, 0.0, 0.0]
@@ -90,18 +83,11 @@ def test_what_is_not_there_is_said(get, path):
     assert json.loads(body)["error"]
 
 
-@pytest.mark.parametrize(
-    "path", ["/../view.sqlite", "/..%2f..%2fetc/passwd", "/static/../app.py", "//etc/passwd", "/%2e%2e/x"]
-)
+@pytest.mark.parametrize("path", ["/../view.sqlite", "/..%2f..%2fetc/passwd", "//etc/passwd", "/%2e%2e/x"])
 def test_no_path_leads_out(get, path):
     status, _, body = get(path)
-    assert status in (400, 404)
-    assert b"root:" not in body
-
-
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_everything_is_for_reading(get, method):
-    assert get("/api/runs", method)[0] == 405
+    assert (status in (400, 404), b"root:" in body) == (True, False)
+    assert get("/api/runs", "POST")[0] == get("/api/runs", "DELETE")[0] == 405
 
 
 @pytest.mark.parametrize(
@@ -123,20 +109,6 @@ def test_every_answer_is_guarded(get, path):
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["referrer-policy"] == "no-referrer"
     assert "access-control-allow-origin" not in headers
-
-
-def test_text_of_others_travels_as_data(opened, tmp_path, store):
-    made = session(store, said=HOSTILE)
-    made.record["question"] = made.record["question_id"] = HOSTILE
-    uid = made.uid = f"../{HOSTILE}"
-    get = served(opened(run_folder(tmp_path / "run", [made])))
-    status, headers, body = get("/api/runs/0/sessions")
-    (row,) = json.loads(body)["rows"]
-    assert (status, headers["content-type"]) == (200, "application/json")
-    assert row["question"] == HOSTILE
-    assert HOSTILE in get.json(f"/api/runs/0/sessions/{row['id']}")["turns"][0]["text"]
-    group = get.json(f"/api/runs/0/groups/{quote(uid, safe='')}")
-    assert [each["id"] for each in group["sessions"]] == [row["id"]]
 
 
 def test_images_are_kept_by_the_browser_and_answers_are_not(get):
@@ -163,28 +135,16 @@ def test_a_run_that_grows_is_seen(opened, run, store):
     assert now["revision"] > before["revision"]
 
 
-def test_two_runs_are_told_apart(opened, run, store, tmp_path):
-    other = run_folder(tmp_path / "other", [session(store, split="val", reward=0.25)])
-    get = served(opened(run, other))
-    runs = get.json("/api/runs")["runs"]
-    assert [(each["id"], each["name"], each["sessions"]) for each in runs] == [(0, "run", 5), (1, "other", 1)]
-    assert [row["reward"] for row in get.json("/api/runs/1/sessions")["rows"]] == [0.25]
-
-
-def test_an_index_that_fails_is_said(opened, run):
-    (one,) = opened(run)
-    one.folder.index_file.unlink()
-    one.folder.index_file.mkdir()
+def test_an_index_that_fails_is_said_and_one_that_breaks_is_made_anew(opened, run):
+    (one,) = runs = opened(run)
+    get, file = served(runs), one.folder.index_file
+    file.write_bytes(b"no database at all, and longer than its header" * 9)
+    assert get("/api/runs/0/sessions")[0] == 503
+    assert one.update()
+    assert get.json("/api/runs/0/sessions")["total"] == 5
+    file.unlink()
+    file.mkdir()
     assert not one.update()
     assert one.failure
     with pytest.raises(UserError, match=str(run)):
         one.require_update()
-
-
-def test_an_index_that_breaks_while_it_is_served_is_said_and_made_anew(opened, run):
-    runs = opened(run)
-    get = served(runs)
-    runs[0].folder.index_file.write_bytes(b"no database at all, and longer than its header" * 9)
-    assert get("/api/runs/0/sessions")[0] == 503
-    assert runs[0].update()
-    assert get.json("/api/runs/0/sessions")["total"] == 5

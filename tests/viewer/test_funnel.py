@@ -73,18 +73,12 @@ def drawn(tmp_path, store, asked):
     return texts
 
 
-def test_stages_and_counts_are_there(drawn):
+def test_stages_counts_and_steps_are_drawn_and_names_are_texts(drawn):
     found = drawn()
     assert {"questions", "found", "looked at", "right", "all (3)"} <= set(found)
     assert (found.count("3"), found.count("2")) == (6, 1)
-
-
-def test_steps_are_lines_and_names_are_texts_and_nothing_else(drawn):
     assert {"step", "found", "right"} <= set(drawn("by=step", "step"))
     assert "<b>$x$</b> & \\x1b (2)" in drawn("by=dataset", "dataset")
-
-
-def test_without_evidence_there_is_no_picture(drawn):
     with pytest.raises(UserError, match="funnel"):
         drawn("step=9")
 

@@ -47,13 +47,17 @@ def test_a_run_is_read_once(viewed, run):
     assert viewed.index_file == run / INDEX
 
 
-def test_a_session_keeps_its_number_when_its_file_is_written_again(viewed, run, store):
+def test_a_session_keeps_its_number_when_its_file_is_written_again_or_set_aside(viewed, run, store):
     before = dict(rows(viewed, "id, uid || session || step || split"))
     run_folder(run, [session(store, 1, said="needle"), session(store, 0), session(store, 2)])
     assert update_index(viewed)
     after = dict(rows(viewed, "id, uid || session || step || split"))
     assert before.items() < after.items()
     assert len(after) == 6
+    (run / "trajectories" / "2.jsonl").unlink()
+    assert update_index(viewed)
+    assert rows(viewed) == [(4,)]
+    assert told(viewed, "SELECT count(*) FROM terms WHERE session NOT IN (SELECT id FROM sessions)") == 0
 
 
 def test_a_run_that_goes_on_is_followed(evaluation):
@@ -82,13 +86,6 @@ def test_lines_in_another_order_are_read_anew(evaluation):
     assert rows(viewed, "session, begin") == [(0, len(lines[1])), (1, 0), (7, len(lines[0]) + len(lines[1]))]
 
 
-def test_files_that_are_set_aside_are_forgotten(viewed, run):
-    (run / "trajectories" / "2.jsonl").unlink()
-    assert update_index(viewed)
-    assert rows(viewed) == [(3,)]
-    assert told(viewed, "SELECT count(*) FROM terms WHERE session NOT IN (SELECT id FROM sessions)") == 0
-
-
 @pytest.mark.parametrize(
     "line",
     [b"[]", b"3", b"\xff\xfe", b"[" * 100_000, b'{"version": 1, "turns": 3}', b'{"record": {}, "turns": [3]}',
@@ -115,7 +112,7 @@ def test_numbers_that_json_has_no_word_for_are_no_numbers(run):
     assert (None, None, "half ?") in rows(viewed, "reward, drift, question")
 
 
-@pytest.mark.parametrize("content", [b"not a database, but longer than a header of one " * 30, b"", None])
+@pytest.mark.parametrize("content", [b"not a database, but longer than a header of one " * 30, None])
 def test_what_is_no_index_of_this_release_is_made_anew(viewed, run, content):
     if content is None:
         with sqlite3.connect(viewed.index_file) as base:
@@ -141,11 +138,9 @@ def test_a_folder_that_cannot_be_written_has_its_index_elsewhere(run, tmp_path, 
 def test_a_run_that_has_just_begun_has_no_sessions_yet(tmp_path, store):
     (tmp_path / "hydra").mkdir()
     viewed = ViewedRun(tmp_path)
-    assert not update_index(viewed)
-    assert rows(viewed) == [(0,)]
+    assert (update_index(viewed), rows(viewed)) == (False, [(0,)])
     run_folder(tmp_path, [session(store)])
-    assert update_index(viewed)
-    assert rows(viewed) == [(1,)]
+    assert (update_index(viewed), rows(viewed)) == (True, [(1,)])
 
 
 def test_a_run_may_be_named_by_what_is_in_it_and_nothing_else_is_one(tmp_path, run):

@@ -120,15 +120,3 @@ def test_an_exported_session_opens_from_disk(name, exported, longest):
     page.keyboard.press("t")
     expect(page.locator(".tk").first).to_be_visible()
     assert page.get_by_role("link", name="Glance").count() == 0
-
-
-def test_an_exported_selection_is_filtered_from_disk(exported, site, ask):
-    page = exported("vrag_rl", "--query", "step=2")
-    expect(rows(page)).to_have_count(6)
-    worst = ask(f"runs/{site.number['vrag_rl']}/sessions?step=2&invalid=1:")["total"]
-    page.get_by_label("Invalid actions, at least").fill("1")
-    page.get_by_label("Invalid actions, at least").press("Enter")
-    expect(rows(page)).to_have_count(worst)
-    for key in ("j", "Enter"):
-        page.keyboard.press(key)
-    expect(page.locator(".conversation")).to_be_visible()

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
 
 PATIENCE_S = 120
 
 
-def until(find: Callable[[], Any]) -> Any:
+def until(find):
     """What is found, as soon as it is something."""
     deadline = time.monotonic() + PATIENCE_S
     while not (found := find()):

@@ -1,6 +1,6 @@
 """A run in small: a driver that waits for a trainer, which waits for ever for an actor with a child process.
 
-python run_app.py FAULT FOLDER
+python run_app.py FOLDER
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TellingFamily(Family):
 
     def look(self) -> None:
         super().look()
-        write(Path(sys.argv[2], "seen"), [process.pid for process in self._seen])
+        write(Path(sys.argv[1], "seen"), [process.pid for process in self._seen])
 
 
 @ray.remote(num_cpus=0)
@@ -53,14 +53,14 @@ class TaskRunner:
         time.sleep(600)
 
 
-def main(fault: str, folder: str) -> None:
+def main(folder: str) -> None:
     """What Hydra does around verl's main function."""
     run.GRACE_S = 1.0
     run.Family = TellingFamily
     section = {
         "system": "vrag_rl",
         "retriever": {"kind": "bm25", "index": folder},
-        "watch": {"interval_s": 0.5, "pending_s": 3},
+        "watch": {"interval_s": 0.5},
         **dict.fromkeys(("workspace", "run_dir", "store"), folder),
     }
     config = OmegaConf.create({"docagent": section})
@@ -68,7 +68,7 @@ def main(fault: str, folder: str) -> None:
     watch.on_job_start(config)
     try:
         quiet = {"include_dashboard": False, "log_to_driver": False, "configure_logging": False}
-        ray.init(address="local", num_cpus=int(fault != "places"), **quiet)
+        ray.init(address="local", num_cpus=1, **quiet)
         job.return_value = ray.get(TaskRunner.remote().run.remote(folder))
         job.status = JobStatus.COMPLETED
     except Exception as error:  # as Hydra takes whatever a job raises

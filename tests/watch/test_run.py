@@ -18,17 +18,9 @@ pytestmark = pytest.mark.slow
 LIMIT_S = 300
 
 
-@pytest.fixture
-def start(tmp_path):
-    def run(fault: str) -> subprocess.Popen:
-        command = [sys.executable, str(Path(__file__).with_name("run_app.py")), fault, str(tmp_path)]
-        return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    return run
-
-
-def test_a_death_ends_the_run_with_one_error_and_nothing_is_left(start, tmp_path):
-    process = start("death")
+def test_a_death_ends_the_run_with_one_error_and_nothing_is_left(tmp_path):
+    command = [sys.executable, str(Path(__file__).with_name("run_app.py")), str(tmp_path)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def watched():
         """Pids of the actor, its child and the trainer, as soon as the watch has seen them."""
@@ -47,11 +39,3 @@ def test_a_death_ends_the_run_with_one_error_and_nothing_is_left(start, tmp_path
     assert "Traceback" not in said
     assert (tmp_path / "failure_traceback.txt").read_text()
     assert all(ends(pid, within=60) for pid in [*others, *(member.pid for member in family)])
-
-
-def test_a_trainer_without_a_place_in_ray_is_one_error(start):
-    process = start("places")
-    _, said = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 1
-    assert said.count("docagent-rl: ") == 1
-    assert "TaskRunner with 1 CPU" in said

@@ -30,9 +30,8 @@ def end(tmp_path, monkeypatch, capsys):
     def end_run(error, looks, *, speaks=True):
         watch, seen = RunWatch(), iter(looks)
         watch._watch = Watch(WatchConfig())
-        monkeypatch.setattr(watch._watch, "stop", lambda: None)
-        monkeypatch.setattr(watch._watch, "end_processes", lambda: None)
-        monkeypatch.setattr(watch._watch, "_look", lambda wait_s: next(seen))
+        watch._watch.stop = watch._watch.end_processes = lambda: None
+        watch._watch._look = lambda wait_s: next(seen)
         job = JobReturn(status=JobStatus.FAILED)
         job._return_value = error
         config = OmegaConf.create({"docagent": {"run_dir": str(tmp_path)}})

@@ -43,8 +43,9 @@ NAMES = {
 }
 """Functions and methods that another may stand in for."""
 
-UNSEEN = ("device", "encoding", "strict")
-"""Arguments that are kept: there is one device and one encoding here, and what is zipped has one length."""
+UNSEEN = ("device", "encoding", "memory_format", "show_progress_bar", "stacklevel", "strict", "verbose")
+"""Arguments that are kept: there is one device and one encoding here, what is zipped has one length, and the
+others change what is shown, or nothing but the speed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Mutant:
 def mutants(source: str) -> list[Mutant]:
     """Make every mutant of a module, in the order of its lines.
 
-    Left alone are docstrings, texts, messages of errors, annotations and decorators.
+    Left alone are docstrings, texts, messages of errors and of logs, annotations and decorators.
     """
     found, seen = [], Counter[str]()
     for place in count():
@@ -121,13 +122,22 @@ def _inside(node: ast.AST, where: str, lines: range) -> Iterator[Change]:
             continue
         many = isinstance(value, list)
         for index, child in enumerate(value if many else [value]):
-            if not isinstance(child, ast.AST) or isinstance(child, ast.JoinedStr):
+            if not isinstance(child, ast.AST) or _is_kept(child):
                 continue
             line, its_lines = getattr(child, "lineno", 0), _lines(child, lines)
             for after in _replacements(child):
                 yield Change(where, line, its_lines, node, field, index if many else None, after)
             if not isinstance(child, ast.Raise):  # a message is no behaviour
                 yield from _inside(child, _named(child, where), its_lines)
+
+
+def _is_kept(node: ast.AST) -> bool:
+    match node:
+        case ast.JoinedStr() | ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="logger")))):
+            return True
+        case ast.keyword(arg=name):
+            return name in UNSEEN
+    return False
 
 
 def _lines(node: ast.AST, around: range) -> range:

@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from benchmarks.retrieval.evaluation import Answered, Scope, Score, check_store, score
+from benchmarks.retrieval.evaluation import Answered, Scope, Score, score
 from benchmarks.retrieval.questions import Kind, Question
 from benchmarks.retrieval.run import markdown, measure
 from docagent_rl.documents import DocumentStore, PageRef, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.ocr import OcrMode, OcrSettings
-from docagent_rl.errors import UserError
-from tools.documents.manifest import read_manifest
 from tools.documents.scan import scan_pdf
 
 LICENCE = {"licence": "GPL-2", "licence_file": "copyright", "sha256": "0" * 64}
@@ -62,13 +60,13 @@ def found(kind: Kind, ranked: tuple[int, ...], *evidence: int) -> Answered:
     return Answered(question, {Scope.DOCUMENT: pages, Scope.CORPUS: ()})
 
 
-def test_scores_are_means_over_questions() -> None:
+def test_scores_are_means_over_questions():
     answered = [found(Kind.TEXT, (2, 1), 1), found(Kind.TABLE, (3, 4), 3, 4)]
     assert score(answered, Scope.DOCUMENT) == Score(2, 0.25, 1.0, 0.75)
     assert score(answered, Scope.CORPUS) == Score(2, 0.0, 0.0, 0.0)
 
 
-def test_results_are_by_kind_scope_and_scan(folder: Path) -> None:
+def test_results_are_by_kind_scope_and_scan(folder):
     store = DocumentStore(folder / "store")
     results, lines = measure(store, ["bm25"], folder / "questions.jsonl", folder / "documents.json")
     by_part = {result.part: result.scores for result in results}
@@ -92,14 +90,3 @@ def test_results_are_by_kind_scope_and_scan(folder: Path) -> None:
     table = markdown(results).splitlines()
     assert len(table) == 2 + 6
     assert table[2] == "| bm25 | text | 1 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 |"
-
-
-def test_another_store_is_refused(folder: Path, tmp_path: Path) -> None:
-    manifest = read_manifest(folder / "documents.json")
-    check_store(DocumentStore(folder / "store"), manifest)
-    pdfs = tmp_path / "pdfs"
-    pdfs.mkdir()
-    write_pdf(pdfs / "birds.pdf", "one page")
-    ingest(pdfs, tmp_path / "store", settings=RenderSettings(dpi=20), workers=1, strict=True)
-    with pytest.raises(UserError, match=r"'birds'.*\b1\b.*\b3\b.*\b2\b"):
-        check_store(DocumentStore(tmp_path / "store"), manifest)

@@ -25,22 +25,20 @@ def refs(*numbers: int) -> list[PageRef]:
         ((), (1,), (0.0, 0.0), 0.0),
     ],
 )
-def test_values_are_those_worked_out_by_hand(
-    ranked: tuple, evidence: tuple, recalls: tuple, reciprocal: float
-) -> None:
+def test_values_are_those_worked_out_by_hand(ranked, evidence, recalls, reciprocal):
     found, gold = refs(*ranked), refs(*evidence)
     assert (recall_at(found, gold, 1), recall_at(found, gold, 5)) == recalls
     assert reciprocal_rank(found, gold) == pytest.approx(reciprocal)
 
 
 @given(st.lists(pages, unique=True), st.sets(pages, min_size=1), st.integers(1, 12))
-def test_metrics_equal_their_slow_definitions(ranked: list, evidence: set, k: int) -> None:
+def test_metrics_equal_their_slow_definitions(ranked, evidence, k):
     ranks = [ranked.index(page) + 1 for page in evidence if page in ranked]
     assert recall_at(ranked, evidence, k) == sum(rank <= k for rank in ranks) / len(evidence)
     assert reciprocal_rank(ranked, evidence) == (1 / min(ranks) if ranks else 0.0)
 
 
-def test_a_page_of_the_same_number_elsewhere_is_no_evidence_and_nothing_has_no_recall() -> None:
+def test_a_page_of_the_same_number_elsewhere_is_no_evidence_and_nothing_has_no_recall():
     assert recall_at([PageRef("M", 1)], refs(1), 1) == 0
     assert reciprocal_rank([PageRef("M", 1)], refs(1)) == 0
     for gold, k in (([], 1), (refs(1), 0)):

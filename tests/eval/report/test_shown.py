@@ -79,21 +79,6 @@ def texts(svg: str) -> list[str]:
     return [each.text for each in found if each.text]
 
 
-def diamonds(svg: str) -> int:
-    """Markers in the papers' colour, less the legend's."""
-    return len(re.findall(r'<use [^>]*style="[^"]*stroke: #444444', svg)) - ("paper" in texts(svg))
-
-
-def test_papers_numbers_of_lines_that_are_not_the_headlines_are_drawn():
-    found = picture(slides())
-    told = texts(found)
-    assert {"judged right, evidence pages: single", "judged right, evidence pages: several"} <= set(told)
-    assert "evidence pages: single" in told  # of the headline, F1
-    assert "judged right, doc_type: slides" not in told  # no paper prints it
-    assert diamonds(found) == 2
-    assert diamonds(picture(slides(), recipe="alden_qwen2_5_vl_7b")) == 0
-
-
 def test_lines_of_the_rule_judge_are_marked():
     told = texts(picture(slides(by=Author.RULE.value)))
     assert "judged right, evidence pages: single†" in told

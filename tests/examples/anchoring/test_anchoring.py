@@ -34,8 +34,8 @@ from learning.task import Part, TaskSettings
 SMALL = AnchoringSettings(
     task=TaskSettings(digits=1, pages=4, sft=24, train=12, dev=1, held_out=4, unseen=0.0),
     # it writes turns after that and cannot read yet
-    reader=ReaderSettings(steps=90, batch_size=8, rise=8),
-    updates=7,
+    reader=ReaderSettings(steps=60, batch_size=8, rise=8),
+    updates=5,
     coef=1.0,
 )
 
@@ -126,7 +126,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(folder) -> Anchoring:
-    """Two runs from the same weights: seven updates each."""
+    """Two runs from the same weights: five updates each."""
     return demonstrate(folder, seeds=[0], arms=[Arm.NONE, Arm.EXACT], settings=SMALL)
 
 

@@ -7,7 +7,7 @@ from functools import cache, partial
 
 import pytest
 
-from bias_card.card import Measured, Verdict, bias_card, measure
+from bias_card.card import Measured, Verdict, bias_card
 from bias_card.rows import BiasRow, bias_rows
 from bias_card.toy import Toy, ToyCritic
 from bias_card.toy_groups import ToyGroups
@@ -236,12 +236,3 @@ def test_the_variance_of_sessions_apart_falls_with_their_number():
         Verdict.SCALED,
         Verdict.SILENT,
     )
-
-
-@pytest.mark.parametrize(
-    "name", ["`session_grpo`, `std=biased`", "`rtg_centered`", "`spo`, `self_weight=include`"]
-)
-def test_groups_in_any_order_or_counted(name):
-    ordered, counted = (measure(ROWS[name], way(OTHER, 5)) for way in (ToyGroups.ordered, ToyGroups.counted))
-    assert ordered.expected == pytest.approx(counted.expected, abs=1e-9)
-    assert ordered.variance == pytest.approx(counted.variance, abs=1e-9)

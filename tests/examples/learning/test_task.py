@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
+import pypdfium2
 import pytest
 from omegaconf import OmegaConf
 
@@ -10,6 +12,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.errors import UserError
 from docagent_rl.records.parquet import read_parquet, validate_parquet
 from learning.oracle import oracle
+from learning.pages import SIDE_PT, NumberPage, number_pages_pdf
 from learning.plan import RECIPE, LearnPaths, base_overrides
 from learning.task import Part, TaskSettings, make_task, sheets, task_section
 from tests.examples.learning.small_task import SETTINGS, SmallTask
@@ -95,3 +98,32 @@ def test_an_answer_without_a_look_is_wrong_but_for_luck(task):
     assert wrong.trajectory.reward == 0.0
     both = task.play(lambda t: f"<answer>{t.record['answers'][0]} or 5</answer>")
     assert both.trajectory.reward == 0.0, "an answer must not name several numbers"
+
+
+PAGES = [NumberPage("water", "73", (1.5, -1.5)), NumberPage("cost", "18"), NumberPage("water", "")]
+
+
+def rendered(pdf):
+    pages = list(pypdfium2.PdfDocument(pdf))
+    texts = [page.get_textpage().get_text_range() for page in pages]
+    return [np.asarray(page.render(scale=2).to_pil().convert("L")) for page in pages], texts
+
+
+def test_the_number_is_painted_near_the_middle_and_the_word_is_in_the_text_layer_only():
+    (moved, centred, nothing), texts = rendered(number_pages_pdf(PAGES))
+    assert moved.shape == (2 * SIDE_PT, 2 * SIDE_PT)
+    rows, columns = np.nonzero(centred < 128)
+    assert (rows.mean(), columns.mean()) == pytest.approx((SIDE_PT, SIDE_PT), abs=4)
+    rows, columns = np.nonzero(moved < 128)
+    # 1.5 points are 3 pixels; upwards is negative in PDF and positive here
+    assert (rows.mean() - SIDE_PT, columns.mean() - SIDE_PT) == pytest.approx((3, 3), abs=2)
+    assert "water" in texts[0]
+    assert nothing.min() == 255
+
+
+def test_a_blank_page_keeps_its_text_and_loses_its_picture():
+    _, texts = rendered(number_pages_pdf(PAGES))
+    white, same_texts = rendered(number_pages_pdf(PAGES, blank=True))
+    assert same_texts == texts
+    assert all(image.min() == 255 for image in white)
+    assert number_pages_pdf(PAGES) == number_pages_pdf(list(PAGES)) != number_pages_pdf(PAGES[:1])

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 
 import pypdfium2
 import pytest
 
 from docagent_rl.errors import UserError
 from docagent_rl.records.record import check_record
+from docagent_rl.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
+from proof.floors import measure_floors
 from proof.tasks import get_task
 from proof.tasks.base import Part
-from proof.unit import ProofPaths
+from proof.unit import ProofPaths, Unit
 from proof.warm_start import script_sessions, setting_of
 from proof.workspace import make_workspace, questions
 from tests.examples.proof.small import WRITTEN, shrink
@@ -33,6 +36,13 @@ def test_no_document_is_in_two_parts_and_questions_are_sound(system):
     assert {10 <= len(sheet.pages) <= 40 for sheet in sheets} == {True}
     for sheet in sheets[::7]:
         assert [check_record(record) for record in sheet.records()]
+
+
+@pytest.mark.parametrize("system", WRITTEN)
+def test_no_question_tells_its_number_or_its_page(system):
+    asked = [r for s in get_task(system).sheets(0) if s.part is Part.HELD_OUT for r in s.records()]
+    for value in ((r.answers[0] for r in asked), (r.evidence_pages[0] for r in asked)):
+        assert Counter(value).most_common(1)[0][1] < 0.2 * len(asked)
 
 
 @pytest.mark.parametrize("system", [name for name in WRITTEN if name not in READS_TEXT])
@@ -66,6 +76,7 @@ def test_the_script_is_right_in_every_environment_that_it_is_told_of(
         rewards = [session.trajectory.reward for session in played]
         # nothing that an ablation leaves pays as much as the whole
         most = most or min(rewards)
+        assert most >= 0.9
         assert max(rewards) <= most or ablation is None
 
 
@@ -78,3 +89,17 @@ def test_other_documents_are_not_written_over(monkeypatch, tmp_path):
         make_workspace(task, paths)
     with pytest.raises(UserError, match="alden, doc_v_star"):
         get_task("nobody")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", ["alden", "vrag_rl"])
+def test_pages_are_needed_and_suffice(system, monkeypatch, tmp_path):
+    task, unit, paths = shrink(system, monkeypatch), Unit(system, "reward", 0), ProofPaths(tmp_path, system)
+    make_workspace(task, paths.task)
+    build_tiny_qwen2_5_vl(paths.warm_start(unit), seed=0)
+    found = measure_floors(unit, paths)
+    assert found["oracle"]["accuracy"] == 1.0
+    assert found["oracle"]["reward"] >= 1.0
+    assert found["question_only"]["accuracy"] == found["random"]["accuracy"] == 0.0
+    assert found["random"]["reward"] < found["oracle"]["reward"]
+    assert found["commonest"]["accuracy"] < 0.2

@@ -8,7 +8,7 @@ from docagent_rl.errors import UserError
 from proof.plan import rl_overrides
 from proof.study import run_unit
 from proof.tasks.base import Sizes
-from proof.unit import ProofPaths, Unit, in_order
+from proof.unit import ProofPaths, Unit
 from proof.warm_start import RECORD, _train, make_warm_start
 from tests.examples.proof.small import warm_start
 
@@ -18,17 +18,6 @@ UNIT = Unit("alden", "reward", 0)
 @pytest.fixture
 def paths(tmp_path) -> ProofPaths:
     return ProofPaths(tmp_path, UNIT.system)
-
-
-def test_the_most_telling_units_come_first():
-    found = [(unit.system, unit.arm, unit.seed) for unit in in_order(["alden", "vrag_rl"], seeds=(0, 1))]
-    assert found[:4] == [
-        (system, arm, 0) for arm in ("reward", "shuffled") for system in ("alden", "vrag_rl")
-    ]
-    assert {seed for *_, seed in found[: len(found) // 2]} == {0}
-    assert len(set(found)) == len(found)
-    with pytest.raises(UserError, match="'half'"):
-        list(in_order(["alden"], ["half"]))
 
 
 def test_an_ablation_of_what_an_agent_can_do_begins_elsewhere(paths):

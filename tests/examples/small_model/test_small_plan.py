@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 import pytest
 import typer
 
@@ -101,26 +99,3 @@ def test_training_passes_the_checks_before_a_start(paths, system, monkeypatch):
     assert check_sft_statically(config).system == system.value
     assert config.trainer.total_training_steps == 5
     assert config.data.train_files == str(paths.rows(system))
-
-
-@pytest.mark.parametrize("name", ["a b, ü", "it's"])
-def test_a_workspace_may_have_any_name(tmp_path, name):
-    *_, sft = words(Stage.SFT, StudySystem.ALDEN, StudyPaths(tmp_path / name))
-    assert composed("sft_small", sft[7:], HERE / "study").model.path == str(StudyPaths(tmp_path / name).model)
-
-
-def test_the_report_pairs_what_was_played(paths):
-    def paired():
-        lines = words(Stage.REPORT, StudySystem.ALDEN, paths)
-        return [tuple(line[2:4]) for line in lines if "--paired" in line]
-
-    folders = {name: str(paths.run(StudySystem.ALDEN, name)) for name in ("before", "after_sft", "after_rl")}
-    chain = [(folders["before"], folders["after_sft"]), (folders["after_sft"], folders["after_rl"])]
-    assert paired() == chain
-    for name in ("oracle", "before", "after_sft"):
-        report = paths.run(StudySystem.ALDEN, name) / "report.json"
-        report.parent.mkdir(parents=True)
-        report.write_text("{}")
-    assert paired() == chain[:1]
-    (whole, *_) = words(Stage.REPORT, StudySystem.ALDEN, paths)
-    assert shlex.join(whole).count("runs/alden/") == 4

@@ -15,15 +15,11 @@ def services(world):
     return resources(world, "vrag_rl").services
 
 
-def pages_of(world, record):
-    count = world.store.document(record.doc_id).num_pages
-    return [PageRef(record.doc_id, number) for number in range(1, count + 1)]
-
-
 async def test_every_page_with_words_of_its_own_is_found_and_nobody_notes_the_searches(world, services):
     finder, found = Finder(services, shown=1), []
     for record in world.records[::6]:
-        for page in pages_of(world, record):
+        count = world.store.document(record.doc_id).num_pages
+        for page in (PageRef(record.doc_id, number) for number in range(1, count + 1)):
             if telling_words(world.store, page):
                 with noting() as notes:
                     query = await finder.query(record, page)
@@ -39,11 +35,3 @@ async def test_the_question_itself_is_asked_where_it_finds_the_page(world, servi
     pages = [PageRef(record.doc_id, record.evidence_pages[0]) for record in world.records]
     queries = [await finder.query(*each) for each in zip(world.records, pages, strict=True)]
     assert sum(query == record.question for query, record in zip(queries, world.records, strict=True)) > 4
-
-
-def test_telling_words_are_rare_in_their_document(world):
-    record = world.records[0]
-    words = telling_words(world.store, PageRef(record.doc_id, record.evidence_pages[0]))
-    texts = [set(world.store.page(page).text().split()) for page in pages_of(world, record)]
-    counts = [sum(word in text for text in texts) for word in words]
-    assert counts[0] <= counts[-1]

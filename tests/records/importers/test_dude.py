@@ -126,12 +126,3 @@ def test_unanswerable_hidden_doubled_and_broken_rows(files, run):
     assert (skipped["docId"], skipped["data_split"], skipped["answer_type"]) == ([5], [6], [7])
     assert [rows for reason, rows in skipped.items() if "--hidden" in reason] == [[3, 4]]
     assert numbers(report.skipped) == [[1], [3, 4], [5], [6], [7], [8], [9], [10]]
-
-
-def test_boxes_of_the_wrong_types_are_left_out(files, run):
-    bad = [{**box(1), "left": "9"}, {**box(1), "page": None}, "box", {**box(1), "width": 1e999}]
-    files.pdf("PDF/train/0017b64b.pdf", 3)
-    write(files, [row(answers_page_bounding_boxes=[bad, [box(1)]])])
-    (record,), report = run("dude")
-    assert (record.evidence_pages, len(record.evidence_boxes[2])) == ((2,), 1)
-    assert list(report.notes.counts.values()) == [4]

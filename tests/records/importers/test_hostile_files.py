@@ -88,17 +88,9 @@ def test_rows_of_wrong_types_are_counted(files, run):
 
 
 IDS = [
-    "../../etc/passwd",
-    "/etc/passwd.pdf",
-    "a\\b",
-    "..",
-    ".hidden",
-    "a\0b",
-    "x" * 300,
-    ".pdf",
-    "a\n",
+    "../../etc/passwd", "/etc/passwd.pdf", "a\\b", "..", ".hidden", "a\0b", "x" * 300, ".pdf", "a\n",
     "a.pdf.pdf",
-]
+]  # fmt: skip
 
 
 def test_ids_that_leave_the_folder_are_counted(files, run, tmp_path):

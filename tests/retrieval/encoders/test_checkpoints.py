@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
+from docagent_rl.documents.store import PageContent
 from docagent_rl.errors import UserError
+from docagent_rl.retrieval.encoders.files import model_folder
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.tiny.retrievers import TinyRetriever
 from tests.retrieval.encoders.conftest import MINILM, assert_same, tiny_spec
@@ -49,33 +51,27 @@ def test_both_libraries_give_the_same_vectors(tiny, encoder, copied, pictures):
     renamed = {name(key): tensor for key, tensor in weights.items()}
     save_file(renamed, folder / "model.safetensors", metadata={"format": "pt"})
     ours = encoder(TinyRetriever.COLQWEN2, query_prompt="Query: {}" + "<|endoftext|>" * 10)
-    theirs = open_encoder(tiny_spec(TinyRetriever.COLQWEN2_FOR_RETRIEVAL, folder), batch_size=2)
+    # the query's prefix is transformers' own
+    spec = tiny_spec(TinyRetriever.COLQWEN2_FOR_RETRIEVAL, folder, query_prompt="Query: {}")
+    theirs = open_encoder(spec, batch_size=2)
     assert_same(theirs.encode_pages(pictures), ours.encode_pages(pictures))
     queries = ["revenue", "what is in the table of the last year?"]
-    # the page's marker tokens differ between the classes in nothing; the query's prefix is transformers' own
-    own = open_encoder(tiny_spec(TinyRetriever.COLQWEN2_FOR_RETRIEVAL, folder, query_prompt="Query: {}"))
-    assert_same(own.encode_queries(queries)[0][:3], ours.encode_queries(queries)[0][:3])
+    assert_same(theirs.encode_queries(queries)[0][:3], ours.encode_queries(queries)[0][:3])
 
 
-def test_an_adapter_changes_its_base(encoder, tiny, pictures):
-    adapted = encoder(TinyRetriever.COLQWEN2_ADAPTER)
-    base = open_encoder(tiny_spec(TinyRetriever.COLQWEN2, tiny(TinyRetriever.COLQWEN2_ADAPTER) / "base"))
-    one, other = adapted.encode_pages(pictures[:1])[0], base.encode_pages(pictures[:1])[0]
-    assert one.shape == other.shape
-    assert np.abs(one - other).max() > 0.01
-    assert adapted.fingerprint != base.fingerprint
-
-
-def test_an_adapter_with_names_of_2024_is_the_same(copied, encoder, pictures):
+def test_an_adapter_changes_its_base_also_with_names_of_2024(copied, encoder, pictures):
     """As colqwen2-v1.0 is published; transformers 5.9 goes on with an adapter drawn at random."""
     folder = copied(TinyRetriever.COLQWEN2_ADAPTER)
-    rename(
-        folder / "adapter_model.safetensors",
-        lambda name: name.replace("base_model.model.language_model.", "base_model.model.model."),
-    )
+    adapted = encoder(TinyRetriever.COLQWEN2_ADAPTER)
+    base = open_encoder(tiny_spec(TinyRetriever.COLQWEN2, folder / "base"))
+    one, other = adapted.encode_pages(pictures[:1])[0], base.encode_pages(pictures[:1])[0]
+    assert np.abs(one - other).max() > 0.01
+    assert adapted.fingerprint != base.fingerprint
+    weights, now = folder / "adapter_model.safetensors", "base_model.model.language_model."
+    rename(weights, lambda name: name.replace(now, "base_model.model.model."))
     old = open_encoder(tiny_spec(TinyRetriever.COLQWEN2_ADAPTER, folder))
-    assert_same(old.encode_pages(pictures), encoder(TinyRetriever.COLQWEN2_ADAPTER).encode_pages(pictures))
-    rename(folder / "adapter_model.safetensors", lambda name: name.replace("q_proj", "p_proj"))
+    assert_same(old.encode_pages(pictures), adapted.encode_pages(pictures))
+    rename(weights, lambda name: name.replace("q_proj", "p_proj"))
     with pytest.raises(UserError, match="8 weights"):
         open_encoder(tiny_spec(TinyRetriever.COLQWEN2_ADAPTER, folder))
 
@@ -101,7 +97,6 @@ def test_a_model_with_names_of_2024_is_the_same(copied, encoder, pictures, kind,
 @pytest.mark.parametrize(
     ("kind", "part"),
     [
-        (TinyRetriever.COLQWEN2, "custom_text_proj"),
         (TinyRetriever.COLIDEFICS3, "linear."),
         (TinyRetriever.COLQWEN2_FOR_RETRIEVAL, "embedding_proj_layer"),
         (TinyRetriever.DENSE_IMAGE, "visual.merger"),
@@ -122,19 +117,13 @@ def test_a_dense_model_is_no_late_interaction_model(tiny):
         open_encoder({"family": "colbert", "model": str(tiny(TinyRetriever.COLQWEN2))})
 
 
-@pytest.mark.parametrize(
-    ("family", "kind", "types"),
-    [
+def test_a_model_of_another_family_is_named(tiny):
+    for family, kind, types in (
         ("colqwen2", TinyRetriever.COLQWEN2_5, "qwen2_5_vl.*qwen2_vl"),
         ("colpali", TinyRetriever.COLIDEFICS3, "idefics3.*paligemma"),
-        ("qwen2_vl", TinyRetriever.COLPALI, "paligemma.*qwen2_vl"),
-    ],
-)
-def test_a_model_of_another_family_is_named(tiny, family, kind, types):
-    spec = {**tiny_spec(kind, tiny(kind)).model_dump(mode="json"), "family": family}
-    prompts = {"query_prompt": "{}", "page_prompt": "<|image_pad|>"} if family == "qwen2_vl" else {}
-    with pytest.raises(UserError, match=types):
-        open_encoder({**spec, **prompts})
+    ):
+        with pytest.raises(UserError, match=types):
+            open_encoder({**tiny_spec(kind, tiny(kind)).model_dump(mode="json"), "family": family})
 
 
 def test_files_that_are_cut_are_one_error(copied):
@@ -145,3 +134,128 @@ def test_files_that_are_cut_are_one_error(copied):
         with pytest.raises(UserError, match=r"colqwen2"):
             open_encoder(tiny_spec(TinyRetriever.COLQWEN2, folder))
         shutil.rmtree(folder)
+
+
+REVENUE = "The revenue of the company rose to 12 million in 2019. "
+WHALES = "Blue whales feed on krill in the southern ocean. "
+QUESTION = ["how much did the firm earn in 2019?"]
+
+
+@pytest.fixture
+def minilm_copy(tmp_path):
+    """A copy of the embedded model, to be changed."""
+    return shutil.copytree(model_folder(MINILM["model"]), tmp_path / "copy")
+
+
+def test_the_embedded_model_is_what_sentence_transformers_gives_and_finds_what_is_meant(minilm):
+    from sentence_transformers import SentenceTransformer
+
+    reference = SentenceTransformer(str(model_folder(MINILM["model"])), device="cpu")
+    texts = ["one short text", WHALES, REVENUE]
+    expected = [vector[None] for vector in reference.encode(texts, normalize_embeddings=True)]
+    assert_same(minilm.encode_pages(texts), expected)
+    assert_same(minilm.encode_queries(texts), expected)
+    pages = [WHALES * 3, REVENUE * 3, "A recipe for bread with yeast and flour."]
+    query = minilm.encode_queries(QUESTION)[0]
+    scores = [float((query @ page.T).sum(0).max()) for page in minilm.encode_pages(pages)]
+    assert scores[1] > 0.4 > max(scores[0], scores[2])
+    assert (minilm.dim, minilm.content) == (384, PageContent.TEXT)
+    # a blank page has no vector, and no page no answer
+    shapes = [vectors.shape for vectors in minilm.encode_pages([" \n", "", "x"])]
+    assert shapes == [(0, 384), (0, 384), (1, 384)]
+    assert minilm.encode_pages([]) == minilm.encode_queries([]) == []
+
+
+def test_the_end_of_a_long_page_is_found_and_passages_are_as_long_as_asked(minilm):
+    """The model reads 256 tokens; what stands behind them has a vector too."""
+    (vectors,) = minilm.encode_pages([WHALES * 50 + REVENUE * 10])
+    assert len(vectors) > 2
+    scores = (vectors @ minilm.encode_queries(QUESTION)[0][0]).tolist()
+    assert scores.index(max(scores)) == len(scores) - 1
+    assert max(scores) > scores[0] + 0.15
+    short = open_encoder({**MINILM, "page_tokens": 66, "overlap": 0})
+    assert [len(model.encode_pages(["word " * 400])[0]) for model in (minilm, short)] == [2, 7]
+    assert short.fingerprint != minilm.fingerprint
+
+
+def test_prompts_are_put_around_texts_and_dims_are_the_first_ones(minilm):
+    prompted = open_encoder({**MINILM, "query_prompt": "query: {}", "page_prompt": "passage: {} ."})
+    assert_same(prompted.encode_queries(["income"]), minilm.encode_queries(["query: income"]))
+    assert_same(prompted.encode_pages(["income"]), minilm.encode_pages(["passage: income ."]))
+    assert prompted.fingerprint != minilm.fingerprint
+    whole = minilm.encode_pages([WHALES])[0][:, :64]
+    cut = open_encoder({**MINILM, "dims": 64})
+    assert_same(cut.encode_pages([WHALES]), [whole / np.linalg.norm(whole)])
+
+
+def test_a_copy_of_the_model_is_the_same_and_says_its_weights(minilm, minilm_copy):
+    spec = {**minilm.spec.model_dump(mode="json"), "model": str(minilm_copy)}
+    assert open_encoder(spec).fingerprint == minilm.fingerprint
+    with (minilm_copy / "model.safetensors").open("r+b") as file:
+        file.seek(-4, 2)
+        file.write(b"\0\0\0\0")
+    with pytest.raises(UserError, match=str(minilm_copy)):
+        open_encoder(spec)
+
+
+def test_pooling_is_stated_where_the_checkpoint_says_nothing(minilm_copy, minilm):
+    (minilm_copy / "modules.json").unlink()
+    spec = {**MINILM, "model": str(minilm_copy)}
+    with pytest.raises(UserError, match=r"modules\.json.*pooling"):
+        open_encoder(spec)
+    expected = minilm.encode_pages([WHALES])
+    assert_same(open_encoder({**spec, "pooling": "mean"}).encode_pages([WHALES]), expected)
+    first = open_encoder({**spec, "pooling": "cls"}).encode_pages([WHALES])
+    assert np.abs(first[0] - expected[0]).max() > 0.01
+    with pytest.raises(UserError, match=r"mean.*cls"):
+        open_encoder({**MINILM, "pooling": "cls"})
+
+
+def test_code_of_a_checkpoint_is_not_run(minilm_copy, tmp_path):
+    modules = json.loads((minilm_copy / "modules.json").read_text())
+    modules[0]["type"] = "custom_st.Transformer"
+    (minilm_copy / "modules.json").write_text(json.dumps(modules))
+    (minilm_copy / "custom_st.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
+    with pytest.raises(UserError, match=r"custom_st\.Transformer"):
+        open_encoder({**MINILM, "model": str(minilm_copy)})
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_causal_model_is_made_to_read_both_ways(tmp_path):
+    """gte-Qwen2; with and without padding, which are two ways through the library."""
+    from transformers import Qwen2Config, Qwen2Model
+
+    from docagent_rl.tiny.retriever_parts import randomise
+    from docagent_rl.tiny.tokenizer import build_tokenizer
+
+    tokenizer = build_tokenizer()
+    sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    model = Qwen2Model(Qwen2Config(vocab_size=len(tokenizer), **sizes, **heads)).eval()
+    randomise(model, 0)
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    spec = {"family": "sentence_transformer", "model": str(tmp_path), "pooling": "cls", "page_tokens": 64}
+    texts = ["the revenue rose", "the revenue fell", "the whales of the southern ocean and their food"]
+    # the first token sees what follows it in one direction only when it looks there
+    one, two, _ = open_encoder(spec, batch_size=3).encode_pages(texts)
+    np.testing.assert_allclose(one, two, atol=1e-6)
+    both = open_encoder({**spec, "bidirectional": True}, batch_size=3)
+    together = both.encode_pages(texts)
+    assert np.abs(together[0] - together[1]).max() > 1e-3
+    assert_same([both.encode_pages([text])[0] for text in texts], together)
+
+
+def test_images_by_sentence_transformers(tmp_path, tiny, pictures):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+
+    transformer = Transformer(str(tiny(TinyRetriever.DENSE_IMAGE)))
+    pooling = Pooling(transformer.get_embedding_dimension(), pooling_mode="lasttoken")
+    SentenceTransformer(modules=[transformer, pooling, Normalize()], device="cpu").save(str(tmp_path))
+    spec = {"family": "sentence_transformer", "content": "image", "model": str(tmp_path)}
+    model = open_encoder(spec, batch_size=2)
+    together = model.encode_pages(pictures)
+    assert_same([model.encode_pages([page])[0] for page in pictures], together)
+    assert {vectors.shape for vectors in [*together, *model.encode_queries(["revenue"])]} == {(1, 128)}
+    assert np.abs(together[0] - together[1]).max() > 1e-3

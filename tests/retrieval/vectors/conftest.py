@@ -24,14 +24,6 @@ def texts(seed: int, pages: int) -> list[str]:
 CORPUS = {f"doc-{number:02}": texts(number, 1 + number * 5 % 13) for number in range(12)}
 
 
-def files_of(root: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(root)): path.read_bytes()
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and not path.name.endswith(".lock")
-    }
-
-
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory, make_store):
     """Twelve documents."""

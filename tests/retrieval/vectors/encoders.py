@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Sequence
 from functools import partial
 
@@ -17,36 +16,31 @@ from docagent_rl.retrieval.vectors.encoding import EncoderFactory
 class HashingEncoder:
     """A vector a word, of length 1, that follows from the word; of images a vector a corner's colour."""
 
-    def __init__(
-        self, dim: int = 16, *, content: PageContent = PageContent.TEXT, salt: str = "", delay: float = 0
-    ) -> None:
-        self.content, self.dim = content, dim
-        self.spec = {"dim": dim, "content": content.value, "salt": salt}
+    dim = 16
+
+    def __init__(self, *, content: PageContent = PageContent.TEXT, salt: str = "") -> None:
+        self.content, self._salt = content, salt
+        self.spec = {"content": content.value, "salt": salt}
         self.fingerprint = hashlib.sha256(repr(sorted(self.spec.items())).encode()).hexdigest()
-        self._salt, self._delay = salt, delay
-        self.encoded = 0
 
     def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
-        time.sleep(self._delay * len(pages))
-        self.encoded += len(pages)
-        return [self._vectors(self._words(page)) for page in pages]
+        return [self._vectors(page) for page in pages]
 
     def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
-        return [self._vectors(query.split()) for query in queries]
+        return [self._vectors(query) for query in queries]
 
-    def _words(self, page: str | Image.Image) -> list[str]:
-        if isinstance(page, str):
-            return page.split()
-        return [str(page.getpixel((x, y))) for x in (0, page.width - 1) for y in (0, page.height - 1)]
-
-    def _vectors(self, words: Sequence[str]) -> np.ndarray:
-        rows = [self._vector(word) for word in words]
-        return np.array(rows, np.float32).reshape(len(rows), self.dim)
-
-    def _vector(self, word: str) -> np.ndarray:
-        seed = hashlib.sha256((self._salt + word).encode()).digest()[:8]
-        row = np.random.default_rng(int.from_bytes(seed, "little")).standard_normal(self.dim)
-        return row / np.linalg.norm(row)
+    def _vectors(self, page: str | Image.Image) -> np.ndarray:
+        if isinstance(page, Image.Image):
+            corners = [(x, y) for x in (0, page.width - 1) for y in (0, page.height - 1)]
+            words = [str(page.getpixel(corner)) for corner in corners]
+        else:
+            words = page.split()
+        seeds = [hashlib.sha256((self._salt + word).encode()).digest()[:8] for word in words]
+        rows = np.zeros((len(words), self.dim), np.float32)
+        for row, seed in zip(rows, seeds, strict=True):
+            row[:] = np.random.default_rng(int.from_bytes(seed, "little")).standard_normal(self.dim)
+            row /= np.linalg.norm(row)
+        return rows
 
 
 def hashing(**options: object) -> EncoderFactory:

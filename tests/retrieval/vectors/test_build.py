@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -17,63 +13,45 @@ from docagent_rl.retrieval.building import Encoding, build_vectors
 from docagent_rl.retrieval.vectors.encoding import PageBatch
 from docagent_rl.retrieval.vectors.index import VectorIndex
 from docagent_rl.retrieval.vectors.ray_encoding import RayResources, RayVectors
-from tests.retrieval.vectors.conftest import LATE, files_of, texts
+from tests.documents.here import files_of
+from tests.retrieval.vectors.conftest import LATE, texts
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing
 
-BUILD = """
-import sys
-import torch
-from docagent_rl.documents import DocumentStore
-from docagent_rl.retrieval.vectors import plan
-from docagent_rl.retrieval.vectors.index import VectorIndex
-from tests.retrieval.vectors.conftest import LATE
-from tests.retrieval.vectors.encoders import hashing
-plan.PAGES_A_SHARD = 15
-print("ready", flush=True)
-encoder = hashing(delay=float(sys.argv[3]))
-print(VectorIndex.build(DocumentStore(sys.argv[1]), encoder, sys.argv[2], kind=LATE).encoded, flush=True)
-"""
 
+def test_interrupted_builds_go_on_and_end_alike(corpus, built, tmp_path, small_shards):
+    """Kills at every change of a file are in tests/faults."""
+    path, asked = tmp_path / "index", []
 
-def start(store, path, delay):
-    """A process that builds, as soon as it is about to."""
-    command = [sys.executable, "-c", BUILD, str(store.path), str(path), str(delay)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3])
-    assert process.stdout.readline() == "ready\n"
-    return process
+    class Interrupted(HashingEncoder):
+        def encode_pages(self, pages):
+            asked.extend(pages)
+            if len(asked) > 50:
+                raise KeyboardInterrupt
+            return super().encode_pages(pages)
 
-
-@pytest.mark.slow
-def test_killed_builds_go_on_and_end_alike(corpus, built, tmp_path):
-    path = tmp_path / "index"
-    for wanted in (1, 3):
-        process = start(corpus, path, 0.05)
-        while len(list(path.glob("shard-*"))) < wanted:
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.kill()
-        process.wait()
-        with pytest.raises(UserError, match="is not an index"):
-            VectorIndex.open(path)
-    said, _ = start(corpus, path, 0).communicate(timeout=300)
-    assert 0 < int(said) < VectorIndex.open(built).num_pages
-    VectorIndex.open(path).check(corpus)
+    with pytest.raises(KeyboardInterrupt):
+        VectorIndex.build(corpus, Interrupted, path, kind=LATE)
+    with pytest.raises(UserError, match=str(path)):
+        VectorIndex.open(path)
+    done = VectorIndex.build(corpus, hashing(), path, kind=LATE)
+    assert 0 < done.encoded < done.pages
     assert files_of(path) == files_of(built)
     assert not list(path.glob(".*.tmp"))
 
 
-@pytest.mark.slow
-def test_two_builders_take_turns(corpus, built, tmp_path):
-    builders = [start(corpus, tmp_path / "index", 0.005) for _ in range(2)]
-    said = sorted(int(builder.communicate(timeout=300)[0]) for builder in builders)
-    assert said == [0, VectorIndex.open(built).num_pages]
+def test_builders_take_turns(corpus, built, tmp_path, small_shards):
+    def build(_):
+        return VectorIndex.build(corpus, hashing(), tmp_path / "index", kind=LATE).encoded
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(build, range(2))) == [0, VectorIndex.open(built).num_pages]
     assert files_of(tmp_path / "index") == files_of(built)
 
 
 def test_readers_see_one_index_or_the_other(make_store, tmp_path):
     store = make_store(tmp_path, {"a": texts(1, 4), "b": texts(2, 2)})
     queries = HashingEncoder().encode_queries(["the cat sat"])
-    stop, want, found = threading.Event(), set(), []
+    stop, found = threading.Event(), []
 
     def build(salt):
         VectorIndex.build(store, hashing(salt=salt), tmp_path / "index", kind=LATE, replace=True)
@@ -82,19 +60,15 @@ def test_readers_see_one_index_or_the_other(make_store, tmp_path):
         return VectorIndex.open(tmp_path / "index").scores(queries).tobytes()
 
     def write():
-        for salt in ("", "x") * 2:
-            build(salt)
-            enough = len(found) + 2  # the second of which begins after the build
-            while len(found) < enough and not stop.is_set():
-                time.sleep(0.001)
+        while not stop.is_set():
+            build("")
+            build("x")
 
-    for salt in ("", "x"):
-        build(salt)
-        want.add(scores())
+    want = {build(salt) or scores() for salt in ("", "x")}
     with ThreadPoolExecutor(1) as pool:
         writer = pool.submit(write)
         try:
-            while not writer.done():
+            while len(found) < 20 or set(found) < want:
                 found.append(scores())
         finally:
             stop.set()
@@ -109,6 +83,20 @@ def test_resources_that_would_join_decoding_and_encoding_are_refused():
     assert RayResources(num_cpus=0.5, num_gpus=1).encoders == 1
 
 
+@pytest.mark.slow
+def test_a_cluster_builds_the_index_that_one_process_builds(ray_head, store, tmp_path):
+    """And is let go, where nobody else has it."""
+    import ray
+
+    far = build_vectors(store, tmp_path / "far", "minilm", encoding=Encoding(ray=ray_head, encoders=1))
+    assert not ray.is_initialized()
+    assert far == build_vectors(store, tmp_path / "near", "minilm")
+    assert far.new == far.pages > 0
+    assert files_of(tmp_path / "far") == files_of(tmp_path / "near")
+    # a server takes the kind of the index that it is given
+    assert _config(None, None, tmp_path / "near").kind == "dense"
+
+
 @pytest.fixture(scope="module")
 def cluster(ray_head):
     import ray
@@ -120,14 +108,11 @@ def cluster(ray_head):
 
 @pytest.mark.slow
 def test_pages_are_decoded_apart_from_the_encoder(cluster, corpus):
-    data = RayVectors(hashing())._dataset(
-        corpus.path, [PageBatch("doc-00", 1, 1), PageBatch("doc-01", 1, 6)], 1
-    )
-    found = data.materialize()
+    pages = [PageBatch("doc-00", 1, 1), PageBatch("doc-01", 1, 6)]
+    found = RayVectors(hashing())._dataset(corpus.path, pages, 1).materialize()
     assert found.count() == 2
     stages = found.stats()
-    assert "MapBatches(_Decode)" in stages
-    assert "MapBatches(_Encode)" in stages
+    assert all(stage in stages for stage in ("MapBatches(_Decode)", "MapBatches(_Encode)"))
     assert "_Decode)->MapBatches(_Encode" not in stages
 
 
@@ -151,16 +136,3 @@ def test_failures_of_workers_are_raised_here(cluster, corpus, tmp_path):
     ):
         with pytest.raises(error, match=named):
             VectorIndex.build(corpus, vectors, tmp_path / "index", kind=LATE, replace=True)
-
-
-@pytest.mark.slow
-def test_a_cluster_builds_the_index_that_one_process_builds_and_is_let_go(ray_head, store, tmp_path):
-    import ray
-
-    far = build_vectors(store, tmp_path / "far", "minilm", encoding=Encoding(ray=ray_head, encoders=1))
-    assert not ray.is_initialized()
-    assert far == build_vectors(store, tmp_path / "near", "minilm")
-    assert far.new == far.pages > 0
-    assert files_of(tmp_path / "far") == files_of(tmp_path / "near")
-    # a server takes the kind of the index that it is given
-    assert _config(None, None, tmp_path / "near").kind == "dense"

@@ -5,14 +5,15 @@ import shutil
 import numpy as np
 import pytest
 
-from docagent_rl.documents import DocumentStore, PageContent
+from docagent_rl.documents import PageContent
 from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval.audit import audit_index
 from docagent_rl.retrieval.index_files import HEADER
 from docagent_rl.retrieval.vectors.bank import Precision
 from docagent_rl.retrieval.vectors.header import Kind, VectorSettings
 from docagent_rl.retrieval.vectors.index import VectorIndex
-from tests.retrieval.vectors.conftest import CORPUS, LATE, QUERIES, files_of, texts
+from tests.documents.here import files_of
+from tests.retrieval.vectors.conftest import CORPUS, LATE, QUERIES, texts
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing
 
 
@@ -87,15 +88,12 @@ def test_dead_pages_are_dropped_for_good(precision, make_store, tmp_path):
     assert VectorIndex.open(tmp_path / "index").info()["precision"] == precision.value
 
 
-def test_page_images_are_indexed(corpus, tmp_path):
-    build(corpus, tmp_path / "index", hashing(content=PageContent.IMAGE))
-    index = VectorIndex.open(tmp_path / "index")
-    assert index.header.source.content is PageContent.IMAGE
-    assert index.info()["pages without vectors"] == 0
-    index.check(corpus)
-
-
-def test_pooling_leaves_fewer_vectors(corpus, built, tmp_path):
+def test_page_images_are_indexed_and_pooling_leaves_fewer_vectors(corpus, built, tmp_path):
+    build(corpus, tmp_path / "images", hashing(content=PageContent.IMAGE))
+    images = VectorIndex.open(tmp_path / "images")
+    assert images.header.source.content is PageContent.IMAGE
+    assert images.info()["pages without vectors"] == 0
+    images.check(corpus)
     settings = VectorSettings(pool_factor=3)
     build(corpus, tmp_path / "index", settings=settings)
     full, small = VectorIndex.open(built).info(), VectorIndex.open(tmp_path / "index").info()
@@ -182,11 +180,3 @@ def test_an_unsteady_encoder_is_no_damage_to_the_index(corpus, index):
         build(corpus, index, lambda: Broken(salt="x"), replace=True)
     assert {name: data for name, data in files_of(index).items() if name in before} == before
     VectorIndex.open(index).check(corpus)
-
-
-def test_an_empty_store_is_refused(tmp_path, make_store):
-    store = make_store(tmp_path, {"a": ["x"]})
-    store.manifest_path("a").unlink()
-    with pytest.raises(UserError):
-        build(DocumentStore(store.path), tmp_path / "index")
-    assert not (tmp_path / "index").exists()

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 
@@ -9,10 +7,7 @@ from docagent_rl.documents import PageContent, PageRef
 from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval.base import Hit
 from docagent_rl.retrieval.config import RetrieverConfig
-from docagent_rl.retrieval.encoders.models import DEFAULT, known_model
-from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.retrieval.registry import open_local
-from docagent_rl.retrieval.vectors.header import Kind
 from docagent_rl.retrieval.vectors.index import VectorIndex
 from docagent_rl.retrieval.vectors.retriever import VectorRetriever
 from tests.retrieval.vectors.conftest import LATE
@@ -39,11 +34,14 @@ def either(request, retriever, staged):
     return retriever if request.param == "exact" else staged
 
 
+def _sorted(hits):
+    return sorted(hits, key=lambda hit: (-hit.score, hit.ref))
+
+
 def _slow(retriever, query, top_k):
     (scores,) = retriever.index.scores(HashingEncoder().encode_queries([query]))
     pairs = zip(retriever.index.rows, scores.tolist(), strict=True)
-    hits = [Hit(ref, score) for ref, score in pairs if np.isfinite(score)]
-    return sorted(hits, key=lambda hit: (-hit.score, hit.ref))[:top_k]
+    return _sorted(Hit(ref, score) for ref, score in pairs if np.isfinite(score))[:top_k]
 
 
 @pytest.mark.parametrize("top_k", [1, 7, 10_000])
@@ -63,6 +61,9 @@ def test_others_take_the_place_of_excluded_pages(either):
     assert not exclude & {hit.ref for hit in after}
     (hits,) = either.search(["gold"], top_k=3, exclude={PageRef("doc-03", 1)}, doc_id="doc-03")
     assert PageRef("doc-03", 1) not in {hit.ref for hit in hits}
+    # blank queries find nothing
+    assert either.search([], top_k=3) == []
+    assert [len(hits) for hits in either.search(["gold", "", " \n"], top_k=3)] == [3, 0, 0]
 
 
 def test_a_document_is_searched_exactly_in_both(retriever, staged):
@@ -79,37 +80,20 @@ def test_two_stages_give_the_same_scores(retriever, staged):
         assert len({hit.ref for hit in exact} & {hit.ref for hit in found}) >= 4
         scores = {hit.ref: hit.score for hit in exact}
         assert all(scores.get(hit.ref, hit.score) == hit.score for hit in found)
-        assert found == sorted(found, key=lambda hit: (-hit.score, hit.ref))
-
-
-def test_blank_queries_find_nothing(either):
-    assert either.search(["", " \n"], top_k=3) == [[], []]
-    assert either.search([], top_k=3) == []
-    assert [len(hits) for hits in either.search(["gold", "  "], top_k=3)] == [3, 0]
-
-
-def test_threads_find_the_same(staged):
-    want = staged.search(QUERIES, top_k=9)
-    with ThreadPoolExecutor(4) as pool:
-        assert all(found == want for found in pool.map(lambda _: staged.search(QUERIES, top_k=9), range(12)))
+        assert found == _sorted(found)
 
 
 def test_parts_together_are_the_whole(either):
     answers = [either.part(number, 3).search(QUERIES, top_k=200) for number in range(3)]
     assert all(answer[0] for answer in answers)
-    merged = [
-        sorted((hit for part in found for hit in part), key=lambda hit: (-hit.score, hit.ref))
-        for found in zip(*answers, strict=True)
-    ]
+    merged = [_sorted(hit for part in found for hit in part) for found in zip(*answers, strict=True)]
     assert merged == either.search(QUERIES, top_k=200)
     assert either.part(0, 3) != either.part(1, 3)
 
 
 def test_equal_retrievers_rank_alike(built, staged, retriever, corpus):
     again = VectorRetriever(VectorIndex.open(built), HashingEncoder())
-    assert again == retriever
-    assert hash(again) == hash(retriever)
-    assert staged != retriever
+    assert len({again, retriever, staged}) == 2
     assert retriever.contents == (PageContent.TEXT,)
     retriever.check(corpus)
     assert retriever.num_pages == len(list(corpus.pages()))
@@ -117,52 +101,26 @@ def test_equal_retrievers_rank_alike(built, staged, retriever, corpus):
         VectorRetriever(VectorIndex.open(built), HashingEncoder(salt="other"))
 
 
-def test_queries_without_numbers_find_nothing(built, caplog):
+def test_vectors_that_are_none_find_nothing_and_other_shapes_are_the_encoders_fault(built, caplog):
     class Broken(HashingEncoder):
         def encode_queries(self, queries):
-            found = super().encode_queries(queries)
-            return [
-                vectors * np.nan if "nan" in q else vectors for q, vectors in zip(queries, found, strict=True)
-            ]
+            whole = super().encode_queries(queries)
+            changes = {"nan": lambda found: found * np.nan, "narrow": lambda found: found[:, :3]}
+            return [changes.get(q, np.asarray)(found) for q, found in zip(queries, whole, strict=True)]
 
-    first, second = VectorRetriever(VectorIndex.open(built), Broken()).search(["nan", "gold"], top_k=2)
-    assert (first, len(second)) == ([], 2)
+    retriever = VectorRetriever(VectorIndex.open(built), Broken())
+    assert [len(hits) for hits in retriever.search(["nan", "gold"], top_k=2)] == [0, 2]
     assert len(caplog.records) == 1
+    with pytest.raises(InfrastructureError):
+        retriever.search(["narrow"], top_k=2)
 
 
-def test_queries_of_another_shape_are_the_encoders_fault(built):
-    class Broken(HashingEncoder):
-        def encode_queries(self, queries):
-            return [np.zeros((1, 3), np.float32) for _ in queries]
-
-    with pytest.raises(InfrastructureError, match="shape"):
-        VectorRetriever(VectorIndex.open(built), Broken()).search(["gold"], top_k=2)
-
-
-@pytest.mark.parametrize(
-    ("section", "named"),
-    [
-        ({"kind": "dense", "index": "built"}, "kind=dense.*late_interaction"),
+def test_what_cannot_be_opened_is_one_error(corpus, built):
+    """A missing index names the command that makes it."""
+    for section, named in (
+        ({"kind": "dense", "index": built}, "kind=dense.*late_interaction"),
         ({"kind": "dense"}, "index"),
-        # a missing index names the command and the way around
-        (
-            {"kind": "late_interaction", "model": "colqwen2-v1.0", "index": "none"},
-            r"--model colqwen2-v1\.0 --store \S+ --out \S+none.*retriever=bm25",
-        ),
-    ],
-)
-def test_what_cannot_be_opened_is_one_error(corpus, built, section, named):
-    if "index" in section:
-        section = {**section, "index": built if section["index"] == "built" else built / section["index"]}
-    with pytest.raises(UserError, match=named):
-        open_local(RetrieverConfig(**section), corpus)
-
-
-@pytest.mark.slow
-def test_a_real_model_finds_what_is_meant(store, tmp_path):
-    encoder = open_encoder(known_model(DEFAULT).spec)
-    VectorIndex.build(store, lambda: encoder, tmp_path / "index", kind=Kind.DENSE)
-    found = VectorRetriever(VectorIndex.open(tmp_path / "index"), encoder)
-    kitten, flowers = found.search(["a kitten on a rug", "flowers"], top_k=2)
-    assert (kitten[0].ref, flowers[0].ref) == (PageRef("animals", 1), PageRef("b.plants", 3))
-    assert found.index.info()["pages without vectors"] == 1
+        ({"kind": "late_interaction", "model": "colqwen2-v1.0", "index": built / "no"}, r"--out \S+no"),
+    ):
+        with pytest.raises(UserError, match=named):
+            open_local(RetrieverConfig(**section), corpus)

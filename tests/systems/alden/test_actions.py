@@ -103,6 +103,7 @@ def test_malformed_turns_that_can_be_executed(text, executed, fault):
         ("", InvalidReason.NO_ACTION),
         (THOUGHT, InvalidReason.NO_ACTION),
         (f"{THOUGHT}<SEARCH>a</SEARCH>", InvalidReason.NO_ACTION),
+        (f"{THOUGHT}</search>", InvalidReason.NO_ACTION),
         (f"{THOUGHT}<search>a", InvalidReason.UNCLOSED),
         (f"{THOUGHT}<search>a</fetch>", InvalidReason.UNCLOSED),
         (f"{THOUGHT}<search>a<think>b</think></search>", InvalidReason.NESTED),
@@ -121,6 +122,7 @@ def test_turns_in_which_nothing_can_be_executed(text, reason):
 
 def test_without_fetch_its_tags_mean_nothing():
     grammar = AldenGrammar(fetch=False)
+    assert grammar.tags == ("search", "answer")
     assert grammar.parse(fetch("3")).action.reason is InvalidReason.NO_ACTION
     turn = grammar.parse("<think><fetch>3</fetch></think><search>the <fetch> tag</search>")
     assert (turn.action.query, turn.fault) == ("the <fetch> tag", None)

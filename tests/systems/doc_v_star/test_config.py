@@ -60,6 +60,7 @@ def test_extensions_may_be_written_with_a_dot():
         ({"overview": {"padding": [0, 0, 256]}}, "256"),
         ({"overview": {"font_px": 30}}, "font_px=30"),
         ({"display": {"long_side": 500, "short_side": 600}}, "short_side"),
+        ({"display": {"long_side": 27, "short_side": 27}}, "28"),
         ({"display": {"encoder_min_pixels": 9, "encoder_max_pixels": 8}}, "encoder_min_pixels"),
         ({"display": {"encoder_max_pixels": 2_000_000}}, "1280x1680"),
         ({"context_tokens": 2048}, "context_tokens=2048"),

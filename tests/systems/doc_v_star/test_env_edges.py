@@ -127,17 +127,6 @@ def test_questions_that_cannot_be_played(env_of, sample, changes, message):
         env_of().opening(sample(**changes))
 
 
-async def test_ablations_of_the_grammar(env_of, sample, play):
-    blind = env_of(retrieval={"enabled": False})
-    episode = await play(blind, sample(), [retrieve("pagem3"), fetch("[3]", "")])
-    assert episode.results[0].info["valid"] is False
-    assert shown(episode.results[1]) == [3]
-    assert "retrieval" not in texts(episode.prompt) + texts(episode.results[0].observation)
-    brief = env_of(thought={"analysis": False})
-    last = answer().replace("<analysis>a</analysis>", "")
-    assert (await play(brief, sample(), [fetch("[3]"), last])).terms.values["format"] == 1
-
-
 class Stubborn:
     """A retriever that does not care what it is told."""
 

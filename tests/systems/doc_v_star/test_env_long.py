@@ -87,8 +87,3 @@ async def test_pages_between_those_shown_can_be_fetched(open_env, play, sample):
 def test_what_cannot_fit_is_refused_with_the_document(open_env, doc_id, limit, question, fit, message):
     with pytest.raises(UserError, match=message):
         open_env(doc_id, limit=limit, question=question, overview={"fit": fit})
-
-
-def test_a_long_question_gets_a_smaller_overview(open_env):
-    cells = [open_env("long", question="why? " * n)[0].metrics()["overview/cell_px"] for n in (1, 900)]
-    assert cells[0] > cells[1]

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.actions import Answer, Finish, Invalid, InvalidReason, StopCause
-from docagent_rl.envs.base import UnknownActionError
+from docagent_rl.actions import Finish, Invalid, InvalidReason, StopCause
 from docagent_rl.systems.mm_doc_r1.actions import (
     KeywordSearch,
     MMDocGrammar,
@@ -156,11 +155,6 @@ def test_everything_up_to_the_last_thought_is_a_thought():
     # a template that opens the thought itself
     assert parse("I wonder <FINISH> </think> <FINISH>").thoughts == ((0, 18),)
     assert thought_end("no thought") == 0
-
-
-def test_an_action_of_another_system_has_no_form_here():
-    with pytest.raises(UnknownActionError, match="Answer"):
-        canonical(Answer(None, None, "blue"))
 
 
 @pytest.mark.parametrize(

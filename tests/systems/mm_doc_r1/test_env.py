@@ -96,6 +96,11 @@ async def test_a_read_shows_the_notes(played):
         {"pages": ["R#2", "R#4"], "query": "How many people?", "gold": [True, True], "cached": False}
     ]
     assert (episode.metrics["pages_seen"], episode.metrics["retrieval_recall"]) == (2, 1)
+    # repeated it counts once
+    again = await played(READ, READ, FINISH)
+    assert again.results[1].info["effect"]["entries"][0]["cached"]
+    assert results(again)[0] == results(again)[1]
+    assert [again.metrics[name] for name in ("pages_seen", "cached_entries", "read_entries")] == [2, 1, 2]
 
 
 async def test_pages_that_were_not_read_are_remarked_on(played):
@@ -109,22 +114,6 @@ async def test_pages_that_were_not_read_are_remarked_on(played):
     assert [episode.metrics[name] for name in ("read_entries", "reads", "pages_seen")] == [2, 1, 4]
 
 
-async def test_a_repeated_read_counts_once(played):
-    episode = await played(READ, READ, FINISH)
-    assert episode.results[1].info["effect"]["entries"][0]["cached"]
-    assert results(episode)[0] == results(episode)[1]
-    metrics = episode.metrics
-    assert (metrics["pages_seen"], metrics["cached_entries"], metrics["read_entries"]) == (2, 1, 2)
-
-
-async def test_a_read_without_existing_pages_is_invalid(played):
-    episode = await played('<read>{"page_ids": [7, 0], "query": "a"}</read>')
-    info = episode.results[0].info
-    assert (info["valid"], info["reason"], info["executed"]) == (False, "bad_argument", False)
-    assert "7, 0" in results(episode)[0]
-    assert (episode.metrics["pages_seen"], episode.metrics["reads"]) == (0, 0)
-
-
 async def test_a_page_outside_the_window_does_not_exist(played):
     episode = await played(READ, FINISH, question={"extra": {"window": [3, 5]}})
     assert episode.results[0].info["effect"]["entries"][0]["pages"] == ["R#4"]
@@ -132,6 +121,7 @@ async def test_a_page_outside_the_window_does_not_exist(played):
     assert (episode.metrics["retrieval_recall"], episode.metrics["evidence_dropped"]) == (1, 1)
 
 
+NO_PAGES = '<read>{"page_ids": [7, 0], "query": "a"}</read>'
 CUT = AssistantTurn(f"{SEARCH} and", StopCause.TRUNCATED)
 
 
@@ -148,6 +138,8 @@ CUT = AssistantTurn(f"{SEARCH} and", StopCause.TRUNCATED)
             {"turns": 3, "ended_invalid": 1, "reward/total": 2},
         ),
         (["a", SEARCH, "b", "c"], {"max_invalid_in_a_row": 3}, EndReason.TURN_LIMIT, {"step_limit": 1}),
+        # pages that do not exist
+        ([NO_PAGES], {}, None, {"invalid/bad_argument": 1, "reads": 0}),
         # the last step is executed; found pages are no read ones
         ([SEARCH, SEARCH, SEARCH, READ], {}, EndReason.TURN_LIMIT, {"step_limit": 1, "reward/total": 2}),
         ([SEARCH, FINISH], {}, EndReason.FINISHED, {"reward/page_recall": 0, "pages_found": 4}),

@@ -27,9 +27,9 @@ def test_a_step_in_full():
         "Step 1\nReasoning: Totals are missing.\n"
         'Action: <search>["totals"]</search>\nResult:\np.4: the totals\np.7 (already read): sums'
     ]
-    assert list(histories([FAULT], 400)) == [
-        "Step 3\nReasoning: Hm.\nAction: none that is valid\nResult:\nThat step could not be carried out."
-    ]
+    (fault,) = histories([FAULT], 400)
+    assert fault.startswith("Step 3\nReasoning: Hm.\nAction: ")
+    assert fault.endswith("\nResult:\nThat step could not be carried out.")
     assert "Notes on p.4, p.5 for the query: totals?\nnnn" in READ.result
     assert list(histories([], 400)) == [""]
 

@@ -82,7 +82,10 @@ def slow_scores(texts, query, k1, b):
 
 
 def test_the_example_of_mm_doc_r1():
-    hits = PageIndex("d", TEXTS).search("emission plant", 10)
+    search = MMDocConfig.for_variant().search
+    hits = PageIndex("d", TEXTS, BM25Settings(k1=search.k1, b=search.b)).search(
+        "emission plant", search.top_k
+    )
     assert [hit.ref for hit in hits] == [PageRef("d", 4), PageRef("d", 2)]
     assert [hit.score * 2.5 for hit in hits] == pytest.approx([1.3446, 1.0335], abs=5e-5)
 

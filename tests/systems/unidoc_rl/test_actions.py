@@ -66,16 +66,14 @@ def test_boxes_that_cannot_be_read(content, clause):
     assert clause in action.detail
 
 
-@pytest.mark.parametrize("stop", [StopCause.END_OF_TURN, StopCause.TRUNCATED, StopCause.CONTROL_TOKEN])
+@pytest.mark.parametrize("stop", [StopCause.END_OF_TURN, StopCause.CONTROL_TOKEN])
 @pytest.mark.parametrize(
     ("text", "notes"),
     [
         ("<information>a</information>", ["a"]),
         ("<information> \n</information>", []),
         ("<information><think>a</think></information>", []),
-        ("<think><information>a</information></think>", []),
         ("<information>a</information><information>b</information>", ["a", "b"]),
-        ("a</information>", []),
     ],
 )
 def test_notes(text, notes, stop):

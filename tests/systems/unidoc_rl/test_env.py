@@ -131,13 +131,11 @@ async def test_crops_are_stacked_from_the_selected_page(make, record, play, stor
 @pytest.mark.parametrize(
     ("turns", "clause"),
     [
-        ([BOX], "page"),
         ([EVERY, BOX], "search"),
         ([EVERY, select(0), EVERY, BOX], "search"),
         ([EVERY, select(0), "<bbox>[[0, 0, 9, 9], [0, -5, 9, -1]]</bbox>"], "box 2"),
         ([EVERY, select(0), "<bbox>[]</bbox>"], "[[x1, y1, x2, y2], ...]"),
         # not about boxes; a note alone is no action
-        (["<search> </search>"], None),
         ([NOTE], None),
     ],
 )

@@ -20,6 +20,7 @@ from docagent_rl.systems.unidoc_rl.search_rounds import (
     search_ndcg,
     select_reward,
 )
+from tests.players import formulas
 
 
 def searched(*candidates, selected=None, **drawn):
@@ -176,26 +177,12 @@ def test_matches(gold, drawn, threshold, count):
 
 
 pages = st.integers(1, 9)
-candidates = st.lists(pages, min_size=1, max_size=4, unique=True).map(tuple)
+candidates = st.lists(pages, min_size=1, max_size=3, unique=True).map(tuple)
 gold_sets = st.sets(pages, min_size=1, max_size=4)
 searches = st.lists(
     candidates.flatmap(lambda found: st.builds(SearchRound, st.just(found), st.sampled_from([None, *found]))),
     max_size=5,
 )
-
-
-def slow_ndcg(rounds, gold):
-    """Written from the formula, with explicit loops."""
-    union = []
-    for rank in range(10):
-        for item in rounds:
-            if rank < len(item.candidates) and item.candidates[rank] not in union:
-                union.append(item.candidates[rank])
-    dcg = 0.0
-    for i, page in enumerate(union):
-        relevance = 1 if page in gold else 0
-        dcg += (2**relevance - 1) / math.log2(i + 2)
-    return dcg / sum(1 / math.log2(i + 2) for i in range(len(gold)))
 
 
 def slow_select(rounds, gold, variant, *, pseudo_positive, capped):
@@ -218,7 +205,8 @@ def slow_select(rounds, gold, variant, *, pseudo_positive, capped):
     searches, gold_sets, st.fixed_dictionaries({"pseudo_positive": st.booleans(), "capped": st.booleans()})
 )
 def test_equals_the_slow_versions(rounds, gold, how):
-    assert search_ndcg(rounds, gold) == pytest.approx(slow_ndcg(rounds, gold))
+    ranked = formulas.by_rank([item.candidates for item in rounds])
+    assert search_ndcg(rounds, gold) == pytest.approx(formulas.ndcg(ranked, gold))
     for variant, rule in (("paper", ANY), ("released", FIRST)):
         value = select_reward(rounds, gold, **rule, **how)
         assert value == pytest.approx(slow_select(rounds, gold, variant, **how))
@@ -233,20 +221,11 @@ def grid_box(draw):
     return x1, y1, draw(st.integers(x1 + 1, SIDE)), draw(st.integers(y1 + 1, SIDE))
 
 
-def cells(box):
-    return {(x, y) for x in range(box[0], box[2]) for y in range(box[1], box[3])}
-
-
-def slow_iou(a, b):
-    """By counting cells."""
-    return len(cells(a) & cells(b)) / len(cells(a) | cells(b))
-
-
 def slow_matches(gold, drawn, threshold):
     """Pick the best free pair until none is left."""
     gold, drawn, count = dict(enumerate(gold)), dict(enumerate(drawn)), 0
     while gold and drawn:
-        value, i, j = max((slow_iou(gold[i], drawn[j]), -i, -j) for i in gold for j in drawn)
+        value, i, j = max((formulas.iou(gold[i], drawn[j]), -i, -j) for i in gold for j in drawn)
         if value < threshold:
             break
         del gold[-i], drawn[-j]
@@ -272,7 +251,7 @@ def test_the_terms_equal_the_slow_versions(pages):
         for gold, drawn in pages
     ]
     assert roi_f1(rounds, wanted) == pytest.approx(sum(f1) / len(f1) if f1 else 0)
-    best = [max([slow_iou(box, q) for q in gold], default=0.0) for gold, drawn in pages for box in drawn]
+    best = [max([formulas.iou(box, q) for q in gold], default=0.0) for gold, drawn in pages for box in drawn]
     expected = sum(best) / len(best) if best else float(bool(pages) and not wanted)
     assert roi_iou(rounds, wanted) == pytest.approx(expected)
 

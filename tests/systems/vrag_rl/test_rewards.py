@@ -5,7 +5,6 @@ import itertools
 import pytest
 from pydantic import ValidationError
 
-from docagent_rl.actions.coordinates import Frame, Rounding
 from docagent_rl.rewards.retrieval import ndcg
 from docagent_rl.systems.vrag_rl.config import VragConfig
 from docagent_rl.systems.vrag_rl.rewards import VragReward, format_reward
@@ -56,20 +55,8 @@ def test_weights_that_make_no_sense(weights):
         VragReward(*weights, gate=False)
 
 
-@pytest.mark.parametrize(
-    ("variant", "turns", "coords", "snap", "rule"),
-    [
-        ("paper", (5, 5), (Frame.ENCODER, Rounding.OUTWARD), True, PAPER),
-        ("released", (4, 5), (Frame.DISPLAYED, Rounding.TRUNCATE), False, RELEASED),
-    ],
-)
-def test_variants(variant, turns, coords, snap, rule):
-    config = VragConfig.for_variant(variant)
-    assert (config.max_turns, config.assistant_turns) == turns
-    assert (config.coords.frame, config.coords.rounding, config.display.snap) == (*coords, snap)
-    assert config.reward.rule() == rule
-    assert (config.search.top_k, config.search.pages_per_search, config.max_images) == (10, 1, 4)
-    assert config.max_image_tokens == 4 * config.display.max_tokens()
+def test_the_rules_of_the_variants():
+    assert [VragConfig.for_variant(name).reward.rule() for name in ("paper", "released")] == [PAPER, RELEASED]
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,7 @@ from dataclasses import replace
 import pytest
 
 from tests.processes import ends
-from tools.gpu_check.check import Check, Machine, Need, Outcome, Result, passed
-from tools.gpu_check.registry import CHECKS
-from tools.gpu_check.report import as_json
+from tools.gpu_check.check import Check, Machine, Need, Outcome, Result
 from tools.gpu_check.runner import environment, run_checks, run_one
 
 CPU, GPU = Machine(None, 0.0, vllm=False), Machine("a GPU", 80.0, vllm=True)
@@ -67,8 +65,8 @@ def test_a_check_that_hangs_is_ended_with_all_it_started(tmp_path, monkeypatch):
 
 def test_a_result_of_an_earlier_run_does_not_count(tmp_path):
     good = json.dumps({"outcome": "PASS", "summary": "well"})
-    assert outcome(tmp_path, f"open(result, 'w').write({good!r})").outcome is Outcome.PASS
-    assert outcome(tmp_path, "").outcome is Outcome.FAIL
+    codes = f"open(result, 'w').write({good!r})", ""
+    assert [outcome(tmp_path, code).outcome for code in codes] == [Outcome.PASS, Outcome.FAIL]
 
 
 def test_what_a_machine_lacks_or_would_begin_too_late_is_skipped(tmp_path):
@@ -80,13 +78,3 @@ def test_what_a_machine_lacks_or_would_begin_too_late_is_skipped(tmp_path):
     assert late == [Outcome.SKIP, Outcome.SKIP]
     assert environment(CPU, tmp_path)["VERL_PLATFORM"] == "cpu"
     assert "VERL_PLATFORM" not in environment(GPU, tmp_path) or "VERL_PLATFORM" in os.environ
-
-
-def test_the_report_holds_every_number():
-    result = replace(passed("fine", seconds_a_layer=0.5), device="cuda")
-    report = json.loads(as_json(GPU, [(CHECK, result)]))
-    assert report["machine"]["gpu"] == "a GPU"
-    told = report["checks"]["imports"]
-    assert (told["numbers"], told["outcome"]) == ({"seconds_a_layer": 0.5}, "PASS")
-    for names in ({check.name for check in CHECKS}, {check.module for check in CHECKS}):
-        assert len(names) == len(CHECKS)

@@ -6,12 +6,9 @@ import asyncio
 
 import pytest
 
-from docagent_rl.config import DocAgentConfig
 from docagent_rl.rewards.rule_judge import RuleJudge
-from docagent_rl.rollout import resources as shared
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.resources import SessionResources
-from docagent_rl.training.agent_loop import loop as loops
 from tests.crowd.play import Crowd
 from tests.crowd.pulse import Pulse
 from tests.crowd.world import make_world
@@ -64,15 +61,3 @@ async def test_a_loop_that_is_held_gives_no_answer():
     async with Pulse() as pulse:
         assert not pulse.answers(0.01)
         assert await asyncio.to_thread(pulse.answers, _PATIENCE_S)
-
-
-@pytest.mark.slow
-def test_a_run_s_configuration_is_read_once(crowd, monkeypatch):
-    read, parse = [], DocAgentConfig.parse
-    for module in (loops, shared):
-        named = getattr(module, "DocAgentConfig", None)
-        if named is not None:
-            monkeypatch.setattr(named, "parse", lambda section: read.append(1) or parse(section))
-    for number in range(2):
-        crowd.alone(number)
-    assert len(read) == 1

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-import verl.utils.torch_functional as upstream
 from torch import Tensor
 
 from docagent_rl.training.attention import log_probs
@@ -32,15 +31,7 @@ def test_equals_log_softmax_forward_and_backward(shape, dtype, monkeypatch):
     assert got.dtype == dtype
     tolerance = 1e-2 if dtype is torch.bfloat16 else 1e-6
     torch.testing.assert_close(got.double(), wanted, rtol=tolerance, atol=tolerance)
-
-
-def test_numbers_are_those_of_verls_loop_and_a_leaf_is_left_alone():
-    logits, labels = logits_and_labels((40, 300))
-    before, found = logits.clone(), log_probs_of_labels(logits.requires_grad_(), labels)
-    expected = upstream.logprobs_from_logits_v2(before, labels)
-    torch.testing.assert_close(found.detach(), expected, rtol=0, atol=2e-6)
-    found.sum().backward()
-    assert torch.equal(logits, before)
+    assert torch.equal(logits.double(), exact)  # a leaf is left alone
 
 
 @pytest.mark.parametrize("inplace", [True, False])

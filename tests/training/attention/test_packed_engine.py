@@ -25,14 +25,12 @@ def test_numbers_and_gradients_are_those_of_rows_one_by_one(report, variant):
 
 
 def test_what_was_compared(report):
-    modes = {"token-mean", "seq-mean-token-mean", "seq-mean-token-sum"}
-    said, critics = {"log_probs", "entropy"}, {"values", "critic"}
-    assert report["fused"].keys() == said | modes
-    assert report["packed"].keys() == said | modes | critics
-    assert report["flash, whole batch"].keys() == said | critics | {"token-mean"}
-    passes = report["micro_batches"]
-    assert (passes["rows"], passes["packed"], passes["fused"]) == (4, 2, 2)
-    assert [passes[name] for name in FLASH[:3]] == [1, 2, 4]
+    said, critics = {"log_probs", "entropy", "token-mean"}, {"values", "critic"}
+    assert report["fused"].keys() == said | {"seq-mean-token-mean", "seq-mean-token-sum"}
+    assert report["packed"].keys() == report["fused"].keys() | critics
+    assert report["flash, whole batch"].keys() == said | critics
+    wanted = {"rows": 4, "packed": 2, "fused": 2} | dict(zip(FLASH[:3], (1, 2, 4), strict=True))
+    assert report["micro_batches"].items() >= wanted.items()
 
 
 def test_two_ranks_that_share_each_row_give_the_numbers_of_padded_rows(tmp_path, warm_python):

@@ -1,23 +1,191 @@
-"""Checkpoints of runs, made by FSDP itself, become weights once."""
+"""Checkpoints of runs, made by FSDP itself, become weights once; LoRA adapters, made by PEFT, are added."""
 
+import json
 import shutil
 import subprocess
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from docagent_rl.checkpoints.manifest import CheckpointCheck, write_manifest
 from docagent_rl.errors import UserError
-from docagent_rl.training.engine import checkpoint
+from docagent_rl.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
+from docagent_rl.training.engine import adapter, checkpoint
 from docagent_rl.training.engine.checkpoint import model_folder, model_identity
+
+RANK, ALPHA = 4, 12
+Q = "layers.0.self_attn.q_proj"
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    return build_tiny_qwen2_5_vl(tmp_path_factory.mktemp("models") / "base", seed=0)
+
+
+@pytest.fixture(scope="module")
+def adapted(base, tmp_path_factory):
+    """A model with an adapter that changes every projection of queries, and the folder that PEFT saves."""
+    from peft import LoraConfig, get_peft_model
+    from transformers import Qwen2_5_VLForConditionalGeneration
+
+    torch.manual_seed(0)
+    model = Qwen2_5_VLForConditionalGeneration.from_pretrained(base, dtype=torch.float32)
+    model = get_peft_model(model, LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=["q_proj"]))
+    for name, value in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(value)
+    folder = tmp_path_factory.mktemp("adapters") / "plain"
+    model.save_pretrained(folder)
+    return model, folder
+
+
+@pytest.fixture
+def actor(base, adapted, tmp_path):
+    """What verl saves of one process: shards whose names are PEFT's, a configuration, and rank and alpha."""
+    folder = tmp_path / "checkpoints" / "global_step_3" / "actor"
+    folder.mkdir(parents=True)
+    torch.save(adapted[0].state_dict(), folder / "model_world_size_1_rank_0.pt")
+    torch.save({"epoch": 1}, folder.parent / "data.pt")
+    (folder / "fsdp_config.json").write_text(json.dumps({"FSDP_version": 2, "world_size": 1}))
+    meta = {"r": RANK, "lora_alpha": ALPHA, "task_type": "CAUSAL_LM"}
+    (folder / checkpoint.LORA_META).write_text(json.dumps(meta))
+    shutil.copytree(base, folder / "huggingface", ignore=shutil.ignore_patterns("*.safetensors"))
+    return folder
 
 
 def weights(folder):
     found = {}
-    for file in folder.glob("*.safetensors"):
+    for file in sorted(checkpoint.Path(folder).glob("*.safetensors")):
         found |= load_file(file)
     return found
+
+
+def expected(base, model):
+    """By hand: W + alpha / r * B A."""
+    state, changed = model.state_dict(), weights(base)
+    for name in changed:
+        before = f"{name.removesuffix('.weight')}.lora_".removeprefix("model.")
+        for key in (key for key in state if f"{before}A" in key):
+            delta = state[key.replace("lora_A", "lora_B")] @ state[key]
+            changed[name] = changed[name].float() + ALPHA / RANK * delta
+    return changed
+
+
+def check(found, wanted, base, tolerance):
+    before = weights(base)
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        assert torch.allclose(found[name].float(), value.float(), atol=tolerance, rtol=tolerance), name
+    (query,) = (name for name in wanted if name.endswith(f"{Q}.weight"))
+    assert (found[query].float() - before[query].float()).abs().max() > 0.1
+
+
+@pytest.fixture
+def merges(warm_processes, monkeypatch):
+    """Merge a model; a second time, by whichever path, there is nothing to do."""
+
+    def run(path, *others):
+        merged = checkpoint.Path(model_folder(path))
+        assert {"config.json", "tokenizer.json"} <= {file.name for file in merged.iterdir()}
+        for module in (adapter, checkpoint):
+            monkeypatch.setattr(module.subprocess, "run", lambda *_, **__: pytest.fail("merged again"))
+        assert {model_folder(each) for each in (path, *others)} == {str(merged)}
+        return merged
+
+    return run
+
+
+@pytest.mark.slow
+def test_an_adapter_of_peft_is_added_to_its_base_once(base, adapted, tmp_path, merges, monkeypatch):
+    model, saved = adapted
+    folder = shutil.copytree(saved, tmp_path / "mine")
+    merged = merges(folder)
+    assert merged.parent == tmp_path / "merged"
+    assert (merged / "processor_config.json").is_file()
+    assert not adapter.has_adapter(merged)
+    check(weights(merged), expected(base, model), base, 1e-5)
+    # what `verl.model_merger` leaves: a whole model, and the adapter that is not in it
+    beside = shutil.copytree(base, tmp_path / "beside")
+    shutil.copytree(saved, beside / "lora_adapter")
+    asked = []
+    monkeypatch.setattr(checkpoint, "add_adapter", lambda *folders: asked.append(folders[:2]))
+    model_folder(beside)
+    assert asked == [(beside, beside / "lora_adapter")]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm_processes")
+def test_an_adapter_of_another_model_is_refused(adapted, tmp_path):
+    folder = shutil.copytree(adapted[1], tmp_path / "mine")
+    other = {name.replace("layers.0", "layers.7"): v for name, v in weights(folder).items()}
+    save_file(other, folder / adapter.WEIGHTS)
+    with pytest.raises(UserError, match=r"(?s)mine.*Qwen2_5_VL"):
+        model_folder(folder)
+    assert not list((tmp_path / "merged").iterdir())
+
+
+@pytest.mark.slow
+def test_a_checkpoint_with_an_adapter_is_merged_with_it(base, adapted, actor, merges):
+    # verl exports such a model under names that no model has: the shards are read
+    save_file({f"x.{Q}.lora_A.default.weight": torch.zeros(1)}, actor / "huggingface" / "model.safetensors")
+    merged = merges(actor.parent, actor)
+    assert merged.parent == actor.parent.parent / "merged"
+    assert not [file for file in merged.iterdir() if file.is_dir()]
+    # verl merges in bfloat16
+    check(weights(merged), expected(base, adapted[0]), base, 0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm_processes")
+def test_a_checkpoint_whose_adapter_cannot_be_added_says_what_to_do(actor, adapted):
+    alone = {name: value for name, value in adapted[0].state_dict().items() if "lora_" in name}
+    torch.save(alone, actor / "model_world_size_1_rank_0.pt")
+    with pytest.raises(UserError, match="save_lora_only"):
+        model_folder(actor)
+    (actor / checkpoint.LORA_META).unlink()
+    with pytest.raises(UserError, match=rf"actor/{checkpoint.LORA_META}.*lora_alpha"):
+        model_folder(actor)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"base_model_name_or_path": None}, "base_model_name_or_path"),
+        ({"base_model_name_or_path": "./gone"}, "gone"),
+        ({"lora_alpha": 0}, "lora_alpha"),
+        ({"peft_type": "IA3"}, "peft_type.*IA3"),
+    ],
+)
+def test_an_adapter_that_cannot_be_added_is_refused(tmp_path, monkeypatch, change, message):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    settings = {"peft_type": "LORA", "lora_alpha": 4, "base_model_name_or_path": "here"} | change
+    (tmp_path / adapter.SETTINGS).write_text(json.dumps(settings))
+    (tmp_path / adapter.WEIGHTS).touch()
+    with pytest.raises(UserError, match=message):
+        model_folder(tmp_path)
+
+
+NAMES = [f"base_model.model.{Q}.{part}.weight" for part in ("base_layer", "lora_A.default")]
+
+
+@pytest.mark.parametrize(
+    ("files", "names", "message"),
+    [
+        ([adapter.SETTINGS], ["x"], "{folder}"),  # a model and an adapter in one folder
+        ([], NAMES, rf"{Q}\.lora_A\.default\.weight.* global_step_<n>"),  # verl's export of both
+        ([], None, r"model\.safetensors"),  # cut off
+    ],
+)
+def test_a_folder_that_is_no_whole_model_is_refused(tmp_path, files, names, message):
+    for name in ("config.json", *files):
+        (tmp_path / name).write_text("{}")
+    if names is None:
+        (tmp_path / "model.safetensors").write_bytes(b"cut")
+    else:
+        save_file({name: torch.zeros(1) for name in names}, tmp_path / "model.safetensors")
+    with pytest.raises(UserError, match=message.replace("{folder}", str(tmp_path))):
+        model_folder(tmp_path)
 
 
 SAVE = """
@@ -47,37 +215,32 @@ dist.destroy_process_group()
 
 
 @pytest.fixture(scope="module")
-def saved(long_workspace, tmp_path_factory, warm_python):
-    """A run's folder with one checkpoint."""
-    run = tmp_path_factory.mktemp("run")
-    folder = run / "checkpoints" / "global_step_7"
+def saved(base, tmp_path_factory, warm_python):
+    """A run's folder with one checkpoint, saved by FSDP."""
+    checkpoints = tmp_path_factory.mktemp("run") / "checkpoints"
+    folder = checkpoints / "global_step_7"
     folder.mkdir(parents=True)
-    command = [warm_python, "-c", SAVE, long_workspace.path / "model", folder / "actor"]
-    subprocess.run(command, check=True, timeout=600)
+    subprocess.run([warm_python, "-c", SAVE, base, folder / "actor"], check=True, timeout=600)
     write_manifest(folder, CheckpointCheck.FULL)
-    (run / "checkpoints" / "latest_checkpointed_iteration.txt").write_text("7")
-    return run
+    (checkpoints / "latest_checkpointed_iteration.txt").write_text("7")
+    return checkpoints
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("warm_processes")
-def test_a_sharded_checkpoint_is_merged_once_into_the_same_weights(saved, long_workspace, monkeypatch):
-    step = saved / "checkpoints" / "global_step_7"
-    merged = checkpoint.Path(model_folder(saved))
-    assert merged.parent == saved / "checkpoints" / "merged"
-    assert {"config.json", "tokenizer.json"} <= {file.name for file in merged.iterdir()}
-    found, expected = weights(merged), weights(long_workspace.path / "model")
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
+def test_a_sharded_checkpoint_is_merged_once_into_the_same_weights(saved, base, merges):
+    step = saved / "global_step_7"
+    merged = merges(saved.parent, saved, step, step / "actor")
+    assert merged.parent == saved / "merged"
+    found, wanted = weights(merged), weights(base)
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
         assert torch.equal(found[name].float(), value.bfloat16().float()), name
-    monkeypatch.setattr(checkpoint.subprocess, "run", lambda *_, **__: pytest.fail("merged again"))
-    assert {model_folder(path) for path in (saved / "checkpoints", step, step / "actor")} == {str(merged)}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["no room", "a shard cut off"])
 def test_what_cannot_be_merged_is_refused(saved, tmp_path, monkeypatch, damage):
-    folder = shutil.copytree(saved / "checkpoints" / "global_step_7", tmp_path / "global_step_7")
+    folder = shutil.copytree(saved / "global_step_7", tmp_path / "global_step_7")
     shard, message = folder / "actor" / "model_world_size_1_rank_0.pt", str(tmp_path)
     if damage == "no room":
         usage = shutil.disk_usage(tmp_path)._replace(free=10)
@@ -91,10 +254,9 @@ def test_what_cannot_be_merged_is_refused(saved, tmp_path, monkeypatch, damage):
 
 
 def test_a_models_folder_and_a_name_of_the_hub_stay_as_they_are(tmp_path):
-    with pytest.raises(UserError, match=str(tmp_path)):
-        model_folder(tmp_path)
-    with pytest.raises(UserError, match="missing"):
-        model_folder(tmp_path / "missing")
+    for path in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(UserError, match=str(path)):
+            model_folder(path)
     (tmp_path / "config.json").write_text("{}")
     for name in (str(tmp_path), "Qwen/Qwen2.5-VL-7B-Instruct"):
         assert model_folder(name) == name

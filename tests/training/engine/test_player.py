@@ -86,8 +86,7 @@ def test_a_session_is_the_same_alone_and_among_others(played, long_workspace):
     assert together == alone
     assert together[0] != together[1]  # two sessions of a question draw differently
     identity = json.loads((played / "identity.json").read_text())
-    assert identity["player"] == "engine"
-    assert identity["model"] == str(long_workspace.path / "model")
+    assert (identity["player"], identity["model"]) == ("engine", str(long_workspace.path / "model"))
     assert len(identity["weights"]) == 64
     assert identity["environment"]["system"] == "doc_v_star"
     assert identity["sampling"]["temperature"] == 1.0

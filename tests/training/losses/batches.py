@@ -44,6 +44,20 @@ def batch(responses: list[str], prompts: list[int]) -> TensorDict:
     return TensorDict({name: nested(rows) for name, rows in columns.items()}, batch_size=len(responses))
 
 
+def drawn(sizes: list[int], generator: torch.Generator, scale: float = 1.0) -> list[Tensor]:
+    """Rows of these lengths."""
+    return [scale * torch.randn(n, generator=generator) for n in sizes]
+
+
+def gradients(loss, data: TensorDict, **outputs: Tensor) -> tuple[float, dict, Tensor]:
+    """Value and metrics of a loss of `own` log-probs and other outputs of the model, and its gradient."""
+    values = data["own"].values().clone().requires_grad_()
+    own = torch.nested.nested_tensor_from_jagged(values, data["own"].offsets())
+    value, metrics = loss(model_output={"log_probs": own, **outputs}, data=data)
+    value.backward()
+    return value.item(), metrics, values.grad
+
+
 def with_numbers(data: TensorDict, totals: Totals, *, tokens: int, rows: int, workers: int = 1) -> TensorDict:
     """What verl's engine and `PolicyWorker` add to a micro-batch: counts over the whole mini-batch."""
     data = data.copy()

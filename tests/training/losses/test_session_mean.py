@@ -10,7 +10,7 @@ from verl.utils.metric import AggregationType
 from verl.workers.utils.losses import ppo_loss
 
 from docagent_rl.training.losses.session_mean import SESSION_TOKENS, SESSIONS, SessionMeanLoss, sessions_in
-from tests.training.losses.batches import KL, actor, batch, nested, ragged, token_loss
+from tests.training.losses.batches import KL, actor, batch, drawn, gradients, nested, ragged, token_loss
 
 RESPONSES = ["sssos", "ss", "sooos", "s", "ssssss", "oo"]
 PROMPTS = [2, 3, 1, 2, 4, 2]
@@ -35,16 +35,11 @@ def full(seed: int = 0, whole: list[int] = WHOLE) -> TensorDict:
     data = batch(RESPONSES, PROMPTS)
     lengths = [len(text) for text in RESPONSES]
     rows = [p + n for p, n in zip(PROMPTS, lengths, strict=True)]
-
-    def draw(sizes, scale=1.0):
-        return [scale * torch.randn(n, generator=generator) for n in sizes]
-
-    data["own"] = nested([row - 2 for row in draw(rows)])
-    data["entropy"] = nested([row.abs() for row in draw(rows)])
-    for name in ("old_log_probs", "ref_log_prob"):
-        data[name] = nested([row - 2 for row in draw(lengths)])
-    data["advantages"] = nested(draw(lengths, 2.0))
-    data["rollout_is_weights"] = nested([row.abs() for row in draw(lengths)])
+    for name, sizes in (("own", rows), ("old_log_probs", lengths), ("ref_log_prob", lengths)):
+        data[name] = nested([row - 2 for row in drawn(sizes, generator)])
+    for name, sizes in (("entropy", rows), ("rollout_is_weights", lengths)):
+        data[name] = nested([row.abs() for row in drawn(sizes, generator)])
+    data["advantages"] = nested(drawn(lengths, generator, 2.0))
     data[SESSION_TOKENS] = ragged([[n] for n in whole], torch.int64)
     return data
 
@@ -70,16 +65,13 @@ def run(loss, data: TensorDict, rows: list[int], share: float, workers: int = 1)
     part = tu.index_select_tensor_dict(data, rows)
     numbers = {"batch_num_tokens": sum(TOKENS[row] for row in rows), "global_batch_size": len(rows)}
     tu.assign_non_tensor(part, dp_size=workers, **numbers, **{SESSIONS: share})
-    values = part["own"].values().clone().requires_grad_()
-    own = torch.nested.nested_tensor_from_jagged(values, part["own"].offsets())
-    value, metrics = loss(model_output={"log_probs": own, "entropy": part["entropy"]}, data=part)
-    value.backward()
+    value, metrics, gradient = gradients(loss, part, entropy=part["entropy"])
     lengths = part["own"].offsets().diff().tolist()
-    return value.item(), dict(zip(rows, values.grad.split(lengths), strict=True)), metrics
+    return value, dict(zip(rows, gradient.split(lengths), strict=True)), metrics
 
 
-def same(gradients: dict[int, torch.Tensor], expected, scale: float = 1.0) -> None:
-    for row, gradient in gradients.items():
+def same(found: dict[int, torch.Tensor], expected, scale: float = 1.0) -> None:
+    for row, gradient in found.items():
         torch.testing.assert_close(gradient, expected[row] * scale, rtol=1e-4, atol=1e-6)
 
 
@@ -87,10 +79,10 @@ def same(gradients: dict[int, torch.Tensor], expected, scale: float = 1.0) -> No
 def test_sessions_of_several_rows_against_a_loop_over_tokens(seed):
     data = full(seed)
     assert sessions_in(data) == pytest.approx(3)
-    value, gradients, metrics = run(LOSS, data, ALL, 3.0)
+    value, found, metrics = run(LOSS, data, ALL, 3.0)
     slow, slow_gradients = by_hand(data)
     assert value == pytest.approx(slow, rel=1e-5)
-    same(gradients, slow_gradients)
+    same(found, slow_gradients)
     parts = metrics["actor/pg_loss"].aggregate() + KL * metrics["kl_loss"].aggregate()
     assert parts - ENTROPY * metrics["actor/entropy_loss"].aggregate() == pytest.approx(slow, rel=1e-5)
     assert metrics["actor/pg_loss"].aggregation is AggregationType.SUM
@@ -102,19 +94,19 @@ def test_sessions_of_several_rows_against_a_loop_over_tokens(seed):
 def test_micro_batches_may_cut_sessions(pieces, workers):
     """verl averages the gradients of its workers."""
     data = full()
-    found = [run(LOSS, data, rows, 3.0, workers) for rows in pieces]
+    parts = [run(LOSS, data, rows, 3.0, workers) for rows in pieces]
     slow, slow_gradients = by_hand(data)
-    assert sum(value for value, *_ in found) == pytest.approx(slow * workers, rel=1e-5)
-    for _, gradients, _ in found:
-        same(gradients, slow_gradients, workers)
+    assert sum(value for value, *_ in parts) == pytest.approx(slow * workers, rel=1e-5)
+    for _, found, _ in parts:
+        same(found, slow_gradients, workers)
 
 
 def test_with_one_row_a_session_it_is_verls_mean_over_rows():
     data, rows = full(whole=TOKENS), [0, 1, 2, 3, 4]
-    value, gradients, metrics = run(LOSS, data, rows, 5.0)
+    value, found, metrics = run(LOSS, data, rows, 5.0)
     theirs, their_gradients, their_metrics = run(base("seq-mean-token-mean"), data, rows, 5.0)
     assert value == pytest.approx(theirs, rel=1e-5)
-    same(gradients, their_gradients)
+    same(found, their_gradients)
     assert metrics.keys() == their_metrics.keys()
     for name in ("actor/pg_clipfrac", "actor/ppo_kl", "actor/pg_clipfrac_lower"):
         assert metrics[name].aggregate() == pytest.approx(their_metrics[name].aggregate(), abs=1e-5), name
@@ -126,10 +118,6 @@ def test_a_mini_batch_with_a_part_of_a_session():
     share = sessions_in(tu.index_select_tensor_dict(data, [0, 2]))
     assert share == pytest.approx(4 / 7 + 1)
     same(run(LOSS, data, [0, 2], share)[1], by_hand(data)[1], 3 / share)
-
-
-def test_masked_rows_alone_add_nothing():
-    value, gradients, metrics = run(LOSS, full(), [5], 3.0)
-    assert value == 0
-    assert not gradients[5].any()
-    assert metrics["actor/pg_loss"].aggregate() == 0
+    value, found, metrics = run(LOSS, data, [5], 3.0)  # a masked row alone
+    assert value == metrics["actor/pg_loss"].aggregate() == 0
+    assert not found[5].any()

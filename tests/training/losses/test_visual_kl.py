@@ -13,7 +13,7 @@ from verl.workers.utils.losses import ppo_loss
 from docagent_rl.losses.config import KlScope, KlType, ObservationKl
 from docagent_rl.training.losses.batch import read_rows
 from docagent_rl.training.losses.visual_kl import ExactValues, ObservationKlLoss, Totals
-from tests.training.losses.batches import actor, batch, nested, ragged, rule, with_numbers
+from tests.training.losses.batches import actor, batch, gradients, nested, ragged, rule, with_numbers
 
 RESPONSES = ["soiis", "ss", "siio", "iio"]
 PROMPTS = [2, 3, 1, 2]
@@ -50,11 +50,7 @@ def run(loss, data: TensorDict, part=slice(None), **numbers) -> tuple[float, dic
     totals = Totals.count(read_rows(data), rule())
     chosen = tu.index_select_tensor_dict(data, list(range(len(data)))[part])
     chosen = with_numbers(chosen, totals, **({"tokens": SAMPLED, "rows": ROWS} | numbers))
-    values = chosen["own"].values().clone().requires_grad_()
-    own = torch.nested.nested_tensor_from_jagged(values, chosen["own"].offsets())
-    value, metrics = loss(model_output={"log_probs": own}, data=chosen)
-    value.backward()
-    return value.item(), metrics, values.grad
+    return gradients(loss, chosen)
 
 
 def k3_by_row(data: TensorDict, kind: str) -> list[list[float]]:
@@ -85,6 +81,9 @@ def test_adds_the_term_to_verls_loss(mode, expected):
     kl = expected(k3_by_row(data, "i"))
     assert value - plain == pytest.approx(0.01 * kl, rel=1e-4)
     assert metrics["kl_observation"].aggregate() == pytest.approx(kl, rel=1e-5)
+    for name, kind, number in (("kl_generated", "s", 5), ("kl_visual", "i", 4)):
+        mean = sum(map(sum, k3_by_row(data, kind))) / number
+        assert metrics[name].aggregate() == pytest.approx(mean, rel=1e-5)
     # verl's numbers stand beside ours, and no position is pulled by both terms
     assert plain_metrics.keys() <= metrics.keys()
     assert metrics["kl_loss"].aggregate() == plain_metrics["kl_loss"].aggregate()
@@ -95,8 +94,11 @@ def test_adds_the_term_to_verls_loss(mode, expected):
     assert ours.nonzero()[:, 0].tolist() == [at - 1 for at in (2 + 2, 2 + 3, 12 + 1 + 1, 12 + 1 + 2)]
 
 
-def test_means_do_not_depend_on_micro_batches():
+def test_means_do_not_depend_on_micro_batches_or_workers():
     data = full()
+    """verl averages the gradients of its workers, so each scales its part up."""
+    one, two = (run(term(), data, workers=n)[0] - run(base(), data, workers=n)[0] for n in (1, 2))
+    assert two == pytest.approx(2 * one, rel=1e-4)
     whole, metrics, _ = run(term(), data)
     parts = [run(term(), data, half) for half in (slice(0, 2), slice(2, 4))]
     assert sum(value for value, *_ in parts) == pytest.approx(whole, rel=1e-5)
@@ -104,20 +106,6 @@ def test_means_do_not_depend_on_micro_batches():
         assert metrics[name].aggregation is AggregationType.SUM
         together = sum(found[name].aggregate() for _, found, _ in parts)
         assert together == pytest.approx(metrics[name].aggregate(), rel=1e-5)
-
-
-def test_workers_average_to_the_global_mean():
-    """verl averages the gradients of its workers, so each scales its part up."""
-    one, two = (run(term(), full(), workers=n)[0] - run(base(), full(), workers=n)[0] for n in (1, 2))
-    assert two == pytest.approx(2 * one, rel=1e-4)
-
-
-def test_metrics_tell_the_two_kinds_of_tokens_apart():
-    data = full()
-    metrics = run(term(), data)[1]
-    for name, kind, number in (("kl_generated", "s", 5), ("kl_visual", "i", 4)):
-        expected = sum(map(sum, k3_by_row(data, kind))) / number
-        assert metrics[name].aggregate() == pytest.approx(expected, rel=1e-5)
 
 
 def test_share_of_clamped_positions():

@@ -1,3 +1,5 @@
+"""What nodes tell of what they see; `tests/e2e/nodes.py` asks real ones."""
+
 from __future__ import annotations
 
 import json
@@ -10,7 +12,9 @@ from docagent_rl.documents.ingestion import ingest
 from docagent_rl.errors import UserError
 from docagent_rl.retrieval.index_files import HEADER
 from docagent_rl.training.nodes import fingerprint
-from docagent_rl.training.nodes.fingerprint import of_file, of_index, of_model, of_store
+from docagent_rl.training.nodes.check import Node, told, usable_nodes
+from docagent_rl.training.nodes.fingerprint import Fingerprint, of_file, of_index, of_model, of_store
+from docagent_rl.training.nodes.sight import Sight
 
 
 @pytest.fixture
@@ -70,16 +74,15 @@ def test_an_index_by_its_header_and_sizes(copied):
 
 
 def test_a_model_by_its_configuration_and_sizes(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "model.safetensors").write_bytes(bytes(10))
-    before = of_model(tmp_path)
     (tmp_path / ".cache").mkdir()
-    (tmp_path / ".cache" / "x").touch()
-    assert of_model(tmp_path) == before
-    (tmp_path / "model.safetensors").write_bytes(bytes(11))
-    longer = of_model(tmp_path)
-    (tmp_path / "config.json").write_text("[]")
-    assert len({before.digest, longer.digest, of_model(tmp_path).digest}) == 3
+    found = []
+    for config, size in (("{}", 10), ("{}", 11), ("[]", 11)):
+        (tmp_path / "config.json").write_text(config)
+        (tmp_path / "model.safetensors").write_bytes(bytes(size))
+        found.append(of_model(tmp_path).digest)
+        (tmp_path / ".cache" / str(len(found))).touch()
+        assert of_model(tmp_path).digest == found[-1]
+    assert len(set(found)) == 3
 
 
 def test_a_file_by_its_size_and_end(tmp_path, monkeypatch):
@@ -89,3 +92,30 @@ def test_a_file_by_its_size_and_end(tmp_path, monkeypatch):
     found = {name: of_file(tmp_path / name).digest for name in "abcd"}
     assert found["a"] == found["b"]
     assert len(set(found.values())) == 3
+
+
+A, B, C = (Node(letter * 40, f"10.0.0.{number}") for number, letter in enumerate("abc", 1))
+STORE = "docagent.store=/w/store"
+OLD, NEW = Fingerprint("0" * 64, "10 documents"), Fingerprint("1" * 64, "12 documents")
+
+
+def test_every_problem_of_every_node_is_told():
+    assert told({A: Sight(seen={STORE: NEW}), B: Sight(seen={STORE: NEW})}) is None
+    lacks = ("docagent.prompt=/p: No such file", "the environment variable K is not set")
+    sights = {A: Sight(seen={STORE: NEW}), B: Sight(lacks, {STORE: OLD}), C: Sight((f"{STORE}: gone",))}
+    lines = told(sights).splitlines()
+    assert lines[0].startswith("3 ")
+    assert f"  {B}: {lacks[0]}" in lines
+    assert f"  {C}: {STORE}: gone" in lines
+    difference = f"12 documents, 11111111 on {A}; 10 documents, 00000000 on {B}"
+    assert any(STORE in line and difference in line for line in lines)
+    assert str(A) == "10.0.0.1 (aaaaaaaa)"
+
+
+def test_nodes_where_nothing_can_be_placed_are_not_asked():
+    nodes = {"b": {"CPU": 4}, "a": {"GPU": 8}, "c": {"CPU": 4}, "d": {"memory": 4}}
+    rows = [
+        {"NodeID": f"of {name}", "NodeManagerAddress": name, "Alive": name != "c", "Resources": resources}
+        for name, resources in nodes.items()
+    ]
+    assert usable_nodes(rows) == [Node("of a", "a"), Node("of b", "b")]

@@ -38,25 +38,20 @@ JUDGE = ["docagent.judge.kind=openai", "docagent.judge.model=m", "docagent.judge
 NOWHERE = "http://127.0.0.1:9"
 
 
-def test_a_node_that_has_everything(config, workspace):
-    sight = look(config(), False)
-    assert sight.problems == ()
+def test_a_node_that_has_everything_but_an_embedder(config, workspace):
+    embedder = f"docagent.advantage.embedder.model={workspace}/bge"
+    sight = look(config("critic.enable=true", embedder), True)
+    (problem,) = sight.problems
+    assert problem.startswith(f"{embedder}: ")
     assert set(sight.seen) == {
         f"docagent.store={workspace}/store",
         f"docagent.retriever.index={workspace}/index",
         f"data.train_files={workspace}/data/train.parquet",
         f"data.val_files={workspace}/data/val.parquet",
         f"actor_rollout_ref.model.path={workspace}/models/tiny_vrag_rl",
+        f"critic.model.path={workspace}/models/tiny_vrag_rl",
         *(f"the package {name}" for name in PACKAGES),
     }
-
-
-def test_a_critic_and_an_embedder_are_looked_for(config, workspace):
-    embedder = f"docagent.advantage.embedder.model={workspace}/bge"
-    sight = look(config("critic.enable=true", embedder), True)
-    assert f"critic.model.path={workspace}/models/tiny_vrag_rl" in sight.seen
-    (problem,) = sight.problems
-    assert problem.startswith(f"{embedder}: ")
 
 
 def test_everything_that_is_missing_is_told(config, workspace):
@@ -65,31 +60,21 @@ def test_everything_that_is_missing_is_told(config, workspace):
     (workspace / "file").touch()
     key = ["docagent.judge.base_url=http://192.0.2.1/v1", "docagent.judge.api_key_env=NODES_HAVE_NONE"]
     problems = look(config(*JUDGE, *key, f"docagent.run_dir={workspace}/file/run"), False).problems
-    for part in (
-        f"docagent.store={workspace}/store: ",
-        f"docagent.retriever.index={workspace}/index: ",
-        f"data.train_files={workspace}/data/train.parquet: ",
-        f"data.val_files={workspace}/data/val.parquet: ",
-        f"actor_rollout_ref.model.path={workspace}/models/tiny_vrag_rl: ",
-        f"docagent.run_dir={workspace}/file/run",
-        "NODES_HAVE_NONE",
-    ):
+    data = [f"data.{split}_files={workspace}/data/{split}.parquet: " for split in ("train", "val")]
+    folders = [f"docagent.store={workspace}/store: ", f"docagent.retriever.index={workspace}/index: "]
+    others = [f"actor_rollout_ref.model.path={workspace}/models/tiny_vrag_rl: ", "NODES_HAVE_NONE"]
+    for part in (*data, *folders, *others, f"docagent.run_dir={workspace}/file/run"):
         assert any(part in problem for problem in problems), part
-
-
-def test_search_servers_are_asked(config):
-    service = f"docagent.retriever.service.url={NOWHERE}"
-    sight = look(config("docagent.retriever.backend=http", service), False)
-    (problem,) = sight.problems
-    assert problem.startswith(f"{service}: ")
-    assert not any("index" in name for name in sight.seen)
 
 
 async def test_services_are_asked(config):
     async with serving(ChatServer(["<judge>true</judge>"])) as server:
         reader = f"{{model: m, base_url: '{NOWHERE}/v1', attempts: 1, check_s: 2}}"
         services = f"docagent.judge.base_url={server.url}", f"docagent.roles.reader={reader}"
-        sight = await asyncio.to_thread(look, config(*JUDGE, *services), False)
+        search = "docagent.retriever.backend=http", f"docagent.retriever.service.url={NOWHERE}"
+        sight = await asyncio.to_thread(look, config(*JUDGE, *services, *search), False)
     assert server.requests
-    assert any("127.0.0.1:9" in problem for problem in sight.problems)
-    assert not any("judge" in problem for problem in sight.problems), sight.problems
+    assert len(sight.problems) == 2
+    assert all("127.0.0.1:9" in problem for problem in sight.problems)
+    assert any(problem.startswith("docagent.retriever.service.url=") for problem in sight.problems)
+    assert not any("index" in name for name in sight.seen)

@@ -7,10 +7,15 @@ import psutil
 import pytest
 import torch
 import verl.plugin.platform.platform_manager as manager
+import verl.workers.engine.fsdp.transformer_impl  # noqa: F401
 from verl.plugin.platform import PlatformRegistry
+from verl.workers.engine.base import EngineRegistry
 
-from docagent_rl.training.platforms import cpu
+from docagent_rl.training.platforms import cpu, detect
 from docagent_rl.training.platforms.cpu import PlatformCPU
+from docagent_rl.training.platforms.detect import is_cpu_platform
+
+ACCELERATORS = ("nvidia", "huawei", "amd")
 
 
 @pytest.fixture
@@ -38,20 +43,9 @@ def test_random_state_is_saved_and_restored(device):
     assert torch.equal(torch.rand(4), first)
 
 
-def test_verls_memory_report_accepts_the_module(monkeypatch):
-    from verl.utils.profiler import performance
-
-    monkeypatch.setattr(manager, "_current_platform", PlatformCPU())
-    allocated, _, used, total = map(float, performance._get_current_mem_info())
-    assert 0 < allocated <= used + 1
-    assert used < total
-
-
 @pytest.fixture
 def registries(monkeypatch):
-    import verl.workers.engine.fsdp.transformer_impl  # noqa: F401
-    from verl.workers.engine.base import EngineRegistry
-
+    """verl's, without our platform."""
     platforms = {name: cls for name, cls in PlatformRegistry._platforms.items() if name != "cpu"}
     monkeypatch.setattr(PlatformRegistry, "_platforms", platforms)
     engines = copy.deepcopy(EngineRegistry._engines)
@@ -59,33 +53,76 @@ def registries(monkeypatch):
         for devices in backends.values():
             devices.pop("cpu", None)
     monkeypatch.setattr(EngineRegistry, "_engines", engines)
-    return EngineRegistry
 
 
-def test_registration_serves_platform_and_engines(registries, monkeypatch):
-    monkeypatch.setattr(cpu, "is_cpu_platform", lambda: True)
-    monkeypatch.setattr(manager, "_current_platform", PlatformCPU())
-    assert cpu.register()
-    assert cpu.register()
-    assert PlatformRegistry.get("cpu") is PlatformCPU
-    for model_type, name in (("language_model", "LMHead"), ("value_model", "ValueHead")):
-        assert registries.get_engine_cls(model_type, "fsdp2").__name__ == f"FSDPEngineWith{name}"
-
-
-def test_nothing_is_registered_beside_an_accelerator(registries, monkeypatch):
-    monkeypatch.setattr(cpu, "is_cpu_platform", lambda: False)
-    assert not cpu.register()
-    assert PlatformRegistry.get("cpu") is None
-    assert "cpu" not in registries._engines["language_model"]["fsdp2"]
-
-
-def test_automatic_choice_of_verl_falls_on_the_processor(registries, monkeypatch):
+@pytest.fixture
+def bare(monkeypatch):
+    """A host without accelerators, with no vLLM for them, that is asked for the first time."""
     monkeypatch.delenv("VERL_PLATFORM", raising=False)
-    for name in ("nvidia", "huawei", "amd"):
+    for module in (detect, cpu):
+        monkeypatch.setattr(module, "has_accelerator_vllm", lambda: False)
+    for name in ACCELERATORS:
         monkeypatch.setattr(
             PlatformRegistry.get(name), "is_platform_available", lambda self, use_smi_check: False
         )
-    monkeypatch.setattr(cpu, "is_cpu_platform", lambda: True)
-    monkeypatch.setattr(cpu, "has_accelerator_vllm", lambda: False)
-    cpu.register()
+    is_cpu_platform.cache_clear()
+    yield
+    is_cpu_platform.cache_clear()
+
+
+@pytest.mark.usefixtures("registries", "bare")
+def test_registration_serves_platform_and_engines(monkeypatch):
+    assert cpu.register()
+    assert cpu.register()
+    assert PlatformRegistry.get("cpu") is PlatformCPU
     assert manager._detect_platform_name() == "cpu"
+    monkeypatch.setattr(manager, "_current_platform", PlatformCPU())
+    for model_type, name in (("language_model", "LMHead"), ("value_model", "ValueHead")):
+        found = EngineRegistry.get_engine_cls(model_type, "fsdp2").__name__
+        assert found == f"FSDPEngineWith{name}"
+
+
+@pytest.mark.usefixtures("registries")
+def test_nothing_is_registered_beside_an_accelerator(monkeypatch):
+    monkeypatch.setattr(cpu, "is_cpu_platform", lambda: False)
+    assert not cpu.register()
+    assert PlatformRegistry.get("cpu") is None
+    assert "cpu" not in EngineRegistry._engines["language_model"]["fsdp2"]
+
+
+@pytest.mark.usefixtures("bare")
+@pytest.mark.parametrize(
+    ("value", "expected"), [("cpu", True), (" CPU ", True), ("nvidia", False), ("", True)]
+)
+def test_environment_variable_decides_once(monkeypatch, value, expected):
+    monkeypatch.setenv("VERL_PLATFORM", value)
+    assert is_cpu_platform() is expected
+    monkeypatch.setenv("VERL_PLATFORM", "nvidia" if expected else "cpu")
+    assert is_cpu_platform() is expected
+
+
+@pytest.mark.usefixtures("bare")
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_any_accelerator_wins_and_is_probed_as_verl_does(monkeypatch, name):
+    probes = []
+    found = lambda self, use_smi_check: probes.append(use_smi_check) or True  # noqa: E731
+    monkeypatch.setattr(PlatformRegistry.get(name), "is_platform_available", found)
+    assert not is_cpu_platform()
+    is_cpu_platform.cache_clear()
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")  # asked for: there is no probe
+    assert is_cpu_platform()
+    assert probes == [True]
+
+
+@pytest.mark.usefixtures("bare")
+def test_head_node_of_a_gpu_cluster_keeps_verls_choice(monkeypatch):
+    monkeypatch.setattr(detect, "has_accelerator_vllm", lambda: True)
+    assert not is_cpu_platform()
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [("0.24.0", True), ("0.24.0+cpu", False), ("0.24.0+cu128", True)]
+)
+def test_build_of_vllm(monkeypatch, version, expected):
+    monkeypatch.setattr("importlib.metadata.version", lambda name: version)
+    assert detect.has_accelerator_vllm() is expected

@@ -11,7 +11,7 @@ import pytest
 import torch
 from verl.workers.rollout.replica import TokenOutput
 
-from docagent_rl.training.serving.named import LOADS, LoadedImage, NamedImage
+from docagent_rl.training.serving.named import LOADS, NamedImage, all_loaded, all_named, for_server
 from docagent_rl.training.serving.pages import EvictedError, PagePreprocessor, Pages, expand
 
 pytestmark = pytest.mark.slow
@@ -73,9 +73,14 @@ def same_items(found, expected):
             assert mine[name].field.keep_on_cpu == theirs[name].field.keep_on_cpu
 
 
-async def test_the_engine_gets_what_vllm_makes_of_pixels(front_end, pages, prompt, named, pictures):
+async def test_the_engine_gets_what_vllm_makes_of_pixels(front_end, pages, prompt, named, encoded, pictures):
+    # without a shelf: pixels, as vLLM takes them
+    assert [p.tobytes() for p in for_server(encoded)] == [p.tobytes() for p in pictures]
+    assert for_server([]) is None
+    assert [all_named(images) for images in (named, pictures, [])] == [True, False, False]
     loaded, loads = await pages.load(named, every=False)
     assert loads == 3
+    assert [all_loaded(images) for images in (loaded, named)] == [True, False]
     request = {"prompt_token_ids": prompt(3), "multi_modal_data": {"image": loaded}}
     mine = PagePreprocessor(front_end, pages).preprocess(request)
     front_end.renderer.mm_processor_cache.clear_cache()
@@ -180,14 +185,3 @@ async def test_a_server_sends_what_it_has_lost_and_leaves_the_parameters_alone(
     assert asked == [[True, True], [False, False], [True, True]]
     assert (first.extra_fields[LOADS], second.extra_fields[LOADS]) == (2, 2)
     assert parameters == {"max_tokens": 3}
-
-
-def test_loaded_images_are_told_from_pixels(encoded, pictures):
-    from docagent_rl.training.serving.named import all_loaded, all_named, for_server
-
-    names = [NamedImage.of(image) for image in encoded]
-    assert [all_named(images) for images in (names, pictures, [])] == [True, False, False]
-    assert [all_loaded(images) for images in ([LoadedImage(names[0], None)], names)] == [True, False]
-    # without a shelf: pixels, as vLLM takes them
-    assert [p.tobytes() for p in for_server(encoded)] == [p.tobytes() for p in pictures]
-    assert for_server([]) is None

@@ -1,14 +1,35 @@
+"""Images that workers share in Ray's store, and rows that name them in the place of holding them."""
+
 from __future__ import annotations
 
 import asyncio
+import sys
 from unittest.mock import AsyncMock, Mock
 
 import pytest
+import ray
 import torch
+import verl.utils.model as upstream
+from tensordict.tensorclass import NonTensorData
 
-from docagent_rl.rollout.images import ImageEncoder, ImageSettings
+from docagent_rl.rollout.images import ImageEncoder, ImageSettings, join_patches
+from docagent_rl.rollout.patches import PATCHES
+from docagent_rl.training.serving import row_images
+from docagent_rl.training.serving.row_images import NAMES, fetch_images, name_images
 from docagent_rl.training.serving.shelf import PageDirectory, RayShelf, Shelved
 from tests.training.serving.conftest import reference
+
+DIRECTORY = "pages_of_a_test"
+
+
+@pytest.fixture(scope="module")
+def cluster(warm_python):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", str(warm_python))
+        ray.init(address="local", num_cpus=1, num_gpus=0, include_dashboard=False, log_to_driver=False)
+    yield ray
+    row_images._directory.cache_clear()
+    ray.shutdown()
 
 
 @pytest.fixture
@@ -91,37 +112,34 @@ async def test_an_image_that_has_left_comes_back_with_the_rows_that_name_it(shel
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("warm_processes")
-async def test_two_workers_make_an_image_once_and_share_its_memory(processor, pictures, encoded):
-    import ray
-
+def test_two_workers_make_an_image_once_and_share_its_memory(cluster, processor, pictures, encoded):
     rendered = []
 
     def render(ref):
         rendered.append(ref)
         return pictures[ref.page.page - 1]
 
-    ray.init(address="local", num_cpus=1, num_gpus=0, include_dashboard=False, log_to_driver=False)
-    try:
-        directory = ray.remote(PageDirectory).options(num_cpus=0).remote(1 << 20)
+    async def work():
+        directory = cluster.remote(PageDirectory).options(num_cpus=0).remote(1 << 20)
         settings = [ImageSettings(shelf=RayShelf(directory)) for _ in range(2)]
         workers = [ImageEncoder(processor, render, each) for each in settings]
         refs = [reference(n, picture.size) for n, picture in enumerate(pictures)]
         found = await asyncio.gather(*(worker.encode(refs) for worker in workers))
-        assert len(rendered) == len(refs) == sum(fresh for _, fresh in found)
-        for images, _ in found:
-            for image, expected in zip(images, encoded, strict=True):
-                assert torch.equal(image.patches, expected.patches)
-                assert torch.equal(image.grid, expected.grid)
-                assert image.layout == expected.layout
-                assert torch.equal(torch.from_numpy((await image.handle).copy()), expected.patches)
-        first, second = (images[0].patches.data_ptr() for images, _ in found)
-        assert first == second
-        gauges = await directory.gauges.remote()
-        assert gauges["shelf_bytes"] == sum(image.nbytes for image in encoded)
-        assert gauges["shelf_images"] == len(encoded)
-    finally:
-        ray.shutdown()
+        handles = [[await image.handle for image in images] for images, _ in found]
+        return found, handles, await directory.gauges.remote()
+
+    found, handles, gauges = asyncio.run(work())
+    assert len(rendered) == len(encoded) == sum(fresh for _, fresh in found)
+    for (images, _), held in zip(found, handles, strict=True):
+        for image, expected, handle in zip(images, encoded, held, strict=True):
+            assert torch.equal(image.patches, expected.patches)
+            assert torch.equal(image.grid, expected.grid)
+            assert image.layout == expected.layout
+            assert torch.equal(torch.from_numpy(handle.copy()), expected.patches)
+    first, second = (images[0].patches.data_ptr() for images, _ in found)
+    assert first == second
+    assert gauges["shelf_bytes"] == sum(image.nbytes for image in encoded)
+    assert gauges["shelf_images"] == len(encoded)
 
 
 async def test_a_failure_lets_others_try(processor, pictures):
@@ -130,3 +148,50 @@ async def test_a_failure_lets_others_try(processor, pictures):
     with pytest.raises(OSError, match="disk"):
         await ImageEncoder(processor, render, ImageSettings(shelf=shelf)).encode([ref])
     assert [call.args[0].key for call in shelf.drop.call_args_list] == [ref.key]
+
+
+@pytest.fixture(scope="module")
+def images(encoded, cluster):
+    """The encoded images, on a shelf whose capacity holds one; the rows of a session name all."""
+    shelf = RayShelf(cluster.remote(PageDirectory).options(num_cpus=0, name=DIRECTORY).remote(1))
+
+    async def shelve():
+        found = [await shelf.put(image) for image in encoded]
+        await shelf.hold("u_0", found)
+        return found
+
+    yield asyncio.run(shelve())  # the actor lives as long as its shelf
+
+
+def same(made, expected):
+    assert made.keys() == expected.keys()
+    for name, value in expected.items():
+        assert torch.equal(made[name], value), name
+
+
+@pytest.mark.slow
+def test_a_row_gets_its_patches_and_is_small_in_the_queue(images, encoded):
+    row = name_images(images, DIRECTORY)
+    assert not any(isinstance(value, torch.Tensor) and value.dtype == torch.uint8 for value in row.values())
+    assert PATCHES not in row
+    assert row[NAMES][0] == DIRECTORY
+    assert sum(map(len, row[NAMES])) < sum(image.nbytes for image in encoded) / 100
+    same(fetch_images(row), join_patches(encoded))
+    assert name_images([], DIRECTORY) == join_patches([]) == {}
+
+
+@pytest.mark.slow
+def test_the_training_engine_gets_the_same_features(images, encoded):
+    parts = [[0, 1], [], [2, 0]]
+    named = [name_images([images[n] for n in part], DIRECTORY) for part in parts]
+    held = [join_patches([encoded[n] for n in part]) for part in parts]
+    expected = upstream.extract_multi_modal_inputs(held)
+    assert "pixel_values" in expected
+    same(upstream.extract_multi_modal_inputs([named[0], named[1], NonTensorData(named[2])]), expected)
+    same(upstream.extract_multi_modal_inputs([named[0], held[1], held[2]]), expected)
+    same(upstream.extract_multi_modal_inputs([held[2], *named], [1, 2, 3, 9]), expected)
+    assert upstream.extract_multi_modal_inputs([*named], [1]) == {}
+    # floats of another loop among them keep their order
+    other = {"pixel_values": torch.ones(4, 1176), "image_grid_thw": torch.tensor([[1, 2, 2]])}
+    made = upstream.extract_multi_modal_inputs([other, named[0]])
+    same(made, upstream.extract_multi_modal_inputs([other, held[0]]))

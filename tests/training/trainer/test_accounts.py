@@ -1,16 +1,26 @@
+"""Sessions of a step: waited for, counted, and read once from verl's queue."""
+
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1 import replay_buffer as verls
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
+from docagent_rl.rollout.digest import SessionDigest
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
+from docagent_rl.training.agent_loop.output import SESSION_DIGEST, SESSION_LINE
+from docagent_rl.training.trainer import polling
 from docagent_rl.training.trainer.accounts import (
     FAILURE_FILE,
     Accounts,
     SessionFailedError,
     account_for_sessions,
-    check_failed,
 )
+from docagent_rl.training.trainer.mixin import DocAgentTrainerMixin
+from docagent_rl.training.trainer.polling import pause
 from docagent_rl.training.trainer.session_reader import SessionReader
 from tests.training.trainer.conftest import replay_buffer
 
@@ -46,7 +56,7 @@ def sample(tmp_path, queue):
 
 def test_a_whole_step_is_counted(sample):
     sessions = [session("x"), session("x", 1), session("y"), session("y", 1, MaskReason.INFRASTRUCTURE)]
-    batch, counts = sample(sessions, rows=3)
+    batch, counts = sample(sessions, rows=3)  # a masked session ends nothing
     assert len(batch.keys) == 12
     assert counts == {f"docagent/sessions/{n}": c for n, c in (("asked", 4), ("trained", 3), ("masked", 1))}
 
@@ -95,6 +105,97 @@ def test_a_step_that_lost_rows_on_its_way(tmp_path):
     assert accounts.close_step(["z_0_0"], [session()]) == {}
 
 
-def test_masked_sessions_end_nothing(tmp_path):
-    check_failed([session(reason=MaskReason.SAMPLE), session(reason=MaskReason.INFRASTRUCTURE)], tmp_path)
-    assert not list(tmp_path.iterdir())
+@pytest.fixture
+def parsed(queue, monkeypatch):
+    """Two groups of two sessions of three rows in the queue; what is parsed of them."""
+    sessions = [Trajectory(uid, n, 7, "train", {}, "alden", end="answered") for uid in "xy" for n in range(2)]
+    queue.put(dict.fromkeys("xy", "finished"), sessions, rows=3)
+    found, parse = [], SessionDigest.from_json.__func__
+    counted = classmethod(lambda cls, text: found.append(text) or parse(cls, text))
+    monkeypatch.setattr(SessionDigest, "from_json", counted)
+    return found
+
+
+class Verl:
+    """What builds the buffer without the rest of verl's trainer."""
+
+    def _build_replay_buffer(self):
+        return replay_buffer()
+
+
+class Trainer(DocAgentTrainerMixin, Verl):
+    """The trainer of a step, without models: what it does with sessions is its own."""
+
+    def __init__(self, run_dir, each=2):
+        self._run_dir, self.global_steps = run_dir, 7
+        self.config = SimpleNamespace(data=SimpleNamespace(train_batch_size=1))
+        self._accounts, self._reader = Accounts(run_dir, each), SessionReader()
+
+    run_dir = property(lambda self: self._run_dir)
+
+    def _read_rows(self, partition_id, sessions):
+        self.archived = sessions
+        return {}, {}
+
+
+def batch_of(*keys):
+    return KVBatchMeta(partition_id="train", keys=list(keys), tags=[{}] * len(keys))
+
+
+def test_a_session_is_read_once_a_step(queue, parsed, tmp_path):
+    trainer, buffer = Trainer(tmp_path), replay_buffer()
+    trainer._accounts.ask("xy")
+    account_for_sessions(buffer, trainer._accounts, trainer._reader)
+    batch = queue.sample(buffer, 2)
+    estimated = trainer._reader.fetch(batch)
+    numbers = trainer._archive(batch)
+    trainer._files.settle()
+    assert len(parsed) == 4
+    # of each session's first row alone, and each field once
+    wanted = ["extra_fields", SESSION_DIGEST, SESSION_LINE]
+    keys = ["x_0_0", "x_1_0", "y_0_0", "y_1_0"]
+    assert sorted(queue.asked) == sorted((field, key) for field in wanted for key in keys)
+    assert [id(t) for _, t in estimated] == [id(t) for _, t in trainer.archived]
+    assert numbers["docagent/sessions/trained"] == 4
+    assert len((tmp_path / "trajectories" / "7.jsonl").read_text().splitlines()) == 4
+
+
+def test_the_next_step_reads_anew(parsed, tmp_path):
+    trainer, batch = Trainer(tmp_path), batch_of("x_0_0")
+    first = trainer._reader.fetch(batch)
+    trainer._archive(batch)
+    assert trainer._reader.fetch(batch)[0][1] is not first[0][1]
+    assert len(parsed) == 2
+
+
+def test_rows_of_other_agent_loops_have_no_session(queue):
+    queue.rows = {"a_0_0": {"extra_fields": {}}, "b_0_0": {"extra_fields": None}}
+    assert SessionReader().fetch(batch_of(*queue.rows)) == []
+
+
+@pytest.mark.usefixtures("parsed")
+def test_copies_that_fill_a_batch_up_have_no_session(queue):
+    queue.rows["pad1_0_0"] = queue.rows["x_0_0"]
+    found = SessionReader().fetch(batch_of("x_0_0", "x_0_1", "pad1_0_0"))
+    assert [key for key, _ in found] == ["x_0_0", "x_0_1"]
+    assert found[0][1] is found[1][1]
+
+
+def test_a_finished_step_is_seen_at_once(tmp_path, queue, monkeypatch):
+    queue.put({"x": "running"}, [Trajectory("x", 0, 7, "val", {}, "alden")])
+    queue.partition = "val"
+    buffer, paused = Trainer(tmp_path, each=1)._build_replay_buffer(), []
+
+    def sleep(seconds):
+        paused.append(seconds)
+        queue.prompts["x"]["status"] = "finished"
+
+    monkeypatch.setattr(polling, "time", SimpleNamespace(perf_counter=lambda: 0.0))
+    monkeypatch.setattr(verls, "time", SimpleNamespace(time=lambda: 0.0, sleep=sleep))
+    assert queue.sample(buffer, 1).keys == ["x_0_0"]
+    assert paused == [polling.SOONEST_S]
+
+
+@pytest.mark.parametrize(("looked", "wanted"), [(0.0, 0.05), (0.001, 0.05), (0.02, 0.38), (1.0, 2.0)])
+def test_looking_takes_little_of_the_time(looked, wanted):
+    assert pause(looked, 2.0) == pytest.approx(wanted)

@@ -1,9 +1,12 @@
+"""Log-probs of the server and the trainer: when a run ends of them, and when verl edits the mask by them."""
+
 from __future__ import annotations
 
 import math
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from verl import DataProto
 from verl.trainer.config.algorithm import RolloutCorrectionConfig
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_add_to_batch
@@ -11,6 +14,7 @@ from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_
 from docagent_rl.config import WatchConfig
 from docagent_rl.errors import InfrastructureError
 from docagent_rl.training.trainer.agreement import APART, check_agreement
+from docagent_rl.training.trainer.rejection import may_reject
 
 MOST = WatchConfig().most_apart
 
@@ -36,3 +40,17 @@ def test_rounding_stale_sessions_likelier_tokens_and_no_number_do_not(trainer):
     metrics = ({}, {APART: math.nan}) if trainer is None else (told_by_verl(trainer),)
     for each in metrics:
         check_agreement(each, MOST, 1)
+
+
+@pytest.mark.parametrize(
+    ("correction", "expected"),
+    [
+        ({}, False),
+        ({"rollout_correction": None}, False),
+        ({"rollout_correction": {"rollout_rs": None}}, False),
+        ({"rollout_correction": {"rollout_rs": "token_k1"}}, True),
+        ({"rollout_correction": {"rollout_rs": "token_k1", "bypass_mode": True}}, False),
+    ],
+)
+def test_when_verl_edits_the_mask(correction, expected):
+    assert may_reject(OmegaConf.create({"algorithm": correction})) is expected

@@ -1,15 +1,23 @@
+"""Files of a run's steps, and what a run that goes on does with them."""
+
 from __future__ import annotations
 
 import json
+import threading
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 
 from docagent_rl.errors import UserError
+from docagent_rl.rollout.credit import write_credit
 from docagent_rl.rollout.digest import SessionDigest
 from docagent_rl.rollout.line import SessionLine
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, read_trajectories
 from docagent_rl.training.trainer import archive
+from docagent_rl.training.trainer.archive import INTERRUPTED, read_metrics, write_metrics, write_trajectories
+from docagent_rl.training.trainer.background import Background
+from docagent_rl.training.trainer.resuming import ResumingMixin
 
 HALF = "half \ud83d of it"
 
@@ -32,19 +40,13 @@ def test_round_trip_in_a_stable_order(tmp_path):
     assert archive.write_trajectories(tmp_path, 0, [session()], validation=True).name == "val-0.jsonl"
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("1.jsonl", '{line}{{"version": 1, "uid"', r"1\.jsonl.* 2\b"),
-        ("1.jsonl", '{{"version": 7}}', "7"),
-        ("none.jsonl", "", r"none\.jsonl"),
-    ],
-)
-def test_unreadable_lines_are_named(tmp_path, name, text, message):
+def test_unreadable_lines_are_named(tmp_path):
     path = archive.write_trajectories(tmp_path, 1, [session()])
-    path.write_text(text.format(line=path.read_text()))
-    with pytest.raises(UserError, match=message):
-        list(read_trajectories(path.with_name(name)))
+    path.write_text(path.read_text() + '{"version": 1, "uid"')
+    with pytest.raises(UserError, match=r"1\.jsonl.* 2\b"):
+        list(read_trajectories(path))
+    with pytest.raises(UserError, match=r"none\.jsonl"):
+        list(read_trajectories(path.with_name("none.jsonl")))
 
 
 def test_half_a_character_loses_no_step(tmp_path):
@@ -58,8 +60,9 @@ def test_half_a_character_loses_no_step(tmp_path):
     assert first.turns[0].info == {"query": "half ? of it", "half ? of it": ["half ? of it"]}
     assert first.turns[0].token_ids == broken.turns[0].token_ids
     assert second == session("z")
-    metrics = archive.write_metrics(tmp_path, 4, {f"docagent/masked/{HALF}": 1.0})
-    assert json.loads(metrics.read_text()) == {f"docagent/masked/{HALF}": 1.0}
+    given = {f"docagent/masked/{HALF}": 1, "b": np.float32(0.5), "text": "left out"}
+    found = json.loads(archive.write_metrics(tmp_path, 4, given).read_text())
+    assert found == {f"docagent/masked/{HALF}": 1.0, "b": 0.5}
 
 
 def test_trainer_log_probs_are_split_over_turns():
@@ -80,19 +83,14 @@ def test_a_step_is_written_from_the_lines_of_its_sessions(tmp_path):
     pieces = archive.line_with_log_probs(found, line, {0: np.array([-1.0, -2.0, 3e-17])})
     (read,) = read_trajectories(archive.write_lines(tmp_path, 4, [(found, pieces)]))
     assert [turn.trainer_log_probs for turn in read.turns] == [[-1.0, -2.0], [3e-17]]
-    assert read.record["question_id"] == "q \u00e4 ?"
-    assert read.turns[0].log_probs == [-0.1, -0.2]
-
-
-def test_metrics_are_plain_numbers(tmp_path):
-    path = archive.write_metrics(tmp_path, 2, {"b": np.float32(0.5), "a": 1, "text": "left out"})
-    assert json.loads(path.read_text()) == {"a": 1.0, "b": 0.5}
+    assert (read.record["question_id"], read.turns[0].log_probs) == ("q \u00e4 ?", [-0.1, -0.2])
 
 
 def test_files_of_steps_that_are_done_again_are_set_aside(tmp_path):
     for step in (1, 2, 3):
         archive.write_trajectories(tmp_path, step, [session(number=step)])
         archive.write_metrics(tmp_path, step, {"a": step})
+        write_credit(tmp_path, step, "grpo", [])
     for step in (0, 2, 3):
         archive.write_metrics(tmp_path, step, {"a": step}, validation=True)
     (tmp_path / "metrics" / "notes.json").write_text("{}")
@@ -101,9 +99,122 @@ def test_files_of_steps_that_are_done_again_are_set_aside(tmp_path):
     assert archive.set_aside(tmp_path, 2) == first
     kept = sorted(path.name for path in (tmp_path / "metrics").iterdir())
     assert kept == ["1.json", "2.json", "notes.json", "val-0.json", "val-2.json"]
+    assert [path.name for path in sorted((first / "credit").iterdir())] == ["3.parquet"]
     assert not archive.trajectory_file(tmp_path, 3).exists()
     assert archive.read_metrics(tmp_path, 3) is None
     archive.write_metrics(tmp_path, 3, {"a": 33})
     assert archive.set_aside(tmp_path, 0) == second
     assert (archive.read_metrics(first, 3), archive.read_metrics(second, 3)) == ({"a": 3}, {"a": 33})
     assert [path.name for path in (tmp_path / "metrics").iterdir()] == ["notes.json"]
+
+
+PLAIN = {"test_freq": 2, "val_before_train": False, "val_only": False}
+
+
+class Loop:
+    """The order of verl's `fit`, with nothing to train; it is its own logger."""
+
+    def fit(self, manager):
+        if self.config.trainer.val_before_train:
+            self.log(self._validate(), self.global_steps)
+        self.global_steps += 1
+        self.on_train_begin()
+
+    def on_train_begin(self):
+        self.begun = True
+
+    def on_validate_begin(self):
+        self.validations.append(self.global_steps)
+
+    def on_validate_end(self):
+        pass
+
+    def log(self, data, step):
+        self.lines.append((step, dict(data)))
+
+    def _validate(self):
+        values = {"val-core/x": 0.5}
+        write_metrics(self.run_dir, self.global_steps, values, validation=True)
+        return values
+
+
+class Trainer(ResumingMixin, Loop):
+    total_training_steps = 4
+
+    def __init__(self, run_dir, step, **trainer):
+        self.run_dir, self.global_steps, self.logger = run_dir, step, self
+        self.config = OmegaConf.create({"trainer": PLAIN | trainer})
+        self.lines, self.validations, self.begun, self._files = [], [], False, Background()
+        self.fit(None)
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    """Four steps; those after which a checkpoint is saved may be interrupted."""
+    for step in range(1, 5):
+        write_trajectories(tmp_path, step, [])
+        write_metrics(tmp_path, step, {"a": float(step)})
+    return tmp_path
+
+
+def interrupt(run_dir, step):
+    write_metrics(run_dir, step, {"a": float(step), INTERRUPTED: 1.0})
+
+
+@pytest.mark.parametrize(("step", "validated"), [(2, True), (4, True), (3, False)])
+def test_a_validation_that_was_cut_off_is_made_up_for(run_dir, step, validated):
+    """Steps without one get their line alone."""
+    interrupt(run_dir, step)
+    trainer = Trainer(run_dir, step)
+    assert (trainer.begun, trainer.global_steps) == (True, step + 1)
+    assert trainer.validations == [step] * validated
+    values = {"val-core/x": 0.5} if validated else {}
+    whole = {"a": step, INTERRUPTED: 1.0} | values
+    assert read_metrics(run_dir, step) == whole
+    assert trainer.lines == [(step, values), (step, whole)][not validated :]
+
+
+def test_a_validation_before_the_first_step_counts(run_dir):
+    interrupt(run_dir, 2)
+    assert Trainer(run_dir, 2, val_before_train=True).validations == []
+    assert read_metrics(run_dir, 2) == {"a": 2.0, INTERRUPTED: 1.0, "val-core/x": 0.5}
+
+
+@pytest.mark.parametrize("step", [4, 0])
+def test_a_step_that_was_reported_and_a_beginning_are_left_alone(run_dir, step):
+    write_metrics(run_dir, 4, {"val-core/x": 0.1}, validation=True)
+    trainer = Trainer(run_dir, step)
+    assert trainer.begun
+    assert trainer.validations == trainer.lines == []
+    assert step == 0 or read_metrics(run_dir, 4) == {"a": 4.0}
+
+
+def test_later_steps_are_set_aside_unless_the_run_validates_only(run_dir, caplog):
+    Trainer(run_dir, 0, val_only=True)
+    assert read_metrics(run_dir, 4) == {"a": 4.0}
+    Trainer(run_dir, 3)
+    assert read_metrics(run_dir, 4) is None
+    assert str(run_dir / "superseded" / "1") in caplog.text
+    assert read_metrics(run_dir / "superseded" / "1", 4) == {"a": 4.0}
+
+
+def test_the_caller_goes_on_and_waits_where_it_asks_to():
+    done, may_end, background = [], threading.Event(), Background()
+    background.start(lambda: (may_end.wait(60), done.append(0)))
+    assert done == []
+    may_end.set()
+    for number in range(1, 9):
+        background.start(lambda number=number: done.append(number))
+    background.settle()
+    assert done == list(range(9))
+
+
+def test_a_failure_is_raised_once_where_it_is_waited_for():
+    def fail():
+        raise UserError("disk_7")
+
+    background = Background()
+    background.start(fail)
+    with pytest.raises(UserError, match="disk_7"):
+        background.start(lambda: None)
+    background.settle()

@@ -1,3 +1,5 @@
+"""Columns of the queue with the numbers of sampled tokens, and the files that keep them."""
+
 from __future__ import annotations
 
 import pytest
@@ -6,12 +8,14 @@ import transfer_queue as tq
 
 from docagent_rl.rollout.credit import read_credit, write_credit
 from docagent_rl.training.trainer import columns, credit
-from docagent_rl.training.trainer.archive import set_aside
 from docagent_rl.training.trainer.columns import SampledColumns
 from docagent_rl.viewer.credit import session_credit
 from tests.training.losses.batches import ragged
 
-TURNS = [[0, 0, -1, 1], [-1, 0], [0, -1, -1]]
+TURNS = [[0, 0, -1, 1], [-1, 0], [-1], [0, -1, -1, 2, 2]]
+REWARDS = [[0, 1, 9, 2], [9, 3], [9], [4, 9, 9, 5, 6]]
+ROWS = ["0", "1", "2", "3"]
+CREDIT_TURNS = [[0, 0, -1, 1], [-1, 0], [0, -1, -1]]
 KEYS = ["a_b_0_0", "a_b_0_1", "c_1_0"]
 FIELDS = {
     "advantages": [[1.0, 1.0, 9.0, 2.0], [9.0, 3.0], [4.0, 9.0, 9.0]],
@@ -23,18 +27,65 @@ FIELDS = {
 
 
 @pytest.fixture
-def fields(monkeypatch):
-    """The rows above, as the queue gives them."""
+def serve(monkeypatch):
+    """Give columns of rows as the queue does, `at_once` rows at a time."""
+
+    def run(names, turns, fields, at_once):
+        def get(keys, partition_id, select_fields):
+            places = [names.index(key) for key in keys]
+            made = {"turn_index": ragged([turns[n] for n in places], torch.int16)}
+            made |= {name: ragged([rows[n] for n in places]) for name, rows in fields.items()}
+            return {name: made[name] for name in select_fields}
+
+        monkeypatch.setattr(tq, "kv_batch_get", get)
+        monkeypatch.setattr(columns, "_ROWS_AT_ONCE", at_once)
+
+    return run
+
+
+@pytest.fixture
+def fetch(serve):
+    def run(at_once: int, rewards=REWARDS) -> SampledColumns:
+        serve(ROWS, TURNS, {"rm_scores": rewards}, at_once)
+        return SampledColumns.fetch(ROWS, "train", ["rm_scores"])
+
+    return run
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 9])
+def test_sampled_tokens_alone_are_kept_and_go_back_to_their_positions(fetch, at_once):
+    found = fetch(at_once)
+    assert found.padded("turn_index", -1).tolist() == [[0, 0, 1], [0, -1, -1], [-1, -1, -1], [0, 2, 2]]
+    assert found.padded("rm_scores").tolist() == [[0, 1, 2], [3, 0, 0], [0, 0, 0], [4, 5, 6]]
+    assert [each.tolist() for each in found.split("rm_scores")] == [[0, 1, 2], [3], [], [4, 5, 6]]
+    compact = found.gathered(torch.arange(20).reshape(4, 5))
+    assert compact.tolist() == [[0, 1, 3], [6, 0, 0], [0, 0, 0], [15, 18, 19]]
+    back = found.scattered(compact, 5)
+    assert back.tolist() == [[0, 1, 0, 3, 0], [0, 6, 0, 0, 0], [0] * 5, [15, 0, 0, 18, 19]]
+    rows = found.nested(compact).unbind()
+    assert [row.tolist() for row in rows] == [[0, 1, 0, 3], [0, 6], [0], [15, 0, 0, 18, 19]]
+
+
+def test_rows_of_two_lengths_are_no_row(fetch):
+    with pytest.raises(ValueError, match="rm_scores"):
+        fetch(9, [[0, 1, 9], *REWARDS[1:]])
+
+
+def test_columns_are_added_and_joined(fetch):
+    known = fetch(3)
+    turns = {"turn_index": known.values["turn_index"]}
+    bare = SampledColumns(known.lengths, known.positions, known.widths, turns)
+    rewards = known.padded("rm_scores").tolist()
+    assert bare.fetching(ROWS, "train", ["rm_scores"]).padded("rm_scores").tolist() == rewards
+    made = bare.having(twice=2 * known.padded("rm_scores"))
+    assert torch.equal(made.padded("twice"), 2 * known.padded("rm_scores"))
+    assert SampledColumns.joined([known, fetch(9)]).padded("rm_scores").tolist() == 2 * rewards
+
+
+@pytest.fixture
+def fields(serve):
     found = {name: [list(row) for row in rows] for name, rows in FIELDS.items()}
-
-    def get(keys, partition_id, select_fields):
-        places = [KEYS.index(key) for key in keys]
-        made = {name: ragged([rows[n] for n in places]) for name, rows in found.items()}
-        made["turn_index"] = ragged([TURNS[n] for n in places], torch.int16)
-        return {name: made[name] for name in select_fields}
-
-    monkeypatch.setattr(tq, "kv_batch_get", get)
-    monkeypatch.setattr(columns, "_ROWS_AT_ONCE", 2)
+    serve(KEYS, CREDIT_TURNS, found, 2)
     return found
 
 
@@ -80,11 +131,3 @@ def test_a_field_that_cannot_be_had_is_left_out(fields, fetched, caplog):
     assert credit.ENTROPY not in lists
     assert "entropy" in caplog.text
     assert "absent" in caplog.text
-
-
-def test_credit_of_steps_that_are_done_again_is_set_aside(fetched, tmp_path):
-    for step in (1, 2, 3):
-        write_credit(tmp_path, step, "grpo", credit.credit_rows(KEYS, fetched))
-    moved = set_aside(tmp_path, 1)
-    names = [sorted(path.name for path in (folder / "credit").iterdir()) for folder in (tmp_path, moved)]
-    assert names == [["1.parquet"], ["2.parquet", "3.parquet"]]

@@ -1,3 +1,5 @@
+"""Texts of sessions, their vectors, and where these are made."""
+
 from __future__ import annotations
 
 import os
@@ -7,9 +9,53 @@ import ray
 import torch
 
 from docagent_rl.advantages.embedder import EmbedderConfig
-from docagent_rl.config import TextConfig
+from docagent_rl.config import TextConfig, TextSource
+from docagent_rl.errors import UserError
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
+from docagent_rl.training.trainer.embedder_place import embedder_place
 from docagent_rl.training.trainer.embedding import SessionEmbedder, prefix_embeddings
+from docagent_rl.training.trainer.texts import prefix_texts, session_text
+
+
+def node(name, cpus=0, gpus=0, alive=True):
+    return {"NodeID": name, "Alive": alive, "Resources": {"CPU": float(cpus), "GPU": float(gpus)}}
+
+
+HEAD, WORKER, DEAD = node("head", 4), node("worker", 64, 8), node("dead", 2, 8, alive=False)
+ALL = [HEAD, DEAD, WORKER]
+
+
+@pytest.mark.parametrize(
+    ("config", "run", "device", "on", "shares"),
+    [
+        # not to the head, which has no GPU, and would not be told apart by Ray: nothing is booked
+        ({}, "cuda", "cuda", "worker", True),
+        # Ray places what books one
+        ({"num_gpus": 1}, "cuda", "cuda", None, False),
+        ({}, "cpu", "cpu", None, False),
+        ({"function": "os:getcwd", "device": "cuda:1"}, "cuda", "cuda:1", "worker", True),
+    ],
+)
+def test_where_it_goes(config, run, device, on, shares):
+    place = embedder_place(EmbedderConfig(**config), run, ALL)
+    assert (place.config.device, place.node, place.shares) == (device, on, shares)
+    assert (place.variables == {}) == (device != "cpu")
+
+
+@pytest.mark.parametrize(
+    ("config", "nodes", "threads"),
+    [({}, ALL, 4), ({}, [WORKER], 16), ({"threads": 3}, [WORKER], 3), ({"function": "os:getcwd"}, ALL, 4)],
+)
+def test_on_the_cpu_it_sees_no_gpu_and_has_threads(config, nodes, threads):
+    place = embedder_place(EmbedderConfig(device="cpu", **config), "cuda", nodes)
+    assert (place.config.device, place.config.threads, place.node) == ("cpu", threads, None)
+    count = str(threads)
+    assert place.variables == {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count}
+
+
+def test_no_gpu_anywhere_is_one_error():
+    with pytest.raises(UserError, match=r"embedder\.device=cuda"):
+        embedder_place(EmbedderConfig(device="cuda"), "cuda", [HEAD, DEAD])
 
 
 def session(*turns: str) -> Trajectory:
@@ -47,3 +93,41 @@ def test_its_process_has_the_threads_and_no_gpu(monkeypatch):
         assert numbers == {"docagent/embedded_texts": 2.0, "docagent/embedded_texts_shortened": 0.0}
     finally:
         ray.shutdown()
+
+
+SEARCH, ANSWER = "<search>tax</search>", "<answer>9</answer>"
+
+
+def searched(text: str | None = None, dropped: bool = False) -> Trajectory:
+    search = TrajectoryTurn(f" {SEARCH}", "end_of_turn", [1], [])
+    search.info = {"effect": {"kind": "pages", "pages": [{"page": "doc#7"}, {"page": "doc#3"}]}}
+    parts = [{"text": "Found: "}, {"image": {"page": "doc#7"}}, {"image": {"tiles": []}}]
+    search.observation = [{"role": "user", "parts": parts}]
+    search.dropped = dropped
+    answer = TrajectoryTurn(ANSWER, "end_of_turn", [2], [])
+    return Trajectory("u", 0, 1, "train", {}, "alden", turns=[search, answer], text=text)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "changes", "expected"),
+    [
+        ("actions", {}, {"text": "what it did"}, f"{SEARCH}\n{ANSWER}"),
+        ("actions+refs", {}, {}, f"{SEARCH}\n[pages 7, 3]\n{ANSWER}"),
+        ("full", {}, {}, f"{SEARCH}\nFound:\n[page 7]\n[image]\n{ANSWER}"),
+        ("full", {}, {"dropped": True}, f"{SEARCH}\n{ANSWER}"),  # the observation was not shown
+        ("environment", {}, {}, f"{SEARCH}\n{ANSWER}"),
+        ("environment", {}, {"text": "what it did"}, "what it did"),
+        ("actions", {"include_answer": False}, {}, SEARCH),
+    ],
+)
+def test_text_of_a_session(source, options, changes, expected):
+    config = TextConfig(source=TextSource(source), **options)
+    assert session_text(searched(**changes), config) == expected
+
+
+def test_texts_grow_by_a_turn():
+    made = session("a", "b", "c")
+    made.turns[1].info = {"text": "the second"}
+    own = TextConfig(source=TextSource.ENVIRONMENT)
+    assert prefix_texts(made, own) == ["a", "a\nthe second", "a\nthe second\nc"]
+    assert prefix_texts(made, TextConfig()) == ["a", "a\nb", "a\nb\nc"]

@@ -11,7 +11,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.rollout.trajectory import Status, Trajectory
 from docagent_rl.training.agent_loop.output import SessionOutcome
-from docagent_rl.training.trainer.group_filter import GroupFilter, filter_by_session, sessions_of
+from docagent_rl.training.trainer.group_filter import GroupFilter, filter_by_session
 from tests.training.trainer.conftest import replay_buffer
 
 
@@ -59,12 +59,6 @@ def test_a_service_that_is_down_ends_the_run():
         judged.shared([DOWN, DOWN])
     with pytest.raises(InfrastructureError, match=r"infrastructure: judge down \(3\)"):
         judged.shared([DOWN, DOWN])
-
-
-def test_rows_of_a_session_are_one_outcome():
-    keys = ["a_b_0_0", "a_b_0_1", "a_b_0_2", "a_b_1_0"]
-    groups = sessions_of(keys, [played(0.5)] * 4)
-    assert [session.reward for session in groups["a_b"]] == [0.5, 0.5]
 
 
 def test_outcomes_travel_with_the_rows():

@@ -1,22 +1,35 @@
+"""Metrics of a step's sessions and of a validation's."""
+
 from __future__ import annotations
+
+import json
+import logging
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from docagent_rl.config import TextConfig
 from docagent_rl.rollout.digest import SessionDigest
-from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
+from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory, TrajectoryTurn
+from docagent_rl.training.agent_loop.output import DIGEST, TRAJECTORY
+from docagent_rl.training.trainer.accounts import SessionFailedError
+from docagent_rl.training.trainer.modes import DocAgentSync
 from docagent_rl.training.trainer.summary import mask_reasons, summarise, turn_report
+from docagent_rl.training.trainer.texts import digest
+
+NOT_PLAYED = (MaskReason.SAMPLE, MaskReason.INFRASTRUCTURE, MaskReason.EMPTY)
 
 
-def session(metrics=None, **kwargs):
+def played(metrics=None, **kwargs):
     return Trajectory("u", 0, 1, "train", {"question_id": "q"}, "vrag_rl", metrics=metrics or {}, **kwargs)
 
 
 def test_means_ranges_and_counts():
-    masked = session({"reward/total": 9.0}, status=Status.MASKED.value, end="infrastructure", error="down")
+    masked = played({"reward/total": 9.0}, status=Status.MASKED.value, end="infrastructure", error="down")
     sessions = [
-        session({"reward/total": 1.0, "turns": 3.0}, image_preprocessings=2, image_loads=3),
-        session({"reward/total": 0.0, "turns": 1.0}, attempts=2),
+        played({"reward/total": 1.0, "turns": 3.0}, image_preprocessings=2, image_loads=3),
+        played({"reward/total": 0.0, "turns": 1.0}, attempts=2),
         masked,
         masked,
     ]
@@ -41,7 +54,7 @@ def test_percentiles_are_those_of_all_searches_that_were_not_known():
     def searched(*seconds, known=()):
         rows = [{"retriever": "r", "tries": 1, "seconds": value} for value in seconds]
         rows += [{"retriever": "r", "tries": 0, "seconds": value} for value in known]
-        return SessionDigest.of(session(turns=[TrajectoryTurn("", "", [], [], searches=rows)]))
+        return SessionDigest.of(played(turns=[TrajectoryTurn("", "", [], [], searches=rows)]))
 
     digests = [searched(*range(51), known=[9e9]), searched(*range(51, 101))]
     metrics = summarise([SessionDigest.from_json(digest.to_json()) for digest in digests])
@@ -54,7 +67,7 @@ def test_the_funnel_is_of_the_sessions_whose_evidence_is_known():
         info = {"action": {"kind": "fetch"}, "effect": effect, "valid": True, "executed": True}
         end = {"action": {"kind": "answer", "text": "x"}, "effect": {"kind": "answer"}, "executed": True}
         turns = [TrajectoryTurn("t", "end_of_turn", [1], [0.0], info=each) for each in (info, end)]
-        made = session({"reward/answer": 1.0}, turns=turns)
+        made = played({"reward/answer": 1.0}, turns=turns)
         made.system = "alden"
         made.record = {"doc_id": "r", "question": "q", "evidence_pages": evidence}
         return SessionDigest.of(made)
@@ -97,3 +110,109 @@ def test_rejected_tokens_keep_their_reward():
     assert found["turns/reward/1"] == pytest.approx(-0.25)
     assert found["turns/advantage/1"] == pytest.approx(7 / 3)
     assert "turns/value/1" not in found
+
+
+def session(uid="u0", number=0, *, rewards=(1.0,), rows=None):
+    """A session whose turns were paid `rewards`."""
+    turns = [
+        TrajectoryTurn("t", "end_of_turn", [1], [0.0], reward=reward, row=row)
+        for reward, row in zip(rewards, rows or [0] * len(rewards), strict=True)
+    ]
+    made = Trajectory(uid, number, 7, "val", {"question_id": uid}, "vrag_rl", turns=turns, end="answered")
+    made.reward = sum(rewards)
+    made.metrics = {"reward/outcome": made.reward, "turns": float(len(turns))}
+    return made
+
+
+def masked(uid, reason, number=0, *, paid=None):
+    """One that was not played, or, where it was paid, one of a single turn without tokens."""
+    made = session(uid, number, rewards=() if paid is None else (paid,), rows=() if paid is None else (-1,))
+    made.status, made.end, made.error, made.reward = Status.MASKED.value, reason.value, "why", 0.0
+    if paid is None:
+        made.metrics = {}
+    return made
+
+
+@pytest.fixture
+def validate(tmp_path):
+    """verl's own validation metrics, by the trainer of this package, without their first part."""
+
+    def run(sessions, expected=None, rewards=None):
+        trainer = object.__new__(DocAgentSync)
+        trainer.docagent = SimpleNamespace(run_dir=tmp_path, keep_best=False)
+        trainer.global_steps = 7
+        lines = [None if s is None else s.to_json() for s in sessions]
+        digests = [None if s is None else digest(s, TextConfig()).to_json() for s in sessions]
+        infos = {"reward": rewards or [s.reward for s in sessions], TRAJECTORY: lines, DIGEST: digests}
+        uids = [f"row{n}" if s is None else s.uid for n, s in enumerate(sessions)]
+        sources, ones = ["made"] * len(sessions), [1] * len(sessions)
+        found = trainer._val_metrics_update(sources, uids, infos, ones, expected_acc_counts=expected)
+        return {name.partition("/")[2]: value for name, value in found.items()}
+
+    return run
+
+
+def written(tmp_path):
+    assert (tmp_path / "trajectories" / "val-7.jsonl").is_file()
+    return json.loads((tmp_path / "metrics" / "val-7.json").read_text())
+
+
+@pytest.mark.parametrize("reason", NOT_PLAYED)
+def test_a_session_that_cannot_be_played_is_wrong(validate, reason):
+    metrics = validate([session("a"), session("b"), masked("c", reason), session("d")])
+    shares = {"reward": 0.75, "reward/outcome": 0.75, "reward_played": 1, "played": 0.75, "turns": 1}
+    assert metrics.items() >= {f"made/{name}/mean@1": share for name, share in shares.items()}.items()
+    assert metrics["docagent/masked_trajectories"] == metrics[f"docagent/masked/{reason.value}"] == 1
+
+
+def test_sessions_that_verl_dropped_are_wrong_by_data_source(validate):
+    expected = {("made", "a"): 2, ("made", "b"): 2, ("other", "c"): 2}
+    metrics = validate([session("a", 0), session("a", 1), session("b", 1)], expected)
+    assert metrics["made/reward/mean@2"] == 0.75
+    assert metrics["other/reward/mean@2"] == metrics["other/reward/outcome/mean@2"] == 0
+    assert metrics["made/reward_played/mean@2"] == 1
+    assert metrics["docagent/masked/missing"] == metrics["docagent/masked_trajectories"] == 3
+
+
+def test_the_score_never_rises_when_sessions_vanish(validate):
+    played = [session("a", rewards=(0.5,)), session("b", rewards=(0.25,)), session("c", rewards=(0.0,))]
+    expected = {("made", s.uid): 1 for s in played}
+    best = validate(played, expected)["made/reward/mean@1"]
+    assert best == 0.25
+    for gone in range(3):
+        rest = [s for n, s in enumerate(played) if n != gone]
+        others = [[], *([masked(played[gone].uid, reason)] for reason in NOT_PLAYED)]
+        assert all(validate([*rest, *more], expected)["made/reward/mean@1"] <= best for more in others)
+
+
+@pytest.mark.parametrize(("paid", "counted"), [(-1.0, -1.0), (0.5, 0.0)])
+def test_a_control_token_at_once_saves_no_penalty_and_earns_nothing(validate, paid, counted):
+    metrics = validate([masked("a", MaskReason.EMPTY, paid=paid), session("b", rewards=(0.0,))])
+    assert metrics["made/reward/mean@1"] == metrics["made/reward/outcome/mean@1"] == counted / 2
+    assert metrics["made/turns/mean@1"] == 1
+
+
+def test_all_rows_of_a_session_count_and_others_keep_their_reward(validate):
+    """verl hands over the reward of the last row; other agent loops have no session."""
+    several = session("a", rewards=(0.25, 0.5, 0.125), rows=(0, 1, 2))
+    assert validate([several], rewards=[0.125])["made/reward/mean@1"] == 0.875
+    metrics = validate([None, masked("b", MaskReason.SAMPLE)], rewards=[0.5, 0.0])
+    assert metrics["made/reward/mean@1"] == 0.25
+
+
+def test_the_reasons_stand_in_the_log_and_in_the_file(validate, tmp_path, caplog):
+    sessions = [session("a"), masked("b", MaskReason.SAMPLE), masked("c", MaskReason.SAMPLE)]
+    with caplog.at_level(logging.WARNING):
+        validate(sessions, {("made", uid): 1 for uid in "abcd"})
+    said = [record.getMessage() for record in caplog.records]
+    assert any("2 of 4" in line and "sample: why" in line for line in said)
+    assert any("1 of 4" in line and "missing" in line for line in said)
+    assert written(tmp_path)["val-aux/docagent/masked/sample"] == 2
+    assert written(tmp_path)["val-core/made/reward/mean@1"] == 0.25
+
+
+def test_a_failed_session_ends_the_run_after_the_validation_is_written(validate, tmp_path):
+    with pytest.raises(SessionFailedError, match=r"'b'.* 0 .* b, .* 7"):
+        validate([session("a"), masked("b", MaskReason.FAILED)])
+    assert written(tmp_path)["val-aux/docagent/masked/failed"] == 1
+    assert written(tmp_path)["val-core/made/reward/mean@1"] == 0.5

@@ -53,11 +53,9 @@ def is_vision(name: str) -> bool:
 
 def moved(before: dict[str, Tensor], after: dict[str, Tensor]) -> dict[str, float]:
     """The largest change, in the vision tower and elsewhere."""
-    largest = {"vision": 0.0, "language": 0.0}
-    for name, value in after.items():
-        part = "vision" if is_vision(name) else "language"
-        largest[part] = max(largest[part], float((value - before[name]).abs().max()))
-    return largest
+    changes = {name: float((value - before[name]).abs().max()) for name, value in after.items()}
+    parts = {"vision": True, "language": False}
+    return {part: max(c for n, c in changes.items() if is_vision(n) is own) for part, own in parts.items()}
 
 
 class LocalFSDP(FullyShardedDataParallel):

@@ -31,31 +31,23 @@ def test_a_frozen_tower_does_not_move_and_the_rest_does_also_after_resuming(repo
     found = report[which]
     assert [step["vision"] for step in found["moved"]] == [0, 0]
     assert min(step["language"] for step in found["moved"]) > 1e-3
-    assert found["norm"] > 0
     assert found["gradients"] == 0
     assert found["stepped"] == found["held"] == [False]
     assert found["loaded"] == found["resumed"] == {"vision": 0, "language": 0}
+    if which in ("offload", "fsdp1"):  # with checkpointing: they change nothing
+        assert found["norm"] == pytest.approx(report["actor"]["norm"], rel=1e-5)
+    assert found["norm"] > 0
 
 
 @pytest.mark.slow
-def test_it_moves_where_it_is_not_frozen(report):
+def test_it_moves_where_it_is_not_frozen_whose_checkpoint_is_refused(report):
     found = report["actor, not frozen"]
     assert min(found["moved"][0].values()) > 1e-3
     assert found["gradients"] > 0
     assert found["stepped"] == found["held"] == [False, True]
     # the rollout server gets the tower either way
     assert report["actor"]["sent"] == found["sent"] > 0
-
-
-@pytest.mark.slow
-def test_a_checkpoint_of_the_other_setting_is_refused(report):
     assert "actor_rollout_ref.actor.freeze" in report["other setting"]
-
-
-@pytest.mark.slow
-def test_checkpointing_and_offload_change_nothing(report):
-    for which in ("offload", "fsdp1"):
-        assert report[which]["norm"] == pytest.approx(report["actor"]["norm"], rel=1e-5)
 
 
 def test_a_projector_beside_the_encoder_is_frozen_too():

@@ -1,20 +1,27 @@
+"""The workers of a policy and of a critic: what is put in the place of verl's, and what stays verl's."""
+
 from __future__ import annotations
 
 import pytest
 import ray
+from omegaconf import open_dict
 from verl.experimental.separation.engine_workers import DetachActorWorker
 from verl.single_controller.base.decorator import MAGIC_ATTR, Dispatch
 from verl.trainer.ppo.utils import Role
+from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.losses.config import KlConfig
-from docagent_rl.training.settings.frozen_checks import ACTOR_KEY
+from docagent_rl.training.settings.frozen_checks import ACTOR_KEY, CRITIC_KEY
 from docagent_rl.training.workers import policy
+from docagent_rl.training.workers.critic import CriticWorker, critic_kinds, hand_on_sizes, install_critic
 from docagent_rl.training.workers.extensions import Extension, worker_class
 from docagent_rl.training.workers.frozen import FrozenVisionWorker
 from docagent_rl.training.workers.session_loss import SESSION_LOSS, SessionCountWorker
+from tests.training.ranks import last_report
 
+ALDEN, ROWS = "alden_qwen2_5_vl_7b", "ppo_micro_batch_size_per_gpu"
 CONFIG = KlConfig.model_validate({"observation": {"coef": 0.01, "type": "k2", "scope": "image"}})
 KL = policy.observation_kl(CONFIG.observation)
 FROZEN = Extension(actor=FrozenVisionWorker)
@@ -24,26 +31,17 @@ def extensions_of(run):
     return policy.policy_extensions(run, DocAgentConfig.parse(plain(run.docagent)))
 
 
-@pytest.mark.parametrize(
-    ("kl", "freeze", "expected"),
-    [
-        (0, "false", []),
-        (0.01, "false", [policy.PolicyWorker]),
-        (0, "true", [FrozenVisionWorker]),
-        (0.01, "true", [policy.PolicyWorker, FrozenVisionWorker]),
-    ],
-)
-def test_a_run_gets_what_it_configures(recipe, kl, freeze, expected):
-    values = f"docagent.kl.observation.coef={kl}", f"{ACTOR_KEY}={freeze}"
+@pytest.mark.parametrize("kl", [0, 0.01])
+@pytest.mark.parametrize("freeze", [False, True])
+def test_a_policy_gets_what_its_run_configures(recipe, kl, freeze):
+    values = f"docagent.kl.observation.coef={kl}", f"{ACTOR_KEY}={str(freeze).lower()}"
     found = worker_class(ActorRolloutRefWorker, extensions_of(recipe("vrag_rl_qwen2_5_vl_7b", *values)))
     known = (policy.PolicyWorker, FrozenVisionWorker)
+    expected = [kind for kind, wanted in zip(known, (kl, freeze), strict=True) if wanted]
     assert [kind for kind in found.actor_worker_cls.__mro__ if kind in known] == expected
     assert issubclass(found.actor_worker_cls, TrainingWorker)
-    assert (
-        (found.ref_worker_cls is policy.ReferenceWorker)
-        == (kl > 0)
-        == issubclass(found, policy.ObservationKlMixin)
-    )
+    assert issubclass(found, policy.ObservationKlMixin) is (kl > 0)
+    assert (found.ref_worker_cls is policy.ReferenceWorker) is (kl > 0)
     assert not issubclass(found.ref_worker_cls, FrozenVisionWorker)
 
 
@@ -91,12 +89,80 @@ def test_the_policys_worker_is_replaced_and_no_other(base, role):
     assert (found.actor_worker_cls, found.ref_worker_cls) == (policy.PolicyWorker, policy.ReferenceWorker)
 
 
-def test_the_worker_keeps_what_verl_calls_from_afar():
+def test_the_critics_worker_is_replaced_and_no_other():
+    mapping = {Role.ActorRolloutRef: ray.remote(ActorRolloutRefWorker)}
+    before = dict(mapping)
+    install_critic(mapping, [CriticWorker])
+    assert mapping == before
+    for kinds in ([], [CriticWorker], [CriticWorker, FrozenVisionWorker]):
+        mapping[Role.Critic] = verls = ray.remote(TrainingWorker)
+        install_critic(mapping, kinds)
+        found = mapping.pop(Role.Critic)
+        assert (found is verls) == (not kinds)
+        assert all(issubclass(found.__ray_actor_class__, kind) for kind in kinds)
+        assert mapping == before
+
+
+def called(method: object) -> dict | None:
+    """How verl sends a method its arguments; partial functions compare by identity."""
+    registered = getattr(method, MAGIC_ATTR, None)
+    if registered is None or not isinstance(registered["dispatch_mode"], dict):
+        return registered
+    mode = {name: (p.func, p.args) for name, p in registered["dispatch_mode"].items()}
+    return registered | {"dispatch_mode": mode}
+
+
+def test_workers_keep_what_verl_calls_from_afar():
     ours = worker_class(ActorRolloutRefWorker, [KL, FROZEN, SESSION_LOSS])
     assert issubclass(ours.actor_worker_cls, SessionCountWorker)
     assert issubclass(ours.actor_worker_cls, FrozenVisionWorker)
-    for name in dir(ActorRolloutRefWorker):
-        registered = getattr(getattr(ActorRolloutRefWorker, name), MAGIC_ATTR, None)
-        assert getattr(getattr(ours, name), MAGIC_ATTR, None) == registered, name
+    for theirs, own in ((ActorRolloutRefWorker, ours), (TrainingWorker, CriticWorker)):
+        for name in dir(theirs):
+            assert called(getattr(own, name)) == called(getattr(theirs, name)), name
     assert getattr(ours.init_model, MAGIC_ATTR)["dispatch_mode"] is Dispatch.ONE_TO_ALL
     assert ours.init_model is policy.ObservationKlMixin.init_model
+
+
+@pytest.mark.slow
+def test_a_critics_loss_is_the_mean_over_tokens_with_a_target(tmp_path, warm_python):
+    """Updates in verl's engine: targets on all sampled tokens, on some, and other returns elsewhere."""
+    report = last_report(warm_python, "tests.training.workers.critic_engine", tmp_path)
+    every, some, noise = report["losses"]
+    assert [every, some] == pytest.approx(report["expected"], rel=1e-5)
+    assert every != pytest.approx(some, rel=1e-3)
+    assert noise == pytest.approx(some, rel=1e-6)
+    assert report["error"] < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("actor", "critic", "frozen"),
+    [("true", "null", True), ("false", "null", False), ("false", "true", True), ("true", "false", False)],
+)
+def test_the_critics_tower_is_frozen_as_the_policys_unless_told_otherwise(recipe, actor, critic, frozen):
+    run = recipe(ALDEN, f"{ACTOR_KEY}={actor}", f"{CRITIC_KEY}={critic}")
+    section = DocAgentConfig.parse(plain(run.docagent))
+    ours = [CriticWorker, FrozenVisionWorker] if frozen else [CriticWorker]
+    assert critic_kinds(run, section, ours=True) == ours
+    assert critic_kinds(run, section, ours=False) == ours[1:]
+
+
+@pytest.mark.parametrize(
+    ("values", "rows", "tokens"),
+    [
+        (["use_dynamic_bsz=false"], (1, 1), 19000),
+        (["use_dynamic_bsz=false", f"{ROWS}=3", "forward_micro_batch_size_per_gpu=5"], (3, 5), 19000),
+        (["use_dynamic_bsz=true", "ppo_max_token_len_per_gpu=20000"], None, 20000),
+        (["use_dynamic_bsz=true", "ppo_infer_max_token_len_per_gpu=30000"], None, 30000),
+    ],
+)
+def test_micro_batches_of_a_critic_are_as_large_as_the_recipe_says(recipe, values, rows, tokens):
+    run = recipe(ALDEN, *(f"critic.{value}" for value in values), cpu=False)
+    with open_dict(run):
+        del run.critic.model
+    hand_on_sizes(run.critic)
+    config = omega_conf_to_dataclass(run.critic)
+    engine = config.engine
+    assert engine.use_dynamic_bsz is (rows is None)
+    assert config.ppo_infer_max_token_len_per_gpu == tokens
+    if rows is not None:
+        assert (engine.micro_batch_size_per_gpu, engine.infer_micro_batch_size_per_gpu) == rows

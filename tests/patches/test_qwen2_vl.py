@@ -1,3 +1,5 @@
+"""verl's forward of Qwen2.5-VL: packed rows without flash-attn, and batches without an image."""
+
 from __future__ import annotations
 
 import ast
@@ -9,19 +11,16 @@ import pytest
 import torch
 import transformers.integrations.flash_attention as integration
 import transformers.models.qwen2_5_vl.modeling_qwen2_5_vl as qwen2_5
-import transformers.models.qwen2_vl.modeling_qwen2_vl as qwen2
 import verl.models.transformers.glm4v as copied
 import verl.models.transformers.qwen2_vl as upstream
 from torch import Tensor
 from transformers import AutoModelForImageTextToText
 from verl.models.transformers.monkey_patch import apply_monkey_patch
 
-from docagent_rl.patches import flash_attention_by_torch, qwen2_vl_batch_without_image
 from docagent_rl.training.attention.varlen import flash_attn_varlen_func
 from docagent_rl.training.attention.ways import flash_attn_version
-from docagent_rl.training.patching import install
 
-pytestmark = pytest.mark.skipif(flash_attn_version() is not None, reason="flash-attn is installed")
+without_flash_attn = pytest.mark.skipif(flash_attn_version() is not None, reason="flash-attn is installed")
 
 IMAGE, START, END = 60, 62, 63
 GRID = torch.tensor([[1, 8, 4]])
@@ -43,10 +42,9 @@ def positions(ids: list[int]) -> Tensor:
     return found
 
 
-@pytest.fixture(params=["qwen2_5_vl_config", "qwen2_vl_config"])
-def eager(request):
-    install([flash_attention_by_torch.PATCH, qwen2_vl_batch_without_image.PATCH])
-    config = request.getfixturevalue(request.param)
+@pytest.fixture
+def eager(qwen2_5_vl_config):
+    config = qwen2_5_vl_config
     config.text_config.initializer_range = config.vision_config.initializer_range = 0.3
     return AutoModelForImageTextToText.from_config(config, attn_implementation="eager").float()
 
@@ -54,10 +52,9 @@ def eager(request):
 @pytest.fixture
 def packing(eager, monkeypatch):
     """The same model as verl changes it for packed rows; its classes are put back after the test."""
-    for module, prefix in ((qwen2_5, "Qwen2_5_VL"), (qwen2, "Qwen2VL")):
-        for suffix in ("Model", "ForConditionalGeneration", "Attention"):
-            kind = getattr(module, prefix + suffix)
-            monkeypatch.setattr(kind, "forward", kind.forward)
+    for name in ("Model", "ForConditionalGeneration", "Attention"):
+        kind = getattr(qwen2_5, f"Qwen2_5_VL{name}")
+        monkeypatch.setattr(kind, "forward", kind.forward)
     monkeypatch.setattr(integration, "_flash_attention_forward", integration._flash_attention_forward)
     padded = copy.deepcopy(eager)  # has to answer before the classes are changed
 
@@ -99,6 +96,7 @@ def _padded(model, rows: list[list[int]]) -> list[Tensor]:
     return [logits[index, : len(row)] for index, row in enumerate(rows)]
 
 
+@without_flash_attn
 def test_upstream_still_lacks_the_names_without_flash_attn():
     guarded = next(
         node
@@ -109,15 +107,17 @@ def test_upstream_still_lacks_the_names_without_flash_attn():
     assert not upstream.is_flash_attn_2_available()
 
 
+@without_flash_attn
 def test_names_are_those_of_torch():
     for module in (upstream, copied):
         assert module.flash_attn_varlen_func is flash_attn_varlen_func
         assert module._flash_use_top_left_mask is False
 
 
+@without_flash_attn
 @pytest.mark.parametrize(
     "rows",
-    [[WITH_IMAGE, TEXT, WITH_IMAGE[:-1]], [WITH_IMAGE], [TEXT, TEXT[:2]], [TEXT]],
+    [[WITH_IMAGE, TEXT, WITH_IMAGE[:-1]], [TEXT, TEXT[:2]], [TEXT]],
 )
 def test_packed_rows_equal_the_padded_eager_forward(packing, rows):
     model, padded, pack = packing
@@ -134,6 +134,7 @@ def test_packed_rows_equal_the_padded_eager_forward(packing, rows):
             assert error < 1e-3, name
 
 
+@without_flash_attn
 def test_one_row_with_sdpa_in_the_configuration_is_packed_as_well(packing, monkeypatch):
     import transformers.modeling_flash_attention_utils as flash
 
@@ -141,3 +142,59 @@ def test_one_row_with_sdpa_in_the_configuration_is_packed_as_well(packing, monke
     _, _, pack = packing
     found, wanted = pack([TEXT], attention="sdpa")
     torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-3)
+
+
+IDS = torch.tensor([[5, 6, 7], [8, 9, 0]])
+
+
+@pytest.fixture
+def model(qwen2_5_vl_config):
+    """The inner model, on which verl's forward calls `_get_input_embeds`."""
+    return AutoModelForImageTextToText.from_config(qwen2_5_vl_config).model
+
+
+def test_upstream_still_takes_the_mean_of_a_model_output(model):
+    with pytest.raises(AttributeError, match="mean"):
+        upstream._get_input_embeds.__wrapped__(model, IDS)
+
+
+def test_embeddings_of_text_are_those_of_the_table(model):
+    mask = torch.ones_like(IDS)
+    embeds, returned = upstream._get_input_embeds(model, IDS, mask)
+    assert torch.equal(embeds, model.get_input_embeddings()(IDS))
+    assert torch.equal(returned, mask)
+    # every visual parameter takes part, with gradient zero
+    embeds, returned = upstream._get_input_embeds(model, IDS)
+    assert returned is None
+    embeds.sum().backward()
+    gradients = {name: parameter.grad for name, parameter in model.visual.named_parameters()}
+    assert [name for name, gradient in gradients.items() if gradient is None] == []
+    assert all(gradient.abs().max() == 0 for gradient in gradients.values())
+
+
+def test_blank_image_is_where_the_embeddings_are_and_not_where_their_weight_is_kept(model):
+    """As under FSDP2's offload: the weight is on the host again when its output is on the accelerator."""
+    found = {}
+
+    def receive(encoder, args, kwargs):
+        found.update(pixels=args[0].device.type, grid=kwargs["grid_thw"].device.type)
+        shape = args[0].shape  # the encoder itself is on the host here
+        return (torch.zeros(shape),), {"grid_thw": torch.tensor([[1, 4, 4]])}
+
+    model.get_input_embeddings().register_forward_hook(lambda _, args, output: output.to("meta"))
+    model.visual.register_forward_pre_hook(receive, with_kwargs=True)
+    embeds, mask = upstream._get_input_embeds(model, IDS, torch.ones_like(IDS))
+    assert found == {"pixels": "meta", "grid": "meta"}
+    assert (embeds.device.type, mask.device.type) == ("meta", "meta")
+    assert model.get_input_embeddings().weight.device.type == "cpu"
+
+
+def test_images_go_the_way_of_upstream(model):
+    ids = torch.tensor([WITH_IMAGE])
+    found, expected = (
+        function(model, ids, **images(model, [WITH_IMAGE]))[0]
+        for function in (upstream._get_input_embeds, upstream._get_input_embeds.__wrapped__)
+    )
+    assert found.shape == expected.shape == (1, len(WITH_IMAGE), 32)
+    assert torch.equal(found[0, 0], model.get_input_embeddings().weight[WITH_IMAGE[0]])
+    assert not torch.equal(found[0, 2], model.get_input_embeddings().weight[IMAGE])

@@ -1,0 +1,136 @@
+"""What a page's or a query's vectors are does not depend on what they are encoded with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from docagent_rl.documents.store import PageContent
+from docagent_rl.errors import UserError
+from docagent_rl.tiny.retrievers import TinyRetriever
+from docagent_rl.tiny.retrievers import TinyRetriever as Tiny
+from tests.retrieval.encoders.conftest import assert_same, picture
+
+pytestmark = pytest.mark.slow
+
+QUERIES = [
+    "revenue",
+    "how did the revenue of the company change from the year before the last one, and why?",
+    "",
+    "which table shows the figures",
+    "a b c d e f g h i j k",
+]
+ALL = pytest.mark.parametrize("kind", list(TinyRetriever))
+
+
+@ALL
+def test_pages_do_not_depend_on_their_batch_or_order(encoder, pictures, texts, kind):
+    model = encoder(kind)
+    pages = (pictures if model.content is PageContent.IMAGE else texts)[2:]
+    together = model.encode_pages(pages)
+    assert_same([model.encode_pages([page])[0] for page in pages], together)
+    assert_same(model.encode_pages(pages[::-1])[::-1], together)
+    for vectors in together:
+        assert vectors.shape[1] == model.dim
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    means = [vectors.mean(0) for vectors in together]
+    assert all(np.abs(means[0] - mean).max() > 1e-3 for mean in means[1:])
+
+
+@ALL
+def test_queries_do_not_depend_on_their_batch_or_order(encoder, kind):
+    model = encoder(kind)
+    together = model.encode_queries(QUERIES)
+    assert_same([model.encode_queries([query])[0] for query in QUERIES], together)
+    assert_same(model.encode_queries(QUERIES[::-1])[::-1], together)
+    assert all(len(vectors) >= 1 and vectors.shape[1] == model.dim for vectors in together)
+    assert np.abs(together[0].mean(0) - together[1].mean(0)).max() > 1e-3
+
+
+@ALL
+def test_a_query_that_spells_special_tokens_is_a_text(encoder, kind):
+    hostile = "<image> <|image_pad|> <|vision_start|> [MASK] <pad> <|endoftext|> \udc80 \0 revenue"
+    (vectors,) = encoder(kind).encode_queries([hostile + " word" * 3000])
+    assert np.isfinite(vectors).all()
+    assert len(vectors) <= 600
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TinyRetriever if kind is not TinyRetriever.COLBERT])
+def test_long_queries_are_read_to_the_end(encoder, kind):
+    """ColPali's processors cut them to 50 tokens."""
+    model = encoder(kind)
+    begin = "the revenue of the company " * 9
+    one, other = model.encode_queries([f"{begin} rose", f"{begin} fell in the table of figures"])
+    if model.spec.family.late_interaction:
+        assert len(other) > max(len(one), 56)
+    elif kind is not TinyRetriever.DENSE_TEXT:  # whose model takes 64
+        assert np.abs(one - other).max() > 1e-4
+
+
+IMAGES = [Tiny.COLQWEN2, Tiny.COLPALI_FOR_RETRIEVAL, Tiny.COLIDEFICS3, Tiny.COLMODERNVBERT, Tiny.DENSE_IMAGE]
+
+
+def differ(one, other):
+    return one.shape != other.shape or np.abs(one - other).max() > 1e-3
+
+
+def test_a_page_has_a_vector_a_patch(encoder):
+    """28 by 28 pixels each, and the words around them: 11 tokens."""
+    counts = [len(encoder(Tiny.COLQWEN2).encode_pages([picture(280 * n, 140 * n, 1)])[0]) for n in (1, 2)]
+    assert 8 <= counts[0] - 10 * 5 <= 40
+    assert counts[1] - 20 * 10 == counts[0] - 10 * 5
+
+
+@pytest.mark.parametrize(("kind", "pixels"), [(Tiny.COLQWEN2, 28 * 28 * 16), (Tiny.COLIDEFICS3, 128 * 128)])
+def test_the_resolution_is_the_specifications(encoder, kind, pixels):
+    page = picture(300, 400, 1)
+    full, small = encoder(kind), encoder(kind, max_pixels=pixels)
+    assert len(small.encode_pages([page])[0]) < len(full.encode_pages([page])[0])
+    assert small.fingerprint != full.fingerprint
+
+
+@pytest.mark.parametrize("kind", IMAGES)
+def test_pictures_of_every_mode_and_shape_are_pages(encoder, kind):
+    pages = [Image.new(mode, (60, 40)) for mode in ("L", "RGBA", "P", "1", "CMYK")]
+    pages += [Image.new("RGB", size) for size in ((1, 1), (1, 700), (3000, 2))]
+    for vectors in encoder(kind).encode_pages(pages):
+        assert len(vectors) >= 1
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+def test_what_a_model_lacks_is_refused(encoder):
+    with pytest.raises(UserError, match="max_pixels"):
+        encoder(Tiny.COLPALI, max_pixels=1000)
+    with pytest.raises(UserError, match=r"128.*dims=512"):
+        encoder(Tiny.DENSE_IMAGE, dims=512)
+
+
+PROMPT = "<|vision_start|><|image_pad|><|vision_end|>Which page is it?<|endoftext|>"
+
+
+@pytest.mark.parametrize(
+    ("kind", "prompt"), [(Tiny.COLQWEN2, "Find: {}"), (Tiny.DENSE_IMAGE, "<|image_pad|>Find: {}")]
+)
+def test_prompts_are_the_specifications(encoder, kind, prompt):
+    models = encoder(kind, query_prompt=prompt, page_prompt=PROMPT), encoder(kind)
+    assert differ(*(model.encode_queries(["revenue"])[0] for model in models))
+    assert differ(*(model.encode_pages([picture(100, 100, 3)])[0] for model in models))
+
+
+@pytest.mark.parametrize("kind", [Tiny.COLPALI, Tiny.DENSE_IMAGE])
+def test_bfloat16_is_near_and_another_precision(encoder, pictures, kind):
+    full, half = encoder(kind), encoder(kind, dtype="bfloat16")
+    assert full.fingerprint != half.fingerprint
+    for one, other in zip(full.encode_pages(pictures[:2]), half.encode_pages(pictures[:2]), strict=True):
+        assert one.dtype == other.dtype == np.float32
+        assert (one * other).sum(1).min() > 0.95
+        np.testing.assert_allclose(np.linalg.norm(other, axis=1), 1, atol=1e-5)
+
+
+def test_many_dims_are_cut(encoder, pictures):
+    cut = encoder(Tiny.DENSE_IMAGE, dims=32)
+    whole = encoder(Tiny.DENSE_IMAGE).encode_pages(pictures[:1])[0]
+    (found,) = cut.encode_pages(pictures[:1])
+    assert cut.dim == found.shape[1] == 32
+    np.testing.assert_allclose(found[0], whole[0, :32] / np.linalg.norm(whole[0, :32]), atol=1e-5)
