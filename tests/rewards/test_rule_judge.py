@@ -181,14 +181,13 @@ def test_no_text_wins_for_two_golds():
 @pytest.mark.parametrize(
     ("reference", "prediction", "longer"),
     [
-        ("Lisbon", "that " * 40 + "Lisbon", "that " * 41 + "Lisbon"),
         ("Lisbon", "Lisbon." + " " * 1993, "Lisbon." + " " * 1994),
         (" ".join(["red"] * 200), "It is " + " ".join(["red"] * 200), ""),
         (" ".join(["red"] * 201), " ".join(["red"] * 201), "It is " + " ".join(["red"] * 201)),
     ],
 )
 def test_limits(reference, prediction, longer):
-    """40 words more than the reference, 2000 characters, a reference of 200 words."""
+    """2000 characters, a reference of 200 words."""
     assert judged(reference, prediction) == 1.0
     assert judged(reference, longer) == 0.0
 
