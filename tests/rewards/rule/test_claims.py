@@ -29,6 +29,11 @@ def test_segments():
         ("Paris, London", False),
         ("Paris Hilton", False),
         ("anything but Paris", False),
+        ("perhaps Paris", True),
+        ("perhaps, maybe Paris", False),
+        ("either Paris", False),
+        ("Paris, the capital", True),
+        ("Paris, the capital, the harbour", False),
         ("The office is in Paris, near the river", True),
     ],
 )
