@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 import torch
 
 from docagent_rl.advantages import registered_estimators
+from docagent_rl.advantages.inputs import Discounts
 from tests.advantages.batches import batch
 
 # a group of three sessions, the first of two rows, and a group of one
@@ -82,3 +84,10 @@ def test_eps_is_added_to_the_deviation(std):
     deviation = math.sqrt(sum((x - mean) ** 2 for x in (1.8, 0.7, 0.4)) / n)
     found = made("session_grpo", {"std": std, "eps": 0.5})
     assert float(found[0, 0]) == pytest.approx((1.8 - mean) / (deviation + 0.5))
+
+
+def test_lines_of_the_card_say_their_discounts():
+    for case in [case for each in registered_estimators().values() if each.card for case in each.card.cases]:
+        said = re.findall(r"(lam_turn|gamma_turn) = ([\d.]+)", case.name)
+        given = case.discounts or Discounts()
+        assert [getattr(given, name) for name, _ in said] == [float(value) for _, value in said], case.name

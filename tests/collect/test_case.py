@@ -53,6 +53,7 @@ def test_presets_and_files_of_ones_own(tmp_path):
         ("filters: [formt]\n", "formt"),
         ("filterz: []\n", "filterz"),
         ("filters: [{kind: answer, threshold: 3}]\n", "threshold"),
+        ("[]\n", r"own\.yaml"),
         ("a: [\n", r"own\.yaml"),
     ],
 )

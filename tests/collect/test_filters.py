@@ -112,6 +112,7 @@ def test_the_funnel_counts_after_every_step_and_names_who_dropped_whom():
     assert funnel.dropped == {("a", 1): "1 format", ("b", 0): "2 answer"}
     assert [c.key for c in funnel.kept] == [("a", 0)]
     assert funnel.stages[1].datasets == {"made": 1, "other": 1}
+    assert funnel.table().row_count == 3
 
 
 BOTH = (Aspect.STEPS, Aspect.ACTIONS)

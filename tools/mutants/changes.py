@@ -187,7 +187,7 @@ def _replacements(node: ast.AST) -> Iterator[ast.AST]:
             yield ast.Pass()
         case ast.Expr(value=ast.Call() | ast.Await()):
             yield ast.Pass()
-        case ast.Return(value=ast.expr() as value) if not _is_none(value):
+        case ast.Return(value=ast.expr() as value) if not _is_nothing(value):
             yield ast.Return(ast.Constant(None))
         case ast.Continue():
             yield ast.Break()
@@ -208,8 +208,8 @@ def _with(node: ast.AST, **fields: object) -> ast.AST:
     return changed
 
 
-def _is_none(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is None
+def _is_nothing(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and (value.value is None or value.value is False)
 
 
 def _is_type(node: ast.BinOp) -> bool:

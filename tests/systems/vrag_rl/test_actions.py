@@ -26,7 +26,6 @@ def test_a_search_with_spans():
         ("", InvalidReason.NO_ACTION),
         ("<think>only</think>", InvalidReason.NO_ACTION),
         ("<Search>a</Search>", InvalidReason.NO_ACTION),
-        ("</search>", InvalidReason.NO_ACTION),
         ("<think><search>a</search>", InvalidReason.NO_ACTION),
         ("<search>a", InvalidReason.UNCLOSED),
         ("<search>a</answer>", InvalidReason.UNCLOSED),

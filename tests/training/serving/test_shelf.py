@@ -160,7 +160,8 @@ def images(encoded, cluster):
         await shelf.hold("u_0", found)
         return found
 
-    yield asyncio.run(shelve())  # the actor lives as long as its shelf
+    yield asyncio.run(shelve())
+    del shelf  # its actor lives as long as it
 
 
 def same(made, expected):
