@@ -66,7 +66,7 @@ def line(text: str, left: float, top: float, width: float = 0.4, height: float =
     return OcrLine((Word(text, (left, top, left + width, top + height)),))
 
 
-def test_columns_are_read_one_after_the_other():
+def test_columns_are_read_one_after_the_other_and_cells_of_a_row_make_one_line():
     prose = "a line of prose that is long, number"
     left = [line(f"{prose} l{n}", 0.05, 0.2 + 0.02 * n) for n in range(8)]
     right = [line(f"{prose} r{n}", 0.55, 0.2 + 0.02 * n) for n in range(8)]
@@ -74,9 +74,7 @@ def test_columns_are_read_one_after_the_other():
     foot = line("A foot under both of them", 0.05, 0.9, 0.9)
     mixed = [piece for pair in zip(left, right, strict=True) for piece in pair]
     assert reading_order([foot, *mixed, title]) == (title, *left, *right, foot)
-
-
-def test_cells_of_a_row_make_one_line_and_pieces_over_each_other_stay_apart():
+    # cells of a row make one line, and pieces over each other stay apart
     rows = [[line(f"r{r}c{c}", 0.1 + 0.3 * c, 0.1 + 0.03 * r, 0.1) for c in range(3)] for r in range(6)]
     cells = [row[c] for c in (2, 0, 1) for row in rows]
     assert [row.text for row in reading_order(cells)] == [f"r{r}c0 r{r}c1 r{r}c2" for r in range(6)]

@@ -121,14 +121,12 @@ def _stamp(path):
     return ((path.stat().st_size, path.stat().st_mtime_ns),)
 
 
-def test_ranges_of_a_document_open_it_once(inbox, write_pdf, ingested, opened):
-    """And the look at it before."""
+def test_a_document_is_opened_anew_for_another_or_another_version(inbox, write_pdf, ingested, opened):
+    """Or after eight blocks; ranges of one open it once, and the look at it before."""
     write_pdf(inbox / "long.pdf", [f"page {number}" for number in range(3 * PAGES_PER_CHUNK)])
     assert ingested().pages == 3 * PAGES_PER_CHUNK
     assert opened == ["long.pdf"] * 2
-
-
-def test_another_file_another_version_and_every_ninth_block_open_anew(inbox, write_pdf, opened):
+    opened.clear()
     one, other = (write_pdf(inbox / name, ["a"]) for name in ("one.pdf", "other.pdf"))
     for path in (one, one, other, one):
         with kept_pdf(path, _stamp(path)) as pdf:

@@ -69,14 +69,11 @@ def test_two_documents_of_one_name_are_an_error_that_names_both(inbox, other, na
         discover(inbox)
 
 
-def test_links_to_folders_are_followed_but_not_in_circles(inbox, tmp_path):
+def test_links_are_followed_but_not_in_circles_and_useless_sources_refused(inbox, tmp_path):
     _touch(tmp_path, "elsewhere/linked.pdf")
     (inbox / "link").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere" / "back").symlink_to(inbox)
     assert [document.doc_id for document in discover(inbox).documents] == ["linked"]
-
-
-def test_useless_sources_are_refused(inbox):
     (inbox / "empty").mkdir()
     _touch(inbox, "a.txt")
     for name in ("empty", "nowhere", "a.txt"):

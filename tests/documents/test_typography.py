@@ -108,9 +108,7 @@ def test_a_caption_has_the_place_of_its_lines():
     )
     assert (caption.text, caption.page) == ("Figure 3: Rainfall by month, as", 1)
     assert caption.box == pytest.approx((0.2, 0.5, 0.7, 0.526))
-
-
-def test_what_is_below_and_alike_is_not_all_of_a_caption():
+    # what is below and alike is not all of one
     captions = figures(
         placed("Table 1: Rain", 0.1, 0.1, 0.4),
         placed("Table 2: Snow", 0.1, 0.114, 0.4),

@@ -89,7 +89,7 @@ class Fixed:
         return [kept[:top_k] if query.strip() else [] for query in queries]
 
 
-def test_reciprocal_ranks_by_hand():
+def test_reciprocal_ranks_and_weighted_scores_by_hand():
     """k = 60: A is first and second, B second and first, C only third of the one part."""
     rankings = {"image": ranking((A, 9.0), (B, 8.0), (C, 7.0)), "text": ranking((B, 0.3), (A, 0.2))}
     scores = reciprocal_ranks(rankings, {})
@@ -97,10 +97,7 @@ def test_reciprocal_ranks_by_hand():
     assert [hit.ref for hit in best(scores, 3)] == [A, B, C]
     weighed = reciprocal_ranks(rankings, {"text": 2.0}, k=1)
     assert weighed == pytest.approx({A: 1 / 2 + 2 / 3, B: 1 / 3 + 2 / 2, C: 1 / 4})
-
-
-def test_weighted_scores_by_hand():
-    """Of 10, 6, 2 the middle is at (6 - 2) / 8; a single page is at 1; what a part lacks is 0."""
+    # of 10, 6, 2 the middle is at (6 - 2) / 8; a single page is at 1; what a part lacks is 0
     rankings = {"image": ranking((A, 10.0), (B, 6.0), (C, 2.0)), "text": ranking((D, -3.0))}
     assert weighted_scores(rankings, {"text": 0.25}) == {A: 1.0, B: 0.5, C: 0.0, D: 0.25}
     assert weighted_scores({"text": []}, {}) == {}

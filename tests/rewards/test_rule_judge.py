@@ -124,6 +124,8 @@ HOSTILE = [
     ("12", "12th", "How many?"),
     ("12", "over 12", ""),
     ("12", "at least 12", ""),
+    ("12", "at most 12", ""),
+    ("12", "up to 12", ""),
     ("yes", "yes if no", ""),
     ("yes", "No, I mean yes", ""),
     ("12 kg", "12 kg, 12 g", ""),

@@ -213,9 +213,7 @@ def test_training_gives_the_same_each_time_and_assigned_is_the_most_alike(pages,
     assert first.tobytes() == second.tobytes()
     assert 90 <= len(first) <= 130
     assert len(train(rows[:3], 16)) <= 3
-
-
-def test_clusters_grow_with_the_root_of_the_vectors():
+    # clusters grow with the root of the vectors
     counts = {0: 16, 10: 32, 600_000: 8192, 4_700_000: 16_384, 51_000_000: 65_536, 10**9: 65_536}
     assert {vectors: cluster_count(vectors) for vectors in counts} == counts
     assert sample_size(8192) == 24 * 8192

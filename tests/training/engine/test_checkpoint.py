@@ -139,12 +139,14 @@ def test_a_checkpoint_with_an_adapter_is_merged_with_it(base, adapted, actor, me
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm_processes")
 def test_a_checkpoint_whose_adapter_cannot_be_added_says_what_to_do(actor, adapted):
+    meta = actor / checkpoint.LORA_META
+    meta.rename(actor / "elsewhere")
+    with pytest.raises(UserError, match=rf"actor/{meta.name}.*lora_alpha"):
+        model_folder(actor)
+    (actor / "elsewhere").rename(meta)
     alone = {name: value for name, value in adapted[0].state_dict().items() if "lora_" in name}
     torch.save(alone, actor / "model_world_size_1_rank_0.pt")
     with pytest.raises(UserError, match="save_lora_only"):
-        model_folder(actor)
-    (actor / checkpoint.LORA_META).unlink()
-    with pytest.raises(UserError, match=rf"actor/{checkpoint.LORA_META}.*lora_alpha"):
         model_folder(actor)
 
 

@@ -160,8 +160,7 @@ def images(encoded, cluster):
         await shelf.hold("u_0", found)
         return found
 
-    yield asyncio.run(shelve())
-    del shelf  # its actor lives as long as it
+    yield asyncio.run(shelve())  # noqa: PT022 (the actor lives as long as its shelf)
 
 
 def same(made, expected):
