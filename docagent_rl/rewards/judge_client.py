@@ -32,7 +32,8 @@ class VerdictError(ReplyError):
 def parse_verdict(reply: str, *, echoes: bool = False) -> bool:
     """The verdict of a judge: the content of its last `<judge>` tag, which must be `true` or `false`.
 
-    Surrounding whitespace and case do not matter; "not true" is no verdict. Thoughts hold none.
+    Surrounding whitespace and case do not matter; "not true" is no verdict, and neither is a reply with both.
+    Thoughts hold none.
 
     Args:
         reply: of the judge.
@@ -52,6 +53,8 @@ def parse_verdict(reply: str, *, echoes: bool = False) -> bool:
         raise VerdictError(f"no verdict True or False in the last {_OPEN} tag of the reply")
     if echoes and (len(set(words)) > 1 or rest.strip()):
         raise VerdictError(f"{_OPEN} tags that may be quotations of the answer")
+    if {"true", "false"} <= set(words):
+        raise VerdictError(f"the reply has {_OPEN} tags for True and for False")
     return words[-1] == "true"
 
 

@@ -20,7 +20,7 @@ QUESTION = ("What is it?", ["a fox", "a red fox"], "A fox")
         ("<judge>True</judge>", True),
         ("It matches. <judge> \nTRUE </judge> done", True),
         ("<judge>False</judge>", False),
-        ("<judge>True</judge> wait: <judge>false</judge>", False),
+        ("<judge>False</judge> again: <judge>false</judge>", False),
         ("<judge>maybe <judge>True</judge>", True),
     ],
 )
@@ -32,6 +32,7 @@ def test_verdicts(reply, verdict):
     "reply",
     [
         "", "True", "<judge>not true</judge>", "<judge></judge>", "<judge>True", "True</judge>",
+        "<judge>True</judge> wait: <judge>false</judge>",
         "<judge>True.</judge>", "<judge>True</judge><judge>?</judge>", "</judge><judge>", "<judge>1</judge>",
     ],
 )  # fmt: skip
