@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sysconfig
 import traceback
 from pathlib import Path
 from types import ModuleType
 
 from docagent_rl.errors import UserError
+
+MODULES_VARIABLE = "DOCAGENT_MODULES"
+"""Environment variable with modules of users, separated by commas (`docagent.modules` sets it in a run)."""
+_imported: set[str] = set()
+
+
+def import_named_modules() -> bool:
+    """Import the modules that `MODULES_VARIABLE` names, once: whoever looks a name up calls it first.
+
+    Returns:
+        Whether there was one to import.
+
+    Raises:
+        UserError: there is none of a name, or it raises.
+    """
+    names = [name for name in os.environ.get(MODULES_VARIABLE, "").split(",") if name]
+    new = [name for name in names if name not in _imported]
+    _imported.update(new)  # before: a module may look up what it registers
+    for name in new:
+        import_module(name, f"docagent.modules: {name}")
+    return bool(new)
 
 
 def import_module(name: str, named: str) -> ModuleType:

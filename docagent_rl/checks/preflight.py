@@ -44,7 +44,7 @@ from docagent_rl.tiny.provision import data_files, provide_data, provide_model
 from docagent_rl.training.loopback import keep_to_loopback
 from docagent_rl.training.nodes.check import ATTACHED_VARIABLE
 from docagent_rl.training.platforms.detect import is_cpu_platform
-from docagent_rl.training.plugin import MODULES_VARIABLE, TRAINER_MODES
+from docagent_rl.training.plugin import TRAINER_MODES
 from docagent_rl.training.settings.arithmetic import check_sizes
 from docagent_rl.training.settings.frozen_checks import check_frozen, check_vision
 from docagent_rl.training.settings.keys import unknown_keys
@@ -52,6 +52,7 @@ from docagent_rl.training.settings.opening_check import check_openings
 from docagent_rl.training.settings.server_cache import size_server_cache
 from docagent_rl.training.settings.values import check_by_verl, check_mode, check_values
 from docagent_rl.training.trainer.estimators import known_estimators, load_modules, our_estimator
+from docagent_rl.user_code import MODULES_VARIABLE
 
 logger = logging.getLogger(__name__)
 

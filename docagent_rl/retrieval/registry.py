@@ -11,7 +11,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.errors import UserError
 from docagent_rl.retrieval.base import Retriever
 from docagent_rl.retrieval.config import RetrieverConfig
-from docagent_rl.user_code import described, import_module
+from docagent_rl.user_code import described, import_module, import_named_modules
 
 Opener = Callable[[RetrieverConfig, DocumentStore], Retriever]
 """Makes the retriever of a configuration, and sees that its index belongs to the store."""
@@ -66,6 +66,7 @@ def open_local(config: RetrieverConfig, store: DocumentStore, key: str = "docage
     """
     if ":" in config.kind:
         return _own_class(config, store, key)
+    import_named_modules()
     opener = _OWN.get(config.kind)
     if opener is None:
         try:

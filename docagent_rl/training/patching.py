@@ -153,7 +153,8 @@ def on_import(module_name: str, callback: ModuleCallback) -> None:
     _finder.add(module_name, callback)
 
 
-def _is_being_executed(module: ModuleType) -> bool:
+def is_being_executed(module: ModuleType) -> bool:
+    """Whether a module's import has begun and not ended."""
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
 
@@ -172,7 +173,7 @@ class _HookFinder(importlib.abc.MetaPathFinder):
             if self not in sys.meta_path:
                 sys.meta_path.insert(0, self)
             module = sys.modules.get(name)
-            started = module is not None and _is_being_executed(module)
+            started = module is not None and is_being_executed(module)
             # between the last callback and the end of the import the module counts as imported
             if started and name not in self._executing and name not in self._executed:
                 raise RuntimeError(

@@ -7,17 +7,16 @@ process instead, whether it happens now or in a later registration.
 
 from __future__ import annotations
 
-import importlib
 import logging
-import os
+import sys
+from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 logger = logging.getLogger(__name__)
 
 AGENT_LOOP = "docagent"
 AGENT_LOOP_CLASS = "docagent_rl.training.agent_loop.loop.DocAgentLoop"
-MODULES_VARIABLE = "DOCAGENT_MODULES"
-"""Environment variable with modules of users, separated by commas (`docagent.modules` sets it)."""
 
 TRAINER_MODES = ("docagent_sync", "docagent_colocate_async", "docagent_separate_async")
 
@@ -50,13 +49,51 @@ def _register_replica(module: ModuleType) -> None:
     module.RolloutReplicaRegistry.register("vllm", load)
 
 
-def _register_estimators(_: ModuleType) -> None:
-    for name in filter(None, os.environ.get(MODULES_VARIABLE, "").split(",")):
-        importlib.import_module(name)
+class Registry(dict[str, Any]):
+    """A registry of verl's that a user's modules are imported for before the first look into it.
+
+    No sooner, since they may import verl's trainer, which imports the registry.
+    """
+
+    def __contains__(self, name: object) -> bool:
+        _import_users_modules()
+        return super().__contains__(name)
+
+    def __getitem__(self, name: str) -> Any:
+        _import_users_modules()
+        return super().__getitem__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        _import_users_modules()
+        return super().__iter__()
+
+    def get(self, name: object, default: Any = None, /) -> Any:
+        """As a dictionary's."""
+        _import_users_modules()
+        return super().get(name, default)
+
+
+def _import_users_modules() -> None:
+    from docagent_rl.training.patching import is_being_executed
+    from docagent_rl.user_code import import_named_modules
+
+    loaded = list(sys.modules.items())
+    if any(name.startswith("verl.") and is_being_executed(module) for name, module in loaded):
+        return
+    if import_named_modules():
+        from docagent_rl.training.trainer.estimators import install_estimators
+
+        install_estimators()
+
+
+def _register_estimators(module: ModuleType) -> None:
+    for name in ("ADV_ESTIMATOR_REGISTRY", "POLICY_LOSS_REGISTRY"):
+        setattr(module, name, Registry(getattr(module, name)))
     from docagent_rl.training.trainer import estimators  # noqa: F401  installs them on import
 
 
 def _register_trainer_modes(module: ModuleType) -> None:
+    module.trainer_base.TRAINER_REGISTRY = Registry(module.trainer_base.TRAINER_REGISTRY)
     from docagent_rl.training.trainer import modes  # noqa: F401  registers on import
 
 

@@ -12,7 +12,7 @@ import pytest
 from docagent_rl.checks.refusal import TRACEBACK_FILE
 from docagent_rl.patches.weight_transfer_address import RUN_VARIABLE
 from docagent_rl.training.loopback import LOOPBACK
-from docagent_rl.training.plugin import MODULES_VARIABLE
+from docagent_rl.user_code import MODULES_VARIABLE
 from tests.checkpoints.saved import flip, save
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,11 @@ def main(config):
 main()
 """
 MINE = """
+from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
 from docagent_rl.advantages import Advantages, register
+@register_trainer('my_mode')
+class Mine(PPOTrainerSync):
+    pass
 @register('mine')
 def mine(inputs):
     return Advantages(inputs.token_rewards, inputs.token_rewards)
@@ -128,10 +132,13 @@ def test_the_run_gets_what_the_checks_have_settled(python, places, tmp_path):
     assert (variables[MODULES_VARIABLE], len(variables[RUN_VARIABLE])) == ("csv", 12)
 
 
-def test_a_process_that_is_told_so_loads_modules_of_users(python, tmp_path):
+def test_a_process_that_is_told_so_loads_modules_of_users_behind_verl(python, tmp_path):
+    """They may import verl's trainer, whichever of its modules the process imported first."""
     (tmp_path / "mine.py").write_text(MINE)
     program = (
-        "from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY as found; print(*map(str, found))"
+        "from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY as found; print(*map(str, found)); "
+        "from verl.trainer.ppo.v1 import get_trainer_cls; print(get_trainer_cls('my_mode').__name__)"
     )
-    done = python("-c", program, **{MODULES_VARIABLE: "mine"})
-    assert {"mine", "spo", "turn_gae"} <= set(done.stdout.split()), done.stderr[-3000:]
+    for first in ("verl.trainer.ppo.utils", "verl.trainer.ppo.v1", "verl.workers.utils.losses"):
+        done = python("-c", f"import {first}; {program}", **{MODULES_VARIABLE: "mine"})
+        assert {"mine", "spo", "turn_gae", "Mine"} <= set(done.stdout.split()), done.stderr[-3000:]

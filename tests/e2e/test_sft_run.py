@@ -11,6 +11,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor, AutoTokeniz
 
 from docagent_rl.sft.dataset import LedgerSftDataset
 from docagent_rl.sft.rows import tokenizer_digest
+from docagent_rl.training.engine.checkpoint import model_folder
 from tests.e2e.chain import BATCH, STEPS
 
 
@@ -66,6 +67,12 @@ def test_the_checkpoint_holds_what_was_trained(chain, metrics):
         nll = torch.nn.functional.cross_entropy(logits, ids[1:], reduction="none")
         total, count = total + nll[mask].sum().item(), count + int(mask.sum())
     assert total / count == pytest.approx(metrics["val/loss"][-1], rel=1e-3)
+
+
+def test_the_run_names_its_model(chain):
+    """As `eval --model` and the engine read it: the run, its checkpoint, the weights in it."""
+    for named in (chain.sft_run, chain.fine_tuned.parent, chain.fine_tuned):
+        assert model_folder(named) == str(chain.fine_tuned)
 
 
 def test_the_checkpoint_has_the_tokenizer_that_rows_were_made_with(chain):

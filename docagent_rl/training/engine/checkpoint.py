@@ -14,7 +14,7 @@ from pathlib import Path
 from docagent_rl.checkpoints.inspection import inspect
 from docagent_rl.checkpoints.layout import TRACKER, read_tracker, step_folder, step_of
 from docagent_rl.checkpoints.manifest import CheckpointCheck, checksums, read_manifest
-from docagent_rl.checkpoints.structure import ACTOR, is_shard
+from docagent_rl.checkpoints.structure import ACTOR, archive_problem, is_shard
 from docagent_rl.errors import UserError
 from docagent_rl.io import atomic_dir
 from docagent_rl.training.engine.adapter import (
@@ -45,8 +45,9 @@ def model_folder(path: str | Path) -> str:
 
     Args:
         path: a folder of Hugging Face's format or a name of the hub, returned as they are; a LoRA adapter of
-            PEFT's format, which is merged into its base; a checkpoint of a run, `.../global_step_<n>` or its
-            part `actor`; or the folder of a run or of its checkpoints, which means the latest one.
+            PEFT's format, which is merged into its base; a checkpoint of a run of RL or of fine-tuning,
+            `.../global_step_<n>` or its part `actor`; or the folder of a run or of its checkpoints, which
+            means the latest one.
 
     Raises:
         UserError: the checkpoint is damaged or of another kind, or it cannot be merged.
@@ -138,10 +139,7 @@ def _merged(checkpoint: Path) -> Path:
     Raises:
         UserError: see `model_folder`.
     """
-    verdict = inspect(checkpoint, CheckpointCheck.SIZES)
-    if not verdict.usable:
-        raise UserError(f"{checkpoint} is {verdict.state.value}: {verdict.reason}")
-    actor = checkpoint / ACTOR
+    actor = _actor(checkpoint)
     whole, has_lora = actor / "huggingface", (actor / LORA_META).is_file() or has_adapter(actor / LORA)
     exported = any(file for pattern in _WEIGHTS for file in whole.glob(pattern))
     # of a model with an adapter verl exports weights under names that no model has
@@ -156,6 +154,23 @@ def _merged(checkpoint: Path) -> Path:
     return target
 
 
+def _actor(checkpoint: Path) -> Path:
+    """Where the weights of a checkpoint are: in a part of it, and at its top where it is of fine-tuning.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    if not (checkpoint / ACTOR).is_dir() and (shards := sorted(checkpoint.glob(_SHARDS))):
+        for shard in shards:
+            if problem := archive_problem(shard):
+                raise UserError(f"{shard} {problem}")
+        return checkpoint
+    verdict = inspect(checkpoint, CheckpointCheck.SIZES)
+    if not verdict.usable:
+        raise UserError(f"{checkpoint} is {verdict.state.value}: {verdict.reason}")
+    return checkpoint / ACTOR
+
+
 def _digest(checkpoint: Path, shards: list[Path]) -> str:
     """Of the shards' content."""
     names = [shard.relative_to(checkpoint).as_posix() for shard in shards]
@@ -167,7 +182,7 @@ def _digest(checkpoint: Path, shards: list[Path]) -> str:
         sizes = {name: (checkpoint / name).stat().st_size for name in names}
         sums = checksums(checkpoint, sizes)
     decisive: list[object] = [[name, sums[name]] for name in names]
-    meta = checkpoint / ACTOR / LORA_META
+    meta = shards[0].parent / LORA_META
     if meta.is_file():
         decisive.append(meta.read_text())
     return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
