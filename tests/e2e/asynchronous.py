@@ -69,7 +69,10 @@ def judge(questions: Iterable[str], host: str = "127.0.0.1", asked: list[str] | 
 
 
 def play(folder: Path, workspace: Path, python: Path) -> Resumed:
-    """Kill the engine behind the first checkpoint, with sessions of later steps under way; finish the run."""
+    """Kill the engine behind the first checkpoint, with sessions of later steps under way; finish the run.
+
+    The first start is that of a user, every import included.
+    """
     add_model(workspace, "vrag_rl")
     with judge(refused(workspace)) as url:
         overrides = (

@@ -4,7 +4,6 @@ its last checkpoint too, and started a third time."""
 from __future__ import annotations
 
 import json
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +19,7 @@ AGENTS = "- name: misplaced\n  _target_: misplaced.MisplacedLoop\n"
 
 
 def play(folder: Path, workspace: Path, python: Path) -> Run:
-    """Kill, resume, kill, finish; the first start is that of a user, every import included."""
+    """Kill, resume, kill, finish."""
     add_model(workspace, "vrag_rl")
     table = pq.read_table(workspace / "data" / "train.parquet")
     # every fourth question is played by a loop that misplaces an image
@@ -40,14 +39,13 @@ def play(folder: Path, workspace: Path, python: Path) -> Run:
         f"trainer.total_training_steps={STEPS}",
         f"trainer.test_freq={STEPS}",
     )
-    run = Run(folder, workspace, overrides, Path(sys.executable))
+    run = Run(folder, workspace, overrides, python)
     checkpoints = run.run_dir / "checkpoints"
     run.kill_when((checkpoints / "global_step_2").exists, every=0.005)
     # the save of a tiny model can be quicker than the kill
     (checkpoints / "global_step_2" / "manifest.json").unlink(missing_ok=True)
     (checkpoints / "latest_checkpointed_iteration.txt").write_bytes(b"")
     run.log.rename(folder / "first.txt")
-    run.python = python
     run.kill_when(partial(is_saved_only, run.run_dir), every=0.005)
     run.log.rename(folder / "second.txt")
     run.finish()

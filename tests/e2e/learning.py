@@ -12,7 +12,7 @@ from learning.results import RunResult
 from learning.task import TaskSettings
 
 SETTINGS = LearnSettings(
-    task=TaskSettings(train=64, dev=8, held_out=32), sft_steps=120, sft_every=5, ceiling=0.25, steps=28
+    task=TaskSettings(train=64, dev=8, held_out=32), sft_steps=120, sft_every=5, ceiling=0.25, steps=20
 )
 KEY = RunKey(Estimator.GRPO, Arm.REWARD, seed=0)
 
