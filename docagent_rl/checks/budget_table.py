@@ -39,21 +39,28 @@ def sizes_of(model: nn.Module) -> Model:
     vision = getattr(built.config, "vision_config", None)
     named = [(name, p.numel()) for name, p in model.named_parameters()]
     tied = built.get_input_embeddings().weight is built.get_output_embeddings().weight
+    wide = _size(vision, "embed_dim", "hidden_size")  # Qwen2-VL's hidden size is what its tower puts out
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     return Model(
         parameters=sum(number for _, number in named),
-        vision=sum(number for name, number in named if "visual." in name),
+        vision=sum(number for name, number in named if "visual." in name or "vision" in name),
         head=0 if tied else built.get_output_embeddings().weight.numel(),
         embeddings=built.get_input_embeddings().weight.numel(),
         layers=config.num_hidden_layers,
         hidden=config.hidden_size,
-        inner=config.intermediate_size,
-        kv=config.num_key_value_heads * head_dim,
+        inner=_size(config, "intermediate_size", "moe_intermediate_size") or 4 * config.hidden_size,
+        kv=_size(config, "num_key_value_heads", "num_attention_heads") * head_dim,
         vocabulary=config.vocab_size,
-        vision_layers=vision.depth if vision is not None else 0,
-        vision_hidden=vision.hidden_size if vision is not None else 0,
-        vision_inner=vision.intermediate_size if vision is not None else 0,
+        vision_layers=_size(vision, "depth", "num_hidden_layers", "num_layers"),
+        vision_hidden=wide,
+        vision_inner=_size(vision, "intermediate_size") or int(getattr(vision, "mlp_ratio", 4) * wide),
     )
+
+
+def _size(config: Any, *names: str) -> int:
+    """The first of these that a configuration has: families name the same size differently."""
+    found = (getattr(config, name, None) for name in names)
+    return next((size for size in found if isinstance(size, int)), 0)
 
 
 def read_run(config: DictConfig, parsed: DocAgentConfig) -> Run | None:

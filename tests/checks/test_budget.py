@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-from transformers import Qwen3Config
+from transformers import Gemma3Config, InternVLConfig, Qwen2VLConfig, Qwen3Config, Qwen3MoeConfig
 
 from docagent_rl.checks import budget_table
 from docagent_rl.checks.budget import (
@@ -45,6 +45,10 @@ POLICY = Trained(MODEL, "policy", shards=8, tokens=100)
 CRITIC = Trained(MODEL, "critic", shards=8, tokens=100, unused_head=True)
 SERVER = Server(MODEL, share=0.5, gpus=2, longest=100)
 PLAIN = {"trained": [POLICY], "server": SERVER, "reference": MODEL, "gpus_per_node": 8, "nodes": 1}
+SMALL = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
+SMALL |= {"num_attention_heads": 2, "num_key_value_heads": 2}
+TOWER = {"hidden_size": 24, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
+QWEN2_TOWER = {"depth": 3, "embed_dim": 16, "mlp_ratio": 2}
 PLAIN |= {"rows": 16, "image_tokens": 20, "agents": 4, "images": 1000, "kept": 2}
 
 
@@ -175,6 +179,23 @@ def test_parts_of_a_model_are_counted():
     assert (found.kv, found.vision, found.vision_layers) == (512, 676_550_144, 32)
     tied = on_meta(Qwen3Config(vocab_size=64, hidden_size=32, num_hidden_layers=1, tie_word_embeddings=True))
     assert (sizes_of(tied).head, sizes_of(tied).embeddings) == (0, 64 * 32)
+
+
+@pytest.mark.parametrize(
+    ("config", "vision"),
+    [
+        (Qwen2VLConfig(text_config=SMALL, vision_config=QWEN2_TOWER), (3, 16, 32)),
+        (Qwen3MoeConfig(**SMALL, num_experts=2, moe_intermediate_size=8), (0, 0, 0)),
+        (InternVLConfig(text_config={**SMALL, "model_type": "qwen2"}, vision_config=TOWER), (2, 24, 48)),
+        (Gemma3Config(text_config=SMALL, vision_config=TOWER), (2, 24, 48)),
+    ],
+    ids=lambda each: getattr(each, "model_type", None),
+)
+def test_families_name_their_sizes_differently(config, vision):
+    found = sizes_of(on_meta(config))
+    assert (found.vision_layers, found.vision_hidden, found.vision_inner) == vision
+    assert (found.vision > 0) == (vision[0] > 0)
+    assert found.inner > 0 < found.kv
 
 
 def test_a_recipe_is_read():
