@@ -154,6 +154,7 @@ class RemoteModel:
         chosen.pop("max_tokens", None)
         decides: dict[str, Any] = {
             "edition": _EDITION,
+            "server": self.endpoint.base_url,  # two servers may call different weights by one name
             "model": self.endpoint.model,
             "messages": [digestible(message) for message in messages],
             "sampling": chosen,

@@ -131,7 +131,9 @@ class OpenAIJudge:
     def _key(self, messages: Sequence[Mapping[str, str]]) -> str:
         # what is sent, not what it was made of: a verdict belongs to the words that were judged
         more = [dict(self.endpoint.extra_body)] if self.endpoint.extra_body else []
-        return hashlib.sha256(json.dumps([self.endpoint.model, *messages, *more]).encode()).hexdigest()
+        return hashlib.sha256(
+            json.dumps([str(self.endpoint.base_url), self.endpoint.model, *messages, *more]).encode()
+        ).hexdigest()
 
 
 def _untagged(value: str | list[str]) -> str | list[str]:

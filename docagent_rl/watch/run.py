@@ -142,6 +142,8 @@ class RunWatch(Callback):
             return
         self._watch.stop()
         if job_return.status is not JobStatus.FAILED:
+            # of an earlier start, which this one went on from
+            (Path(config.docagent.run_dir) / TRACEBACK_FILE).unlink(missing_ok=True)
             return
         error = job_return._return_value
         if isinstance(error, UserError):  # of the trainer, in words that need no traceback

@@ -81,6 +81,15 @@ async def test_other_sampling_is_another_reply(server, tmp_path, sampling, sampl
     assert told == {"temperature": sampling.temperature or 0.0, "seed": sampling.seed}
 
 
+async def test_another_server_is_another_reply(server, tmp_path):
+    """It may call other weights by the same name."""
+    asked = model(server, tmp_path)
+    await asked.ask(HELLO)
+    moved = dataclasses.replace(asked.endpoint, base_url=f"{server.url}/")
+    elsewhere = RemoteModel(moved, "teacher", cache=JsonCache(tmp_path, "test cache", forever=True))
+    assert not (await elsewhere.ask(HELLO)).cached
+
+
 async def test_pictures_are_told_apart_and_never_kept(server, tmp_path):
     asked = model(server, tmp_path)
     for side in (30, 40, 30):

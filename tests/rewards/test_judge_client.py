@@ -201,6 +201,8 @@ async def test_the_cache_key_holds_everything(judge_server, openai_judge, tmp_pa
     await openai_judge(cache_dir=tmp_path).judge(*QUESTION)
     await openai_judge(cache_dir=tmp_path, **changes).judge(*question)
     assert len(judge_server.requests) == 2
+    await openai_judge(cache_dir=tmp_path, base_url=f"{judge_server.url}/").judge(*QUESTION)
+    assert len(judge_server.requests) == 3
 
 
 async def test_another_prompt_is_another_key(judge_server, openai_judge, tmp_path):
