@@ -13,6 +13,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
+_ALONE = {"OMP_NUM_THREADS": "1", "TORCH_COMPILE_DISABLE": "1"}
+"""Read when libraries are imported; the second as `+profile=cpu` has it."""
 TRAINER_IMPORTS = "docagent_rl.training.warm.trainer_imports"
 """What the processes of a training run import."""
 
@@ -30,7 +32,7 @@ class WarmPython:
 
     def __init__(self, modules: Sequence[str] = (TRAINER_IMPORTS,), env: dict[str, str] | None = None):
         self._folder = Path(tempfile.mkdtemp(prefix="warm-"))
-        self._modules, self._env = tuple(modules), {"OMP_NUM_THREADS": "1", **(env or {})}
+        self._modules, self._env = tuple(modules), {**_ALONE, **(env or {})}
 
     @property
     def executable(self) -> Path:
