@@ -73,7 +73,7 @@ def play(folder: Path, workspace: Path, python: Path) -> Resumed:
 
     The first start is that of a user, every import included.
     """
-    add_model(workspace, "vrag_rl")
+    add_model(workspace, "vrag_rl", python)
     with judge(refused(workspace)) as url:
         overrides = (
             "+retriever=tiny_colqwen2",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,13 +67,15 @@ class Chain:
 
 def play(folder: Path, demo: Path, python: Path) -> Chain:
     """Import, collect, fine-tune, train, evaluate, report."""
-    add_model(demo, "vrag_rl")
+    add_model(demo, "vrag_rl", python)
     world = folder / "world"
-    store, questions, model = world / "store", imported(folder, world), demo / "models" / "tiny_vrag_rl"
+    store, model = world / "store", demo / "models" / "tiny_vrag_rl"
+    questions = imported(folder, world, python)
     data, kept, rows = world / "data", folder / "collected", world / "sft" / "vrag_rl"
     here = ("--", "+profile=cpu", f"docagent.workspace={world}")
     rows_made = ("--model", model, "--store", store, "--out", rows / "train.parquet")
     _docagent(
+        python,
         ("data", "convert", questions, "--store", store, "--out", data / "train.parquet"),
         ("data", "convert", questions, "--store", store, "--out", data / "val.parquet"),
         ("index", "build", "--store", store, "--out", world / "index"),
@@ -85,7 +86,7 @@ def play(folder: Path, demo: Path, python: Path) -> Chain:
     sft_run = world / "sft_run"
     trainer = ("verl.trainer.sft_trainer", "--config-name", f"sft_{RECIPE}", *SFT)
     where = (f"model.path={model}", f"docagent.workspace={world}", f"docagent.run_dir={sft_run}")
-    _python("-m", *trainer, *where)
+    _python(python, "-m", *trainer, *where)
     run = Run(folder, world, (), python)
     made = Chain(
         questions=questions,
@@ -102,13 +103,14 @@ def play(folder: Path, demo: Path, python: Path) -> Chain:
     agents = {folder / agent: ("--agent", agent) for agent in AGENTS}
     agents[made.trained] = ("--model", run.run_dir)
     _docagent(
+        python,
         *(("eval", RECIPE, "--data", questions, "--out", out, *who, *here) for out, who in agents.items()),
         ("report", *agents, "--out", made.report, "--draws", "200"),
     )
     return made
 
 
-def imported(folder: Path, world: Path) -> Path:
+def imported(folder: Path, world: Path, python: Path) -> Path:
     """The questions of all ten in one file, their documents in one store."""
     commands, files = [], {}
     for benchmark in Benchmark:
@@ -117,7 +119,7 @@ def imported(folder: Path, world: Path) -> Path:
         files[benchmark] = out = folder / "questions" / f"{benchmark}.jsonl"
         where = ("--store", world / "store", "--out", out, "--any-count")
         commands.append(("data", "import", benchmark, download, *where))
-    _docagent(*commands)
+    _docagent(python, *commands)
     records: list[Record] = []
     for benchmark, file in files.items():
         for record in read_jsonl(file):
@@ -140,15 +142,14 @@ for arguments in json.loads(sys.argv[1]):
 """
 
 
-def _docagent(*commands: Sequence[str | Path]) -> None:
+def _docagent(python: Path, *commands: Sequence[str | Path]) -> None:
     """Run commands one after the other, in one process: each would spend seconds on its imports."""
-    _python("-c", COMMANDS, json.dumps([list(map(str, command)) for command in commands]))
+    _python(python, "-c", COMMANDS, json.dumps([list(map(str, command)) for command in commands]))
 
 
-def _python(*arguments: str | Path) -> None:
+def _python(*command: str | Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, *map(str, arguments)]
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False
     )
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-4000:]}"
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout[-4000:]}"

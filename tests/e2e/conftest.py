@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -209,23 +208,23 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory) -> Iterator[Future[Path]]:
+def demo(tmp_path_factory, warm_python) -> Iterator[Future[Path]]:
     """A demo workspace without the real PDFs; models are added when they are needed."""
     with ThreadPoolExecutor(1) as pool:
-        yield pool.submit(make_demo, tmp_path_factory.mktemp("e2e") / "workspace", None)
+        yield pool.submit(make_demo, tmp_path_factory.mktemp("e2e") / "workspace", None, warm_python)
 
 
-def add_model(workspace: Path, system: str) -> None:
+def add_model(workspace: Path, system: str, python: Path) -> None:
     """Add a system's tiny model to a workspace; those of two systems may be made at once."""
     model = workspace / "models" / f"tiny_{system}"
     with MAKING[model]:
         if not (model / "config.json").exists():
-            make_demo(workspace, system)
+            make_demo(workspace, system, python)
 
 
-def make_demo(workspace: Path, system: str | None) -> Path:
+def make_demo(workspace: Path, system: str | None, python: Path) -> Path:
     """Make what a demo lacks, in a process of its own."""
     script = f"prepare_demo(Path({str(workspace)!r}), system={system!r})"
     imports = "from pathlib import Path; from docagent_rl.tiny.demo import prepare_demo"
-    subprocess.run([sys.executable, "-c", f"{imports}; {script}"], check=True)
+    subprocess.run([python, "-c", f"{imports}; {script}"], check=True)
     return workspace

@@ -34,7 +34,7 @@ SHORT = (
 
 def play(folder: Path, demo: Path, python: Path) -> Run:
     """Two steps of the system under the estimator, over scans of some reports; credit is not kept."""
-    add_model(demo, "vrag_rl")
+    add_model(demo, "vrag_rl", python)
     workspace = DemoPaths(folder / "workspace")
     scan(DemoPaths(demo), workspace)
     examples = (override for example in EXAMPLES.values() for override in example)

@@ -20,7 +20,7 @@ AGENTS = "- name: misplaced\n  _target_: misplaced.MisplacedLoop\n"
 
 def play(folder: Path, workspace: Path, python: Path) -> Run:
     """Kill, resume, kill, finish."""
-    add_model(workspace, "vrag_rl")
+    add_model(workspace, "vrag_rl", python)
     table = pq.read_table(workspace / "data" / "train.parquet")
     # every fourth question is played by a loop that misplaces an image
     names = ["misplaced" if row % 4 == 3 else "docagent" for row in range(len(table))]

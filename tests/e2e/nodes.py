@@ -46,7 +46,7 @@ class Nodes:
 
 def play(folder: Path, workspace: Path, python: Path) -> Nodes:
     """Start the nodes, run, let the third one join, run again."""
-    add_model(workspace, "vrag_rl")
+    add_model(workspace, "vrag_rl", python)
     with (
         tempfile.TemporaryDirectory(prefix="n", ignore_cleanup_errors=True) as short,
         Cluster(Path(short), python) as cluster,

@@ -28,7 +28,7 @@ TWO_RANKS = (
 
 def play(folder: Path, workspace: Path, python: Path) -> Run:
     """Kill, resume, finish."""
-    add_model(workspace, "alden")
+    add_model(workspace, "alden", python)
     overrides = (
         *SHORT,
         *TWO_RANKS,

@@ -100,7 +100,7 @@ def chosen(session: pytest.Session) -> list[str]:
 
 def play(recipe: str, folder: Path, workspace: Path, python: Path) -> Run:
     """The steps of a recipe; the last one is saved."""
-    add_model(workspace, system_of(recipe))
+    add_model(workspace, system_of(recipe), python)
     overrides = (
         *SHORT,
         f"trainer.total_training_steps={steps(recipe)[-1]}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,7 @@ def run(runs):
 def evaluated(run, model: Path, out: Path) -> Sessions:
     """The questions of the run's validation, played by a model in a process of its own."""
     command = [
-        *(sys.executable, "-m", "docagent_rl.cli", "eval", RECIPE, "--no-score"),
+        *(run.python, "-m", "docagent_rl.cli", "eval", RECIPE, "--no-score"),
         *("--data", run.folder / "val.parquet", "--model", model, "--out", out),
         *("--", "+profile=cpu", f"docagent.workspace={run.workspace}"),
     ]

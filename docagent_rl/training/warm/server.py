@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import io
 import json
 import os
 import selectors
@@ -132,9 +131,12 @@ def become(request: Request) -> None:
     import multiprocessing
 
     multiprocessing.set_executable(sys.executable)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(line_buffering=True)
+    # anew, since a stream remembers whether it can seek: files and pipes may have changed places
+    sys.stdin = sys.__stdin__ = open(0, closefd=False)  # noqa: SIM115  as long as the process
+    for number, name, errors in ((1, "stdout", "strict"), (2, "stderr", "backslashreplace")):
+        stream = open(number, "w", buffering=1, errors=errors, closefd=False)  # noqa: SIM115
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
     for entry in reversed(os.environ.get("PYTHONPATH", "").split(os.pathsep)):
         if entry and entry not in sys.path:
             sys.path.insert(0, entry)

@@ -51,6 +51,9 @@ def test_arguments_folder_and_environment(warm, tmp_path):
     assert all(each.startswith(f"['x', '-y'] {tmp_path} b 0.") for each in found)
     assert found[0] != found[1]  # random numbers differ
     assert run(warm, "-m", "json.tool", input="[1]").stdout == "[\n    1\n]\n"
+    # whatever files the server's own streams were
+    other = "import sys; [s.reconfigure(errors='replace') for s in (sys.stdout, sys.stderr)]; print(1)"
+    assert run(warm, "-c", other).stdout == "1\n"
 
 
 @pytest.mark.parametrize(
