@@ -16,6 +16,12 @@ MODULES_VARIABLE = "DOCAGENT_MODULES"
 _imported: set[str] = set()
 
 
+def waiting_modules() -> list[str]:
+    """Those that `MODULES_VARIABLE` names and nobody has imported yet."""
+    names = os.environ.get(MODULES_VARIABLE, "").split(",")
+    return [name for name in names if name and name not in _imported]
+
+
 def import_named_modules() -> bool:
     """Import the modules that `MODULES_VARIABLE` names, once: whoever looks a name up calls it first.
 
@@ -25,8 +31,7 @@ def import_named_modules() -> bool:
     Raises:
         UserError: there is none of a name, or it raises.
     """
-    names = [name for name in os.environ.get(MODULES_VARIABLE, "").split(",") if name]
-    new = [name for name in names if name not in _imported]
+    new = waiting_modules()
     _imported.update(new)  # before: a module may look up what it registers
     for name in new:
         import_module(name, f"docagent.modules: {name}")
