@@ -6,14 +6,14 @@ import os
 import signal
 import subprocess
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from threading import Lock
+from threading import Condition, Lock
 from typing import Any
 
 import psutil
@@ -22,7 +22,9 @@ import pytest
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
 HERE = Path(__file__).parent
 WORKSPACE = "DOCAGENT_WORKSPACE"
-AT_A_TIME = 2
+PLACES = 3
+PATIENCE_S = 1800.0
+"""A run is given up after this time, on a machine with much else to do too."""
 SECONDS: dict[str, float] = {}
 """What each run took, in the order in which they ended."""
 MAKING: defaultdict[Path, Lock] = defaultdict(Lock)
@@ -72,7 +74,7 @@ class Run:
                 start_new_session=True,
             )
 
-    def finish(self, timeout: float = 900) -> str:
+    def finish(self, timeout: float = PATIENCE_S) -> str:
         """Run to the end; the log."""
         process = self.start()
         try:
@@ -83,7 +85,9 @@ class Run:
         assert code == 0, f"exit status {code}; the log ends with\n{text[-6000:]}"
         return text
 
-    def kill_when(self, condition: Callable[[], bool], timeout: float = 900, every: float = 0.2) -> None:
+    def kill_when(
+        self, condition: Callable[[], bool], timeout: float = PATIENCE_S, every: float = 0.2
+    ) -> None:
         """Start, and kill everything with SIGKILL once the condition holds; `every`: s between two looks.
 
         All at once: a trainer that outlived its driver by a second would go on with its step.
@@ -131,37 +135,52 @@ def kill(process: subprocess.Popen) -> None:
 
 
 class Background:
-    """Runs of the trainer, a few at a time: each holds some gigabytes of memory."""
+    """Runs of the trainer beside each other, as many as the machine's memory holds.
 
-    def __init__(self, at_a_time: int):
-        self._pool = ThreadPoolExecutor(at_a_time)
+    Args:
+        places: how many runs of one rank go on at a time; each holds some 4.5 GB beside the 4 GB of all.
+    """
+
+    def __init__(self, places: int):
+        self._free, self._stopped = places, False
+        self._queue: deque[str] = deque()
+        self._changed = Condition()
+        self._pool = ThreadPoolExecutor(100)
         self._futures: dict[str, Future[Any]] = {}
 
-    def start(self, name: str, play: Callable[[], Any]) -> None:
-        self._futures[name] = self._pool.submit(self._timed, name, play)
+    def start(self, name: str, play: Callable[[], Any], places: int = 1) -> None:
+        """Play once those that were started before have their places and enough others are free."""
+        self._queue.append(name)
+        self._futures[name] = self._pool.submit(self._play, name, play, places)
 
-    def _timed(self, name: str, play: Callable[[], Any]) -> Any:
+    def _play(self, name: str, play: Callable[[], Any], places: int) -> Any:
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped or (self._queue[0] == name and self._free >= places))
+            if self._stopped:
+                raise CancelledError
+            self._queue.popleft()
+            self._take(places)
         began = time.monotonic()
         try:
             return play()
         finally:
             SECONDS[name] = time.monotonic() - began
+            with self._changed:
+                self._take(-places)
 
-    def start_alone(self, name: str, play: Callable[[], Any]) -> None:
-        """Once all are done that were started before; those that take the memory of two are started last."""
-        before = list(self._futures.values())
-
-        def wait_and_play() -> Any:
-            wait(before)
-            return self._timed(name, play)
-
-        self._futures[name] = self._pool.submit(wait_and_play)
+    def _take(self, places: int) -> None:
+        self._free -= places
+        self._changed.notify_all()
 
     def result(self, name: str) -> Any:
         return self._futures[name].result()
 
     def stop(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Begin no other run."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        self._pool.shutdown(wait=False)
 
 
 def wanted(session: pytest.Session) -> set[str]:
@@ -171,18 +190,22 @@ def wanted(session: pytest.Session) -> set[str]:
 
 @pytest.fixture(scope="session")
 def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
-    """The runs of all chosen tests, begun at the first test that needs one."""
+    """The runs of all chosen tests, begun at the first test that needs one; the longest first."""
     from tests.e2e import asynchronous, chain, custom, grpo, learning, nodes, ranks, recipes
 
-    modules, background, workspace = wanted(request.session), Background(AT_A_TIME), demo.result()
+    modules, background, workspace = wanted(request.session), Background(PLACES), demo.result()
     folder = tmp_path_factory.mktemp
     python = warm_python
-    if {"test_grpo_run", "test_evaluation_run"} & modules:
-        background.start("grpo", lambda: grpo.play(folder("grpo"), workspace, python))
     if "test_learning_run" in modules:
         background.start("learning", lambda: learning.play(folder("learning"), python))
+    if "test_ranks_run" in modules:
+        background.start("ranks", lambda: ranks.play(folder("ranks"), workspace, python), places=2)
+    if "test_nodes_run" in modules:
+        background.start("nodes", lambda: nodes.play(folder("nodes"), workspace, python), places=2)
     if {"test_asynchronous_run", "test_deaths_run"} & modules:
         background.start("asynchronous", lambda: asynchronous.play(folder("asynchronous"), workspace, python))
+    if {"test_grpo_run", "test_evaluation_run"} & modules:
+        background.start("grpo", lambda: grpo.play(folder("grpo"), workspace, python))
     if {"test_chain_run", "test_sft_run"} & modules:
         background.start("chain", lambda: chain.play(folder("chain"), workspace, python))
     if "test_custom_run" in modules:
@@ -191,10 +214,6 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
     ranked = (*recipes.RANKS, ranks.RECIPE) if "test_ranks_run" in modules else ()
     for name in sorted({*recipes.chosen(request.session), *switched, *ranked}):
         background.start(name, partial(recipes.play, name, folder(name), workspace, python))
-    if "test_ranks_run" in modules:
-        background.start_alone("ranks", lambda: ranks.play(folder("ranks"), workspace, python))
-    if "test_nodes_run" in modules:
-        background.start_alone("nodes", lambda: nodes.play(folder("nodes"), workspace, python))
     yield background
     background.stop()
 

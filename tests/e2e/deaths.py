@@ -9,12 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.e2e.conftest import Run, kill, members
+from tests.e2e.conftest import PATIENCE_S, Run, kill, members
 from tests.processes import ends, title
 
 ENGINE = "VLLM::EngineCore"
 """Title of the process."""
-LIMIT_S = 240
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ def kill_engine(run: Run, condition: Callable[[], bool]) -> Death:
     """Start a run, kill its engine once the condition holds, and wait for the end of the rest."""
     process = run.start()
     try:
-        deadline = time.monotonic() + 900
+        deadline = time.monotonic() + PATIENCE_S
         while not condition():
             assert process.poll() is None, run.log.read_text(errors="replace")[-6000:]
             assert time.monotonic() < deadline, run.log.read_text(errors="replace")[-6000:]
@@ -66,7 +65,7 @@ def kill_engine(run: Run, condition: Callable[[], bool]) -> Death:
         titles = {member.pid: title(member) for member in members(run.folder)}
         pid = next(pid for pid, name in titles.items() if name.startswith(ENGINE))
         os.kill(pid, signal.SIGKILL)
-        code = process.wait(LIMIT_S)
+        code = process.wait(PATIENCE_S)
     finally:
         kill(process)
     left = tuple(name for pid, name in titles.items() if not ends(pid, within=0.5))

@@ -12,7 +12,7 @@ from ray.util import get_node_ip_address
 
 from tests.cluster import Cluster, can_hide
 from tests.e2e.asynchronous import judge
-from tests.e2e.conftest import WORKSPACE, Run, add_model, kill
+from tests.e2e.conftest import PATIENCE_S, WORKSPACE, Run, add_model, kill
 from tests.e2e.custom import SHORT
 
 OVERRIDES = (
@@ -24,7 +24,6 @@ OVERRIDES = (
     "docagent.judge.kind=openai",
     "docagent.judge.model=judge",
 )
-END_S = 300
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def play(folder: Path, workspace: Path, python: Path) -> Nodes:
         blind = Run(folder / "blind", workspace, OVERRIDES, python, variables=variables)
         process = blind.start()
         try:
-            code = process.wait(END_S)
+            code = process.wait(PATIENCE_S)
         finally:
             kill(process)
         return Nodes(run, url, during, (code, blind.log.read_text(errors="replace")))
