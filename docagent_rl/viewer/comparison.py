@@ -75,6 +75,7 @@ def compared(first: Sequence[Value], second: Sequence[Value], *, seed: int = 0) 
         "low": whole.gain.low,
         "high": whole.gain.high,
         "p": whole.p,
+        "least_p": whole.least_p,
         "documents": whole.gain.documents,
         "only_a": len(found.only_first),
         "only_b": len(found.only_second),

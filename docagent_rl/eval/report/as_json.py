@@ -148,5 +148,6 @@ def _difference(each: Difference, ruled: Collection[str]) -> dict[str, Any]:
         "second": each.second,
         "gain": _interval(each.gain),
         "p": each.p,
+        "least_p": each.least_p,
         "p_holm": each.corrected,
     }

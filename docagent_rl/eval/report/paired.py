@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from docagent_rl.eval.report.bootstrap import DRAWS, LEVEL, Interval, counts, ends, number
-from docagent_rl.eval.report.permutation import holm, p_values
+from docagent_rl.eval.report.permutation import holm, least_p, p_values
 from docagent_rl.eval.report.sums import Cell, Row, Rows, by_question, sums_of
 from docagent_rl.eval.scoring.measures import Measure
 from docagent_rl.eval.scoring.scored import ScoredSession
@@ -26,7 +26,8 @@ class Difference:
         first: of the first run.
         second: of the second run.
         gain: second minus first, with its interval.
-        p: that chance alone makes such a difference.
+        p: that chance alone makes such a difference; `None` of too few documents to tell.
+        least_p: that a difference over as many documents can have.
         corrected: the same, corrected by Holm for all lines of the breakdowns; `None` for the whole.
     """
 
@@ -35,6 +36,7 @@ class Difference:
     second: float | None
     gain: Interval
     p: float | None
+    least_p: float | None
     corrected: float | None = None
 
 
@@ -119,7 +121,7 @@ def compare(
     pairs = [(key, a[key], b[key]) for key in sorted(a.keys() & b.keys())]
     return Comparison(
         whole=tuple(whole),
-        parts=tuple(_corrected(part, value) for part, value in zip(parts, corrected, strict=True)),
+        parts=tuple(replace(part, corrected=p) for part, p in zip(parts, corrected, strict=True)),
         won=sum(y > x for _, x, y in pairs),
         lost=sum(y < x for _, x, y in pairs),
         tied=sum(y == x for _, x, y in pairs),
@@ -169,13 +171,10 @@ def _differences(
                 documents=a.clusters[place],
             ),
             p=tests[place],
+            least_p=least_p(a.clusters[place], draws),
         )
         for place, cell in enumerate(cells)
     ]
-
-
-def _corrected(part: Difference, value: float | None) -> Difference:
-    return Difference(part.cell, part.first, part.second, part.gain, part.p, value)
 
 
 def _documents(sessions: Iterable[ScoredSession]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from docagent_rl.eval.report.grids import MARK, NOTHING, RULED, Grid, digits, shown
 from docagent_rl.eval.report.paired import Comparison, Difference, Flip
-from docagent_rl.eval.report.permutation import EXACT
+from docagent_rl.eval.report.permutation import EXACT, FEWEST
 
 MOST = 50
 """Questions that are named in a table; the JSON file names all."""
@@ -25,21 +25,19 @@ def paired_grids(
         ruled: names of measures that the embedded rule judge stands in for, in either run.
     """
     head = (first, second, "second less first")
-    documents = found.whole[0].gain.documents if found.whole else 0
-    how = "all ways" if documents <= EXACT else "random ways"
     headline = _titled(found.whole[0], ruled) if found.whole else NOTHING
     notes = [
         f"{headline}: {second} is better on {found.won:,} questions, {first} on {found.lost:,}, "
         f"and {found.tied:,} are equal",
-        f"p: documents change sides, {how}",
+        *([_test(found.whole[0])] if found.whole else []),
         *_missing(found, first, second),
         *([RULED] if any(each.cell.measure.name in ruled for each in found.whole) else []),
     ]
     grids = [
         Grid(
             f"{title}: {second} against {first}",
-            ("number", *head, "questions", "p"),
-            tuple((_titled(d, ruled), *_cells(d), f"{d.gain.questions:,}", _p(d.p)) for d in found.whole),
+            ("number", *head, "questions", "documents", "p"),
+            tuple((_titled(d, ruled), *_cells(d), _p(d.p)) for d in found.whole),
             tuple(notes),
         )
     ]
@@ -47,11 +45,8 @@ def paired_grids(
         grids.append(
             Grid(
                 f"{title}: {headline}, {second} against {first}, by line",
-                ("by", "line", *head, "questions", "p", "p by Holm"),
-                tuple(
-                    (*d.cell.row, *_cells(d), f"{d.gain.questions:,}", _p(d.p), _p(d.corrected))
-                    for d in found.parts
-                ),
+                ("by", "line", *head, "questions", "documents", "p", "p by Holm"),
+                tuple((*d.cell.row, *_cells(d), _p(d.p), _p(d.corrected)) for d in found.parts),
                 ("p by Holm: corrected for all lines of this table",),
             )
         )
@@ -73,11 +68,20 @@ def _cells(difference: Difference) -> tuple[str, ...]:
     unit = difference.cell.measure.unit
     both = (difference.first, difference.second)
     sides = [NOTHING if value is None else digits(value, unit) for value in both]
-    return (*sides, shown(difference.gain, unit, sign=True))
+    gain = difference.gain
+    return (*sides, shown(gain, unit, sign=True), f"{gain.questions:,}", f"{gain.documents:,}")
+
+
+def _test(difference: Difference) -> str:
+    documents, least = difference.gain.documents, difference.least_p
+    if least is None:
+        return f"p: none; of fewer than {FEWEST} documents ({documents} here) no difference is beyond chance"
+    how = "all ways" if documents <= EXACT else "random ways"
+    return f"p: documents change sides, {how}; of {documents:,} documents the least p is {least:.2g}"
 
 
 def _p(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.4f}" if value >= 1e-4 else f"{value:.1e}"
+    return NOTHING if value is None else f"{value:.4f}" if value >= 0.001 else "< 0.001"
 
 
 def _flips(title: str, flips: Sequence[Flip], first: str, second: str) -> Grid:

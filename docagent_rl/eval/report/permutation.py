@@ -10,6 +10,8 @@ from docagent_rl.eval.report.sums import Sums
 
 EXACT = 14
 """Documents up to which all ways to change sides are tried."""
+FEWEST = 6
+"""Documents from which on a p-value can lie below 0.05: of five the least is 2 / 2**5."""
 _CHUNK = 256
 _SLACK = 1e-12
 """Sums in another order are rounded otherwise."""
@@ -28,7 +30,7 @@ def p_values(first: Sums, second: Sums, *, draws: int, seed: int) -> list[float 
         seed: of them.
 
     Returns:
-        In `(0, 1]`; `None` where a run has no value.
+        In `(0, 1]`; `None` where a run has no value, and of fewer than `FEWEST` documents, which tell nothing.
     """
     observed = np.abs(_difference(second, second.table.sum(axis=0), first, first.table.sum(axis=0)))
     change = second.table - first.table
@@ -42,9 +44,16 @@ def p_values(first: Sums, second: Sums, *, draws: int, seed: int) -> list[float 
         tried += np.sum(~np.isnan(found), axis=0)
     extra = 0 if exact else 1
     return [
-        None if np.isnan(seen) or not many + extra else float((times + extra) / (many + extra))
-        for seen, times, many in zip(observed, reached, tried, strict=True)
+        None if np.isnan(seen) or documents < FEWEST else float((times + extra) / (many + extra))
+        for seen, times, many, documents in zip(observed, reached, tried, first.clusters, strict=True)
     ]
+
+
+def least_p(documents: int, draws: int) -> float | None:
+    """Return the least p-value that a difference over so many documents can have; `None` of too few."""
+    if documents < FEWEST:
+        return None
+    return 2.0 ** (1 - documents) if documents <= EXACT else 1 / (draws + 1)
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:
