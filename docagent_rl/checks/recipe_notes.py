@@ -14,7 +14,9 @@ from importlib.resources.abc import Traversable
 from docagent_rl.checks.recipe_list import NOTES, ROOT, Kind, recipe_kind
 from docagent_rl.errors import UserError
 
-_SHORT = {part: f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "ref", "model")}
+_SHORT = {part: f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "ref", "model")} | {
+    "env": "docagent.env"
+}
 _AS_IN = "as in "
 _NOTE, _CONTINUED = "#   ", "#     "
 

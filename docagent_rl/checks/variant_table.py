@@ -12,6 +12,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from docagent_rl.checks.recipe_list import recipe_names
+from docagent_rl.checks.recipe_notes import Block, recipe_notes
 from docagent_rl.section import VariantSection
 from docagent_rl.systems import SYSTEMS, get_system
 
@@ -21,6 +23,8 @@ _INTRODUCTION = """\
 
 What `docagent.env.variant` changes: `paper` is the system as published, `released` is the published code as
 it was meant to work. A key that a recipe sets keeps its value under both; `null` takes the variant's.
+"(ours)" marks a value of `paper` of which the paper says nothing, or something else; these, and those that no
+variant changes, are named by `docagent-rl recipes show`.
 Written by `docagent-rl recipes variants`.
 """
 _PADDING_TITLE = """\
@@ -93,11 +97,14 @@ def differences(name: str) -> Iterator[tuple[str, str, str, str]]:
     if len(set(prompts)) > 1:
         yield "(prompt)", f"`{prompts[0]}`", f"`{prompts[1]}`", "The package's prompt."
     paper, released = (dict(_flat(defaults[variant])) for variant in VARIANTS)
+    recipe = next(recipe for recipe in recipe_names() if recipe.startswith(name))
+    notes = [note for block in (Block.DEPARTURES, Block.CHOICES) for note in recipe_notes(recipe, block)]
+    ours = tuple(f"{key}." for note in notes for key in note.keys)
     for key in dict.fromkeys([*paper, *released]):
         if paper.get(key) != released.get(key):
             yield (
                 f"`{key}`",
-                _value(paper, key),
+                "(ours) " * f"docagent.env.{key}.".startswith(ours) + _value(paper, key),
                 _value(released, key),
                 _explained(config_type, key.split(".")),
             )

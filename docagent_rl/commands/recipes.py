@@ -80,7 +80,8 @@ def show_command(name: Annotated[str, typer.Argument(help="A recipe.")]) -> None
     for block in Block:
         notes = recipe_notes(name, block)
         if notes:
-            table = Table("key", "what", title=block.value, title_justify="left", show_lines=True)
+            key = Column("key", overflow="fold")
+            table = Table(key, "what", title=block.value, title_justify="left", show_lines=True)
             for note in notes:
                 table.add_row(Text("\n".join(note.keys)), Text(note.text))
             console.print(table)
