@@ -29,6 +29,7 @@ from docagent_rl.patches import (
     vllm_cpu_version,
     vllm_cpu_weight_update,
     weight_transfer_address,
+    weight_transfer_memory,
     weight_transfer_timeout,
 )
 from docagent_rl.training.patching import Patch
@@ -43,6 +44,7 @@ ALL_PATCHES: tuple[Patch, ...] = (
     vllm_cpu_seeded_chunks.PATCH,
     weight_transfer_timeout.PATCH,
     weight_transfer_address.PATCH,
+    weight_transfer_memory.PATCH,
     log_probs_without_loop.PATCH,
     qwen2_vl_attention_by_torch.PATCH,
     qwen2_vl_batch_without_image.PATCH,

@@ -34,7 +34,6 @@ from docagent_rl.envs.roles import RoleBackend, RoleName, make_roles
 from docagent_rl.errors import UserError
 from docagent_rl.losses.aggregation import check_loss
 from docagent_rl.losses.checks import check_kl
-from docagent_rl.patches.weight_transfer_address import RUN_VARIABLE
 from docagent_rl.records.parquet import AGENT_NAME, read_table, validate_parquet
 from docagent_rl.retrieval.opening import search_servers
 from docagent_rl.rewards.judges import make_judge
@@ -53,6 +52,7 @@ from docagent_rl.training.settings.server_cache import size_server_cache
 from docagent_rl.training.settings.values import check_by_verl, check_mode, check_values
 from docagent_rl.training.trainer.estimators import known_estimators, load_modules, our_estimator
 from docagent_rl.user_code import MODULES_VARIABLE
+from docagent_rl.watch.leftovers import RUN_VARIABLE, earlier_starts, end_leftovers, note_start
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +61,8 @@ ROLE_PROMPT_TOKENS = 768
 """What a role's prompt and the question take beside the material."""
 
 
+TITLES_VARIABLE = "SPT_NOENV"
+"""Without it, processes that change their title (of vLLM and Ray) write it over their environment."""
 NO_MULTIRUN = (
     "--multirun (-m, hydra.mode=MULTIRUN) is not supported: its runs would share one process and one Ray, "
     "and none would get what the checks before a run settle. Give the command once for each run, with a "
@@ -96,6 +98,7 @@ class Preflight(Callback):
         try:
             settle_environment(config)
             check_folders(config)  # before Hydra writes to them
+            end_earlier(config)  # before memory is looked at
             parsed = check(config)
             _size_server_cache(config, parsed)
             settle_resume(config, parsed.checkpoint_check)
@@ -242,11 +245,23 @@ def _check_estimator(config: DictConfig, parsed: DocAgentConfig) -> None:
         logger.warning("%s; a run may go otherwise", doubt)
 
 
+def end_earlier(config: DictConfig) -> None:
+    """End what earlier starts of the run, whose drivers were killed, have left on this machine.
+
+    Raises:
+        UserError: the driver of one of them still runs.
+    """
+    if ended := end_leftovers(earlier_starts(Path(str(config.docagent.run_dir)))):
+        logger.warning("ended what an earlier start of this run had left: %s", ", ".join(ended))
+
+
 def pass_on_environment(config: DictConfig) -> None:
     """Tell every process of the run, on all nodes, the run's id (see `patches/weight_transfer_address.py`),
     which modules of the user to import (see `plugin`), and whether Ray ran before.
     """
-    variables = {RUN_VARIABLE: uuid4().hex[:12]}
+    run = uuid4().hex[:12]
+    note_start(Path(str(config.docagent.run_dir)), run)
+    variables = {RUN_VARIABLE: run, TITLES_VARIABLE: "1"}
     if modules := ",".join(config.docagent.get("modules") or ()):
         variables[MODULES_VARIABLE] = modules
     if attachment(config) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import psutil
@@ -31,21 +31,26 @@ class Family:
         self._seen = {process for process in self._seen if process.is_running()}
 
     def end(self) -> None:
-        """End those that still run, at once where a request is not heard; who tidies up after them last."""
+        """End those that still run."""
         self.look()
-        running = [process for process in self._seen if _runs(process)]
-        trackers = [process for process in running if _tracks(process)]
-        left = [process for process in running if process not in trackers]
-        for signal in (psutil.Process.terminate, psutil.Process.kill):
-            for process in left:
-                _send(signal, process)
-            _, left = psutil.wait_procs(left, timeout=_GENTLE_S)
-        _, trackers = psutil.wait_procs(trackers, timeout=_GENTLE_S)
-        for process in trackers:
-            _send(psutil.Process.kill, process)
+        end_gently(self._seen)
 
     def _descendants(self) -> list[psutil.Process]:
         return self._me.children(recursive=True)
+
+
+def end_gently(processes: Iterable[psutil.Process]) -> None:
+    """End processes, at once where a request is not heard; who tidies up after the others comes last."""
+    running = [process for process in processes if _runs(process)]
+    trackers = [process for process in running if _tracks(process)]
+    left = [process for process in running if process not in trackers]
+    for signal in (psutil.Process.terminate, psutil.Process.kill):
+        for process in left:
+            _send(signal, process)
+        _, left = psutil.wait_procs(left, timeout=_GENTLE_S)
+    _, trackers = psutil.wait_procs(trackers, timeout=_GENTLE_S)
+    for process in trackers:
+        _send(psutil.Process.kill, process)
 
 
 def _runs(process: psutil.Process) -> bool:

@@ -18,8 +18,8 @@ from docagent_rl.checks.preflight import (
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.refusal import TRACEBACK_FILE, refuse
 from docagent_rl.errors import InfrastructureError, UserError
-from docagent_rl.patches.weight_transfer_address import RUN_VARIABLE
 from docagent_rl.records.parquet import write_parquet
+from docagent_rl.watch.leftovers import RUN_VARIABLE
 
 NOBODY = "http://127.0.0.1:9"
 HTTP = ["docagent.retriever.backend=http", f"docagent.retriever.service.url={NOBODY}"]

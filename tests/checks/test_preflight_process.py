@@ -10,9 +10,9 @@ import subprocess
 import pytest
 
 from docagent_rl.checks.refusal import TRACEBACK_FILE
-from docagent_rl.patches.weight_transfer_address import RUN_VARIABLE
 from docagent_rl.training.loopback import LOOPBACK
 from docagent_rl.user_code import MODULES_VARIABLE
+from docagent_rl.watch.leftovers import RUN_VARIABLE
 from tests.checkpoints.saved import flip, save
 
 pytestmark = pytest.mark.slow

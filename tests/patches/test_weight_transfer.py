@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,8 +15,9 @@ from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
 from verl.workers.rollout.vllm_rollout.vllm_rollout import ServerAdapter
 
 from docagent_rl.errors import InfrastructureError, UserError
-from docagent_rl.patches.weight_transfer_address import RUN_VARIABLE, own_address
+from docagent_rl.patches.weight_transfer_address import own_address
 from docagent_rl.patches.weight_transfer_timeout import TIMEOUT_VARIABLE, timeout_s
+from docagent_rl.watch.leftovers import RUN_VARIABLE
 
 WEIGHTS = [("a", torch.arange(6.0).reshape(2, 3)), ("b", torch.full((200_000,), 2.0)), ("c", torch.ones(1))]
 
@@ -126,6 +128,23 @@ def test_weights_arrive_unchanged_over_several_buckets(sides):
     thread.join(60)
     assert lasts == [False, True]
     assert all(torch.equal(arrived[name], tensor) for name, tensor in weights)
+
+
+@pytest.mark.parametrize("patched", [True, False])
+def test_memory_has_no_name_once_both_sides_have_opened_it(sides, monkeypatch, patched):
+    if not patched:  # upstream still keeps it
+        original(monkeypatch, upstream.BucketedWeightSender, "_init_buffer")
+    send, receiver = sides()
+    named = []
+
+    def keep(weights, is_last):
+        named.append(Path("/dev/shm", receiver.shm.name).exists())
+
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(send, WEIGHTS)
+        receiver.receive_weights(keep)
+        sent.result(60)
+    assert set(named) == {not patched}
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")

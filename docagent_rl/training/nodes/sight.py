@@ -26,6 +26,7 @@ from docagent_rl.training.nodes.fingerprint import (
     of_model,
     of_store,
 )
+from docagent_rl.watch.leftovers import end_leftovers, read_start
 
 PACKAGES = ("docagent-rl", "verl", "torch", "transformers")
 """Of one version on all nodes; Ray compares its own and Python's."""
@@ -48,13 +49,17 @@ class Sight:
 
 
 def look(config: DictConfig, embeds: bool) -> Sight:
-    """See what there is; takes seconds, and reads no more of a store than its manifests' ends.
+    """End what earlier starts of the run have left here, and see what there is.
+
+    It takes seconds, and reads no more of a store than its manifests' ends.
 
     Args:
         config: the composed configuration, with the values that the driver gave it.
         embeds: the estimator reads `docagent.advantage.embedder`.
     """
     parsed = DocAgentConfig.parse(plain(config.docagent))
+    if start := read_start(parsed.run_dir):
+        end_leftovers(start.earlier)
     problems, seen = [], {}
     for key, path, read in _files(config, parsed, embeds):
         try:
