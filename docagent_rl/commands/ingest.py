@@ -27,7 +27,8 @@ def ingest_command(
         Path,
         typer.Argument(
             help="Folder of PDFs, of one sub-folder of page images a document, or of images named "
-            "<document>_<page>; or one PDF."
+            "<document>_<page>; or one PDF. The last number in an image's name is that of its page, from 1 "
+            "without gaps."
         ),
     ],
     store: Annotated[Path, typer.Option(help="Folder of the document store; made when absent.")],

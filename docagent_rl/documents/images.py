@@ -16,12 +16,17 @@ from docagent_rl.documents.memory import require
 from docagent_rl.documents.render import encode_jpeg
 from docagent_rl.documents.settings import RenderSettings
 
-IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp"})
+# fmt: off
+IMAGE_SUFFIXES = frozenset({
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".tif", ".tiff", ".bmp", ".gif", ".avif",
+    ".jp2", ".j2k", ".j2c", ".jpc", ".jpf", ".jpx", ".ppm", ".pgm", ".pbm", ".pnm",
+})
+# fmt: on
 OTHER_SUFFIXES = frozenset(
-    {".gif", ".jp2", ".j2k", ".heic", ".heif", ".avif", ".jxl", ".jfif", ".jpe", ".ppm", ".pgm", ".pbm"}
+    {".heic", ".heif", ".hif", ".jxl", ".jxr", ".tga", ".pcx", ".psd", ".djvu", ".djv"}
 )
-"""Of pictures that are not read: beside others they may be pages."""
-FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP")
+"""Of pictures that are not read: they may be pages."""
+FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "JPEG2000", "AVIF", "PPM")
 """Opened, whatever a file is named: others may start programs of their own (EPS: Ghostscript)."""
 
 SOFTWARE = f"Pillow {Image.__version__}"
@@ -37,8 +42,8 @@ def natural_key(name: str) -> tuple:
     return tuple(int(part) if i % 2 else part.casefold() for i, part in enumerate(parts)), name
 
 
-def split_page_name(stem: str) -> tuple[str, int]:
-    """Split `<stem>_<page>` at the last underscore; the page is 1-based.
+def document_name(stem: str) -> str:
+    """The document of a file `<document>_<page>`, split at the last underscore.
 
     Raises:
         DocumentError: The name is not of that form.
@@ -48,30 +53,38 @@ def split_page_name(stem: str) -> tuple[str, int]:
         raise DocumentError(
             "not named <document>_<page>; rename it, or give each document a folder of its own"
         )
-    if int(number) < 1:
-        raise DocumentError("page numbers start at 1")
-    return name, int(number)
+    return name
 
 
-def order_pages(numbered: Iterable[tuple[int, Path]]) -> tuple[Path, ...]:
-    """The files in page order.
+def order_pages(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """The files in page order: the last number in a file's name is that of its page.
 
     Raises:
-        DocumentError: A page is missing or there twice.
+        DocumentError: A file has no number or 0, or a page is missing or there twice.
     """
     pages: dict[int, Path] = {}
-    for number, path in sorted(numbered):
+    for number, path in sorted((_page_number(path), path) for path in paths):
         if number in pages:
             raise DocumentError(f"page {number} is there twice: {pages[number].name} and {path.name}")
         pages[number] = path
     # walk the files, not the range: one file may carry a huge number
     last = 0
-    for number in pages:
+    for number, path in pages.items():
         if number != last + 1:
             gap = f"page {last + 1} is" if number == last + 2 else f"pages {last + 1} to {number - 1} are"
-            raise DocumentError(f"{gap} missing")
+            raise DocumentError(
+                f"{gap} missing before {path.name}: number the files from 1 without gaps; the last number in "
+                "a file's name is that of its page"
+            )
         last = number
     return tuple(pages.values())
+
+
+def _page_number(path: Path) -> int:
+    numbers = re.findall("[0-9]+", path.stem)
+    if not numbers or int(numbers[-1]) == 0:
+        raise DocumentError(f"the name of {path.name} holds no page number: number the files from 1")
+    return int(numbers[-1])
 
 
 def read_page_image(
@@ -113,7 +126,7 @@ def _convert(
                 raise DocumentError(
                     f"{name} has {image.width}x{image.height} pixels, more than {most_pixels}"
                 )
-            if image.mode in _UNSCALED:
+            if image.mode in _UNSCALED and (image.mode, image.format) != ("I", "PPM"):
                 raise DocumentError(
                     f"{name} holds numbers without a scale (mode {image.mode}): which of them is white is "
                     "not known; write 8 or 16 bits a pixel"
@@ -141,7 +154,7 @@ def _normalise(image: Image.Image, max_side: int) -> Image.Image:
     from PIL import ImageOps  # of no use to those who read PDFs
 
     page = ImageOps.exif_transpose(image)
-    if page.mode.startswith("I;16"):
+    if page.mode.startswith("I"):
         page = _eight_bits(page)
     if page.has_transparency_data:
         page = page.convert("RGBA")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -38,14 +38,14 @@ from docagent_rl.documents.reading import TextReason, TextSource
 from docagent_rl.documents.render import make_renderer
 from docagent_rl.documents.report import IngestReport
 from docagent_rl.documents.settings import RenderSettings
-from docagent_rl.documents.sources import SourceDocument, SourceKind, discover
+from docagent_rl.documents.sources import SourceDocument, SourceKind, Sources, discover
 from docagent_rl.documents.workers import Pool, WorkerPool
 from docagent_rl.documents.writing import write
 from docagent_rl.errors import UserError
 
 
 def ingest(
-    source: Path,
+    source: Path | Sequence[SourceDocument],
     store: Path,
     *,
     settings: RenderSettings | None = None,
@@ -66,7 +66,7 @@ def ingest(
     writes to a store: others wait for it.
 
     Args:
-        source: A folder, or one PDF.
+        source: A folder, one PDF, or documents that were found otherwise (not with `ray`).
         store: The folder of the store; made when absent.
         settings: How pages are rendered.
         limits: What reading a page may take; a document that needs more is reported.
@@ -93,12 +93,14 @@ def ingest(
     if workers is not None and workers < 1:
         raise UserError(f"workers={workers}: expected at least 1")
     make_renderer(settings)  # fails before any work when poppler is missing
-    found = discover(Path(source).absolute() if ray else Path(source))
+    found = (
+        discover(source.absolute() if ray else source) if isinstance(source, Path) else Sources([*source], [])
+    )
     layout = StoreLayout(Path(store).absolute()).create()
     with (
         IngestProgress(visible=progress) as bars,
         layout.lock(bars.waiting),
-        _pool(ray, workers, limits, Path(source).absolute(), layout) as pool,
+        _pool(ray, workers, limits, source, layout) as pool,
     ):
         layout.remove_leftovers()
         run = _Ingest(layout, settings, limits, Ocr(ocr, engine), pool, bars, strict, replace)
@@ -112,13 +114,18 @@ def ingest(
 
 
 def _pool(
-    ray: str | None, workers: int | None, limits: IngestLimits, source: Path, layout: StoreLayout
+    ray: str | None,
+    workers: int | None,
+    limits: IngestLimits,
+    source: Path | Sequence[SourceDocument],
+    layout: StoreLayout,
 ) -> Pool:
     if ray is None:
         return WorkerPool(_available_cpus() if workers is None else workers, limits)
     from docagent_rl.documents.ray_pool import Places, RayPool  # Ray takes seconds to import
 
-    return RayPool(ray, workers, limits, Places(source, layout.root))
+    assert isinstance(source, Path)
+    return RayPool(ray, workers, limits, Places(source.absolute(), layout.root))
 
 
 class _Ingest:

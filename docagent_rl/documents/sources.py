@@ -6,7 +6,7 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -14,13 +14,14 @@ from docagent_rl.documents.failures import DocumentError, FailedDocument
 from docagent_rl.documents.images import (
     IMAGE_SUFFIXES,
     OTHER_SUFFIXES,
-    natural_key,
+    document_name,
     order_pages,
-    split_page_name,
 )
 from docagent_rl.documents.layout import MARKER
 from docagent_rl.errors import UserError
 from docagent_rl.surrogates import lone_surrogate
+
+_SUFFIXES = IMAGE_SUFFIXES | OTHER_SUFFIXES | {".pdf"}
 
 
 class SourceKind(StrEnum):
@@ -55,8 +56,9 @@ def discover(source: Path) -> Sources:
     """Find the documents under `source`, sorted by id.
 
     A PDF is a document named by the file without `.pdf`. A sub-folder that holds images is a document named
-    by the folder, its pages in natural order. Images directly in `source` are named `<document>_<page>`.
-    Hidden files and document stores are passed over; a single PDF may be given instead of a folder.
+    by the folder. Images directly in `source` are named `<document>_<page>`. In both, the last number in a
+    file's name is that of its page, and pages run from 1 without gaps. Hidden files and document stores are
+    passed over, links that lead out of `source` are reported; a single PDF may be given instead of a folder.
 
     Raises:
         UserError: `source` does not exist, cannot be read or holds no document, or two documents have the
@@ -98,46 +100,57 @@ def _walk(source: Path, found: Sources) -> Iterator[tuple[Path, list[Path]]]:
             folders.clear()
             continue
         seen.add(real)
-        folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
-        yield Path(name), [Path(name, file) for file in sorted(files) if not file.startswith(".")]
+        visible = [Path(name, folder) for folder in sorted(folders) if not folder.startswith(".")]
+        folders[:] = [folder.name for folder in visible if _stays(found, source, folder)]
+        paths = [Path(name, file) for file in sorted(files) if not file.startswith(".")]
+        read = [path for path in paths if path.suffix.lower() in _SUFFIXES]
+        yield Path(name), [path for path in read if _stays(found, source, path)]
+
+
+def _stays(found: Sources, source: Path, path: Path) -> bool:
+    """Whether a path leads to what is inside `source`; one that does not is reported."""
+    if (reason := link_out(path, source)) is None:
+        return True
+    found.failed.append(FailedDocument(_printable(path.relative_to(source).as_posix()), reason))
+    return False
+
+
+def link_out(path: Path, folder: Path) -> str | None:
+    """Why a file or folder in `folder` is not read: it is, or is behind, a link that leads out of it."""
+    target = Path(os.path.realpath(path))
+    if target.is_relative_to(os.path.realpath(folder)):
+        return None
+    return _printable(f"a link that leads out of the folder, to {target}: put a copy in its place")
 
 
 def _discover_folder(found: Sources, source: Path, folder: Path, files: list[Path]) -> None:
+    pictures = [path for path in files if path.suffix.lower() != ".pdf"]
     for path in files:
         if path.suffix.lower() == ".pdf":
             name = path.relative_to(source).as_posix()
             _add(found, SourceDocument(_stem(path), SourceKind.PDF, (path,), name))
-    images = [path for path in files if path.suffix.lower() in IMAGE_SUFFIXES]
-    others = [path.name for path in files if path.suffix.lower() in OTHER_SUFFIXES] if images else []
-    if others:  # they may be pages: without them the numbers of the others would be wrong
-        name = "" if folder == source else f"{folder.relative_to(source).as_posix()}/"
-        reason = "a picture of a kind that is not read: write it as PNG or JPEG, or take it out"
-        found.failed.extend(FailedDocument(_printable(f"{name}{other}"), reason) for other in others)
-    if images and folder == source:
-        _discover_flat(found, images)
-    elif images and not others:
-        pages = tuple(sorted(images, key=lambda path: natural_key(path.name)))
-        name = folder.relative_to(source).as_posix()
-        _add(found, SourceDocument(folder.name, SourceKind.IMAGES, pages, name))
-
-
-def _discover_flat(found: Sources, images: list[Path]) -> None:
-    by_document: dict[str, list[tuple[int, Path]]] = defaultdict(list)
-    for path in images:
+    by_document: dict[str, list[Path]] = defaultdict(list)
+    for path in pictures:
         try:
-            doc_id, number = split_page_name(path.stem)
+            by_document[document_name(path.stem) if folder == source else folder.name].append(path)
         except DocumentError as error:
             found.failed.append(FailedDocument(_printable(path.name), str(error)))
-        else:
-            by_document[doc_id].append((number, path))
-    for doc_id, numbered in by_document.items():
-        name = f"{doc_id}_*"
-        try:
-            pages = order_pages(numbered)
-        except DocumentError as error:
-            found.failed.append(FailedDocument(_printable(name), str(error)))
-        else:
-            _add(found, SourceDocument(doc_id, SourceKind.IMAGES, pages, name))
+    for doc_id, paths in by_document.items():
+        name = f"{doc_id}_*" if folder == source else folder.relative_to(source).as_posix()
+        _discover_pages(found, source, SourceDocument(doc_id, SourceKind.IMAGES, tuple(paths), name))
+
+
+def _discover_pages(found: Sources, source: Path, document: SourceDocument) -> None:
+    others = [path for path in document.files if path.suffix.lower() in OTHER_SUFFIXES]
+    for path in others:  # without them the pages of the others would be wrong
+        reason = "a picture of a kind that is not read: write it as PNG or JPEG, or take it out"
+        found.failed.append(FailedDocument(_printable(path.relative_to(source).as_posix()), reason))
+    if others:
+        return
+    try:
+        _add(found, replace(document, files=order_pages(document.files)))
+    except DocumentError as error:
+        found.failed.append(FailedDocument(_printable(document.name), str(error)))
 
 
 def _add(found: Sources, document: SourceDocument) -> None:

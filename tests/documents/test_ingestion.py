@@ -85,7 +85,8 @@ def test_unchanged_documents_are_skipped_and_others_replaced(
     assert (report.replaced, report.skipped) == (["a"], ["deck"])
     write_image(inbox / "deck" / "2.png", "blue")
     ingested(dpi=40)
-    (inbox / "deck" / "1.png").rename(inbox / "deck" / "3.png")
+    for old, new in (("1", "3"), ("2", "1"), ("3", "2")):
+        (inbox / "deck" / f"{old}.png").rename(inbox / "deck" / f"{new}.png")
     assert ingested(dpi=40).replaced == ["deck"]
     assert DocumentStore(store_path).document("deck").page(1).image().getpixel((5, 5))[2] > 200
 

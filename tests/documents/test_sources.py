@@ -27,12 +27,12 @@ def _found(folder):
 def test_documents_and_their_files(inbox):
     """A PDF, a folder of images in natural order, flat images split at the last underscore."""
     _touch(inbox, "report.v1.2.pdf", "sub/SCAN.PDF", "notes.txt", "._a.pdf", ".cache/b.pdf")
-    _touch(inbox, "deck.a/page10.jpg", "deck.a/page2.png", "deck.a/Page1.jpg", "deck.a/readme.md")
+    _touch(inbox, *(f"deck.a/{each}" for each in ("p10_3.jpg", "page2.png", "Page01.jfif", "readme.md")))
     _touch(inbox, *(f"my_deck_{page}.jpg" for page in range(1, 12)), "other_1.png")
     _touch(inbox, "store/docagent_store.json", "store/objects/ab/x.jpg")
     assert _found(inbox) == [
         ("SCAN", SourceKind.PDF, ["sub/SCAN.PDF"]),
-        ("deck.a", SourceKind.IMAGES, ["deck.a/Page1.jpg", "deck.a/page2.png", "deck.a/page10.jpg"]),
+        ("deck.a", SourceKind.IMAGES, ["deck.a/Page01.jfif", "deck.a/page2.png", "deck.a/p10_3.jpg"]),
         ("my_deck", SourceKind.IMAGES, [f"my_deck_{page}.jpg" for page in range(1, 12)]),
         ("other", SourceKind.IMAGES, ["other_1.png"]),
         ("report.v1.2", SourceKind.PDF, ["report.v1.2.pdf"]),
@@ -47,11 +47,16 @@ def test_documents_and_their_files(inbox):
         (["a_2.jpg", "a_7.jpg"], "a_*", "page 1 is"),
         (["a_1.jpg", "a_100000000.jpg"], "a_*", "2 to 99999999"),
         (["a_1.jpg", "a_01.png"], "a_*", "a_01.png and a_1.jpg"),
-        (["a_0.jpg"], "a_0.jpg", "1"),
+        (["a_0.jpg", "a_1.gif"], "a_*", "a_0.jpg"),
+        (["b/a/p_1.png", "b/a/p_3.png"], "b/a", "page 2 is missing before p_3.png"),
+        (["b/1.jp2", "b/cover.png"], "b", "cover.png"),
+        (["b/1.png", "b/2.HEIC"], "b/2.HEIC", "PNG"),
+        (["b/only.djvu"], "b/only.djvu", "PNG"),
+        (["a_1.png", "a_2.heif"], "a_2.heif", "PNG"),
         (["_1.jpg"], "_1.jpg", "_"),
     ],
 )
-def test_flat_images_that_do_not_make_a_document_are_reported(inbox, names, failed, reason):
+def test_images_that_do_not_make_a_document_are_reported(inbox, names, failed, reason):
     _touch(inbox, *names, "good.pdf")
     found = discover(inbox)
     assert [document.doc_id for document in found.documents] == ["good"]
@@ -69,11 +74,16 @@ def test_two_documents_of_one_name_are_an_error_that_names_both(inbox, other, na
         discover(inbox)
 
 
-def test_links_are_followed_but_not_in_circles_and_useless_sources_refused(inbox, tmp_path):
-    _touch(tmp_path, "elsewhere/linked.pdf")
-    (inbox / "link").symlink_to(tmp_path / "elsewhere")
-    (tmp_path / "elsewhere" / "back").symlink_to(inbox)
-    assert [document.doc_id for document in discover(inbox).documents] == ["linked"]
+def test_links_out_of_the_folder_are_reported_and_useless_sources_refused(inbox, tmp_path):
+    _touch(tmp_path, "elsewhere/secret.pdf", "elsewhere/1.png", "inbox/own/b.pdf")
+    links = {"a.pdf": "elsewhere/secret.pdf", "deck": "elsewhere", "own/1.png": "elsewhere/1.png"}
+    for link, target in {**links, "c.pdf": "inbox/own/b.pdf", "own/back": "inbox"}.items():
+        (inbox / link).symlink_to(tmp_path / target)
+    found = discover(inbox)
+    assert [document.doc_id for document in found.documents] == ["b", "c"]
+    assert {
+        each.name: str(tmp_path / links[each.name]) in each.reason for each in found.failed
+    } == dict.fromkeys(links, True)
     (inbox / "empty").mkdir()
     _touch(inbox, "a.txt")
     for name in ("empty", "nowhere", "a.txt"):

@@ -13,7 +13,7 @@ from docagent_rl.records.importers.library import NativeDocument, RowReader, pic
 from docagent_rl.records.importers.literals import as_texts
 from docagent_rl.records.importers.native import Draft, NativeRow, answers_of, is_file_name
 from docagent_rl.records.importers.paging import PageBase
-from docagent_rl.records.importers.source import Source, load_json, parquet_columns, split_in
+from docagent_rl.records.importers.source import Source, parquet_columns, split_in
 from docagent_rl.records.record import Split
 
 DATASET = "alden"
@@ -68,11 +68,11 @@ class Alden(Importer):
         """See `Importer`."""
         found: dict[str, NativeDocument] = {}
         for path in sorted(source.root.glob(f"**/{_CORPUS}")):
-            ranges = (
-                load_json(path.with_name("id2idx.json")) if path.with_name("id2idx.json").is_file() else None
-            )
+            ranges_path = path.with_name("id2idx.json")
+            ranges = source.json(ranges_path) if ranges_path.is_file() else None
             if not isinstance(ranges, dict):
-                raise UserError(f"{path.with_name('id2idx.json')}: missing, or no object of row ranges")
+                raise UserError(f"{ranges_path}: missing, or no object of row ranges")
+            source.note(path)
             reader = RowReader(path, ["id", "image"])
             for name, rows in ranges.items():
                 doc_id = name[: -len(".pdf")] if name.lower().endswith(".pdf") else name

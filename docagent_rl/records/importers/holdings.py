@@ -16,6 +16,7 @@ from docagent_rl.documents.failures import DocumentError
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import MARKER
 from docagent_rl.documents.limits import IngestLimits
+from docagent_rl.documents.sources import SourceDocument, link_out
 from docagent_rl.documents.workers import WorkerPool
 from docagent_rl.errors import UserError
 from docagent_rl.io import writable
@@ -60,17 +61,19 @@ class Gathering:
     progress: bool = False
     sizes: bool = False
 
-    def gather(self, found: Mapping[str, NativeDocument], wanted: Iterable[str]) -> Holdings:
+    def gather(self, found: Mapping[str, NativeDocument], wanted: Iterable[str], root: Path) -> Holdings:
         """Measure documents and ingest those that the store does not hold.
 
         Args:
             found: documents in the download.
             wanted: ids of documents that questions need; the store may hold them from elsewhere.
+            root: folder of the download; documents with links that lead out of it cannot be used.
 
         Raises:
             UserError: the store cannot be used, or a file of pictures is damaged.
         """
-        holdings = Holdings()
+        holdings = Holdings(failed=_links_out(found, root))
+        found = {name: each for name, each in found.items() if name not in holdings.failed}
         store = self._opened()
         # an ingest counts and hashes by itself what the store does not hold
         known = [each for each in found.values() if each.files]
@@ -117,34 +120,33 @@ class Gathering:
                     holdings.sizes[name] = measured.sizes
 
     def _ingest(self, holdings: Holdings, new: Sequence[NativeDocument]) -> None:
-        files = [each for each in new if each.files]
+        if files := [each.source() for each in new if each.files]:
+            self._store(holdings, files)
         pictured = sorted(
             (each for each in new if not each.files), key=lambda each: (each.place, each.doc_id)
         )
-        batches = [files] if files else []
-        batches += [pictured[start : start + _PICTURED] for start in range(0, len(pictured), _PICTURED)]
+        batches = [pictured[start : start + _PICTURED] for start in range(0, len(pictured), _PICTURED)]
         if not batches and self._staging().exists():
             batches = [[]]  # clears what an import left that was killed when all was stored
         for batch in batches:
-            with self._staged(batch, holdings) as (folder, store):
-                if not any(folder.iterdir()):
-                    continue
-                report = ingest(
-                    folder,
-                    store,
-                    settings=self.settings,
-                    workers=self.workers,
-                    progress=self.progress,
-                    replace=False,
-                )
-            for failure in report.failed:
-                name = failure.name
-                known = {each.doc_id for each in batch}
-                holdings.failed[name if name in known else name[: -len(".pdf")]] = failure.reason
+            with self._staged(batch, holdings) as folder:
+                if any(folder.iterdir()):
+                    self._store(holdings, folder)
+
+    def _store(self, holdings: Holdings, source: Path | Sequence[SourceDocument]) -> None:
+        report = ingest(
+            source,
+            self._root(),
+            settings=self.settings,
+            workers=self.workers,
+            progress=self.progress,
+            replace=False,
+        )
+        holdings.failed |= {failure.name: failure.reason for failure in report.failed}
 
     @contextmanager
-    def _staged(self, batch: Sequence[NativeDocument], holdings: Holdings) -> Generator[tuple[Path, Path]]:
-        """A folder beside the store with links to a batch's files, or with its pictures."""
+    def _staged(self, batch: Sequence[NativeDocument], holdings: Holdings) -> Generator[Path]:
+        """A folder beside the store with a batch's pictures."""
         folder, store = self._staging(), self._root()
         with writable(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -161,7 +163,7 @@ class Gathering:
                         _stage(folder, document)
                     except DocumentError as error:
                         holdings.failed[document.doc_id] = str(error)
-                yield folder, store
+                yield folder
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
                 lock.release()
@@ -169,19 +171,16 @@ class Gathering:
 
 
 def _stage(folder: Path, document: NativeDocument) -> None:
-    if document.pictures is None and document.files[0].suffix.lower() == ".pdf":
-        (folder / f"{document.doc_id}.pdf").symlink_to(document.files[0].absolute())
-        return
     pictures = document.pictures() if document.pictures is not None else []
     pages = folder / document.doc_id
     pages.mkdir()
-    if document.pictures is None:
-        for number, path in enumerate(document.files, start=1):
-            suffix = path.suffix.partition("?")[0].lower()  # of a file named as an address ends
-            (pages / f"{number:05d}{suffix}").symlink_to(path.absolute())
-        return
     for number, content in enumerate(pictures, start=1):
         (pages / f"{number:05d}.jpg").write_bytes(content)  # read by content, whatever the name
+
+
+def _links_out(found: Mapping[str, NativeDocument], root: Path) -> dict[str, str]:
+    links = ((name, link_out(path, root)) for name, each in found.items() for path in each.files)
+    return {name: link for name, link in links if link is not None}
 
 
 def _refuse_others(

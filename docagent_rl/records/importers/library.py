@@ -45,7 +45,7 @@ class NativeDocument:
     def source(self) -> SourceDocument:
         """As it is ingested; for documents that are files."""
         if self.files[0].suffix.lower() == ".pdf":
-            return SourceDocument(self.doc_id, SourceKind.PDF, self.files, f"{self.doc_id}.pdf")
+            return SourceDocument(self.doc_id, SourceKind.PDF, self.files, self.doc_id)
         return SourceDocument(self.doc_id, SourceKind.IMAGES, self.files, self.doc_id)
 
 

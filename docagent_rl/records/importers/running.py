@@ -73,7 +73,7 @@ def run_import(
     wanted = {draft.doc_id for draft in drafts} | {cite.doc_id for draft in drafts for cite in draft.cites}
     if not importer.corpus:
         found = {name: document for name, document in found.items() if name in wanted}
-    holdings = replace(settings.gathering, sizes=importer.sizes).gather(found, wanted)
+    holdings = replace(settings.gathering, sizes=importer.sizes).gather(found, wanted, source.root)
     _report_documents(report, wanted | set(found), holdings, {*found, *holdings.lengths})
     records = _records(importer, drafts, holdings, settings, report)
     parts, left = settings.selection.part(records)

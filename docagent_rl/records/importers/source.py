@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from docagent_rl.documents.sources import link_out
 from docagent_rl.errors import UserError
 from docagent_rl.records.parquet import UNREADABLE
 from docagent_rl.records.record import Split
@@ -70,23 +71,34 @@ class Source:
         """A file of JSON.
 
         Raises:
-            UserError: it is not UTF-8 or not JSON.
+            UserError: it is not UTF-8 or not JSON, or a link that leads out of the folder.
         """
-        self.read.append(path)
+        self.note(path)
         return load_json(path)
 
     def rows(self, path: Path, *, under: str | None = None, columns: Sequence[str] | None = None) -> Iterator:
         """Rows of a file: `.jsonl`, `.parquet`, or `.json` (a list, or an object with one `under`).
 
         Raises:
-            UserError: the file as a whole cannot be read. A line that is no JSON comes as text.
+            UserError: the file as a whole cannot be read, or is a link that leads out of the folder. A line
+                that is no JSON comes as text.
         """
-        self.read.append(path)
+        self.note(path)
         if path.suffix == ".parquet":
             return parquet_rows(path, columns)
         if path.suffix == ".jsonl":
             return _lines(path)
         return iter(_listed(path, load_json(path), under))
+
+    def note(self, path: Path) -> None:
+        """Note that a file is read.
+
+        Raises:
+            UserError: it is a link that leads out of the folder.
+        """
+        if problem := link_out(path, self.root):
+            raise UserError(f"{path}: {problem}")
+        self.read.append(path)
 
 
 def load_json(path: Path) -> Any:

@@ -95,7 +95,7 @@ def _csv_rows(path: Path, source: Source) -> Iterator[dict[str, str]]:
     Raises:
         UserError: the file is not UTF-8, or no table.
     """
-    source.read.append(path)
+    source.note(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file, delimiter="|", quotechar='"')
