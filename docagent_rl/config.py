@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import Field, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, ValidationError
 
 from docagent_rl.advantages.embedder import EmbedderConfig
 from docagent_rl.checkpoints.manifest import CheckpointCheck
@@ -26,6 +26,10 @@ def plain(section: DictConfig, *, resolve: bool = True) -> dict[str, Any]:
     """A section of a composed configuration as a plain mapping, its interpolations resolved or left."""
     # OmegaConf names all that a container of any kind may become
     return cast("dict[str, Any]", OmegaConf.to_container(section, resolve=resolve))
+
+
+Clearable = Annotated[dict[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
+"""Keys of which null leaves none: Hydra merges mappings, so that {} changes nothing that a recipe sets."""
 
 
 class Profile(Enum):
@@ -102,16 +106,10 @@ class AdvantageConfig(Section):
     gamma_turn: float = Field(1.0, ge=0, le=1)
     """Discount a turn."""
     lam_turn: float = Field(1.0, ge=0, le=1)
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: Clearable = Field(default_factory=dict)
     """Options of the estimator's function, by name; null: none, whatever a recipe sets."""
     text: TextConfig = Field(default_factory=TextConfig)
     embedder: EmbedderConfig = Field(default_factory=EmbedderConfig)
-
-    @field_validator("options", mode="before")
-    @classmethod
-    def _cleared(cls, value: Any) -> Any:
-        # Hydra merges mappings: {} on the command line changes nothing, null takes the place of all
-        return {} if value is None else value
 
 
 class CriticConfig(Section):
@@ -171,8 +169,8 @@ class DocAgentConfig(Section):
     kl: KlConfig = Field(default_factory=KlConfig)
     loss: LossConfig = Field(default_factory=LossConfig)
     critic: CriticConfig = Field(default_factory=CriticConfig)
-    env: dict[str, Any] = Field(default_factory=dict)
-    env_cpu: dict[str, Any] = Field(default_factory=dict)
+    env: Clearable = Field(default_factory=dict)
+    env_cpu: Clearable = Field(default_factory=dict)
     """What the CPU profile changes in `env` beside the system's own sizes (`System.small`)."""
     profile: Profile | None = None
     prompt: Path | None = None

@@ -1,7 +1,9 @@
 """A system of your own: one search, one look, one answer, and a reward for short answers.
 
 PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name vrag_rl_qwen2_5_vl_7b +profile=cpu \
-    docagent.system=custom_system:SYSTEM '~docagent.env' '~docagent.env_cpu'
+    +env=own docagent.system=custom_system:SYSTEM
+
+A recipe of its own has `defaults: [vrag_rl_qwen2_5_vl_7b, env: own, _self_]`, and its keys under `docagent.env`.
 """
 
 from pathlib import Path

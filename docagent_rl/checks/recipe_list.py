@@ -92,8 +92,8 @@ def ablation_names(recipe: str | None = None, root: Traversable = ROOT) -> list[
 
 
 def ablation_summary(name: str, root: Traversable = ROOT) -> str:
-    """What an ablation is, in one line."""
-    return _comment(root / ABLATIONS / f"{name}.yaml")[1]
+    """What an ablation is, in one line: the second of its comment."""
+    return "".join(_comment(root / ABLATIONS / f"{name}.yaml")[1:2])
 
 
 def ablation_recipes(name: str, root: Traversable = ROOT) -> list[str]:
@@ -102,15 +102,13 @@ def ablation_recipes(name: str, root: Traversable = ROOT) -> list[str]:
     Raises:
         UserError: the file has no such line.
     """
-    return [recipe.strip() for recipe in _field(name, "for", root).split(",")]
+    if not (recipes := _field(name, "for", root)):
+        raise UserError(f"recipes/{ABLATIONS}/{name}.yaml: the line `# for: <recipe>, ...` is missing")
+    return [recipe.strip() for recipe in recipes.split(",")]
 
 
 def ablation_row(name: str, root: Traversable = ROOT) -> str:
-    """The paper's row and number, as the line `# paper:` of an ablation gives them.
-
-    Raises:
-        UserError: the file has no such line.
-    """
+    """The paper's row and number, as the line `# paper:` of an ablation gives them; empty without one."""
     return _field(name, "paper", root)
 
 
@@ -118,7 +116,7 @@ def _field(name: str, field: str, root: Traversable) -> str:
     for line in _comment(root / ABLATIONS / f"{name}.yaml"):
         if line.startswith(f"{field}: "):
             return line.removeprefix(f"{field}: ")
-    raise UserError(f"recipes/{ABLATIONS}/{name}.yaml: the line `# {field}: ...` is missing")
+    return ""
 
 
 def _yaml_names(folder: Traversable) -> list[str]:

@@ -27,14 +27,30 @@ HEAD = "# @package _global_\n# Small.\n"
 
 @pytest.fixture
 def mine(tmp_path):
-    def check(text, ablation=None):
-        (tmp_path / "mine.yaml").write_text(f"defaults:\n  - {RECIPE}\n  - _self_\n{text}")
+    def check(text, ablation=None, above=RECIPE):
+        (tmp_path / "mine.yaml").write_text(f"defaults:\n  - {above}\n  - _self_\n{text}")
         if ablation is not None:
             (tmp_path / "ablations").mkdir()
             (tmp_path / "ablations" / "small.yaml").write_text(HEAD + ablation)
         return check_recipe("mine", tmp_path)
 
     return check
+
+
+@pytest.mark.parametrize(
+    ("above", "env", "problem"),
+    [
+        (f"{RECIPE}\n  - env: own", "{max_image_tokens: 100}", None),
+        (f"{RECIPE}\n  - env: own", "{max_turn: 100}", "docagent.env.max_turn"),
+        ("mm_doc_r1_qwen3_8b", "null", None),
+    ],
+)
+def test_a_system_of_ones_own_inherits_a_recipe_without_the_keys_of_its_environment(
+    mine, monkeypatch, above, env, problem
+):
+    monkeypatch.syspath_prepend("examples")
+    found = mine(f"docagent: {{system: 'custom_system:SYSTEM', env: {env}}}\n", above=above)
+    assert [str(f.problem).count(str(problem)) for f in found] == [1, 1]
 
 
 @pytest.mark.parametrize("ablation", ["# for: mine\n- 1\n", "# for: mine\na: {b", "docagent: {}\n"])
@@ -84,7 +100,6 @@ def test_every_ablation_says_what_it_is_and_lies_in_the_folder_of_its_system(tmp
     system = {recipe: composed(recipe).docagent.system for recipe in recipe_names()}
     for name in ablation_names():
         assert ablation_summary(name).endswith(".")
-        assert ablation_row(name)
         assert {system[recipe] for recipe in ablation_recipes(name)} == {name.partition("/")[0]}
     assert {name.partition("/")[0] for name in ablation_names()} == set(SYSTEMS)
     # a folder of one's own may hold ablations of no system
@@ -92,6 +107,7 @@ def test_every_ablation_says_what_it_is_and_lies_in_the_folder_of_its_system(tmp
     for name in ("small", "mine/smaller"):
         (tmp_path / "ablations" / f"{name}.yaml").write_text("# x\n# y\n# for: good\n")
     assert ablation_names(root=tmp_path) == ["mine/smaller", "small"]
+    assert (ablation_row("small", tmp_path), ablation_summary("small", tmp_path)) == ("", "y")
 
 
 def test_a_broken_recipe_is_reported_by_name(mine):

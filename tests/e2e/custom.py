@@ -11,7 +11,7 @@ from tests.e2e.scanned import scan
 FOLDER = Path(__file__).parents[2] / "examples"
 
 EXAMPLES = {
-    "custom_system": ("docagent.system=custom_system:SYSTEM", "~docagent.env", "~docagent.env_cpu"),
+    "custom_system": ("docagent.system=custom_system:SYSTEM", "+env=own"),
     "custom_estimator": (
         "docagent.modules=[custom_estimator]",
         "algorithm.adv_estimator=median_baseline",
