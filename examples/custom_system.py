@@ -3,7 +3,7 @@
 PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name vrag_rl_qwen2_5_vl_7b +profile=cpu \
     +env=own docagent.system=custom_system:SYSTEM
 
-A recipe of its own has `defaults: [vrag_rl_qwen2_5_vl_7b, env: own, _self_]`, and its keys under `docagent.env`.
+In a recipe: `defaults: [vrag_rl_qwen2_5_vl_7b, env: own, _self_]`, and its own keys under `docagent.env`.
 """
 
 from pathlib import Path
