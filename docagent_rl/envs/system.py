@@ -19,6 +19,7 @@ from docagent_rl.errors import UserError
 from docagent_rl.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.records.record import Record
 from docagent_rl.section import explain
+from docagent_rl.rewards.formula import Formula
 
 
 class EnvMaker(Protocol):
@@ -54,6 +55,8 @@ class System:
         max_turns: assistant turns of an episode at most.
         max_images: images of an episode at most.
         two_rankings: whether a configuration asks a second retriever (`docagent.text_retriever`).
+        formula: how the terms make the reward; `None` where a system of one's own does not say.
+        reward_keys: settings of its configuration that terms and reward depend on.
         judged: whether answers are put to the judge (`docagent.judge`).
         roles: models beside the policy that it asks (`docagent.roles`).
         check_sample: `(record, store, config, validate)`, raises `UserError` for a question that cannot be
@@ -78,6 +81,8 @@ class System:
     two_rankings: Callable[[Any], bool] = lambda config: False
     judged: bool = False
     roles: tuple[RoleName, ...] = ()
+    formula: Callable[[Any], Formula] | None = None
+    reward_keys: tuple[str, ...] = ("reward",)
     check_sample: SampleCheck | None = None
     script: type[Script] | None = None
     several_rows: bool = False

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Self
 
 from pydantic import Field, model_validator
 
 from docagent_rl.documents.display import DisplayRule
+from docagent_rl.rewards.formula import Formula
 from docagent_rl.section import Section, VariantSection
 from docagent_rl.systems.alden.actions import FetchSyntax, Modality
 from docagent_rl.systems.alden.answer_reward import AnswerMetric, AnswerRule, ListScoring
@@ -224,6 +226,14 @@ class AldenConfig(VariantSection):
             "query_repetition": not self.query_repetition.enabled,
         }
         return tuple(name for name in TERMS if not absent.get(name, False))
+
+    @property
+    def formula(self) -> Formula:
+        """How the terms make the reward."""
+        whole = self.reward.rule().formula
+        weights = {name: weight for name, weight in whole.weights.items() if name in self.terms}
+        charged = {"query_repetition": -self.query_repetition.eta} if self.query_repetition.enabled else {}
+        return replace(whole, weights=weights, tokens=charged)
 
     @property
     def prompt(self) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from docagent_rl.rewards.formula import Formula, Gate
+
 TERMS = (
     "format",
     "search",
@@ -76,9 +78,9 @@ class AldenReward:
     calls: bool = True
 
     @property
-    def weights(self) -> Mapping[str, float]:
-        """The weight of each term in the turn reward; the query term is rewarded by tokens instead."""
-        return {
+    def formula(self) -> Formula:
+        """How the terms of a turn make its reward; the query term is charged on its tokens instead."""
+        weights = {
             "format": 1.0,
             "search": 1.0 * self.calls,
             "fetch": 1.0 * self.calls,
@@ -88,6 +90,7 @@ class AldenReward:
             "wrong_refusal": -self.wrong_refusal,
             "missed_refusal": -self.missed_refusal,
         }
+        return Formula(weights, Gate("format", above=-1.0, otherwise=-1.0), turnwise=True)
 
     def turn(self, values: Mapping[str, float]) -> float:
         """The reward of a turn.
@@ -99,9 +102,7 @@ class AldenReward:
         Returns:
             `f + u`; -1 for a malformed turn, whatever its utility.
         """
-        if values.get("format", 0.0) < 0:
-            return -1.0
-        return math.fsum(weight * values.get(name, 0.0) for name, weight in self.weights.items())
+        return self.formula.total(values)
 
     def search_credit(self, found: Collection[int], gold: Collection[int], seen: Collection[int]) -> float:
         """What a search earns.

@@ -26,6 +26,16 @@ SYSTEM = System(
     max_turns=lambda config: config.assistant_turns,
     max_images=lambda config: config.max_images,
     two_rankings=lambda config: config.two_rankings,
+    formula=lambda config: config.formula,
+    reward_keys=(
+        "reward",
+        "query_repetition",
+        "answer_metric",
+        "numeric_metric",
+        "polar_exact",
+        "list_scoring",
+        "remember_malformed",
+    ),
     script=AldenScript,
     small=SMALL,
 )

@@ -7,6 +7,8 @@ from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from docagent_rl.rewards.formula import Formula
+
 
 class HitRule(StrEnum):
     """Which listed evidence pages are hits."""
@@ -42,6 +44,11 @@ class DocVStarReward:
                 f"found {weights}"
             )
 
+    @property
+    def formula(self) -> Formula:
+        """How the terms make the total."""
+        return Formula({"answer": self.answer, "evidence": self.evidence, "format": self.format})
+
     def total(self, *, answer: float, evidence: float, fmt: float) -> float:
         """The reward of an episode, in `[0, 1]`.
 
@@ -50,7 +57,7 @@ class DocVStarReward:
             evidence: `R_e` in `[0, 1]`.
             fmt: `R_f`, 0 or 1.
         """
-        return self.answer * answer + self.evidence * evidence + self.format * fmt
+        return self.formula.total({"answer": answer, "evidence": evidence, "format": fmt})
 
 
 def evidence_score(

@@ -29,5 +29,7 @@ SYSTEM = System(
     max_turns=lambda config: config.assistant_turns,
     max_images=lambda config: config.max_images,
     script=DocVStarScript,
+    formula=lambda config: config.reward.rule().formula,
+    reward_keys=("reward", "answer"),
     small=SMALL,
 )

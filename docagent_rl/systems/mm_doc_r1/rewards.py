@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from docagent_rl.rewards.formula import Formula
 from docagent_rl.rewards.mmlongbench import AnswerFormat, score
 from docagent_rl.rewards.retrieval import recall
 from docagent_rl.rewards.text import NOT_ANSWERABLE
@@ -57,6 +58,11 @@ class MMDocReward:
             if not (math.isfinite(weight) and weight >= 0):
                 raise ValueError(f"weights must be finite and not negative, found {weight}")
 
+    @property
+    def formula(self) -> Formula:
+        """How the terms make the total."""
+        return Formula({"page_recall": self.pages_weight, "correctness": self.correctness_weight})
+
     def pages(self, read: Collection[int], evidence: Collection[int], correctness: float) -> float:
         """The page term.
 
@@ -80,7 +86,7 @@ class MMDocReward:
 
     def total(self, *, pages: float, correctness: float) -> float:
         """The reward of an episode from its two terms."""
-        return self.pages_weight * pages + self.correctness_weight * correctness
+        return self.formula.total({"page_recall": pages, "correctness": correctness})
 
 
 def page_f1(read: Collection[int], evidence: Collection[int]) -> float:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from enum import StrEnum
 
+from docagent_rl.rewards.formula import Formula, Gate
 from docagent_rl.systems.unidoc_rl.roi import RoiRule, Wanted, roi_f1, roi_iou
 from docagent_rl.systems.unidoc_rl.search_rounds import SearchRound, SelectRule, search_ndcg, select_reward
 
@@ -111,9 +112,14 @@ class UniDocReward:
     ndcg_as_published: bool = False
     select_capped: bool = False
 
+    @property
+    def formula(self) -> Formula:
+        """How the terms make the total."""
+        return Formula(asdict(self.weights), Gate("format", above=0.0, otherwise=0.0) if self.gate else None)
+
     def needs_outcome(self, fmt: float) -> bool:
         """Whether the outcome can change the total, so that the judge has to be asked."""
-        return fmt > 0 or not self.gate
+        return self.formula.opens({"format": fmt})
 
     def terms(
         self,
@@ -147,7 +153,7 @@ class UniDocReward:
             "format": fmt,
             "outcome": outcome,
         }
-        return {**values, "total": self._total(values)}
+        return {**values, "total": self.formula.total(values)}
 
     def _roi(self, rounds: Sequence[SearchRound], gold: Collection[Hashable], wanted: Wanted) -> float:
         if self.roi_rule is RoiRule.IOU:
@@ -159,8 +165,3 @@ class UniDocReward:
             abstention=self.abstention,
             implicit=self.implicit,
         )
-
-    def _total(self, values: dict[str, float]) -> float:
-        if self.gate and values["format"] == 0:
-            return 0.0
-        return math.fsum(getattr(self.weights, name) * value for name, value in values.items())

@@ -26,6 +26,8 @@ SYSTEM = System(
     max_turns=lambda config: config.assistant_turns,
     max_images=lambda config: config.max_images,
     judged=True,
+    formula=lambda config: config.rule().formula,
+    reward_keys=("reward", "format", "selection"),
     script=UniDocScript,
     small=SMALL,
 )

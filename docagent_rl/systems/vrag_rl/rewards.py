@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from docagent_rl.rewards.formula import Formula, Gate
+
 
 @dataclass(frozen=True, slots=True)
 class VragReward:
@@ -33,9 +35,15 @@ class VragReward:
         if not all(weight >= 0 for weight in weights) or not math.isclose(sum(weights), 1.0, abs_tol=1e-9):
             raise ValueError(f"alpha, beta and gamma must not be negative and sum to 1, found {weights}")
 
+    @property
+    def formula(self) -> Formula:
+        """How the terms make the total."""
+        weights = {"retrieval_ndcg": self.alpha, "outcome": self.beta, "format": self.gamma}
+        return Formula(weights, Gate("format", above=0.0, otherwise=0.0) if self.gate else None)
+
     def needs_outcome(self, fmt: float) -> bool:
         """Whether the outcome can change the total, so that the judge has to be asked."""
-        return fmt == 1.0 or not self.gate
+        return self.formula.opens({"format": fmt})
 
     def total(self, *, retrieval: float, outcome: float, fmt: float) -> float:
         """The reward of an episode.
@@ -48,9 +56,7 @@ class VragReward:
         Returns:
             A value in `[0, 1]`.
         """
-        if self.gate and fmt != 1.0:
-            return 0.0
-        return self.alpha * retrieval + self.beta * outcome + self.gamma * fmt
+        return self.formula.total({"retrieval_ndcg": retrieval, "outcome": outcome, "format": fmt})
 
 
 def format_reward(*, searched: bool, answered: bool) -> float:

@@ -21,6 +21,7 @@ SYSTEM = System(
     max_turns=lambda config: config.assistant_turns,
     max_images=lambda config: config.max_images,
     judged=True,
+    formula=lambda config: config.reward.rule().formula,
     script=VragScript,
     small=SMALL,
 )

@@ -1,0 +1,67 @@
+"""How a reward is made of its terms, as data: what rewards a session is also what is shown of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The condition under which terms count at all.
+
+    Args:
+        term: that decides.
+        above: it has to lie above this.
+        otherwise: the reward where it does not.
+    """
+
+    term: str
+    above: float
+    otherwise: float
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A weighted sum of terms.
+
+    Args:
+        weights: of the terms, by name.
+        gate: before all of them.
+        turnwise: it holds for every turn, and a session's reward is the sum over its turns.
+        tokens: weights of terms that are charged on tokens inside of a turn, beside sum and gate.
+    """
+
+    weights: Mapping[str, float]
+    gate: Gate | None = None
+    turnwise: bool = False
+    tokens: Mapping[str, float] = field(default_factory=dict)
+
+    def opens(self, values: Mapping[str, float]) -> bool:
+        """Return whether the gate lets terms count; without a gate they always do."""
+        return self.gate is None or values.get(self.gate.term, 0.0) > self.gate.above
+
+    def total(self, values: Mapping[str, float]) -> float:
+        """Return the reward, without what tokens are charged; absent terms are 0."""
+        if self.gate is not None and not self.opens(values):
+            return self.gate.otherwise
+        return math.fsum(weight * values.get(name, 0.0) for name, weight in self.weights.items())
+
+    def __str__(self) -> str:
+        parts = [_sum(self.weights)]
+        if self.gate is not None:
+            parts.append(f"{self.gate.otherwise:g} unless {self.gate.term} > {self.gate.above:g}")
+        parts += ["summed over the turns"] if self.turnwise else []
+        parts += [f"on tokens {_sum(self.tokens)}"] if self.tokens else []
+        return "; ".join(parts)
+
+
+def _sum(weights: Mapping[str, float]) -> str:
+    """Terms that count, as `0.2 search + outcome - 0.5 repetition`."""
+    text = ""
+    for name, weight in weights.items():
+        if weight:
+            sign = ("-" if weight < 0 else "") if not text else " - " if weight < 0 else " + "
+            text += f"{sign}{'' if abs(weight) == 1 else f'{abs(weight):g} '}{name}"
+    return text or "0"
