@@ -9,18 +9,20 @@ from dataclasses import asdict, dataclass
 from docagent_rl.eval.probe.conditions import Condition
 from docagent_rl.eval.report.bootstrap import Interval
 from docagent_rl.eval.report.build import ReportSettings
-from docagent_rl.eval.report.grids import MARK, NOTHING, RULED, Grid, shown
+from docagent_rl.eval.report.grids import MARK, NOTHING, RULED, Grid, p_text, shown
 from docagent_rl.eval.report.paired import compare
+from docagent_rl.eval.report.permutation import FEWEST
 from docagent_rl.eval.scoring.experts import Author, Expert
 from docagent_rl.eval.scoring.measures import Unit
 from docagent_rl.eval.scoring.protocols import protocol_of
 from docagent_rl.eval.scoring.scored import ScoredSession
 
 _MARK, _VERSION = "docagent_rl_probe", 1
-_HEAD = ("shown", "number", "less as they are", "left", "p", "questions")
+_HEAD = ("shown", "number", "less as they are", "left", "p", "questions", "documents")
 _NOTE = (
     "left: the number as a share of that with the documents as they are; what is left without pages did not "
-    "come from reading them. Brackets: 95 % over resamples of documents, question by question"
+    "come from reading them. Brackets: 95 % over resamples of documents, question by question; "
+    f"p: none of fewer than {FEWEST} documents"
 )
 
 
@@ -88,8 +90,9 @@ def grids_of(found: Sequence[Left]) -> list[Grid]:
                 _number(each.value, unit),
                 NOTHING if each.condition is Condition.AS_IS else shown(each.change, unit, sign=True),
                 NOTHING if each.share is None else f"{100 * each.share:.0f} %",
-                NOTHING if each.p is None or each.condition is Condition.AS_IS else f"{each.p:.4f}",
+                p_text(None if each.condition is Condition.AS_IS else each.p),
                 f"{each.change.questions:,}",
+                f"{each.change.documents:,}",
             )
             for each in mine
         )

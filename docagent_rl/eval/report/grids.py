@@ -116,6 +116,11 @@ def digits(value: float, unit: Unit, sign: bool = False) -> str:
             return f"{value:{plus},.2f}"
 
 
+def p_text(value: float | None) -> str:
+    """A p-value, of which none is 0."""
+    return NOTHING if value is None else f"{value:.4f}" if value >= 0.001 else "< 0.001"
+
+
 def _numbers(
     lists: Sequence[Sequence[Number]],
     reports: Sequence[BenchmarkReport],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from docagent_rl.eval.report.grids import MARK, NOTHING, RULED, Grid, digits, shown
+from docagent_rl.eval.report.grids import MARK, NOTHING, RULED, Grid, digits, p_text, shown
 from docagent_rl.eval.report.paired import Comparison, Difference, Flip
 from docagent_rl.eval.report.permutation import EXACT, FEWEST
 
@@ -37,7 +37,7 @@ def paired_grids(
         Grid(
             f"{title}: {second} against {first}",
             ("number", *head, "questions", "documents", "p"),
-            tuple((_titled(d, ruled), *_cells(d), _p(d.p)) for d in found.whole),
+            tuple((_titled(d, ruled), *_cells(d), p_text(d.p)) for d in found.whole),
             tuple(notes),
         )
     ]
@@ -46,7 +46,7 @@ def paired_grids(
             Grid(
                 f"{title}: {headline}, {second} against {first}, by line",
                 ("by", "line", *head, "questions", "documents", "p", "p by Holm"),
-                tuple((*d.cell.row, *_cells(d), _p(d.p), _p(d.corrected)) for d in found.parts),
+                tuple((*d.cell.row, *_cells(d), p_text(d.p), p_text(d.corrected)) for d in found.parts),
                 ("p by Holm: corrected for all lines of this table",),
             )
         )
@@ -78,10 +78,6 @@ def _test(difference: Difference) -> str:
         return f"p: none; of fewer than {FEWEST} documents ({documents} here) no difference is beyond chance"
     how = "all ways" if documents <= EXACT else "random ways"
     return f"p: documents change sides, {how}; of {documents:,} documents the least p is {least:.2g}"
-
-
-def _p(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.4f}" if value >= 0.001 else "< 0.001"
 
 
 def _flips(title: str, flips: Sequence[Flip], first: str, second: str) -> Grid:

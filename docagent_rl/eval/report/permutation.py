@@ -30,7 +30,7 @@ def p_values(first: Sums, second: Sums, *, draws: int, seed: int) -> list[float 
         seed: of them.
 
     Returns:
-        In `(0, 1]`; `None` where a run has no value, and of fewer than `FEWEST` documents, which tell nothing.
+        In `(0, 1]`; `None` where a run has no value, and of fewer than `FEWEST` documents: they tell nothing.
     """
     observed = np.abs(_difference(second, second.table.sum(axis=0), first, first.table.sum(axis=0)))
     change = second.table - first.table
