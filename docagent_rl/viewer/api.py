@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from docagent_rl.errors import UserError
 from docagent_rl.viewer import queries
 from docagent_rl.viewer.aggregates import step_numbers
-from docagent_rl.viewer.comparison import METHOD, SHARED, compared, values_of, values_of_shared
+from docagent_rl.viewer.comparison import comparison
 from docagent_rl.viewer.credit import baseline, session_credit
 from docagent_rl.viewer.curves import described, read_curves
 from docagent_rl.viewer.filters import Pair, read_pairs
@@ -79,17 +79,8 @@ class Api:
     def _compare(self, options: Mapping[str, str]) -> Reply:
         split, measure = options.get("split") or "val", options.get("measure") or "reward"
         runs = [self.run(options.get(side, "")) for side in ("a", "b")]
-        if runs[0].folder.same_sessions(runs[1].folder):
-            with runs[0].index() as first, runs[1].index() as second:
-                found = compared(*values_of_shared(first, second, measure, split))
-            return told({"step_a": None, "step_b": None, **found, "method": SHARED + METHOD})
-        sides = []
-        for side in ("a", "b"):
-            step = options.get(f"step_{side}")
-            with self.run(options.get(side, "")).index() as base:
-                sides.append(values_of(base, measure, split, _whole(step) if step else None))
-        (first, ours), (second, theirs) = sides
-        return told({"step_a": first, "step_b": second, **compared(ours, theirs)})
+        steps = [_whole(step) if (step := options.get(f"step_{side}")) else None for side in ("a", "b")]
+        return told(comparison(runs, split, measure, steps))
 
     def run(self, number: str) -> OpenRun:
         """A run by its number.
@@ -137,7 +128,9 @@ def _viewed(run: OpenRun, session: Mapping[str, Any], *, tokens: bool = True) ->
             credit.estimator, run.folder.estimator_options, view["advantage"], rewards, number
         )
         view["credit"]["baseline"] = compared_with
-    return {**view, "stage": run.stage(view["id"])}
+    reward = run.folder.reward
+    formula = reward.described() if reward is not None and reward.system == view["system"] else None
+    return {**view, "stage": run.stage(view["id"]), "formula": formula}
 
 
 def _image(run: OpenRun, names: Sequence[str], pairs: Sequence[Pair]) -> Reply:

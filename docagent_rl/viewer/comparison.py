@@ -10,14 +10,15 @@ from typing import Any
 
 from docagent_rl.errors import UserError
 from docagent_rl.eval.report.paired import compare
+from docagent_rl.eval.report.permutation import FEWEST
 from docagent_rl.eval.scoring.measures import mean
 from docagent_rl.eval.scoring.scored import ScoredSession
+from docagent_rl.viewer.runs import OpenRun
 
 DRAWS = 2_000
 """Resamples of documents."""
 _COLUMNS = ("reward", "turns", "tokens", "invalid", "images", "seconds", "right")
 _TERM = "term:"
-SHARED = "the same sessions, paid twice; "
 METHOD = (
     "difference b - a of the means over the questions that both have, sessions of a question averaged; 95% "
     f"interval by {DRAWS} resamples of documents, p by changing the sides of documents"
@@ -35,8 +36,51 @@ class Value:
     value: float
 
 
+def comparison(
+    runs: Sequence[OpenRun], split: str, measure: str, steps: Sequence[int | None]
+) -> dict[str, Any]:
+    """Two runs, or two steps of one, ready for JSON.
+
+    `same_sessions` says that both hold the same sessions, rewarded in two ways; `same_reward` whether both
+    are rewarded alike, `None` where that is not known or nothing that is compared depends on it.
+
+    Args:
+        runs: the two, or one twice.
+        split: `train` or `val`.
+        measure: a column, or `term:<name>`.
+        steps: of each; the last there is by default, of one run its first and its last.
+
+    Raises:
+        UserError: there is nothing to compare, or no such number.
+    """
+    folders = [run.folder for run in runs]
+    same = folders[0].same_sessions(folders[1]) and steps == [None, None]
+    with runs[0].index() as first, runs[1].index() as second:
+        if same:
+            numbers: list[int | None] = [None, None]
+            ours, theirs = values_of_shared(first, second, measure, split)
+        else:
+            ends = ("min" if runs[0] is runs[1] else "max", "max")
+            numbers = [
+                _step_of(base, split, end) if step is None else step
+                for base, end, step in zip((first, second), ends, steps, strict=True)
+            ]
+            if runs[0] is runs[1] and numbers[0] == numbers[1]:
+                raise UserError(f"both sides are step {numbers[0]} of one run: choose two steps")
+            ours, theirs = (
+                values_of(base, measure, split, step)
+                for base, step in zip((first, second), numbers, strict=True)
+            )
+    alike = None
+    if (measure == "reward" or measure.startswith(_TERM)) and all(folder.reward for folder in folders):
+        alike = folders[0].reward == folders[1].reward
+    formulas = [None if folder.reward is None else str(folder.reward.formula) for folder in folders]
+    told = {"step_a": numbers[0], "step_b": numbers[1], "formula_a": formulas[0], "formula_b": formulas[1]}
+    return {**told, "same_sessions": same, "same_reward": alike, **compared(ours, theirs)}
+
+
 def compared(first: Sequence[Value], second: Sequence[Value], *, seed: int = 0) -> dict[str, Any]:
-    """Two runs, ready for JSON; questions pair by their ids, and only where they are about one document.
+    """The sessions of two sides; questions pair by their ids, and only where they are about one document.
 
     Args:
         first: sessions of the one.
@@ -76,6 +120,7 @@ def compared(first: Sequence[Value], second: Sequence[Value], *, seed: int = 0) 
         "high": whole.gain.high,
         "p": whole.p,
         "least_p": whole.least_p,
+        "fewest_documents": FEWEST,
         "documents": whole.gain.documents,
         "only_a": len(found.only_first),
         "only_b": len(found.only_second),
@@ -88,31 +133,32 @@ def compared(first: Sequence[Value], second: Sequence[Value], *, seed: int = 0) 
     }
 
 
-def values_of(
-    base: sqlite3.Connection, measure: str, split: str, step: int | None
-) -> tuple[int, list[Value]]:
-    """Sessions of a step that were played, with a number of each, and the step.
+def _step_of(base: sqlite3.Connection, split: str, end: str) -> int:
+    (step,) = base.execute(f"SELECT {end}(step) FROM sessions WHERE split = ?", (split,)).fetchone()
+    if step is None:
+        raise UserError(f"a run has no sessions of split={split}")
+    return step
+
+
+def values_of(base: sqlite3.Connection, measure: str, split: str, step: int | None) -> list[Value]:
+    """Sessions of a step that were played, with a number of each.
 
     Args:
         base: the index.
         measure: a column, or `term:<name>`.
         split: `train` or `val`.
-        step: the last one there is by default.
+        step: of the sessions.
 
     Raises:
-        UserError: there are none, or no such number.
+        UserError: there is no such number.
     """
-    if step is None:
-        (step,) = base.execute("SELECT max(step) FROM sessions WHERE split = ?", (split,)).fetchone()
-    if step is None:
-        raise UserError(f"a run has no sessions of split={split}")
     column, given = _column(measure)
     rows = base.execute(
         f"SELECT id, question_id, question, doc_id, {column} AS value FROM sessions "
         "WHERE split = ? AND step = ? AND status != 'masked' ORDER BY session",
         (*given, split, step),
     )
-    return step, [Value(*tuple(row)) for row in rows if row["value"] is not None]
+    return [Value(*tuple(row)) for row in rows if row["value"] is not None]
 
 
 def values_of_shared(

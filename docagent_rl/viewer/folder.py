@@ -20,6 +20,8 @@ from docagent_rl.play.run_folder import RunFolder
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+    from docagent_rl.viewer.reward import Reward
+
 INDEX = "view.sqlite"
 RESCORED = "rescore.json"
 """What `docagent-rl rescore` leaves beside its sessions."""
@@ -102,7 +104,7 @@ class ViewedRun:
 
     def same_sessions(self, other: ViewedRun) -> bool:
         """Whether both hold sessions of one run, paid in two ways."""
-        if self.paid_again is None and other.paid_again is None:
+        if self.path == other.path or (self.paid_again is None and other.paid_again is None):
             return False
         return (self.paid_again or self.path) == (other.paid_again or other.path)
 
@@ -159,6 +161,13 @@ class ViewedRun:
         except OmegaConfBaseException:
             return None
         return found if isinstance(found, str) and found else None
+
+    @cached_property
+    def reward(self) -> Reward | None:
+        """How its sessions are rewarded; `None` where its configuration does not tell."""
+        from docagent_rl.viewer.reward import reward_of
+
+        return reward_of(self.config)
 
     @property
     def estimator_options(self) -> dict[str, Any]:

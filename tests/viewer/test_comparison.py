@@ -67,7 +67,49 @@ def test_a_run_that_was_paid_again_pairs_session_by_session(tmp_path, write, ask
 
     assert compared()["mean_a"] == 5.0  # the last step of each
     assert compared(run=str(tmp_path / "another"))["mean_a"] == 5.0
+    assert compared()["same_sessions"] is False
     found = compared(run=str(run.resolve()))
     assert (found["mean_a"], found["mean_b"], found["step_a"]) == (0.5, 1.0, None)
+    assert found["same_sessions"] is True
     with pytest.raises(UserError, match="split=val"):
         compared("val")
+
+
+def test_the_steps_of_one_run_are_compared_the_first_and_the_last_by_default(write, asked):
+    run = write("run", {(1, step): [reward] for step, reward in ((1, 0.0), (2, 0.25), (3, 1.0))})
+    ask = asked(run)
+    for steps, difference in (("", 1.0), ("&step_a=2", 0.75), ("&step_b=2", 0.25)):
+        assert ask(f"/api/compare?a=0&b=0{steps}")["difference"] == difference
+    with pytest.raises(UserError, match="step 3"):
+        ask("/api/compare?a=0&b=0&step_a=3")
+
+
+REWARDS = {
+    "paper": "variant: paper",
+    "again": "variant: paper, max_turns: 3",
+    "released": "variant: released",
+}
+
+
+@pytest.mark.parametrize(
+    ("other", "measure", "same"),
+    [("again", "reward", True), ("released", "reward", False), ("released", "term:outcome", False),
+     ("released", "turns", None), (None, "reward", None)],
+)  # fmt: skip
+def test_whether_two_runs_are_rewarded_alike_is_said(write, asked, other, measure, same):
+    runs = []
+    for name in ("paper", other):
+        runs.append(write(f"of_{name}", {(1, 1): [1.0]}))
+        if name:
+            (runs[-1] / "hydra").mkdir()
+            config = f"docagent: {{system: vrag_rl, env: {{{REWARDS[name]}}}}}"
+            (runs[-1] / "hydra" / "config.yaml").write_text(config)
+    ask = asked(*runs)
+    found = ask(f"/api/compare?a=0&b=1&measure={measure}")
+    assert (found["same_reward"], found["formula_a"]) == (same, "0.2 retrieval_ndcg + 0.8 outcome")
+    (row,) = ask("/api/runs/0/sessions")["rows"]
+    weights = {"retrieval_ndcg": 0.2, "outcome": 0.8, "format": 0.0}
+    assert ask(f"/api/runs/0/sessions/{row['id']}")["formula"] == {
+        "text": found["formula_a"],
+        "weights": weights,
+    }
