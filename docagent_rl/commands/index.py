@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +21,7 @@ from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from docagent_rl.retrieval.building import Encoding, build_bm25, build_vectors
 from docagent_rl.retrieval.config import QueryEncoderConfig, RetrieverConfig
 from docagent_rl.retrieval.registry import open_local
-from docagent_rl.retrieval.tokens import Stemmer, Tokenizer
+from docagent_rl.retrieval.tokens import Stemmer, spans
 from docagent_rl.retrieval.vectors.bank import Precision
 from docagent_rl.retrieval.vectors.header import VectorSettings
 from docagent_rl.terminal import shown
@@ -193,10 +192,10 @@ def search_command(
     if not hits:
         typer.echo("No page matches.")
         return
-    Console().print(_table(hits, documents, Tokenizer()(query)))
+    Console().print(_table(hits, documents, {token for _, _, token in spans(query)}))
 
 
-def _table(hits: list[Hit], documents: DocumentStore, tokens: list[str]) -> Table:
+def _table(hits: list[Hit], documents: DocumentStore, tokens: set[str]) -> Table:
     table = Table("#", "Page", "Score", "Text")
     for rank, hit in enumerate(hits, start=1):
         snippet = _snippet(documents.page(hit.ref).text(), tokens)
@@ -204,10 +203,10 @@ def _table(hits: list[Hit], documents: DocumentStore, tokens: list[str]) -> Tabl
     return table
 
 
-def _snippet(text: str, tokens: list[str]) -> str:
+def _snippet(text: str, tokens: set[str]) -> str:
     """The part of `text` around the first of `tokens`, on one line."""
     line = " ".join(text.split())
-    match = re.search("|".join(re.escape(token) for token in tokens), line, re.IGNORECASE)
-    start = max(0, match.start() - _SNIPPET_CHARACTERS // 4) if match else 0
+    first = next((start for start, _, token in spans(line) if token in tokens), 0)
+    start = max(0, first - _SNIPPET_CHARACTERS // 4)
     part = line[start : start + _SNIPPET_CHARACTERS]
     return f"{'…' if start else ''}{part}{'…' if start + len(part) < len(line) else ''}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,10 +12,10 @@ from typing import Any
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.measures import measured
 from docagent_rl.retrieval import Hit
+from docagent_rl.retrieval.tokens import Tokenizer
 
 CUTS = (1, 5)
 """Ranks down to which recall is measured, beside all that were asked for."""
-_WORD = re.compile(r"\w+")
 _notes: ContextVar[list[SearchNote] | None] = ContextVar("docagent_searches", default=None)
 
 
@@ -131,7 +130,7 @@ def search_metrics(turns: Mapping[int, Sequence[SearchNote]], gold: Collection[P
 
 
 def _novelty(queries: Sequence[str]) -> dict[str, float | None]:
-    words = [frozenset(_WORD.findall(query.casefold())) for query in queries]
+    words = list(map(frozenset, map(Tokenizer(), queries)))
     fresh = [each not in words[:number] for number, each in enumerate(words)]
     distances = [min(_distance(words[n], earlier) for earlier in words[:n]) for n in range(1, len(words))]
     return {"novelty": fmean(fresh), "distance": fmean(distances) if distances else None}

@@ -34,8 +34,7 @@ def audit_index(root: Path) -> Audit:
         if not files.header.is_file():
             raise
         return Audit("an index that cannot be used", _damages(files, error))
-    unsealed = int(files.read(read_header).files is None)
-    return Audit(f"an index of {retriever.num_pages} pages", unsealed=unsealed)
+    return Audit(f"an index of {retriever.num_pages} pages")
 
 
 def index_kind_of(files: IndexFiles) -> str:
@@ -96,7 +95,7 @@ def _damages(files: IndexFiles, error: UserError) -> list[Damage]:
         header: Header = files.read(read_header)
     except UserError as broken:
         return [Damage(files.header, str(broken))]
-    found = files.damages(header.files or {})
+    found = files.damages(header.files)
     if not found:
         return [Damage(files.folder(header.files), str(error))]
     return [Damage(path, problem) for path, problem in found.items()]

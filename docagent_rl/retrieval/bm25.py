@@ -9,7 +9,6 @@ threshold that was chosen for such scores keeps its meaning.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -33,8 +32,6 @@ from docagent_rl.sealed import seal
 
 if TYPE_CHECKING:
     import bm25s
-
-logger = logging.getLogger(__name__)
 
 # what bm25s and numpy raise for files that are not theirs
 _UNREADABLE = (OSError, ValueError, EOFError, TypeError, KeyError, AttributeError, ArithmeticError)
@@ -115,7 +112,7 @@ class BM25Retriever:
             self._index.save(folder, show_progress=False, allow_pickle=False)
 
         def header(files: dict[str, str]) -> str:
-            saved = self._header.model_copy(update={"schema_version": 2, "files": files})
+            saved = self._header.model_copy(update={"files": files})
             return seal(saved.model_dump_json(indent=1))
 
         IndexFiles(Path(path)).publish(write, header)
@@ -123,8 +120,6 @@ class BM25Retriever:
     @classmethod
     def load(cls, path: str | Path) -> BM25Retriever:
         """Read an index that `save` wrote, verifying every file. Nothing is unpickled.
-
-        Indexes of earlier versions have no checksums: what can be seen is checked, and a warning says so.
 
         Raises:
             UserError: There is no index, it is damaged or of another version, or its stemmer is missing.
@@ -136,7 +131,7 @@ class BM25Retriever:
         bm25s = load_bm25s()
 
         header = read_header(data, files)
-        for path, problem in files.damages(header.files or {}).items():
+        for path, problem in files.damages(header.files).items():
             raise damaged(path, problem, files)
         folder = files.folder(header.files)
         try:
@@ -144,12 +139,7 @@ class BM25Retriever:
             check_arrays(index, header.settings.k1, header.settings.b, sum(header.num_pages))
         except _UNREADABLE as error:
             raise damaged(folder, str(error) or type(error).__name__, files) from error
-        if header.files is None:
-            logger.warning(
-                "%s was made by an earlier version and has no checksums, so damage may go unseen: rebuild it "
-                "with `docagent-rl index build --store STORE --out %s --force`", files.root, files.root
-            )  # fmt: skip
-        return cls(index, header.model_copy(update={"schema_version": 1, "files": None, "checksum": None}))
+        return cls(index, header.model_copy(update={"files": {}, "checksum": None}))
 
     @property
     def settings(self) -> BM25Settings:

@@ -6,8 +6,7 @@ files-<16 hex>/        the array files, never changed; named by the hash of thei
 .lock                  held by a writer
 ```
 An index of vectors has `shard-<16 hex>/` and `candidates-<16 hex>/` instead (`retrieval.vectors`).
-Replacing the header is the swap: until then readers see the old files, from then on the new ones. Indexes of
-earlier versions have their array files beside the header and no checksums.
+Replacing the header is the swap: until then readers see the old files, from then on the new ones.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -31,7 +30,6 @@ from docagent_rl.io import atomic_write
 HEADER = "docagent_index.json"
 _LOCK = ".lock"
 _OWN = re.compile(r"(files|shard|candidates)-[0-9a-f]{16}|\..*\.tmp|\.lock")
-_FLAT = re.compile(r".*\.index\.(npy|json)")
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 T = TypeVar("T")
@@ -52,10 +50,8 @@ class IndexFiles:
         """What makes the folder an index."""
         return self.root / HEADER
 
-    def folder(self, checksums: Mapping[str, str] | None) -> Path:
-        """Where the files with these checksums are; None: an index of an earlier version."""
-        if checksums is None:
-            return self.root
+    def folder(self, checksums: Mapping[str, str]) -> Path:
+        """Where the files with these checksums are."""
         content = "".join(f"{name} {digest}\n" for name, digest in sorted(checksums.items()))
         return self.root / f"files-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
@@ -167,15 +163,8 @@ class IndexFiles:
             kept: names of the folders that the index has.
         """
         for path in self.root.iterdir():
-            known = _FLAT.fullmatch(path.name) or _OWN.fullmatch(path.name)
-            if known and path.name != _LOCK and path.name not in kept:
+            if _OWN.fullmatch(path.name) and path.name != _LOCK and path.name not in kept:
                 _remove(path)
-        # earlier versions swapped whole folders
-        leftover = re.compile(rf"\.{re.escape(self.root.name)}\.[a-z0-9_]{{8}}\.(tmp|old)")
-        with suppress(PermissionError):
-            for path in self.root.absolute().parent.iterdir():
-                if leftover.fullmatch(path.name) and path.is_dir():
-                    _remove(path)
 
 
 def _remove(path: Path) -> None:

@@ -54,7 +54,7 @@ class Header(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    schema_version: Literal[1, 2] = 1
+    schema_version: Literal[3] = 3
     kind: Literal["bm25"] = "bm25"
     settings: BM25Settings
     fingerprint: str
@@ -63,18 +63,15 @@ class Header(BaseModel):
     """Sorted; the index has one row a page, in the order of `PageRef`."""
     num_pages: tuple[Annotated[int, Field(ge=1)], ...]
     """Of each document."""
-    files: dict[str, Sha256] | None = None
-    """SHA-256 of each file of bm25s by name; None before version 2."""
+    files: dict[str, Sha256] = Field(default_factory=dict)
+    """SHA-256 of each file of bm25s by name; none in memory."""
     checksum: Checksum = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Header:
         if len(self.doc_ids) != len(self.num_pages):
             raise ValueError("doc_ids and num_pages differ in length")
-        whole = self.files is not None and self.checksum is not None
-        if whole != (self.schema_version == 2) or whole != bool(self.files):
-            raise ValueError("a header of version 2 has checksums, one of version 1 has none")
-        if any(not re.fullmatch(r"[\w.-]+", name) or name.startswith(".") for name in self.files or ()):
+        if any(not re.fullmatch(r"[\w.-]+", name) or name.startswith(".") for name in self.files):
             raise ValueError("files holds what is no file name")
         return self
 
@@ -90,7 +87,8 @@ def read_header(data: bytes, files: IndexFiles) -> Header:
         UserError: It is damaged or of another version.
     """
     try:
-        is_sealed(data)
+        if not is_sealed(data):
+            raise ValueError("it has no checksum")
         return Header.model_validate_json(data)
     except ValidationError as error:
         problem = error.errors()[0]

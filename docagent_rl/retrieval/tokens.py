@@ -1,4 +1,4 @@
-"""Words of pages and of queries."""
+"""Words of pages and of queries: those of BM25, and those by which queries are compared."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import cast
 
 from docagent_rl.errors import UserError
-from docagent_rl.retrieval.bm25s_library import load_bm25s
 
-# Han, Hiragana and Katakana are written without spaces: each character is a token of its own there.
-_UNSPACED = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_TOKEN = rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+"
-_PATTERN = re.compile(_TOKEN)
+UNSPACED = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+"""Scripts without spaces (Han, Hiragana, Katakana, Thai, Lao, Myanmar, Khmer): every character is a word."""
+WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
+MARK = re.compile(r"\S")
 _SOFT_HYPHEN = "\N{SOFT HYPHEN}"
+# letters by their category, and not seen: fillers of Hangul; the sign of a character that was lost
+_UNSEEN = frozenset("\u115f\u1160\u3164\uffa0\ufffd")
 
 
 class Stemmer(StrEnum):
@@ -28,10 +28,9 @@ class Stemmer(StrEnum):
 
 
 class Tokenizer:
-    """Lower-cased words and numbers, single characters included; nothing is stopped.
+    """Folded words and numbers, single characters included; nothing is stopped.
 
-    Text is normalised first (NFKC, so that ligatures and full-width forms of PDF text layers match what
-    people type). The same text gives the same tokens everywhere; no file and no network is read.
+    The same text gives the same tokens everywhere; no file and no network is read.
 
     Raises:
         UserError: The stemmer is not installed.
@@ -42,30 +41,52 @@ class Tokenizer:
 
     def __call__(self, text: str) -> list[str]:
         """The tokens of `text` in reading order, repetitions included."""
-        bm25s = load_bm25s()
-
-        tokenized = bm25s.tokenize(
-            [normalise(text)],
-            lower=True,
-            token_pattern=_TOKEN,
-            stopwords=[],
-            return_ids=False,
-            show_progress=False,
-            allow_empty=True,  # no words, no tokens: otherwise bm25s gives the token ""
-        )
-        (words,) = cast("list[list[str]]", tokenized)  # which `return_ids` makes it
-        return self._stem(words)
+        return self._stem(WORD.findall(fold(text)))
 
 
-def normalise(text: str) -> str:
-    """The form of a text in which its tokens are found."""
+class _Folding(dict[int, str]):
+    """What each character is folded to, by its code point."""
+
+    def __missing__(self, code: int) -> str:
+        # marks first: case folding makes a letter of the Greek iota below one, and may bring new ones
+        return self.setdefault(code, _without_marks(_without_marks(chr(code)).casefold()))
+
+
+_FOLDING = _Folding()
+
+
+def fold(text: str) -> str:
+    """The form in which texts are searched and queries are compared.
+
+    Characters are taken apart (NFKD, so that ligatures and full-width forms of PDF text layers match what
+    people type) and case-folded; accents and other marks above or below a letter go, as do characters that
+    are not seen: soft hyphens, joiners, controls, private ones. Whatever a retriever of this package drops
+    from a query is dropped here, one character at a time.
+    """
+    return text.translate(_FOLDING)
+
+
+def spans(text: str, pattern: re.Pattern[str] = WORD) -> Iterator[tuple[int, int, str]]:
+    """`(start, end, token)` of what a pattern finds in the folded text, with its place in `text` itself."""
+    places = [place for place, character in enumerate(text) for _ in _FOLDING[ord(character)]]
+    for match in pattern.finditer(fold(text)):
+        yield places[match.start()], places[match.end() - 1] + 1, match[0]
+
+
+def readable(text: str) -> str:
+    """A text as it is shown: without ligatures, full-width forms and soft hyphens."""
     return unicodedata.normalize("NFKC", text).replace(_SOFT_HYPHEN, "")
 
 
-def spans(normalised: str) -> Iterator[tuple[int, int, str]]:
-    """`(start, end, token)` of each token of a normalised text, lower-cased, not stemmed."""
-    for match in _PATTERN.finditer(normalised):
-        yield match.start(), match.end(), match[0].lower()
+def _without_marks(text: str) -> str:
+    return "".join(filter(_is_kept, unicodedata.normalize("NFKD", text)))
+
+
+def _is_kept(character: str) -> bool:
+    category = unicodedata.category(character)
+    if category[0] == "C":
+        return character.isspace()
+    return category not in ("Mn", "Me") and character not in _UNSEEN
 
 
 def _stem_words(stemmer: Stemmer) -> Callable[[list[str]], list[str]]:

@@ -11,6 +11,9 @@ import numpy as np
 from docagent_rl.retrieval.encoders.spec import PLACE
 from docagent_rl.surrogates import encodable
 
+# tokenizers drop these and so join what they part
+_BREAKS = dict.fromkeys(map(ord, "\0\x0b\x0c\x1c\x1d\x1e\x1f\x85"), " ")
+
 
 class Texts:
     """What a tokenizer does to texts of pages and queries.
@@ -30,9 +33,13 @@ class Texts:
         self._special = re.compile("|".join(map(re.escape, names))) if names else None
 
     def plain(self, text: str) -> str:
-        """The text as text: a query that spells the token of an image stands for no image."""
-        text = encodable(text).replace("\0", " ")
-        return self._special.sub(" ", text) if self._special else text
+        """The text as text: a query that spells the token of an image stands for no image.
+
+        Such a spelling is broken and not dropped, so that it makes another query here as well as for those
+        who compare queries by their words.
+        """
+        text = encodable(text).translate(_BREAKS)
+        return self._special.sub(_broken, text) if self._special else text
 
     def count(self, text: str) -> int:
         """Tokens of a text, special ones left out."""
@@ -78,6 +85,10 @@ class Texts:
         return self._tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False
         )
+
+
+def _broken(found: re.Match[str]) -> str:
+    return f"{found[0][0]} {found[0][1:]}"
 
 
 def _word_start(words: list[int | None], place: int, lowest: int) -> int:

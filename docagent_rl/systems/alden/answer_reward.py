@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from docagent_rl.retrieval.tokens import UNSPACED
 from docagent_rl.rewards.text import NOT_ANSWERABLE, anls, squad_normalise
-from docagent_rl.systems.alden.queries import UNSPACED
 
 REFUSAL = "The problem is not answerable"
 """The sentence with which the agent refuses, and the reference where that is right."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from docagent_rl.systems.alden.queries import UNSPACED
+from docagent_rl.retrieval.tokens import UNSPACED
 
 _LETTERS_A_TOKEN = 4
 # digits, characters of scripts without spaces and marks one by one; runs of letters; runs of line breaks

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from docagent_rl.actions.base import Span
-
-# Scripts without spaces (Han, Hiragana, Katakana, Thai, Lao, Khmer, Myanmar): every character is a word.
-UNSPACED = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
-_WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
-_MARK = re.compile(r"\S")
+from docagent_rl.retrieval.tokens import MARK, spans
 
 Gram = tuple[str, ...]
 
@@ -34,7 +28,7 @@ class Query:
     """A query as words.
 
     Args:
-        words: `(w,)` folded to lower case.
+        words: `(w,)` folded (`retrieval.tokens.fold`).
         spans: `(w,)` where each stands in the text that the query came from.
     """
 
@@ -59,16 +53,17 @@ def read_query(text: str, span: Span) -> Query:
     """The words of a query.
 
     Words stand in for the paper's tokens, so that the same query costs the same whatever the tokenizer and
-    wherever its spaces and capitals are. A query without a word is read mark by mark.
+    wherever its spaces and capitals are. They are those of the retrievers: what a search drops makes no query
+    new. A query without a word is read mark by mark.
 
     Args:
         text: the turn.
         span: the query in it.
     """
     start, end = span
-    found = list(_WORD.finditer(text, start, end)) or list(_MARK.finditer(text, start, end))
-    words = tuple(unicodedata.normalize("NFKC", mark[0]).casefold() for mark in found)
-    return Query(words, tuple(mark.span() for mark in found))
+    found = list(spans(text[start:end])) or list(spans(text[start:end], MARK))
+    places = tuple((start + first, start + last) for first, last, _ in found)
+    return Query(tuple(word for _, _, word in found), places)
 
 
 def repetition(query: Sequence[str], earlier: Sequence[Sequence[str]], rule: Overlap, n: int) -> Repetition:

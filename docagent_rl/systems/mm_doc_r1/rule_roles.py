@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from docagent_rl.documents.contents import Heading
-from docagent_rl.retrieval.tokens import normalise, spans
+from docagent_rl.retrieval.tokens import readable, spans
 from docagent_rl.rewards.mmlongbench import FAIL_TO_ANSWER
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 
@@ -44,7 +44,7 @@ _PLANNED_WORDS = 6
 
 def content_words(text: str) -> list[str]:
     """The words of a text that carry meaning, lower case, in order, each once."""
-    words = (token for _, _, token in spans(normalise(text)))
+    words = (token for _, _, token in spans(text))
     return list(dict.fromkeys(word for word in words if word not in _STOP))
 
 
@@ -138,8 +138,8 @@ def _names(question: str) -> list[str]:
 
 def _remainder(question: str, text: str) -> str:
     """The longest run of words of the answer that neither the question nor the stop list holds."""
-    known = frozenset(token for _, _, token in spans(normalise(question))) | _STOP
-    plain = normalise(text)
+    known = frozenset(token for _, _, token in spans(question)) | _STOP
+    plain = readable(text)
     runs: list[tuple[int, int]] = []
     open_run = False
     for start, end, token in spans(plain):

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from docagent_rl.errors import UserError
-from docagent_rl.retrieval.tokens import normalise, spans
+from docagent_rl.retrieval.tokens import readable, spans
 
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 MIN_CHARS = 8
@@ -51,7 +51,7 @@ def make_snippet(text: str, words: Collection[str], max_chars: int) -> Snippet:
     """
     if max_chars < MIN_CHARS:
         raise UserError(f"a snippet needs at least {MIN_CHARS} characters, found max_chars={max_chars}")
-    line = " ".join(normalise(text).split())
+    line = " ".join(readable(text).split())
     if len(line) <= max_chars:
         found = {token for _, _, token in spans(line)}
         return Snippet(line, len(found.intersection(words)))

@@ -8,6 +8,7 @@ from PIL import Image
 
 from docagent_rl.documents.store import PageContent
 from docagent_rl.errors import UserError
+from docagent_rl.retrieval.tokens import Tokenizer
 from docagent_rl.tiny.retrievers import TinyRetriever
 from docagent_rl.tiny.retrievers import TinyRetriever as Tiny
 from tests.retrieval.encoders.conftest import assert_same, picture
@@ -54,6 +55,18 @@ def test_a_query_that_spells_special_tokens_is_a_text(encoder, kind):
     (vectors,) = encoder(kind).encode_queries([hostile + " word" * 3000])
     assert np.isfinite(vectors).all()
     assert len(vectors) <= 600
+
+
+@pytest.mark.parametrize("kind", [Tiny.COLBERT, Tiny.DENSE_TEXT])
+def test_what_models_of_words_drop_makes_no_query_new(encoder, kind):
+    plain, *others = [
+        "net revenue",
+        "NET re\u00advenue\u200b",
+        "ne\u0301t\ue000 revenu\u00e9",
+        "net\x0crevenue",
+    ]
+    assert all(Tokenizer()(text) == plain.split() for text in others)
+    assert_same(encoder(kind).encode_queries(others), encoder(kind).encode_queries([plain]) * len(others))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TinyRetriever if kind is not TinyRetriever.COLBERT])

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers.normalizers import BertNormalizer
 
+from docagent_rl.retrieval.tokens import Tokenizer, fold
 from docagent_rl.systems.alden.queries import Overlap, read_query, repetition
 from tests.players.formulas import repetition as slow_repetition
 
@@ -60,19 +64,30 @@ def test_words_and_their_places():
         ("", ()),
         ("??", ("?", "?")),
         ("\u5e74\u5ea6\u62a5\u544a 2019", ("\u5e74", "\u5ea6", "\u62a5", "\u544a", "2019")),
-        ("\ufb01nance", ("finance",)),
+        ("\ufb01nance R\xe9-\n_\x0cSTRASSE \ue000", ("finance", "re", "_", "strasse")),
+        ("?\xad?\u0301", ("?", "?")),
     ],
 )
 def test_what_a_word_is(text, words):
     assert read_query(text, (0, len(text))).words == words
 
 
+def test_what_a_retriever_drops_makes_no_query_new():
+    """Every character, as BM25 and as the models of words (MiniLM, ColBERT) read it."""
+    plain = BertNormalizer(handle_chinese_chars=False)
+    # plane 0 and the tags of plane 14; a sign that later versions of Unicode call a letter
+    codes = {*range(0xD800), *range(0xF900, 0x10000), *range(0xE0000, 0xE0200)} - {ord("|"), 0x1734}
+    known = (chr(code) for code in codes if unicodedata.category(chr(code)) != "Cn")
+    texts = [text for text in known if text == " " or not text.isspace()]
+    read = plain.normalize_str("|".join(texts)).split("|")
+    assert [text for text, bert in zip(texts, read, strict=True) if fold(bert) != fold(text)] == []
+
+
 @settings(max_examples=50)
 @given(st.text(max_size=60))
-def test_spans_are_ordered_and_inside(text):
+def test_words_are_the_tokens_of_bm25_and_have_their_places(text):
     query = read_query(f"<<{text}>>", (2, 2 + len(text)))
-    assert len(query.words) == len(query.spans)
-    at = 2
-    for start, end in query.spans:
-        assert at <= start < end <= 2 + len(text)
-        at = end
+    tokens = Tokenizer()(text)
+    assert list(query.words) == tokens or not tokens
+    assert list(query.spans) == sorted(query.spans)
+    assert all(2 <= start < end <= 2 + len(text) for start, end in query.spans)

@@ -97,6 +97,13 @@ async def test_what_repeated_searches_are_worth(make, sample, play, variant, cal
     assert charged == pytest.approx(-(calls - 1) if variant == "paper" else 0)
 
 
+async def test_a_query_in_other_characters_earns_what_repeating_it_earns(make, sample, play):
+    queries = ["pagek3", "page\u00adk3", "P\u00c1GEK3!", "\u24df\u200dagek3\ufeff"]
+    episode = await play(make(), sample(), list(map(search, queries)))
+    charged = [sum(term.reward for term in result.terms.tokens) for result in episode.results]
+    assert [*map(sum, zip(episode.rewards, charged, strict=True))] == [1, 0, 0, 0]
+
+
 @pytest.mark.parametrize(("variant", "weight", "overlap"), [("paper", 1.0, 0.4), ("released", 0.3, 0.5)])
 async def test_query_penalties_lie_on_their_words(make, sample, play, variant, weight, overlap):
     env = make(variant, query_repetition={"enabled": True})

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.errors import UserError
-from docagent_rl.retrieval.tokens import Tokenizer, normalise, spans
+from docagent_rl.retrieval.tokens import Tokenizer, fold, readable, spans
 from docagent_rl.systems.mm_doc_r1.snippets import make_snippet
 
 FILLER = "lorem ipsum dolor sit amet " * 30
@@ -59,7 +59,7 @@ WORDS = st.sets(st.sampled_from(["a", "b", "ab", "ba", "\u6587", "aab"]))
 def test_the_cluster_is_as_dense_as_any_window(text, query, limit):
     """Against all windows that begin and end with a match."""
     snippet = make_snippet(text, query, limit)
-    line = " ".join(normalise(text).split())
+    line = " ".join(readable(text).split())
     assert snippet.text.strip("\u2026").strip() in line
     assert len(snippet.text) <= limit
     if len(line) <= limit:
@@ -72,5 +72,5 @@ def test_the_cluster_is_as_dense_as_any_window(text, query, limit):
 
 
 def test_tokens_have_places():
-    text = normalise("Caf\u00e9 \uff21\uff22 \u6392\u653e x_1")
-    assert [text[start:end].lower() for start, end, _ in spans(text)] == Tokenizer()(text)
+    text = "Cafe\u0301 \uff21\xad\uff22 \u6392\u653e x_1 \ufb01n"
+    assert [fold(text[start:end]) for start, end, _ in spans(text)] == Tokenizer()(text)
