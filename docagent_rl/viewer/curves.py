@@ -13,6 +13,7 @@ from typing import Any
 from docagent_rl.viewer.features import number
 
 _FILE = re.compile(r"(val-)?(\d{1,12})\.json")
+_VALIDATED = ("val-core/", "val-aux/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +34,22 @@ class Series:
 
 
 def read_curves(run_dir: Path) -> dict[str, Series]:
-    """The numbers of `<run>/metrics`, those of training as `train` and those of validations as `val`."""
-    found: dict[str, dict[int, Mapping[str, float]]] = {"train": {}, "val": {}}
+    """Read the numbers of `<run>/metrics`, those of training as `train` and those of validations as `val`.
+
+    The file of a step that was validated, too, holds both: verl's names tell them apart.
+    """
+    found: dict[str, dict[int, dict[str, float]]] = {"train": {}, "val": {}}
     for path in (run_dir / "metrics").glob("*.json"):
         if name := _FILE.fullmatch(path.name):
             try:
                 status = path.stat()
             except OSError:
                 continue
-            found["val" if name[1] else "train"][int(name[2])] = _read(
-                path, status.st_mtime_ns, status.st_size
-            )
+            own, step = "val" if name[1] else "train", int(name[2])
+            found[own].setdefault(step, {})
+            for key, value in _read(path, status.st_mtime_ns, status.st_size).items():
+                split = "val" if key.startswith(_VALIDATED) else own
+                found[split].setdefault(step, {})[key] = value
     return {split: series(steps) for split, steps in found.items()}
 
 

@@ -22,13 +22,14 @@ def test_numbers_stand_by_step(tmp_path):
     write(tmp_path, "10.json", {"a": 1.0, "b": 2.0})
     write(tmp_path, "2.json", {"a": 0.5, "c": float("nan")})
     write(tmp_path, "val-2.json", {"d": 1.0})
+    write(tmp_path, "11.json", {"a": 2.0, "val-aux/d": 3.0})
     write(tmp_path, "notes.json", {"e": 1.0})
     write(tmp_path, "3.json", '{"a": ')
-    values = {"a": [0.5, None, 1.0], "b": [None, None, 2.0], "c": [None, None, None]}
+    values = {"a": [0.5, None, 1.0, 2.0], "b": [None, None, 2.0, None], "c": [None] * 4}
     assert described(read_curves(tmp_path)) == {
-        "names": ["a", "b", "c", "d"],
-        "train": {"steps": [2, 3, 10], "values": values},
-        "val": {"steps": [2], "values": {"d": [1.0]}},
+        "names": ["a", "b", "c", "d", "val-aux/d"],
+        "train": {"steps": [2, 3, 10, 11], "values": values},
+        "val": {"steps": [2, 11], "values": {"d": [1.0, None], "val-aux/d": [None, 3.0]}},
     }
 
 

@@ -162,7 +162,7 @@ function shown(view: View, run: Run | undefined, runs: Runs | null): boolean {
   const base = `/api/runs/${run?.id ?? 0}`;
   if (view === "glance") return offered(`${base}/metrics`);
   if (view === "funnel") return offered(`${base}/funnel`);
-  if (view === "compare") return offersAny("/api/compare") && (runs?.runs.length ?? 0) > 1;
+  if (view === "compare") return offersAny("/api/compare") && ((runs?.runs.length ?? 0) > 1 || [run?.steps.val, run?.steps.train].some((steps) => (steps?.length ?? 0) > 1));
   return offered(`${base}/sessions`);
 }
 

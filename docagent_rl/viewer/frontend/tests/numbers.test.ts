@@ -1,10 +1,11 @@
 import { describe, expect, test } from "vitest";
-import type { Funnel } from "../src/api/types";
+import type { Comparison, Funnel } from "../src/api/types";
 import { extent, pointsOf, smoothed, tickText, ticks } from "../src/logic/chart";
 import { plotsOf } from "../src/logic/curves";
 import { count, number, percent, seconds, signed, steps } from "../src/logic/format";
 import { funnelFigure } from "../src/logic/figure";
 import { byStage, cause, losses, worst } from "../src/logic/funnel";
+import { chance, comparable, verdict } from "../src/logic/verdict";
 import { blocksOf, scrollFor, windowOf } from "../src/logic/window";
 
 describe("format", () => {
@@ -97,5 +98,25 @@ describe("long lists", () => {
     expect(scrollFor(0, 100, 330, 33)).toBe(0);
     expect(scrollFor(20, 0, 330, 33)).toBe(363);
     expect(scrollFor(5, 0, 330, 33)).toBeNull();
+  });
+});
+
+describe("verdict", () => {
+  const data = { pairs: 8, documents: 8, difference: 0.5, p: 0.01, fewest_documents: 6, same_sessions: false, same_reward: true } as Comparison;
+  const says = (values: Partial<Comparison>): string => verdict({ ...data, ...values }, "A", "B");
+
+  test("a side is higher where that is no chance, and nobody is better between two rewards", () => {
+    expect(says({})).toMatch(/B is higher by 0\.500/);
+    expect(says({ difference: -0.5 })).toMatch(/A is higher/);
+    expect(says({ p: 0.2 })).toMatch(/chance alone/);
+    expect(says({ p: null, documents: 1 })).toMatch(/1 document nothing .* 6 documents/);
+    for (const values of [{ same_reward: false }, { same_sessions: true }]) {
+      expect(says(values)).toMatch(/neither run is better/);
+      expect(comparable({ ...data, ...values })).toBe(false);
+    }
+  });
+
+  test("no p-value is zero", () => {
+    expect([chance(0.0004), chance(0.03125), chance(1)]).toEqual(["< 0.001", "0.031", "1.000"]);
   });
 });

@@ -205,6 +205,8 @@ export interface Session {
   images: number;
   credit?: Credit | null;
   advantage?: number | null;
+  /** How its terms make its reward; null where the run's configuration does not tell. */
+  formula?: { text: string; weights: Record<string, number> } | null;
 }
 
 export interface Group {
@@ -265,17 +267,30 @@ export interface Pair {
 }
 
 export interface Comparison {
+  /** Null where the same sessions are compared, of all steps. */
+  step_a: number | null;
+  step_b: number | null;
+  /** Both hold the same sessions, rewarded in two ways. */
+  same_sessions: boolean;
+  /** Null where it is not known, or nothing depends on it. */
+  same_reward: boolean | null;
+  formula_a: string | null;
+  formula_b: string | null;
   pairs: number;
   mean_a: number;
   mean_b: number;
   difference: number;
-  low: number;
-  high: number;
+  /** Null of one document. */
+  low: number | null;
+  high: number | null;
   method: string;
-  p?: number | null;
-  documents?: number;
-  won?: number;
-  lost?: number;
-  tied?: number;
+  /** Null of too few documents. */
+  p: number | null;
+  least_p: number | null;
+  fewest_documents: number;
+  documents: number;
+  won: number;
+  lost: number;
+  tied: number;
   rows: Pair[];
 }

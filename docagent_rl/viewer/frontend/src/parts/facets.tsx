@@ -3,6 +3,7 @@ import type { Facet, Facets } from "../api/types";
 import { CHOICES, filtersOf, formatRange, label, parseRange, toggled, withValue } from "../logic/filters";
 import { byStage, stageName } from "../logic/funnel";
 import { count, number, words } from "../logic/format";
+import { Field } from "../ui/field";
 
 type Change = (query: URLSearchParams) => void;
 const FEW = 7;
@@ -26,13 +27,13 @@ export function FacetPanel({ facets, query, change }: { facets: Facets | undefin
       })}
       {ranges.length > 0 && <h2 class="range-title">Between</h2>}
       {ranges.map(([key, range]) => (
-        <RangeFilter key={`${key} ${query.get(key)}`} name={key} range={range} query={query} change={change} />
+        <RangeFilter key={key} name={key} range={range} query={query} change={change} />
       ))}
       <h2 class="range-title">Of one</h2>
       {NAMED.map((key) => (
-        <label key={`${key} ${query.get(key)}`} class="range named">
+        <label key={key} class="range named">
           <span class="range-name">{label(key)}</span>
-          <input type="text" spellcheck={false} placeholder="id" defaultValue={query.get(key) ?? ""} onChange={(event) => change(withValue(query, key, event.currentTarget.value.trim() || null))} />
+          <Field type="text" spellcheck={false} placeholder="id" value={query.get(key) ?? ""} onChange={(event) => change(withValue(query, key, event.currentTarget.value.trim() || null))} />
         </label>
       ))}
     </aside>
@@ -73,9 +74,9 @@ function RangeFilter({ name, range, query, change }: { name: string; range: [num
   return (
     <div class="range" role="group" aria-label={words(label(name))}>
       <span class="range-name" title={words(label(name))}>{words(label(name).replace(" actions", ""))}</span>
-      <input type="text" inputMode="decimal" aria-label={`${label(name)}, at least`} placeholder={number(range[0], 2)} defaultValue={low ?? ""} onChange={(event) => set(event.currentTarget.value, high === null ? "" : String(high))} />
+      <Field type="text" inputMode="decimal" aria-label={`${label(name)}, at least`} placeholder={number(range[0], 2)} value={String(low ?? "")} onChange={(event) => set(event.currentTarget.value, high === null ? "" : String(high))} />
       <span aria-hidden="true">–</span>
-      <input type="text" inputMode="decimal" aria-label={`${label(name)}, at most`} placeholder={number(range[1], 2)} defaultValue={high ?? ""} onChange={(event) => set(low === null ? "" : String(low), event.currentTarget.value)} />
+      <Field type="text" inputMode="decimal" aria-label={`${label(name)}, at most`} placeholder={number(range[1], 2)} value={String(high ?? "")} onChange={(event) => set(low === null ? "" : String(low), event.currentTarget.value)} />
     </div>
   );
 }

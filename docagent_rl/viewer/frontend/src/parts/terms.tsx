@@ -3,19 +3,22 @@ import { fixed, number, words } from "../logic/format";
 import { Bar } from "../ui/basics";
 import { termRows } from "../logic/terms";
 
-/** Reward terms of the session, and turn by turn where the system pays turns. */
+/** Reward terms of the session with their weights, and turn by turn where the system rewards turns. */
 export function Terms({ session, toTurn }: { session: Session; toTurn: (turn: number) => void }) {
   const rows = termRows(session);
   const turns = session.turns.length;
   const scale = Math.max(0, ...rows.map((row) => Math.abs(row.value)));
   const most = Math.max(0, ...rows.flatMap((row) => row.turns.map(Math.abs)));
   const byTurn = most > 0 && turns > 1;
+  const weights = session.formula?.weights;
   return (
+    <>
     <table class="terms">
-      <thead class={byTurn ? "" : "hidden"}>
+      <thead class={byTurn || weights ? "" : "hidden"}>
         <tr>
           <th scope="col">term</th>
           <th scope="col">{byTurn ? `turns 1–${turns}` : "share"}</th>
+          {weights && <th scope="col" class="num">weight</th>}
           <th scope="col" class="num">sum</th>
         </tr>
       </thead>
@@ -30,11 +33,14 @@ export function Terms({ session, toTurn }: { session: Session; toTurn: (turn: nu
                 <Bar value={row.value} scale={scale} signed={rows.some((each) => each.value < 0)} />
               )}
             </td>
+            {weights && <td class="num muted">{row.name === "total" ? "" : number(weights[row.name])}</td>}
             <td class={`num ${row.value < 0 ? "neg" : ""}`}>{fixed(row.value, 3)}</td>
           </tr>
         ))}
       </tbody>
     </table>
+    {session.formula && <p class="muted">total = {session.formula.text}</p>}
+    </>
   );
 }
 

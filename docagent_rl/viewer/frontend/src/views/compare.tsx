@@ -2,37 +2,42 @@ import { useState } from "preact/hooks";
 import type { Comparison, Pair, Run } from "../api/types";
 import { useApi } from "../api/use";
 import { withValue } from "../logic/filters";
-import { count, fixed, plural, signed, words } from "../logic/format";
+import { count, fixed, signed, words } from "../logic/format";
 import { link, type Route } from "../logic/route";
-import { Bar, Notice, Waiting } from "../ui/basics";
+import { chance, comparable, verdict } from "../logic/verdict";
+import { Bar, Waiting } from "../ui/basics";
 import { replace } from "../ui/location";
 
 const MOST = 300;
 
-/** Two runs on the same questions, with what chance leaves open. */
+/** Two runs, or two steps of one, on the same questions, with what chance leaves open. */
 export function Compare({ route, runs }: { route: Route; runs: Run[] }) {
   const a = pick(route.query.get("a"), runs, 0);
   const b = pick(route.query.get("b"), runs, 1);
-  const split = route.query.get("split") ?? (a?.steps.val?.length && b?.steps.val?.length ? "val" : "train");
+  const one = a?.id === b?.id;
+  const validated = [a, b].every((run) => (run?.steps.val?.length ?? 0) > (one ? 1 : 0));
+  const split = route.query.get("split") === "train" || (route.query.get("split") === null && !validated) ? "train" : "val";
   const measure = route.query.get("measure") ?? "reward";
-  const query = new URLSearchParams({ a: String(a?.id ?? 0), b: String(b?.id ?? 0), split, measure });
-  const both = a !== undefined && b !== undefined && a.id !== b.id;
+  const [stepA, stepB] = [route.query.get("step_a") ?? "", route.query.get("step_b") ?? ""];
+  const query = new URLSearchParams({ a: String(a?.id ?? 0), b: String(b?.id ?? 0), split, measure, step_a: stepA, step_b: stepB });
+  const both = a !== undefined && b !== undefined;
   const { data, error, loading } = useApi<Comparison>(both ? `/api/compare?${query}` : null, (a?.revision ?? 0) * 100003 + (b?.revision ?? 0));
   const change = (key: string, value: string): void => replace({ ...route, query: withValue(route.query, key, value) });
-  if (runs.length < 2) return <Notice>One run is open; name two on the command line to compare them.</Notice>;
   const terms = [...new Set([...(a?.terms ?? []), ...(b?.terms ?? [])])].filter((name) => name !== "total");
   return (
     <div class="page compare">
       <header class="page-head">
         <h1>Compare</h1>
         <Choose label="A" value={String(a?.id)} options={runs.map((run) => [String(run.id), run.name])} set={(value) => change("a", value)} />
+        <Step label="step of A" value={stepA} run={a} split={split} first={one} set={(value) => change("step_a", value)} />
         <Choose label="B" value={String(b?.id)} options={runs.map((run) => [String(run.id), run.name])} set={(value) => change("b", value)} />
+        <Step label="step of B" value={stepB} run={b} split={split} set={(value) => change("step_b", value)} />
         <Choose label="on" value={split} options={[["val", "validation"], ["train", "training"]]} set={(value) => change("split", value)} />
         <Choose label="by" value={measure} options={[["reward", "reward"], ["right", "answered right"], ["turns", "turns"], ["invalid", "invalid actions"], ...terms.map((name): [string, string] => [`term:${name}`, words(name)])]} set={(value) => change("measure", value)} />
       </header>
-      {data === undefined ? <Waiting error={error} loading={loading} empty="Choose two different runs." /> : (
+      {data === undefined ? <Waiting error={error} loading={loading} /> : (
         <>
-          <Summary data={data} a={a?.name ?? "A"} b={b?.name ?? "B"} />
+          <Summary data={data} a={side(a, one ? data.step_a : null)} b={side(b, one ? data.step_b : null)} rewarded={measure === "reward" || measure.startsWith("term:")} />
           <Pairs rows={data.rows} a={a as Run} b={b as Run} />
         </>
       )}
@@ -51,42 +56,50 @@ function Choose({ label, value, options, set }: { label: string; value: string; 
   );
 }
 
-function Summary({ data, a, b }: { data: Comparison; a: string; b: string }) {
-  if (data.pairs === 0) return <Notice>They have no question in common here.</Notice>;
-  const sure = data.low > 0 || data.high < 0;
+/** The step of a side; the last by default, of one run its first and its last. */
+function Step({ label, value, run, split, first = false, set }: { label: string; value: string; run: Run | undefined; split: "train" | "val"; first?: boolean; set: (value: string) => void }) {
+  const steps = run?.steps[split] ?? [];
+  const options = [["", first ? "first" : "last"] as [string, string], ...steps.map((step): [string, string] => [String(step), String(step)])];
+  return <Choose label={label} value={value} options={options} set={set} />;
+}
+
+function side(run: Run | undefined, step: number | null): string {
+  return `${run?.name ?? ""}${step === null ? "" : `, step ${step}`}`;
+}
+
+function Summary({ data, a, b, rewarded }: { data: Comparison; a: string; b: string; rewarded: boolean }) {
+  const told = comparable(data);
   return (
     <section class="summary" aria-label="Result">
-      <p class="verdict">
-        {sure ? (
-          <>On {plural(data.pairs, "question")} <b>{data.difference > 0 ? b : a}</b> is better by <b class="num">{fixed(Math.abs(data.difference), 3)}</b>.</>
-        ) : (
-          <>On {plural(data.pairs, "question")} chance alone could make a difference of <b class="num">{signed(data.difference, 3)}</b>.</>
-        )}
-      </p>
+      <p class="verdict">{verdict(data, a, b)}</p>
+      {rewarded && data.same_reward !== true && (
+        <p class="muted">{data.same_reward === null && "Whether both are rewarded alike is not known. "}A: {data.formula_a ?? "not known"}. B: {data.formula_b ?? "not known"}.</p>
+      )}
       <dl class="answers">
         <div><dt>A, mean</dt><dd class="num">{fixed(data.mean_a, 3)}</dd></div>
         <div><dt>B, mean</dt><dd class="num">{fixed(data.mean_b, 3)}</dd></div>
         <div><dt>B − A</dt><dd class="num"><b>{signed(data.difference, 3)}</b></dd></div>
-        <div><dt>interval</dt><dd class="num">{signed(data.low, 3)} … {signed(data.high, 3)}</dd></div>
-        {data.p !== undefined && data.p !== null && <div><dt>p</dt><dd class="num">{fixed(data.p, 3)}</dd></div>}
-        {data.won !== undefined && <div><dt>questions</dt><dd class="num">{count(data.won)} up, {count(data.lost ?? 0)} down, {count(data.tied ?? 0)} equal</dd></div>}
+        {told && data.low !== null && data.high !== null && <div><dt>interval</dt><dd class="num">{signed(data.low, 3)} … {signed(data.high, 3)}</dd></div>}
+        {told && data.p !== null && data.least_p !== null && <div><dt>p</dt><dd class="num" title={`The least that ${data.documents} documents can have is ${chance(data.least_p)}`}>{chance(data.p)}</dd></div>}
+        <div><dt>questions</dt><dd class="num">{count(data.won)} up, {count(data.lost)} down, {count(data.tied)} equal</dd></div>
+        <div><dt>documents</dt><dd class="num">{count(data.documents)}</dd></div>
       </dl>
-      <Interval data={data} />
+      {told && data.low !== null && data.high !== null && <Interval difference={data.difference} low={data.low} high={data.high} />}
       <p class="muted">{data.method}</p>
     </section>
   );
 }
 
 /** The difference with its interval on an axis that holds zero. */
-function Interval({ data }: { data: Comparison }) {
-  const most = Math.max(Math.abs(data.low), Math.abs(data.high), 1e-9) * 1.15;
+function Interval({ difference, low, high }: { difference: number; low: number; high: number }) {
+  const most = Math.max(Math.abs(low), Math.abs(high), 1e-9) * 1.15;
   const x = (value: number): number => 50 + (50 * value) / most;
   return (
-    <svg class="interval" viewBox="0 0 100 12" preserveAspectRatio="none" role="img" aria-label={`Difference ${fixed(data.difference, 3)}, from ${fixed(data.low, 3)} to ${fixed(data.high, 3)}`}>
+    <svg class="interval" viewBox="0 0 100 12" preserveAspectRatio="none" role="img" aria-label={`Difference ${fixed(difference, 3)}, from ${fixed(low, 3)} to ${fixed(high, 3)}`}>
       <line class="axis" x1="0" x2="100" y1="6" y2="6" />
       <line class="zero" x1="50" x2="50" y1="0" y2="12" />
-      <rect class="range" x={x(data.low)} width={x(data.high) - x(data.low)} y="4" height="4" />
-      <rect class="mean" x={x(data.difference) - 0.25} width="0.5" y="1" height="10" />
+      <rect class="range" x={x(low)} width={x(high) - x(low)} y="4" height="4" />
+      <rect class="mean" x={x(difference) - 0.25} width="0.5" y="1" height="10" />
     </svg>
   );
 }

@@ -19,7 +19,8 @@ export function Glance({ route, run, runs }: { route: Route; run: Run; runs: Run
   const metrics = useApi<Metrics>(runPath(run.id, "metrics"), run.revision);
   const beside = useApi<Metrics>(other ? runPath(other.id, "metrics") : null, other?.revision ?? 0);
   const warnings = useApi<Warning[]>(runPath(run.id, "warnings"), run.revision);
-  const funnel = useApi<Funnel>(runPath(run.id, "funnel", new URLSearchParams({ by: "none" })), run.revision);
+  const latest = latestOf(run);
+  const funnel = useApi<Funnel>(runPath(run.id, "funnel", withValue(latest, "by", "none")), run.revision);
   const group = funnel.data?.groups[0];
   return (
     <div class="page glance">
@@ -31,13 +32,13 @@ export function Glance({ route, run, runs }: { route: Route; run: Run; runs: Run
         <Section title="Warnings" aside={warnings.data && <span class="muted num">{warnings.data.length}</span>}>
           {warnings.data === undefined ? <Waiting {...warnings} /> : <Warnings warnings={warnings.data} run={run.id} />}
         </Section>
-        <Section title="Evidence funnel" aside={<a href={link("funnel", run.id)}>By step, system, evidence</a>}>
+        <Section title={`Evidence funnel${latest.has("step") ? ` of ${latest.get("split") === "val" ? "validation" : "training"}, step ${latest.get("step")}` : ""}`} aside={<a href={link("funnel", run.id, latest)}>By step, system, evidence</a>}>
           {funnel.data === undefined || group === undefined ? (
             <Waiting {...funnel} empty="No session here has known evidence." />
           ) : (
             <>
               <Verdict funnel={funnel.data} group={group} />
-              <FunnelBars funnel={funnel.data} group={group} run={run.id} filters={new URLSearchParams()} />
+              <FunnelBars funnel={funnel.data} group={group} run={run.id} filters={latest} />
             </>
           )}
         </Section>
@@ -47,6 +48,13 @@ export function Glance({ route, run, runs }: { route: Route; run: Run; runs: Run
       )}
     </div>
   );
+}
+
+/** The sessions that a run is judged by at a glance: its last validation, without one its last step. */
+function latestOf(run: Run): URLSearchParams {
+  const split = run.steps.val?.length ? "val" : "train";
+  const step = run.kind === "training" ? run.steps[split]?.at(-1) : undefined;
+  return new URLSearchParams(step === undefined ? {} : { split, step: String(step) });
 }
 
 function Warnings({ warnings, run }: { warnings: Warning[]; run: number }) {
@@ -69,6 +77,8 @@ function Warnings({ warnings, run }: { warnings: Warning[]; run: number }) {
     </ul>
   );
 }
+
+const SPLITS = ["train", "val"] as const;
 
 interface Beside {
   run: Run;
@@ -135,12 +145,9 @@ function found(names: readonly string[], text: string): Map<string, Plot[]> {
 }
 
 function linesOf(plot: Plot, metrics: Metrics, beside: Beside | null, smooth: boolean): Line[] {
-  const own = told(plot.series.flatMap(({ name, label }, hue) => linesFrom(metrics, name, label, smooth).map((line) => ({ ...line, hue }))));
+  const own = told(plotted(plot, metrics, "", smooth));
   if (beside === null) return own.map((line, hue) => ({ ...line, hue }));
-  const label = (text: string): string => `${text} · ${beside.run.name}`;
-  const theirs = plot.series.flatMap((series, hue) =>
-    linesFrom(beside.metrics, series.name, label(series.label), smooth).map((line) => ({ ...line, hue, beside: true })),
-  );
+  const theirs = plotted(plot, beside.metrics, ` · ${beside.run.name}`, smooth).map((line) => ({ ...line, beside: true }));
   return [...own, ...told(theirs)];
 }
 
@@ -150,16 +157,17 @@ function told(lines: Line[]): Line[] {
   return lines.length > 3 && some.length > 0 ? some : lines;
 }
 
-function linesFrom(metrics: Metrics, name: string, label: string, smooth: boolean): Line[] {
-  return (["train", "val"] as const).flatMap((split): Line[] => {
+/** The lines of a plot; where it has both, they say whether they are of training or of validation. */
+function plotted(plot: Plot, metrics: Metrics, behind: string, smooth: boolean): Line[] {
+  const splits = SPLITS.filter((split) => plot.series.some(({ name }) => metrics[split].values[name] !== undefined));
+  return plot.series.flatMap(({ name, label }, hue) => splits.flatMap((split): Line[] => {
     const values = metrics[split].values[name];
     if (values === undefined || values.every((value) => value === null)) return [];
-    const both = metrics.train.values[name] !== undefined && metrics.val.values[name] !== undefined;
-    const line = { label: both ? `${label}, ${split}` : label, steps: metrics[split].steps, values };
+    const line = { label: `${label}${splits.length > 1 ? `, ${split}` : ""}${behind}`, steps: metrics[split].steps, values, hue };
     if (!smooth) return [line];
     const points = smoothed(pointsOf(line.steps, values), 0.8);
     return [{ ...line, steps: points.map(([step]) => step), values: points.map(([, value]) => value) }];
-  });
+  }));
 }
 
 function facts(run: Run): string {

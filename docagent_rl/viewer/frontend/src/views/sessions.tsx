@@ -9,6 +9,7 @@ import { blocksOf, scrollFor, windowOf } from "../logic/window";
 import { columnsOf, leastWidth, RowCells } from "../parts/columns";
 import { Chips, FacetPanel } from "../parts/facets";
 import { Notice, Waiting } from "../ui/basics";
+import { Field } from "../ui/field";
 import { useKeys } from "../ui/keys";
 import { go, replace } from "../ui/location";
 import { BLOCK, useRows } from "../ui/rows";
@@ -52,13 +53,12 @@ function Tools({ route, change, panel, setPanel }: {
   return (
     <div class="tools">
       <button type="button" class="quiet" aria-pressed={panel} onClick={() => setPanel(!panel)} title="Filters (f)">Filters</button>
-      <input
+      <Field
         id="search"
         type="search"
         placeholder="Search questions, answers and turns"
         aria-label="Search questions, answers and turns"
-        defaultValue={text}
-        key={text === "" ? "empty" : "set"}
+        value={text}
         onInput={(event) => type(event.currentTarget.value)}
         onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
       />
