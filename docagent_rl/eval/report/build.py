@@ -192,7 +192,7 @@ def benchmark(dataset: str, sessions: Sequence[ScoredSession], settings: ReportS
     numbers = [
         Number(cell.measure, cell.row, interval, told.get(cell.measure.name, ()))
         for cell, interval in zip(cells, found, strict=True)
-        if interval.questions
+        if interval.questions or (cell.row == ALL and cell.measure.expert and told[cell.measure.name])
     ]
     names = {measure.name for measure in use}
     costs, seconds = (
@@ -228,9 +228,35 @@ def answer_measures(dataset: str, sessions: Sequence[ScoredSession]) -> list[Mea
 
 
 def broken_down(dataset: str, sessions: Sequence[ScoredSession]) -> list[Measure]:
-    """The headline, and the numbers that the systems' papers break down."""
-    every = [protocol_of(dataset).headline, *_papers(sessions)]
+    """The headline, what the systems' papers break down, and what a judge was asked beside, of all agents."""
+    judged = [each for each in (JUDGED, CORRECT) if any(each.of(s.values) is not None for s in sessions)]
+    every = [protocol_of(dataset).headline, *_papers(sessions), *judged]
     return list({measure.name: measure for measure in every}.values())
+
+
+def without_unread(sessions: Sequence[ScoredSession]) -> list[ScoredSession]:
+    """Sessions without the values that rest on an expert of whom no reply to a benchmark could be read.
+
+    One that is read sometimes is wrong where it failed; one that never is says nothing about the answers.
+    """
+    asked: dict[tuple[str, str], list[bool]] = {}
+    for each in sessions:
+        for name, opinion in each.experts.items():
+            if opinion["by"] != Author.NOBODY.value:
+                asked.setdefault((each.dataset, name), []).append(opinion["failed"])
+    unread = {key for key, failed in asked.items() if all(failed)}
+    resting = {
+        dataset: {
+            measure.value
+            for measure in answer_measures(dataset, [each for each in sessions if each.dataset == dataset])
+            if measure.expert is not None and (dataset, measure.expert.value) in unread
+        }
+        for dataset, _ in unread
+    }
+    return [
+        replace(each, values={**each.values, **dict.fromkeys(resting.get(each.dataset, ()))})
+        for each in sessions
+    ]
 
 
 def _papers(sessions: Sequence[ScoredSession]) -> list[Measure]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from docagent_rl.eval.report.bootstrap import Interval
@@ -61,8 +61,11 @@ def grids(views: Sequence[RunView], dataset: str) -> list[Grid]:
     found = [
         Grid(
             f"{title}: answers",
-            ("number", "judged by", *names, "paper"),
-            tuple((measure.title, _by(reports, measure), *cells) for measure, cells in answers),
+            ("number", "judged by", "questions", *names, "paper"),
+            tuple(
+                (measure.title, _by(reports, measure), _questions(reports, measure, ALL), *cells)
+                for measure, cells in answers
+            ),
             (*_notes(there), *separating(views, dataset)),
         ),
         Grid(
@@ -152,6 +155,17 @@ def _of(report: BenchmarkReport, measure: Measure, row: Row) -> str:
     return NOTHING if number is None else shown(number.interval, measure.unit, ruled=number.ruled)
 
 
+def _questions(reports: Sequence[BenchmarkReport], measure: Measure, row: Row) -> str:
+    numbers = [report.number(measure.name, row) for report in reports]
+    return counted(None if number is None else number.interval for number in numbers)
+
+
+def counted(intervals: Iterable[Interval | None]) -> str:
+    """How many questions numbers of several runs are over: one count, or that of each where they differ."""
+    counts = [0 if each is None else each.questions for each in intervals]
+    return " / ".join(f"{count:,}" for count in (counts[:1] if len(set(counts)) == 1 else counts))
+
+
 def _by(reports: Sequence[BenchmarkReport], measure: Measure) -> str:
     found = {by for each in reports if (number := each.number(measure.name)) for by in number.by}
     return ", ".join(sorted(found)) or NOTHING
@@ -197,9 +211,10 @@ def _notes(there: Sequence[tuple[RunView, BenchmarkReport]]) -> list[str]:
             text += f"; {report.unscored:,} questions have no known answer"
         for judge, verdicts in report.verdicts.items():
             text += f"; {judge}: {', '.join(f'{count:,} {value}' for value, count in verdicts.items())}"
-        if report.failures:
-            failed = ", ".join(f"{count:,} of {name}" for name, count in report.failures.items())
-            text += f"; judgements that failed, and so are wrong: {failed}"
+        unread = {each.measure.expert for each in report.answers if not each.interval.questions}
+        for name, count in report.failures.items():
+            why = "none could be read" if name in unread else "and so are wrong"
+            text += f"; judgements that failed, {why}: {count:,} of {name}"
         found.append(text)
     if any(number.ruled for _, report in there for number in report.answers):
         found.append(RULED)
@@ -236,10 +251,9 @@ def _breakdowns(
         lines = sorted({n.row for each in reports for n in each.parts if n.measure.name == measure.name})
         rows = []
         for row in lines:
-            parts = [each.number(measure.name, row) for each in reports]
-            most = max(part.interval.questions for part in parts if part is not None)
             cells = [_of(each, measure, row) for each in reports]
-            rows.append((*row, f"{most:,}", *cells, _paper(views, dataset, measure, row)))
+            questions = _questions(reports, measure, row)
+            rows.append((*row, questions, *cells, _paper(views, dataset, measure, row)))
         head = ("by", "line", "questions", *names, "paper")
         found.append(Grid(f"{title}: {measure.title} by line", head, tuple(rows)))
     return found

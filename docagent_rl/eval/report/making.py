@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from docagent_rl.eval.report.as_json import as_json
-from docagent_rl.eval.report.build import ReportSettings, ScoredRun, answer_measures, report_on, rows_of
+from docagent_rl.eval.report.build import (
+    ReportSettings,
+    ScoredRun,
+    answer_measures,
+    authors,
+    report_on,
+    rows_of,
+    without_unread,
+)
 from docagent_rl.eval.report.figure import figure
 from docagent_rl.eval.report.grids import Grid, RunView, grids
 from docagent_rl.eval.report.markdown import markdown
@@ -47,7 +55,7 @@ def make_report(runs: Sequence[ScoredRun], settings: ReportSettings, *, paired: 
         settings: how numbers are made.
         paired: compare the first two, question by question.
     """
-    views = []
+    views, runs = [], [replace(run, sessions=without_unread(run.sessions)) for run in runs]
     for run in runs:
         report = report_on(run, settings)
         views.append(RunView(report, tuple(against_papers(report, run.sessions, settings))))
@@ -62,7 +70,9 @@ def make_report(runs: Sequence[ScoredRun], settings: ReportSettings, *, paired: 
         for dataset in datasets:
             compared[dataset] = _compared(runs[0], runs[1], dataset, settings)
             names = runs[0].name, runs[1].name
-            tables += paired_grids(compared[dataset], *names, protocol_of(dataset).name, ruled[dataset])
+            judges = tuple(_judges(run, dataset) for run in runs[:2])
+            title = protocol_of(dataset).name
+            tables += paired_grids(compared[dataset], *names, title, ruled[dataset], judges)
     data = json.dumps(
         as_json(views, compared, settings, ruled), indent=2, ensure_ascii=False, allow_nan=False
     )
@@ -80,6 +90,12 @@ def _compared(first: ScoredRun, second: ScoredRun, dataset: str, settings: Repor
     )
     measures = _measures(dataset, first, second)
     return compare(ours, theirs, measures, rows_of, draws=settings.draws, seed=settings.seed)
+
+
+def _judges(run: ScoredRun, dataset: str) -> str:
+    """Who gave the opinions that a run's headline rests on."""
+    sessions = [each for each in run.sessions if each.dataset == dataset]
+    return ", ".join(authors(protocol_of(dataset).headline, sessions))
 
 
 def _measures(dataset: str, first: ScoredRun, second: ScoredRun) -> list[Measure]:

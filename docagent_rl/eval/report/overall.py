@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from docagent_rl.eval.report.bootstrap import Interval
-from docagent_rl.eval.report.grids import RULED, Grid, RunView, label_of, listed, separating, shown
+from docagent_rl.eval.report.grids import RULED, Grid, RunView, counted, label_of, listed, separating, shown
 from docagent_rl.eval.report.papers import AgainstPaper
 from docagent_rl.eval.report.targets import EVERY
 from docagent_rl.eval.scoring.experts import Author
@@ -54,12 +54,14 @@ def overall_grid(views: Sequence[RunView]) -> Grid | None:
         ]
         by = ", ".join(sorted({name for judges in each.judges for name in judges}))
         printed = listed({label: f"{value:g}" for label, value in each.printed.items()})
-        rows.append((each.title, by, *cells, printed))
+        rows.append((each.title, by, counted(each.runs), *cells, printed))
     if not rows:
         return None
     names = (view.report.name for view in views)
     notes = [*([RULED] if any(each.ruled for each in found) else []), *separating(views, EVERY)]
-    return Grid(f"{TITLE}: answers", ("number", "judged by", *names, "paper"), tuple(rows), tuple(notes))
+    return Grid(
+        f"{TITLE}: answers", ("number", "judged by", "questions", *names, "paper"), tuple(rows), tuple(notes)
+    )
 
 
 def _over(datasets: tuple[str, ...], every: Sequence[Sequence[AgainstPaper]]) -> Overall:

@@ -13,7 +13,12 @@ MOST = 50
 
 
 def paired_grids(
-    found: Comparison, first: str, second: str, title: str, ruled: Collection[str] = ()
+    found: Comparison,
+    first: str,
+    second: str,
+    title: str,
+    ruled: Collection[str] = (),
+    judges: Sequence[str] = ("", ""),
 ) -> list[Grid]:
     """The tables of a comparison of two runs over one benchmark.
 
@@ -23,13 +28,15 @@ def paired_grids(
         second: of the second.
         title: of the benchmark.
         ruled: names of measures that the embedded rule judge stands in for, in either run.
+        judges: who judged the headline of each run; empty where nobody has to.
     """
     head = (first, second, "second less first")
     headline = _titled(found.whole[0], ruled) if found.whole else NOTHING
     notes = [
-        f"{headline}: {second} is better on {found.won:,} questions, {first} on {found.lost:,}, "
+        f"{headline}: {second} is higher on {found.won:,} questions, {first} on {found.lost:,}, "
         f"and {found.tied:,} are equal",
         *([_test(found.whole[0])] if found.whole else []),
+        *_judged(judges, first, second),
         *_missing(found, first, second),
         *([RULED] if any(each.cell.measure.name in ruled for each in found.whole) else []),
     ]
@@ -78,6 +85,13 @@ def _test(difference: Difference) -> str:
         return f"p: none; of fewer than {FEWEST} documents ({documents} here) no difference is beyond chance"
     how = "all ways" if documents <= EXACT else "random ways"
     return f"p: documents change sides, {how}; of {documents:,} documents the least p is {least:.2g}"
+
+
+def _judged(judges: Sequence[str], first: str, second: str) -> list[str]:
+    if len(set(judges)) == 1:
+        return []
+    told = [f"{run} by {judge or 'nobody'}" for run, judge in zip((first, second), judges, strict=True)]
+    return [f"{' and '.join(told)} judged: the difference is that of the judges, too, and neither is better"]
 
 
 def _flips(title: str, flips: Sequence[Flip], first: str, second: str) -> Grid:

@@ -36,7 +36,7 @@ class Sums:
     Args:
         documents: `D` of them, in alphabetical order.
         cells: in order; each has `measure.width` columns.
-        table: `(D, columns)`. Sessions of a question weigh one together.
+        table: `(D, columns)`. Sessions of a question that have the value weigh one together.
         questions: of each cell, those that have its value.
         clusters: documents that they are about.
     """
@@ -92,7 +92,13 @@ def sums_of(
     by_row: dict[Row, list[int]] = {}
     for number, cell in enumerate(cells):
         by_row.setdefault(cell.row, []).append(number)
-    weight = {key: 1.0 / count for key, count in Counter(each.question_id for each in sessions).items()}
+    measures = {cell.measure.name: cell.measure for cell in cells}
+    having = Counter(
+        (name, each.question_id)
+        for each in sessions
+        for name, measure in measures.items()
+        if measure.of(each.values) is not None
+    )
     table = np.zeros((len(names), int(begins[-1])))
     questions: list[set[str]] = [set() for _ in cells]
     clusters: list[set[str]] = [set() for _ in cells]
@@ -106,8 +112,8 @@ def sums_of(
                 if among is not None and session.question_id not in among[measure.name]:
                     continue
                 begin = begins[number]
-                line[begin : begin + measure.width] += np.multiply(
-                    measure.sums(session.values), weight[session.question_id]
+                line[begin : begin + measure.width] += np.divide(
+                    measure.sums(session.values), having[measure.name, session.question_id]
                 )
                 questions[number].add(session.question_id)
                 clusters[number].add(session.document)

@@ -134,8 +134,8 @@ _OF_SYSTEMS: Mapping[str, tuple[Measure, ...]] = {
 
 
 def protocol_of(dataset: str) -> Protocol:
-    """The protocol of a dataset; one that nobody knows gets the general numbers."""
-    return PROTOCOLS.get(dataset) or Protocol(dataset, official.nothing, GENERAL[:1])
+    """The protocol of a dataset; answers to one that nobody knows are judged right or wrong."""
+    return PROTOCOLS.get(dataset) or Protocol(dataset, official.nothing, *_JUDGED_ALONE)
 
 
 def paper_measures(system: str) -> tuple[Measure, ...]:

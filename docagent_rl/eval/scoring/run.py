@@ -29,7 +29,7 @@ from docagent_rl.play.run_folder import RunFolder
 from docagent_rl.rollout.trajectory import Trajectory
 
 SCORES, ABOUT = "scores.jsonl", "scores.json"
-_RULES = 3
+_RULES = 4
 """Of scoring itself: scores by other ones are made again."""
 T = TypeVar("T")
 R = TypeVar("R")

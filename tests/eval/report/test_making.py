@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -156,16 +157,48 @@ def test_a_run_over_all_benchmarks_of_a_paper_has_its_overall_number():
     runs = [ScoredRun("a", each, VRAG), ScoredRun("b", each[:8], VRAG)]
     found = make_report(runs, FEW)
     (row,) = found.grids[0].rows
-    assert row[:2] == (OVERALL, "judge-1")
-    assert row[2].startswith("25.0 [")
-    assert row[3:] == ("-", "57.1")
+    assert row[:3] == (OVERALL, "judge-1", "12 / 0")
+    assert row[3].startswith("25.0 [")
+    assert row[4:] == ("-", "57.1")
     assert any(note.startswith("a and VRAG-RL") for note in found.grids[0].notes)
     assert f"| {OVERALL} |" in found.page
     papers = data_of(found)["runs"][0]["papers"]
     assert [each["by"] for each in papers if each["dataset"] == "all"] == [["judge-1"]]
     ruled = make_report([ScoredRun("a", list(over_three(Author.RULE.value)), VRAG)], FEW)
-    assert ruled.grids[0].rows[0][2].startswith("25.0† [")
+    assert ruled.grids[0].rows[0][3].startswith("25.0† [")
     assert not [grid for grid in make_report(runs[1:], FEW).grids if "All benchmarks" in grid.title]
+
+
+def rows_of(runs, title, **settings):
+    """The rows of a table by the texts that they begin with, and its notes."""
+    grid = next(each for each in make_report(runs, FEW, **settings).grids if title in each.title)
+    return {row[0] if grid.head[0] != "by" else row[:2]: row for row in grid.rows}, " ".join(grid.notes)
+
+
+def test_a_judge_of_whom_nothing_can_be_read_gives_no_number_and_one_that_is_read_once_does():
+    each = list(sessions())
+    for one in each:
+        one.experts[LABEL] = told(None, "judge-1", failed=True)
+        one.values["correct"] = 0.0
+    rows, notes = rows_of([ScoredRun("a", each, {}), run("b")], "answers")
+    assert rows["judged Correct"][1:4] == ("judge-1", "0 / 40", "-")
+    assert f"40 of {LABEL}" in notes
+    each[0].experts[LABEL] = told("Correct", "judge-1")
+    each[0].values["correct"] = 1.0
+    assert rows_of([ScoredRun("a", each, {})], "answers")[0]["judged Correct"][2:4] != ("0", "-")
+
+
+def test_lines_of_a_judge_hold_baselines_and_the_count_of_each_run():
+    runs = [run(), ScoredRun("b", [replace(each, system="rag_text") for each in sessions(number=8)], {})]
+    rows, _ = rows_of(runs, "judged Correct by line")
+    assert rows["modality", "Chart"][2] == "20 / 4"
+    assert all(cell.startswith(("40.0", "50.0", "25.0")) for cell in rows["modality", "Chart"][3:5])
+    assert rows_of(runs, "answers")[0]["accuracy"][2] == "40 / 8"
+
+
+def test_two_judges_of_two_runs_are_told():
+    _, notes = rows_of([run(), run("b", by="judge-2")], "b against a", paired=True)
+    assert "a by judge-1 and b by judge-2" in notes
 
 
 def test_a_run_that_is_not_whole_says_so():

@@ -181,6 +181,10 @@ def test_several_sessions_of_a_question_weigh_one_together():
     (found,) = intervals(sums_of(sessions, [Cell(SCORE)]), draws=100)
     assert found.value == pytest.approx((1 + 1 / 3) / 2)
     assert (found.questions, found.documents) == (2, 2)
+    # a session without the value takes no part
+    sessions += [scored(2, 1, session=0), scored(2, None, session=1), scored(3, 0)]
+    (found,) = intervals(sums_of(sessions, [Cell(SCORE)]), draws=100)
+    assert found.value == pytest.approx((1 + 1 / 3 + 1 + 0) / 4)
     # with as many of each it is the mean of the runs
     rng = np.random.default_rng(0)
     sessions = [scored(n, rng.random(), document=f"d{n % 5}", session=s) for s in range(3) for n in range(20)]

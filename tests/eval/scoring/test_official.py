@@ -42,7 +42,7 @@ def test_every_imported_benchmark_has_a_protocol():
     } - {None}
     assert datasets <= set(PROTOCOLS)
     assert {"uda_paper_tab", "uda_paper_text", "uda_feta"} <= set(PROTOCOLS)
-    assert protocol_of("mine").headline.name == "rule"
+    assert protocol_of("mine").headline.name == "judged"
 
 
 def test_mmlongbench_goes_by_the_native_answer_and_pages():
