@@ -12,6 +12,8 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from docagent_rl.advantages.embedder import EmbedderConfig
 from docagent_rl.checkpoints.manifest import CheckpointCheck
+from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.shown import ShownRasters
 from docagent_rl.envs.roles import RoleConfig, RoleName
 from docagent_rl.errors import UserError
 from docagent_rl.losses.aggregation import LossConfig
@@ -179,6 +181,24 @@ class DocAgentConfig(Section):
     """Make a demo in a new workspace, in one of the user's the tiny model alone (the CPU profile sets it)."""
     tiny_model: str | None = None
     """The system whose tiny model the CPU profile runs; by default `system`."""
+
+    def open_store(self, shown: ShownRasters | None = None) -> DocumentStore:
+        """The documents (`store`).
+
+        Args:
+            shown: where pages are kept at the sizes that they are shown at.
+
+        Raises:
+            UserError: there is no store; names the workspace, which is where it was looked for.
+        """
+        try:
+            return DocumentStore(self.store, shown=shown)
+        except UserError as error:
+            raise UserError(
+                f"docagent.store: {error}. The workspace is {self.workspace}; name yours by "
+                "DOCAGENT_WORKSPACE=FOLDER or docagent.workspace=FOLDER, or the store alone by "
+                "docagent.store=FOLDER"
+            ) from error
 
     def retrievers(self) -> dict[str, RetrieverConfig]:
         """The configured retrievers by key: one, or two where texts are ranked apart."""

@@ -42,6 +42,11 @@ def test_every_problem_is_named():
         assert piece in text
 
 
+def test_a_store_that_is_not_there_is_told_with_the_workspace():
+    with pytest.raises(UserError, match=r"/w/store .* w; .*DOCAGENT_WORKSPACE"):
+        DocAgentConfig.parse(SECTION).open_store()
+
+
 def test_without_a_section():
     with pytest.raises(UserError, match="`docagent`"):
         DocAgentConfig.parse(None)

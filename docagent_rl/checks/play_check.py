@@ -82,7 +82,7 @@ def check_play(run: DictConfig, records: Iterable[Record]) -> DocAgentConfig:
     check_search_servers(parsed, env)
     system.load_prompt(env, parsed.prompt)
     check_stand_ins(parsed, system)
-    store = DocumentStore(parsed.store)
+    store = parsed.open_store()
     open_shown_store(parsed, store)
     documents = {record.doc_id for record in records}
     if not any(doc_id in store for doc_id in documents):

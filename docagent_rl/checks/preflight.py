@@ -29,7 +29,6 @@ from docagent_rl.checks.service_checks import check_search_servers, check_second
 from docagent_rl.checks.surroundings import check_folders, check_machine, check_names
 from docagent_rl.checks.weight_transfer import check_bucket
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.roles import RoleBackend, RoleName, make_roles
 from docagent_rl.errors import UserError
 from docagent_rl.losses.aggregation import check_loss
@@ -151,7 +150,7 @@ def _size_server_cache(config: DictConfig, parsed: DocAgentConfig) -> None:
 
 async def _check_services(parsed: DocAgentConfig) -> None:
     """Ask the judge, every role and every retriever that is served by somebody else for a sign of life."""
-    store = DocumentStore(parsed.store)
+    store = parsed.open_store()
     roles, servers = make_roles(parsed.roles, store), search_servers(parsed.retrievers(), store)
     checks = (*roles.values(), *servers.values())
     await asyncio.gather(make_judge(parsed.judge).check(), *(each.check() for each in checks))
@@ -312,7 +311,7 @@ def _check_data(config: DictConfig, parsed: DocAgentConfig) -> None:
     from docagent_rl.rollout.env_resources import open_shown_store
     from docagent_rl.rollout.resources import open_retrievers
 
-    store = DocumentStore(parsed.store)
+    store = parsed.open_store()
     open_shown_store(parsed, store)
     open_retrievers(parsed, store, running=False)
     for name in ("train_files", "val_files"):

@@ -35,7 +35,7 @@ def check_questions(config: DictConfig, parsed: DocAgentConfig) -> None:
     both = [run_questions(config, key) for key in KEYS]
     check_batches(config, both[0])
     env = get_system(parsed.system).parse_config(parsed.env)
-    check_pages(DocumentStore(parsed.store), env, (record for each in both for record in each.records))
+    check_pages(parsed.open_store(), env, (record for each in both for record in each.records))
 
 
 def check_batches(config: DictConfig, train: Questions) -> None:

@@ -10,12 +10,20 @@ from pathlib import Path
 from typing import cast
 
 from hydra import compose, initialize_config_dir, initialize_config_module
-from hydra.errors import HydraException
+from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from docagent_rl.checks.recipe_list import ABLATIONS, ROOT, Kind, ablation_names, recipe_kind, recipe_names
+from docagent_rl.checks.recipe_list import (
+    ABLATIONS,
+    ROOT,
+    Kind,
+    ablation_names,
+    recipe_kind,
+    recipe_names,
+    require_recipes,
+)
 from docagent_rl.composition import composing_for
 from docagent_rl.errors import UserError
 
@@ -91,11 +99,8 @@ def check_recipes(
     Raises:
         UserError: there is no such recipe.
     """
-    known = recipe_names(root, None)
-    for name in names:
-        if name not in known:
-            raise UserError(f"there is no recipe {name!r}; known are {', '.join(known)}")
-    for name in names or known:
+    require_recipes(names, root)
+    for name in names or recipe_names(root, None):
         yield check_recipe(name, root, cluster=cluster)
 
 
@@ -168,6 +173,10 @@ def composed(name: str, overrides: Sequence[str] = (), root: Traversable = ROOT)
     try:
         with composing_for(fine_tuning=recipe_kind(name, root) is Kind.SFT), _search(root) as extra:
             config = compose(name, overrides=[*extra, *overrides])
+    except MissingConfigException as error:
+        if error.missing_cfg_file == name:
+            require_recipes([name], root)
+        raise UserError(f"recipe {name}: {error}") from error
     except (HydraException, OmegaConfBaseException, YAMLError) as error:
         raise UserError(f"recipe {name}: {error}") from error
     # ablations may bring keys; unknown ones are found by the check

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -42,6 +43,25 @@ def recipe_names(root: Traversable = ROOT, kind: Kind | None = Kind.RL) -> list[
         kind: of the trainer that takes them; `None`: of any.
     """
     return [name for name in _yaml_names(root) if kind is None or recipe_kind(name, root) is kind]
+
+
+def require_recipes(names: Iterable[str], root: Traversable = ROOT, kind: Kind | None = None) -> None:
+    """See that there are such recipes.
+
+    Args:
+        names: as given by the user.
+        root: folder of recipes.
+        kind: of the trainer that takes them; `None`: of any.
+
+    Raises:
+        UserError: there is no recipe of a name; names the nearest one.
+    """
+    known = recipe_names(root, kind)
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}, of " if near else "known are "
+            raise UserError(f"there is no recipe {name!r}; {hint}{', '.join(known)}")
 
 
 def recipe_kind(name: str, root: Traversable = ROOT) -> Kind:

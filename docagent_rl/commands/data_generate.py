@@ -26,7 +26,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.budget import BudgetError
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.errors import UserError
-from docagent_rl.generate.config import GenerateConfig, JudgedBy, View
+from docagent_rl.generate.config import GenerateConfig, JudgedBy, Kind, View
 from docagent_rl.io import atomic_write
 from docagent_rl.outputs import Force, check_output, write_output
 from docagent_rl.records.parquet import read_parquet
@@ -285,7 +285,9 @@ def _outline(
     from docagent_rl.generate.outline import DATASET, outline_questions
 
     dataset = settings.dataset if "dataset" in settings.model_fields_set else DATASET
-    most = settings.most() if "kinds" in settings.model_fields_set else None
+    most = {kind: limit for kind in Kind if kind is not Kind.UNANSWERABLE}
+    if "kinds" in settings.model_fields_set:
+        most = settings.most()
     made = [
         record
         for name in names
@@ -305,7 +307,11 @@ def _outline(
             f"{store.path}: no heading, table or figure of {len(names)} documents can be asked for. Pages "
             "without text need OCR (`docagent-rl ingest --ocr always`), or a model that sees them "
             "(--base-url, --view image)"
-            + ("; or --config asks for other kinds, or --exclude has them all" if most or known else "")
+            + (
+                "; or --config asks for other kinds, or --exclude has them all"
+                if "kinds" in settings.model_fields_set or known
+                else ""
+            )
         )
     if dry_run:
         typer.echo(f"{len(made)} questions would be written, without a request; such as: {made[0].question}")

@@ -23,6 +23,7 @@ from docagent_rl.checks.recipe_list import (
     ablation_summary,
     recipe_names,
     recipe_summary,
+    require_recipes,
 )
 from docagent_rl.checks.recipe_notes import Block, recipe_notes
 from docagent_rl.checks.variant_table import variant_table
@@ -74,7 +75,7 @@ def show_command(name: Annotated[str, typer.Argument(help="A recipe.")]) -> None
 
     Example: docagent-rl recipes show alden_qwen2_5_vl_7b
     """
-    _known([name])
+    require_recipes([name])
     console = Console()
     console.print(Text(recipe_summary(name)))
     for block in Block:
@@ -93,7 +94,7 @@ def ablations_command(names: NamesArgument = None) -> None:
 
     Example: docagent-rl recipes ablations vrag_rl_qwen2_5_vl_7b
     """
-    _known(names or [])
+    require_recipes(names or [])
     table = Table("ablation", "what it changes", "paper", show_lines=True)
     for ablation in ablation_names():
         if not names or set(names) & set(ablation_recipes(ablation)):
@@ -126,7 +127,7 @@ def check_command(
     if folder is not None and not folder.is_dir():
         raise UserError(f"{folder} is no folder")
     root = ROOT if folder is None else folder
-    _known(names or [], root)
+    require_recipes(names or [], root)
     table = Table("recipe", "checked", Column("verdict", overflow="fold"), show_lines=True)
     others = Table("recipe", "GPUs", Column("set", overflow="fold"), title=OTHERS, show_lines=True)
     failed = False
@@ -165,7 +166,7 @@ def budget_command(
     if recipe is None:
         typer.echo(budget_page(Cluster(nnodes or 1, gpus_per_node or 8), gpu_memory), nl=False)
         return
-    _known([recipe], kind=Kind.RL)
+    require_recipes([recipe], kind=Kind.RL)
     typer.echo(budget_of_recipe(recipe, overrides or [], cluster, gpu_memory), nl=False)
 
 
@@ -184,13 +185,6 @@ def _add_scaled(table: Table, recipe: str, root: Traversable) -> None:
         if change:
             gpus = f"{cluster.nodes} x {cluster.gpus_per_node}"
             table.add_row(recipe, gpus, Text("\n".join(f"{key}={value}" for key, value in change.items())))
-
-
-def _known(names: Sequence[str], root: Traversable = ROOT, kind: Kind | None = None) -> None:
-    known = recipe_names(root, kind)
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise UserError(f"there is no recipe {unknown[0]!r}; known are {', '.join(known)}")
 
 
 def _verdict(findings: Sequence[Finding]) -> Text:

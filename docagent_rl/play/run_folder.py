@@ -80,12 +80,22 @@ class RunFolder:
         try:
             found = json.loads(self.manifest_file.read_bytes())
         except FileNotFoundError:
-            raise UserError(f"{self.path} is no run: it has no {self.manifest_file.name}") from None
+            raise UserError(f"{self.path} {self._what_else()}") from None
         except (OSError, ValueError) as error:
             raise UserError(f"{self.manifest_file} cannot be read: {error}") from error
         if not isinstance(found, dict) or found.get("version") != VERSION:
             raise UserError(f"{self.manifest_file} is no description of a run of this release")
         return found
+
+    def _what_else(self) -> str:
+        """What a folder is that has no manifest."""
+        if not (self.path / "trajectories").is_dir():
+            return f"is no run: it has no {self.manifest_file.name}"
+        return (
+            "is a run of the trainer, and what is read here is a run of `docagent-rl eval` or `collect`: "
+            "`docagent-rl view` shows its sessions, and `docagent-rl eval RECIPE --model "
+            f"{self.path}/checkpoints/global_step_N` plays a checkpoint of it"
+        )
 
     @contextmanager
     def writing(self) -> Generator[SessionWriter]:

@@ -116,6 +116,7 @@ def _documents(paths: StudyPaths, settings: Settings) -> list[tuple[str, ...]]:
 def _questions(paths: StudyPaths, settings: Settings) -> list[tuple[str, ...]]:
     found = []
     generate = ("docagent-rl", "data", "generate", "--store", str(paths.store), "--seed", str(settings.seed))
+    generate += ("--config", str(HERE / "questions.yaml"))
     for target, documents, split, limit in (
         (paths.train, LEARNT, "train", settings.learnt_questions),
         (paths.held_out, HELD_OUT, "val", settings.held_out_questions),

@@ -11,6 +11,7 @@ from docagent_rl.commands.data import app
 from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.generate.forecast import forecast
 from docagent_rl.records.questions import read_questions
+from docagent_rl.records.validation import record_notes
 from tests.chat_server import completion
 from tests.commands.conftest import called
 from tests.generate.conftest import reports, server, sheets  # noqa: F401  fixtures
@@ -82,6 +83,10 @@ def test_templates_keep_to_kinds_and_to_what_is_excluded(reports, tmp_path):
     assert made_by == {("single_page", None)}
     assert (len(known), len(made)) == (2, 2)
     assert not {record.question for record in known} & {record.question for record in made}
+    run(reports, tmp_path / "d.jsonl", None, "--doc", report, "--limit", 50)
+    assert [
+        record_notes(record) for record in read_questions(tmp_path / "d.jsonl") if record_notes(record)
+    ] == []
     config.write_text("kinds: [{kind: unanswerable, per_document: 0}]")
     refused("--config", reports, tmp_path / "c.jsonl", None, *options)
 

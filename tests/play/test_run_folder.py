@@ -31,6 +31,14 @@ def test_another_run_is_refused_and_what_differs_is_named(tmp_path):
         begun(tmp_path, player={"model": "b", "seed": 1}, questions="x")
 
 
+def test_a_run_of_the_trainer_is_called_one(tmp_path):
+    with pytest.raises(UserError, match=r"run\.json"):
+        RunFolder(tmp_path).manifest()
+    (tmp_path / "trajectories").mkdir()
+    with pytest.raises(UserError, match="of the trainer"):
+        RunFolder(tmp_path).manifest()
+
+
 def test_sessions_of_nobody_are_not_taken_over(tmp_path):
     (tmp_path / "sessions.jsonl").write_text("mine")
     with pytest.raises(UserError, match=r"run\.json"):

@@ -16,6 +16,9 @@ Region = tuple[float, float, float, float]
 """Left, top, right and bottom, as shares of the page."""
 
 
+RESTS_ON_NOTHING = "rests on no page: none was shown before the answer, which is the model's own"
+
+
 class Why(StrEnum):
     """How a page came to be what an answer rests on."""
 

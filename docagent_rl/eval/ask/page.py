@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.delivery import render
 from docagent_rl.errors import UserError
-from docagent_rl.eval.ask.answer import Answered, Evidence
+from docagent_rl.eval.ask.answer import RESTS_ON_NOTHING, Answered, Evidence
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.sft.pictures import read_picture
 from docagent_rl.terminal import visible
@@ -58,6 +58,7 @@ def session_page(trajectory: Trajectory, found: Answered, store: DocumentStore, 
         why_not=_text(found.why_not),
         about=_text(about),
         evidence=[_marked(item, store) for item in found.evidence],
+        rests_on_nothing=RESTS_ON_NOTHING,
         turns=[_turn(turn, store) for turn in trajectory.turns],
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from docagent_rl.envs.base import AssistantTurn, StepResult
-from docagent_rl.eval.ask.answer import Answered, Evidence, turn_pages
+from docagent_rl.eval.ask.answer import RESTS_ON_NOTHING, Answered, Evidence, turn_pages
 from docagent_rl.eval.ask.page import action_of
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.terminal import shown
@@ -44,6 +44,8 @@ def tell_answer(found: Answered, console: Console) -> None:
     console.print(shown(found.text, "bold"), soft_wrap=True)
     for item in found.evidence:
         console.print(shown(f"  {_place(item)}", "dim"), soft_wrap=True)
+    if not found.evidence:
+        console.print(shown(f"  {RESTS_ON_NOTHING}", "yellow"), soft_wrap=True)
 
 
 def answer_json(trajectory: Trajectory, found: Answered) -> str:

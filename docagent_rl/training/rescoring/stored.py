@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -50,6 +51,7 @@ class StoredRun:
             raise UserError(f"{path} holds no sessions")
         if not isinstance(config, DictConfig) or "docagent" not in config:
             raise UserError(f"{path}: its configuration has no section `docagent`")
+        _follow(config, path.resolve())
         return cls(path, config, files)
 
     def chosen(self, steps: Sequence[int], *, validation: bool) -> dict[str, Path]:
@@ -111,6 +113,28 @@ def sessions_of(file: Path) -> Iterator[Trajectory]:
 
 
 _ABSENT = object()
+
+
+def _follow(config: DictConfig, run: Path) -> None:
+    """Have a configuration name the workspace that a run lies in, where the one it was made in has no store.
+
+    Args:
+        config: changed in place.
+        run: `<workspace>/runs/<experiment>`, or a folder in the workspace.
+    """
+    home, store = (OmegaConf.select(config, f"docagent.{key}") for key in ("workspace", "store"))
+    near = next((each for each in (run.parent.parent, run.parent) if (each / "store").is_dir()), None)
+    if home is None or store is None or near is None or Path(store).is_dir():
+        return
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: moved(each) for key, each in value.items()}
+        inside = isinstance(value, str) and Path(value).is_relative_to(home)
+        return str(near / Path(value).relative_to(home)) if inside else value
+
+    # interpolations of the workspace stay, and follow
+    config.docagent = moved(OmegaConf.to_container(config.docagent)) | {"workspace": str(near)}
 
 
 def _steps(path: Path) -> dict[str, Path]:

@@ -1,8 +1,10 @@
 """What an answer rests on."""
 
 import pytest
+from rich.console import Console
 
-from docagent_rl.eval.ask.answer import Why, answered, turn_pages
+from docagent_rl.eval.ask.answer import RESTS_ON_NOTHING, Why, answered, turn_pages
+from docagent_rl.eval.ask.telling import tell_answer
 from docagent_rl.play.player import new_trajectory
 from docagent_rl.records.record import Record, Split
 from docagent_rl.rollout.trajectory import MaskReason, Status, TrajectoryTurn
@@ -64,6 +66,13 @@ def test_an_answer_rests_on_what_its_session_was_shown(system, turns, evidence):
 def test_what_did_not_fit_was_not_seen():
     found = answered(session(pages(4), pages(7), SAY, dropped={1}))
     assert [each.page.page for each in found.evidence] == [4]
+
+
+def test_an_answer_that_rests_on_no_page_says_so():
+    console = Console(record=True, width=200)
+    for turns in ((SAY,), (pages(4), SAY)):
+        tell_answer(answered(session(*turns)), console)
+    assert console.export_text().count(RESTS_ON_NOTHING) == 1
 
 
 def test_a_session_without_an_answer_says_why():
