@@ -13,7 +13,7 @@ from rich.progress import Progress
 from rich.table import Column, Table
 from rich.text import Text
 
-from docagent_rl.checks.recipe_check import Cluster, Finding, check_recipes, scaled
+from docagent_rl.checks.recipe_check import Cluster, Finding, check_recipes, composed, scaled
 from docagent_rl.checks.recipe_list import (
     ROOT,
     Kind,
@@ -28,6 +28,7 @@ from docagent_rl.checks.recipe_list import (
 from docagent_rl.checks.recipe_notes import Block, recipe_notes
 from docagent_rl.checks.variant_table import variant_table
 from docagent_rl.errors import UserError
+from docagent_rl.viewer.reward import reward_of
 
 OTHERS = "other numbers of GPUs"
 
@@ -71,13 +72,15 @@ def list_command(context: typer.Context) -> None:
 
 @app.command("show")
 def show_command(name: Annotated[str, typer.Argument(help="A recipe.")]) -> None:
-    """Show what a recipe reproduces, where it departs from the paper and what was chosen.
+    """Show what a recipe reproduces, its reward, where it departs from the paper and what was chosen.
 
     Example: docagent-rl recipes show alden_qwen2_5_vl_7b
     """
     require_recipes([name])
     console = Console()
     console.print(Text(recipe_summary(name)))
+    if name in recipe_names(kind=Kind.RL) and (reward := reward_of(composed(name))) is not None:
+        console.print(Text(f"reward: {reward.formula}"))
     for block in Block:
         notes = recipe_notes(name, block)
         if notes:

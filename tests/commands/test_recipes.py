@@ -23,7 +23,7 @@ def test_recipes_are_listed_and_shown_with_their_notes():
     assert "ColPali" not in text
     text = recipes("show", RECIPE)
     assert "UniDoc" not in text
-    for part in ("overall 53.5", "docagent.retriever.model", "ColPali"):
+    for part in ("overall 53.5", "reward: 0.2 retrieval_ndcg + ", "docagent.retriever.model", "ColPali"):
         assert part in text
     text = recipes("ablations", RECIPE)
     assert ("vrag_rl/no_crop" in text, "doc_v_star" in text) == (True, False)
