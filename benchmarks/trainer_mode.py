@@ -61,6 +61,7 @@ def run(python: Path, mode: str, workspace: Path, folder: Path, steps: int) -> l
     command = [
         *(python, "-m", "verl.trainer.main_ppo", "--config-name", "vrag_rl_qwen2_5_vl_7b", "+profile=cpu"),
         f"trainer.v1.trainer_mode={mode}",
+        "algorithm.adv_estimator=grpo",
         "docagent.modules=[benchmarks.mode_clock]",
         f"docagent.workspace={workspace.resolve()}",
         f"docagent.run_dir={folder}",

@@ -72,7 +72,6 @@ _CARD = Card(
 )
 
 
-# `grpo` is verl's own: one total a row group, unbiased deviation
 @register("session_grpo", card=_CARD)
 def grpo(
     inputs: AdvantageInputs,
@@ -86,8 +85,12 @@ def grpo(
 ) -> Advantages:
     """GRPO over sessions: each counts once, however many rows it has, and gives its number to all tokens.
 
-    Sessions without sampled tokens are left out before the statistics. Doc-V* is `std=biased` with verl's
-    `seq-mean-token-sum`, MM-Doc-R1's baseline `std=none` with `seq-mean-token-mean`.
+    Masked sessions, and those without sampled tokens, are left out before the statistics. A group of which
+    fewer than two sessions are left has nothing to compare, and neither has one of equal rewards: advantage 0.
+    verl's own `grpo` gives the last session of a group its reward instead (`singleton=raw`). All other groups
+    get the numbers of that one: `std=unbiased` is its `norm_adv_by_std_in_grpo=true`, `std=none` its `false`.
+    Doc-V* is `std=biased` with verl's `seq-mean-token-sum`, MM-Doc-R1's baseline `std=none` with
+    `seq-mean-token-mean`.
 
     Args:
         inputs: batch of (b, t).

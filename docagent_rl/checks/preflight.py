@@ -49,7 +49,12 @@ from docagent_rl.training.settings.keys import unknown_keys
 from docagent_rl.training.settings.opening_check import check_openings
 from docagent_rl.training.settings.server_cache import size_server_cache
 from docagent_rl.training.settings.values import check_by_verl, check_mode, check_values
-from docagent_rl.training.trainer.estimators import known_estimators, load_modules, our_estimator
+from docagent_rl.training.trainer.estimators import (
+    alone_in_group,
+    known_estimators,
+    load_modules,
+    our_estimator,
+)
 from docagent_rl.user_code import MODULES_VARIABLE
 from docagent_rl.watch.leftovers import RUN_VARIABLE, earlier_starts, end_leftovers, note_start
 
@@ -220,7 +225,14 @@ def _check_estimator(config: DictConfig, parsed: DocAgentConfig) -> None:
                 f"{OPTIONS}: algorithm.adv_estimator={config.algorithm.adv_estimator} is an estimator of "
                 f"verl and does not read them; {CLEARED}"
             )
+        if doubt := alone_in_group(config.algorithm.adv_estimator):
+            logger.warning(doubt)
         return
+    if not config.algorithm.get("norm_adv_by_std_in_grpo", True):
+        raise UserError(
+            "algorithm.norm_adv_by_std_in_grpo=false is read by verl's own estimators, and not by "
+            f"{estimator.name}: set an option of its own, such as docagent.advantage.options.std=none"
+        )
     mode = str(config.trainer.v1.trainer_mode)
     if mode not in TRAINER_MODES:
         raise UserError(

@@ -12,6 +12,11 @@ class Estimator(StrEnum):
     SPO = "spo"
     TURN_GAE = "turn_gae"
 
+    @property
+    def registered(self) -> str:
+        """Its name under `algorithm.adv_estimator`."""
+        return "session_grpo" if self is Estimator.GRPO else self.value
+
 
 class Arm(StrEnum):
     """What a run is paid."""

@@ -96,7 +96,7 @@ def base_overrides(paths: LearnPaths, run_dir: Path) -> list[str]:
 def rl_overrides(key: RunKey, paths: LearnPaths, settings: LearnSettings) -> list[str]:
     """Overrides of `python -m verl.trainer.main_ppo --config-name <RECIPE>` for one run."""
     model = paths.warm_start(key.seed)
-    name = key.estimator.value if key.arm is Arm.REWARD else f"shuffled_{key.estimator.value}"
+    name = f"{'shuffled_' if key.arm is Arm.SHUFFLED else ''}{key.estimator.registered}"
     overrides = [
         *base_overrides(paths, paths.run(key) / "run"),
         _path("actor_rollout_ref.model.path", model),

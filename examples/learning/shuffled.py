@@ -81,6 +81,6 @@ def _variant(name: str, estimator: Callable[..., Advantages], needs: tuple[Need,
     register(f"{PREFIX}{name}", needs=needs)(estimate)
 
 
-_variant("grpo", grpo)
+_variant("session_grpo", grpo)
 _variant("spo", spo, needs=(Need.EMBEDDINGS,))
 _variant("turn_gae", turn_gae, needs=(Need.VALUES,))

@@ -66,16 +66,23 @@ def test_order_of_rows_and_ids_do_not_matter(shape: Shape, std: Std) -> None:
     torch.testing.assert_close(grpo(moved, std=std).advantages, found.advantages[order])
 
 
-def test_equals_verl_on_one_row_sessions() -> None:
+rewards = st.lists(st.integers(-64, 64).map(lambda n: n / 32), min_size=1, max_size=3)
+
+
+@checked
+@given(st.lists(st.lists(rewards, min_size=1, max_size=6), min_size=1, max_size=4), st.booleans())
+def test_equals_verl_but_in_groups_of_one(groups: list[list[list[float]]], by_std: bool) -> None:
+    """Sessions of one row; verl gives the last session of a group its reward."""
     from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage
 
-    inputs = from_turn_rewards([[1.0, 0.5], [0.25], [2.0], [0.0, 0.5, 1.0], [3.0]], group=[0, 0, 0, 1, 1])
-    for by_std in (True, False):
-        want, _ = compute_grpo_outcome_advantage(
-            inputs.token_rewards, inputs.mask.double(), inputs.group.numpy(), norm_adv_by_std_in_grpo=by_std
-        )
-        found = grpo(inputs, std=Std.UNBIASED if by_std else Std.NONE)
-        torch.testing.assert_close(found.advantages, want, atol=1e-6, rtol=1e-5)
+    number = [n for n, sessions in enumerate(groups) for _ in sessions]
+    inputs = from_turn_rewards([session for sessions in groups for session in sessions], group=number)
+    want, _ = compute_grpo_outcome_advantage(
+        inputs.token_rewards, inputs.mask.double(), inputs.group.numpy(), norm_adv_by_std_in_grpo=by_std
+    )
+    want[torch.tensor([len(groups[n]) == 1 for n in number])] = 0.0
+    found = grpo(inputs, std=Std.UNBIASED if by_std else Std.NONE)
+    torch.testing.assert_close(found.advantages, want, atol=1e-6, rtol=1e-5)
 
 
 def test_equal_rewards_give_exact_zeros() -> None:

@@ -132,6 +132,7 @@ def check(recipe, *overrides):
         (SPO, "algorithm.adv_estimator=session_grpo", r"negatives: .*session_grpo .*options=null"),
         (SPO, "docagent.advantage.embedder.model=wheel:nothing_here", "'nothing_here'"),
         (SPO, "docagent.advantage.text.source=everything", r"docagent\.advantage\.text\.source"),
+        (GRPO, "algorithm.norm_adv_by_std_in_grpo=false", r"norm_adv_by.* session_grpo: .*std=none"),
         (GRPO, "docagent.modules=[no_such_module]", "modules: no_such_module"),
         (GRPO, "algorithm.adv_estimator=turn_gea", r"adv_estimator=turn_gea .*spo, .*turn_gae, "),
     ],
@@ -170,6 +171,12 @@ def test_the_options_of_another_estimator_are_cleared_by_null():
     run = composed(SPO, ["+profile=cpu", "algorithm.adv_estimator=session_grpo"])
     changed = {"negatives": None, "self_weight": None, "std": "biased"}
     check_statically(OmegaConf.merge(run, {"docagent": {"advantage": {"options": changed}}}))
+
+
+@pytest.mark.parametrize(("estimator", "warns"), [("rloo", True), ("grpo_passk", True), ("gae", False)])
+def test_estimators_of_verl_for_which_masking_is_no_absence_are_named(caplog, estimator, warns):
+    check(GRPO, f"algorithm.adv_estimator={estimator}")
+    assert (f"adv_estimator={estimator} " in caplog.text) is warns
 
 
 @pytest.fixture

@@ -41,6 +41,9 @@ SWITCHES = {
     # three rows a session, verl's own GRPO
     "mm_doc_r1_qwen3_8b_grpo": (
         *rejection(1.0135),
+        "algorithm.adv_estimator=grpo",
+        "algorithm.norm_adv_by_std_in_grpo=false",
+        "docagent.advantage.options=null",
         "algorithm.filter_groups.enable=true",
         f"algorithm.filter_groups.metric={TERM}",
     ),

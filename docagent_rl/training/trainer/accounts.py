@@ -7,7 +7,7 @@ what is learnt from.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,7 +85,9 @@ class Accounts:
             trajectories: their sessions, one each.
 
         Returns:
-            `docagent/sessions/{asked,trained,masked}`, where the sampler is verl's.
+            `docagent/sessions/{asked,trained,masked}`, where the sampler is verl's, and
+            `docagent/groups/uncompared`: groups of which masking left fewer than two sessions, so that there
+            is nothing to compare.
 
         Raises:
             SessionFailedError: asked for is not trained and masked together.
@@ -93,14 +95,17 @@ class Accounts:
         asked, self._of_step = self._of_step, None
         if asked is None:
             return {}
-        masked = sum(t.masked for t in trajectories)
-        trained = sum(map(len, sessions_by_group(keys).values())) - masked
+        lost = Counter(t.uid for t in trajectories if t.masked)
+        groups, masked = sessions_by_group(keys), lost.total()
+        trained = sum(map(len, groups.values())) - masked
         if asked != trained + masked:
             raise SessionFailedError(
                 f"{asked} sessions were asked for; the step has {trained} trained and {masked} masked ones"
             )
         counts = {"asked": asked, "trained": trained, "masked": masked}
-        return {f"{PREFIX}/sessions/{name}": float(count) for name, count in counts.items()}
+        uncompared = sum(len(own) > 1 and len(own) - lost[uid] < 2 for uid, own in groups.items())
+        numbers = {f"{PREFIX}/sessions/{name}": float(count) for name, count in counts.items()}
+        return {**numbers, f"{PREFIX}/groups/uncompared": float(uncompared)}
 
 
 def sessions_by_group(keys: Iterable[str]) -> Mapping[str, set[str]]:

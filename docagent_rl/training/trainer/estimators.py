@@ -34,6 +34,22 @@ from docagent_rl.user_code import import_module
 Computation = Callable[[Tensor, Tensor], Advantages]
 """`(token rewards, mask) -> Advantages`, both (b, t): everything else is bound."""
 
+_ALONE = dict.fromkeys(
+    (
+        AdvantageEstimator.GRPO,
+        AdvantageEstimator.GRPO_VECTORIZED,
+        AdvantageEstimator.GDPO,
+        AdvantageEstimator.REINFORCE_PLUS_PLUS_BASELINE,
+        AdvantageEstimator.RLOO,
+        AdvantageEstimator.OPO,
+        AdvantageEstimator.GPG,
+        AdvantageEstimator.OPTIMAL_TOKEN_BASELINE,
+        AdvantageEstimator.TIR_OPTIMAL_TOKEN_BASELINE,
+    ),
+    "takes the session's reward for its advantage",
+) | {AdvantageEstimator.GRPO_PASSK: "ends the run"}
+"""What estimators of verl do where a session is alone in its group."""
+
 _computation: ContextVar[Computation | None] = ContextVar("docagent_computation", default=None)
 _bridges: set[Callable[..., tuple[Tensor, Tensor]]] = set()
 """What stands for our estimators in verl's registry."""
@@ -76,6 +92,15 @@ def known_estimators() -> list[str]:
 def our_estimator(name: str) -> Estimator | None:
     """The estimator of this name if it is one of ours; None for verl's."""
     return registered_estimators().get(str(name))
+
+
+def alone_in_group(name: str) -> str | None:
+    """What an estimator of verl makes of a session whose group has lost all others to masking, if not 0."""
+    done = _ALONE.get(name)
+    return done and (
+        f"algorithm.adv_estimator={name} is verl's: where masking leaves one session of a group, it {done}; "
+        "session_grpo gives it 0 (with docagent.advantage.options.loo=true in the place of RLOO)"
+    )
 
 
 @contextmanager

@@ -36,9 +36,9 @@ class MMDocTask:
     ablations: Mapping[str, Ablation] = {
         "grpo": Ablation(
             (
-                "algorithm.adv_estimator=grpo",
-                "algorithm.norm_adv_by_std_in_grpo=false",
+                "algorithm.adv_estimator=session_grpo",
                 "docagent.advantage.options=null",
+                "+docagent.advantage.options.std=none",
             )
         )
     }

@@ -72,9 +72,8 @@ def test_a_copied_row_does_not_add_to_its_session():
 
 def test_the_variants_are_the_estimators_on_shuffled_rewards():
     known, inputs = registered_estimators(), batch()
-    for name in ("grpo", "spo", "turn_gae"):
-        original = known["session_grpo" if name == "grpo" else name]
-        assert known[f"shuffled_{name}"].needs == original.needs
-    estimate = known["shuffled_grpo"].compute(inputs, {})
+    for name in ("session_grpo", "spo", "turn_gae"):
+        assert known[f"shuffled_{name}"].needs == known[name].needs
+    estimate = known["shuffled_session_grpo"].compute(inputs, {})
     torch.testing.assert_close(estimate.advantages, grpo(shuffled(inputs)).advantages, rtol=0, atol=0)
     assert not torch.equal(estimate.advantages, grpo(inputs).advantages)

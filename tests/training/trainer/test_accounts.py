@@ -58,7 +58,8 @@ def test_a_whole_step_is_counted(sample):
     sessions = [session("x"), session("x", 1), session("y"), session("y", 1, MaskReason.INFRASTRUCTURE)]
     batch, counts = sample(sessions, rows=3)  # a masked session ends nothing
     assert len(batch.keys) == 12
-    assert counts == {f"docagent/sessions/{n}": c for n, c in (("asked", 4), ("trained", 3), ("masked", 1))}
+    numbers = {"sessions/asked": 4, "sessions/trained": 3, "sessions/masked": 1, "groups/uncompared": 1}
+    assert counts == {f"docagent/{name}": number for name, number in numbers.items()}
 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, ReplayBufferAsync])
@@ -74,6 +75,7 @@ def test_a_prompt_may_have_a_number_of_sessions_of_its_own(sample):
     sessions = [session("x"), session("y"), session("y", 1), session("y", 2)]
     _, counts = sample(sessions, asked=[1, 3])
     assert counts["docagent/sessions/trained"] == 4
+    assert counts["docagent/groups/uncompared"] == 0  # x was to be alone
 
 
 def test_a_failed_session_ends_the_run_with_its_question_and_its_traceback(sample, tmp_path):
