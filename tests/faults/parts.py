@@ -1,0 +1,177 @@
+"""Kill each part of a run in each phase of a step, start the run again, and compare it with an unbroken one.
+
+    python -m tests.faults.parts FOLDER [--beside N]
+
+What is in the folder is not done again; `FOLDER/parts.md` is the table. It takes two minutes a case.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+
+from docagent_rl.io import atomic_write
+from docagent_rl.rollout.trajectory import read_trajectories
+from docagent_rl.training.warm import WarmPython
+from tests.e2e.conftest import PATIENCE_S, Run, add_model, kill, make_demo, members
+from tests.e2e.custom import SHORT
+from tests.processes import title
+
+STEPS = 3
+OVERRIDES = (*SHORT, f"trainer.total_training_steps={STEPS}", "trainer.save_freq=1", "data.shuffle=false")
+PARTS = {
+    "driver": "verl.trainer.main_ppo",
+    "raylet": "/raylet/raylet",
+    "trainer's process": "WorkerDict",
+    "agent worker": "AgentLoopWorker",
+    "storage unit": "SimpleStorageUnit",
+    "rollout server": "vLLMHttpServer",
+    "engine": "VLLM::EngineCore",
+}
+"""What the command line of the process holds."""
+PHASES = {"rollout": ".generate", "update": ".actor_rollout_update_actor", "checkpoint": "_save_checkpoint"}
+"""What a process of the run is called meanwhile."""
+LEFT_S = 30
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one case.
+
+    Args:
+        code: exit status of the killed run's driver.
+        ended_s: seconds from the kill to the driver's end.
+        said: last line of the driver about it.
+        left: processes of the run, some time after that.
+        whole: all steps have their sessions and metrics, each session trained or masked, no question twice.
+        same_questions: every step played the questions of the unbroken run.
+        same_tokens: and sampled the same tokens.
+    """
+
+    part: str
+    phase: str
+    code: int
+    ended_s: float
+    said: str
+    left: tuple[str, ...]
+    whole: bool
+    same_questions: bool
+    same_tokens: bool
+
+
+def main() -> None:
+    """Try all cases."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--beside", type=int, default=1, help="runs at a time")
+    given = parser.parse_args()
+    workspace = given.folder.absolute() / "workspace"
+    with WarmPython() as warm, ThreadPoolExecutor(given.beside) as pool:
+        make_demo(workspace, None, warm.executable)
+        add_model(workspace, "vrag_rl", warm.executable)
+        plain = Run(workspace.parent / "unbroken", workspace, OVERRIDES, warm.executable)
+        if not (plain.run_dir / "metrics" / f"{STEPS}.json").exists():
+            plain.finish()
+        cases = [pool.submit(attempt, plain, *case, warm.executable) for case in product(PARTS, PHASES)]
+        outcomes = [case.result() for case in cases]
+    atomic_write(given.folder / "parts.md", table(outcomes))
+
+
+def attempt(plain: Run, part: str, phase: str, warm: Path) -> Outcome:
+    """Kill a part in a phase of the second step, look, start again, finish, compare."""
+    folder = plain.folder.parent / f"{part}_{phase}".replace(" ", "_")
+    kept = folder / "outcome.json"
+    if kept.exists():
+        return Outcome(**json.loads(kept.read_text()))
+    run = Run(folder, plain.workspace, OVERRIDES, Path(sys.executable))
+    code, seconds, left = break_off(run, part, phase)
+    log = run.log.read_text(errors="replace")
+    said = [line for line in log.splitlines() if line.startswith("docagent-rl: ")]
+    run.log.rename(folder / "first.txt")
+    run.python = warm
+    run.finish()
+    same = [list(asked(each)) for each in (run, plain)]
+    outcome = Outcome(
+        part, phase, code, seconds, said[-1] if said else "", left, is_whole(run),
+        [key for key, _ in same[0]] == [key for key, _ in same[1]], same[0] == same[1],
+    )  # fmt: skip
+    atomic_write(kept, json.dumps(asdict(outcome)))
+    print(outcome, flush=True)
+    return outcome
+
+
+def break_off(run: Run, part: str, phase: str) -> tuple[int, float, tuple[str, ...]]:
+    """Start, kill a part; the driver's exit status, the seconds it took to end, and what was left."""
+    process = run.start()
+    try:
+        saved = run.run_dir / "checkpoints" / "global_step_1" / "manifest.json"
+        until(lambda: saved.is_file() and named(run, PHASES[phase]), process)
+        victim = process.pid if part == "driver" else until(lambda: named(run, PARTS[part]), process)
+        os.kill(victim, signal.SIGKILL)
+        began = time.monotonic()
+        code, seconds = process.wait(PATIENCE_S), time.monotonic() - began
+        time.sleep(LEFT_S)
+        left = tuple(sorted(title(member)[:60] for member in members(run.folder)))
+    finally:
+        if process.poll() is None:
+            kill(process)
+    return code, seconds, left
+
+
+def until(find: Callable[[], int | None], process: subprocess.Popen) -> int:
+    """Return what is found as soon as it is there, while the driver runs."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := find()):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
+
+
+def named(run: Run, text: str) -> int | None:
+    """Return the process of the run whose title holds a text."""
+    return next((member.pid for member in members(run.folder) if text in title(member)), None)
+
+
+def asked(run: Run) -> Iterator[tuple[tuple[int, str, int], list[list[int]]]]:
+    """Yield step, question and session of what was played, with the sampled ids of its turns."""
+    for step in range(1, STEPS + 1):
+        played = read_trajectories(run.run_dir / "trajectories" / f"{step}.jsonl")
+        for t in sorted(played, key=lambda t: (t.question_id, t.session)):
+            yield (step, t.question_id, t.session), [turn.token_ids for turn in t.turns]
+
+
+def is_whole(run: Run) -> bool:
+    """Return whether every step has its numbers and sessions, and no session was played twice."""
+    keys = [key for key, _ in asked(run)]
+    for step in range(1, STEPS + 1):
+        numbers = json.loads((run.run_dir / "metrics" / f"{step}.json").read_text())
+        total, *parts = (numbers[f"docagent/sessions/{name}"] for name in ("asked", "trained", "masked"))
+        if total != sum(parts) or total != sum(key[0] == step for key in keys):
+            return False
+    return len(set(keys)) == len(keys)
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """Return the table."""
+    head = "| killed | in | status | after | processes left | whole | same questions | same tokens |"
+    rows = [
+        f"| {o.part} | {o.phase} | {o.code} | {o.ended_s:.0f} s | {', '.join(o.left) or 'none'} | {o.whole} "
+        f"| {o.same_questions} | {o.same_tokens} |"
+        for o in outcomes
+    ]
+    return "\n".join([head, "|---|---|---:|---:|---|---|---|---|", *rows, ""])
+
+
+if __name__ == "__main__":
+    main()
