@@ -86,9 +86,10 @@ def grpo(
     """GRPO over sessions: each counts once, however many rows it has, and gives its number to all tokens.
 
     Masked sessions, and those without sampled tokens, are left out before the statistics. A group of which
-    fewer than two sessions are left has nothing to compare, and neither has one of equal rewards: advantage 0.
-    verl's own `grpo` gives the last session of a group its reward instead (`singleton=raw`). All other groups
-    get the numbers of that one: `std=unbiased` is its `norm_adv_by_std_in_grpo=true`, `std=none` its `false`.
+    fewer than two sessions are left has nothing to compare, nor has one of equal rewards: their advantage is
+    0. verl's own `grpo` gives the last session of a group its reward instead (`singleton=raw`). All other
+    groups get the numbers of that one: `std=unbiased` is its `norm_adv_by_std_in_grpo=true`, `std=none` its
+    `false`.
     Doc-V* is `std=biased` with verl's `seq-mean-token-sum`, MM-Doc-R1's baseline `std=none` with
     `seq-mean-token-mean`.
 

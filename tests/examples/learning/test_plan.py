@@ -25,7 +25,8 @@ def test_every_run_passes_the_checks_before_a_start(tmp_path, estimator, arm):
     parsed = check_statically(config)
     assert arithmetic_problems(config) == []
     assert parsed.env["display"]["max_pixels"] == 12544
-    assert config.algorithm.adv_estimator == ("shuffled_" if arm is Arm.SHUFFLED else "") + estimator.registered
+    prefix = "shuffled_" if arm is Arm.SHUFFLED else ""
+    assert config.algorithm.adv_estimator == prefix + estimator.registered
     assert config.trainer.total_training_steps == config.trainer.test_freq == 7
     assert config.docagent.run_dir == str(tmp_path / "seed-1" / f"{estimator.value}-{arm.value}" / "run")
     assert config.actor_rollout_ref.model.path == str(tmp_path / "seed-1" / "warm_start")
