@@ -112,12 +112,11 @@ def test_text_is_searched_and_a_column_sorts_down_and_up(opened, site, ask):
     word = ask(f"runs/{run}/sessions?limit=1")["rows"][0]["question"].split()[-1].strip("?")
     page.keyboard.press("/")
     page.keyboard.type(word[:2])
-    expect(page).to_have_url(re.compile(f"q={word[:2]}$"))
+    expect(page).to_have_url(re.compile(rf"q={word[:2]}\b"))
     lists(page, ask(f"runs/{run}/sessions?q={word[:2]}")["total"])
     page.keyboard.type(word[2:])  # the field has kept the focus, else these are shortcuts
-    expect(page).to_have_url(re.compile(f"q={word}$"))
+    expect(page).to_have_url(re.compile(rf"q={word}\b"))
     lists(page, ask(f"runs/{run}/sessions?q={word}")["total"])
-    assert f"q={word}" in at(page)
 
 
 def test_the_keyboard_goes_from_list_to_session_to_group_and_back(opened, site, ask):
