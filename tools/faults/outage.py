@@ -1,4 +1,4 @@
-"""Which sessions failing judges and roles mask, by outcome and turns: `python -m tests.faults.outage`.
+"""Which sessions failing judges and roles mask, by outcome and turns: `python -m tools.faults.outage`.
 
 Every session is played twice with the same script, once with all services well, so that what a masked session
 would have earned is known.

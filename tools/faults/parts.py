@@ -1,6 +1,6 @@
 """Kill each part of a run in each phase of a step, start the run again, and compare it with an unbroken one.
 
-    python -m tests.faults.parts FOLDER [--beside N]
+    python -m tools.faults.parts FOLDER [--beside N]
 
 What is in the folder is not done again; `FOLDER/parts.md` is the table. It takes two minutes a case.
 """
