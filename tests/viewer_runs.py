@@ -128,6 +128,7 @@ def session(
         "turns": turns,
         "reward": reward,
         "metrics": {"reward/outcome": float(reward > 0.5), "reward/format": 1.0, "turns": 4.0},
+        "outcome": float(reward > 0.5),
     }
     return Trajectory(f"group{question}", number, step, split, record, **(values | more))
 

@@ -12,10 +12,6 @@ from docagent_rl.play.run_folder import Key
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 from docagent_rl.systems.doc_v_star.answer_reward import AnswerRule, Gold, GoldForm
 
-_PENALISED = frozenset({"alden"})
-"""Systems whose form is a penalty, 0 for none; that of others is 1 in full."""
-_OUTCOMES = ("reward/outcome", "reward/correctness", "reward/answer")
-
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -93,7 +89,6 @@ def case_of(trajectory: Trajectory) -> Case:
     record = trajectory.record
     turns = [turn for turn in trajectory.turns if not turn.dropped]
     listing = str(record.get("answer_format", "")).strip().casefold().partition("/")[0] == "list"
-    metrics = trajectory.metrics
     said = "\0".join(turn.text for turn in trajectory.turns).encode("utf-8", "replace")
     refusal = record.get("answerable") is False
     return Case(
@@ -114,7 +109,7 @@ def case_of(trajectory: Trajectory) -> Case:
         images=sum(map(_images, (trajectory.prompt, *(turn.observation for turn in turns)))),
         said=hashlib.sha256(said).hexdigest(),
         reward=trajectory.reward,
-        outcome=next((metrics[name] for name in _OUTCOMES if name in metrics), None),
+        outcome=trajectory.outcome,
         asked=str(record.get("question", "")),
     )
 
@@ -132,8 +127,7 @@ def pages_shown(turn: TrajectoryTurn) -> list[str]:
 
 
 def _sound(trajectory: Trajectory) -> bool:
-    full = 0.0 if trajectory.system in _PENALISED else 1.0
-    if trajectory.masked or trajectory.metrics.get("reward/format", full) < full:
+    if trajectory.masked or trajectory.well_formed is False:
         return False
     return all(
         turn.info.get("valid", True)

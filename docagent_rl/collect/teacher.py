@@ -83,7 +83,7 @@ class TeacherPlayer:
         retriever = HelpedRetriever.of(
             services.retriever, sample, guided=config.guided_search, shuffle=shuffle
         )
-        env = resources.system.env(
+        env = resources.system.open(
             resources.env_config, replace(services, retriever=retriever), resources.prompt, validate=False
         )
         trajectory = new_trajectory(sample, session, resources.system.name)

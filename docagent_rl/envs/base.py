@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from docagent_rl.actions.base import Action, Span, StopCause
 from docagent_rl.envs.images import Fill, ImageRef, ImageSheet, Label, Picture, Size, Tile
+from docagent_rl.envs.measures import UNMARKED, Marks
 from docagent_rl.envs.messages import ImagePart, Message, Observation, Part, Role, TextPart
 from docagent_rl.envs.turn_log import TurnLog
 from docagent_rl.records.record import Record
@@ -177,6 +178,8 @@ class DocEnv(ABC, Generic[EpisodeT]):
     """
 
     _episode: EpisodeT | None = None
+    marks: Marks = UNMARKED
+    """Of its system."""
 
     async def reset(self, sample: Record) -> Observation:
         """Begin an episode: open it, prepare it, show its prompt.

@@ -12,14 +12,15 @@ from pydantic import BaseModel, ValidationError
 from docagent_rl.actions.base import Grammar
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.base import DocEnv
+from docagent_rl.envs.measures import UNMARKED, Marks
 from docagent_rl.envs.roles import RoleName
 from docagent_rl.envs.script import Script
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.errors import UserError
 from docagent_rl.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.records.record import Record
-from docagent_rl.section import explain
 from docagent_rl.rewards.formula import Formula
+from docagent_rl.section import explain
 
 
 class EnvMaker(Protocol):
@@ -57,6 +58,8 @@ class System:
         two_rankings: whether a configuration asks a second retriever (`docagent.text_retriever`).
         formula: how the terms make the reward; `None` where a system of one's own does not say.
         reward_keys: settings of its configuration that terms and reward depend on.
+        marks: which of its numbers say how right an answer is and whether the form was kept; the evidence
+            funnel and the filters of `collect` go by them.
         judged: whether answers are put to the judge (`docagent.judge`).
         roles: models beside the policy that it asks (`docagent.roles`).
         check_sample: `(record, store, config, validate)`, raises `UserError` for a question that cannot be
@@ -79,6 +82,7 @@ class System:
     max_turns: Callable[[Any], int]
     max_images: Callable[[Any], int]
     two_rankings: Callable[[Any], bool] = lambda config: False
+    marks: Marks = UNMARKED
     judged: bool = False
     roles: tuple[RoleName, ...] = ()
     formula: Callable[[Any], Formula] | None = None
@@ -132,4 +136,12 @@ class System:
             UserError: the configuration or the prompt is unusable.
         """
         parsed = self.parse_config(config)
-        return self.env(parsed, services, self.load_prompt(parsed, prompt), validate=validate)
+        return self.open(parsed, services, self.load_prompt(parsed, prompt), validate=validate)
+
+    def open(
+        self, config: Any, services: EnvServices, prompt: PromptTemplate, *, validate: bool = False
+    ) -> DocEnv:
+        """The same, of what was parsed and loaded."""
+        env = self.env(config, services, prompt, validate=validate)
+        env.marks = self.marks
+        return env

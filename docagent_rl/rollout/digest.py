@@ -40,7 +40,7 @@ class SessionDigest:
         text: of the whole session where it is not that of its turns.
         holes: see `SessionLine`.
         search_s: seconds of the searches that were not known before, by retriever.
-        evidence: what became of the question's evidence: stage, reach, right (`Evidence`).
+        evidence: see `Trajectory.evidence`.
     """
 
     uid: str
@@ -59,7 +59,7 @@ class SessionDigest:
     text: str | None = None
     holes: list[int] = field(default_factory=list)
     search_s: dict[str, list[float]] = field(default_factory=dict)
-    evidence: tuple[str | None, bool | None, bool | None] = (None, None, None)
+    evidence: tuple[str | None, bool | None, bool | None, str | None] = (None, None, None, None)
 
     @classmethod
     def of(

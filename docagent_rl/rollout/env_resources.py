@@ -75,7 +75,7 @@ class EnvResources:
                 f"roles.{min(played)}.backend is policy, which a run of the trainer alone can serve: give "
                 f"the role an endpoint (docagent.roles.{min(played)}.base_url and .model) or backend=embedded"
             )
-        return self.system.env(self.env_config, self.services, self.prompt, validate=validate)
+        return self.system.open(self.env_config, self.services, self.prompt, validate=validate)
 
 
 def open_shown_store(config: DocAgentConfig, searched: DocumentStore) -> DocumentStore:

@@ -1,13 +1,12 @@
-"""What became of a question's evidence in a session: in reach, found, shown, looked at, kept, answered right.
+"""What became of a question's evidence in a session: looked for, found, shown, read, kept, answered right.
 
-Pure: from what is recorded of a session. The stages tell retrieval, navigation, perception and reasoning
-apart: a session that is lost after `FOUND` saw its page in a list of hits and did not open it, one that is
-lost after `KEPT` had it before its eyes and answered wrong.
+Pure: from what is recorded of a session. Only a wrong session is lost, at the first stage that it missed: one
+that is lost after `FOUND` saw its page in a list of hits and did not open it, one that is lost after `KEPT`
+had it before its eyes and answered wrong.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from docagent_rl.errors import UserError
 from docagent_rl.records.record import parse_page_id
+from docagent_rl.retrieval.tokens import Tokenizer
 
 if TYPE_CHECKING:
     from docagent_rl.rollout.trajectory import Trajectory
@@ -23,14 +23,9 @@ RIGHT = 0.5
 """An answer counts as right from here on, where scores are graded."""
 COVERED = 0.5
 """Share of an evidence box that a crop has to hold."""
-LARGE_PX = 500_000
-"""Pixels from which on a whole page counts as looked at, where the agent could have magnified it."""
-_ZOOMING = frozenset({"vrag_rl", "unidoc_rl"})
-"""Systems that can magnify; in others a page of its own is as close as it gets."""
-_OUTCOMES = ("reward/outcome", "reward/correctness", "reward/answer")
-_OF_SESSION = ("record", "prompt", "metrics", "system", "status")
-_OF_TURN = ("info", "dropped", "row", "searches")
-_WORD = re.compile(r"\w+")
+_WHOLE = (0, 0, 1, 1)
+_OF_SESSION = ("record", "prompt", "outcome", "status")
+_OF_TURN = ("info", "dropped", "row", "searches", "observation")
 
 Fractions = tuple[float, float, float, float]
 """`(x1, y1, x2, y2)` of a page's sides, 0 to 1."""
@@ -41,6 +36,8 @@ class Stage(StrEnum):
 
     ALL = "all"
     """Its question's evidence is known."""
+    SOUGHT = "sought"
+    """The agent searched, or opened a page."""
     REACH = "reach"
     """The question itself, as a query, finds every gold page among the hits that searches ask for."""
     FOUND = "found"
@@ -48,14 +45,27 @@ class Stage(StrEnum):
     SHOWN = "shown"
     """They entered the context, as an image of their own or as text; a thumbnail is neither."""
     LOOKED = "looked"
-    """A crop covered the evidence, or the page was shown large."""
+    """They could be read, in one of the ways of `Branch`."""
+    ANSWERED = "answered"
+    """There is an answer."""
     KEPT = "kept"
     """They were still in the context of the turn that answered."""
     RIGHT = "right"
-    """The answer was right."""
+    """The answer was right, whatever was seen."""
 
 
 STAGES = tuple(Stage)
+
+
+class Branch(StrEnum):
+    """How the gold pages were read; of several ways the first."""
+
+    ZOOMED = "zoomed"
+    """A crop covered the evidence and showed it larger than the whole page did."""
+    WHOLE = "read_whole"
+    """The page was shown whole, at the size at which the recipe shows pages, and not only to choose from."""
+    TEXT = "as_text"
+    """Its text was shown, or somebody else read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +73,17 @@ class Evidence:
     """One session. `None` is: not known.
 
     Args:
-        stage: the last that was reached; `None` where the question's evidence is unknown, or there is none,
-            or the session was not played.
+        stage: the last that its evidence came to; `None` where the question's evidence is unknown, or there
+            is none, or the session was not played. `Stage.RIGHT` is of right answers with the evidence kept.
         reach: see `Stage`; known only where the agent asked the question itself, or an index was asked.
         right: the answer was right, whatever was seen.
+        branch: how the gold pages were read, from `Stage.LOOKED` on.
     """
 
     stage: Stage | None
     reach: bool | None
     right: bool | None
+    branch: Branch | None = None
 
     @property
     def guessed(self) -> bool:
@@ -79,52 +91,57 @@ class Evidence:
         return bool(self.right) and self.reached(Stage.SHOWN) is False
 
     def reached(self, stage: Stage) -> bool | None:
-        """Whether it came to a stage; later ones imply earlier ones."""
+        """Whether it came to a stage; later ones imply earlier ones, but for a right answer, which counts
+        wherever it came from.
+        """
         if self.stage is None:
             return None
+        if stage is Stage.RIGHT:
+            return self.right
         place, wanted = STAGES.index(self.stage), STAGES.index(stage)
-        if stage is Stage.REACH and place < wanted and self.reach is None:
+        if stage is Stage.REACH and self.stage is Stage.SOUGHT and self.reach is None:
             return None
         return place >= wanted
 
 
-def evidence_of(session: Mapping[str, Any], reach: bool | None = None) -> Evidence:
+def evidence_of(session: Mapping[str, Any]) -> Evidence:
     """How far a session came.
 
     Args:
         session: fields of a `Trajectory`, as they are written or as `vars` gives them; a turn is a mapping.
-        reach: whether the question itself finds the gold pages, where an index was asked.
     """
     try:
-        return _evidence_of(session, reach)
+        return _evidence_of(session)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        return Evidence(None, reach, None)  # an environment that records something else
+        return Evidence(None, None, None)  # an environment that records something else
 
 
-def _evidence_of(session: Mapping[str, Any], reach: bool | None) -> Evidence:
+def _evidence_of(session: Mapping[str, Any]) -> Evidence:
     right = is_right(session)
     gold = gold_pages(_mapping(session.get("record")))
     if not gold or session.get("status") == "masked":
-        return Evidence(None, reach, right)
+        return Evidence(None, None, right)
     turns = [_mapping(turn) for turn in session.get("turns") or ()]
-    asked = _asked_itself(session, turns, gold) if reach is None else reach
+    asked = _asked_itself(session, turns, gold)
     looks = list(_looks(session, turns))
+    searched = any(turn.get("searches") for turn in turns)
     found = {page for turn in turns for page in found_pages(turn)} | {look.page for look in looks}
-    boxes = gold_boxes(_mapping(session.get("record")))
-    close = [look for look in looks if _close(look, boxes, str(session.get("system", "")))]
-    stage = Stage.ALL
+    read = _read(looks, gold_boxes(_mapping(session.get("record"))))
+    looked = gold <= {look.page for look, _ in read}
     passed = (
+        (Stage.SOUGHT, searched or bool(found)),
         (Stage.REACH, bool(asked)),
         (Stage.FOUND, gold <= found),
         (Stage.SHOWN, gold <= {look.page for look in looks}),
-        (Stage.LOOKED, gold <= {look.page for look in close}),
-        (Stage.KEPT, gold <= _kept(session, turns, close)),
+        (Stage.LOOKED, looked),
+        (Stage.ANSWERED, looked and answer_of(session) is not None),
+        (Stage.KEPT, gold <= _kept(session, turns, [look for look, _ in read])),
     )
-    for candidate, holds in passed:
-        stage = candidate if holds else stage
+    stage = next((stage for stage, holds in reversed(passed) if holds), Stage.ALL)
     if stage is Stage.KEPT and right:
         stage = Stage.RIGHT
-    return Evidence(stage, asked, right)
+    ways = {branch for look, branch in read if look.page in gold}
+    return Evidence(stage, asked, right, next(filter(ways.__contains__, Branch)) if looked else None)
 
 
 def evidence_of_trajectory(trajectory: Trajectory) -> Evidence:
@@ -134,14 +151,15 @@ def evidence_of_trajectory(trajectory: Trajectory) -> Evidence:
 
 
 def shares(found: Iterable[Evidence]) -> dict[str, float]:
-    """Of the sessions whose evidence is known, the share that came to each stage, and that of guesses.
+    """Of the sessions whose evidence is known, the shares that came to a stage, read it in a way, or guessed.
 
-    `reach` is left out unless it is known of all of them.
+    `reach` and `right` are left out unless they are known of all of them.
     """
     known = [each for each in found if each.stage is not None]
     if not known:
         return {}
     numbers = {stage.value: [each.reached(stage) for each in known] for stage in STAGES[1:]}
+    numbers |= {branch.value: [each.branch is branch for each in known] for branch in Branch}
     numbers["guessed"] = [each.guessed for each in known]
     return {
         name: sum(map(bool, values)) / len(values) for name, values in numbers.items() if None not in values
@@ -150,8 +168,7 @@ def shares(found: Iterable[Evidence]) -> dict[str, float]:
 
 def is_right(session: Mapping[str, Any]) -> bool | None:
     """Whether the environment found the answer right; `None` where it did not judge."""
-    metrics = _mapping(session.get("metrics"))
-    score = next((metrics[name] for name in _OUTCOMES if name in metrics), None)
+    score = session.get("outcome")
     return None if not isinstance(score, int | float) else score >= RIGHT
 
 
@@ -217,25 +234,24 @@ def _looks(session: Mapping[str, Any], turns: Sequence[Mapping[str, Any]]) -> It
 
 
 def turn_looks(turn: Mapping[str, Any], number: int) -> Iterator[Look]:
-    """What a turn brought before the agent's eyes, as its environment recorded it."""
+    """What a turn brought before the agent's eyes, as its environment recorded it.
+
+    The effect of an action describes one view (`page`, `size`, `region`), several of them (`pages`), or
+    `entries` of pages that somebody else read. Where it describes none, pages that the observation shows
+    count as shown whole.
+    """
     effect = _effect(turn)
-    candidate = effect.get("kind") == "candidates"
-    match effect.get("kind"):
-        case "crop":
-            regions = effect.get("regions") or [effect.get("region")]
-            boxes = tuple(box for each in regions if (box := _box(each)) is not None)
-            yield Look(str(effect.get("page")), number, boxes, _pixels(effect))
-        case "selection":
-            yield Look(str(effect.get("page")), number, pixels=_pixels(effect))
-        case "read":
-            for entry in effect.get("entries") or ():
-                for page in _mapping(entry).get("pages") or ():
-                    yield Look(str(page), number)
-        case _:
-            for page in effect.get("pages") or ():
-                known = _mapping(page)
-                if known.get("page"):
-                    yield Look(str(known["page"]), number, (), _pixels(known), candidate)
+    several = effect.get("pages")
+    views = [_mapping(view) for view in (effect, *(several if isinstance(several, list | tuple) else ()))]
+    described = [view for view in views if view.get("page")]
+    read = [page for entry in effect.get("entries") or () for page in _mapping(entry).get("pages") or ()]
+    if not described and not read:
+        described = [image for image in images_of(turn.get("observation")) if image.get("page")]
+    yield from (Look(str(page), number) for page in read)
+    for view in described:
+        regions = view.get("regions") or [view.get("region")]
+        boxes = tuple(box for each in regions if (box := _box(each)) not in (None, _WHOLE))
+        yield Look(str(view["page"]), number, boxes, _pixels(view), effect.get("kind") == "candidates")
 
 
 def images_of(messages: Any) -> Iterator[Mapping[str, Any]]:
@@ -259,35 +275,44 @@ def covered(box: Sequence[float], regions: Iterable[Sequence[float]]) -> float:
     return max(shares, default=0.0)
 
 
-def _close(look: Look, boxes: Mapping[str, Sequence[Fractions]], system: str) -> bool:
-    """Whether the evidence of the page could be read: its text, a crop that covers it, a page shown large."""
-    if look.regions:
-        return all(covered(box, look.regions) >= COVERED for box in boxes.get(look.page, ()))
-    if look.pixels is None:
-        return True
-    if system in _ZOOMING:
-        return not look.candidate and look.pixels >= LARGE_PX
-    return True
+def _read(looks: Sequence[Look], boxes: Mapping[str, Sequence[Fractions]]) -> list[tuple[Look, Branch]]:
+    """The looks in which the evidence of their page could be read, and how."""
+    whole: dict[str, int] = {}
+    for look in looks:
+        if not look.regions and look.pixels is not None:
+            whole[look.page] = max(look.pixels, whole.get(look.page, 0))
+    found = []
+    for look in looks:
+        missed = look.regions and any(covered(b, look.regions) < COVERED for b in boxes.get(look.page, ()))
+        if look.candidate or missed:
+            continue
+        area = sum((x2 - x1) * (y2 - y1) for x1, y1, x2, y2 in look.regions)
+        if look.pixels is None:
+            found.append((look, Branch.TEXT))
+        elif look.regions and look.pixels > area * whole.get(look.page, 0):
+            found.append((look, Branch.ZOOMED))
+        else:
+            found.append((look, Branch.WHOLE))
+    return found
 
 
 def _kept(
-    session: Mapping[str, Any], turns: Sequence[Mapping[str, Any]], close: Sequence[Look]
+    session: Mapping[str, Any], turns: Sequence[Mapping[str, Any]], looks: Sequence[Look]
 ) -> frozenset[str]:
-    """Pages that were looked at and stood in the context of an answer; none without an answer."""
+    """Pages that were read and stood in the context of an answer; none without an answer."""
     outcome = _mapping(turns[-1].get("info") if turns else None).get("outcome")
     if outcome is not None:  # somebody else answers from the pages that were read
         if not _mapping(outcome).get("answer"):
             return frozenset()
         doc_id = _mapping(session.get("record")).get("doc_id")
         read = {f"{doc_id}#{page}" for page in _mapping(outcome).get("pages") or ()}
-        return frozenset(look.page for look in close if look.page in read)
+        return frozenset(look.page for look in looks if look.page in read)
     if answer_of(session) is None:
         return frozenset()
-    last = len(turns) - 1
-    # what a turn brings stands before the next one; another row begins with a context of its own
-    row = turns[last].get("row", 0)
+    # what a turn brings stands before the next one, and another row begins with what the turn before brought
+    row = turns[-1].get("row", 0)
     first = next(number for number, turn in enumerate(turns) if turn.get("row", 0) == row)
-    return frozenset(look.page for look in close if look.turn >= first or first == 0)
+    return frozenset(look.page for look in looks if look.turn >= first - 1)
 
 
 def answer_of(session: Mapping[str, Any]) -> str | None:
@@ -309,16 +334,13 @@ def _asked_itself(
     session: Mapping[str, Any], turns: Sequence[Mapping[str, Any]], gold: frozenset[str]
 ) -> bool | None:
     """What a search with the words of the question itself found; `None`: none had them."""
-    question = _words(_mapping(session.get("record")).get("question"))
+    words = Tokenizer()
+    question = words(str(_mapping(session.get("record")).get("question")))
     searches = [_mapping(search) for turn in turns for search in turn.get("searches") or ()]
-    own = [each for each in searches if _words(each.get("query")) == question]
+    own = [each for each in searches if words(str(each.get("query"))) == question]
     if not own:
         return None
     return any(gold <= set(found_pages({"searches": [each]})) for each in own)
-
-
-def _words(text: Any) -> tuple[str, ...]:
-    return tuple(_WORD.findall(str(text).casefold()))
 
 
 def _named(found: Any) -> Iterator[str]:

@@ -60,7 +60,7 @@ class Playability:
             self.system.check_sample(record, self.services.store, self.config, validate)
             return None
         prompt = self.system.load_prompt(self.config) if self.prompt is None else self.prompt
-        env = self.system.env(self.config, self.services, prompt, validate=validate)
+        env = self.system.open(self.config, self.services, prompt, validate=validate)
         return env.opening(record) if type(env).prepare is DocEnv.prepare else None
 
     def openings(

@@ -67,4 +67,6 @@ class Recorder:
         trajectory.text = self.env.trajectory_text()
         gold = [PageRef(doc_id, page) for doc_id, page in sample.gold_pages]
         by_turn = dict(enumerate(self.searches, start=1))
-        trajectory.metrics = {**self.env.metrics(), **search_metrics(by_turn, gold)}
+        numbers, marks = self.env.metrics(), self.env.marks
+        trajectory.metrics = {**numbers, **search_metrics(by_turn, gold)}
+        trajectory.outcome, trajectory.well_formed = marks.outcome_of(numbers), marks.form_of(numbers)

@@ -23,6 +23,7 @@ from docagent_rl.rollout.chat import ChatCodec, template_kwargs
 from docagent_rl.rollout.env_resources import EnvResources, open_retrievers
 from docagent_rl.rollout.images import CAPACITY, ImageEncoder, ImageSettings
 from docagent_rl.rollout.policy_role import Ask, PolicyRole
+from docagent_rl.rollout.template_check import check_template
 from docagent_rl.systems import System
 
 __all__ = ["SessionResources", "open_retrievers", "own_images", "resources_of", "session_resources"]
@@ -68,6 +69,7 @@ class SessionResources:
         self.system, self.env_config, self.prompt = own.system, own.env_config, own.prompt
         self.services, store = own.services, own.services.store
         self.codec = ChatCodec(self.tokenizer, self.processor, tuple(self.template.items()))
+        check_template(self.codec)
         if self.codec.unread:
             names = ", ".join(sorted(self.codec.unread))
             logger.warning(
@@ -101,7 +103,7 @@ class SessionResources:
         if played and ask is not None:
             roles = {name: PolicyRole(name, each, self.codec, ask, context) for name, each in played.items()}
             services = replace(services, roles={**services.roles, **roles})
-        return self.system.env(self.env_config, services, self.prompt, validate=validate)
+        return self.system.open(self.env_config, services, self.prompt, validate=validate)
 
 
 _known: dict[str, SessionResources] = {}

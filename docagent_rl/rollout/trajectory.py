@@ -112,6 +112,8 @@ class Trajectory:
         turns: the turns.
         reward: sum of all rewards.
         metrics: the environment's numbers by name.
+        outcome: how right the environment found the answer, 0 to 1; `None` where it does not say (`Marks`).
+        well_formed: whether the session's form got full marks; `None` where nothing scores it.
         image_preprocessings: images that this session had to preprocess.
         image_loads: images that the rollout servers had to fetch for this session.
         text: the environment's own text of the session, if it has such a form.
@@ -133,6 +135,8 @@ class Trajectory:
     turns: list[TrajectoryTurn] = field(default_factory=list)
     reward: float = 0.0
     metrics: dict[str, float] = field(default_factory=dict)
+    outcome: float | None = None
+    well_formed: bool | None = None
     image_preprocessings: int = 0
     image_loads: int = 0
     text: str | None = None
@@ -158,10 +162,10 @@ class Trajectory:
         return found
 
     @property
-    def evidence(self) -> tuple[str | None, bool | None, bool | None]:
-        """What became of the question's evidence: stage, reach, right (`Evidence`)."""
-        found = evidence_of_trajectory(self)
-        return found.stage and found.stage.value, found.reach, found.right
+    def evidence(self) -> tuple[str | None, bool | None, bool | None, str | None]:
+        """What became of the question's evidence: stage, reach, right, branch (`Evidence`)."""
+        each = evidence_of_trajectory(self)
+        return each.stage and each.stage.value, each.reach, each.right, each.branch and each.branch.value
 
     def to_json(self) -> str:
         """One line of JSON, which can be written: lone surrogates become question marks."""

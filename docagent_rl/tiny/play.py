@@ -79,7 +79,7 @@ class Stage:
 
     def environment(self) -> DocEnv:
         """A fresh environment."""
-        return self.system.env(self.config, self.services, self.prompt, validate=False)
+        return self.system.open(self.config, self.services, self.prompt, validate=False)
 
 
 @dataclass(frozen=True, slots=True)

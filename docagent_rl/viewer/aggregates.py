@@ -5,10 +5,31 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from docagent_rl.rollout.evidence import Stage
+from docagent_rl.rollout.evidence import STAGES, Stage
 
-_CAME_FAR = (Stage.KEPT.value, Stage.RIGHT.value)
+_SHOWN = tuple(stage.value for stage in STAGES[STAGES.index(Stage.SHOWN) :])
+
+
+class Share(NamedTuple):
+    """A sum and what it is over; of several steps both are added up, so that none weighs more than it has.
+
+    Args:
+        total: the sum.
+        count: what it is over; 0 where nothing is known.
+    """
+
+    total: float = 0
+    count: int = 0
+
+    @property
+    def mean(self) -> float:
+        """Return the ratio, of something."""
+        return self.total / self.count
+
+    def __str__(self) -> str:
+        return f"{self.total:g} of {self.count}"
 
 
 @dataclass(slots=True)
@@ -19,13 +40,12 @@ class StepNumbers:
         step: its number.
         sessions: all of them.
         masked: those that were not played.
-        reward: mean.
-        invalid: share of turns whose action was invalid.
-        truncated: share of sessions.
-        drift: mean absolute difference of log-probs, server and trainer.
-        kept: share of the sessions with known evidence that had it before their eyes when answering.
-        right: share that answered right; `None` where nobody judged.
-        guessed: of those, the share to whom not every gold page was shown.
+        reward: of the sessions.
+        invalid: turns whose action was invalid, of all.
+        truncated: sessions that were cut.
+        drift: mean absolute difference of log-probs, server and trainer, of the sessions.
+        shown: sessions to which the evidence was shown, of those with known evidence.
+        guessed: of these, sessions that were right without, of all that were right.
         terms: lowest and highest value of each reward term.
         groups: groups of several sessions.
         even: those in which all rewards are equal, by uid.
@@ -34,13 +54,12 @@ class StepNumbers:
     step: int
     sessions: int = 0
     masked: int = 0
-    reward: float | None = None
-    invalid: float | None = None
-    truncated: float | None = None
-    drift: float | None = None
-    kept: float | None = None
-    right: float | None = None
-    guessed: float | None = None
+    reward: Share = Share()
+    invalid: Share = Share()
+    truncated: Share = Share()
+    drift: Share = Share()
+    shown: Share = Share()
+    guessed: Share = Share()
     terms: dict[str, tuple[float, float]] = field(default_factory=dict)
     groups: int = 0
     even: list[str] = field(default_factory=list)
@@ -55,15 +74,15 @@ def step_numbers(base: sqlite3.Connection, split: str) -> list[StepNumbers]:
     for step, count, masked in rows:
         found[step] = StepNumbers(step, count, masked)
     rows = base.execute(
-        "SELECT step, avg(reward), sum(invalid) * 1.0 / max(sum(turns), 1), avg(truncated), avg(drift), "
-        f"avg(CASE WHEN stage = '' THEN NULL ELSE stage IN {_CAME_FAR} END), avg(\"right\"), "
-        "sum(guessed) * 1.0 / nullif(sum(\"right\" AND stage != ''), 0) "
+        "SELECT step, total(reward), count(reward), sum(invalid), sum(turns), sum(truncated), count(truncated), "
+        f"total(drift), count(drift), sum(stage IN {_SHOWN}), sum(stage != ''), "
+        "sum(guessed), coalesce(sum(\"right\" AND stage != ''), 0) "
         "FROM sessions WHERE split = ? AND mask = '' GROUP BY step",
         (split,),
     )
     for step, *numbers in rows:
-        each = found[step]
-        each.reward, each.invalid, each.truncated, each.drift, each.kept, each.right, each.guessed = numbers
+        each, shares = found[step], [Share(*pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)]
+        each.reward, each.invalid, each.truncated, each.drift, each.shown, each.guessed = shares
     rows = base.execute(
         "SELECT step, name, min(value), max(value) FROM terms JOIN sessions ON terms.session = id "
         "WHERE split = ? AND mask = '' GROUP BY step, name",

@@ -30,7 +30,7 @@ class Features:
         images: of prompt and observations that entered the context.
         gold: the right answers.
         evidence_kind: where the evidence stands, in the benchmark's words.
-        stage: see `docagent_rl.rollout.evidence`; empty where it means nothing.
+        stage: see `docagent_rl.rollout.evidence`, as for the branch; empty where it means nothing.
         seconds: wall time of its turns.
         drift: mean absolute difference of the server's and the trainer's log-probs.
         truncated: a turn was cut, or the context was full.
@@ -65,6 +65,7 @@ class Features:
     reach: bool | None
     right: bool | None
     guessed: bool
+    branch: str
     seconds: float
     drift: float | None
     truncated: bool
@@ -116,6 +117,7 @@ def features_of(session: Mapping[str, Any]) -> Features:
         reach=found.reach,
         right=found.right,
         guessed=found.guessed,
+        branch=found.branch or "",
         seconds=sum(number(each) or 0.0 for turn in turns for each in turn.get("seconds", {}).values()),
         drift=_drift(turns),
         truncated=session.get("end") == "context_full"

@@ -19,6 +19,7 @@ FIELDS = {
     "end": '"end"',
     "mask": "mask",
     "stage": "stage",
+    "branch": "branch",
     "kind": "evidence_kind",
 }
 """Those that are counted value by value, with their columns."""

@@ -69,7 +69,7 @@ def update_reach(index: Path, retriever: Retriever, line: Line) -> bool:
                     "UPDATE sessions SET reach = ?1, "
                     "stage = CASE WHEN ?1 AND stage = ?2 THEN ?3 ELSE stage END "
                     "WHERE question_id = ?4 AND doc_id = ?5 AND stage != '' AND reach IS NULL",
-                    (int(reached), Stage.ALL.value, Stage.REACH.value, question_id, doc_id),
+                    (int(reached), Stage.SOUGHT.value, Stage.REACH.value, question_id, doc_id),
                 )
             base.execute("UPDATE state SET revision = revision + 1")
         changed = True

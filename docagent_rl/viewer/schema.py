@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-SCHEMA = 3
+SCHEMA = 4
 """Of these tables; an index of another one is made anew."""
 _WAIT_S = 30.0
 
@@ -21,7 +21,7 @@ CREATE TABLE sessions (
     step INTEGER, split TEXT, system TEXT, dataset TEXT, question_id TEXT, question TEXT, doc_id TEXT,
     uid TEXT, session INTEGER, status TEXT, "end" TEXT, mask TEXT, reward REAL, turns INTEGER,
     invalid INTEGER, tokens INTEGER, images INTEGER, answer TEXT, gold TEXT, evidence_kind TEXT, stage TEXT,
-    reach INTEGER, "right" INTEGER, guessed INTEGER, seconds REAL, drift REAL, truncated INTEGER,
+    reach INTEGER, "right" INTEGER, guessed INTEGER, branch TEXT, seconds REAL, drift REAL, truncated INTEGER,
     search_k INTEGER, search_within INTEGER, terms TEXT, advantage REAL
 );
 CREATE INDEX sessions_file ON sessions (file);

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 from urllib.parse import quote
 
-from docagent_rl.viewer.aggregates import StepNumbers
+from docagent_rl.viewer.aggregates import Share, StepNumbers
 
 RECENT = 5
 """Steps that count as the present."""
@@ -128,12 +128,12 @@ def _even_groups(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
 
 def _invalid(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
     change = _change(steps, "invalid")
-    if change is not None and change[1] - change[0] > RISE:
+    if change is not None and change[1].mean - change[0].mean > RISE:
         yield Finding(
             "invalid",
             Severity.BAD,
             "More turns are invalid",
-            f"{change[0]:.0%} of the turns at first, {change[1]:.0%} now.",
+            f"{change[0]} turns at first, {change[1]} now.",
             _ends(_last(steps)),
             _link(_last(steps), split) + "&invalid=1:",
         )
@@ -141,12 +141,12 @@ def _invalid(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
 
 def _truncated(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
     recent = steps[-RECENT:]
-    share = _mean(recent, "truncated")
-    if share is not None and share > TRUNCATED:
+    share = _pooled(recent, "truncated")
+    if share.count and share.mean > TRUNCATED:
         yield Finding(
             "truncated",
             Severity.WARN,
-            f"{share:.0%} of the sessions are cut",
+            f"{share} sessions are cut",
             "A turn hit its token cap, or the context was full: raise the budgets, or what is learnt is to "
             "stop early.",
             _ends(recent),
@@ -170,12 +170,12 @@ def _masked(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
 
 def _drift(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
     recent = steps[-RECENT:]
-    level = _mean(recent, "drift")
-    if level is not None and level > DRIFT:
+    level = _pooled(recent, "drift")
+    if level.count and level.mean > DRIFT:
         yield Finding(
             "drift",
             Severity.BAD,
-            f"Server and trainer differ by {level:.3f} nats a token",
+            f"Server and trainer differ by {level.mean:.3f} nats a token",
             "Their log-probs of the sampled tokens should agree: other weights, other images, other "
             "precision, or sessions that are too old.",
             _ends(recent),
@@ -185,14 +185,16 @@ def _drift(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
 
 def _shortcut(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
     """Reward up while evidence falls."""
-    reward, kept = _change(steps, "reward"), _change(steps, "kept")
-    if reward is not None and kept is not None and reward[1] > reward[0] and kept[0] - kept[1] > FALL:
+    reward, shown = _change(steps, "reward"), _change(steps, "shown")
+    if reward is None or shown is None:
+        return
+    if reward[1].mean > reward[0].mean and shown[0].mean - shown[1].mean > FALL:
         yield Finding(
             "shortcut",
             Severity.BAD,
             "Reward rises while evidence falls",
-            f"Reward {reward[0]:.3f} to {reward[1]:.3f}; with the gold pages before its eyes {kept[0]:.0%} "
-            f"to {kept[1]:.0%}: the policy may have found a way to be paid without reading.",
+            f"Reward {reward[0].mean:.3f} to {reward[1].mean:.3f}; the gold pages shown to {shown[0]} sessions, "
+            f"then to {shown[1]}: the policy may have found a way to be paid without reading.",
             _ends(_last(steps)),
             _link(_last(steps), split) + "&guessed=1",
         )
@@ -200,12 +202,12 @@ def _shortcut(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
 
 def _guessed(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
     recent = steps[-RECENT:]
-    share = _mean(recent, "guessed")
-    if share is not None and share > GUESSED:
+    share = _pooled(recent, "guessed")
+    if share.count and share.mean > GUESSED:
         yield Finding(
             "guessed",
             Severity.WARN,
-            f"{share:.0%} of the right answers come without the evidence",
+            f"{share} right answers come without the evidence",
             "Not every gold page was shown: guesses, a lenient judge, or evidence that stands elsewhere too.",
             _ends(recent),
             _link(recent, split) + "&guessed=1",
@@ -244,17 +246,17 @@ def _last(steps: Sequence[StepNumbers]) -> Sequence[StepNumbers]:
     return steps[-max(1, len(steps) // 3) :]
 
 
-def _change(steps: Sequence[StepNumbers], name: str) -> tuple[float, float] | None:
-    """Means over the first and the last third; `None` of too few steps."""
+def _change(steps: Sequence[StepNumbers], name: str) -> tuple[Share, Share] | None:
+    """Of the first and of the last third; `None` of too few steps, or where nothing is known."""
     if len(steps) < FEWEST:
         return None
-    first, last = _mean(steps[: len(steps) // 3], name), _mean(_last(steps), name)
-    return None if first is None or last is None else (first, last)
+    first, last = _pooled(steps[: len(steps) // 3], name), _pooled(_last(steps), name)
+    return (first, last) if first.count and last.count else None
 
 
-def _mean(steps: Sequence[StepNumbers], name: str) -> float | None:
-    values = [value for step in steps if (value := getattr(step, name)) is not None]
-    return fmean(values) if values else None
+def _pooled(steps: Sequence[StepNumbers], name: str) -> Share:
+    found: list[Share] = [getattr(step, name) for step in steps]
+    return Share(sum(each.total for each in found), sum(each.count for each in found))
 
 
 def _ends(steps: Sequence[StepNumbers]) -> tuple[int, int]:

@@ -110,7 +110,7 @@ def run(tmp_path):
         record = Record(question, "viddoseek", Split.TRAIN, "d", "Which?", ("blue",))
         played = new_trajectory(record, number, "unidoc_rl")
         played.status = (Status.MASKED if outcome is None else Status.FINISHED).value
-        played.metrics["reward/outcome"] = outcome or 0.0
+        played.outcome = outcome
         lines.append(played.to_json() + "\n")
     (tmp_path / "sessions.jsonl").write_text("".join(lines))
     return tmp_path / "sessions.jsonl"

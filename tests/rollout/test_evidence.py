@@ -6,8 +6,8 @@ import pytest
 
 from docagent_rl.rollout.digest import SessionDigest
 from docagent_rl.rollout.evidence import (
-    LARGE_PX,
     STAGES,
+    Branch,
     Evidence,
     Stage,
     answer_of,
@@ -20,8 +20,7 @@ from docagent_rl.rollout.evidence import (
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 
 BOX = [0.1, 0.1, 0.5, 0.3]
-LARGE = {"size": [1000, LARGE_PX // 1000]}
-SMALL = {"size": [280, 168]}
+SIZE = {"size": [280, 168]}
 
 
 def turn(action, effect, *, hits=(), query="x", row=0, dropped=False):
@@ -32,90 +31,105 @@ def turn(action, effect, *, hits=(), query="x", row=0, dropped=False):
     return {"info": info, "searches": searches, "row": row, "dropped": dropped}
 
 
-def search(*pages, hits=None, size=SMALL, kind="pages", **more):
+def search(*pages, hits=None, size=SIZE, kind="pages", **more):
     shown = [{"page": page, **size} for page in pages]
     effect = {"kind": kind, "pages": shown}
     return turn({"kind": "search"}, effect, hits=pages if hits is None else hits, **more)
 
 
-def crop(page, region):
-    return turn({"kind": "crop"}, {"kind": "crop", "page": page, "region": region, **SMALL})
+def crop(page, region, size=SIZE):
+    return turn({"kind": "crop"}, {"kind": "crop", "page": page, "region": region, **size})
+
+
+def shown_image(page):
+    return [{"role": "user", "parts": [{"image": {"page": page, **SIZE}}]}]
 
 
 def answer(text="1990", **more):
     return turn({"kind": "answer", "text": text}, {"kind": "answer"}, **more)
 
 
-def session(*turns, system="vrag_rl", right=True, gold=(13,), boxes=None, **more):
+def session(*turns, right=True, gold=(13,), boxes=None, **more):
     record = {"doc_id": "r", "question": "When was it opened?", "evidence_pages": list(gold)}
     record["evidence_boxes"] = boxes or {}
-    metrics = {"reward/outcome": float(right)}
-    given = {"record": record, "system": system, "status": "finished", "prompt": [], "metrics": metrics}
+    given = {"record": record, "status": "finished", "prompt": [], "outcome": float(right)}
     return {**given, "turns": list(turns), **more}
 
 
+SMALL = {"size": [140, 84]}
+
+
 @pytest.mark.parametrize(
-    ("turns", "stage"),
+    ("turns", "stage", "branch"),
     [
-        ([answer()], Stage.ALL),
-        ([search("r#1", hits=["r#1", "r#13"]), answer()], Stage.FOUND),
-        ([search("r#13"), answer()], Stage.SHOWN),
-        ([search("r#13", kind="candidates", size=LARGE), answer()], Stage.SHOWN),
-        ([search("r#13", size=LARGE)], Stage.LOOKED),
-        ([search("r#13", size=LARGE), answer()], Stage.RIGHT),
-        ([search("r#13"), crop("r#13", [0.0, 0.0, 0.6, 0.4]), answer()], Stage.RIGHT),
-        ([search("r#13"), crop("r#13", [0.4, 0.0, 1.0, 0.4]), answer()], Stage.SHOWN),
-        ([search("r#13", dropped=True, size=LARGE), answer()], Stage.FOUND),
+        ([answer()], Stage.ALL, None),
+        ([search("r#1"), answer()], Stage.SOUGHT, None),
+        ([search("r#1", hits=["r#1", "r#13"]), answer()], Stage.FOUND, None),
+        ([search("r#13", kind="candidates"), answer()], Stage.SHOWN, None),
+        ([search("r#13")], Stage.LOOKED, Branch.WHOLE),
+        ([search("r#13"), answer()], Stage.RIGHT, Branch.WHOLE),
+        ([search("r#13"), crop("r#13", [0.0, 0.0, 0.6, 0.4]), answer()], Stage.RIGHT, Branch.ZOOMED),
+        # the part is shown no larger than the page was
+        ([search("r#13"), crop("r#13", [0.0, 0.0, 0.6, 0.6], SMALL), answer()], Stage.RIGHT, Branch.WHOLE),
+        ([search("r#13"), crop("r#13", [0.4, 0.0, 1.0, 0.4]), answer()], Stage.RIGHT, Branch.WHOLE),
+        ([search(), crop("r#13", [0.4, 0.0, 1.0, 0.4]), answer()], Stage.SHOWN, None),
+        ([search("r#13", dropped=True), answer()], Stage.FOUND, None),
     ],
 )
-def test_a_session_comes_as_far_as_its_evidence(turns, stage):
-    assert evidence_of(session(*turns, boxes={"13": [BOX]})).stage is stage
+def test_a_session_comes_as_far_as_its_evidence(turns, stage, branch):
+    found = evidence_of(session(*turns, boxes={"13": [BOX]}))
+    assert (found.stage, found.branch) == (stage, branch)
 
 
 @pytest.mark.parametrize(
     ("found", "stage", "guessed"),
     [
-        # what is close where nothing magnifies
-        (session(search("r#13"), answer(), system="alden"), Stage.RIGHT, False),
-        (session(search("r#13", size=LARGE), answer(), right=False), Stage.KEPT, False),
-        (session(search("r#2"), answer()), Stage.ALL, True),
-        (session(search("r#13"), answer()), Stage.SHOWN, False),
+        (session(search("r#13"), answer(), right=False), Stage.KEPT, False),
+        (session(search("r#2"), answer()), Stage.SOUGHT, True),
+        (session(search("r#13", kind="candidates"), answer()), Stage.SHOWN, False),
     ],
 )
-def test_what_is_close_kept_or_guessed(found, stage, guessed):
+def test_what_is_right_is_right_wherever_it_came_from(found, stage, guessed):
     evidence = evidence_of(found)
     assert (evidence.stage, evidence.guessed) == (stage, guessed)
+    assert evidence.reached(Stage.RIGHT) is bool(found["outcome"])
+
+
+def test_pages_of_an_observation_count_where_nothing_else_tells():
+    bare = turn({"kind": "look"}, {}) | {"observation": shown_image("r#13")}
+    assert evidence_of(session(bare, answer())).stage is Stage.RIGHT
 
 
 def test_every_gold_page_counts():
-    first, both = search("r#13", size=LARGE), search("r#13", "r#14", size=LARGE)
-    assert evidence_of(session(first, answer(), gold=(13, 14))).stage is Stage.ALL
+    first, both = search("r#13"), search("r#13", "r#14")
+    assert evidence_of(session(first, answer(), gold=(13, 14))).stage is Stage.SOUGHT
     assert evidence_of(session(both, answer(), gold=(13, 14))).stage is Stage.RIGHT
 
 
 def test_a_thumbnail_is_not_shown():
-    sheet = {"tiles": [{"image": {"page": "r#13", **SMALL}, "at": [0, 0]}], "canvas": [9, 9], "size": [9, 9]}
+    sheet = {"tiles": [{"image": {"page": "r#13", **SIZE}, "at": [0, 0]}], "canvas": [9, 9], "size": [9, 9]}
     prompt = [{"role": "user", "parts": [{"image": sheet}]}]
-    page = [{"role": "user", "parts": [{"image": {"page": "r#13", **LARGE}}]}]
-    assert evidence_of(session(answer(), system="doc_v_star", prompt=prompt)).stage is Stage.ALL
-    assert evidence_of(session(answer(), system="doc_v_star", prompt=page)).stage is Stage.RIGHT
+    assert evidence_of(session(answer(), prompt=prompt)).stage is Stage.ALL
+    assert evidence_of(session(answer(), prompt=shown_image("r#13"))).stage is Stage.RIGHT
 
 
 def test_what_another_row_saw_is_not_kept():
     turns = [search("r#13", row=0), search("r#2", row=1)]
-    assert evidence_of(session(*turns, answer(row=2), system="mine")).stage is Stage.LOOKED
-    assert evidence_of(session(*turns, answer(row=0), system="mine")).stage is Stage.RIGHT
+    assert evidence_of(session(*turns, answer(row=2))).stage is Stage.ANSWERED
+    assert evidence_of(session(*turns, answer(row=0))).stage is Stage.RIGHT
+    # a row begins with what the turn before it brought
+    assert evidence_of(session(*turns, answer(row=2), gold=(2,))).stage is Stage.RIGHT
 
 
 def test_whoever_answers_from_notes_keeps_what_was_read():
     read = turn({"kind": "read"}, {"kind": "read", "entries": [{"pages": ["r#13"]}]})
     end = turn({"kind": "finish"}, {"kind": "finish"}, row=1)
     end["info"]["outcome"] = {"answer": "In 1990.", "extracted": "1990", "pages": [13]}
-    found = session(read, end, system="mm_doc_r1")
+    found = session(read, end)
     assert evidence_of(found).stage is Stage.RIGHT
     assert answer_of(found) == "1990"
     end["info"]["outcome"]["pages"] = [2]
-    assert evidence_of(found).stage is Stage.LOOKED
+    assert evidence_of(found).stage is Stage.ANSWERED
 
 
 def test_a_query_with_the_question_s_own_words_tells_its_reach():
@@ -123,7 +137,8 @@ def test_a_query_with_the_question_s_own_words_tells_its_reach():
     assert evidence_of(session(asked, answer())).reach is True
     assert evidence_of(session(search("r#2", query="when was it opened?"), answer())).reach is False
     assert evidence_of(session(search("r#2"), answer())).reach is None
-    assert evidence_of(session(search("r#2"), answer()), reach=True).stage is Stage.REACH
+    seen = turn({"kind": "search"}, {}, hits=["r#13"], query="x") | {"searches": asked["searches"]}
+    assert evidence_of(session(seen, answer(), gold=(13, 14))).stage is Stage.SOUGHT
 
 
 @pytest.mark.parametrize("change", [{"status": "masked"}, {"record": {"doc_id": "r", "evidence_pages": []}}])
@@ -141,10 +156,10 @@ def test_what_an_environment_records_otherwise_stops_nothing(effect):
 
 def test_boxes_of_further_documents_count_like_those_of_the_question_s_own():
     near, far = crop("s#2", [0.0, 0.0, 0.6, 0.4]), crop("s#2", [0.4, 0.0, 1.0, 0.4])
-    for look, stage in ((near, Stage.RIGHT), (far, Stage.SHOWN)):
+    for look, branch in ((near, Branch.ZOOMED), (far, Branch.WHOLE)):
         given = session(search("s#2"), look, answer())
         given["record"]["extra"] = {"page_ids": ["s#2"], "other_boxes": {"s#2": [BOX], "s": [BOX], "s#3": 1}}
-        assert evidence_of(given).stage is stage
+        assert evidence_of(given).branch is branch
     assert gold_boxes(given["record"]) == {"s#2": [tuple(BOX)]}
     assert gold_pages({"extra": {"page_ids": ["r#1", "s#2"]}}) == {"r#1", "s#2"}
 
@@ -156,23 +171,29 @@ def test_coverage_is_of_the_box():
 
 
 def test_shares_are_of_the_sessions_with_known_evidence():
-    found = [Evidence(Stage.RIGHT, None, True), Evidence(Stage.ALL, None, True), Evidence(None, None, True)]
-    assert shares(found) == dict.fromkeys(("found", "shown", "looked", "kept", "right", "guessed"), 0.5)
+    found = [
+        Evidence(Stage.RIGHT, None, True, Branch.WHOLE),
+        Evidence(Stage.ALL, None, True),
+        Evidence(None, None, True),
+    ]
+    halves = ("sought", "reach", "found", "shown", "looked", "answered", "kept", "guessed", "read_whole")
+    assert shares(found) == {**dict.fromkeys(halves, 0.5), "zoomed": 0.0, "as_text": 0.0, "right": 1.0}
     known = [Evidence(Stage.RIGHT, None, True), Evidence(Stage.ALL, False, False)]
     assert shares(known)["reach"] == 0.5
     assert shares([]) == {}
 
 
 def test_a_digest_says_what_the_record_says():
-    given = session(search("r#13", size=LARGE), answer())
+    given = session(search("r#13"), answer())
     turns = [
         TrajectoryTurn("t", "end_of_turn", [1], [0.0], info=each["info"], searches=each["searches"])
         for each in given["turns"]
     ]
     made = Trajectory(
-        "u", 0, 1, "train", given["record"], "vrag_rl", "finished", turns=turns, metrics=given["metrics"]
+        "u", 0, 1, "train", given["record"], "mine", "finished", turns=turns, outcome=given["outcome"]
     )
     found = evidence_of(json.loads(made.to_json()))
     digest = SessionDigest.from_json(SessionDigest.of(made).to_json())
-    assert digest.evidence == (found.stage, found.reach, found.right) == ("right", None, True)
+    told = (found.stage, found.reach, found.right, found.branch)
+    assert digest.evidence == told == ("right", None, True, "read_whole")
     assert STAGES[-1] is Stage.RIGHT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from docagent_rl.envs.measures import Marks
 from docagent_rl.envs.system import System
 from docagent_rl.eval.baselines.config import Material, PageForm, ReactConfig, ReaderConfig
 from docagent_rl.eval.baselines.grammar import ReactGrammar, ReaderGrammar
@@ -12,6 +13,7 @@ from docagent_rl.eval.baselines.reader import READER_PROMPT, ReaderEnv
 
 SMALL_DISPLAY = {"display": {"min_pixels": 12544, "max_pixels": 50176}}
 """For a tiny model on one core."""
+MARKS = Marks("reward/outcome")
 
 
 class QuestionOnlyConfig(ReaderConfig):
@@ -47,6 +49,7 @@ def _reader(name: str, summary: str, config_type: type[ReaderConfig]) -> System:
         default_prompt=lambda config: READER_NAME,
         max_turns=lambda config: 1,
         max_images=lambda config: config.max_images,
+        marks=MARKS,
         judged=True,
         small=SMALL_DISPLAY,
     )
@@ -66,6 +69,7 @@ REACT = System(
     default_prompt=lambda config: REACT_NAME,
     max_turns=lambda config: config.max_turns,
     max_images=lambda config: config.max_images,
+    marks=MARKS,
     judged=True,
     small=SMALL_DISPLAY,
 )

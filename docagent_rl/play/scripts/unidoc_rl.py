@@ -34,31 +34,31 @@ class UniDocPen(Pen):
     def look(self, game: Game) -> None:
         """See `Pen`: a page is read when it was selected."""
         effect = game.effect
-        game.images += len(game.brought) if game.kind == "candidates" else game.kind in ("selection", "crop")
+        game.images += len(game.brought) or game.kind in ("selection", "crop")
         if game.kind == "selection":
             game.look([PageRef(*parse_page_id(effect["page"]))])
-        elif game.kind == "candidates" and not self.config.grammar.select:
-            game.look(game.brought[:1])
+        elif game.kind == "pages":
+            game.look(game.brought)
 
     def legal(self, game: Game) -> tuple[Move, ...]:
         """See `Pen`."""
         if self._closing(game):
             return (Move.ANSWER,)
-        if game.kind == "candidates" and self.config.grammar.select:
+        if game.kind == "candidates":
             return (Move.SELECT, Move.SEARCH, Move.ANSWER)
-        crop = self.config.grammar.crop and game.kind in ("selection", "candidates")
+        crop = self.config.grammar.crop and game.kind in ("selection", "pages")
         return (Move.SEARCH, Move.CROP, Move.ANSWER) if crop else (Move.SEARCH, Move.ANSWER)
 
     def right(self, game: Game) -> Act:
         """See `Pen`."""
         if self._closing(game):
             return Act(Move.ANSWER, text=game.answer)
-        if game.kind == "candidates" and self.config.grammar.select:
+        if game.kind == "candidates":
             right = [number for number, page in enumerate(game.brought) if page in game.missing]
             if right or game.left <= 2 or not self._goes_on(game):
                 return Act(Move.SELECT, index=right[0] if right else 0)
         page = self.to_magnify(game) if self.config.grammar.crop else None
-        if page is not None and game.kind in ("selection", "candidates") and game.left > self.needs(game):
+        if page is not None and game.kind in ("selection", "pages") and game.left > self.needs(game):
             return Act(Move.CROP, pages=(page,), boxes=game.boxes(page)[: self.config.crop.max_boxes])
         if self._goes_on(game):
             return self.search_for(game)
@@ -71,7 +71,7 @@ class UniDocPen(Pen):
     def write(self, act: Act, game: Game) -> str:
         """See `Pen`; what was read is noted before going on."""
         thought = f"<think>{_THOUGHTS[act.move].format(game.word())}</think>"
-        read = game.seen and game.kind in ("selection", "crop", "candidates")
+        read = game.seen and game.kind in ("selection", "crop", "candidates", "pages")
         if read and act.move in (Move.SEARCH, Move.ANSWER):
             known = act.text if act.move is Move.ANSWER else f"Page {game.seen[-1].page} was read."
             thought = f"<think>I note what it says.</think><information>{known}</information>{thought}"

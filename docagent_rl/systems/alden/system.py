@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from docagent_rl.envs.measures import Marks
 from docagent_rl.envs.system import System
 from docagent_rl.systems.alden.config import AldenConfig
 from docagent_rl.systems.alden.env import ALDEN_PROMPT, AldenEnv, make_grammar
@@ -25,7 +26,7 @@ SYSTEM = System(
     default_prompt=lambda config: config.prompt,
     max_turns=lambda config: config.assistant_turns,
     max_images=lambda config: config.max_images,
-    two_rankings=lambda config: config.two_rankings,
+    marks=Marks("reward/answer", form="reward/format", full_form=0),
     formula=lambda config: config.formula,
     reward_keys=(
         "reward",
@@ -36,6 +37,7 @@ SYSTEM = System(
         "list_scoring",
         "remember_malformed",
     ),
+    two_rankings=lambda config: config.two_rankings,
     script=AldenScript,
     small=SMALL,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from docagent_rl.envs.measures import Marks
 from docagent_rl.envs.system import System
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.env import DOC_V_STAR_PROMPT, DocVStarEnv, make_grammar
@@ -28,8 +29,9 @@ SYSTEM = System(
     default_prompt=lambda config: config.prompt,
     max_turns=lambda config: config.assistant_turns,
     max_images=lambda config: config.max_images,
-    script=DocVStarScript,
+    marks=Marks("reward/answer", form="reward/format"),
     formula=lambda config: config.reward.rule().formula,
     reward_keys=("reward", "answer"),
+    script=DocVStarScript,
     small=SMALL,
 )

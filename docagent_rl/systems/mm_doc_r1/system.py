@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from docagent_rl.envs.measures import Marks
 from docagent_rl.envs.roles import RoleName
 from docagent_rl.envs.system import System
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
@@ -28,9 +29,10 @@ SYSTEM = System(
     default_prompt=lambda config: config.prompt,
     max_turns=lambda config: config.assistant_turns,
     max_images=lambda config: config.max_images,
-    roles=tuple(RoleName),
+    marks=Marks("reward/correctness"),
     formula=lambda config: config.reward.rule().formula,
     reward_keys=("reward", "answer"),
+    roles=tuple(RoleName),
     check_sample=check_sample,
     script=MMDocScript,
     several_rows=True,

@@ -181,7 +181,9 @@ class UniDocEnv(DocEnv[Episode]):
             {**view.to_dict(), "rank": rank, "score": float(hit.score), "gold": hit.ref in episode.gold}
             for view, (rank, hit) in zip(views, found, strict=True)
         ]
-        logged.effect = {"kind": "candidates", "hits": len(hits), "pages": pages}
+        # without a selection there is nothing to choose from
+        kind = "candidates" if self._config.grammar.select else "pages"
+        logged.effect = {"kind": kind, "hits": len(hits), "pages": pages}
         return self._show_candidates(episode, logged, views)
 
     def _page_views(self, hits: Sequence[Hit], turn: int) -> tuple[View, ...]:

@@ -26,7 +26,6 @@ class UniDocScript(Script):
     warm_up: ClassVar[Mapping[str, Any]] = {"pool": 128, "short_steps": 220, "full_steps": 24}
 
     def __init__(self, config: UniDocConfig) -> None:
-        self._select = config.grammar.select
         self._crop = config.grammar.crop
         self._candidates = config.search.candidates
 
@@ -35,9 +34,9 @@ class UniDocScript(Script):
         if context.last:
             return {Move.ANSWER: 1.0}
         match context.effect:
-            case "candidates" if self._select:
+            case "candidates":
                 return {Move.SELECT: 0.88, Move.ANSWER: 0.12}
-            case "selection" | "crop" | "candidates":
+            case "selection" | "crop" | "pages":
                 return {Move.CROP: 0.4 * self._crop, Move.SEARCH: 0.05, Move.ANSWER: 0.55}
             case "no_new_page":
                 return {Move.SEARCH: 0.4, Move.ANSWER: 0.6}

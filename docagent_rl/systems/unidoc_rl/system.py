@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from docagent_rl.envs.measures import Marks
 from docagent_rl.envs.system import System
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
 from docagent_rl.systems.unidoc_rl.env import UNIDOC_PROMPT, UniDocEnv, make_grammar
@@ -25,9 +26,10 @@ SYSTEM = System(
     default_prompt=lambda config: config.prompt,
     max_turns=lambda config: config.assistant_turns,
     max_images=lambda config: config.max_images,
-    judged=True,
+    marks=Marks("reward/outcome", form="reward/format"),
     formula=lambda config: config.rule().formula,
     reward_keys=("reward", "format", "selection"),
+    judged=True,
     script=UniDocScript,
     small=SMALL,
 )

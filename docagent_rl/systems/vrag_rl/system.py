@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from docagent_rl.envs.measures import Marks
 from docagent_rl.envs.system import System
 from docagent_rl.systems.vrag_rl.config import VragConfig
 from docagent_rl.systems.vrag_rl.env import VRAG_PROMPT, VragEnv, make_grammar
@@ -20,8 +21,9 @@ SYSTEM = System(
     default_prompt=lambda config: config.prompt,
     max_turns=lambda config: config.assistant_turns,
     max_images=lambda config: config.max_images,
-    judged=True,
+    marks=Marks("reward/outcome", form="reward/format"),
     formula=lambda config: config.reward.rule().formula,
+    judged=True,
     script=VragScript,
     small=SMALL,
 )

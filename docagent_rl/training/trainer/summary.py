@@ -12,7 +12,7 @@ from torch import Tensor
 from docagent_rl.advantages.inputs import Advantages, Discounts
 from docagent_rl.advantages.sessions import turn_metrics
 from docagent_rl.rollout.digest import SessionDigest
-from docagent_rl.rollout.evidence import Evidence, Stage, shares
+from docagent_rl.rollout.evidence import Branch, Evidence, Stage, shares
 from docagent_rl.rollout.trajectory import MaskReason
 from docagent_rl.training.trainer.inputs import advantage_inputs
 
@@ -31,7 +31,8 @@ def summarise(trajectories: Sequence[SessionDigest]) -> dict[str, float]:
         `docagent/masked/<reason>` by `MaskReason`, `docagent/retried_sessions`,
         `docagent/<retriever>/{p50_s,p90_s,p99_s}` over all searches that were not known before,
         `docagent/funnel/<stage>`, the share of the questions with known evidence that came to each stage of
-        `docagent_rl.rollout.evidence`, and `docagent/funnel/guessed`,
+        `docagent_rl.rollout.evidence`, that to whom it was `read_whole`, `zoomed` or shown `as_text`, and
+        `guessed`,
         `docagent/image_preprocessings` (in agent workers and rollout servers) and `docagent/image_loads`.
     """
     values: dict[str, list[float]] = defaultdict(list)
@@ -59,8 +60,8 @@ def summarise(trajectories: Sequence[SessionDigest]) -> dict[str, float]:
 
 def _funnel(trajectories: Sequence[SessionDigest]) -> dict[str, float]:
     return shares(
-        Evidence(Stage(stage) if stage else None, reach, right)
-        for stage, reach, right in (trajectory.evidence for trajectory in trajectories)
+        Evidence(Stage(stage) if stage else None, reach, right, Branch(branch) if branch else None)
+        for stage, reach, right, branch in (trajectory.evidence for trajectory in trajectories)
     )
 
 

@@ -67,15 +67,16 @@ def test_the_funnel_is_of_the_sessions_whose_evidence_is_known():
         info = {"action": {"kind": "fetch"}, "effect": effect, "valid": True, "executed": True}
         end = {"action": {"kind": "answer", "text": "x"}, "effect": {"kind": "answer"}, "executed": True}
         turns = [TrajectoryTurn("t", "end_of_turn", [1], [0.0], info=each) for each in (info, end)]
-        made = played({"reward/answer": 1.0}, turns=turns)
-        made.system = "alden"
+        made = played({}, turns=turns)
+        made.outcome = 1.0
         made.record = {"doc_id": "r", "question": "q", "evidence_pages": evidence}
         return SessionDigest.of(made)
 
     metrics = summarise([found(3, [3]), found(2, [3]), found(9, [])])
     funnel = {name: value for name, value in metrics.items() if "funnel" in name}
-    stages = ("found", "shown", "looked", "kept", "right", "guessed")
-    assert funnel == {f"docagent/funnel/{name}": 0.5 for name in stages}
+    halves = ("found", "shown", "looked", "answered", "kept", "guessed", "read_whole")
+    wanted = {**dict.fromkeys(halves, 0.5), "sought": 1.0, "right": 1.0, "zoomed": 0.0, "as_text": 0.0}
+    assert funnel == {f"docagent/funnel/{name}": share for name, share in wanted.items()}
     assert not [name for name in summarise([]) if "funnel" in name]
 
 

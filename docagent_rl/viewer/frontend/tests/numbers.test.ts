@@ -60,18 +60,24 @@ describe("chart", () => {
 describe("funnel", () => {
   const funnel: Funnel = {
     stages: ["all", "reach", "found", "shown"].map((id) => ({ id, label: id, about: "" })),
-    groups: [{ key: "", sessions: 10, counts: { all: 10, reach: null, found: 4, shown: 1 }, lost: {} }],
+    branches: [],
+    groups: [
+      {
+        key: "", sessions: 10, counts: { all: 10, reach: null, found: 4, shown: 1 }, lost: {}, lost_counts: { found: 5, shown: 3 },
+        filters: {}, played: 10, right: 1, guessed: 1, branches: {},
+      },
+    ],
   };
 
-  test("a stage that nobody knows is no loss; the next is counted from the last known", () => {
+  test("a stage that nobody knows is no loss, and what is right is none", () => {
     const group = funnel.groups[0]!;
-    expect(losses(funnel, group).map((step) => [step.sessions, step.before, step.lost])).toEqual([[10, null, 0], [null, 10, 0], [4, 10, 6], [1, 4, 3]]);
+    expect(losses(funnel, group).map((step) => [step.sessions, step.lost])).toEqual([[10, 0], [null, 0], [4, 5], [1, 3]]);
     expect(worst(funnel, group)?.stage.id).toBe("found");
     expect(cause("found")).toContain("retrieval");
   });
 
   test("the figure has a bar as long as its share, what was lost behind it, and texts that stay text", () => {
-    const group = { ...funnel.groups[0]!, counts: { all: 10, reach: null, found: 5, shown: 5 } };
+    const group = { ...funnel.groups[0]!, counts: { all: 10, reach: null, found: 5, shown: 5 }, lost_counts: { found: 5 } };
     const svg = funnelFigure(funnel, group, "<script>a & b");
     expect(svg).toContain("&#60;script&#62;a &#38; b");
     expect(svg).not.toContain("<script>");

@@ -226,14 +226,23 @@ export interface FunnelGroup {
   key: string;
   sessions: number;
   counts: Record<string, number | null>;
+  /** Wrong sessions by the stage that they missed: some of them, and how many there are. */
   lost: Record<string, number[]>;
-  lost_counts?: Record<string, number>;
+  lost_counts: Record<string, number>;
   /** Query strings of what was lost at each stage, on top of the current filters. */
-  filters?: Record<string, string>;
+  filters: Record<string, string>;
+  /** Sessions that were not masked, and the right ones among them, whatever is known of their evidence. */
+  played: number;
+  right: number;
+  /** Right answers to whom not every gold page was shown. */
+  guessed: number;
+  /** How the gold pages were read. */
+  branches: Record<string, { sessions: number; right: number }>;
 }
 
 export interface Funnel {
   stages: Stage[];
+  branches: Stage[];
   groups: FunnelGroup[];
 }
 

@@ -13,12 +13,12 @@ export function funnelFigure(funnel: Funnel, group: FunnelGroup, title: string):
   const steps = losses(funnel, group);
   const height = 44 + ROW * steps.length;
   const scale = group.sessions > 0 ? BAR / group.sessions : 0;
-  const rows = steps.map(({ stage, sessions, before }, at) => {
+  const rows = steps.map(({ stage, sessions, lost }, at) => {
     const y = 36 + at * ROW;
     const label = text(LABEL - 10, y + 15, stage.label, "end");
     if (sessions === null) return label + text(LABEL, y + 15, "not known", "start", "#777");
     const bar = rect(LABEL, y + 3, sessions * scale, "#3356c8");
-    const gone = before === null ? "" : rect(LABEL + sessions * scale, y + 3, Math.max(0, before - sessions) * scale, "#e3b4af");
+    const gone = rect(LABEL + sessions * scale, y + 3, lost * scale, "#e3b4af");
     return label + bar + gone + text(LABEL + BAR + 12, y + 15, `${count(sessions)}  ${percent(sessions, group.sessions)}`, "start");
   });
   return [

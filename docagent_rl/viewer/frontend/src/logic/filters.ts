@@ -1,7 +1,7 @@
 /** Filters of sessions as the address and the server write them. */
 
 /** Fields with values to choose from; several of one field are or-ed. */
-export const CHOICES = ["split", "step", "system", "dataset", "status", "end", "mask", "stage", "kind"] as const;
+export const CHOICES = ["split", "step", "system", "dataset", "status", "end", "mask", "stage", "branch", "kind"] as const;
 /** Fields of one value, set by links. */
 export const KEYS = ["question_id", "doc_id", "uid", "ids"] as const;
 export const DEFAULT_SORT = "step";
@@ -19,6 +19,7 @@ export const LABELS: Record<string, string> = {
   end: "Ended by",
   mask: "Masked because",
   stage: "Got as far as",
+  branch: "Evidence read",
   kind: "Evidence",
   question_id: "Question",
   doc_id: "Document",

@@ -6,21 +6,11 @@ export interface Step {
   stage: Stage;
   /** Null where nothing that is recorded tells. */
   sessions: number | null;
-  /** Sessions of the last known stage before it; null for the first. */
-  before: number | null;
   lost: number;
 }
 
 export function losses(funnel: Funnel, group: FunnelGroup): Step[] {
-  let before: number | null = null;
-  return funnel.stages.map((stage) => {
-    const sessions = group.counts[stage.id] ?? null;
-    const gone = sessions === null || before === null ? 0 : Math.max(0, before - sessions);
-    const lost = group.lost_counts?.[stage.id] ?? gone;
-    const step: Step = { stage, sessions, before, lost };
-    if (sessions !== null) before = sessions;
-    return step;
-  });
+  return funnel.stages.map((stage) => ({ stage, sessions: group.counts[stage.id] ?? null, lost: group.lost_counts[stage.id] ?? 0 }));
 }
 
 /** Where most is lost: the stage that says what fails; null where nothing is. */
@@ -30,11 +20,13 @@ export function worst(funnel: Funnel, group: FunnelGroup): Step | null {
 }
 
 const NAMES: Record<string, string> = {
-  all: "not found",
+  all: "not looked for",
+  sought: "looked for",
   reach: "in reach",
   found: "found",
   shown: "shown",
   looked: "looked at",
+  answered: "answered",
   kept: "kept",
   right: "right",
 };
@@ -52,10 +44,12 @@ export function byStage<T extends { value: string }>(values: readonly T[]): T[] 
 }
 
 const CAUSES: Record<string, string> = {
+  sought: "passivity: the agent neither searches nor opens a page",
   reach: "the index: the question itself does not find the page",
   found: "retrieval: the agent's queries do not find the page",
-  shown: "navigation: the page is found and not opened",
-  looked: "perception: the page is shown and not looked at closely",
+  shown: "navigation: a query returns the page, and it is never opened or has no room",
+  looked: "perception: the page is among what is shown, and neither chosen nor magnified",
+  answered: "the end: the page is read, and no answer is given",
   kept: "memory: the page has left the context before the answer",
   right: "reasoning: the page is in the context and the answer is wrong",
 };

@@ -1,4 +1,5 @@
 import type { Funnel, FunnelGroup } from "../api/types";
+import { withValue } from "../logic/filters";
 import { count, percent, plural } from "../logic/format";
 import { losses } from "../logic/funnel";
 import { link } from "../logic/route";
@@ -8,7 +9,7 @@ export function FunnelBars({ funnel, group, run, filters }: { funnel: Funnel; gr
   const steps = losses(funnel, group);
   return (
     <ol class="funnel">
-      {steps.map(({ stage, sessions, lost, before }) => (
+      {steps.map(({ stage, sessions, lost }) => (
         <li key={stage.id}>
           <span class="funnel-label" title={stage.about}>{stage.label}</span>
           {sessions === null ? (
@@ -16,40 +17,49 @@ export function FunnelBars({ funnel, group, run, filters }: { funnel: Funnel; gr
           ) : (
             <span class="funnel-bar" role="img" aria-label={`${stage.label}: ${plural(sessions, "session")}, ${percent(sessions, group.sessions)}`}>
               <span class="fill" style={{ width: `${group.sessions ? (100 * sessions) / group.sessions : 0}%` }} />
-              {before !== null && <span class="gone" style={{ width: `${group.sessions ? (100 * Math.max(0, before - sessions)) / group.sessions : 0}%` }} />}
+              <span class="gone" style={{ width: `${group.sessions ? (100 * lost) / group.sessions : 0}%` }} />
             </span>
           )}
           <span class="num funnel-count">{sessions === null ? "" : count(sessions)}</span>
           <span class="num muted funnel-share">{sessions === null ? "" : percent(sessions, group.sessions)}</span>
           <span class="funnel-lost">
             {lost > 0 && (
-              <a href={link("sessions", run, lostQuery(filters, funnel, group, stage.id))}>
+              <a href={link("sessions", run, lostQuery(filters, group.filters[stage.id] ?? ""))}>
                 <span aria-hidden="true">−</span>
                 <span class="num">{count(lost)}</span> lost
               </a>
             )}
           </span>
           <span class="funnel-about muted">{stage.about}</span>
+          {stage.id === "looked" && <Branches funnel={funnel} group={group} run={run} filters={filters} />}
+          {stage.id === "right" && group.guessed > 0 && (
+            <span class="funnel-ways"><a href={link("sessions", run, withValue(filters, "guessed", "1"))}>{count(group.guessed)} of them</a> without having been shown the evidence</span>
+          )}
         </li>
       ))}
     </ol>
   );
 }
 
-/** The sessions lost at a stage: as the server names them, else by how far they came. */
-function lostQuery(filters: URLSearchParams, funnel: Funnel, group: FunnelGroup, stage: string): URLSearchParams {
+/** How the evidence was read, and how often that led to a right answer. */
+function Branches({ funnel, group, run, filters }: { funnel: Funnel; group: FunnelGroup; run: number; filters: URLSearchParams }) {
+  const ways = funnel.branches.filter(({ id }) => (group.branches[id]?.sessions ?? 0) > 0);
+  return (
+    <span class="funnel-ways muted">
+      {ways.map(({ id, label, about }) => (
+        <span key={id} title={about}>
+          <a href={link("sessions", run, withValue(filters, "branch", id))}>{label} {count(group.branches[id]!.sessions)}</a>, right {count(group.branches[id]!.right)}
+        </span>
+      ))}
+    </span>
+  );
+}
+
+/** The sessions lost at a stage, as the server names them. */
+function lostQuery(filters: URLSearchParams, told: string): URLSearchParams {
   const query = new URLSearchParams(filters);
-  const told = group.filters?.[stage];
-  if (told !== undefined) {
-    const more = new URLSearchParams(told);
-    for (const key of new Set(more.keys())) query.delete(key);
-    for (const [key, value] of more) query.append(key, value);
-    return query;
-  }
-  const at = funnel.stages.findIndex((each) => each.id === stage);
-  const before = funnel.stages.slice(0, at).reverse();
-  query.delete("stage");
-  const known = before.findIndex((each) => group.counts[each.id] !== null && group.counts[each.id] !== undefined);
-  for (const each of before.slice(0, known < 0 ? before.length : known + 1)) query.append("stage", each.id);
+  const more = new URLSearchParams(told);
+  for (const key of new Set(more.keys())) query.delete(key);
+  for (const [key, value] of more) query.append(key, value);
   return query;
 }

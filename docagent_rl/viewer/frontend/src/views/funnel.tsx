@@ -69,12 +69,20 @@ function SaveFigure({ funnel, group, name }: { funnel: Funnel; group: FunnelGrou
   );
 }
 
+/** Accuracy, and what fails most often where the answer is wrong. */
 export function Verdict({ funnel, group }: { funnel: Funnel; group: FunnelGroup }) {
   const most = worst(funnel, group);
-  if (most === null) return <p class="verdict">Nothing is lost.</p>;
+  const [name, what] = most === null ? [] : cause(most.stage.id).split(": ");
+  const right = group.counts.right ?? null;
   return (
     <p class="verdict">
-      Most is lost to <b>{cause(most.stage.id).split(":")[0]}</b>: {cause(most.stage.id).split(": ")[1]} in {count(most.lost)} of {count(group.sessions)} sessions ({percent(most.lost, group.sessions)}).
+      {right === null ? "Nothing says which answers are right. " : (
+        <>
+          Right in {count(right)} of {count(group.sessions)} sessions ({percent(right, group.sessions)}){group.guessed > 0 && <>, in <b>{count(group.guessed)} without the evidence</b></>}.{" "}
+          {group.played > group.sessions && `With those whose evidence is not known, in ${count(group.right)} of ${count(group.played)} (${percent(group.right, group.played)}). `}
+        </>
+      )}
+      {most !== null && <>Most is lost to <b>{name}</b>: {what} in {count(most.lost)}.</>}
     </p>
   );
 }

@@ -1,0 +1,156 @@
+"""Agents that fail in a known way, in real environments: the funnel says of each how it fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from docagent_rl.documents import PageRef
+from docagent_rl.envs.script import Move
+from docagent_rl.play.player import new_trajectory
+from docagent_rl.play.scripted import game_of
+from docagent_rl.play.scripts.doc_v_star import DocVStarPen
+from docagent_rl.play.scripts.finder import telling_words
+from docagent_rl.play.scripts.game import Act
+from docagent_rl.play.scripts.pens import pen_of
+from docagent_rl.play.texts import play_texts
+from docagent_rl.play.texts import said as text_of
+from docagent_rl.rollout.evidence import Branch, Stage, evidence_of_trajectory
+from docagent_rl.systems import SYSTEMS
+from docagent_rl.systems.mm_doc_r1.roles import RolePlayers
+from docagent_rl.viewer.funnel import counts_of, lost_at
+from tests.play.stage import resources
+
+WRONG = "no such thing"
+CHANGES = {"mm_doc_r1": {"max_steps": 4}, "unidoc_rl": {"max_turns": 6}}
+"""Turns for a detour."""
+FINDING_MORE = {
+    "alden": {"search": {"top_k": 5, "pages_per_search": 1}},
+    "doc_v_star": {"context_tokens": 900, "retrieval": {"pages": 4}},
+}
+"""Searches find what is not shown; a context of Doc-V* holds its prompt alone."""
+
+
+def oracle(game, pen):
+    act = pen.right(game)
+    return replace(act, move=Move.ANSWER, text=game.answer) if act.move is Move.FINISH else act
+
+
+def blind(game, pen):
+    return Act(Move.ANSWER, text=WRONG)
+
+
+def lost(game, pen):
+    return Act(Move.SEARCH, query="xyzzy") if game.turn == 1 else blind(game, pen)
+
+
+def guesser(game, pen):
+    return replace(lost(game, pen), text=game.answer)
+
+
+def careless(game, pen):
+    """Finds the page, and shows another one where a search shows one."""
+    if game.turn > 1:
+        return blind(game, pen)
+    pages = (PageRef(game.record.doc_id, number) for number in range(1, game.num_pages + 1))
+    decoy = telling_words(game.store, next(page for page in pages if page not in game.gold))
+    crowded = pen.pages_a_search == 1 and not isinstance(pen, DocVStarPen)
+    return Act(Move.SEARCH, query=" ".join([game.record.question, *decoy[: 12 * crowded]]))
+
+
+def forgetful(game, pen):
+    """Looks away before the answer."""
+    act = oracle(game, pen)
+    if act.move is not Move.ANSWER:
+        return act
+    return lost(replace(game, turn=1 + (game.info["action"].get("query") == "xyzzy")), pen)
+
+
+class Forgetting:
+    """An environment that shows nothing twice: every turn begins a context of its own."""
+
+    def __init__(self, env):
+        self.env = env
+
+    def __getattr__(self, name):
+        return getattr(self.env, name)
+
+    async def step(self, turn):
+        result = await self.env.step(turn)
+        shown = result.observation
+        return replace(result, observation=shown and replace(shown, fresh=True))
+
+    def outcome(self):
+        found = self.env.outcome()
+        return found and {**found, "pages": []}
+
+
+async def play(shared, record, agent, said):
+    pen, game = pen_of(shared.system.name, shared.env_config), game_of(shared, record, "0")
+
+    async def write(trajectory):
+        if trajectory.turns:
+            game.turn, game.info = len(trajectory.turns) + 1, trajectory.turns[-1].info
+            pen.look(game)
+        act = agent(game, pen)
+        said["answer"] = act.text
+        if act.move is Move.SEARCH:
+            act, game.searches = replace(act, query=act.query or record.question), game.searches + 1
+        if act.move is Move.ANSWER and Move.FINISH in pen.legal(game):
+            act = replace(act, move=Move.FINISH)
+        game.magnified.update(act.pages if act.move is Move.CROP else ())
+        return text_of(pen.write(act, game))
+
+    env = shared.environment()
+    env = Forgetting(env) if agent is forgetful else env
+    return await play_texts(env, record, write, new_trajectory(record, 0, shared.system.name))
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """What the agent wants to say, where another one writes the answer."""
+    known = {}
+
+    async def answer(self, question, evidence):
+        return known["answer"]
+
+    async def extract(self, question, answer):
+        return f"Extracted answer: {answer.replace(',', '')}\nAnswer format: String"
+
+    monkeypatch.setattr(RolePlayers, "answer", answer)
+    monkeypatch.setattr(RolePlayers, "extract", extract)
+    return known
+
+
+DIAGNOSES = {
+    oracle: (None, Stage.RIGHT),
+    blind: (Stage.SOUGHT, Stage.ALL),
+    lost: (Stage.FOUND, Stage.SOUGHT),
+    guesser: (None, Stage.SOUGHT),
+    careless: (Stage.SHOWN, Stage.FOUND),
+    forgetful: (Stage.KEPT, Stage.ANSWERED),
+}
+"""The stage that an agent misses, and the last that its evidence comes to."""
+
+
+@pytest.mark.parametrize("agent", DIAGNOSES)
+@pytest.mark.parametrize("system", sorted(SYSTEMS))
+async def test_every_agent_is_diagnosed_as_what_it_is(world, said, system, agent):
+    changes = (FINDING_MORE if agent is careless else CHANGES).get(system, {})
+    shared = resources(world, system, judge={"kind": "anls"}, env_cpu=changes)
+    played = [await play(shared, record, agent, said) for record in world.records[:3]]
+    found = [evidence_of_trajectory(each) for each in played]
+    missed, stage = DIAGNOSES[agent]
+    if (agent, system) == (careless, "unidoc_rl"):  # candidates are shown to choose from
+        missed, stage = Stage.LOOKED, Stage.SHOWN
+    counts, sessions = counts_of(found), list(enumerate(found))
+    assert [each.stage for each in found] == [stage] * 3
+    assert {name: len(own) for name, own in lost_at(sessions, counts).items() if own} == (
+        {missed: 3} if missed else {}
+    )
+    assert counts[Stage.RIGHT] == sum(each.outcome == 1 for each in played) == (0 if missed else 3)
+    assert sum(each.guessed for each in found) == (3 if agent is guesser else 0)
+    ways = {"alden": Branch.WHOLE, "doc_v_star": Branch.WHOLE, "mm_doc_r1": Branch.TEXT}
+    read = ways.get(system, Branch.ZOOMED) if agent in (oracle, forgetful) else None
+    assert {each.branch for each in found} == {read}
