@@ -8,7 +8,16 @@ import zlib
 from collections.abc import Iterable, Iterator
 
 import pypdf
-from pypdf.generic import ArrayObject, ContentStream, DictionaryObject, NullObject, PdfObject, StreamObject
+from pypdf.errors import PyPdfError
+from pypdf.generic import (
+    ArrayObject,
+    ContentStream,
+    DictionaryObject,
+    IndirectObject,
+    NullObject,
+    PdfObject,
+    StreamObject,
+)
 
 from docagent_rl.documents.pdf import OpenPdf
 
@@ -18,6 +27,7 @@ _OPERATORS = frozenset(
     b"n q Q re RG rg ri s S SC sc SCN scn sh T* Tc Td TD Tf Tj TJ TL Tm Tr Ts Tw Tz v w W W* y ' \"".split()
 ) | {b"INLINE IMAGE"}
 _SHOWING = frozenset((b"Tj", b"TJ", b"'", b'"'))
+_PAINTING = _SHOWING | frozenset(b"B B* Do S b b* f F f* s sh".split()) | {b"INLINE IMAGE"}
 
 
 def content_damage(pdf: OpenPdf, number: int, *, drawn: bool) -> str | None:
@@ -37,9 +47,7 @@ def content_damage(pdf: OpenPdf, number: int, *, drawn: bool) -> str | None:
                 return "it cannot be decrypted"
             page = reader.pages[number - 1]
             if "/Contents" not in page:
-                return (
-                    None if pdf.is_sound else "it has no content and the file's table of objects is damaged"
-                )
+                return _lost_content(reader, page, sound=pdf.is_sound)
             streams = tuple(_streams(page["/Contents"]))
             for stream in streams:
                 _decode(stream)
@@ -49,6 +57,56 @@ def content_damage(pdf: OpenPdf, number: int, *, drawn: bool) -> str | None:
         raise
     except Exception as error:  # of a parser on a damaged file
         return f"its content cannot be read ({type(error).__name__}: {error})"
+
+
+def _lost_content(reader: pypdf.PdfReader, page: pypdf.PageObject, *, sound: bool) -> str | None:
+    """Why a page without content is what damage has left; None: it is blank by right."""
+    if page.get("/Type") != "/Page":
+        return "what stands in its place among the pages is no page"
+    if not sound:
+        return "it has no content and the file's table of objects is damaged"
+    lost = any(_paints(stream, reader) for stream in _streams_beside_pages(reader, page))
+    return "it has no content, and the file holds content that no page shows" if lost else None
+
+
+def _streams_beside_pages(reader: pypdf.PdfReader, page: pypdf.PageObject) -> Iterator[StreamObject]:
+    """What the page has under other names than content, then what nothing in the file refers to."""
+    numbers = {number for table in reader.xref.values() for number in table} | set(reader.xref_objStm)
+    found = {number: _object(reader, number) for number in numbers}
+    unused = numbers - set(_references([reader.trailer, *found.values()]))
+    for number in (*_references(page.values()), *unused):
+        stream = found.get(number)
+        # content has no kind of its own
+        if isinstance(stream, StreamObject) and not {"/Type", "/Subtype", "/PatternType"} & set(stream):
+            yield stream
+
+
+def _object(reader: pypdf.PdfReader, number: int) -> PdfObject | None:
+    try:
+        return reader.get_object(number)
+    except MemoryError:
+        raise
+    except Exception:  # of a parser on an object of no concern to the page
+        return None
+
+
+def _references(objects: Iterable[object]) -> Iterator[int]:
+    """The numbers that objects refer to, without those that these refer to."""
+    waiting = list(objects)
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, IndirectObject):
+            yield each.idnum
+        elif isinstance(each, DictionaryObject | ArrayObject):
+            waiting += each.values() if isinstance(each, DictionaryObject) else each
+
+
+def _paints(stream: StreamObject, reader: pypdf.PdfReader) -> bool:
+    try:
+        operators = {operator for _, operator in ContentStream(stream, reader).operations}
+    except (PyPdfError, ValueError):  # a stream of something else
+        return False
+    return operators <= _OPERATORS and bool(operators & _PAINTING)
 
 
 def _streams(contents: PdfObject) -> Iterator[StreamObject]:

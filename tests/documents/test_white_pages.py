@@ -7,6 +7,7 @@ import random
 import zlib
 
 import numpy as np
+import pypdf
 import pytest
 from PIL import Image
 from PIL.JpegImagePlugin import get_sampling
@@ -37,7 +38,10 @@ def test_a_page_that_is_blank_by_right_is_stored(inbox, store_path, ingested):
     for name, content in BLANK.items():
         resources = "/Font<</F 5 0 R>>/XObject<</I 6 0 R>>"
         write_pdf_objects(inbox / f"{name}.pdf", content, resources, FONT, IMAGE)
-    assert ingested(dpi=72).ingested == sorted(BLANK)
+    writer = pypdf.PdfWriter(clone_from=inbox / "white.pdf")
+    writer.add_blank_page(200, 100)
+    writer.write(inbox / "no content.pdf")
+    assert ingested(dpi=72).ingested == sorted([*BLANK, "no content"])
     store = DocumentStore(store_path)
     assert all(is_white(store.page(ref).image()) for ref in store.pages())
 
@@ -54,10 +58,19 @@ def _damaged_content(path):
 def test_a_page_whose_content_is_damaged_or_gone_is_reported(inbox, ingested, write_pdf):
     write_pdf_objects(inbox / "gone.pdf", "/Gone Do", "")  # what it shows is not in the file
     _damaged_content(inbox / "damaged.pdf")
+    tree = {
+        b"/Contents 4 0 R": (b"/Comtents 4 0 R", b"/Contentss 40 R", b" " * 15),
+        b"/Kids[3 0 R]": (b"/Kids[1 0 R]", b"/Kidz[3 0 R]"),
+        b"/Pages 2 0 R": (b"/Pages 1 0 R",),
+    }
+    broken = [(old, new) for old, changes in tree.items() for new in changes]
+    for number, (old, new) in enumerate(broken):
+        path = write_pdf_objects(inbox / f"tree{number}.pdf", "0 0 9 9 re f", "")
+        path.write_bytes(path.read_bytes().replace(old, new))
     write_pdf(inbox / "good.pdf", ["x"])
     report = ingested(dpi=72)
     assert report.ingested == ["good"]
-    assert ["page 1" in failure.reason for failure in report.failed] == [True] * 2
+    assert ["page 1" in failure.reason for failure in report.failed] == [True] * (2 + len(broken))
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBX"])
