@@ -176,6 +176,7 @@ def codec_of(model: str, template_kwargs: str) -> Any:
     from transformers import AutoProcessor, AutoTokenizer
 
     from docagent_rl.rollout.chat import ChatCodec
+    from docagent_rl.rollout.template_check import check_template
 
     try:
         arguments = json.loads(template_kwargs)
@@ -190,7 +191,9 @@ def codec_of(model: str, template_kwargs: str) -> Any:
         first = str(error).strip().partition("\n")[0]
         raise UserError(f"--model {model}: no tokenizer or processor could be loaded ({first})") from error
     vision = getattr(processor, "image_processor", None) is not None
-    return ChatCodec(tokenizer, processor if vision else None, tuple(arguments.items()))
+    codec = ChatCodec(tokenizer, processor if vision else None, tuple(arguments.items()))
+    check_template(codec)
+    return codec
 
 
 @contextmanager

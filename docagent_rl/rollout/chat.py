@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from jinja2 import TemplateError
 from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.config import plain
@@ -42,7 +43,8 @@ class ChatCodec:
     A template may open the assistant's turn with more than its header: Qwen3's puts an empty thought there
     when `enable_thinking` is false. Such a tail is part of the prompt or of the observation before the turn.
     Templates also drop the thoughts of earlier turns when they render a conversation anew; nothing is
-    rendered anew here, so within one context a policy keeps what it wrote.
+    rendered anew here, so within one context a policy keeps what it wrote. `template_check` refuses templates
+    of which a part does not say what the whole would.
 
     Args:
         tokenizer: the model's tokenizer.
@@ -86,7 +88,7 @@ class ChatCodec:
 
     def prompt_ids(self, prompt: Observation, images: Sequence[Placed] = ()) -> list[int]:
         """Tokens of the prompt, the header of the first assistant turn included."""
-        text = self._render(self._messages(prompt.messages), generation=True)
+        text = self.render(self._messages(prompt.messages), generation=True)
         return self._expand(self._encode(text), images)
 
     def observation_ids(
@@ -110,7 +112,7 @@ class ChatCodec:
         """What the template puts after an assistant's turn, before which there were so many images."""
         content = [{"type": "image"}] * shown + [{"type": "text", "text": "."}] if shown else "."
         base = [{"role": "user", "content": content}, {"role": "assistant", "content": _ASSISTANT}]
-        text = self._render(base + messages, generation=True)
+        text = self.render(base + messages, generation=True)
         return text[text.index(_ASSISTANT) + len(_ASSISTANT) :]
 
     @cached_property
@@ -121,7 +123,7 @@ class ChatCodec:
 
     @cached_property
     def _closing(self) -> str:
-        text = self._render(
+        text = self.render(
             [{"role": "user", "content": "."}, {"role": "assistant", "content": _ASSISTANT}], generation=False
         )
         closing = text[text.index(_ASSISTANT) + len(_ASSISTANT) :]
@@ -164,19 +166,39 @@ class ChatCodec:
     @cached_property
     def unread(self) -> frozenset[str]:
         """Template arguments whose names do not occur in the model's template: they change nothing."""
-        source = str(self._renderer.chat_template)
-        return frozenset(name for name, _ in self.template_kwargs if name not in source)
+        return frozenset(name for name, _ in self.template_kwargs if name not in self._source)
+
+    @cached_property
+    def _source(self) -> str:
+        return str(self._renderer.chat_template)
 
     @property
     def _renderer(self) -> Any:
         return self.processor if getattr(self.processor, "chat_template", None) else self.tokenizer
 
-    def _render(self, messages: list[dict[str, Any]], *, generation: bool) -> str:
+    def render(self, messages: list[dict[str, Any]], *, generation: bool, **more: Any) -> str:
+        """Messages by the chat template.
+
+        Args:
+            messages: as templates take them.
+            generation: whether the header of an assistant's turn follows.
+            more: further arguments of the template.
+
+        Raises:
+            UserError: the template refuses them.
+        """
         # a processor takes what its template does not read for its own, with a warning at every call
-        read = {name: value for name, value in self.template_kwargs if name not in self.unread}
-        return self._renderer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=generation, **read
-        )
+        given = {**dict(self.template_kwargs), **more}
+        read = {name: value for name, value in given.items() if name in self._source}
+        try:
+            return self._renderer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=generation, **read
+            )
+        except TemplateError as error:
+            roles = ", ".join(message["role"] for message in messages)
+            raise UserError(
+                f"the model's chat template refuses a conversation of {roles}: {error}"
+            ) from error
 
     def _encode(self, text: str) -> list[int]:
         # a template may bring surrogates of its own
