@@ -7,13 +7,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import torch
 import transfer_queue as tq
 from omegaconf import DictConfig
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
+from verl import DataProto
+from verl.trainer.ppo.metric_utils import compute_throughout_metrics
 from verl.workers.utils.padding import response_to_nested
 
 from docagent_rl.advantages import Advantages, Discounts, Estimator, Need
@@ -49,6 +52,8 @@ from docagent_rl.training.workers.session_loss import put_session_tokens
 
 logger = logging.getLogger(__name__)
 
+TOKENS = "perf/total_num_tokens"
+"""verl's number of the tokens of a step."""
 SESSIONS_OF_PROMPT = "__rollout_n__"
 """verl's column for a prompt with a number of sessions of its own."""
 
@@ -263,33 +268,30 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, Archi
         return super()._update_actor(batch, metrics)
 
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
-        """As verl's; what was played and trained is being written when it ends, and on disk before its
-        checkpoint is.
+        """As verl's, with verl's numbers of the step; what was played and trained is being written when it
+        ends, and on disk before its checkpoint is.
         """
         began = time.perf_counter()
         batch = super().step(metrics, timing_raw)
         metrics.update(self._archive(batch))
         gauges = getattr(self.agent_loop_manager, "gauges", None)  # another manager has none
         metrics.update({} if gauges is None else gauges())
-        known = {**metrics, INTERRUPTED: 1.0}
-        if not self._counts_experts:
-            timing = {**timing_raw, "step": time.perf_counter() - began}
-            epoch = (self.global_steps - 1) // self.steps_per_epoch
-            super()._compute_metrics(batch, known, timing, global_steps=self.global_steps, epoch=epoch)
-        write_metrics(self.run_dir, self.global_steps, known)
+        timing = {**timing_raw, "step": time.perf_counter() - began}
+        epoch = (self.global_steps - 1) // self.steps_per_epoch
+        super()._compute_metrics(batch, metrics, timing, global_steps=self.global_steps, epoch=epoch)
+        write_metrics(self.run_dir, self.global_steps, {**metrics, INTERRUPTED: 1.0})
         # the sessions that show it are on disk, and no checkpoint is saved
-        check_agreement(known, self.docagent.watch.most_apart, self.global_steps)
+        check_agreement(metrics, self.docagent.watch.most_apart, self.global_steps)
         return batch
-
-    @property
-    def _counts_experts(self) -> bool:
-        """Whether verl's numbers of a step count towards later ones, so that they are computed once only."""
-        return bool(self.config.actor_rollout_ref.rollout.get("moe_load_balance_metrics_interval", 0))
 
     def _compute_metrics(
         self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: Any, global_steps: int, epoch: int
     ) -> None:
-        super()._compute_metrics(batch, metrics, timing_raw, global_steps=global_steps, epoch=epoch)
+        """What has changed of verl's numbers since `step` computed them, for which verl pads every row."""
+        tokens = cast("DataProto", SimpleNamespace(meta_info={"global_token_num": [metrics[TOKENS]]}))
+        n_gpus = self._get_n_gpus_for_throughput()
+        metrics.update(compute_throughout_metrics(tokens, timing_raw, n_gpus))
+        metrics.update({f"timing_s/{name}": seconds for name, seconds in timing_raw.items()})
         write_metrics(self.run_dir, global_steps, metrics)
 
     def _val_metrics_update(
