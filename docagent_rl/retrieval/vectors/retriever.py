@@ -94,8 +94,8 @@ class VectorRetriever:
         """See `Retriever.search`."""
         check_queries(queries, top_k)
         start, end = self._span if doc_id is None else self.index.rows.span(doc_id)
-        excluded = self.index.rows.rows(exclude)
-        excluded = excluded[(excluded >= start) & (excluded < end)]
+        everywhere = self.index.rows.rows(exclude)
+        excluded = everywhere[(everywhere >= start) & (everywhere < end)]
         hits: list[list[Hit]] = [[] for _ in queries]
         asked = [number for number, query in enumerate(queries) if query.strip()]
         vectors = self._encoded([queries[number] for number in asked])
@@ -104,7 +104,7 @@ class VectorRetriever:
             return hits
         if doc_id is None and self.index.candidates is not None:
             for number, query in usable:
-                hits[number] = self._two_stages(query, start, end, excluded, top_k)
+                hits[number] = self._two_stages(query, start, end, everywhere, top_k)
             return hits
         scores = self.index.scores([query for _, query in usable], doc_id)
         if doc_id is None:
@@ -121,7 +121,9 @@ class VectorRetriever:
         assert self.index.candidates is not None
         sums = np.where(self.index.filled, self.index.candidates.sums(query), NO_SCORE)
         sums[excluded] = NO_SCORE
-        rows = start + np.sort(ranked(sums[start:end], max(top_k, self._candidates)))
+        # those of the whole corpus, so that parts together score what one alone would
+        rows = np.sort(ranked(sums, max(top_k, self._candidates)))
+        rows = rows[(rows >= start) & (rows < end)]
         scores = self.index.scores_of(query, rows)
         best = ranked(scores, top_k)
         return self._hits(rows[best], scores[best])
