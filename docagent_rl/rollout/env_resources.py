@@ -44,7 +44,7 @@ class EnvResources:
 
     def __post_init__(self) -> None:
         config = self.config
-        searched = DocumentStore(config.store, shown=_shown(config))
+        searched = config.open_store(_shown(config))
         store = open_shown_store(config, searched)
         self.system = get_system(config.system)
         self.env_config = self.system.parse_config(config.env)
