@@ -15,7 +15,9 @@ from docagent_rl.actions.arguments import read_answer, read_search
 from docagent_rl.actions.grammar import TagGrammar
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.envs.base import DocEnv, EndReason, ImagePart, Observation, RewardTerms, StepResult, TextPart
+from docagent_rl.envs.measures import Marks
 from docagent_rl.envs.system import System
+from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import page_view
 from docagent_rl.prompts import PromptSpec
 
@@ -37,16 +39,20 @@ class OneLookEnv(DocEnv):
 
     async def step(self, turn):
         self.turns += 1
-        action, sample = GRAMMAR.parse(turn.text).action, self.episode.sample
+        parsed, sample = GRAMMAR.parse(turn.text), self.episode.sample
+        action, logged = parsed.action, LoggedTurn(self.turns, parsed)
         if isinstance(action, Answer):
             correct = await self.services.judge.judge(sample.question, sample.answers, action.text)
             self.terms = {"correct": correct, "short": 1 / (1 + len(action.text.split()))}
         if isinstance(action, Answer) or self.turns == 2:
-            return StepResult(None, EndReason.ANSWERED, await self.conclude(EndReason.ANSWERED))
+            end = EndReason.ANSWERED if isinstance(action, Answer) else EndReason.TURN_LIMIT
+            return StepResult(None, end, await self.conclude(end), logged.to_dict())
         query = action.query if isinstance(action, Search) else sample.question
         hits = await self.services.retriever.search(query, doc_id=sample.doc_id, top_k=1)
         page = self.services.store.document(sample.doc_id).page(hits[0].ref.page if hits else 1)
-        return StepResult(Observation.user(ImagePart(page_view(page, self.config.display, self.turns).image)))
+        view = page_view(page, self.config.display, self.turns)
+        logged.effect = {"kind": "pages", "pages": [view.to_dict()]}
+        return StepResult(Observation.user(ImagePart(view.image)), info=logged.to_dict())
 
     async def conclude(self, reason):
         return RewardTerms(self.terms, 0.9 * self.terms["correct"] + 0.1 * self.terms["short"])
@@ -57,4 +63,5 @@ class OneLookEnv(DocEnv):
 
 SPEC = PromptSpec(frozenset({"user"}), variables=frozenset({"question"}))
 SYSTEM = System("one_look", "one look", OneLookConfig, OneLookEnv, lambda _: GRAMMAR, SPEC,
-                lambda _: str(Path(__file__).with_suffix(".yaml")), lambda _: 2, lambda _: 1)  # fmt: skip
+                lambda _: str(Path(__file__).with_suffix(".yaml")), lambda _: 2, lambda _: 1,
+                marks=Marks(outcome="reward/correct"))  # fmt: skip

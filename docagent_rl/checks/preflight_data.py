@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -13,11 +14,14 @@ from docagent_rl.config import DocAgentConfig
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.display import DisplayError, DisplayRule
 from docagent_rl.envs.search_scope import SearchScope
+from docagent_rl.envs.system import System
 from docagent_rl.errors import UserError
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.playability import listed
 from docagent_rl.systems import get_system
 from docagent_rl.training.settings.run_questions import KEYS, Questions, run_questions
+
+logger = logging.getLogger(__name__)
 
 
 def check_questions(config: DictConfig, parsed: DocAgentConfig) -> None:
@@ -32,10 +36,23 @@ def check_questions(config: DictConfig, parsed: DocAgentConfig) -> None:
     Raises:
         UserError: the first kind of problem found, with its numbers or pages.
     """
+    system = get_system(parsed.system)
+    warn_of_marks(system)
     both = [run_questions(config, key) for key in KEYS]
     check_batches(config, both[0])
-    env = get_system(parsed.system).parse_config(parsed.env)
+    env = system.parse_config(parsed.env)
     check_pages(parsed.open_store(), env, (record for each in both for record in each.records))
+
+
+def warn_of_marks(system: System) -> None:
+    """Say of a system that does not name its outcome what will be missing."""
+    if system.marks.outcome is None:
+        logger.warning(
+            "%s does not name the metric that says how right an answer is: the evidence funnel will show no "
+            "accuracy, and filters of `collect` by outcome keep nothing. Set marks=Marks(outcome='reward/...') "
+            "in its System",
+            system.name,
+        )
 
 
 def check_batches(config: DictConfig, train: Questions) -> None:

@@ -131,5 +131,5 @@ def test_evidence_that_is_shown_no_more_while_the_reward_rises_is_said(tmp_path,
             given.append(one)
     ask = asked(run_folder(tmp_path / "run", given))
     said = {each["id"]: each for each in ask("/api/runs/0/warnings")}
-    assert "100% of the sessions and then to 0%" in said["shortcut"]["text"]
+    assert "to 4 of 4 sessions and then to 0 of 4" in said["shortcut"]["text"]
     assert ask(f"/api/runs/0/sessions?{said['shortcut']['filter']}")["total"] == 4

@@ -1,0 +1,62 @@
+"""A system of one's own comes out whole: its funnel, its outcome, and what `collect` keeps of it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from custom_system import SYSTEM
+from docagent_rl.checks.preflight_data import warn_of_marks
+from docagent_rl.collect.case import case_of
+from docagent_rl.collect.filters import Answer, Evidence, Finished, Format, Scoring
+from docagent_rl.envs.measures import Marks
+from docagent_rl.play.player import new_trajectory
+from docagent_rl.play.texts import play_texts, said
+from docagent_rl.rollout.evidence import Branch, Stage, evidence_of_trajectory
+from tests.play.stage import resources
+
+FILTERS = (Finished(), Format(), Answer(by=Scoring.OUTCOME), Answer(), Evidence(unknown=False))
+
+
+@pytest.fixture
+def played(world):
+    shared = resources(world, "custom_system:SYSTEM", judge={"kind": "exact"})
+
+    async def play(answer, marks=SYSTEM.marks):
+        shared.system, record = replace(SYSTEM, marks=marks), world.records[0]
+        texts = [f"<search>{record.question}</search>", f"<answer>{answer or record.answers[0]}</answer>"]
+
+        async def write(trajectory):
+            return said(texts[len(trajectory.turns)])
+
+        return await play_texts(shared.environment(), record, write, new_trajectory(record, 0, "one_look"))
+
+    return play
+
+
+async def test_a_right_session_is_kept_and_a_wrong_one_is_lost_where_it_fails(played):
+    right, wrong = await played(""), await played("no such thing")
+    found = evidence_of_trajectory(right)
+    assert (found.stage, found.right, found.branch) == (Stage.RIGHT, True, Branch.WHOLE)
+    assert (evidence_of_trajectory(wrong).stage, wrong.outcome) == (Stage.KEPT, 0.0)
+    assert [each.keep([case_of(right)]) for each in FILTERS] == [[True]] * len(FILTERS)
+    assert [each.keep([case_of(wrong)])[0] for each in FILTERS] == [True, True, False, False, True]
+
+
+@pytest.mark.parametrize(("full", "sound"), [(0.0, True), (1.0, False)])
+async def test_a_form_that_is_a_penalty_is_in_order_at_0(played, full, sound):
+    session = await played("a b c", Marks(form="reward/correct", full_form=full))
+    assert case_of(session).sound is sound
+    assert session.outcome is None
+
+
+async def test_without_an_outcome_nothing_is_said_to_be_wrong(played, caplog):
+    found = evidence_of_trajectory(await played("no", Marks()))
+    assert (found.stage, found.right, found.reached(Stage.RIGHT)) == (Stage.KEPT, None, None)
+    with caplog.at_level(logging.WARNING):
+        warn_of_marks(SYSTEM)
+        assert not caplog.records
+        warn_of_marks(replace(SYSTEM, marks=Marks()))
+    assert "one_look" in caplog.text
