@@ -36,11 +36,12 @@ system (`tests/players/test_padding.py`), but for these:
 """
 PADDING: Mapping[tuple[str, str], str] = {
     ("alden", "paper"): (
-        "Eq. 3 rewards every call by itself. A query that was asked before earns nothing again, since its "
-        "repetition is charged on its own tokens; but the same page found by other words earns its "
-        "precision again, a page fetched again its proximity less 0.5, and a page near a gold one its "
-        "proximity. `docagent.env.reward.search=new_gold` and `docagent.env.reward.eta_fetch=1` take the "
-        "first two back. With `docagent.advantage.gamma_turn=0.9`, ALDEN's own, a call that earns less than "
+        "Eq. 3 rewards every call by itself. A query that was asked before earns its precision again, and "
+        "its repetition (Eq. 5) charges its own tokens as much, so that the sum of a session does not rise; "
+        "but the charge stays in its turn, while `turn_gae` hands the precision on to the turns before. The "
+        "same page found by other words earns its precision again, a page fetched again its proximity less "
+        "0.5, and a page near a gold one its proximity. `docagent.env.reward.search=new_gold` pays a page "
+        "once, `docagent.env.reward.eta_fetch=1` a fetch. With `docagent.advantage.gamma_turn=0.9`, ALDEN's own, a call that earns less than "
         "a tenth of what the answer is worth does not pay. `docagent/repeated_call_rate` tells."
     ),
     ("alden", "released"): "A fetch of a page near a gold one is rewarded, at most 0.18, once a page.",
