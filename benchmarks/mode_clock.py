@@ -5,13 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import wraps
+from types import FunctionType
 from typing import Any
 
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from docagent_rl.training.trainer.mixin import DocAgentTrainerMixin
 
-METHODS = ("_compute_advantage", "_compute_metrics")
+METHODS = tuple(
+    name
+    for name, method in vars(PPOTrainer).items()
+    if isinstance(method, FunctionType) and getattr(DocAgentTrainerMixin, name, None) not in (None, method)
+)
+"""All methods of verl's trainer that our mode overrides."""
 _inside: list[float] = []
 _spent = [0.0]
 

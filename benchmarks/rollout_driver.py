@@ -4,8 +4,9 @@ python -m benchmarks.rollout_driver --sessions 64 --sessions 128
 
 Sessions of several rows (MM-Doc-R1: 512 of 8) go through the agent loop's own output into the real
 TransferQueue; then the trainer mode's methods do their part of a step: the sessions that are there, the
-advantages of `--estimator`, the archive. What verl does in between is made ready before and not counted: the
-padded rewards and mask that it hands to an estimator, and its copies of what comes back.
+advantages of `--estimator`, the archive, and verl's own numbers of the step, which verl computes before the
+checkpoint in our mode. The rest of verl's work is made ready before and not counted: the padded rewards and
+mask that it hands to an estimator, and its copies of what comes back.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from omegaconf import OmegaConf
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from benchmarks.common import filler, show
@@ -42,6 +44,7 @@ from docagent_rl.training.trainer.mixin import DocAgentTrainerMixin
 from docagent_rl.training.trainer.session_reader import SessionReader
 
 STEP = 1
+AT_STEP = {"min_global_steps": STEP, "max_global_steps": STEP}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +113,12 @@ def fill(shape: Shape, generator: torch.Generator) -> list[str]:
         for output in outputs:
             values = output.as_dict()
             values.pop("multi_modal_data", None)
+            values["num_turns"] = shape.turns
             for name in ("old_log_probs", "advantages", "returns", "values"):
                 values[name] = -torch.rand(len(values["turn_index"]), generator=generator)
             fields.append(values)
         own = [f"{made.uid}_{made.session}_{n}" for n in range(len(outputs))]
-        tags = [{"status": "success", "global_steps": STEP, "is_padding": False} for _ in own]
+        tags = [{"status": "success", "global_steps": STEP, "is_padding": False} | AT_STEP for _ in own]
         data = list_of_dict_to_tensordict(fields)
         asyncio.run(tq.async_kv_batch_put(keys=own, fields=data, tags=tags, partition_id="train"))
         keys += own
@@ -156,13 +160,18 @@ class Driver(DocAgentTrainerMixin, VerlStub):
         self.verl = verl
         self.docagent = cast("Any", SimpleNamespace(run_dir=folder, advantage=AdvantageConfig(), credit=True))
         algorithm = {"gamma": 1.0, "lam": 1.0, "use_kl_in_reward": False, "adv_estimator": estimator}
-        self.config = OmegaConf.create({"algorithm": algorithm})
+        actor = {"rollout": {}, "model": {}}
+        self.config = OmegaConf.create({"algorithm": algorithm, "actor_rollout_ref": actor})
+        self._rollout_moe_lb_metrics_accumulator = None
         self.use_critic = self.use_reference_policy = False
         self.global_steps = STEP
         self._estimator = our_estimator(estimator)
         self._reader = SessionReader()
         self._estimated = {}
         self._accounts = Accounts(folder, 8)
+
+    def _get_n_gpus_for_throughput(self) -> int:
+        return 1
 
     def _embed(self, texts: Sequence[str], metrics: dict[str, Any]) -> torch.Tensor:
         return torch.randn(len(texts), 384, generator=torch.Generator().manual_seed(0))
@@ -177,13 +186,18 @@ def step(driver: Driver, batch: KVBatchMeta) -> dict[str, Callable[[], Any]]:
         "archive": lambda: driver._archive(batch),
     }
     files = getattr(driver, "_files", None)  # absent where the archive writes at once
-    return parts if files is None else {**parts, "written": files.settle}
+    written = {} if files is None else {"written": files.settle}
+
+    def numbers() -> None:
+        PPOTrainer._compute_metrics(cast("PPOTrainer", driver), batch, metrics, {"step": 1.0}, STEP, 0)
+
+    return {**parts, **written, "verl's numbers": numbers}
 
 
 def measure(shape: Shape, estimator: str) -> list[list[str]]:
     """Fill the queue, run the parts, one table row each."""
     keys = fill(shape, torch.Generator().manual_seed(0))
-    tags = [{"is_padding": False} for _ in keys]
+    tags = [{"is_padding": False} | AT_STEP for _ in keys]
     batch = KVBatchMeta(partition_id="train", keys=keys, tags=tags)
     fields = ["rm_scores", "response_mask"]
     data: TensorDict = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=fields)
