@@ -32,6 +32,9 @@ class Share(NamedTuple):
         return f"{self.total:g} of {self.count}"
 
 
+UNKNOWN = Share()
+
+
 @dataclass(slots=True)
 class StepNumbers:
     """One step; sessions that are masked count in `masked` and `sessions` alone.
@@ -54,12 +57,12 @@ class StepNumbers:
     step: int
     sessions: int = 0
     masked: int = 0
-    reward: Share = Share()
-    invalid: Share = Share()
-    truncated: Share = Share()
-    drift: Share = Share()
-    shown: Share = Share()
-    guessed: Share = Share()
+    reward: Share = UNKNOWN
+    invalid: Share = UNKNOWN
+    truncated: Share = UNKNOWN
+    drift: Share = UNKNOWN
+    shown: Share = UNKNOWN
+    guessed: Share = UNKNOWN
     terms: dict[str, tuple[float, float]] = field(default_factory=dict)
     groups: int = 0
     even: list[str] = field(default_factory=list)
@@ -74,7 +77,7 @@ def step_numbers(base: sqlite3.Connection, split: str) -> list[StepNumbers]:
     for step, count, masked in rows:
         found[step] = StepNumbers(step, count, masked)
     rows = base.execute(
-        "SELECT step, total(reward), count(reward), sum(invalid), sum(turns), sum(truncated), count(truncated), "
+        "SELECT step, total(reward), count(reward), sum(invalid), sum(turns), sum(truncated), count(*), "
         f"total(drift), count(drift), sum(stage IN {_SHOWN}), sum(stage != ''), "
         "sum(guessed), coalesce(sum(\"right\" AND stage != ''), 0) "
         "FROM sessions WHERE split = ? AND mask = '' GROUP BY step",

@@ -193,8 +193,8 @@ def _shortcut(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
             "shortcut",
             Severity.BAD,
             "Reward rises while evidence falls",
-            f"Reward {reward[0].mean:.3f} to {reward[1].mean:.3f}; the gold pages shown to {shown[0]} sessions, "
-            f"then to {shown[1]}: the policy may have found a way to be paid without reading.",
+            f"Reward {reward[0].mean:.3f} to {reward[1].mean:.3f}; gold pages shown to {shown[0]} sessions "
+            f"and then to {shown[1]}: the policy may have found a way to be paid without reading.",
             _ends(_last(steps)),
             _link(_last(steps), split) + "&guessed=1",
         )
