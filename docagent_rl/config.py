@@ -195,7 +195,7 @@ class DocAgentConfig(Section):
             return DocumentStore(self.store, shown=shown)
         except UserError as error:
             raise UserError(
-                f"docagent.store: {error}. The workspace is {self.workspace}; name yours by "
+                f"docagent.store: {error}. The workspace is {self.workspace.absolute()}; name yours by "
                 "DOCAGENT_WORKSPACE=FOLDER or docagent.workspace=FOLDER, or the store alone by "
                 "docagent.store=FOLDER"
             ) from error

@@ -43,7 +43,7 @@ def test_every_problem_is_named():
 
 
 def test_a_store_that_is_not_there_is_told_with_the_workspace():
-    with pytest.raises(UserError, match=r"/w/store .* w; .*DOCAGENT_WORKSPACE"):
+    with pytest.raises(UserError, match=r"/w/store .*/w; .*DOCAGENT_WORKSPACE"):
         DocAgentConfig.parse(SECTION).open_store()
 
 

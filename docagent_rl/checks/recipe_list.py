@@ -60,7 +60,7 @@ def require_recipes(names: Iterable[str], root: Traversable = ROOT, kind: Kind |
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}, of " if near else "known are "
+            hint = f"did you mean {near[0]}? Known are " if near else "known are "
             raise UserError(f"there is no recipe {name!r}; {hint}{', '.join(known)}")
 
 

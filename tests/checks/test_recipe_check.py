@@ -121,7 +121,7 @@ def test_a_broken_recipe_is_reported_by_name(mine):
     assert all("docagent.env.max_turn" in problem for problem in bad.values())
     with pytest.raises(UserError, match=r"'vrag'.*alden_hybrid"):
         list(check_recipes(["vrag"]))
-    with pytest.raises(UserError, match=r"'vrag_rl_qwen2_5_vl_77b'; did you mean vrag_rl_qwen2_5_vl_7b,"):
+    with pytest.raises(UserError, match=r"'vrag_rl_qwen2_5_vl_77b'; did you mean vrag_rl_qwen2_5_vl_7b\?"):
         composed("vrag_rl_qwen2_5_vl_77b")
 
 
