@@ -7,10 +7,9 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
@@ -20,12 +19,13 @@ from docagent_rl.advantages.registry import CLEARED, OPTIONS
 from docagent_rl.advantages.rehearsal import rehearse
 from docagent_rl.checkpoints.resume import settle_resume
 from docagent_rl.checks.budget_table import check_memory
-from docagent_rl.checks.cluster import attachment, check_cluster, leave_out_own_ray
+from docagent_rl.checks.cluster import check_cluster, leave_out_own_ray
 from docagent_rl.checks.environment import settle_environment
 from docagent_rl.checks.preflight_data import check_questions, image_tokens_of
 from docagent_rl.checks.preflight_places import check_places
 from docagent_rl.checks.refusal import refuse
 from docagent_rl.checks.service_checks import check_search_servers, check_second_ranking, check_stand_ins
+from docagent_rl.checks.start import end_earlier, pass_on_environment
 from docagent_rl.checks.surroundings import check_folders, check_machine, check_names
 from docagent_rl.checks.weight_transfer import check_bucket
 from docagent_rl.config import DocAgentConfig, plain
@@ -40,7 +40,6 @@ from docagent_rl.rollout.playability import listed
 from docagent_rl.systems import get_system
 from docagent_rl.tiny.provision import data_files, provide_data, provide_model
 from docagent_rl.training.loopback import keep_to_loopback
-from docagent_rl.training.nodes.check import ATTACHED_VARIABLE
 from docagent_rl.training.platforms.detect import is_cpu_platform
 from docagent_rl.training.plugin import TRAINER_MODES
 from docagent_rl.training.settings.arithmetic import check_sizes
@@ -55,8 +54,6 @@ from docagent_rl.training.trainer.estimators import (
     load_modules,
     our_estimator,
 )
-from docagent_rl.user_code import MODULES_VARIABLE
-from docagent_rl.watch.leftovers import RUN_VARIABLE, earlier_starts, end_leftovers, note_start
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +62,6 @@ ROLE_PROMPT_TOKENS = 768
 """What a role's prompt and the question take beside the material."""
 
 
-TITLES_VARIABLE = "SPT_NOENV"
-"""Without it, processes that change their title (of vLLM and Ray) write it over their environment."""
 NO_MULTIRUN = (
     "--multirun (-m, hydra.mode=MULTIRUN) is not supported: its runs would share one process and one Ray, "
     "and none would get what the checks before a run settle. Give the command once for each run, with a "
@@ -254,32 +249,6 @@ def _check_estimator(config: DictConfig, parsed: DocAgentConfig) -> None:
     )
     if doubt is not None:
         logger.warning("%s; a run may go otherwise", doubt)
-
-
-def end_earlier(config: DictConfig) -> None:
-    """End what earlier starts of the run, whose drivers were killed, have left on this machine.
-
-    Raises:
-        UserError: the driver of one of them still runs.
-    """
-    if ended := end_leftovers(earlier_starts(Path(str(config.docagent.run_dir)))):
-        logger.warning("ended what an earlier start of this run had left: %s", ", ".join(ended))
-
-
-def pass_on_environment(config: DictConfig) -> None:
-    """Tell every process of the run, on all nodes, the run's id (see `patches/weight_transfer_address.py`),
-    which modules of the user to import (see `plugin`), and whether Ray ran before.
-    """
-    run = uuid4().hex[:12]
-    note_start(Path(str(config.docagent.run_dir)), run)
-    variables = {RUN_VARIABLE: run, TITLES_VARIABLE: "1"}
-    if modules := ",".join(config.docagent.get("modules") or ()):
-        variables[MODULES_VARIABLE] = modules
-    if attachment(config) is not None:
-        variables[ATTACHED_VARIABLE] = "1"
-    with open_dict(config):
-        for name, value in variables.items():
-            OmegaConf.update(config, f"ray_kwargs.ray_init.runtime_env.env_vars.{name}", value)
 
 
 def _check_policy_roles(config: DictConfig, parsed: DocAgentConfig, env: Any) -> None:

@@ -9,17 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from omegaconf import OmegaConf
 
-from docagent_rl.checks.preflight import (
-    Preflight,
-    agent_loops,
-    check_statically,
-    pass_on_environment,
-)
+from docagent_rl.checks.preflight import Preflight, agent_loops, check_statically
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.refusal import TRACEBACK_FILE, refuse
 from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.records.parquet import write_parquet
-from docagent_rl.watch.leftovers import RUN_VARIABLE
 
 NOBODY = "http://127.0.0.1:9"
 HTTP = ["docagent.retriever.backend=http", f"docagent.retriever.service.url={NOBODY}"]
@@ -140,14 +134,6 @@ def check(recipe, *overrides):
 def test_problems_of_training_name_the_offender(recipe, override, message):
     with pytest.raises(UserError, match=message):
         check(recipe, override)
-
-
-def test_every_run_has_an_id_of_its_own():
-    ids = set()
-    for _ in range(2):
-        pass_on_environment(config := composed(GRPO, ["+profile=cpu"]))
-        ids.add(config.ray_kwargs.ray_init.runtime_env.env_vars[RUN_VARIABLE])
-    assert len(ids) == 2
 
 
 def test_a_policy_that_answers_needs_room_for_the_material():

@@ -55,7 +55,7 @@ class Outcome:
         left: processes of the run, some time after that.
         whole: all steps have their sessions and metrics, each session trained or masked, no question twice.
         same_questions: every step played the questions of the unbroken run.
-        same_tokens: and sampled the same tokens.
+        same_rate: the last step was trained at the learning rate of the unbroken run's.
     """
 
     part: str
@@ -66,7 +66,7 @@ class Outcome:
     left: tuple[str, ...]
     whole: bool
     same_questions: bool
-    same_tokens: bool
+    same_rate: bool
 
 
 def main() -> None:
@@ -100,11 +100,9 @@ def attempt(plain: Run, part: str, phase: str, warm: Path) -> Outcome:
     run.log.rename(folder / "first.txt")
     run.python = warm
     run.finish()
-    same = [list(asked(each)) for each in (run, plain)]
-    outcome = Outcome(
-        part, phase, code, seconds, said[-1] if said else "", left, is_whole(run),
-        [key for key, _ in same[0]] == [key for key, _ in same[1]], same[0] == same[1],
-    )  # fmt: skip
+    same = [[list(asked(each)), numbers(each, STEPS)["actor/lr"]] for each in (run, plain)]
+    alike = [one == other for one, other in zip(*same, strict=True)]
+    outcome = Outcome(part, phase, code, seconds, said[-1] if said else "", left, is_whole(run), *alike)
     atomic_write(kept, json.dumps(asdict(outcome)))
     print(outcome, flush=True)
     return outcome
@@ -143,20 +141,24 @@ def named(run: Run, text: str) -> int | None:
     return next((member.pid for member in members(run.folder) if text in title(member)), None)
 
 
-def asked(run: Run) -> Iterator[tuple[tuple[int, str, int], list[list[int]]]]:
-    """Yield step, question and session of what was played, with the sampled ids of its turns."""
+def asked(run: Run) -> Iterator[tuple[int, str, int]]:
+    """Yield step, question and session of what was played."""
     for step in range(1, STEPS + 1):
         played = read_trajectories(run.run_dir / "trajectories" / f"{step}.jsonl")
-        for t in sorted(played, key=lambda t: (t.question_id, t.session)):
-            yield (step, t.question_id, t.session), [turn.token_ids for turn in t.turns]
+        yield from sorted((step, t.question_id, t.session) for t in played)
+
+
+def numbers(run: Run, step: int) -> dict[str, float]:
+    """Return the metrics of a step."""
+    return json.loads((run.run_dir / "metrics" / f"{step}.json").read_text())
 
 
 def is_whole(run: Run) -> bool:
     """Return whether every step has its numbers and sessions, and no session was played twice."""
-    keys = [key for key, _ in asked(run)]
+    keys = list(asked(run))
     for step in range(1, STEPS + 1):
-        numbers = json.loads((run.run_dir / "metrics" / f"{step}.json").read_text())
-        total, *parts = (numbers[f"docagent/sessions/{name}"] for name in ("asked", "trained", "masked"))
+        found = numbers(run, step)
+        total, *parts = (found[f"docagent/sessions/{name}"] for name in ("asked", "trained", "masked"))
         if total != sum(parts) or total != sum(key[0] == step for key in keys):
             return False
     return len(set(keys)) == len(keys)
@@ -164,10 +166,10 @@ def is_whole(run: Run) -> bool:
 
 def table(outcomes: list[Outcome]) -> str:
     """Return the table."""
-    head = "| killed | in | status | after | processes left | whole | same questions | same tokens |"
+    head = "| killed | in | status | after | processes left | whole | same questions | same rate |"
     rows = [
         f"| {o.part} | {o.phase} | {o.code} | {o.ended_s:.0f} s | {', '.join(o.left) or 'none'} | {o.whole} "
-        f"| {o.same_questions} | {o.same_tokens} |"
+        f"| {o.same_questions} | {o.same_rate} |"
         for o in outcomes
     ]
     return "\n".join([head, "|---|---|---:|---:|---|---|---|---|", *rows, ""])
