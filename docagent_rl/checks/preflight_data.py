@@ -49,8 +49,8 @@ def warn_of_marks(system: System) -> None:
     if system.marks.outcome is None:
         logger.warning(
             "%s does not name the metric that says how right an answer is: the evidence funnel will show no "
-            "accuracy, and filters of `collect` by outcome keep nothing. Set marks=Marks(outcome='reward/...') "
-            "in its System",
+            "accuracy, and filters of `collect` by outcome keep nothing. Set marks=Marks(outcome=...) in its "
+            "System",
             system.name,
         )
 

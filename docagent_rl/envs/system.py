@@ -13,6 +13,7 @@ from docagent_rl.actions.base import Grammar
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.base import DocEnv
 from docagent_rl.envs.measures import UNMARKED, Marks
+from docagent_rl.envs.pen import Pen
 from docagent_rl.envs.roles import RoleName
 from docagent_rl.envs.script import Script
 from docagent_rl.envs.services import EnvServices
@@ -65,6 +66,7 @@ class System:
         check_sample: `(record, store, config, validate)`, raises `UserError` for a question that cannot be
             played. For systems whose opening asks a service or prepares a whole document; the others are
             opened (`DocEnv.opening`) to find out.
+        pen: writes the turns of scripts that play it: the oracle, its detours, chance.
         script: a scripted policy, on whose episodes a tiny model of the system is warmed up.
         several_rows: whether a session may have several contexts (`Observation.fresh`), each a training row,
             so that the rows of a step are known only when its sessions have ended.
@@ -88,6 +90,7 @@ class System:
     formula: Callable[[Any], Formula] | None = None
     reward_keys: tuple[str, ...] = ("reward",)
     check_sample: SampleCheck | None = None
+    pen: type[Pen] | None = None
     script: type[Script] | None = None
     several_rows: bool = False
     small: Mapping[str, Any] = field(default_factory=dict)
@@ -137,6 +140,18 @@ class System:
         """
         parsed = self.parse_config(config)
         return self.open(parsed, services, self.load_prompt(parsed, prompt), validate=validate)
+
+    def make_pen(self, config: Any) -> Pen:
+        """The pen for a configuration, parsed.
+
+        Raises:
+            UserError: the system has none.
+        """
+        if self.pen is None:
+            raise UserError(
+                f"no script plays {self.name!r}: its System has no pen (`docagent_rl.envs.pen.Pen`)"
+            )
+        return self.pen(config)
 
     def open(
         self, config: Any, services: EnvServices, prompt: PromptTemplate, *, validate: bool = False

@@ -8,13 +8,12 @@ from typing import Any
 
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import AssistantTurn
+from docagent_rl.envs.game import Act, Game
+from docagent_rl.envs.pen import Pen
 from docagent_rl.envs.script import COMMON_WORDS, Move, content_words
 from docagent_rl.play.identity import environment_identity
 from docagent_rl.play.player import new_trajectory
 from docagent_rl.play.scripted import game_of
-from docagent_rl.play.scripts.game import Act, Game
-from docagent_rl.play.scripts.pen import Pen
-from docagent_rl.play.scripts.pens import pen_of
 from docagent_rl.play.texts import play_texts, said
 from docagent_rl.records.record import Record
 from docagent_rl.rewards.text import NOT_ANSWERABLE
@@ -42,7 +41,7 @@ class ChancePlayer:
     pen: Pen = field(init=False)
 
     def __post_init__(self) -> None:
-        pen = pen_of(self.resources.system.name, self.resources.env_config)
+        pen = self.resources.system.make_pen(self.resources.env_config)
         object.__setattr__(self, "pen", pen)
 
     @property

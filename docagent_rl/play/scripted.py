@@ -11,13 +11,12 @@ from pydantic import Field
 
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import AssistantTurn, DocEnv
+from docagent_rl.envs.game import Act, Game
+from docagent_rl.envs.pen import Pen
 from docagent_rl.envs.script import COMMON_WORDS, Move
+from docagent_rl.play.finder import Finder, telling_words
 from docagent_rl.play.identity import environment_identity
 from docagent_rl.play.player import new_trajectory
-from docagent_rl.play.scripts.finder import Finder, telling_words
-from docagent_rl.play.scripts.game import Act, Game
-from docagent_rl.play.scripts.pen import Pen
-from docagent_rl.play.scripts.pens import pen_of
 from docagent_rl.play.texts import play_texts, said
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.env_resources import EnvResources
@@ -132,7 +131,7 @@ class ScriptPlayer:
     finder: Finder = field(init=False)
 
     def __post_init__(self) -> None:
-        pen = pen_of(self.resources.system.name, self.resources.env_config)
+        pen = self.resources.system.make_pen(self.resources.env_config)
         object.__setattr__(self, "pen", pen)
         finder = Finder(self.resources.services, pen.pages_a_search, pen.corpus)
         object.__setattr__(self, "finder", finder)

@@ -7,17 +7,16 @@ from dataclasses import replace
 import pytest
 
 from docagent_rl.documents import PageRef
+from docagent_rl.envs.game import Act
 from docagent_rl.envs.script import Move
+from docagent_rl.play.finder import telling_words
 from docagent_rl.play.player import new_trajectory
 from docagent_rl.play.scripted import game_of
-from docagent_rl.play.scripts.doc_v_star import DocVStarPen
-from docagent_rl.play.scripts.finder import telling_words
-from docagent_rl.play.scripts.game import Act
-from docagent_rl.play.scripts.pens import pen_of
 from docagent_rl.play.texts import play_texts
 from docagent_rl.play.texts import said as text_of
 from docagent_rl.rollout.evidence import Branch, Stage, evidence_of_trajectory
 from docagent_rl.systems import SYSTEMS
+from docagent_rl.systems.doc_v_star.pen import DocVStarPen
 from docagent_rl.systems.mm_doc_r1.roles import RolePlayers
 from docagent_rl.viewer.funnel import counts_of, lost_at
 from tests.play.stage import resources
@@ -87,7 +86,7 @@ class Forgetting:
 
 
 async def play(shared, record, agent, said):
-    pen, game = pen_of(shared.system.name, shared.env_config), game_of(shared, record, "0")
+    pen, game = shared.system.make_pen(shared.env_config), game_of(shared, record, "0")
 
     async def write(trajectory):
         if trajectory.turns:

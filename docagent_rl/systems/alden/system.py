@@ -6,6 +6,7 @@ from docagent_rl.envs.measures import Marks
 from docagent_rl.envs.system import System
 from docagent_rl.systems.alden.config import AldenConfig
 from docagent_rl.systems.alden.env import ALDEN_PROMPT, AldenEnv, make_grammar
+from docagent_rl.systems.alden.pen import AldenPen
 from docagent_rl.systems.alden.script import AldenScript
 
 SMALL = {
@@ -38,6 +39,7 @@ SYSTEM = System(
         "remember_malformed",
     ),
     two_rankings=lambda config: config.two_rankings,
+    pen=AldenPen,
     script=AldenScript,
     small=SMALL,
 )

@@ -6,6 +6,7 @@ from docagent_rl.envs.measures import Marks
 from docagent_rl.envs.system import System
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.env import DOC_V_STAR_PROMPT, DocVStarEnv, make_grammar
+from docagent_rl.systems.doc_v_star.pen import DocVStarPen
 from docagent_rl.systems.doc_v_star.script import DocVStarScript
 
 SMALL = {
@@ -32,6 +33,7 @@ SYSTEM = System(
     marks=Marks("reward/answer", form="reward/format"),
     formula=lambda config: config.reward.rule().formula,
     reward_keys=("reward", "answer"),
+    pen=DocVStarPen,
     script=DocVStarScript,
     small=SMALL,
 )

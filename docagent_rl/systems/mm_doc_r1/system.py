@@ -7,6 +7,7 @@ from docagent_rl.envs.roles import RoleName
 from docagent_rl.envs.system import System
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
 from docagent_rl.systems.mm_doc_r1.env import MM_DOC_PROMPT, MMDocEnv, make_grammar
+from docagent_rl.systems.mm_doc_r1.pen import MMDocPen
 from docagent_rl.systems.mm_doc_r1.script import MMDocScript
 from docagent_rl.systems.mm_doc_r1.world import check_sample
 
@@ -34,6 +35,7 @@ SYSTEM = System(
     reward_keys=("reward", "answer"),
     roles=tuple(RoleName),
     check_sample=check_sample,
+    pen=MMDocPen,
     script=MMDocScript,
     several_rows=True,
     small=SMALL,

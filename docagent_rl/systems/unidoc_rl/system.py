@@ -6,6 +6,7 @@ from docagent_rl.envs.measures import Marks
 from docagent_rl.envs.system import System
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
 from docagent_rl.systems.unidoc_rl.env import UNIDOC_PROMPT, UniDocEnv, make_grammar
+from docagent_rl.systems.unidoc_rl.pen import UniDocPen
 from docagent_rl.systems.unidoc_rl.script import UniDocScript
 
 SMALL = {
@@ -30,6 +31,7 @@ SYSTEM = System(
     formula=lambda config: config.rule().formula,
     reward_keys=("reward", "format", "selection"),
     judged=True,
+    pen=UniDocPen,
     script=UniDocScript,
     small=SMALL,
 )

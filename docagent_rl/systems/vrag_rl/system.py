@@ -6,6 +6,7 @@ from docagent_rl.envs.measures import Marks
 from docagent_rl.envs.system import System
 from docagent_rl.systems.vrag_rl.config import VragConfig
 from docagent_rl.systems.vrag_rl.env import VRAG_PROMPT, VragEnv, make_grammar
+from docagent_rl.systems.vrag_rl.pen import VragPen
 from docagent_rl.systems.vrag_rl.script import VragScript
 
 SMALL = {"display": {"min_pixels": 12544, "max_pixels": 50176}, "search": {"scope": "document"}}
@@ -24,6 +25,7 @@ SYSTEM = System(
     marks=Marks("reward/outcome", form="reward/format"),
     formula=lambda config: config.reward.rule().formula,
     judged=True,
+    pen=VragPen,
     script=VragScript,
     small=SMALL,
 )

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from docagent_rl.documents import PageRef
+from docagent_rl.envs.game import Act, Game
 from docagent_rl.envs.script import Move
-from docagent_rl.play.scripts.game import Act, Game
 
 
 class Pen(ABC):

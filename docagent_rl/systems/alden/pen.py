@@ -2,9 +2,9 @@ r"""Writing the turns of ALDEN."""
 
 from __future__ import annotations
 
+from docagent_rl.envs.game import Act, Game
+from docagent_rl.envs.pen import Pen
 from docagent_rl.envs.script import Move
-from docagent_rl.play.scripts.game import Act, Game
-from docagent_rl.play.scripts.pen import Pen
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.systems.alden.actions import FetchSyntax, PageForm
 from docagent_rl.systems.alden.answer_reward import REFUSAL

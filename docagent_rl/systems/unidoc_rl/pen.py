@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from docagent_rl.documents import PageRef
+from docagent_rl.envs.game import Act, Game, on_view, view_of
+from docagent_rl.envs.pen import Pen
 from docagent_rl.envs.script import Move
 from docagent_rl.envs.search_scope import SearchScope
-from docagent_rl.play.scripts.game import Act, Game, on_view
-from docagent_rl.play.scripts.pen import Pen
-from docagent_rl.play.scripts.vrag_rl import view_of
 from docagent_rl.records.record import parse_page_id
 
 _THOUGHTS = {

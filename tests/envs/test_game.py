@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.documents import PageRef
-from docagent_rl.play.scripts.game import Game, on_view
+from docagent_rl.envs.game import Game, on_view
 from docagent_rl.records.record import Record, Split
 
 WHOLE = (0.0, 0.0, 1.0, 1.0)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docagent_rl.actions.base import Box
+from docagent_rl.actions.coordinates import Frame
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.envs.checks import references
 from docagent_rl.envs.script import Move, content_words
@@ -153,6 +154,18 @@ def on_view(box: Box, region: tuple[float, ...], frame: tuple[int, int]) -> list
         *first,
         *(max(a + 1, min(b, math.ceil(c))) for a, b, c in zip(first, frame, (x2, y2), strict=True)),
     ]
+
+
+def view_of(game: Game, frame: Frame) -> tuple[tuple[float, ...], tuple[int, int]]:
+    """What of its page the view shown last shows, and the sides of the frame that boxes on it are in."""
+    effect = game.effect
+    pages = effect.get("pages")
+    view = pages[-1] if pages else effect
+    if "region" not in view:
+        return (0.0, 0.0, 1.0, 1.0), (1000, 1000)
+    width, height = view["size"]
+    encoder = view["encoder_size"]
+    return tuple(view["region"]), frame.size((width, height), (encoder[0], encoder[1]))
 
 
 def _ref(page: str) -> PageRef:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from docagent_rl.envs.game import Act, Game
+from docagent_rl.envs.pen import Pen
 from docagent_rl.envs.script import Move
-from docagent_rl.play.scripts.game import Act, Game
-from docagent_rl.play.scripts.pen import Pen
 
 _PLANS = {
     Move.SEARCH: "Look for pages about {}.",

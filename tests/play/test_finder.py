@@ -6,7 +6,7 @@ import pytest
 
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.search_log import noting
-from docagent_rl.play.scripts.finder import Finder, telling_words
+from docagent_rl.play.finder import Finder, telling_words
 from tests.play.stage import resources
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from docagent_rl.actions.coordinates import Frame
+from docagent_rl.envs.game import Act, Game, on_view, view_of
+from docagent_rl.envs.pen import Pen
 from docagent_rl.envs.script import Move
 from docagent_rl.envs.search_scope import SearchScope
-from docagent_rl.play.scripts.game import Act, Game, on_view
-from docagent_rl.play.scripts.pen import Pen
 
 _THOUGHTS = {
     Move.SEARCH: "I need the page about {}.",
@@ -63,15 +62,3 @@ class VragPen(Pen):
             case Move.ANSWER:
                 return f"{thought}<answer>{act.text}</answer>"
         raise ValueError(f"VRAG-RL has no {act.move}")
-
-
-def view_of(game: Game, frame: Frame) -> tuple[tuple[float, ...], tuple[int, int]]:
-    """What of its page the view shown last shows, and the sides of the frame that boxes on it are in."""
-    effect = game.effect
-    pages = effect.get("pages")
-    view = pages[-1] if pages else effect
-    if "region" not in view:
-        return (0.0, 0.0, 1.0, 1.0), (1000, 1000)
-    width, height = view["size"]
-    encoder = view["encoder_size"]
-    return tuple(view["region"]), frame.size((width, height), (encoder[0], encoder[1]))

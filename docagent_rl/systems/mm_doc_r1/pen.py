@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from docagent_rl.documents import PageRef
+from docagent_rl.envs.game import Act, Game
+from docagent_rl.envs.pen import Pen
 from docagent_rl.envs.script import Move, content_words
-from docagent_rl.play.scripts.game import Act, Game
-from docagent_rl.play.scripts.pen import Pen
 
 _REASONS = {
     Move.SEARCH: "I look for {}.",

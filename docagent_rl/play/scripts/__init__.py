@@ -1,1 +1,0 @@
-"""Scripts that play the systems: right, with detours, or by chance."""
