@@ -29,8 +29,8 @@ def check_template(codec: ChatCodec) -> None:
     for problem in _problems(codec):
         name = getattr(codec.tokenizer, "name_or_path", "") or "the model"
         raise UserError(
-            f"the chat template of {name} {problem}. Sessions are rendered a turn at a time, and would be "
-            "other tokens than the whole conversation: name a template that does not, by "
+            f"the chat template of {name} {problem}. Sessions are rendered a turn at a time, by different "
+            "processes and on different days: name a template that does not do so, by "
             "actor_rollout_ref.model.custom_chat_template"
         )
 
@@ -49,8 +49,8 @@ def _problems(codec: ChatCodec) -> Iterator[str]:
         yield "rewrites earlier messages when others follow"
     if _DAY in codec.render(opening, generation=True, strftime_now=lambda _: _DAY):
         yield (
-            "writes the date into the prompt, which is another one tomorrow, unless "
-            "data.apply_chat_template_kwargs gives one"
+            "writes the date into the prompt, unless data.apply_chat_template_kwargs gives one (Llama 3 reads "
+            "date_string)"
         )
     after = [_after(codec, turns) for turns in (1, 3)]
     if None in after:
