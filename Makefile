@@ -7,7 +7,8 @@
 #   make viewer  the viewer's page of its sources, with npm (docagent_rl/viewer/frontend)
 #   make faults  damaged input in great numbers (docs/faults.md); a short form is in test-all
 #   make mutants  what the tests of the core would miss: small changes of it, each tried
-.PHONY: train test test-all fast mutants faults gpu-check documents lint viewer setup loaders demo clean
+#   make adversary  texts that are rewarded wrongly, searched for (docs/rule_judge.md)
+.PHONY: train test test-all fast mutants adversary faults gpu-check documents lint viewer setup loaders demo clean
 .DEFAULT_GOAL := help
 
 PYTHON ?=
@@ -28,7 +29,7 @@ endif
 endif
 
 help:
-	@sed -n '1,9p' Makefile
+	@sed -n '1,10p' Makefile
 
 setup:
 	@PYTHON="$(PYTHON)" tools/setup.sh
@@ -69,6 +70,10 @@ test-all: lint loaders
 # small changes of the core's numerics, each of which a test has to notice (tools/mutants); ARGS='--only losses'
 mutants: setup
 	$(BIN)/python -m tools.mutants $(ARGS)
+
+# ARGS='--texts 100000 --seed 7'
+adversary: setup
+	$(BIN)/python -m tests.rewards.adversary $(ARGS)
 
 faults: setup
 	$(BIN)/python -m pytest -m faults -n 2 --faults=long --faults-folder=$(WORKSPACE)/faults

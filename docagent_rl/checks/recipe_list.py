@@ -21,6 +21,7 @@ NOTES = (
     "Departs from the paper:",
     "The paper is silent, chosen here:",
     "With docagent.env.variant=released also set:",
+    "Rewarded without a document:",
 )
 """Titles of the notes that end the comment of a recipe (see `docagent_rl.checks.recipe_notes`)."""
 

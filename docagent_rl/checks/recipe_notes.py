@@ -24,7 +24,7 @@ _NOTE, _CONTINUED = "#   ", "#     "
 class Block(Enum):
     """What a block of notes is about; the value is its title."""
 
-    DEPARTURES, CHOICES, RELEASED = NOTES
+    DEPARTURES, CHOICES, RELEASED, UNREAD = NOTES
 
 
 @dataclass(frozen=True, slots=True)

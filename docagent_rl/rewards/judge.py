@@ -51,7 +51,7 @@ class JudgeKind(StrEnum):
     ANLS = "anls"
     """Graded by edit distance."""
     RECALL = "recall"
-    """Graded by the share of reference tokens."""
+    """Graded by the share of reference tokens. A list of guesses gets nearly all of it: not to train on."""
     OPENAI = "openai"
     """A language model behind an OpenAI-compatible endpoint."""
 

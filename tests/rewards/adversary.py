@@ -1,6 +1,6 @@
 """A search for texts that are right for more than one gold, as a policy that is trained on verdicts searches.
 
-`python -m tests.rewards.adversary --texts 100000 --seed 7` prints those it finds.
+`make adversary ARGS='--texts 100000 --seed 7'` prints those it finds, and the best texts of `document_free`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from docagent_rl.rewards.judge import Judge
 from docagent_rl.rewards.rule.phrases import FRAME, FUNCTION, LABELLED, NEGATORS, PREPOSITIONS
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.rewards.text import NOT_ANSWERABLE
+from tests.rewards.document_free import KINDS, METRICS, SEED, STEPS, best_text, free_table
 
 GOLDS: dict[str, tuple[str, ...]] = {
     "names": (
@@ -159,14 +160,18 @@ async def wins(judge: Judge, number: int, seed: int) -> list[tuple[Attempt, list
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Texts that the rule judge takes for more than one gold.")
-    parser.add_argument("--texts", type=int, default=20_000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = argparse.ArgumentParser(description="Texts that are rewarded wrongly, found by chance.")
+    parser.add_argument("--texts", type=int, default=20_000, help="that name several answers (rule judge)")
+    parser.add_argument("--steps", type=int, default=STEPS, help="of the search without a document")
+    parser.add_argument("--seed", type=int, default=SEED)
     arguments = parser.parse_args()
     found = asyncio.run(wins(RuleJudge(), arguments.texts, arguments.seed))
     for attempt, golds in found:
         print(f"{attempt.kind}: {attempt.text!r} [{attempt.question}] is right for {golds}")
     print(f"{len(found)} of {arguments.texts} texts win for more than one gold")
+    best = [best_text(m, k, steps=arguments.steps, seed=arguments.seed) for m in METRICS for k in KINDS]
+    print("".join(f"{each.metric}, {each.kind}: {each.score:.3f} for {each.text!r}\n" for each in best))
+    print(free_table(best))
 
 
 if __name__ == "__main__":

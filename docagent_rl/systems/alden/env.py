@@ -309,6 +309,7 @@ def _info(logged: AldenLoggedTurn) -> dict[str, Any]:
 def _warn_of_characters() -> None:
     """Said once a process."""
     logger.warning(
-        "answers that hold numbers are scored by characters, which takes 42 for 24 "
-        "(docagent.env.numeric_metric=char_f1, as in the paper); word_f1 and anls tell them apart"
+        "answers that hold numbers are scored by characters (docagent.env.numeric_metric=char_f1, as in the "
+        "paper): 42 is right for 24, and 1234567890, without a search, a third right for any whole number; "
+        "word_f1 and anls tell them apart"
     )

@@ -23,7 +23,7 @@ from docagent_rl.training.trainer.background import Background
 from docagent_rl.training.trainer.columns import TURN, SampledColumns
 from docagent_rl.training.trainer.credit import ENTROPY, REFERENCE, Likeness, credit_rows, with_optional
 from docagent_rl.training.trainer.session_reader import SessionReader, fetch_lines, session_of
-from docagent_rl.training.trainer.summary import mask_reasons, summarise, turn_report
+from docagent_rl.training.trainer.summary import mask_reasons, summarise, turn_report, unsought_doubt
 from docagent_rl.training.trainer.verl_trainer import VerlTrainer
 
 logger = logging.getLogger(__name__)
@@ -59,6 +59,8 @@ class ArchivingMixin(VerlTrainer):
         trajectories = list({(t.uid, t.session): t for _, t in sessions}.values())
         numbers, log_probs = self._read_rows(partition(batch), sessions)
         numbers.update(summarise(trajectories))
+        if doubt := unsought_doubt(numbers):
+            logger.warning("step %d: %s", self.global_steps, doubt)
         for reason, count in mask_reasons(trajectories).items():
             logger.warning("step %d: %d session(s) masked, %s", self.global_steps, count, reason)
         self._write(trajectories, fetch_lines(trajectories, partition(batch)), log_probs)

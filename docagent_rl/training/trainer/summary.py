@@ -17,6 +17,9 @@ from docagent_rl.rollout.trajectory import MaskReason
 from docagent_rl.training.trainer.inputs import advantage_inputs
 
 PREFIX = "docagent"
+UNSOUGHT = f"{PREFIX}/funnel/unsought_reward"
+MOST_UNSOUGHT = 0.25
+"""Share of the rewards for answers without evidence from which on a run warns."""
 
 
 def summarise(trajectories: Sequence[SessionDigest]) -> dict[str, float]:
@@ -32,7 +35,8 @@ def summarise(trajectories: Sequence[SessionDigest]) -> dict[str, float]:
         `docagent/<retriever>/{p50_s,p90_s,p99_s}` over all searches that were not known before,
         `docagent/funnel/<stage>`, the share of the questions with known evidence that came to each stage of
         `docagent_rl.rollout.evidence`, that to whom it was `read_whole`, `zoomed` or shown `as_text`, and
-        `guessed`,
+        `guessed`, and `docagent/funnel/unsought_reward`, the share of their rewards that sessions got which
+        neither searched nor opened a page,
         `docagent/image_preprocessings` (in agent workers and rollout servers) and `docagent/image_loads`.
     """
     values: dict[str, list[float]] = defaultdict(list)
@@ -54,6 +58,7 @@ def summarise(trajectories: Sequence[SessionDigest]) -> dict[str, float]:
     metrics[f"{PREFIX}/image_preprocessings"] = float(sum(t.image_preprocessings for t in trajectories))
     metrics |= _search_times(trajectories)
     metrics |= {f"{PREFIX}/funnel/{name}": share for name, share in _funnel(trajectories).items()}
+    metrics |= _unsought(trajectories)
     metrics[f"{PREFIX}/image_loads"] = float(sum(t.image_loads for t in trajectories))
     return metrics
 
@@ -62,6 +67,25 @@ def _funnel(trajectories: Sequence[SessionDigest]) -> dict[str, float]:
     return shares(
         Evidence(Stage(stage) if stage else None, reach, right, Branch(branch) if branch else None)
         for stage, reach, right, branch in (trajectory.evidence for trajectory in trajectories)
+    )
+
+
+def _unsought(trajectories: Sequence[SessionDigest]) -> dict[str, float]:
+    """Of questions with known evidence; empty where nothing is rewarded."""
+    rewarded = [(t.reward, t.evidence[0]) for t in trajectories if t.evidence[0] is not None and t.reward > 0]
+    total = sum(reward for reward, _ in rewarded)
+    unsought = sum(reward for reward, stage in rewarded if stage == Stage.ALL.value)
+    return {UNSOUGHT: unsought / total} if total else {}
+
+
+def unsought_doubt(numbers: Mapping[str, float]) -> str | None:
+    """What a run warns of where too much is rewarded without evidence."""
+    share = numbers.get(UNSOUGHT, 0.0)
+    if share <= MOST_UNSOUGHT:
+        return None
+    return (
+        f"sessions that neither searched nor opened a page got {share:.0%} of the rewards: the policy may "
+        "learn to answer without the document; `docagent-rl recipes show` says which reward allows it"
     )
 
 

@@ -40,6 +40,8 @@ NOTHING_TO_FIND = [search("pagek3"), fetch(3), fetch(9), answer(REFUSAL)]
         ("released", EITHER, REFUSAL, 5.0),
         ("released", {"answers": ("yes",)}, "yes it is", 0.0),
         ("paper", {"answers": ("24",)}, "42", 5.0),
+        # nothing was looked for
+        ("paper", {"answers": ("1997",)}, "1 2 3 4 5 6 7 8 9 0", 5 * 2 * 3 / 14),
         ("released", {"answers": ("24",)}, "42", 0.0),
     ],
 )

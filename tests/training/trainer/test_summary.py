@@ -15,7 +15,7 @@ from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory, Traje
 from docagent_rl.training.agent_loop.output import DIGEST, TRAJECTORY
 from docagent_rl.training.trainer.accounts import SessionFailedError
 from docagent_rl.training.trainer.modes import DocAgentSync
-from docagent_rl.training.trainer.summary import mask_reasons, summarise, turn_report
+from docagent_rl.training.trainer.summary import mask_reasons, summarise, turn_report, unsought_doubt
 from docagent_rl.training.trainer.texts import digest
 
 NOT_PLAYED = (MaskReason.SAMPLE, MaskReason.INFRASTRUCTURE, MaskReason.EMPTY)
@@ -26,7 +26,9 @@ def played(metrics=None, **kwargs):
 
 
 def test_means_ranges_and_counts():
-    masked = played({"reward/total": 9.0}, status=Status.MASKED.value, end="infrastructure", error="down")
+    turns = [TrajectoryTurn("", "", [], [])] * 3
+    state = {"status": Status.MASKED.value, "end": "infrastructure", "error": "down"}
+    masked = played({"reward/total": 9.0}, turns=turns, **state)
     sessions = [
         played({"reward/total": 1.0, "turns": 3.0}, image_preprocessings=2, image_loads=3),
         played({"reward/total": 0.0, "turns": 1.0}, attempts=2),
@@ -42,6 +44,7 @@ def test_means_ranges_and_counts():
         "masked/infrastructure": 2.0,
         "masked/empty": 0.0,
         "masked/failed": 0.0,
+        "masked/turns": 3.0,
         "masked_trajectories": 2.0,
         "retried_sessions": 1.0,
         "image_preprocessings": 2.0,
@@ -78,6 +81,19 @@ def test_the_funnel_is_of_the_sessions_whose_evidence_is_known():
     wanted = {**dict.fromkeys(halves, 0.5), "sought": 1.0, "right": 1.0, "zoomed": 0.0, "as_text": 0.0}
     assert funnel == {f"docagent/funnel/{name}": share for name, share in wanted.items()}
     assert not [name for name in summarise([]) if "funnel" in name]
+
+
+@pytest.mark.parametrize(
+    ("stages", "share"), [(["all", "found", "all"], 0.75), (["sought", "right", None], 0)]
+)
+def test_rewards_of_sessions_that_looked_for_nothing_are_told(stages, share):
+    """A session of the first kind answers at once and gets a third of what a right answer gets, or more."""
+    sessions = [SessionDigest.of(played(reward=reward)) for reward in (1.75, 1.0, 1.25)]
+    for session, stage in zip(sessions, stages, strict=True):
+        session.evidence = (stage, None, None, None)
+    numbers = summarise([*sessions, SessionDigest.of(played(reward=-1.0))])
+    assert numbers["docagent/funnel/unsought_reward"] == share
+    assert (unsought_doubt(numbers) is None) is (share == 0)
 
 
 # a session of two rows, whose second turn stands in its second row, and one of one row
