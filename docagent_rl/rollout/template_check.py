@@ -49,8 +49,8 @@ def _problems(codec: ChatCodec) -> Iterator[str]:
         yield "rewrites earlier messages when others follow"
     if _DAY in codec.render(opening, generation=True, strftime_now=lambda _: _DAY):
         yield (
-            "writes the date into the prompt, unless data.apply_chat_template_kwargs gives one (Llama 3 reads "
-            "date_string)"
+            "writes the date into the prompt, unless data.apply_chat_template_kwargs gives one (Llama 3 "
+            "reads date_string)"
         )
     after = [_after(codec, turns) for turns in (1, 3)]
     if None in after:
