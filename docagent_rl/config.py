@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
 from docagent_rl.advantages.embedder import EmbedderConfig
 from docagent_rl.checkpoints.manifest import CheckpointCheck
@@ -22,6 +22,7 @@ from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.rewards.judge import JudgeConfig
 from docagent_rl.section import Section, explain, merged
 from docagent_rl.systems import get_system
+from docagent_rl.terminal import id_problem
 
 
 def plain(section: DictConfig, *, resolve: bool = True) -> dict[str, Any]:
@@ -181,6 +182,13 @@ class DocAgentConfig(Section):
     """Make a demo in a new workspace, in one of the user's the tiny model alone (the CPU profile sets it)."""
     tiny_model: str | None = None
     """The system whose tiny model the CPU profile runs; by default `system`."""
+
+    @field_validator("run_dir")
+    @classmethod
+    def _check_run_name(cls, run_dir: Path) -> Path:
+        if problem := id_problem(run_dir.name):
+            raise ValueError(problem)
+        return run_dir
 
     def open_store(self, shown: ShownRasters | None = None) -> DocumentStore:
         """The documents (`store`).

@@ -24,6 +24,21 @@ def visible(text: str) -> str:
     return _UNSHOWN.sub(_escape, text.replace("\r\n", "\n"))
 
 
+def one_line(text: str) -> str:
+    r"""As `visible`, with line feeds and tabs spelt out too: `\x0a`."""
+    return re.sub(r"[\n\t]", _escape, _UNSHOWN.sub(_escape, text))
+
+
+def id_problem(text: str) -> str | None:
+    """Why a text cannot be an id of a document, question, data set or run; None: it can.
+
+    Ids stand in messages, tables and pages of others, where they must not break lines or turn text around.
+    """
+    if (seen := one_line(text)) == text:
+        return None
+    return f"'{seen}' holds a line break or a character that acts on terminals or turns text: rename it"
+
+
 def shown(value: Any, style: str = "", **options: Any) -> Text:
     """A value from a file, for rich: visible as it stands, never markup.
 

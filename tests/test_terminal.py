@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from docagent_rl.terminal import shown, visible
+from docagent_rl.documents.manifest import Manifest, Source
+from docagent_rl.documents.refs import PageRef
+from docagent_rl.documents.sources import discover
+from docagent_rl.errors import UserError
+from docagent_rl.play.run_folder import RunFolder
+from docagent_rl.records.record import Record, Split, parse_page_id
+from docagent_rl.terminal import one_line, shown, visible
+from docagent_rl.viewer.folder import ViewedRun
 
 ANY_TEXT = st.text(st.characters(exclude_categories=())) | st.text(
     "\x00\x07\r\n\t\x1b\x9b[]/b\u202e\ud800\uffff"
@@ -41,6 +48,36 @@ def test_any_text_can_be_printed_and_put_into_xml(text):
     element.text = seen
     assert ElementTree.fromstring(ElementTree.tostring(element)).text == (seen or None)
     assert visible(seen) == seen
+
+
+ACTING = ["\n", "\t", "\x1b[31m", "\u2028", "\u202e", "\u2066", "\x9b", "\U000e0041"]
+
+
+@pytest.mark.parametrize("bad", ACTING)
+def test_no_id_acts_on_a_terminal_or_turns_text_around(tmp_path, bad):
+    name, good = f"a{bad}b", "ü 漢\u3000字 (1)_v1.2#x"
+    for each in (good, name):
+        (tmp_path / f"{each}.pdf").touch()
+    found = discover(tmp_path)
+    assert [each.doc_id for each in found.documents] == [good]
+    told = [each.name for each in found.failed] + [each.reason for each in found.failed]
+    ids = {"question_id": good, "dataset": good, "doc_id": good}
+    rest = {"split": Split.VAL, "question": "?", "answers": ()}
+    about = {"source": Source("a", "b"), "settings": "", "software": "", "outline": (), "pages": ()}
+    makers = [
+        *[lambda key=key: Record(**{**ids, key: name}, **rest) for key in ids],
+        lambda: PageRef(name, 1),
+        lambda: parse_page_id(f"{name}#1"),
+        lambda: Manifest(doc_id=name, **about),
+        lambda: RunFolder(tmp_path / name).begin({}),
+        lambda: ViewedRun(tmp_path / name),
+    ]
+    for make in makers:
+        with pytest.raises((UserError, ValueError)) as error:
+            make()
+        told.append(str(error.value))
+    assert len(told) == 10
+    assert [line for line in told if one_line(name) not in line or bad in line] == []
 
 
 @given(ANY_TEXT)

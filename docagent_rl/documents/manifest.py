@@ -12,6 +12,7 @@ from docagent_rl.documents.objects import is_digest, read_bytes
 from docagent_rl.documents.reading import TextReading
 from docagent_rl.errors import UserError
 from docagent_rl.sealed import is_sealed, seal
+from docagent_rl.terminal import id_problem
 
 if TYPE_CHECKING:
     from pydantic import ConfigDict, TypeAdapter
@@ -92,6 +93,8 @@ class Manifest:
     def __post_init__(self) -> None:
         if not self.doc_id:
             raise ValueError("doc_id is empty")
+        if problem := id_problem(self.doc_id):
+            raise ValueError(f"doc_id {problem}")
         _check_pages(self.pages)
 
 

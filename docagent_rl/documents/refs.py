@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from docagent_rl.errors import UserError
+from docagent_rl.terminal import id_problem
 
 Box = tuple[float, float, float, float]
 
@@ -20,6 +21,8 @@ class PageRef:
     def __post_init__(self) -> None:
         if not self.doc_id:
             raise UserError("a page reference needs a document id")
+        if problem := id_problem(self.doc_id):
+            raise UserError(f"document {problem}")
         if isinstance(self.page, bool) or not isinstance(self.page, int) or self.page < 1:
             raise UserError(f"page {self.page!r} of document {self.doc_id!r}: pages are whole numbers from 1")
 

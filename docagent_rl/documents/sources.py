@@ -20,6 +20,7 @@ from docagent_rl.documents.images import (
 from docagent_rl.documents.layout import MARKER
 from docagent_rl.errors import UserError
 from docagent_rl.surrogates import lone_surrogate
+from docagent_rl.terminal import id_problem, one_line
 
 _SUFFIXES = IMAGE_SUFFIXES | OTHER_SUFFIXES | {".pdf"}
 
@@ -161,14 +162,14 @@ def _add(found: Sources, document: SourceDocument) -> None:
 
 
 def _name_problem(name: str) -> str | None:
-    """Why a name would not be the same everywhere; None: it would."""
+    """Why a name would not be the same everywhere, or cannot be shown; None: it can."""
     if name.isascii():
-        return None
+        return id_problem(name)
     encoding = sys.getfilesystemencoding()
     if encoding != "utf-8":
         # the same file would have another id under another locale
         return f"names of files are read as {encoding} here: set PYTHONUTF8=1 or a UTF-8 locale"
-    return "its name is not UTF-8: rename it" if lone_surrogate(name) else None
+    return "its name is not UTF-8: rename it" if lone_surrogate(name) else id_problem(name)
 
 
 def _check_unique(documents: list[SourceDocument]) -> None:
@@ -187,4 +188,4 @@ def _stem(path: Path) -> str:
 
 
 def _printable(name: str) -> str:
-    return name.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="replace")
+    return one_line(name.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="replace"))

@@ -19,12 +19,12 @@ from docagent_rl.envs.answers import Answers
 from docagent_rl.envs.roles import RoleModel
 from docagent_rl.envs.search_log import SearchNote, note_search
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
-from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.errors import UserError
 from docagent_rl.retrieval import Hit, Retriever
 from docagent_rl.retrieval.base import AsyncRetriever, QueryRefusedError
 from docagent_rl.retrieval.failures import NotTakenError
 from docagent_rl.rewards.judge import Judge
-from docagent_rl.surrogates import encodable, lone_surrogate
+from docagent_rl.surrogates import encodable
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -82,9 +82,8 @@ class RetrieverService:
         (`search_log`).
 
         Raises:
-            InfrastructureError: the retriever failed after its attempts, the deadline passed, or it names
-                documents that no store can have.
-            UserError: the retriever refuses its arguments.
+            InfrastructureError: the retriever failed after its attempts, or the deadline passed.
+            UserError: the retriever refuses its arguments, or names documents that no store can have.
         """
         began, left_out = time.perf_counter(), frozenset(exclude)
         # tokenizers and JSON take no halves of characters
@@ -117,12 +116,6 @@ class RetrieverService:
             uncounted=(NotTakenError,),
             longest_wait_s=_LONGEST_WAIT_S,
         )
-        for hit in hits:
-            if half := lone_surrogate(hit.ref.doc_id):
-                raise InfrastructureError(
-                    f"the retriever found a page of {hit.ref.doc_id!r}, whose name holds half a character "
-                    f"({half}, a lone surrogate): no store has such a document"
-                )
         return tuple(hits)
 
 

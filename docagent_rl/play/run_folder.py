@@ -15,6 +15,7 @@ from docagent_rl.errors import UserError
 from docagent_rl.io import atomic_write, writable
 from docagent_rl.rollout.trajectory import MaskReason, Trajectory, read_trajectories
 from docagent_rl.surrogates import encodable
+from docagent_rl.terminal import id_problem
 
 VERSION = 1
 _FOLLOWING = frozenset({"changes"})
@@ -58,6 +59,8 @@ class RunFolder:
         Raises:
             UserError: another run lies there, or the folder cannot be written.
         """
+        if problem := id_problem(self.path.name):
+            raise UserError(f"the folder of the run: {problem}")
         wanted = json.loads(json.dumps({"version": VERSION, **manifest}))
         if self.manifest_file.exists():
             found = self.manifest()

@@ -184,7 +184,10 @@ def parse_question(data: Mapping[str, Any], *, row: int = 0) -> tuple[Record | N
     values.setdefault("split", Split.TRAIN)
     usual = {"gold": list(answers), "num_pages": None, "native_id": values["question_id"], "row": row}
     extra = {**{key: usual[key] for key in REQUIRED_EXTRA if key not in extra}, **extra}
-    return Record(**values, extra=extra), []
+    try:
+        return Record(**values, extra=extra), []
+    except UserError as error:
+        return None, [str(error)]
 
 
 def _named(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:

@@ -14,6 +14,7 @@ from docagent_rl.io import atomic_write
 from docagent_rl.records import fields
 from docagent_rl.records.fields import Box, Split
 from docagent_rl.surrogates import lone_surrogate
+from docagent_rl.terminal import id_problem
 
 __all__ = [
     "REQUIRED_EXTRA",
@@ -62,6 +63,11 @@ class Record:
     """None when unknown (hidden test rows)."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """`gold`, `num_pages`, `native_id`, `row`, then native fields without a home above."""
+
+    def __post_init__(self) -> None:
+        for name in ("question_id", "dataset", "doc_id"):
+            if problem := id_problem(getattr(self, name)):
+                raise UserError(f"field {name!r}: {problem}")
 
     @property
     def gold_pages(self) -> frozenset[tuple[str, int]]:
@@ -184,6 +190,8 @@ def parse_page_id(page_id: Any) -> tuple[str, int]:
     doc_id, _, page = page_id.rpartition("#") if isinstance(page_id, str) else ("", "", "")
     if not (doc_id and page.isdecimal() and page.isascii() and int(page) >= 1):
         raise UserError(f"field 'extra.page_ids': {page_id!r} is not 'doc#page' with a page number from 1")
+    if problem := id_problem(doc_id):
+        raise UserError(f"field 'extra.page_ids': {problem}")
     return doc_id, int(page)
 
 

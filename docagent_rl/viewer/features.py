@@ -10,6 +10,7 @@ from typing import Any
 
 from docagent_rl.actions.base import StopCause
 from docagent_rl.rollout.evidence import answer_of, evidence_of, images_of
+from docagent_rl.terminal import one_line
 
 LONGEST_QUESTION = 200
 """Characters of a question in a list."""
@@ -94,10 +95,10 @@ def features_of(session: Mapping[str, Any]) -> Features:
         step=int(session["step"]),
         split=str(session["split"]),
         system=str(session["system"]),
-        dataset=str(record.get("dataset") or ""),
-        question_id=str(record.get("question_id") or ""),
+        dataset=one_line(str(record.get("dataset") or "")),
+        question_id=one_line(str(record.get("question_id") or "")),
         question=str(record.get("question") or "")[:LONGEST_QUESTION],
-        doc_id=str(record.get("doc_id") or ""),
+        doc_id=one_line(str(record.get("doc_id") or "")),
         uid=str(session["uid"]),
         session=int(session["session"]),
         status=str(session["status"]),

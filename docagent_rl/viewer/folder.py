@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from docagent_rl.errors import UserError
 from docagent_rl.play.run_folder import RunFolder
+from docagent_rl.terminal import id_problem
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -78,6 +79,8 @@ class ViewedRun:
         if path.name == "trajectories":
             path = path.parent
         object.__setattr__(self, "path", path.resolve())
+        if problem := id_problem(path.name):
+            raise UserError(f"the folder of the run: {problem}")
         if not path.is_dir():
             raise UserError(f"{path}: no such folder; name that of a run, <workspace>/runs/<experiment>")
         if self.kind is Kind.EVALUATION and not RunFolder(path).sessions_file.is_file():

@@ -22,6 +22,7 @@ from docagent_rl.documents.derived import Face, derive
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.objects import Kind
 from docagent_rl.errors import UserError
+from docagent_rl.terminal import one_line
 from tests.documents.here import ingest_here
 
 
@@ -248,7 +249,7 @@ def test_every_file_that_is_not_as_it_was_written_is_found(store):
 # -- references
 
 
-@given(st.text(min_size=1), st.integers(1, 10**6))
+@given(st.text(min_size=1).map(one_line), st.integers(1, 10**6))
 def test_parse_reads_what_str_writes(doc_id, page):
     ref = PageRef(doc_id, page)
     assert str(ref) == f"{doc_id}#{page}"

@@ -18,6 +18,7 @@ from docagent_rl.records.record import (
     validate_record,
     write_jsonl,
 )
+from docagent_rl.terminal import one_line
 
 Make = Callable[..., Record]
 
@@ -31,6 +32,7 @@ def test_json_form(make_record):
 
 
 _words = st.text(min_size=1, max_size=12)
+_ids = _words.map(one_line)
 _edges = st.floats(0, 1)
 _boxes = st.lists(st.tuples(_edges, _edges, _edges, _edges), max_size=3).map(tuple)
 
@@ -39,10 +41,10 @@ _boxes = st.lists(st.tuples(_edges, _edges, _edges, _edges), max_size=3).map(tup
 @given(
     record=st.builds(
         Record,
-        question_id=_words,
-        dataset=_words,
+        question_id=_ids,
+        dataset=_ids,
         split=st.sampled_from(Split),
-        doc_id=_words,
+        doc_id=_ids,
         question=_words,
         answers=st.lists(_words).map(tuple),
         evidence_pages=st.lists(st.integers()).map(tuple),

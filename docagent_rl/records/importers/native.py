@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from docagent_rl.records.importers.literals import as_pages, as_texts
 from docagent_rl.records.record import Split
+from docagent_rl.terminal import id_problem
 
 LONGEST_TEXT = 100_000
 """Characters of a question or an answer."""
@@ -58,7 +59,10 @@ class NativeRow:
     def id(self, name: str) -> str:
         """A text or a whole number, as text."""
         value = self.get(name)
-        return str(value) if type(value) is int else self.text(name)
+        found = str(value) if type(value) is int else self.text(name)
+        if problem := id_problem(found):
+            raise Skip(f"field {name!r}: {problem}")
+        return found
 
     def document(self, name: str) -> str:
         """The name of a document, without `.pdf`, that can be the name of a file."""
