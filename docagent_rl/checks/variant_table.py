@@ -34,28 +34,6 @@ Rounds that repeat, find nothing, lead astray or are malformed do not raise the 
 system (`tests/players/test_padding.py`), but for these:
 
 """
-PADDING: Mapping[tuple[str, str], str] = {
-    ("alden", "paper"): (
-        "Eq. 3 rewards every call by itself. A query that was asked before earns its precision again, and "
-        "its repetition (Eq. 5) charges its own tokens as much, so that the sum of a session does not rise; "
-        "but the charge stays in its turn, while `turn_gae` hands the precision on to the turns before. The "
-        "same page found by other words earns its precision again, a page fetched again its proximity less "
-        "0.5, and a page near a gold one its proximity. `docagent.env.reward.search=new_gold` and "
-        "`docagent.env.reward.eta_fetch=1` take repeated pages back. With "
-        "`docagent.advantage.gamma_turn=0.9`, ALDEN's own, a call that earns less than a tenth of what the "
-        "answer is worth does not pay. `docagent/repeated_call_rate` tells."
-    ),
-    ("alden", "released"): "A fetch of a page near a gold one is rewarded, at most 0.18, once a page.",
-    ("unidoc_rl", "released"): (
-        "The selection and the box term are means over the searches, and a search without a gold candidate "
-        "is right by default: further searches for anything, with their first candidate selected and no box "
-        "drawn, bring both terms close to 1 whatever was missed where it mattered. Three of them raise a "
-        "session that selected a wrong page from 0.9 to 0.975. A perfect session gains nothing. The paper's "
-        "Eq. 7 has the same mean for the selection; the variant `paper` leaves such searches out of it "
-        "(`reward.select_capped`), and its box term is a mean over boxes."
-    ),
-}
-"""Junk that a variant's formula rewards, by system and variant."""
 
 
 def variant_table() -> str:
@@ -76,7 +54,11 @@ def variant_table() -> str:
 
 def _padding() -> str:
     """The section on turns that lead to nothing."""
-    items = [f"- **{system}, `{variant}`.** {text}\n" for (system, variant), text in PADDING.items()]
+    items = [
+        f"- **{name}, `{variant}`.** {text}\n"
+        for name in sorted(SYSTEMS)
+        for variant, text in get_system(name).padding.items()
+    ]
     return _PADDING_TITLE + "".join(items)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from docagent_rl.actions.base import StopCause
 from docagent_rl.play.run_folder import Key
+from docagent_rl.rewards.answer_rule import AnswerRule, Gold, GoldForm
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
-from docagent_rl.systems.doc_v_star.answer_reward import AnswerRule, Gold, GoldForm
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -42,6 +43,17 @@ class SampleCheck(Protocol):
         ...
 
 
+class PaperJudge(StrEnum):
+    """By what judge the paper of a system reports every benchmark, beside the benchmark's own way."""
+
+    LABEL = "label"
+    """It replies a label, of which one is right."""
+    TRUE_FALSE = "true_false"
+    """It replies True; whatever else it says is False."""
+    TRUE_FALSE_AFTER_SEARCH = "true_false_after_search"
+    """It replies True or False, and sees only sessions with a search and an answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class System:
     """A system: how it is configured, what its agent may do, and what it is rewarded for.
@@ -66,12 +78,15 @@ class System:
         check_sample: `(record, store, config, validate)`, raises `UserError` for a question that cannot be
             played. For systems whose opening asks a service or prepares a whole document; the others are
             opened (`DocEnv.opening`) to find out.
+        paper_judge: how its paper judges answers; evaluations have that number beside the benchmark's.
+        cites: whether its sessions name their evidence: a list of relevant pages, a selected page.
         pen: writes the turns of scripts that play it: the oracle, its detours, chance.
         script: a scripted policy, on whose episodes a tiny model of the system is warmed up.
         several_rows: whether a session may have several contexts (`Observation.fresh`), each a training row,
             so that the rows of a step are known only when its sessions have ended.
         small: what `+profile=cpu` changes in `docagent.env`: sizes for a tiny model on one core, and nothing
             of the protocol.
+        padding: what turns that lead to nothing earn all the same, in words, by variant of its configuration.
     """
 
     name: str
@@ -90,10 +105,13 @@ class System:
     formula: Callable[[Any], Formula] | None = None
     reward_keys: tuple[str, ...] = ("reward",)
     check_sample: SampleCheck | None = None
+    paper_judge: PaperJudge | None = None
+    cites: bool = False
     pen: type[Pen] | None = None
     script: type[Script] | None = None
     several_rows: bool = False
     small: Mapping[str, Any] = field(default_factory=dict)
+    padding: Mapping[str, str] = field(default_factory=dict)
 
     def parse_config(self, data: Mapping[str, Any] | BaseModel) -> Any:
         """Validate plain data as the system's configuration; a configuration is returned as it is.

@@ -14,6 +14,9 @@ SYSTEMS: Mapping[str, str] = {
 }
 """The published systems; each is imported when asked for."""
 
+DEFAULT_SYSTEM = "vrag_rl"
+"""Whose tiny model is made when nobody says otherwise, and for systems without a scripted policy."""
+
 
 def get_system(name: str) -> System:
     """A system by name, or by `package.module:ATTRIBUTE` for one of your own (a `System` instance).
@@ -31,6 +34,11 @@ def get_system(name: str) -> System:
             "or name your own as package.module:ATTRIBUTE"
         ) from None
     return _imported(path)
+
+
+def published(name: str) -> System | None:
+    """The system of a record; `None` for baselines and systems of your own: a record has the name alone."""
+    return get_system(name) if name in SYSTEMS else None
 
 
 def _imported(path: str) -> System:

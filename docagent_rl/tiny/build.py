@@ -20,14 +20,12 @@ from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.synth import SynthSettings, synthesize
 from docagent_rl.synth.settings import QuestionKind
-from docagent_rl.systems import get_system
+from docagent_rl.systems import DEFAULT_SYSTEM, get_system
 
 if TYPE_CHECKING:
     from docagent_rl.envs.script import Script
     from docagent_rl.tiny.play import Player
 
-DEFAULT_SYSTEM = "vrag_rl"
-"""Whose model is made when nobody says otherwise, and for systems without a scripted policy."""
 
 ASKED = frozenset({QuestionKind.TEXT_FACT, QuestionKind.PAGE_INDEX})
 """Kinds of synthetic questions to train on: a sentence of one page answers them. A tiny model reads neither

@@ -6,10 +6,10 @@ import dataclasses
 
 from docagent_rl.envs.base import EndReason
 from docagent_rl.envs.roles import RoleName
+from docagent_rl.envs.rule_roles import INSUFFICIENT
 from docagent_rl.rewards.mmlongbench import AnswerFormat, score
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
 from docagent_rl.systems.mm_doc_r1.env import MMDocEnv
-from docagent_rl.systems.mm_doc_r1.rule_roles import INSUFFICIENT
 from tests.players.attacks import Voice
 from tests.players.corpus import LIE
 from tests.players.referee import Limits

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+import docagent_rl
 from docagent_rl.errors import UserError
 from docagent_rl.systems import SYSTEMS, System, get_system
 
@@ -71,6 +74,29 @@ def test_a_system_of_ones_own(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     assert get_system("my_systems:MINE").name == "mine"
+
+
+PACKAGE = Path(docagent_rl.__file__).parent
+NAMED = {
+    "collect/rules.py": "by whose rules questions are chosen",
+    "commands/data_generate.py": "in the way of whose data questions are written",
+    "eval/scoring/protocols.py": "data sets",
+    "records/importers": "data sets",
+    "retrieval/config.py": "what search servers were released to speak",
+}
+"""Where the name of a system is also that of something else."""
+
+
+def test_no_module_of_the_kernel_names_a_system():
+    found = set()
+    for file in PACKAGE.rglob("*.py"):
+        if not file.is_relative_to(PACKAGE / "systems"):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                named = isinstance(node, ast.Constant) and node.value in tuple(SYSTEMS)
+                module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+                if named or module.startswith("docagent_rl.systems."):
+                    found.add(file.relative_to(PACKAGE).as_posix())
+    assert {name for name in found if not name.startswith(tuple(NAMED))} == set()
 
 
 @pytest.mark.slow

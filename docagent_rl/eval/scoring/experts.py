@@ -158,7 +158,7 @@ def shortened(expert: Extractor, question: str, answer: str, extracted: str | No
         extracted: the system's own short answer, where it has one.
     """
     # heavy imports that judges do without
-    from docagent_rl.systems.mm_doc_r1.rule_roles import extract_answer
+    from docagent_rl.envs.rule_roles import extract_answer
 
     short = extracted if extracted is not None else extracted_answer(extract_answer(question, answer))
     if expert is Extractor.MMLONGBENCH_DOC:

@@ -10,14 +10,13 @@ from docagent_rl.errors import UserError
 from docagent_rl.eval.metrics.doc_v_star import Tool
 from docagent_rl.records.record import parse_page_id
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
+from docagent_rl.systems import published
 
 PageKey = tuple[str, int]
 """Document and page, from 1."""
 
 _TOOLS = {"search": Tool.RETRIEVAL, "fetch": Tool.FETCH, "read": Tool.FETCH}
 """By the kind of the recorded action; MM-Doc-R1 has pages read by their numbers."""
-CITING = frozenset({"doc_v_star", "unidoc_rl"})
-"""Systems whose sessions name their evidence: a list of relevant pages, a selected page."""
 _FOUND = frozenset({"rag_text", "rag_image"})
 """Baselines whose prompt shows what one search found; their only turn, the answer, calls no tool."""
 
@@ -57,7 +56,7 @@ def read_session(trajectory: Trajectory) -> Played:
     """What a session came to. A masked one came to nothing."""
     doc_id = str(trajectory.record.get("doc_id", ""))
     if trajectory.masked:
-        return Played(None, None, "", (), {}, () if trajectory.system in CITING else None)
+        return Played(None, None, "", (), {}, () if _cites(trajectory) else None)
     collected: dict[PageKey, None] = dict.fromkeys(_prompt_pages(trajectory))
     by_tool: dict[Tool, dict[PageKey, None]] = {}
     for turn in trajectory.turns:
@@ -120,9 +119,9 @@ def _listed(found: Any, doc_id: str) -> list[PageKey]:
 
 
 def _cited(trajectory: Trajectory, doc_id: str) -> tuple[PageKey, ...] | None:
-    """Pages of Doc-V*'s lists, those of the last turn first; the page UniDoc-RL selected last."""
+    """Listed pages, those of the last turn first; the page selected last."""
     named: list[PageKey] = []
-    known = trajectory.system in CITING
+    known = _cites(trajectory)
     for turn in reversed(trajectory.turns):
         listed = turn.info.get("relevant_pages")
         if isinstance(listed, list):
@@ -133,6 +132,11 @@ def _cited(trajectory: Trajectory, doc_id: str) -> tuple[PageKey, ...] | None:
             known = True
             named += [page] if (page := _page(effect.get("page"))) else []
     return tuple(dict.fromkeys(named)) if known else None
+
+
+def _cites(trajectory: Trajectory) -> bool:
+    system = published(trajectory.system)
+    return system is not None and system.cites
 
 
 def _page(value: Any) -> PageKey | None:

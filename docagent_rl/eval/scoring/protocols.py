@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from docagent_rl.envs.system import PaperJudge
 from docagent_rl.eval.metrics.alden import Label
 from docagent_rl.eval.metrics.prompt_files import AnswerJudge, Extractor
 from docagent_rl.eval.scoring import official
 from docagent_rl.eval.scoring.experts import Expert
 from docagent_rl.eval.scoring.measures import Form, Measure, Unit, mean
 from docagent_rl.eval.scoring.official import Official, Subject
+from docagent_rl.systems import published
 
 _MM, _LONG = Extractor.MMLONGBENCH_DOC, Extractor.LONGDOCURL
 
@@ -125,13 +127,6 @@ PROTOCOLS: Mapping[str, Protocol] = {
 }
 """By the dataset of a record, as the importers name it."""
 
-_OF_SYSTEMS: Mapping[str, tuple[Measure, ...]] = {
-    "vrag_rl": (JUDGED,),
-    "unidoc_rl": (JUDGED,),
-    "alden": (CORRECT,),
-}
-"""How the papers of the systems score every benchmark, beside the benchmark's own way."""
-
 
 def protocol_of(dataset: str) -> Protocol:
     """The protocol of a dataset; answers to one that nobody knows are judged right or wrong."""
@@ -140,7 +135,16 @@ def protocol_of(dataset: str) -> Protocol:
 
 def paper_measures(system: str) -> tuple[Measure, ...]:
     """Numbers that the paper of a system reports on every benchmark."""
-    return _OF_SYSTEMS.get(system, ())
+    judge = paper_judge(system)
+    if judge is None:
+        return ()
+    return (CORRECT,) if judge is PaperJudge.LABEL else (JUDGED,)
+
+
+def paper_judge(system: str) -> PaperJudge | None:
+    """By what judge the paper of a system reports; `None` for baselines and systems of one's own."""
+    found = published(system)
+    return None if found is None else found.paper_judge
 
 
 def judged_values(experts: Mapping[Expert, Any]) -> dict[str, float | None]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from docagent_rl.endpoints.price import Price
 from docagent_rl.envs.checks import references
+from docagent_rl.envs.system import PaperJudge
 from docagent_rl.errors import UserError
 from docagent_rl.eval.metrics.judged import Flavour, is_judged
 from docagent_rl.eval.metrics.overlap import overlap
@@ -17,14 +18,12 @@ from docagent_rl.eval.scoring.labels import labels_of
 from docagent_rl.eval.scoring.numbers import navigation_values, use_values
 from docagent_rl.eval.scoring.official import Subject
 from docagent_rl.eval.scoring.played import Played, read_session
-from docagent_rl.eval.scoring.protocols import judged_values, protocol_of
+from docagent_rl.eval.scoring.protocols import judged_values, paper_judge, protocol_of
 from docagent_rl.eval.scoring.refusal import refuses
 from docagent_rl.eval.scoring.scored import ScoredSession, plain
 from docagent_rl.records.record import Record
 from docagent_rl.rewards.text import anls, squad_normalise
 from docagent_rl.rollout.trajectory import Trajectory
-
-_VRAG, _UNIDOC = "vrag_rl", "unidoc_rl"
 
 
 def case_of(record: Record, played: Played, system: str) -> Case:
@@ -38,14 +37,14 @@ def case_of(record: Record, played: Played, system: str) -> Case:
 
 
 def flavour_of(system: str) -> Flavour:
-    """By whose rules a reply of True or False is read: UniDoc-RL's of its own sessions, else VRAG-RL's."""
-    return Flavour.UNIDOC if system == _UNIDOC else Flavour.VRAG
+    """By whose rules a reply of True or False is read."""
+    return Flavour.UNIDOC if paper_judge(system) is PaperJudge.TRUE_FALSE else Flavour.VRAG
 
 
 def goes_to(expert: Expert, trajectory: Trajectory, played: Played) -> bool:
-    """Whether an expert is asked; VRAG-RL's judge sees only sessions with a search and an answer."""
-    gated = trajectory.system == _VRAG and expert is AnswerJudge.TRUE_FALSE
-    return not gated or is_judged(played.response, Flavour.VRAG)
+    """Whether an expert is asked about a session."""
+    gated = paper_judge(trajectory.system) is PaperJudge.TRUE_FALSE_AFTER_SEARCH
+    return not gated or expert is not AnswerJudge.TRUE_FALSE or is_judged(played.response, Flavour.VRAG)
 
 
 def record_of(trajectory: Trajectory) -> Record:

@@ -13,8 +13,8 @@ from docagent_rl.envs.checks import checked_gold
 from docagent_rl.envs.measures import measured
 from docagent_rl.errors import UserError
 from docagent_rl.records.record import Record
+from docagent_rl.rewards.answer_rule import Gold, GoldForm
 from docagent_rl.rewards.retrieval import navigation, recall
-from docagent_rl.systems.doc_v_star.answer_reward import Gold, GoldForm
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.overview_fit import OverviewPlan
 from docagent_rl.systems.doc_v_star.thought import Fault

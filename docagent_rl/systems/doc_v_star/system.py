@@ -33,6 +33,7 @@ SYSTEM = System(
     marks=Marks("reward/answer", form="reward/format"),
     formula=lambda config: config.reward.rule().formula,
     reward_keys=("reward", "answer"),
+    cites=True,
     pen=DocVStarPen,
     script=DocVStarScript,
     small=SMALL,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docagent_rl.envs.measures import Marks
-from docagent_rl.envs.system import System
+from docagent_rl.envs.system import PaperJudge, System
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
 from docagent_rl.systems.unidoc_rl.env import UNIDOC_PROMPT, UniDocEnv, make_grammar
 from docagent_rl.systems.unidoc_rl.pen import UniDocPen
@@ -16,6 +16,19 @@ SMALL = {
     "search": {"scope": "document"},
 }
 """Sizes for a tiny model on one core."""
+
+PADDING = {
+    "released": (
+        "The selection and the box term are means over the searches, and a search without a gold "
+        "candidate is right by default: further searches for anything, with their first candidate "
+        "selected and no box drawn, bring both terms close to 1 whatever was missed where it "
+        "mattered. Three of them raise a session that selected a wrong page from 0.9 to 0.975. A "
+        "perfect session gains nothing. The paper's Eq. 7 has the same mean for the selection; the "
+        "variant `paper` leaves such searches out of it (`reward.select_capped`), and its box term is"
+        " a mean over boxes."
+    ),
+}
+"""Junk that the formula of a variant rewards."""
 
 SYSTEM = System(
     name="unidoc_rl",
@@ -31,7 +44,10 @@ SYSTEM = System(
     formula=lambda config: config.rule().formula,
     reward_keys=("reward", "format", "selection"),
     judged=True,
+    paper_judge=PaperJudge.TRUE_FALSE,
+    cites=True,
     pen=UniDocPen,
     script=UniDocScript,
     small=SMALL,
+    padding=PADDING,
 )

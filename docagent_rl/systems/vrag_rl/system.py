@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docagent_rl.envs.measures import Marks
-from docagent_rl.envs.system import System
+from docagent_rl.envs.system import PaperJudge, System
 from docagent_rl.systems.vrag_rl.config import VragConfig
 from docagent_rl.systems.vrag_rl.env import VRAG_PROMPT, VragEnv, make_grammar
 from docagent_rl.systems.vrag_rl.pen import VragPen
@@ -25,6 +25,7 @@ SYSTEM = System(
     marks=Marks("reward/outcome", form="reward/format"),
     formula=lambda config: config.reward.rule().formula,
     judged=True,
+    paper_judge=PaperJudge.TRUE_FALSE_AFTER_SEARCH,
     pen=VragPen,
     script=VragScript,
     small=SMALL,

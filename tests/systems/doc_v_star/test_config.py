@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from docagent_rl.rewards.answer_kinds import IdentifierRule
-from docagent_rl.systems.doc_v_star.answer_reward import AnswerRule
+from docagent_rl.rewards.answer_rule import AnswerRule
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 
 PAPER = DocVStarConfig()

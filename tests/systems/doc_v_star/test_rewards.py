@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.systems.doc_v_star.answer_reward import AnswerRule, Gold, GoldForm
+from docagent_rl.rewards.answer_rule import AnswerRule, Gold, GoldForm
 from docagent_rl.systems.doc_v_star.rewards import DocVStarReward, evidence_score, format_score
 
 PAPER = DocVStarReward()

@@ -1,4 +1,7 @@
-"""The answer term of Doc-V* (appendix C): edit distance for text, exact match for what names something."""
+"""How right a short answer is: edit distance for text, exact match for what names something.
+
+Doc-V*'s answer term (appendix C), and how `collect` compares an answer with its references.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that stand in for the models of MM-Doc-R1's roles: offline, deterministic, and never given the gold.
+"""Rules that stand in for the models of roles (`RoleName`): offline, deterministic, and never given the gold.
 
 They are meant for laptops, tests and first runs, where they make easy questions answerable and unanswerable
 ones refusable; numbers of the paper need models.

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.rewards.answer_kinds import IdentifierRule, kind_of, norm_id
+from docagent_rl.rewards.answer_rule import ABSTENTIONS, AnswerRule, Gold, GoldForm
 from docagent_rl.rewards.text import edit_distance
-from docagent_rl.systems.doc_v_star.answer_reward import ABSTENTIONS, AnswerRule, Gold, GoldForm
 
 RULE = AnswerRule()
 PAPER = AnswerRule(identifiers=IdentifierRule.PAPER)

@@ -3,15 +3,15 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.documents.contents import Heading
-from docagent_rl.rewards.mmlongbench import FAIL_TO_ANSWER, extracted_answer
-from docagent_rl.rewards.text import NOT_ANSWERABLE
-from docagent_rl.systems.mm_doc_r1.rule_roles import (
+from docagent_rl.envs.rule_roles import (
     INSUFFICIENT,
     answer_from,
     content_words,
     extract_answer,
     plan_search,
 )
+from docagent_rl.rewards.mmlongbench import FAIL_TO_ANSWER, extracted_answer
+from docagent_rl.rewards.text import NOT_ANSWERABLE
 
 QUESTION = "How many people does Velmora employ in the port?"
 TOWN = "In which town is the main office of Velmora?"
