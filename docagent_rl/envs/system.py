@@ -78,8 +78,10 @@ class System:
         check_sample: `(record, store, config, validate)`, raises `UserError` for a question that cannot be
             played. For systems whose opening asks a service or prepares a whole document; the others are
             opened (`DocEnv.opening`) to find out.
-        paper_judge: how its paper judges answers; evaluations have that number beside the benchmark's.
-        cites: whether its sessions name their evidence: a list of relevant pages, a selected page.
+        paper_judge: how its paper judges answers; evaluations of a published system have that number beside
+            the benchmark's.
+        cites: whether sessions of a published system name their evidence; in others those do in which it
+            stands: a list of relevant pages, a selected page.
         pen: writes the turns of scripts that play it: the oracle, its detours, chance.
         script: a scripted policy, on whose episodes a tiny model of the system is warmed up.
         several_rows: whether a session may have several contexts (`Observation.fresh`), each a training row,

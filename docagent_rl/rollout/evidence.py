@@ -316,18 +316,26 @@ def _kept(
 
 
 def answer_of(session: Mapping[str, Any]) -> str | None:
-    """The last answer that the session gave; `None` without one."""
-    for turn in reversed(session.get("turns") or ()):
-        info = _mapping(_mapping(turn).get("info"))
-        said = _mapping(info.get("outcome")).get("answer")
-        if isinstance(said, str) and said.strip():
-            short = _mapping(info.get("outcome")).get("extracted")
-            return short if isinstance(short, str) else said
-        action = _mapping(info.get("action"))
+    """The last answer that the session gave, in short where a system makes it short; `None` without one."""
+    answer, short = answers_of(_mapping(turn).get("info") for turn in session.get("turns") or ())
+    return answer if short is None else short
+
+
+def answers_of(infos: Iterable[Any]) -> tuple[str | None, str | None]:
+    """The last answer of a session, and the short one that the system made of it.
+
+    Args:
+        infos: what the environment made of each turn.
+    """
+    for info in reversed([_mapping(each) for each in infos]):
+        outcome, action = _mapping(info.get("outcome")), _mapping(info.get("action"))
+        if isinstance(said := outcome.get("answer"), str) and said.strip():
+            short = outcome.get("extracted")
+            return said, short if isinstance(short, str) else None
         if action.get("kind") == "answer" and info.get("executed"):
             said = action.get("text")
-            return said if isinstance(said, str) and said.strip() else None
-    return None
+            return (said if isinstance(said, str) and said.strip() else None), None
+    return None, None
 
 
 def _asked_itself(

@@ -33,7 +33,7 @@ def test_the_system_trains(runs):
     run = runs.result("custom")
     for step in (1, 2):
         numbers = metrics(run, step)
-        assert {"docagent/reward/correct", "docagent/reward/short", "docagent/turns"} <= numbers.keys()
+        assert {"docagent/reward/correct", "docagent/turns", "docagent/funnel/right"} <= numbers.keys()
         assert numbers["docagent/masked_trajectories"] == 0
         played = sessions(run, step)
         assert {t.system for t in played} == {"one_look"}

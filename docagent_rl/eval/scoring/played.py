@@ -9,6 +9,7 @@ from typing import Any
 from docagent_rl.errors import UserError
 from docagent_rl.eval.metrics.doc_v_star import Tool
 from docagent_rl.records.record import parse_page_id
+from docagent_rl.rollout.evidence import answers_of
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.systems import published
 
@@ -68,7 +69,7 @@ def read_session(trajectory: Trajectory) -> Played:
             by_tool.setdefault(tool, {}).update(dict.fromkeys([*shown, *found]))
     if trajectory.system in _FOUND:
         by_tool[Tool.RETRIEVAL] = collected
-    answer, extracted = _answer(trajectory)
+    answer, extracted = answers_of(turn.info for turn in trajectory.turns)
     return Played(
         answer=answer,
         extracted=extracted,
@@ -77,20 +78,6 @@ def read_session(trajectory: Trajectory) -> Played:
         by_tool={tool: tuple(pages) for tool, pages in by_tool.items()},
         cited=_cited(trajectory, doc_id),
     )
-
-
-def _answer(trajectory: Trajectory) -> tuple[str | None, str | None]:
-    """The answer, and what an extractor of the system made of it."""
-    for turn in reversed(trajectory.turns):
-        outcome = _mapping(turn.info.get("outcome"))
-        if isinstance(said := outcome.get("answer"), str) and said.strip():
-            extracted = outcome.get("extracted")
-            return said, extracted if isinstance(extracted, str) else None
-        action = _mapping(turn.info.get("action"))
-        if action.get("kind") == "answer" and turn.info.get("executed"):
-            said = action.get("text")
-            return (said if isinstance(said, str) and said.strip() else None), None
-    return None, None
 
 
 def _prompt_pages(trajectory: Trajectory) -> Iterator[PageKey]:
