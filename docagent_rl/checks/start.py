@@ -17,7 +17,7 @@ from docagent_rl.watch.leftovers import RUN_VARIABLE, earlier_starts, end_leftov
 logger = logging.getLogger(__name__)
 
 TITLES_VARIABLE = "SPT_NOENV"
-"""Without it, processes that change their title (of vLLM and Ray) write it over their environment."""
+"""Without it, vLLM's engines write their title over their environment, as Ray's processes do in any case."""
 
 
 def end_earlier(config: DictConfig) -> None:

@@ -1,8 +1,8 @@
 """Ends what an earlier start of the same run has left on this machine.
 
-Ray's actors end with their driver. A vLLM engine is the child of an actor and can outlive it, asleep, with
-the memory of its accelerator. Every process of a run has the run's id in its environment; the run's folder
-keeps the ids of its starts.
+Ray's processes end with their driver, within a minute. A vLLM engine is the child of an actor and can
+outlive it, asleep, with the memory of its accelerator. The processes of a run have the run's id in their
+environment, but for Ray's own, which write their title over it; the run's folder keeps the ids of its starts.
 """
 
 from __future__ import annotations
