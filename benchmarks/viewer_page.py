@@ -49,27 +49,27 @@ def page_costs(run: Path, session: str) -> list[PageCost]:
 
     rows, turns = "table.rows tbody tr:not(.spacer)", "article.turn:not(.prompt)"
     coloured = f"#/session/0/{session}?colour=drift"
-    with _served(run) as origin, sync_playwright() as driver:
+    with _served(run) as served, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=list(_FLAGS))
         try:
             return [
-                _opened(browser, origin, "the list", "#/sessions", rows),
-                _opened(browser, origin, "the list, scrolled", "#/sessions", rows, _scroll),
-                _opened(browser, origin, "the long session", f"#/session/0/{session}", turns),
-                _opened(browser, origin, "with its tokens, scrolled", coloured, "span.tk", _scroll),
+                _opened(browser, served, "the list", "#/sessions", rows),
+                _opened(browser, served, "the list, scrolled", "#/sessions", rows, _scroll),
+                _opened(browser, served, "the long session", f"#/session/0/{session}", turns),
+                _opened(browser, served, "with its tokens, scrolled", coloured, "span.tk", _scroll),
             ]
         finally:
             browser.close()
 
 
 def _opened(
-    browser: Any, origin: str, view: str, address: str, first: str, then: Any = lambda page: None
+    browser: Any, served: str, view: str, address: str, first: str, then: Any = lambda page: None
 ) -> PageCost:
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     try:
         page = context.new_page()
         began = time.perf_counter()
-        page.goto(f"{origin}/{address}")
+        page.goto(f"{served}{address}")
         page.locator(first).first.wait_for(timeout=_WAIT_MS)
         seconds = time.perf_counter() - began
         then(page)
@@ -101,7 +101,7 @@ def _served(run: Path) -> Iterator[str]:
         found = re.search(r"http://\S+", said)
         if found is None:
             raise RuntimeError(f"the viewer did not start: {said}")
-        yield found[0].rstrip("/")
+        yield found[0]
     finally:
         process.terminate()
         process.wait(10)

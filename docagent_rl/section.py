@@ -82,5 +82,7 @@ def explain(error: ValidationError, prefix: str) -> str:
         elif problem["type"] == "missing":
             lines.append(f"{key}: missing")
         else:
-            lines.append(f"{key}: {problem['msg']} (got {problem['input']!r})")
+            # a whole section may hold addresses with their secrets
+            got = "" if isinstance(problem["input"], Mapping) else f" (got {problem['input']!r})"
+            lines.append(f"{key}: {problem['msg']}{got}")
     return "invalid configuration:\n  " + "\n  ".join(lines)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
-from urllib.request import urlopen
 
 import pytest
 from typer.testing import CliRunner
@@ -12,7 +10,7 @@ from typer.testing import CliRunner
 from docagent_rl.cli import app
 from docagent_rl.rollout.trajectory import read_trajectories
 from docagent_rl.systems import SYSTEMS
-from tests.viewer_pages import CHROMIUM, FLAGS, Watched, play_run, served
+from tests.viewer_pages import CHROMIUM, FLAGS, Watched, fetched, play_run, served
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = sync_api.expect
@@ -30,8 +28,8 @@ def site(world, tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     runs = {name: play_run(folder / name, world, name) for name in NAMES}
     runs["again"] = play_run(folder / "again", world, "vrag_rl", seed=7)
-    with served(*runs.values(), world=world, folder=folder) as origin:
-        yield SimpleNamespace(origin=origin, runs=runs, number={name: n for n, name in enumerate(runs)})
+    with served(*runs.values(), world=world, folder=folder) as address:
+        yield SimpleNamespace(address=address, runs=runs, number={name: n for n, name in enumerate(runs)})
 
 
 @pytest.fixture(scope="module")
@@ -46,15 +44,15 @@ def browser(site):
 @pytest.fixture
 def opened(browser, site):
     """Open an address in a page of its own, which must not complain or ask elsewhere."""
-    contexts, watched = [], Watched(site.origin)
+    contexts, watched = [], Watched(site.address)
 
-    def open_at(target, *, size=(1440, 900), scheme="light", origin=site.origin):
+    def open_at(target, *, size=(1440, 900), scheme="light", address=site.address):
         context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
         context.set_default_timeout(60_000)
         contexts.append(context)
         page = context.new_page()
         watched.watch(page)
-        page.goto(target if "://" in target else f"{origin}/{target}")
+        page.goto(target if "://" in target else f"{address}{target}")
         return page
 
     open_at.watched = watched
@@ -67,8 +65,7 @@ def opened(browser, site):
 @pytest.fixture
 def ask(site):
     def answer(path):
-        with urlopen(f"{site.origin}/api/{path}", timeout=60) as reply:
-            return json.load(reply)
+        return fetched(site.address, path)
 
     return answer
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import numpy as np
 
@@ -106,19 +106,25 @@ def served(*runs: Path, world: Any, folder: Path) -> Iterator[str]:
             line = process.stdout.readline()
             found = re.search(r"http://\S+", line)
             assert found, line + (folder / "view.log").read_text()
-            origin = found[0].rstrip("/")
-            _read_whole(origin)
-            yield origin
+            _read_whole(found[0])
+            yield found[0]
         finally:
             process.terminate()
             process.wait(60)
 
 
-def _read_whole(origin: str) -> None:
+def fetched(address: str, path: str) -> Any:
+    """What the server at the address that the command printed answers."""
+    origin, _, token = address.partition("/?token=")
+    asked = Request(f"{origin}/api/{path}", headers={"Authorization": f"Bearer {token}"})
+    with urlopen(asked, timeout=60) as reply:
+        return json.load(reply)
+
+
+def _read_whole(address: str) -> None:
     """Wait until every run is in its index."""
     for _ in range(1200):
-        with urlopen(f"{origin}/api/runs", timeout=60) as reply:
-            runs = json.load(reply)["runs"]
+        runs = fetched(address, "runs")["runs"]
         if all(run["indexing"] is None and run["sessions"] for run in runs):
             return
         time.sleep(0.1)
@@ -130,10 +136,10 @@ class Watched:
     """What a page did that nobody should have to look for.
 
     Args:
-        origin: the only place that may be asked.
+        address: as the command printed it; no other place may be asked.
     """
 
-    origin: str
+    address: str
     problems: list[str] = field(default_factory=list)
 
     def watch(self, page: Any) -> None:
@@ -144,7 +150,8 @@ class Watched:
         page.on("response", lambda r: self._note(r.status >= 400, f"{r.status}: {r.url}"))
 
     def _ours(self, url: str) -> bool:
-        return url.startswith((f"{self.origin}/", "data:")) or url == self.origin
+        origin = self.address.partition("?")[0]
+        return url.startswith((origin, "data:"))
 
     def _note(self, bad: bool, text: str) -> None:
         if bad:

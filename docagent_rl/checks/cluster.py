@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from docagent_rl.config import DocAgentConfig
+from docagent_rl.endpoints.http_client import public_url
 from docagent_rl.envs.roles import RoleBackend
 from docagent_rl.errors import UserError
 from docagent_rl.retrieval.config import Backend
@@ -226,8 +227,9 @@ def _check_endpoints(config: DictConfig, parsed: DocAgentConfig, nodes: str) -> 
         settings = " ".join(
             f"{key}=http://HOST:PORT{'/v1' if key.endswith('base_url') else ''}" for key, _ in here
         )
+        named = ", ".join(f"{key}={public_url(url)}" for key, url in here)
         raise UserError(
-            f"{', '.join(f'{key}={url}' for key, url in here)}: an address of loopback is another machine on "
+            f"{named}: an address of loopback is another machine on "
             f"every node, and {nodes}={OmegaConf.select(config, nodes)}: let the server listen where all "
             f"nodes reach it, and set {settings}"
             + (" (DOCAGENT_JUDGE_URL)" if here[0][0] == "docagent.judge.base_url" else "")

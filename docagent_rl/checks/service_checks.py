@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from docagent_rl.config import DocAgentConfig, Profile
+from docagent_rl.endpoints.http_client import public_url
 from docagent_rl.envs.roles import RoleName
 from docagent_rl.envs.search_scope import SearchScope
 from docagent_rl.envs.services import NO_SECOND_RANKING
@@ -42,7 +43,7 @@ def check_second_ranking(config: DocAgentConfig, system: System, env: Any) -> No
     if _ranking(text) == _ranking(first):
         raise UserError(
             f"docagent.text_retriever and docagent.retriever are both {text.kind} over "
-            f"{text.index or text.service.url}, "
+            f"{text.index or public_url(text.service.url or '')}, "
             "so that every search would list the same pages twice: give docagent.text_retriever.index an "
             "index that ranks otherwise, or set docagent.env.search.text_ranking=shared and "
             "docagent.text_retriever=null"

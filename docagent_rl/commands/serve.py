@@ -40,6 +40,12 @@ def serve_command(
     token_env: Annotated[
         str | None, typer.Option(help="Name of the variable with the token that clients have to send.")
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Without a token: a name under which clients may ask, beside this machine's and addresses."
+        ),
+    ] = None,
     api: Annotated[
         str, typer.Option(help="What to speak, with commas: native, vrag_rl, vrag_rl_faiss, alden.")
     ] = "native",
@@ -56,10 +62,10 @@ def serve_command(
 
     Example: docagent-rl index serve --index data/bm25 --store data/store --port 8002 --api native,vrag_rl
     """
+    from docagent_rl.endpoints.serving import listen, run, url_of
     from docagent_rl.retrieval.registry import open_local
-    from docagent_rl.retrieval.service.app import Served
+    from docagent_rl.retrieval.service.app import Served, describe_index, make_app
     from docagent_rl.retrieval.service.host import SearchHost
-    from docagent_rl.retrieval.service.server import Address, describe_index, serve
     from docagent_rl.retrieval.service.vrag_api import IMAGE_FOLDER
 
     apis = _apis(api)
@@ -80,12 +86,11 @@ def serve_command(
         logger.warning(
             "--host %s: whoever reaches this machine may search; --token-env asks for a token", host
         )
-
-    def ready(url: str) -> None:
-        names = ", ".join(each.value for each in apis)
-        typer.echo(f"{info.pages} pages of {info.documents} documents at {url} ({names})")
-
-    serve(served, Address(host, port), apis=apis, token=token, ready=ready)
+    app = make_app(served, apis=apis, token=token, names=(host, *(allow_host or ())))
+    listener = listen(host, port)
+    spoken = ", ".join(each.value for each in apis)
+    typer.echo(f"{info.pages} pages of {info.documents} documents at {url_of(listener)} ({spoken})")
+    run(app, listener)
 
 
 def _apis(text: str) -> tuple[ServerApi, ...]:

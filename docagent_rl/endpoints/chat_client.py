@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 import openai
 
 from docagent_rl.endpoints.api_keys import NO_KEY, read_api_key, redacted, without_key
-from docagent_rl.endpoints.bounded_body import BodyError, bound
-from docagent_rl.endpoints.chat_failure import BusyError, RefusedError, TransientError, failure, public_url
+from docagent_rl.endpoints.chat_failure import BusyError, RefusedError, TransientError, failure
 from docagent_rl.endpoints.chat_reply import ChatReply, CutOffError, ReplyError, Written, read_reply
 from docagent_rl.endpoints.endpoint import Endpoint
+from docagent_rl.endpoints.http_client import BodyError, asynchronous_client, check_url, public_url
 from docagent_rl.endpoints.metering import payer_of
 from docagent_rl.endpoints.price import Price
 from docagent_rl.endpoints.retrying import Places, call_service
@@ -105,11 +105,11 @@ class ChatEndpoint:
             more: fields that not every section has, or that take the place of the section's.
 
         Raises:
-            UserError: the key's environment variable is not set.
+            UserError: the key's environment variable is not set, or the address is none.
         """
         shared = section.model_dump(include=set(Endpoint.model_fields) - {"api_key_env", "price"})
         key = read_api_key(section.api_key_env, f"{name}.api_key_env")
-        shared.update(more)
+        shared.update(more, base_url=check_url(section.base_url, f"{name}.base_url"))
         return cls(**shared, api_key=key, price=section.price.made())
 
     def for_check(self) -> ChatEndpoint:
@@ -321,9 +321,7 @@ class ChatClient:
                 timeout=self.endpoint.timeout_s,
                 # attempts are counted here, in one place
                 max_retries=0,
-                http_client=openai.DefaultAsyncHttpxClient(
-                    timeout=self.endpoint.timeout_s, event_hooks={"response": [bound]}
-                ),
+                http_client=asynchronous_client(self.endpoint.timeout_s),
             )
         return self._connections[loop]
 

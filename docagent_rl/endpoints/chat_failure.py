@@ -7,11 +7,11 @@ import re
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
-from urllib.parse import urlsplit, urlunsplit
 
 import openai
 
 from docagent_rl.endpoints.api_keys import redacted
+from docagent_rl.endpoints.http_client import public_url
 from docagent_rl.endpoints.retrying import describe
 from docagent_rl.errors import InfrastructureError
 
@@ -79,6 +79,9 @@ def failure(error: openai.OpenAIError, key: str) -> TransientError | RefusedErro
     """
     if isinstance(error, openai.APIStatusError):
         message = redacted(f"HTTP {error.status_code}: {_said(error)}", key)
+        if 300 <= error.status_code < 400:
+            place = public_url(error.response.headers.get("location", ""))
+            message += redacted(f"; it points to {place[:_LONGEST]}, and no redirect is followed", key)
         if error.status_code in _PASSING or error.status_code >= 500:
             wait = retry_after_s(error.response.headers)
             # 503 is said of overload and of defects alike; who says when to come again means the first
@@ -121,15 +124,6 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         return None
     sent = _moment(headers.get("date", ""))
     return max(0.0, when - (time.time() if sent is None else sent))
-
-
-def public_url(url: str) -> str:
-    """The address without what may be secret in it: user, password and query."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "an address that cannot be read"
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _moment(date: str) -> float | None:

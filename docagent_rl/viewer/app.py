@@ -4,49 +4,33 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable, Collection
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, Response
 
+from docagent_rl.endpoints.guard import Guard, Policy
 from docagent_rl.errors import UserError
 from docagent_rl.viewer.api import Api
 from docagent_rl.viewer.replies import HEADERS, encoded
 
 logger = logging.getLogger(__name__)
 
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 STATIC = ("index.html", "app.js", "app.css")
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
 _NO_PAGE = "<!doctype html><title>docagent-rl view</title><p>The page is not built: see CONTRIBUTING.md."
 
 
-def make_app(api: Api, hosts: Collection[str] = LOOPBACK) -> FastAPI:
+def make_app(api: Api, token: str, cookie: str) -> Guard:
     """The application.
 
     Args:
         api: what answers.
-        hosts: names and addresses under which it may be asked. Another one is a page elsewhere whose name
-            was made to mean this machine.
+        token: that the address holds which is opened first.
+        cookie: name of the cookie that holds it from then on.
     """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    allowed = frozenset(host.casefold() for host in hosts)
-
-    @app.middleware("http")
-    async def guard(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        if _host(request.headers.get("host", "")) not in allowed:
-            response: Response = _error(400, "this address is not served here")
-        elif request.method not in ("GET", "HEAD"):
-            response = _error(405, "everything here is for reading: GET")
-        else:
-            response = await call_next(request)
-        for name, value in HEADERS.items():
-            response.headers[name] = value
-        if "cache-control" not in response.headers:
-            response.headers["Cache-Control"] = "no-store"
-        return response
 
     @app.exception_handler(UserError)
     async def told(request: Request, error: UserError) -> Response:
@@ -73,7 +57,7 @@ def make_app(api: Api, hosts: Collection[str] = LOOPBACK) -> FastAPI:
     def page() -> Response:
         return _static("index.html")
 
-    return app
+    return Guard(app, Policy(token, cookie=cookie, headers=HEADERS))
 
 
 def static_file(name: str) -> Traversable:
@@ -93,11 +77,3 @@ def _static(name: str) -> Response:
 
 def _error(status: int, text: str) -> Response:
     return Response(encoded({"error": text}), status_code=status, media_type="application/json")
-
-
-def _host(header: str) -> str:
-    """The name in a `Host` header, without its port."""
-    name = header.strip().casefold()
-    if name.startswith("["):
-        return name[1:].partition("]")[0]
-    return name.rpartition(":")[0] if ":" in name else name

@@ -12,6 +12,7 @@ POLICY = (
 )
 """The page runs what the package ships and asks this server alone; text of others never becomes code."""
 HEADERS = {
+    "Cache-Control": "no-store",
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",

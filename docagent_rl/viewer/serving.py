@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import secrets
 import webbrowser
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -51,7 +51,7 @@ def serve(
     browse: bool = False,
     told: Callable[[str], None] = print,
 ) -> None:
-    """Serve until interrupted.
+    """Serve until interrupted those who open the address, which holds a token of its own.
 
     Args:
         runs: to look at.
@@ -63,37 +63,22 @@ def serve(
     Raises:
         UserError: the address cannot be listened at.
     """
-    import uvicorn
+    from docagent_rl.endpoints.serving import listen, run, url_of
+    from docagent_rl.viewer.app import make_app
 
-    from docagent_rl.viewer.app import LOOPBACK, make_app
-
-    app = make_app(Api(runs, __version__), {*LOOPBACK, host})
-    handle = _listening(host, port)
-    name = f"[{host}]" if ":" in host else host
-    address = f"http://{name}:{handle.getsockname()[1]}/"
+    listener = listen(host, port)
+    token = secrets.token_urlsafe(32)
+    # browsers keep cookies by name and machine, whatever the port
+    app = make_app(Api(runs, __version__), token, f"docagent-view-{listener.getsockname()[1]}")
+    address = f"{url_of(listener)}/?token={token}"
     poller = Poller(runs)
-    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
-    server = uvicorn.Server(config)
     poller.start()
     told(address)
     if browse:
         webbrowser.open(address)
     try:
-        server.run(sockets=[handle])
+        run(app, listener)
     except KeyboardInterrupt:
         pass  # the way to end it
     finally:
         poller.stop()
-        handle.close()
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    try:
-        family, kind, proto, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        handle = socket.socket(family, kind, proto)
-        handle.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        handle.bind(where)
-        handle.listen()
-    except OSError as error:
-        raise UserError(f"cannot listen at {host}:{port} ({error}): name another --port") from error
-    return handle

@@ -22,7 +22,6 @@ from docagent_rl.endpoints.chat_failure import (
     TooLongError,
     failure,
     is_outage,
-    public_url,
     retry_after_s,
 )
 from docagent_rl.endpoints.chat_reply import ReplyError
@@ -157,11 +156,6 @@ async def test_an_outage_is_told_from_a_refusal_and_from_a_bad_reply(server, rep
         await client(server, timeout_s=patience, deadline_s=60, attempts=1).ask(HELLO, str)
     assert is_outage(failed.value) is outage
     assert len(server.requests) <= 1
-
-
-def test_addresses():
-    assert public_url("https://a:b@host:1/v1?key=x#y") == "https://host:1/v1"
-    assert "[" not in public_url("http://[::1")
 
 
 def test_waits():

@@ -36,9 +36,9 @@ def watching(opened, world, tmp_path):
     @contextmanager
     def watch(sessions, address=SESSIONS, *, stays=False):
         run = write_run(tmp_path / "run", sessions)
-        with served(run, world=world, folder=tmp_path) as origin:
-            opened.watched.origin = origin
-            page = opened(address, origin=origin)
+        with served(run, world=world, folder=tmp_path) as served_at:
+            opened.watched.address = served_at
+            page = opened(address, address=served_at)
             yield page, run
             if not stays:
                 page.close()  # before its server: a page that asks in vain complains
@@ -102,7 +102,7 @@ def exported(opened, site, world, tmp_path):
 
     def open_file(name, *options):
         address = export(site, name, world, tmp_path / "some.html", *options)
-        opened.watched.origin = address
+        opened.watched.address = address
         return opened(address)
 
     return open_file

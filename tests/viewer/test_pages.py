@@ -54,7 +54,7 @@ def test_every_view_of_every_system_opens(name, opened, site, ask, longest):
     lists(page, 12)
     page.get_by_role("link", name="Funnel", exact=True).click()
     expect(page.locator("h1")).to_have_text("Evidence funnel")
-    page.goto(f"{site.origin}/#/session/{run}/{row['id']}")
+    page.goto(f"{site.address}#/session/{run}/{row['id']}")
     expect(page.locator("h1")).to_have_text(row["question"])
     expect(page.locator(".conversation article")).to_have_count(row["turns"] + 1)
     expect(page.locator(".rail .thumb").first).to_be_visible()

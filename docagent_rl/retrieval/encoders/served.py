@@ -24,6 +24,7 @@ import numpy as np
 from PIL import Image
 
 from docagent_rl.documents.store import PageContent
+from docagent_rl.endpoints.http_client import public_url
 from docagent_rl.errors import UserError
 from docagent_rl.retrieval.encoders.files import digest, model_folder, read_json
 from docagent_rl.retrieval.encoders.local import fingerprint, finished, known_weights
@@ -147,7 +148,7 @@ class ServedEncoder:
 
 
 def _check_served(spec: EncoderSpec, architectures: Sequence[str], endpoint: str) -> None:
-    named = f"docagent.retriever.encoder.endpoint={endpoint}"
+    named = f"docagent.retriever.encoder.endpoint={public_url(endpoint)}"
     by_transformers = any(name.endswith("ForRetrieval") for name in architectures)
     text = spec.family is Family.SENTENCE_TRANSFORMER and spec.content is PageContent.TEXT
     stanford = spec.family is Family.COLBERT and "HF_ColBERT" in architectures

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import httpx2
 import numpy as np
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
+from docagent_rl.endpoints.http_client import BodyError, check_url, client_of_run, public_url, read_body
 from docagent_rl.errors import InfrastructureError, UserError
 
 LONGEST_BODY = 256 << 20
@@ -36,16 +38,14 @@ class VllmClient:
     """
 
     def __init__(self, url: str, *, attempts: int = 3, timeout_s: float = 30.0) -> None:
-        self.url = url.rstrip("/")
-        self._attempts = attempts
+        url = check_url(url, "docagent.retriever.encoder.endpoint")
+        self.url = public_url(url)
+        self._attempts, self._timeout_s = attempts, timeout_s
         try:
-            # no proxy of the environment: the server is a part of the run
-            self._client = httpx2.Client(base_url=self.url, timeout=timeout_s, trust_env=False)
+            self._client = client_of_run(url, timeout_s)
             _, body = self._ask("GET", "/v1/models")
             (found, *_) = json.loads(body)["data"]
             self.model, self.longest = str(found["id"]), int(found.get("max_model_len") or 0)
-        except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
-            raise UserError(f"docagent.retriever.encoder.endpoint={url} is no URL: {error}") from error
         except (ValueError, KeyError, TypeError) as error:
             raise InfrastructureError(f"{self.url}/v1/models is no list of vLLM's: {error!r}") from error
 
@@ -98,28 +98,20 @@ class VllmClient:
             raise InfrastructureError(f"{self.url}{path} does not answer after {tried}: {error}") from error
 
     def _ask_once(self, method: str, path: str, content: Any) -> tuple[str | None, bytes]:
+        until = time.monotonic() + self._timeout_s
         try:
             with self._client.stream(method, path, json=content) as response:
-                body = _bounded(response)
-        except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
-            raise
+                body = read_body(response, longest=LONGEST_BODY, until=until)
+        except BodyError as error:
+            raise InfrastructureError(f"{self.url}{path}: {error}") from error
         except httpx2.HTTPError as error:
             raise _ComeAgainError(f"{type(error).__name__}: {error}") from error
         said = body[:300].decode("utf-8", "replace")
         if response.status_code in _LATER:
             raise _ComeAgainError(f"{response.status_code}: {said}")
-        if response.is_error:
+        if not response.is_success:  # a redirect is refused as well
             raise UserError(f"{self.url}{path} refuses ({response.status_code}): {said}")
         return response.headers.get("metadata"), body
-
-
-def _bounded(response: httpx2.Response) -> bytes:
-    body = bytearray()
-    for piece in response.iter_bytes():
-        body += piece
-        if len(body) > LONGEST_BODY:
-            raise InfrastructureError(f"{response.url} answers with more than {LONGEST_BODY >> 20} MiB")
-    return bytes(body)
 
 
 def _read(item: dict[str, Any], body: bytes) -> np.ndarray:

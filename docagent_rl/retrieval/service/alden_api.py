@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.endpoints.guard import RefusalError
 from docagent_rl.retrieval.base import Hit
-from docagent_rl.retrieval.service.guard import RefusalError
 from docagent_rl.retrieval.service.wire import LONGEST_ID, MOST_QUERIES, Query
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from docagent_rl.retrieval.service.app import Served
 
+HEALTH = "/health"
 MOST_PAGES = 100
 """Of a query; their images travel with them."""
 LARGEST_ANSWER = 1_000
@@ -71,6 +72,7 @@ def add(app: FastAPI, served: Served) -> None:
     from docagent_rl.retrieval.service.app import read
 
     async def health() -> Any:
+        await served.check_health()
         return {"status": "healthy", "retrievers": {"total": 1, "available": 1}}
 
     async def batch_search(request: Request) -> Any:
@@ -102,7 +104,7 @@ def add(app: FastAPI, served: Served) -> None:
         )
 
     batch_search.__annotations__ = batch_fetch.__annotations__ = {"request": Request}
-    app.add_api_route("/health", health, methods=["GET"], response_model=None)
+    app.add_api_route(HEALTH, health, methods=["GET"], response_model=None)
     app.add_api_route("/batch_search", batch_search, methods=["POST"], response_model=None)
     app.add_api_route("/batch_fetch", batch_fetch, methods=["POST"], response_model=None)
 

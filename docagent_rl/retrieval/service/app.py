@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,20 +11,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents.store import PageContent
+from docagent_rl.endpoints.guard import Guard, Policy, RefusalError
 from docagent_rl.errors import InfrastructureError, UserError
-from docagent_rl.retrieval.base import Hit, QueryRefusedError
+from docagent_rl.retrieval.base import Hit, QueryRefusedError, Retriever
 from docagent_rl.retrieval.config import ServerApi
 from docagent_rl.retrieval.failures import BusyError, ServiceFailedError
 from docagent_rl.retrieval.service import alden_api, vrag_api, wire
-from docagent_rl.retrieval.service.guard import Guard, RefusalError
 from docagent_rl.retrieval.service.host import SearchHost
-from docagent_rl.retrieval.service.wire import Info, SearchRequest
+from docagent_rl.retrieval.service.wire import VERSION, Info, SearchRequest
 from docagent_rl.terminal import visible
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound=BaseModel)
 _LONGEST = 300
 
@@ -62,27 +64,72 @@ class Served:
             RefusalError: says which.
         """
         host = self.texts if texts and self.texts is not None else self.host
-        try:
-            return await host.search(queries, doc_id=doc_id, top_k=top_k, exclude=exclude)
-        except BusyError as error:
-            raise RefusalError(503, str(error), {"Retry-After": f"{error.retry_after_s:g}"}) from None
-        except TimeoutError:
-            raise RefusalError(504, f"no result within {host.deadline_s:g} s") from None
-        except QueryRefusedError as error:
-            raise RefusalError(422, _line(error)) from None
-        except UserError as error:
-            raise RefusalError(404, _line(error)) from None
-        except (InfrastructureError, ServiceFailedError) as error:
-            raise RefusalError(502, _line(error)) from None
+        return await _answered(host, host.search(queries, doc_id=doc_id, top_k=top_k, exclude=exclude))
+
+    async def check_health(self) -> None:
+        """See that searches come to an end.
+
+        Raises:
+            RefusalError: they do not, or fail.
+        """
+        for host in filter(None, (self.host, self.texts)):
+            await _answered(host, host.probe())
 
 
-def make_app(served: Served, *, apis: Collection[ServerApi] = (ServerApi.NATIVE,), token: str | None = None):
+def describe_index(
+    retriever: Retriever, store: DocumentStore, *, kind: str = "", max_waiting: int = 0
+) -> Info:
+    """What clients compare with what they have.
+
+    Args:
+        retriever: one that ranks by texts or images alone says so in `contents` (`PageContent`); without it
+            both count.
+        store: whose pages it finds.
+        kind: of the retriever.
+        max_waiting: of its host.
+    """
+    contents = tuple(getattr(retriever, "contents", PageContent))
+    doc_ids = store.doc_ids()
+    return Info(
+        version=VERSION,
+        kind=kind,
+        documents=len(doc_ids),
+        pages=sum(store.document(doc_id).num_pages for doc_id in doc_ids),
+        fingerprints={content.value: store.fingerprint(content) for content in contents},
+        max_waiting=max_waiting,
+    )
+
+
+async def _answered(host: SearchHost, search: Awaitable[T]) -> T:
+    """What a search finds; whatever goes wrong is an answer of HTTP."""
+    try:
+        return await search
+    except BusyError as error:
+        raise RefusalError(503, str(error), {"Retry-After": f"{error.retry_after_s:g}"}) from None
+    except TimeoutError:
+        raise RefusalError(504, f"no result within {host.deadline_s:g} s") from None
+    except QueryRefusedError as error:
+        raise RefusalError(422, _line(error)) from None
+    except UserError as error:
+        raise RefusalError(404, _line(error)) from None
+    except (InfrastructureError, ServiceFailedError) as error:
+        raise RefusalError(502, _line(error)) from None
+
+
+def make_app(
+    served: Served,
+    *,
+    apis: Collection[ServerApi] = (ServerApi.NATIVE,),
+    token: str | None = None,
+    names: Collection[str] = (),
+) -> Guard:
     """An ASGI application.
 
     Args:
         served: what it answers from.
         apis: which it speaks.
         token: that clients have to send.
+        names: under which it is asked without a token (`Policy.names`).
     """
     from fastapi import FastAPI
 
@@ -103,7 +150,8 @@ def make_app(served: Served, *, apis: Collection[ServerApi] = (ServerApi.NATIVE,
         vrag_api.add_post(app, served)
     if ServerApi.ALDEN in apis:
         alden_api.add(app, served)
-    return Guard(app, token, wire.LARGEST_BODY)
+    open_paths = (wire.HEALTH, alden_api.HEALTH)
+    return Guard(app, Policy(token, names, open_paths, largest_body=wire.LARGEST_BODY))
 
 
 def read(model: type[ModelT], body: bytes) -> ModelT:
@@ -129,6 +177,7 @@ def _native(app: FastAPI, served: Served) -> None:
         return Response(wire.reply_body(found), media_type="application/json")
 
     async def health() -> dict[str, str]:
+        await served.check_health()
         return {"status": "healthy"}
 
     async def info() -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
 from docagent_rl.endpoints.api_keys import read_api_key
+from docagent_rl.endpoints.http_client import check_url
 from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval.base import Hit, QueryRefusedError, check_queries
 from docagent_rl.retrieval.config import RetrieverConfig, ServerApi
@@ -40,9 +41,7 @@ class HttpRetriever:
 
     def __init__(self, config: RetrieverConfig, store: DocumentStore, key: str) -> None:
         service = config.service
-        url = service.url or ""
-        if not url.startswith(("http://", "https://")):
-            raise UserError(f"{key}.service.url={url}: expected http://host:port")
+        url = check_url(service.url, f"{key}.service.url")
         token = read_api_key(service.token_env, f"{key}.service.token_env")
         place = Place(url, key, token, service.timeout_s, service.connections)
         self._api, self._store, self._place = service.api, store, place

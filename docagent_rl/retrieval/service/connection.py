@@ -7,9 +7,9 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 from docagent_rl.endpoints.api_keys import NO_KEY, redacted
+from docagent_rl.endpoints.http_client import public_url
 from docagent_rl.endpoints.retrying import describe
 from docagent_rl.errors import InfrastructureError
 from docagent_rl.retrieval.base import QueryRefusedError
@@ -46,8 +46,7 @@ class Place:
     @property
     def shown(self) -> str:
         """The address without user and password."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return public_url(self.url)
 
 
 class Connections:
@@ -94,7 +93,7 @@ class Connections:
         try:
             async with self._session().request(
                 call.method,
-                self.place.url.rstrip("/") + call.path,
+                self.place.url + call.path,
                 params=call.params or None,
                 data=call.body,
                 allow_redirects=False,

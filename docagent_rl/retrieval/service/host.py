@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.base import Hit, Retriever
 from docagent_rl.retrieval.failures import BusyError
+from docagent_rl.retrieval.service.blame import HARMLESS
 
 MOST_TOGETHER = 16
 """Queries that one call of the retriever answers, where they wait at the same time and search alike."""
@@ -25,6 +26,8 @@ Key = tuple[str | None, int, frozenset[PageRef]]
 class _Job:
     queries: list[str]
     key: Key
+    places: int
+    """That it takes of those who may wait."""
     done: Future[list[list[Hit]]] = field(default_factory=Future)
 
 
@@ -49,6 +52,8 @@ class SearchHost:
         self._jobs: deque[_Job] = deque()
         self._there = threading.Condition()
         self._held, self._closed = 0, False
+        self._ended = 0
+        self._probe: _Job | None = None
         for _ in range(threads):
             # daemons: a search that hangs does not hold up the end of the process
             threading.Thread(target=self._work, name="docagent-host", daemon=True).start()
@@ -72,12 +77,37 @@ class SearchHost:
             BusyError: nothing was searched; the host has too much to do, or is closed.
             TimeoutError: the deadline has passed.
         """
-        job = _Job(list(queries), (doc_id, top_k, frozenset(exclude)))
+        job = _Job(list(queries), (doc_id, top_k, frozenset(exclude)), len(queries))
         if not job.queries:
             return []
         self._take(job)
         async with asyncio.timeout(self.deadline_s):
             return await asyncio.wrap_future(job.done)
+
+    async def probe(self) -> None:
+        """See that searches come to an end: one for a harmless word, ahead of all that wait.
+
+        It takes no place of theirs. Those who ask at the same time wait for the same search.
+
+        Raises:
+            BusyError: the host is closed.
+            TimeoutError: within the deadline no search has ended, neither this one nor any other.
+        """
+        with self._there:
+            if self._closed:
+                raise BusyError(RETRY_AFTER_S)
+            if self._probe is None or self._probe.done.done():
+                self._probe = _Job([HARMLESS], (None, 1, frozenset()), places=0)
+                self._jobs.appendleft(self._probe)
+                self._there.notify()
+            done, ended = self._probe.done, self._ended
+        try:
+            async with asyncio.timeout(self.deadline_s):
+                # shielded: others wait for it too
+                await asyncio.shield(asyncio.wrap_future(done))
+        except TimeoutError:
+            if self._ended == ended:
+                raise
 
     def close(self) -> None:
         """Take nothing more; what waits is given up."""
@@ -89,11 +119,10 @@ class SearchHost:
             job.done.cancel()
 
     def _take(self, job: _Job) -> None:
-        number = len(job.queries)
         with self._there:
-            if self._closed or (self._held and self._held + number > self.max_waiting):
+            if self._closed or (self._held and self._held + job.places > self.max_waiting):
                 raise BusyError(RETRY_AFTER_S)
-            self._held += number
+            self._held += job.places
             self._jobs.append(job)
             self._there.notify()
         job.done.add_done_callback(lambda _: self._leave(job))
@@ -103,7 +132,7 @@ class SearchHost:
             return
         with self._there, suppress(ValueError):
             self._jobs.remove(job)
-            self._held -= len(job.queries)
+            self._held -= job.places
 
     def _work(self) -> None:
         while True:
@@ -117,7 +146,8 @@ class SearchHost:
                 self._answer([job for job in jobs if job.done.set_running_or_notify_cancel()])
             finally:
                 with self._there:
-                    self._held -= sum(len(job.queries) for job in jobs)
+                    self._held -= sum(job.places for job in jobs)
+                    self._ended += 1
 
     def _together(self) -> list[_Job]:
         """The first that waits and those that can be asked with it."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from docagent_rl.documents import PageRef
-from docagent_rl.retrieval.service.guard import RefusalError
+from docagent_rl.endpoints.guard import RefusalError
 from docagent_rl.retrieval.service.wire import HIGHEST_TOP_K, LONGEST_ID, LONGEST_QUERY, MOST_QUERIES, Query
 
 if TYPE_CHECKING:

@@ -104,6 +104,7 @@ def test_models_that_vllm_does_not_serve_are_refused(tiny, kind):
     [
         (503, b"warming up", InfrastructureError),
         (404, b"no such path", UserError),
+        (307, b"elsewhere", UserError),
         *[(200, content, InfrastructureError) for content in (b"<html>", b'{"data": []}', b"x" * 2000)],
     ],
 )

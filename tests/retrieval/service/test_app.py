@@ -16,9 +16,8 @@ from docagent_rl.documents import PageRef
 from docagent_rl.errors import UserError
 from docagent_rl.retrieval.config import ServerApi
 from docagent_rl.retrieval.service import wire
-from docagent_rl.retrieval.service.app import Served, make_app
+from docagent_rl.retrieval.service.app import Served, describe_index, make_app
 from docagent_rl.retrieval.service.host import SearchHost
-from docagent_rl.retrieval.service.server import describe_index
 from docagent_rl.retrieval.service.vrag_api import image_name, page_of
 
 
@@ -35,8 +34,9 @@ def app(served):
 def call(app, method, path, **options):
     async def one():
         transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
-            return await client.request(method, path, **options)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            headers = {"Content-Type": "application/json", **options.pop("headers", {})}
+            return await client.request(method, path, headers=headers, **options)
 
     return asyncio.run(one())
 
@@ -110,7 +110,8 @@ def test_a_token_is_asked_for_everywhere_but_for_health(served):
         reply = call(app, "POST", wire.SEARCH, json={"queries": ["cat"]}, headers=headers)
         assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
         assert call(app, "POST", "/batch_fetch", headers=headers, content=b"{").status_code == 401
-    assert call(app, "GET", wire.HEALTH).status_code == 200
+    for path in (wire.HEALTH, "/health"):
+        assert call(app, "GET", path).json()["status"] == "healthy"
     good = {"Authorization": "Bearer right"}
     assert call(app, "POST", wire.SEARCH, json={"queries": ["cat"]}, headers=good).status_code == 200
     # and only the APIs that were asked for are there
@@ -145,8 +146,12 @@ def test_a_full_server_says_when_to_come_again(store):
     while not calls:  # what is searched for keeps its place
         assert search(app, queries=["a"]).status_code == 504
     busy = search(app, queries=["b"])
-    gate.set()
     assert (busy.status_code, float(busy.headers["retry-after"]) > 0) == (503, True)
+    # and health is that of searches
+    assert call(app, "GET", wire.HEALTH).status_code == 504
+    gate.set()
+    host.deadline_s = 60
+    assert call(app, "GET", wire.HEALTH).status_code == 200
 
 
 json_values = st.recursive(

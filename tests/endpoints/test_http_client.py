@@ -1,4 +1,4 @@
-"""No service can fill the memory."""
+"""No service can fill the memory, hold a client for ever, or send it elsewhere."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import asyncio
 import contextlib
 import gzip
 import json
+import time
 import tracemalloc
 import zlib
 
+import httpx2
 import pytest
 
-from docagent_rl.endpoints.bounded_body import LONGEST_BODY
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
-from docagent_rl.errors import InfrastructureError
+from docagent_rl.endpoints.endpoint import Endpoint
+from docagent_rl.endpoints.http_client import LONGEST_BODY, client_of_run, public_url, read_body
+from docagent_rl.errors import InfrastructureError, UserError
 from tests.chat_server import RawServer, completion
 
 HELLO = [{"role": "user", "content": "hello"}]
@@ -101,3 +104,41 @@ def test_an_unasked_compression_and_a_broken_one_are_failures(raw):
         assert "compress" in refused(raw.url, attempts=2)
         assert raw.requests == 2
         raw.requests = 0
+
+
+@pytest.mark.parametrize("status", [301, 307, 308])
+def test_no_redirect_takes_a_prompt_elsewhere(raw, status):
+    with RawServer() as elsewhere:
+        elsewhere.respond(json.dumps(completion("taken")).encode())
+        place = elsewhere.url.replace("http://", "http://user:hunter2@")
+        raw.respond(b"", status=status, location=f"{place}/chat/completions?key=hunter2")
+        message = refused(raw.url, attempts=3)
+        assert (raw.requests, elsewhere.requests) == (1, 0)
+    assert f"{elsewhere.url}/chat/completions" in message
+    assert "hunter2" not in message
+
+
+def test_a_body_that_drips_is_not_waited_for(raw):
+    raw.respond(b"a body")
+
+    def read(until):
+        with client_of_run(raw.url, 60) as client, client.stream("POST", "/", content=b"") as response:
+            return read_body(response, longest=6, until=until)
+
+    assert read(time.monotonic() + 60) == b"a body"
+    with pytest.raises(httpx2.ReadTimeout):
+        read(time.monotonic() - 1)
+
+
+def test_addresses_are_told_without_their_secrets_and_those_that_are_none_are_refused():
+    assert public_url("https://a:b@host:1/v1?key=x#y") == "https://host:1/v1"
+    assert "[" not in public_url("http://[::1")
+    for url in (
+        "host:8000/v1",
+        "ftp://u:hunter2@host",
+        "http://u:hunter2@host:port/v1",
+        "http://u:hunter2@/v1",
+    ):
+        with pytest.raises(UserError, match=r"judge\.base_url=") as caught:
+            ChatEndpoint.of(Endpoint(base_url=url, model="m"), "judge")
+        assert "hunter2" not in str(caught.value)

@@ -1,0 +1,191 @@
+"""The policy of every HTTP server of ours: who may ask, under which name, and for how much.
+
+Whoever has no token has to ask under a name of this machine. A page elsewhere whose name was made to mean
+this machine (DNS rebinding) asks under its own. With a token any name will do: such a page does not know it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import socket
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode, urlsplit
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+
+LONGEST_ADDRESS = 64 << 10
+"""Bytes of a request's path and query."""
+BODY_S = 30.0
+"""Seconds in which a body has to arrive."""
+_JSON = "application/json"
+_WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
+_QUERY = "token"
+"""What carries the token in the address that a browser opens first."""
+
+
+class RefusalError(Exception):
+    """A request that gets an error for an answer.
+
+    Args:
+        status: of HTTP.
+        message: one line.
+        headers: of the answer.
+    """
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.headers = status, message, dict(headers or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a server asks of its clients.
+
+    Args:
+        token: that they have to send (`Authorization: Bearer`); None: none.
+        names: of this machine, beside `localhost`, its host name and its addresses. They matter without a
+            token alone.
+        open_paths: that need no token.
+        cookie: name of the cookie in which browsers keep the token, which the address that they open first
+            carries as `?token=`; None: browsers are not served.
+        largest_body: bytes of a request's body.
+        headers: of every answer.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    names: Collection[str] = ()
+    open_paths: Collection[str] = ()
+    cookie: str | None = None
+    largest_body: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Guard:
+    """An ASGI application around another one. It reads bodies itself, so that the other gets bounded ones.
+
+    Args:
+        app: what is guarded.
+        policy: of the server.
+    """
+
+    def __init__(self, app: Any, policy: Policy) -> None:
+        self._app, self._policy = app, policy
+        self._names = {name.casefold() for name in ("localhost", socket.gethostname(), *policy.names)}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """See ASGI."""
+        from starlette.datastructures import MutableHeaders
+        from starlette.requests import HTTPConnection
+        from starlette.responses import JSONResponse
+
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def answer(message: Any) -> None:
+            if message["type"] == "http.response.start" and self._policy.headers:
+                headers = MutableHeaders(scope=message)
+                for name, value in self._policy.headers.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            self._check_head(HTTPConnection(scope))
+            body = await self._body(receive)
+        except RefusalError as error:
+            # what was not read of the request, and may never end, goes with the connection
+            headers = {**error.headers, "Connection": "close"}
+            await JSONResponse({"error": error.message}, error.status, headers)(scope, receive, answer)
+            return
+        except ConnectionError:  # nobody is there to answer to
+            return
+        given = False
+
+        async def replay() -> dict[str, Any]:
+            nonlocal given
+            if given:
+                return await receive()
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self._app(scope, replay, answer)
+
+    def _check_head(self, request: HTTPConnection) -> None:
+        scope, headers = request.scope, request.headers
+        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LONGEST_ADDRESS:
+            raise RefusalError(414, f"the address is longer than {LONGEST_ADDRESS >> 10} KiB")
+        if self._policy.token is None:
+            self._check_name(headers.get("host", ""))
+        elif scope["path"] not in self._policy.open_paths:
+            self._check_token(request, self._policy.token)
+        announced = headers.get("content-length", "0")
+        if not announced.isdecimal() or int(announced[:20]) > self._policy.largest_body:
+            raise self._too_large()
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if self._policy.largest_body and scope["method"] not in _WITHOUT_BODY and kind != _JSON:
+            # of the kinds that pages elsewhere may send, JSON is none
+            raise RefusalError(415, f"a body of {kind[:60] or 'no'} type: expected Content-Type: {_JSON}")
+
+    def _check_name(self, host: str) -> None:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+            if name not in self._names:
+                ipaddress.ip_address(name)  # which nobody can make to mean another machine
+        except ValueError:
+            raise RefusalError(
+                400,
+                f"{host[:100]!r} is no name of this server: ask by its address, or let it ask for a token",
+            ) from None
+
+    def _check_token(self, request: HTTPConnection, token: str) -> None:
+        policy, query = self._policy, request.query_params
+        if _same(request.headers.get("authorization", ""), f"Bearer {token}"):
+            return
+        if policy.cookie and _same(request.cookies.get(policy.cookie, ""), token):
+            return
+        if not policy.cookie:
+            raise RefusalError(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
+        if not _same(query.get(_QUERY, ""), token):
+            raise RefusalError(
+                401, "the token is missing or wrong: open the address that the command printed"
+            )
+        left = urlencode([(name, value) for name, value in query.multi_items() if name != _QUERY])
+        path = f"/{quote(request.scope['path'].lstrip('/'))}"
+        raise RefusalError(
+            303,
+            "go on without the token in the address",
+            {
+                "Location": f"{path}?{left}" if left else path,
+                "Set-Cookie": f"{policy.cookie}={token}; HttpOnly; SameSite=Lax; Path=/",
+            },
+        )
+
+    async def _body(self, receive: Any) -> bytes:
+        pieces, total = [], 0
+        try:
+            async with asyncio.timeout(BODY_S):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ConnectionError
+                    pieces.append(message.get("body", b""))
+                    total += len(pieces[-1])
+                    if total > self._policy.largest_body:
+                        raise self._too_large()
+                    if not message.get("more_body", False):
+                        return b"".join(pieces)
+        except TimeoutError:
+            raise RefusalError(408, f"the body did not arrive within {BODY_S:g} s") from None
+
+    def _too_large(self) -> RefusalError:
+        return RefusalError(413, f"the body is longer than {self._policy.largest_body:,} bytes")
+
+
+def _same(sent: str, token: str) -> bool:
+    """Compare in constant time."""
+    return hmac.compare_digest(sent.encode("utf-8", "surrogateescape"), token.encode())

@@ -1,0 +1,159 @@
+"""The policy of every HTTP client of ours: a service may send anything, anywhere, for ever.
+
+No redirect is followed, for it would take what is sent, a prompt or a key, to an address that nobody named. A
+reply has a greatest length and a time in which it has to be whole. Messages name addresses by `public_url`.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from typing import cast
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx2
+
+from docagent_rl.errors import UserError
+
+LONGEST_BODY = 16 << 20
+"""Bytes of a reply at most, after decompression; a reply of 100,000 tokens has a tenth of that."""
+_PIECE = 64 << 10
+_ZLIB_OR_GZIP = zlib.MAX_WBITS | 32
+_ENCODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
+
+
+class BodyError(Exception):
+    """A body that is not read any further."""
+
+
+def asynchronous_client(timeout_s: float) -> httpx2.AsyncClient:
+    """A client whose replies end at `LONGEST_BODY`; it takes the proxies of the environment.
+
+    Args:
+        timeout_s: seconds for a connection, and for each piece of a reply; who asks bounds the whole.
+    """
+    return httpx2.AsyncClient(
+        timeout=timeout_s,
+        follow_redirects=False,
+        # those of the `openai` library; callers have fewer places (`Endpoint.concurrency`)
+        limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
+        event_hooks={"response": [_bound]},
+    )
+
+
+def client_of_run(url: str, timeout_s: float) -> httpx2.Client:
+    """A client of a server that is a part of the run: no proxy of the environment stands between them.
+
+    Args:
+        url: of the server.
+        timeout_s: see `asynchronous_client`; `read_body` bounds the whole.
+    """
+    return httpx2.Client(base_url=url, timeout=timeout_s, follow_redirects=False, trust_env=False)
+
+
+def read_body(response: httpx2.Response, *, longest: int, until: float) -> bytes:
+    """The body of a streamed response.
+
+    Args:
+        response: of `client_of_run`.
+        longest: bytes.
+        until: moment of `time.monotonic` when it has to be whole.
+
+    Raises:
+        BodyError: it is longer.
+        httpx2.ReadTimeout: it takes longer.
+    """
+    body = bytearray()
+    for piece in response.iter_bytes():
+        body += piece
+        if len(body) > longest:
+            raise BodyError(f"the reply is longer than {longest >> 20} MiB")
+        if time.monotonic() > until:
+            raise httpx2.ReadTimeout("the reply is not whole in time")
+    return bytes(body)
+
+
+def public_url(url: str) -> str:
+    """The address without what may be secret in it: user, password and query."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an address that cannot be read"
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def check_url(url: str | None, setting: str) -> str:
+    """The address without slashes at its end.
+
+    Args:
+        url: of a service.
+        setting: the configuration key that names it, for the message.
+
+    Raises:
+        UserError: it is none of HTTP; the message has no secret of it.
+    """
+    try:
+        parts = urlsplit(url or "")
+        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        good = False
+    if not (url and good):
+        raise UserError(f"{setting}={public_url(url or '')}: expected an address such as http://host:port")
+    return url.rstrip("/")
+
+
+async def _bound(response: httpx2.Response) -> None:
+    """Hook of an HTTP client: the body of a response cannot be read beyond `LONGEST_BODY`.
+
+    Reading raises `BodyError` there, with no more than that in memory, and the connection is closed.
+
+    Args:
+        response: not read yet.
+
+    Raises:
+        BodyError: the response announces a longer body, or a compression that was not asked for.
+    """
+    announced = response.headers.get("content-length", "0")
+    if announced.isdecimal() and int(announced[:20]) > LONGEST_BODY:
+        raise _too_long()
+    encoding = response.headers.pop("content-encoding", "").strip().lower()
+    if encoding not in _ENCODINGS:
+        raise BodyError(f"the reply is compressed by {encoding[:20]!r}, which was not asked for")
+    stream = cast("httpx2.AsyncByteStream", response.stream)  # of an asynchronous client
+    response.stream = _Bounded(stream, packed=encoding not in ("", "identity"))
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream, *, packed: bool) -> None:
+        self._stream = stream
+        self._packed = packed
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        unpacker = zlib.decompressobj(_ZLIB_OR_GZIP) if self._packed else None
+        total = 0
+        async for piece in self._stream:
+            for part in _unpacked(piece, unpacker) if unpacker else (piece,):
+                total += len(part)
+                if total > LONGEST_BODY:
+                    raise _too_long()
+                yield part
+        if unpacker and not unpacker.eof:
+            raise BodyError("the reply ends before its compressed data do")
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _unpacked(piece: bytes, unpacker: zlib._Decompress) -> Iterator[bytes]:
+    """Small parts, so that little that unpacks to much is cut off in time."""
+    try:
+        while part := unpacker.decompress(piece, _PIECE):
+            yield part
+            piece = unpacker.unconsumed_tail
+    except zlib.error as error:
+        raise BodyError(f"the reply cannot be decompressed: {error}") from error
+
+
+def _too_long() -> BodyError:
+    return BodyError(f"the reply is longer than {LONGEST_BODY >> 20} MiB and was cut off")
