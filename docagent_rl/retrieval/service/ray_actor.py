@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,11 @@ from docagent_rl.retrieval.base import Hit, QueryRefusedError
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.failures import BusyError
 from docagent_rl.retrieval.registry import open_local
+from docagent_rl.retrieval.service.blame import HARMLESS
 from docagent_rl.retrieval.service.host import SearchHost
 from docagent_rl.retrieval.service.shards import Divisible, check_parts
+
+logger = logging.getLogger(__name__)
 
 MODULES_VARIABLE = "DOCAGENT_MODULES"
 """Modules of the user's own, which may register kinds of retrievers; the trainer sets it."""
@@ -41,6 +46,8 @@ class Outcome(StrEnum):
 class SearchActor:
     """Opens a retriever, or one part of it, and answers for it.
 
+    It is made once a first search has come to an end, for which a retriever may load what it needs.
+
     Args:
         settings: of the retriever, as `RetrieverConfig` in JSON mode.
         store: folder of the documents.
@@ -56,6 +63,8 @@ class SearchActor:
         check_parts(retriever, config, key)
         if config.service.shards > 1 and isinstance(retriever, Divisible):
             retriever = retriever.part(shard, config.service.shards)
+        with suppress(Exception):  # whatever a retriever raises: those who ask are told
+            retriever.search([HARMLESS], top_k=1)
         service = config.service
         self._host = SearchHost(
             retriever,
@@ -85,7 +94,17 @@ class SearchActor:
         return Outcome.FOUND, [[_row(hit) for hit in hits] for hits in found]
 
     async def health(self) -> dict[str, Any]:
-        """Its process, and the queries that wait."""
+        """Its process, and the queries that wait.
+
+        A process in which searches hang ends itself, and Ray starts another one.
+        """
+        try:
+            await self._host.probe()
+        except TimeoutError:
+            logger.error("no search ended within %g s: this process makes room", self._host.deadline_s)
+            os._exit(1)  # threads that hang let it end in no other way
+        except Exception as error:  # whatever a retriever raises
+            logger.debug("a harmless search failed: %s", error)
         return {"pid": os.getpid(), "waiting": self._host.waiting}
 
 

@@ -119,9 +119,12 @@ class RayRetriever:
         try:
             reference = handle.search.remote(*arguments)
             async with asyncio.timeout(self._service.timeout_s):
-                return await reference
+                answer = await reference
+            if answer[0] is Outcome.LATE:
+                self._replicas.late(place, handle)
+            return answer
         except TimeoutError:
-            self._replicas.failed(place)
+            self._replicas.late(place, handle)
             ray.cancel(reference)
             raise ServiceFailedError(
                 f"an actor gave no answer within {self._service.timeout_s:g} s"

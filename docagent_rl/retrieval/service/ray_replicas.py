@@ -68,6 +68,11 @@ class Replicas:
         """An actor did not answer."""
         self._resting[place] = time.monotonic() + REST_S
 
+    def late(self, place: tuple[int, int], handle: Any) -> None:
+        """An actor did not answer in time; it looks whether it hangs, and makes room if so."""
+        self.failed(place)
+        handle.health.remote()
+
     def renew(self, place: tuple[int, int], gone: Any) -> None:
         """Make an actor anew that is gone for good; blocks.
 

@@ -8,6 +8,8 @@ import pytest
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval import Hit
 from docagent_rl.retrieval.failures import BusyError
+from docagent_rl.retrieval.service import ray_actor
+from docagent_rl.retrieval.service.blame import HARMLESS
 from docagent_rl.retrieval.service.host import SearchHost
 
 
@@ -90,6 +92,36 @@ async def test_a_search_that_hangs_costs_the_deadline_and_keeps_its_place(held):
         await host.search(["next"], top_k=1)
     held.gate.set()
     await until(lambda: host.waiting == 0)
+
+
+async def test_a_host_whose_searches_hang_is_told_from_a_busy_one(held):
+    host = SearchHost(held, threads=1, max_waiting=1, deadline_s=0.05)
+    running = ask(host, "first")
+    await until(lambda: held.calls)
+    for _ in range(2):  # those who ask wait for one search
+        with pytest.raises(TimeoutError):
+            await host.probe()
+    assert (len(host._jobs), host.waiting) == (1, 1)
+    held.gate.set()
+    host.deadline_s = 60
+    await host.probe()
+    assert held.calls == [["first"], [HARMLESS]]
+    await asyncio.gather(*running, return_exceptions=True)
+
+
+async def test_an_actor_whose_searches_hang_ends_its_process(held, store, monkeypatch):
+    ended = []
+    monkeypatch.setattr(ray_actor, "open_local", lambda *_: held)
+    monkeypatch.setattr(ray_actor.os, "_exit", ended.append)
+    held.gate.set()
+    settings = {"service": {"threads": 1, "timeout_s": 0.05}}
+    actor = ray_actor.SearchActor(settings, str(store.path), "docagent.retriever", 0)
+    assert held.calls == [[HARMLESS]]
+    assert (await actor.health())["waiting"] == 0
+    held.gate.clear()
+    await actor.health()
+    assert ended == [1]
+    held.gate.set()
 
 
 async def test_one_that_gave_up_before_its_turn_is_not_searched_for(held):

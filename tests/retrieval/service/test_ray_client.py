@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 import time
 from contextlib import suppress
 
@@ -57,7 +58,7 @@ class Poisoned:
             if query == "poison":
                 raise ZeroDivisionError("poison")
             if query == "slow":
-                time.sleep(3600)
+                threading.Event().wait()
             if query.startswith("brief"):
                 time.sleep(0.02)
             if query == "exit":
@@ -134,6 +135,21 @@ def test_what_hangs_or_ends_its_process_masks_the_session(poisoned):
             search(poisoned, query, attempts=1, deadline_s=2, backoff_s=0.1)
     # the process that takes its place begins when the machine lets it
     assert search(poisoned, "fine", attempts=1000, deadline_s=600, backoff_s=0.1)
+
+
+async def test_an_actor_that_hangs_is_replaced(cluster, store):
+    service = {"num_cpus": 0.1, "threads": 1, "timeout_s": 2.0, "replicas": 1}
+    config = RetrieverConfig(kind=f"{__name__}:Poisoned", backend="ray", service=service)
+    retriever = open_retriever(config, store, "docagent.text_retriever")
+    (handle,) = retriever._replicas._handles.values()
+    before = (await handle.health.remote())["pid"]
+    with pytest.raises(OSError):
+        await retriever.asearch(["slow"], top_k=1)
+    # asked as a run would ask, whose next searches wait for it
+    again = RetrieverService(retriever, attempts=1000, deadline_s=600, backoff_s=0.1)
+    assert await again.search("fine", doc_id=None, top_k=1)
+    assert (await handle.health.remote())["pid"] != before
+    assert told_deaths(read_actors()) is None
 
 
 def test_more_than_may_wait_come_again(poisoned):
