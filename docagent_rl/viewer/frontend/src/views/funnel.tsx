@@ -40,6 +40,7 @@ export function FunnelView({ route, run }: { route: Route; run: Run }) {
           </label>}
           {whole.data && all && <SaveFigure funnel={whole.data} group={all} name={run.name} />}
           <Chips query={route.query} change={change} />
+          {!exported && <span class="muted">{together(run, filters)}</span>}
         </div>
         {whole.data === undefined || all === undefined ? (
           <Waiting error={whole.error} loading={whole.loading} empty="No session here has known evidence." />
@@ -58,6 +59,14 @@ export function FunnelView({ route, run }: { route: Route; run: Run }) {
       </div>
     </div>
   );
+}
+
+/** What a funnel lumps together, where no filter parts it. */
+function together(run: Run, filters: URLSearchParams): string {
+  const splits = (["train", "val"] as const).filter((split) => run.steps[split]?.length && (!filters.has("split") || filters.getAll("split").includes(split)));
+  const several = splits.some((split) => (run.steps[split]?.length ?? 0) > 1) && !filters.has("step");
+  const parts = [splits.length > 1 && "training and validation", several && "all steps"].filter(Boolean);
+  return parts.length > 0 ? `${parts.join(", ")} together` : "";
 }
 
 function SaveFigure({ funnel, group, name }: { funnel: Funnel; group: FunnelGroup; name: string }) {
