@@ -39,7 +39,7 @@ PARTS = {
     "engine": "VLLM::EngineCore",
 }
 """What the command line of the process holds."""
-PHASES = {"rollout": ".generate", "update": ".actor_rollout_update_actor", "checkpoint": "_save_checkpoint"}
+PHASES = {"rollout": ".generate", "update": "_update_actor", "checkpoint": "_save_checkpoint"}
 """What a process of the run is called meanwhile."""
 LEFT_S = 30
 
