@@ -53,7 +53,6 @@ class Measure:
         other: the second value of a ratio.
         expert: whose opinion the value rests on.
         unit: how it is shown.
-        better: 1 where more is better, -1 where less is, 0 where neither.
     """
 
     name: str
@@ -63,7 +62,6 @@ class Measure:
     other: str = ""
     expert: Expert | None = None
     unit: Unit = Unit.PERCENT
-    better: int = 1
 
     @property
     def width(self) -> int:

@@ -17,34 +17,34 @@ NAVIGATION = (
     mean("page_recall", "page recall"),
     mean("page_precision", "page precision"),
     mean("page_f1", "page F1"),
-    mean("unique_pages", "unique pages", unit=Unit.NUMBER, better=0),
+    mean("unique_pages", "unique pages", unit=Unit.NUMBER),
 )
 """ALDEN, appendix E: of all pages that a session collected."""
 
 TOOLS = tuple(
-    Measure(f"{name}_{part}", f"{name} {title}", f"{name}_{part}", unit=unit, better=better)
+    Measure(f"{name}_{part}", f"{name} {title}", f"{name}_{part}", unit=unit)
     for name in _TOOL_NAMES.values()
-    for part, title, unit, better in (
-        ("called", "called", Unit.PERCENT, 0),
-        ("recall", "recall", Unit.PERCENT, 1),
-        ("precision", "precision", Unit.PERCENT, 1),
-        ("f1", "F1", Unit.PERCENT, 1),
-        ("pages", "pages", Unit.NUMBER, 0),
+    for part, title, unit in (
+        ("called", "called", Unit.PERCENT),
+        ("recall", "recall", Unit.PERCENT),
+        ("precision", "precision", Unit.PERCENT),
+        ("f1", "F1", Unit.PERCENT),
+        ("pages", "pages", Unit.NUMBER),
     )
 )
 """Doc-V*, table 5: each tool over the sessions that call it."""
 
 USE = (
     mean("finished", "finished"),
-    mean("invalid_rate", "invalid turns a session", better=-1),
-    Measure("invalid_turns", "invalid turns of all", "invalid", Form.RATIO, "turns", better=-1),
-    mean("turns", "turns", unit=Unit.NUMBER, better=0),
-    mean("sent_tokens", "tokens sent", unit=Unit.NUMBER, better=-1),
-    mean("output_tokens", "tokens sampled", unit=Unit.NUMBER, better=-1),
-    mean("image_tokens", "image tokens", unit=Unit.NUMBER, better=-1),
-    mean("images", "images", unit=Unit.NUMBER, better=-1),
-    mean("seconds", "seconds", unit=Unit.SECONDS, better=-1),
-    mean("cost", "cost of a session", unit=Unit.MONEY, better=-1),
+    mean("invalid_rate", "invalid turns a session"),
+    Measure("invalid_turns", "invalid turns of all", "invalid", Form.RATIO, "turns"),
+    mean("turns", "turns", unit=Unit.NUMBER),
+    mean("sent_tokens", "tokens sent", unit=Unit.NUMBER),
+    mean("output_tokens", "tokens sampled", unit=Unit.NUMBER),
+    mean("image_tokens", "image tokens", unit=Unit.NUMBER),
+    mean("images", "images", unit=Unit.NUMBER),
+    mean("seconds", "seconds", unit=Unit.SECONDS),
+    mean("cost", "cost of a session", unit=Unit.MONEY),
 )
 """VRAG-RL, table 3, and what a session takes. One that was not played is unfinished, and in no other."""
 
