@@ -38,7 +38,9 @@ def view_command(
         typer.Option(help="An index of BM25 that the questions themselves are asked of, for the funnel."),
     ] = None,
     port: Annotated[int, typer.Option(help="0: one that is free.", min=0, max=65535)] = 0,
-    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; 0.0.0.0 for other machines.")
+    ] = "127.0.0.1",
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
     export: Annotated[
         Path | None, typer.Option(help="Write one HTML file that opens anywhere, instead of serving.")
@@ -68,8 +70,8 @@ def view_command(
 ) -> None:
     """Open runs in the browser: sessions with their pages, curves, warnings, where evidence is lost.
 
-    Serves this machine alone until interrupted; nothing is fetched from elsewhere. An index is kept in the
-    folder of each run (view.sqlite, may be deleted).
+    Serves those who open the printed address, which holds a token, until interrupted; nothing is fetched from
+    elsewhere. An index is kept in the folder of each run (view.sqlite, may be deleted).
 
     Example: docagent-rl view workspace/runs/vrag_rl_qwen2_5_vl_7b
     """

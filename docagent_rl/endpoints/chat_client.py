@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,9 +25,6 @@ from docagent_rl.surrogates import encodable
 from docagent_rl.untrusted import without_joint_tokens, without_tokens
 
 T = TypeVar("T")
-# Below these levels the loggers of the HTTP client write addresses, reason phrases and headers of replies,
-# and those of some versions whole request bodies, page images included.
-_LOGS = {"openai._base_client": logging.INFO, "httpx2": logging.WARNING, "httpcore2": logging.INFO}
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionMessageParam
 
@@ -109,7 +105,8 @@ class ChatEndpoint:
         """
         shared = section.model_dump(include=set(Endpoint.model_fields) - {"api_key_env", "price"})
         key = read_api_key(section.api_key_env, f"{name}.api_key_env")
-        shared.update(more, base_url=check_url(section.base_url, f"{name}.base_url"))
+        check_url(section.base_url, f"{name}.base_url")
+        shared.update(more)
         return cls(**shared, api_key=key, price=section.price.made())
 
     def for_check(self) -> ChatEndpoint:
@@ -131,8 +128,6 @@ class ChatClient:
     """
 
     def __init__(self, endpoint: ChatEndpoint, name: str) -> None:
-        for logger, level in _LOGS.items():
-            logging.getLogger(logger).setLevel(max(logging.getLogger(logger).level, level))
         self.endpoint = endpoint
         self._name = name
         self._places = Places(endpoint.concurrency)

@@ -120,7 +120,8 @@ class Guard:
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LONGEST_ADDRESS:
             raise RefusalError(414, f"the address is longer than {LONGEST_ADDRESS >> 10} KiB")
         if self._policy.token is None:
-            self._check_name(headers.get("host", ""))
+            # probes of HTTP/1.0 name none, and browsers always do
+            self._check_name(headers.get("host", "localhost"))
         elif scope["path"] not in self._policy.open_paths:
             self._check_token(request, self._policy.token)
         announced = headers.get("content-length", "0")

@@ -6,6 +6,7 @@ reply has a greatest length and a time in which it has to be whole. Messages nam
 
 from __future__ import annotations
 
+import logging
 import time
 import zlib
 from collections.abc import AsyncIterator, Iterator
@@ -18,6 +19,9 @@ from docagent_rl.errors import UserError
 
 LONGEST_BODY = 16 << 20
 """Bytes of a reply at most, after decompression; a reply of 100,000 tokens has a tenth of that."""
+_LOGS = {"openai._base_client": logging.INFO, "httpx2": logging.WARNING, "httpcore2": logging.INFO}
+"""Below these levels the loggers write addresses with their passwords, reason phrases and headers of replies,
+and those of some versions whole request bodies, page images included."""
 _PIECE = 64 << 10
 _ZLIB_OR_GZIP = zlib.MAX_WBITS | 32
 _ENCODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
@@ -33,6 +37,7 @@ def asynchronous_client(timeout_s: float) -> httpx2.AsyncClient:
     Args:
         timeout_s: seconds for a connection, and for each piece of a reply; who asks bounds the whole.
     """
+    _keep_logs_clean()
     return httpx2.AsyncClient(
         timeout=timeout_s,
         follow_redirects=False,
@@ -49,6 +54,7 @@ def client_of_run(url: str, timeout_s: float) -> httpx2.Client:
         url: of the server.
         timeout_s: see `asynchronous_client`; `read_body` bounds the whole.
     """
+    _keep_logs_clean()
     return httpx2.Client(base_url=url, timeout=timeout_s, follow_redirects=False, trust_env=False)
 
 
@@ -101,6 +107,11 @@ def check_url(url: str | None, setting: str) -> str:
     if not (url and good):
         raise UserError(f"{setting}={public_url(url or '')}: expected an address such as http://host:port")
     return url.rstrip("/")
+
+
+def _keep_logs_clean() -> None:
+    for logger, level in _LOGS.items():
+        logging.getLogger(logger).setLevel(max(logging.getLogger(logger).level, level))
 
 
 async def _bound(response: httpx2.Response) -> None:

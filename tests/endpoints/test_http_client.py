@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gzip
 import json
+import logging
 import time
 import tracemalloc
 import zlib
@@ -118,16 +119,19 @@ def test_no_redirect_takes_a_prompt_elsewhere(raw, status):
     assert "hunter2" not in message
 
 
-def test_a_body_that_drips_is_not_waited_for(raw):
+def test_a_body_that_drips_is_not_waited_for_and_no_password_is_logged(raw, caplog):
+    caplog.set_level(logging.DEBUG)
     raw.respond(b"a body")
+    url = raw.url.replace("http://", "http://user:hunter2@")
 
     def read(until):
-        with client_of_run(raw.url, 60) as client, client.stream("POST", "/", content=b"") as response:
+        with client_of_run(url, 60) as client, client.stream("POST", "/", content=b"") as response:
             return read_body(response, longest=6, until=until)
 
     assert read(time.monotonic() + 60) == b"a body"
     with pytest.raises(httpx2.ReadTimeout):
         read(time.monotonic() - 1)
+    assert "hunter2" not in caplog.text
 
 
 def test_addresses_are_told_without_their_secrets_and_those_that_are_none_are_refused():
