@@ -97,15 +97,6 @@ def test_the_training_engine_gets_the_processors_features(rows, pictures, proces
     assert all(torch.equal(made[name], value) for name, value in whole.items())
 
 
-def test_images_of_other_loops_are_joined_as_upstream_does():
-    rows = [{"pixel_values": torch.ones(4, 8), "image_grid_thw": torch.tensor([[1, 2, 2]])}] * 2
-    made = models.extract_multi_modal_inputs(rows)
-    expected = models.extract_multi_modal_inputs.__wrapped__(rows)
-    assert made.keys() == expected.keys()
-    assert all(torch.equal(made[name], expected[name]) for name in made)
-    assert models.extract_multi_modal_inputs([]) == {}
-
-
 REJECTED = [[1, 1], [0, 0], [1, 0], [1, 1]]
 
 
