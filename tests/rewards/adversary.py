@@ -121,11 +121,11 @@ class Attempt:
 
 
 def attempts(number: int, seed: int) -> Iterator[Attempt]:
-    """Texts of two to four golds of a kind, joined and dressed in any way."""
+    """Texts of two to eight golds of a kind, joined and dressed in any way."""
     draw = random.Random(seed)
     for _ in range(number):
         kind = draw.choice(list(GOLDS))
-        golds = draw.sample(GOLDS[kind], min(draw.choice((2, 2, 2, 3, 4)), len(GOLDS[kind])))
+        golds = draw.sample(GOLDS[kind], min(draw.choice((2, 2, 2, 3, 4, 8)), len(GOLDS[kind])))
         question = draw.choice(QUESTIONS).format(*golds)
         yield Attempt(kind, question, tuple(golds), _joined(golds, draw))
 

@@ -18,12 +18,6 @@ from tests.rewards.adversary import wins
 from tests.rewards.judge_pairs import Trap, read_pairs, table, wrong
 
 # words that the judge treats in a way of their own
-ALPHABET = [
-    "not", "no", "yes", "or", "and", "but", "either", "Paris", "the", "a", "A", "12", "3.5", "kg", "$5", "%",
-    "to", "from", "between", "page", ",", ".", ";", ":", "-", "/", "(", ")", "\n", "n/a", "unknown", "March",
-    "2020", "Q3", "WHO", "'s", "one", "hundred", "first", "=", "v1.2", "IV", "chapter", "Dr", "Inc", "a.m.",
-    "10:30", "3/4", "km/h", "than", "over",
-]  # fmt: skip
 CANDIDATES = [
     "Paris", "London", "Rome", "Lisbon", "Porto", "Jane Roe", "John Doe", "Red Fox", "Appendix B",
     "Vitamin C", "marketing", "sales", "finance", "solar power", "wind power", "AB-1234",
@@ -200,43 +194,6 @@ def test_any_text(reference, prediction, question):
     assert judged(reference, prediction, question=question) in (0.0, 1.0)
     if reference.strip():
         assert judged(reference, reference, question=question) == 1.0
-
-
-@given(st.lists(st.sampled_from(ALPHABET), max_size=40), st.lists(st.sampled_from(ALPHABET), max_size=12))
-@settings(deadline=None)
-def test_any_text_of_telling_words(said, reference):
-    said, reference = " ".join(said), " ".join(reference)
-    assert judged(reference, said) in (0.0, 1.0)
-    if reference.strip():
-        assert judged(reference, reference) == 1.0
-
-
-@given(
-    st.lists(st.sampled_from(CANDIDATES), min_size=2, max_size=8, unique_by=str.casefold),
-    st.sampled_from(
-        [", ", "; ", "\n", " ", " / ", " or ", " and ", " | ", ". ", "\n- ", ", or ", " & ", "? ", " is "]
-    ),
-    st.sampled_from(["", "The answer is ", "It is either ", "It is one of "]),
-    st.sampled_from([str, str.lower, str.upper]),
-    st.data(),
-)
-@settings(deadline=None)
-def test_a_list_of_candidates_never_wins(candidates, joint, opening, spell, data):
-    gold = data.draw(st.sampled_from(candidates))
-    assert judged(gold, spell(opening + joint.join(candidates))) == 0.0
-
-
-@given(
-    st.lists(st.integers(1, 999), min_size=2, max_size=8, unique=True),
-    st.sampled_from([", ", "; ", "\n", " ", " / ", " or ", " and ", " | ", ". ", " - "]),
-    st.sampled_from(["", "The answer is ", "between "]),
-    st.sampled_from(["", "%", " kg", " years"]),
-    st.data(),
-)
-@settings(deadline=None)
-def test_a_list_of_numbers_never_wins(numbers, joint, opening, unit, data):
-    gold = data.draw(st.sampled_from(numbers))
-    assert judged(f"{gold}{unit}", opening + joint.join(f"{number}{unit}" for number in numbers)) == 0.0
 
 
 @given(st.integers(-(10**9), 10**9), st.integers(0, 3))

@@ -34,21 +34,11 @@ from docagent_rl.user_code import import_module
 Computation = Callable[[Tensor, Tensor], Advantages]
 """`(token rewards, mask) -> Advantages`, both (b, t): everything else is bound."""
 
-_ALONE = dict.fromkeys(
-    (
-        AdvantageEstimator.GRPO,
-        AdvantageEstimator.GRPO_VECTORIZED,
-        AdvantageEstimator.GDPO,
-        AdvantageEstimator.REINFORCE_PLUS_PLUS_BASELINE,
-        AdvantageEstimator.RLOO,
-        AdvantageEstimator.OPO,
-        AdvantageEstimator.GPG,
-        AdvantageEstimator.OPTIMAL_TOKEN_BASELINE,
-        AdvantageEstimator.TIR_OPTIMAL_TOKEN_BASELINE,
-    ),
-    "takes the session's reward for its advantage",
-) | {AdvantageEstimator.GRPO_PASSK: "ends the run"}
-"""What estimators of verl do where a session is alone in its group."""
+_RAW_ALONE = frozenset(
+    {"grpo", "grpo_vectorized", "gdpo", "rloo", "opo", "gpg", "reinforce_plus_plus_baseline"}
+    | {"optimal_token_baseline", "tir_optimal_token_baseline"}
+)
+"""Estimators of verl that take the reward of a session for its advantage where it is alone in its group."""
 
 _computation: ContextVar[Computation | None] = ContextVar("docagent_computation", default=None)
 _bridges: set[Callable[..., tuple[Tensor, Tensor]]] = set()
@@ -95,9 +85,11 @@ def our_estimator(name: str) -> Estimator | None:
 
 
 def alone_in_group(name: str) -> str | None:
-    """What an estimator of verl makes of a session whose group has lost all others to masking, if not 0."""
-    done = _ALONE.get(name)
-    return done and (
+    """What an estimator of verl does with a session whose group has lost all others to masking, if not 0."""
+    if name not in _RAW_ALONE and name != "grpo_passk":
+        return None
+    done = "ends the run" if name == "grpo_passk" else "takes the session's reward for its advantage"
+    return (
         f"algorithm.adv_estimator={name} is verl's: where masking leaves one session of a group, it {done}; "
         "session_grpo gives it 0 (with docagent.advantage.options.loo=true in the place of RLOO)"
     )
