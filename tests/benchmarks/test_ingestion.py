@@ -3,35 +3,21 @@ from __future__ import annotations
 import shutil
 
 import pytest
-import typer
 from PIL import Image
-from reportlab.pdfgen.canvas import Canvas
 
 from benchmarks import ingestion, overview
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.shown import ShownRasters
 from docagent_rl.systems.doc_v_star.overview import OverviewStyle
+from tests.documents.conftest import write_pdf
 
 SETTINGS = RenderSettings(dpi=36)
 
 
 @pytest.fixture
 def pdfs(tmp_path):
-    folder = tmp_path / "pdfs"
-    folder.mkdir()
-    canvas = Canvas(str(folder / "a.pdf"), invariant=True)
-    for number in range(3):
-        canvas.drawString(100, 700, f"page {number}")
-        canvas.showPage()
-    canvas.save()
-    return folder
-
-
-def test_without_poppler_the_benchmark_says_what_is_missing(monkeypatch, tmp_path, capsys):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(typer.Exit):
-        ingestion.main(tmp_path)
-    assert "poppler-utils" in " ".join(capsys.readouterr().err.split())
+    texts = [f"page {number}" for number in range(3)]
+    return write_pdf(tmp_path / "pdfs" / "a.pdf", texts, size=(595, 842)).parent
 
 
 @pytest.mark.skipif(shutil.which("pdftotext") is None, reason="poppler is not installed")

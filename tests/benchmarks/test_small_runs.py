@@ -9,7 +9,6 @@ from benchmarks import captions
 from benchmarks.retrieval import corpus, maxsim
 from benchmarks.retrieval.corpus_data import DIM, Tokens, pages
 from docagent_rl.documents import DocumentStore
-from docagent_rl.documents.captions import Caption
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.ocr import OcrMode, OcrSettings
 from docagent_rl.retrieval.vectors.bank import make_bank
@@ -24,12 +23,6 @@ def test_captions_of_reports_are_found_where_they_were_drawn(tmp_path):
     score = captions.score(truth, DocumentStore(tmp_path / "store"))
     assert score.true == sum(len(rendered.labels) for rendered in truth.values()) > 0
     assert (score.found, score.right, score.placed) == (score.true, score.true, score.true)
-    rendered = next(iter(truth.values()))
-    key, label = next(iter(rendered.labels.items()))
-    there = Caption(f"{label}. Title", rendered.spots[f"{key}/caption"].page, (0.0, 0.0, 0.1, 0.01))
-    wrong = captions.Score()
-    wrong.add(rendered, [there, Caption("Figure 99", 1)])
-    assert (wrong.found, wrong.right, wrong.placed) == (2, 1, 0)
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ import signal
 
 import httpx2
 import pytest
-from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.commands.index import app
 from docagent_rl.commands.serve import serve_command
@@ -14,6 +13,7 @@ from docagent_rl.documents.ingestion import ingest
 from docagent_rl.errors import UserError
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from tests.commands.conftest import called
+from tests.documents.conftest import write_pdf
 from tests.retrieval.service.conftest import TOKEN, running
 
 BUILD = ("build", "--store", "@store", "--out", "@bm25")
@@ -21,12 +21,7 @@ AT = ("--index", "@bm25", "--store", "@store")
 
 
 def add(inbox, name, *texts):
-    inbox.mkdir(exist_ok=True)
-    canvas = Canvas(str(inbox / f"{name}.pdf"), pagesize=(300, 100))
-    for text in texts:
-        canvas.drawString(10, 50, text)
-        canvas.showPage()
-    canvas.save()
+    write_pdf(inbox / f"{name}.pdf", texts, size=(300, 100))
     ingest(inbox, inbox.parent / "store", settings=RenderSettings(dpi=10), workers=1)
 
 

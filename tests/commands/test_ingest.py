@@ -1,21 +1,17 @@
 from __future__ import annotations
 
 import pytest
-from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.commands.ingest import ingest_command
 from docagent_rl.documents import DocumentStore
 from docagent_rl.errors import UserError
 from tests.commands.conftest import called
+from tests.documents.conftest import write_pdf
 
 
 @pytest.fixture
 def inbox(tmp_path):
-    (tmp_path / "inbox").mkdir()
-    canvas = Canvas(str(tmp_path / "inbox" / "good.pdf"), pagesize=(200, 100))
-    canvas.drawString(10, 50, "hello")
-    canvas.save()
-    return tmp_path / "inbox"
+    return write_pdf(tmp_path / "inbox" / "good.pdf", ["hello"]).parent
 
 
 @pytest.fixture

@@ -73,16 +73,6 @@ def test_a_variant_and_a_recipe_choose_among_those_of_a_system():
         prompts("show", "alden", "--recipe", "vrag_rl_qwen2_5_vl_7b")
 
 
-def test_variables_that_a_file_leaves_out_are_told(tmp_path):
-    mine = tmp_path / "mine.yaml"
-    mine.write_text(
-        "user: 'Q: {{ question }}'\nfeedback: 'no, {{ reason }}'\nno_new_page: none\nfinal_turn: last\n"
-    )
-    told = prompts("check", mine, "--system", "vrag_rl")
-    assert "crop, frame, pages, turns" in told
-    assert "reason" in told
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

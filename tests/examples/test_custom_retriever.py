@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from docagent_rl.documents import PageRef
@@ -9,7 +7,6 @@ from docagent_rl.errors import UserError
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.registry import open_local
 
-FILE = Path(__file__).parents[2] / "examples" / "custom_retriever.py"
 KIND = "custom_retriever:FuzzyRetriever"
 
 
@@ -17,10 +14,7 @@ def opened(store, **options):
     return open_local(RetrieverConfig(kind=KIND, options=options), store)
 
 
-def test_it_is_short_and_keeps_the_rules_of_retrievers(world):
-    text = FILE.read_text()
-    assert len(text.splitlines()) < 60
-    assert f"docagent.retriever.kind={KIND}" in text
+def test_it_keeps_the_rules_of_retrievers(world):
     retriever = opened(world.store)
     first, second, *_ = world.store.doc_ids()
     page = PageRef(first, 2)

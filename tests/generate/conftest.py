@@ -6,7 +6,8 @@ from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.ocr import OcrMode, OcrSettings
 from docagent_rl.synth import Difficulty, SynthSettings, synthesize
-from tests.generate.reading_model import model_server, write_colours, write_pdf
+from tests.chat_server import ChatServer
+from tests.generate.reading_model import reply_to, threaded, write_colours, write_pdf
 
 
 @pytest.fixture(scope="session")
@@ -36,5 +37,5 @@ def sheets(tmp_path_factory) -> DocumentStore:
 
 @pytest.fixture
 def server():
-    with model_server() as running:
+    with threaded(ChatServer(compute=reply_to)) as running:
         yield running

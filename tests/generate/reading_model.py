@@ -21,7 +21,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from PIL import Image
-from reportlab.lib.utils import simpleSplit
 from reportlab.pdfgen.canvas import Canvas
 
 from tests.chat_server import ChatServer, completion, serving
@@ -161,9 +160,8 @@ def _seen(content) -> list[tuple[int, str]]:
 
 
 @contextmanager
-def model_server(**settings) -> Iterator[ChatServer]:
-    """The model behind a server, in a thread of its own."""
-    server = ChatServer(compute=reply_to, **settings)
+def threaded(server: ChatServer) -> Iterator[ChatServer]:
+    """A server in a thread of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -183,23 +181,19 @@ _PLACES = ["Kantora", "Velmora", "Suvita", "Pusora", "Farlasa", "Lurlulin", "Can
 
 def write_pdf(path: Path, name: str, pages: int) -> None:
     """A report: on every page four sentences of its own and one that is on all; a table on page 2."""
-    canvas = Canvas(str(path), pagesize=(420, 297), invariant=True)
+    canvas = Canvas(str(path), pagesize=(500, 297), invariant=True)
     for number in range(1, pages + 1):
         lines = []
-        for row in range(4):
-            at = sum(map(ord, name)) + 4 * number + row
+        for part in range(4 * number, 4 * number + 4):
+            at = sum(map(ord, name)) + part
             thing, place = _THINGS.split()[at % 10], _PLACES[at // 3 % len(_PLACES)]
-            part = 4 * number + row
             lines.append(f"In part {part} of {name} the {thing} of {place} counted visitors {at * 37}.")
         if number == 2:
             lines.append(f"Table 1. Visitors of {name} by place.")
         lines.append("The registered office of the company lies in Oslo.")
-        height = 270
-        for line in lines:
-            for piece in simpleSplit(line, "Helvetica", 11, 360):
-                canvas.setFont("Helvetica", 11)
-                canvas.drawString(30, height, piece)
-                height -= 16
+        for row, line in enumerate(lines):
+            canvas.setFont("Helvetica", 11)
+            canvas.drawString(30, 270 - 32 * row, line)
         canvas.showPage()
     canvas.save()
 

@@ -26,7 +26,7 @@ from docagent_rl.generate.outage import IN_A_ROW
 from docagent_rl.generate.prompt_files import Prompts
 from docagent_rl.records.validation import record_problems
 from tests.chat_server import ChatServer, completion, serving
-from tests.generate.reading_model import model_server, reply_to
+from tests.generate.reading_model import reply_to, threaded
 
 MANY = tuple(
     KindConfig(kind=kind, per_document=8 if kind is Kind.SINGLE_PAGE else 4, questions=2) for kind in Kind
@@ -77,7 +77,7 @@ def failing(status: int, which, times: int = 1):
 def whole(reports, tmp_path_factory):
     """A run with all kinds of questions, and its server."""
     folder = tmp_path_factory.mktemp("whole")
-    with model_server() as server:
+    with threaded(ChatServer(compute=reply_to)) as server:
         run = generation(reports, server, folder)
         records, funnel = play(run)
         yield SimpleNamespace(run=run, records=records, funnel=funnel, server=server, folder=folder)

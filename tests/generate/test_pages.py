@@ -54,7 +54,7 @@ def test_pictures_are_reduced_to_an_area(reports, most):
     with Image.open(io.BytesIO(data)) as image:
         area, ratio = image.width * image.height, image.width / image.height
     assert area <= most
-    assert ratio == pytest.approx(420 / 297, rel=0.1)
+    assert ratio == pytest.approx(500 / 297, rel=0.1)
     # what a forecast counts without the picture
     counted = message_tokens([{"role": "user", "content": [label, picture]}])
     assert shown.tokens("alpha", 2) == pytest.approx(counted, abs=4)

@@ -82,10 +82,3 @@ def test_a_wrong_configuration_is_told(tmp_path, text, told):
     with pytest.raises(UserError) as caught:
         GenerateConfig.load(tmp_path / "g.yaml", {})
     assert told in str(caught.value)
-
-
-def test_options_go_over_the_file(tmp_path):
-    (tmp_path / "g.yaml").write_text("seed: 3\nview: both\nfilters: {clear: false}\n")
-    config = GenerateConfig.load(tmp_path / "g.yaml", {"seed": 9, "view": None})
-    assert (config.seed, config.view) == (9, View.BOTH)
-    assert (config.filters.clear, config.filters.grounded) == (False, True)

@@ -30,18 +30,26 @@ def test_a_reply_is_of_the_shape_or_unreadable(text, shape):
     assert shape.model_validate(found.model_dump()) == found
 
 
-@given(st.booleans(), st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60))
+ANSWERS = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60)
+
+
+@given(st.booleans(), ANSWERS | st.none() | st.floats(allow_nan=False, allow_infinity=False))
 def test_what_was_written_is_read(answerable, answer):
     text = json.dumps({"answerable": answerable, "answer": answer})
-    expected = Answered(answerable=answerable, answer=answer)
+    said = "" if answer is None else str(answer)
     for reply in (text, f"```json\n{text}\n```", f"<think>hm</think>\n{text}"):
-        if "\u200b" not in answer and "```" not in answer and "</think>" not in answer:
-            assert read_reply(reply, Answered) == expected
+        if "\u200b" not in said and "```" not in said and "</think>" not in said:
+            found = read_reply(reply, Answered)
+            assert (found.answerable, found.answer) == (answerable, said)
 
 
 @pytest.mark.parametrize(
     "text",
     [
+        *(
+            f'{{"questions": [{{"question": "q", "pages": [{page}]}}]}}'
+            for page in ("0", "1.5", '"1"', "true")
+        ),
         "",
         "<think>never ends",
         '{"answerable": "true", "answer": "x"}',
@@ -58,19 +66,8 @@ def test_what_was_written_is_read(answerable, answer):
 )
 def test_what_is_anything_else_does_not_count(text):
     with pytest.raises(UnreadableError) as caught:
-        read_reply(text, Answered)
+        read_reply(text, Written if "questions" in text else Answered)
     assert len(str(caught.value)) < 400
-
-
-@pytest.mark.parametrize(("value", "text"), [(3.5, "3.5"), (None, "")])
-def test_a_number_is_an_answer(value, text):
-    assert read_reply(json.dumps({"answerable": True, "answer": value}), Answered).answer == text
-
-
-@pytest.mark.parametrize("pages", [[0], [1.5], ["1"], [True]])
-def test_pages_are_numbers_from_one(pages):
-    with pytest.raises(UnreadableError):
-        read_reply(json.dumps({"questions": [{"question": "q", "answer": "a", "pages": pages}]}), Written)
 
 
 VOCABULARY = ["what", "is", "the", "page", "pages", "3", "5", "total", "of", "this", "text", "teal", ""]
@@ -120,10 +117,9 @@ def test_what_is_wrong_is_refused(changes):
 
 
 def test_each_kind_has_its_own_shape():
-    assert problem(Kind.PAGE_INDEX, "What is the date?")
+    """What else they refuse follows from the property above."""
     assert problem(Kind.PAGE_INDEX, "What stands on page 4?")
     assert problem(Kind.PAGE_INDEX, "What is the date on page 3?") is None
     assert problem(Kind.MULTI_PAGE, "Which is larger?", pages=(3,), shown=(3, 5))
     assert problem(Kind.MULTI_PAGE, "Which is larger?", pages=(5, 3), shown=(3, 5)) is None
-    assert problem(Kind.UNANSWERABLE, "Who came?", answer="Ada")
     assert problem(Kind.UNANSWERABLE, "Who came?", answer="not answerable") is None

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.errors import UserError
-from docagent_rl.synth.facts import distinct_numbers
 from docagent_rl.synth.lexicon import THEMES
-from docagent_rl.synth.model import DocumentPlan, Measure, Prose, Table
+from docagent_rl.synth.model import DocumentPlan, Prose, Table
 from docagent_rl.synth.names import MAX_DOCUMENTS, NAMES_PER_DOCUMENT, NamePool
 from docagent_rl.synth.plan import plan_document
 from docagent_rl.synth.prose import paragraph
@@ -74,20 +73,6 @@ def test_no_document_needs_more_names_than_it_has():
         assert set(plan.absent) < set(NamePool(0).block(index))
 
 
-@pytest.mark.parametrize(
-    ("measure", "count", "form"),
-    [
-        (Measure("x", "", 1, 3, 0), 3, r"[123]"),
-        (Measure("x", "", 1000, 9999, 0), 50, r"\d,\d{3}"),
-        (Measure("x", "", 1, 9, 1), 30, r"\d\.\d"),
-    ],
-)
-def test_numbers_look_as_in_a_report(measure, count, form):
-    numbers = distinct_numbers(random.Random(0), measure, count)
-    assert len(set(numbers)) == count
-    assert all(re.fullmatch(form, number) for number in numbers)
-
-
 def test_filler_holds_no_figures_and_does_not_repeat_itself():
     for seed in range(50):
         text = paragraph(random.Random(seed), "the board", 5)
@@ -105,12 +90,6 @@ INDEX = st.integers(0, MAX_DOCUMENTS - 1)
 def test_two_documents_share_no_name(seed, pair):
     names = {name for index in pair for name in NamePool(seed).block(index)}
     assert len(names) == len(set(pair)) * NAMES_PER_DOCUMENT
-
-
-def test_all_names_of_a_pool_differ():
-    pool = NamePool(3)
-    blocks = [pool.block(index) for index in range(MAX_DOCUMENTS)]
-    assert len({name for block in blocks for name in block}) == MAX_DOCUMENTS * NAMES_PER_DOCUMENT
 
 
 @pytest.mark.parametrize("index", [-1, MAX_DOCUMENTS])

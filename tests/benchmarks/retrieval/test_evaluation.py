@@ -6,35 +6,25 @@ import json
 from pathlib import Path
 
 import pytest
-from reportlab.pdfgen.canvas import Canvas
 
-from benchmarks.retrieval.evaluation import Answered, Scope, Score, score
-from benchmarks.retrieval.questions import Kind, Question
+from benchmarks.retrieval.evaluation import Scope, Score
 from benchmarks.retrieval.run import markdown, measure
-from docagent_rl.documents import DocumentStore, PageRef, RenderSettings
+from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.ocr import OcrMode, OcrSettings
+from tests.documents.conftest import write_pdf
 from tools.documents.scan import scan_pdf
 
 LICENCE = {"licence": "GPL-2", "licence_file": "copyright", "sha256": "0" * 64}
 ENTRY = {"title": "t", "kind": "manual", "package": "p", "version": "1", "path": "a.pdf", **LICENCE}
 
 
-def write_pdf(path: Path, *pages: str) -> None:
-    canvas = Canvas(str(path), pagesize=(300, 100), invariant=1)
-    for text in pages:
-        canvas.drawString(10, 50, text)
-        canvas.showPage()
-    canvas.save()
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("documents")
     pdfs = folder / "pdfs"
-    pdfs.mkdir()
-    write_pdf(pdfs / "birds.pdf", "geese fly south", "an owl hunts at night", "owls and geese")
-    write_pdf(pdfs / "boats.pdf", "owls are sails too", "a keel holds the course")
+    write_pdf(pdfs / "birds.pdf", ["geese fly south", "an owl hunts at night", "owls and geese"])
+    write_pdf(pdfs / "boats.pdf", ["owls are sails too", "a keel holds the course"])
     scan = scan_pdf((pdfs / "birds.pdf").read_bytes(), dpi=50, seed=0, title="scan")
     (pdfs / "birds-scan.pdf").write_bytes(scan)
     unread = OcrSettings(mode=OcrMode.NEVER)
@@ -52,18 +42,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [json.dumps(dict(zip(names, values, strict=True))) for values in asked]
     (folder / "questions.jsonl").write_text("\n".join(lines))
     return folder
-
-
-def found(kind: Kind, ranked: tuple[int, ...], *evidence: int) -> Answered:
-    question = Question("?", ("a",), kind, tuple(PageRef("K", page) for page in evidence))
-    pages = tuple(PageRef("K", page) for page in ranked)
-    return Answered(question, {Scope.DOCUMENT: pages, Scope.CORPUS: ()})
-
-
-def test_scores_are_means_over_questions():
-    answered = [found(Kind.TEXT, (2, 1), 1), found(Kind.TABLE, (3, 4), 3, 4)]
-    assert score(answered, Scope.DOCUMENT) == Score(2, 0.25, 1.0, 0.75)
-    assert score(answered, Scope.CORPUS) == Score(2, 0.0, 0.0, 0.0)
 
 
 def test_results_are_by_kind_scope_and_scan(folder):

@@ -150,22 +150,6 @@ def test_closed_forms(name, toy, size):
 
 
 @pytest.mark.parametrize(
-    ("name", "turn", "wants"),
-    [
-        ("`index_suffix`, `survivors`", 0, [-0.126 * u(size) for size in SIZES]),
-        ("`index_suffix`, `padded`", 0, [0.0798 * u(size) for size in SIZES]),
-        ("`myopic`, `survivors`", 0, [-0.126 * u(size) for size in SIZES]),
-        ("split, `survivors`", 0, [0.084 * u(size) for size in SIZES]),
-        ("split, `padded`", 0, [0.1428 * u(size) for size in SIZES]),
-        ("`rtg_centered`", 1, [0.108 * factor for factor in (0.15, 0.36675, 0.60735)]),
-    ],
-)
-def test_numbers_by_hand(name, turn, wants):
-    for size, want in zip(SIZES, wants, strict=True):
-        assert expectation(Toy(), size, ROWS[name])[turn] == pytest.approx(want, rel=1e-4)
-
-
-@pytest.mark.parametrize(
     ("std", "want"), [(Std.BIASED, [0.110424, 0.179128]), (Std.UNBIASED, [0.095629, 0.155130])]
 )
 def test_grpo_with_std(std, want):

@@ -111,35 +111,33 @@ def test_hand_checked_questions_follow_the_templates(tmp_path):
     assert len(lines) == 1 + held_out
 
 
-def number(measure, value, low=None, high=None, *, unit="%", rule=False):
+def number(measure, value, low=None, high=None, unit="%"):
     ends = {"value": value, "low": low, "high": high}
-    return {"measure": measure, "title": measure, "unit": unit, **ends, "rule_judge": rule}
-
-
-def played(name, value):
-    use = [number("page_recall", value), number("invalid_rate", None), number("turns", 2.5, 2, 3, unit="")]
-    outline = {
-        "questions": 48,
-        "answers": [number("rule", value, value - 0.1, value + 0.1, rule=True)],
-        "use": use,
-        "environment": {"reward/total": {"value": 1.234, "count": 48}},
-    }
-    return {"name": name, "benchmarks": {"outline": outline}}
-
-
-REPORT = {"runs": [played("before", 0.25), played("after_sft", 0.5)]}
+    return {"measure": measure, "title": measure, "unit": unit, **ends, "rule_judge": measure == "rule"}
 
 
 def test_numbers_are_drawn_in_per_cent_and_stand_in_a_table():
-    _, found = bars(REPORT, "rule")
-    shown = [(bar.run, bar.value, bar.low) for bar in found]
-    assert shown == [("before", 25.0, 15.0), ("after_sft", 50.0, 40.0)]
-    assert bars(REPORT, "invalid_rate") == ("", [])
-    assert bars(REPORT, "page_recall")[1][0].low is None
-    title, _, head, _, before, after = table(REPORT).splitlines()
-    assert title == "**outline**, 48 questions"
-    cells = [dict(zip(head.split(" | "), line.split(" | "), strict=True)) for line in (before, after)]
-    assert [cell["| run"] for cell in cells] == ["| before", "| after_sft"]
-    assert cells[1]["rule judge †"] == "50.0 [40.0, 60.0]"
-    names = ("page recall", "turns", "invalid turns", "reward |")
-    assert [cells[0][name] for name in names] == ["25.0", "2.50 [2.00, 3.00]", "", "1.23 |"]
+    answers = [number("rule", 0.25, 0.15, 0.35)]
+    use = [number("page_recall", 0.5), number("invalid_rate", None), number("turns", 2.5, 2, 3, unit="")]
+    outline = {
+        "questions": 48,
+        "answers": answers,
+        "use": use,
+        "environment": {"reward/total": {"value": 1.234}},
+    }
+    report = {"runs": [{"name": "before", "benchmarks": {"outline": outline}}]}
+    (bar,) = bars(report, "rule")[1]
+    assert (bar.run, bar.value, bar.low) == ("before", 25.0, 15.0)
+    assert bars(report, "invalid_rate") == ("", [])
+    assert bars(report, "page_recall")[1][0].low is None
+    *_, line = table(report).splitlines()
+    assert line.split(" | ") == [
+        "| before",
+        "25.0 [15.0, 35.0]",
+        "",
+        "50.0",
+        "",
+        "",
+        "2.50 [2.00, 3.00]",
+        "1.23 |",
+    ]
