@@ -28,14 +28,6 @@ def _environment(monkeypatch):
         dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("name", ["initialize_global_process_group", "initialize_global_process_group_ray"])
-def test_upstream_still_names_the_device_twice(name, monkeypatch):
-    monkeypatch.setattr(upstream, "get_device_name", lambda: "cpu")
-    monkeypatch.setattr(upstream, "get_nccl_backend", lambda: "gloo")
-    with pytest.raises(ValueError, match="cpu:gloo,cpu:gloo"):
-        getattr(upstream, name).__wrapped__(timeout_second=30)
-
-
 def test_workers_get_a_group_that_reduces():
     upstream.initialize_global_process_group_ray(timeout_second=30)
     assert dist.get_backend() == "gloo"

@@ -38,11 +38,6 @@ def model(qwen2_5_vl_config):
     return AutoModelForImageTextToText.from_config(qwen2_5_vl_config).model
 
 
-def test_upstream_still_takes_the_mean_of_a_model_output(model):
-    with pytest.raises(AttributeError, match="mean"):
-        upstream._get_input_embeds.__wrapped__(model, IDS)
-
-
 def test_embeddings_of_text_are_those_of_the_table(model):
     mask = torch.ones_like(IDS)
     embeds, returned = upstream._get_input_embeds(model, IDS, mask)

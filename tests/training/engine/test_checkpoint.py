@@ -240,17 +240,6 @@ def test_a_sharded_checkpoint_is_merged_once_into_the_same_weights(saved, base, 
 
 
 @pytest.mark.slow
-def test_a_checkpoint_of_fine_tuning_has_its_shards_at_the_top(saved, base, tmp_path, merges):
-    step = shutil.copytree(saved / "global_step_7" / "actor", tmp_path / "checkpoints" / "global_step_4")
-    (step.parent / "latest_checkpointed_iteration.txt").write_text("4")
-    merged = merges(tmp_path, step.parent, step)
-    assert weights(merged).keys() == weights(base).keys()
-    (step / "model_world_size_1_rank_0.pt").write_bytes(b"cut off")
-    with pytest.raises(UserError, match=r"global_step_4/model_world_size_1_rank_0\.pt"):
-        model_folder(step)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["no room", "a shard cut off"])
 def test_what_cannot_be_merged_is_refused(saved, tmp_path, monkeypatch, damage):
     folder = shutil.copytree(saved / "global_step_7", tmp_path / "global_step_7")

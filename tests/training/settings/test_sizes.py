@@ -10,7 +10,7 @@ from docagent_rl.errors import UserError
 from docagent_rl.systems import SYSTEMS, get_system
 from docagent_rl.training.settings import server_cache as cache
 from docagent_rl.training.settings.architectures import KNOWN, known_model, model_config
-from docagent_rl.training.settings.arithmetic import arithmetic_problems, read_layout
+from docagent_rl.training.settings.arithmetic import read_layout
 from docagent_rl.training.settings.assertions import assertion_problems
 from docagent_rl.training.settings.keys import reference, unknown_keys
 
@@ -37,31 +37,6 @@ def test_models_have_as_many_parameters_as_their_checkpoints(name):
 def test_a_folder_says_what_its_model_is(tmp_path):
     Qwen3Config(hidden_size=64).save_pretrained(tmp_path)
     assert model_config(str(tmp_path)).hidden_size == 64
-
-
-OWN = """
-from dataclasses import replace
-from custom_system import SYSTEM
-
-ONE = SYSTEM
-SEVERAL = replace(SYSTEM, name="several", several_rows=True)
-"""
-
-
-@pytest.mark.parametrize(("name", "several"), [("ONE", False), ("SEVERAL", True)])
-def test_rows_that_fill_no_mini_batch_are_refused_where_their_number_is_known(
-    recipe, tmp_path, monkeypatch, request, name, several
-):
-    """The example's system, once as it is and once with several rows a session."""
-    (tmp_path / "own_rows.py").write_text(OWN)
-    monkeypatch.syspath_prepend(request.config.rootpath / "examples")
-    monkeypatch.syspath_prepend(tmp_path)
-    run = recipe(VRAG, f"docagent.system=own_rows:{name}", "data.train_batch_size=24", cpu=False)
-    run.docagent.env = {}
-    assert read_layout(run).several_rows is several
-    problems = arithmetic_problems(run)
-    assert len(problems) == (not several)
-    assert all("data.train_batch_size" in problem for problem in problems)
 
 
 def test_systems_with_several_rows(recipe):
