@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from docagent_rl.envs.words import OBJECTS, SUBJECTS
+from docagent_rl.rewards.answer_rule import AnswerRule, Gold, GoldForm
 from docagent_rl.rewards.judge import Judge
 from docagent_rl.rewards.mmlongbench import AnswerFormat
 from docagent_rl.rewards.rule_judge import AnlsJudge, ExactMatchJudge, RecallJudge, RuleJudge
 from docagent_rl.systems.alden.config import AldenConfig
-from docagent_rl.rewards.answer_rule import AnswerRule, Gold, GoldForm
 from docagent_rl.systems.mm_doc_r1.rewards import correctness
 
 Score = Callable[[str, str], float]
