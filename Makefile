@@ -76,7 +76,7 @@ adversary: setup
 	$(BIN)/python -m tests.rewards.adversary $(ARGS)
 
 faults: setup
-	$(BIN)/python -m pytest -m faults -n 2 --faults=long --faults-folder=$(WORKSPACE)/faults
+	$(BIN)/python -m pytest tests/faults -n 2 --dist loadfile --faults=10
 
 # in the environment that is there: set-up would install the CPU's. CHECK='--only models' runs one
 gpu-check:

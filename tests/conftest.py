@@ -26,7 +26,7 @@ from hypothesis import HealthCheck, Phase, settings
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ["tests.composing", "tests.faults.plugin"]
+pytest_plugins = ["tests.composing"]
 
 RAY_FOLDER = Path(os.environ["RAY_TMPDIR"])
 
@@ -43,8 +43,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "e2e" in Path(item.path).parts:
             item.add_marker(pytest.mark.e2e)
-        if item.get_closest_marker("faults"):
-            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: item.get_closest_marker("e2e") is not None)
 
 

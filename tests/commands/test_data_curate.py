@@ -113,7 +113,7 @@ def test_a_question_with_fewer_sessions_than_others_is_left_out(run, tmp_path):
 
 
 def test_sessions_that_no_judge_saw_are_not_all_wrong(run, tmp_path):
-    unjudged = lines(tmp_path / "s.jsonl", [{**line, "metrics": {}} for line in stored(run[0])])
+    unjudged = lines(tmp_path / "s.jsonl", [{**line, "outcome": None} for line in stored(run[0])])
     with pytest.raises(UserError, match="judge"):
         curated(tmp_path, unjudged, *UNIDOC_RL)
     assert curated(tmp_path, unjudged, *UNIDOC_RL, "--by", "likeness")[0]

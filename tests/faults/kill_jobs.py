@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image
-from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
@@ -16,21 +15,10 @@ from docagent_rl.records.record import read_jsonl
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from docagent_rl.synth import SynthSettings, synthesize
 from docagent_rl.synth.settings import Difficulty
+from tests.documents.conftest import write_pdf
 
 _SYNTHETIC = SynthSettings(documents=2, seed=5, difficulties=(Difficulty.EASY,))
 _LOW = RenderSettings(dpi=20)
-_DEMO = """
-from pathlib import Path
-from docagent_rl.cli import reported
-from docagent_rl.synth import SynthSettings
-from docagent_rl.synth.settings import Difficulty
-from docagent_rl.tiny.demo import prepare_demo
-
-with reported():
-    reports = SynthSettings(documents=2, seed=5, difficulties=(Difficulty.EASY,), val_fraction=0.5)
-    brief = {"short_steps": 1, "full_steps": 1, "pool": 4}
-    prepare_demo(Path("workspace"), synthetic=reports, warm_up=brief)
-"""
 _SESSIONS = """
 from pathlib import Path
 from docagent_rl.cli import reported
@@ -47,16 +35,10 @@ with reported():
 """
 IMPORTS = (
     "docagent_rl.cli",
-    "docagent_rl.tiny.demo",
     "docagent_rl.synth.layout",
     "docagent_rl.synth.questions",
     "docagent_rl.documents.worker_process",
-    "docagent_rl.tiny.play",
-    "docagent_rl.tiny.warm_up",
-    "docagent_rl.tiny.qwen2_5_vl",
     "docagent_rl.training.trainer.archive",
-    "transformers.models.qwen2_5_vl.modeling_qwen2_5_vl",
-    "transformers.models.qwen2_5_vl.processing_qwen2_5_vl",
     "tests.faults.file_events",
 )
 """What the commands import, but what reads its environment when it is loaded."""
@@ -67,11 +49,9 @@ class Job:
     """A command in a folder.
 
     Args:
-        name: of it.
         argv: what `python` gets.
-        prepare: makes the inputs in a folder, which is then the command's working directory.
-        halfway: patterns of files that a killed command may leave in a state that is neither the one before
-            nor the one after: its own notes of what is done.
+        prepare: makes the inputs in the folder.
+        halfway: patterns of files that a killed command may leave halfway: its own notes of what is done.
     """
 
     name: str
@@ -85,14 +65,8 @@ def _command(line: str) -> tuple[str, ...]:
 
 
 def _pdf(path: Path, pages: int, word: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    canvas = Canvas(str(path), pagesize=(200, 100), invariant=True)
-    for page in range(pages):
-        canvas.bookmarkPage(str(page))
-        canvas.addOutlineEntry(f"{word} section {page}", str(page))
-        canvas.drawString(10, 50, f"{word} page {page}")
-        canvas.showPage()
-    canvas.save()
+    outline = [(f"{word} section {page}", 0, page) for page in range(1, pages + 1)]
+    write_pdf(path, [f"{word} page {page}" for page in range(1, pages + 1)], outline=outline)
 
 
 def _inbox(folder: Path) -> None:
@@ -133,7 +107,6 @@ def _questions(folder: Path) -> None:
 
 _INGEST = "ingest in --store store --dpi 20"
 _NOTES = ("store/partial/*",)
-_SYNTH_NOTES = ("*/.parts/*", "*/synth.json")
 
 QUICK = (
     Job("ingest", _command(f"{_INGEST} --workers 2"), _inbox, _NOTES),
@@ -150,11 +123,8 @@ JOBS = (
     *QUICK,
     Job("data generate", _command("data generate --store store --out outline.jsonl"), _questions),
     Job(
-        "data synth", _command("data synth --out made --documents 2 --difficulty easy"), halfway=_SYNTH_NOTES
-    ),
-    Job(
-        "demo",
-        ("-c", _DEMO),
-        halfway=("workspace/store/partial/*", *_SYNTH_NOTES, "workspace/docagent_demo.json"),
+        "data synth",
+        _command("data synth --out made --documents 2 --difficulty easy"),
+        halfway=("*/.parts/*", "*/synth.json"),
     ),
 )

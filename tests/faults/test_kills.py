@@ -6,13 +6,13 @@ import hashlib
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 from docagent_rl.documents.audit import audit_store
 from docagent_rl.documents.layout import MARKER
@@ -20,27 +20,21 @@ from docagent_rl.errors import UserError
 from docagent_rl.retrieval.audit import audit_index
 from docagent_rl.retrieval.index_files import HEADER
 from docagent_rl.training.warm import WarmPython
-from tests.faults.campaign import Campaign, Case, one_by_one
+from tests.faults.conftest import chance, is_clear
 from tests.faults.file_events import FULL, KILL, Plan, events, pids
 from tests.faults.kill_jobs import IMPORTS, JOBS, QUICK, Job
-from tests.faults.verdict import Fault, Verdict, bad, refused, right
 from tests.processes import ends
 
-_ROOT = Path(__file__).parents[2]
-_TIMEOUT = 300
-_GOLDEN = 0.6180339887498949
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+CASES = 2 * len(QUICK)
+GOLDEN = 0.6180339887498949
 """Multiples of it, without their whole parts, fill the unit interval evenly."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended.
-
-    Args:
-        status: of its process; negative: a signal.
-        output: both of its streams.
-        events: how much it and its processes did to files.
-    """
+    """The status of a command (negative: a signal), what it printed, and how much it did to files."""
 
     status: int
     output: str
@@ -48,13 +42,7 @@ class Ended:
 
 
 class Bench:
-    """A job and what it makes when nothing disturbs it.
-
-    Args:
-        job: the command.
-        python: a warm interpreter.
-        folder: for everything.
-    """
+    """A job, and what it makes when nothing disturbs it."""
 
     def __init__(self, job: Job, python: Path, folder: Path) -> None:
         self._job, self._python, self._folder, self._number = job, python, folder, 0
@@ -66,29 +54,26 @@ class Bench:
         ended = self._run(work)
         assert ended.status == 0, ended.output
         self.events, self._after = ended.events, _tree(work)
+        assert self.events > 0
         assert self._after != self._before
 
-    def killed(self, *points: int) -> Verdict:
+    def killed(self, *points: int) -> None:
         """Kill the command at each of the points, one run a point, then let it finish."""
         work = self._copy()
         for point in points:
             ended = self._run(work, KILL, point)
-            if ended.status >= 0 and ended.events >= point:
-                return bad(Fault.RAW, f"a killed command ended with {ended.status}: {ended.output}")
-            if problem := self._broken(work):
-                return bad(Fault.WRONG, f"after a kill: {problem}")
-        return self._finished(work) or right()
+            assert ended.status < 0 or ended.events < point, ended
+            self._check(work)
+        self._finish(work)
 
-    def full(self, point: int) -> Verdict:
+    def full(self, point: int) -> None:
         """Let the disk be full from a point on, then make room."""
         work = self._copy()
         ended = self._run(work, FULL, point)
-        if ended.status not in (0, 2) or "Traceback" in ended.output:
-            return bad(Fault.RAW, f"a full disk: status {ended.status}: {ended.output}")
-        if problem := self._broken(work):
-            return bad(Fault.WRONG, f"on a full disk: {problem}")
-        told = refused(ended.output, "No space left") if ended.status else right()
-        return self._finished(work) or told
+        assert ended.status == 0 or (ended.status == 2 and is_clear(ended.output, "No space left")), ended
+        assert "Traceback" not in ended.output
+        self._check(work)
+        self._finish(work)
 
     def _copy(self) -> Path:
         """A fresh copy of the inputs."""
@@ -111,7 +96,7 @@ class Bench:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                timeout=_TIMEOUT,
+                timeout=300,
                 check=False,
             )
         assert all(ends(pid, within=60) for pid in pids(state)), "processes are left"
@@ -120,26 +105,21 @@ class Bench:
             shutil.rmtree(each)
         return ended
 
-    def _broken(self, work: Path) -> str | None:
-        """What a reader would find that is neither as it was before the command nor as it is after it."""
+    def _check(self, work: Path) -> None:
+        """A reader finds everything as it was before the command, or as it is after it."""
         for name, digest in _tree(work).items():
             visible = not any(part.startswith(".") for part in Path(name).parts)
             known = digest in (self._before.get(name), self._after.get(name))
-            if visible and not known and not any(fnmatch(name, each) for each in self._job.halfway):
-                return f"{name} is neither the old nor the new one"
-        missing = [name for name in self._before if name in self._after and not (work / name).exists()]
-        return f"{missing[0]} is gone" if missing else next(_damages(work), None)
+            assert known or not visible or any(fnmatch(name, each) for each in self._job.halfway), name
+        assert [name for name in self._before.keys() & self._after if not (work / name).exists()] == []
+        assert list(_damages(work)) == []
 
-    def _finished(self, work: Path) -> Verdict | None:
-        """What is wrong after the same command, undisturbed."""
+    def _finish(self, work: Path) -> None:
+        """The same command again, undisturbed, leaves what it would have left at once."""
         ended = self._run(work)
-        if ended.status != 0:
-            return bad(Fault.WRONG, f"the command again: status {ended.status}: {ended.output}")
-        found = _tree(work)
-        names = sorted(found.keys() | self._after)
-        wrong = [name for name in names if found.get(name) != self._after.get(name)]
+        assert ended.status == 0, ended
+        assert _tree(work) == self._after
         shutil.rmtree(work)
-        return bad(Fault.LEFTOVER, f"the command again left other files: {wrong[:5]}") if wrong else None
 
 
 def _tree(folder: Path) -> dict[str, str]:
@@ -164,41 +144,28 @@ def _damages(work: Path) -> Iterator[str]:
             yield f"{table}: {error}"
 
 
-class Benches:
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
     """Jobs are prepared when a case needs them."""
+    made: dict[str, Bench] = {}
+    with WarmPython(IMPORTS, env={"PYTHONPATH": str(ROOT)}) as warm:
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        tempfile.tempdir = str(folder)  # the warm process is killed with this one and cannot clean up
-        self._warm = WarmPython(IMPORTS, env={"PYTHONPATH": str(_ROOT)}).__enter__()
-        self._benches: dict[str, Bench] = {}
+        def of(job: Job) -> Bench:
+            if job.name not in made:
+                made[job.name] = Bench(job, warm.executable, tmp_path_factory.mktemp("bench"))
+            return made[job.name]
 
-    def of(self, job: Job) -> Bench:
-        if job.name not in self._benches:
-            folder = self._folder / str(len(self._benches))
-            self._benches[job.name] = Bench(job, self._warm.executable, folder)
-        return self._benches[job.name]
+        yield of
 
 
-def attempt(benches: Benches, case: Case, folder: Path) -> Verdict:
+def test_a_command_that_was_cut_short_harms_nothing_and_goes_on(bench, number):
     """The quick jobs are killed once and meet a full disk once; then all have their turns."""
-    short = case.number < 2 * len(QUICK)
-    bench, random = benches.of(case.kind(QUICK if short else JOBS)), case.random()
-    point = 1 + int((case.number * _GOLDEN + case.seed * _GOLDEN**2) % 1 * bench.events)
-    if case.number >= len(QUICK) if short else random.random() < 0.3:
-        return bench.full(point)
-    # a command that goes on does less, so that the second point is often behind its end
-    return bench.killed(point, *([random.randint(1, bench.events)] if random.random() < 0.3 else []))
-
-
-CAMPAIGN = Campaign(
-    name="kills",
-    what="ingest, index build, data commands, demo, sessions: SIGKILL or a full disk at any change to files, "
-    "then the same command",
-    short=2 * len(QUICK),
-    long=300,
-    prepare=Benches,
-    attempt=one_by_one(attempt),
-    seconds=900,
-    memory_gib=6,
-)
+    short, random = number < CASES, chance("kills", number)
+    jobs = QUICK if short else JOBS
+    of_job = bench(jobs[number % len(jobs)])
+    point = 1 + int((number + 0.5) * GOLDEN % 1 * of_job.events)
+    if number >= len(QUICK) if short else random.random() < 0.3:
+        of_job.full(point)
+    else:
+        # a command that goes on does less, so that the second point is often behind its end
+        of_job.killed(point, *([random.randint(1, of_job.events)] if random.random() < 0.3 else []))
