@@ -19,6 +19,7 @@ from docagent_rl.sft.conversations import conversations
 from docagent_rl.sft.replay import replay, replay_sizes
 from docagent_rl.sft.rows import sft_rows
 from docagent_rl.sft.sessions import Account, Dropped, Parts, RowMaker, made_rows
+from docagent_rl.systems import SYSTEMS
 from docagent_rl.tiny.trial import Setting
 from tests.examples.learning.small_task import LIMITS
 from tests.scripted import play_all
@@ -110,22 +111,15 @@ def test_a_text_that_was_cut_off_teaches_no_end_of_turn(task):
     assert again(trajectory, task)[0].row().response_ids == ids
 
 
-RECIPES = {
-    "alden": "alden_qwen2_5_vl_7b",
-    "doc_v_star": "doc_v_star_qwen2_5_vl_7b",
-    "mm_doc_r1": "mm_doc_r1_qwen3_8b",
-    "unidoc_rl": "unidoc_rl_qwen2_5_vl_7b",
-    "vrag_rl": "vrag_rl_qwen2_5_vl_7b",
-}
+RECIPES = [*(f"{name}_qwen2_5_vl_7b" for name in SYSTEMS if name != "mm_doc_r1"), "mm_doc_r1_qwen3_8b"]
 WIDE = Limits(prompt=20_000, response=60_000, turn=2_000)
 
 
-@pytest.mark.parametrize("system", RECIPES)
-def test_rows_and_conversations_of_every_system_come_back_from_the_record(system, world, processor):
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_rows_and_conversations_of_every_system_come_back_from_the_record(recipe, world, processor):
     overrides = ["+profile=cpu", f"docagent.workspace={world.root}", "docagent.judge.kind=rule"]
-    setting = Setting.of(composed(RECIPES[system], overrides))
-    text = system == "mm_doc_r1"
-    resources = SessionResources(setting.config, processor.tokenizer, None if text else processor)
+    setting = Setting.of(composed(recipe, overrides))
+    resources = SessionResources(setting.config, processor.tokenizer, processor if "vl" in recipe else None)
     sessions = play_all(resources, WIDE, [record for record in world.records if record.answers][:2])
     maker = RowMaker(resources.codec, DocumentStore(world.root / "store"))
     for session in sessions:

@@ -20,7 +20,7 @@ from docagent_rl.retrieval.opening import open_retriever
 from docagent_rl.synth import SynthSettings
 from docagent_rl.synth.settings import Difficulty
 from docagent_rl.systems import SYSTEMS
-from docagent_rl.tiny.demo import ASKED, DemoPaths, claim, prepare_demo
+from docagent_rl.tiny.demo import ASKED, DemoPaths, prepare_demo
 from docagent_rl.tiny.provision import provide_data
 
 pytestmark = pytest.mark.slow
@@ -141,21 +141,6 @@ def test_questions_that_were_changed_are_left_alone(paths):
     assert read_parquet(paths.data(Split.TRAIN)) == mine
     assert (report.kept, report.questions["train"]) == ((paths.data(Split.TRAIN),), 3)
     assert str(paths.data(Split.TRAIN)) in report.describe()
-
-
-def test_a_workspace_with_pdfs_alone_becomes_a_demo(tmp_path):
-    paths = DemoPaths(tmp_path / "workspace")
-    claim(paths.workspace)
-    pdf(paths.pdfs / "mine.pdf")
-    before = (paths.pdfs / "mine.pdf").read_bytes()
-    assert make(paths.workspace).documents == 5
-    paths.marker.unlink()
-    with pytest.raises(UserError, match=paths.workspace.name):
-        claim(paths.workspace)
-    for name in ("store", "index", "data", "synthetic"):
-        shutil.rmtree(paths.workspace / name)
-    claim(paths.workspace)
-    assert (paths.pdfs / "mine.pdf").read_bytes() == before
 
 
 def parsed(paths, retriever):

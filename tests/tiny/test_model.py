@@ -51,15 +51,6 @@ def test_a_few_steps_lower_the_loss_and_depend_on_their_seed_alone(processor):
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
-def test_threads_are_given_back(model, processor, monkeypatch):
-    used = []
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
-    monkeypatch.setattr(torch, "set_num_threads", used.append)
-    settings = WarmUp(conversations, short_steps=1, full_steps=1, pool=1, batch_size=1, threads=3)
-    warm_up(model, processor, settings.draw(), settings)
-    assert used == [3, 7]
-
-
 def test_sharpen_scales_the_logits(model):
     ids = torch.tensor([[5, 300, 17, 4]])
     with torch.no_grad():

@@ -18,10 +18,10 @@ from verl.workers.utils.losses import ppo_loss
 from docagent_rl.losses.config import KlPlace, KlScope, KlType, ObservationKl
 from docagent_rl.losses.positions import ObservationRule
 from docagent_rl.training.losses.visual_kl import ObservationKlLoss
-from docagent_rl.training.workers.critic import CriticWorker
+from docagent_rl.training.workers.critic import VALUE_MASK, CriticWorker
 from docagent_rl.training.workers.policy import PolicyWorker
 from tests.training import engines
-from tests.training.losses.batches import actor
+from tests.training.losses.batches import actor, nested
 
 TOKENS = 40
 """Of a micro-batch; rows have 13 to 17."""
@@ -78,7 +78,31 @@ def head(made: TrainingWorker) -> dict[str, Tensor]:
     return {name: value.to_local() for name, value in named if name.startswith("v_head.")}
 
 
+def on_targets(folder: Path) -> dict[str, Any]:
+    """A critic of texts, with targets on all sampled tokens, on some, and with other returns elsewhere."""
+    made = engines.worker(CriticWorker, engines.once(engines.text_model, folder / "text"))
+    data = engines.text_batch()
+    values = engines.outputs(made, data, "values")
+    sampled = [row.bool() for row in data["response_mask"].unbind()]
+    generator = torch.Generator().manual_seed(1)
+    returns = [value + torch.randn(value.shape, generator=generator) for value in values]
+    targets = [torch.rand(row.shape, generator=generator).lt(0.5) & row for row in sampled]
+    elsewhere = [torch.where(at, row, row + 9) for at, row in zip(targets, returns, strict=True)]
+    data["values"], data["returns"] = nested(values), nested(returns)
+    _, every = engines.update(made, data)
+    data[VALUE_MASK] = nested([row.long() for row in targets])
+    gradients, some = engines.update(made, data)
+    data["returns"] = nested(elsewhere)
+    others, noise = engines.update(made, data)
+    error = torch.cat(values) - torch.cat(returns)
+    # the old value is the present one: the clipped loss is the plain one
+    expected = [0.5 * float(error[torch.cat(masks)].square().mean()) for masks in (sampled, targets)]
+    losses = [found["critic/vf_loss"][0] for found in (every, some, noise)]
+    return {"losses": losses, "expected": expected, "error": engines.apart(others, gradients)}
+
+
 def on_one_rank(folder: Path) -> dict[str, Any]:
+    targets = on_targets(folder)
     path, image = engines.picture_model(folder)
     data = engines.with_numbers(engines.picture_batch(image))
     # before the policy, as verl makes it
@@ -102,7 +126,7 @@ def on_one_rank(folder: Path) -> dict[str, Any]:
         found[name] = {key: engines.apart(each, plain[key]) for key, each in given.items()}
     reference = engines.worker(PolicyWorker, path, rows=4, model=FLASH, engine={"forward_only": True})
     found["reference"] = {"log_probs": engines.apart(rows(reference, data, "log_probs"), plain["log_probs"])}
-    return found | {"micro_batches": passes}
+    return found | {"micro_batches": passes, "targets": targets}
 
 
 def all_to_all(

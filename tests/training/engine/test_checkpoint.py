@@ -2,11 +2,13 @@
 
 import json
 import shutil
-import subprocess
 
 import pytest
 import torch
+import torch.distributed as dist
 from safetensors.torch import load_file, save_file
+from torch.distributed.fsdp import fully_shard
+from transformers import Qwen2_5_VLForConditionalGeneration
 
 from docagent_rl.checkpoints.manifest import CheckpointCheck, write_manifest
 from docagent_rl.errors import UserError
@@ -27,7 +29,6 @@ def base(tmp_path_factory):
 def adapted(base, tmp_path_factory):
     """A model with an adapter that changes every projection of queries, and the folder that PEFT saves."""
     from peft import LoraConfig, get_peft_model
-    from transformers import Qwen2_5_VLForConditionalGeneration
 
     torch.manual_seed(0)
     model = Qwen2_5_VLForConditionalGeneration.from_pretrained(base, dtype=torch.float32)
@@ -40,17 +41,22 @@ def adapted(base, tmp_path_factory):
     return model, folder
 
 
+def save(actor, state, base):
+    """As verl saves a process: shards, a configuration, and what belongs to the model beside its weights."""
+    actor.mkdir(parents=True)
+    torch.save(state, actor / "model_world_size_1_rank_0.pt")
+    torch.save({"epoch": 1}, actor.parent / "data.pt")
+    (actor / "fsdp_config.json").write_text(json.dumps({"FSDP_version": 2, "world_size": 1}))
+    shutil.copytree(base, actor / "huggingface", ignore=shutil.ignore_patterns("*.safetensors"))
+
+
 @pytest.fixture
 def actor(base, adapted, tmp_path):
-    """What verl saves of one process: shards whose names are PEFT's, a configuration, and rank and alpha."""
+    """With an adapter: shards whose names are PEFT's, and its rank and alpha."""
     folder = tmp_path / "checkpoints" / "global_step_3" / "actor"
-    folder.mkdir(parents=True)
-    torch.save(adapted[0].state_dict(), folder / "model_world_size_1_rank_0.pt")
-    torch.save({"epoch": 1}, folder.parent / "data.pt")
-    (folder / "fsdp_config.json").write_text(json.dumps({"FSDP_version": 2, "world_size": 1}))
+    save(folder, adapted[0].state_dict(), base)
     meta = {"r": RANK, "lora_alpha": ALPHA, "task_type": "CAUSAL_LM"}
     (folder / checkpoint.LORA_META).write_text(json.dumps(meta))
-    shutil.copytree(base, folder / "huggingface", ignore=shutil.ignore_patterns("*.safetensors"))
     return folder
 
 
@@ -190,39 +196,18 @@ def test_a_folder_that_is_no_whole_model_is_refused(tmp_path, files, names, mess
         model_folder(tmp_path)
 
 
-SAVE = """
-import json, os, sys
-from pathlib import Path
-
-import torch
-import torch.distributed as dist
-from torch.distributed.fsdp import fully_shard
-from transformers import AutoProcessor, Qwen2_5_VLForConditionalGeneration
-
-model_path, actor = sys.argv[1], Path(sys.argv[2])
-os.environ |= {"MASTER_ADDR": "127.0.0.1", "RANK": "0", "WORLD_SIZE": "1", "GLOO_SOCKET_IFNAME": "lo"}
-dist.init_process_group("gloo", init_method=f"file://{actor.parent}/.meeting", rank=0, world_size=1)
-mesh = dist.device_mesh.init_device_mesh("cpu", (1,), mesh_dim_names=("fsdp",))
-model = Qwen2_5_VLForConditionalGeneration.from_pretrained(model_path)
-fully_shard(model, mesh=mesh)
-actor.mkdir(parents=True, exist_ok=True)
-torch.save(model.state_dict(), actor / "model_world_size_1_rank_0.pt")
-torch.save({"epoch": 1}, actor.parent / "data.pt")
-(actor / "fsdp_config.json").write_text(json.dumps({"FSDP_version": 2, "world_size": 1}))
-model.config.save_pretrained(actor / "huggingface")
-AutoProcessor.from_pretrained(model_path).save_pretrained(actor / "huggingface")
-dist.destroy_process_group()
-(actor.parent / ".meeting").unlink(missing_ok=True)
-"""
-
-
 @pytest.fixture(scope="module")
-def saved(base, tmp_path_factory, warm_python):
-    """A run's folder with one checkpoint, saved by FSDP."""
+def saved(base, tmp_path_factory):
+    """A run's folder with one checkpoint, whose tensors are sharded by FSDP."""
     checkpoints = tmp_path_factory.mktemp("run") / "checkpoints"
     folder = checkpoints / "global_step_7"
-    folder.mkdir(parents=True)
-    subprocess.run([warm_python, "-c", SAVE, base, folder / "actor"], check=True, timeout=600)
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        model = Qwen2_5_VLForConditionalGeneration.from_pretrained(base, dtype=torch.float32)
+        fully_shard(model, mesh=dist.device_mesh.init_device_mesh("cpu", (1,), mesh_dim_names=("fsdp",)))
+        save(folder / "actor", model.state_dict(), base)
+    finally:
+        dist.destroy_process_group()
     write_manifest(folder, CheckpointCheck.FULL)
     (checkpoints / "latest_checkpointed_iteration.txt").write_text("7")
     return checkpoints

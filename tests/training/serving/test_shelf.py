@@ -111,37 +111,6 @@ async def test_an_image_that_has_left_comes_back_with_the_rows_that_name_it(shel
     assert (await directory.gauges())["shelf_bytes"] == 10
 
 
-@pytest.mark.slow
-def test_two_workers_make_an_image_once_and_share_its_memory(cluster, processor, pictures, encoded):
-    rendered = []
-
-    def render(ref):
-        rendered.append(ref)
-        return pictures[ref.page.page - 1]
-
-    async def work():
-        directory = cluster.remote(PageDirectory).options(num_cpus=0).remote(1 << 20)
-        settings = [ImageSettings(shelf=RayShelf(directory)) for _ in range(2)]
-        workers = [ImageEncoder(processor, render, each) for each in settings]
-        refs = [reference(n, picture.size) for n, picture in enumerate(pictures)]
-        found = await asyncio.gather(*(worker.encode(refs) for worker in workers))
-        handles = [[await image.handle for image in images] for images, _ in found]
-        return found, handles, await directory.gauges.remote()
-
-    found, handles, gauges = asyncio.run(work())
-    assert len(rendered) == len(encoded) == sum(fresh for _, fresh in found)
-    for (images, _), held in zip(found, handles, strict=True):
-        for image, expected, handle in zip(images, encoded, held, strict=True):
-            assert torch.equal(image.patches, expected.patches)
-            assert torch.equal(image.grid, expected.grid)
-            assert image.layout == expected.layout
-            assert torch.equal(torch.from_numpy(handle.copy()), expected.patches)
-    first, second = (images[0].patches.data_ptr() for images, _ in found)
-    assert first == second
-    assert gauges["shelf_bytes"] == sum(image.nbytes for image in encoded)
-    assert gauges["shelf_images"] == len(encoded)
-
-
 async def test_a_failure_lets_others_try(processor, pictures):
     shelf, ref = Mock(find=AsyncMock(return_value=None)), reference(0, pictures[0].size)
     render = Mock(side_effect=OSError("disk"))

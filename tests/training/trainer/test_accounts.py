@@ -162,14 +162,6 @@ def test_a_session_is_read_once_a_step(queue, parsed, tmp_path):
     assert len((tmp_path / "trajectories" / "7.jsonl").read_text().splitlines()) == 4
 
 
-def test_the_next_step_reads_anew(parsed, tmp_path):
-    trainer, batch = Trainer(tmp_path), batch_of("x_0_0")
-    first = trainer._reader.fetch(batch)
-    trainer._archive(batch)
-    assert trainer._reader.fetch(batch)[0][1] is not first[0][1]
-    assert len(parsed) == 2
-
-
 def test_rows_of_other_agent_loops_have_no_session(queue):
     queue.rows = {"a_0_0": {"extra_fields": {}}, "b_0_0": {"extra_fields": None}}
     assert SessionReader().fetch(batch_of(*queue.rows)) == []
