@@ -10,6 +10,7 @@ from typing import Any
 from docagent_rl.actions.base import StopCause
 from docagent_rl.play.run_folder import Key
 from docagent_rl.rewards.answer_rule import AnswerRule, Gold, GoldForm
+from docagent_rl.rollout.evidence import turn_looks
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 
 
@@ -115,15 +116,8 @@ def case_of(trajectory: Trajectory) -> Case:
 
 
 def pages_shown(turn: TrajectoryTurn) -> list[str]:
-    """Pages that a turn brought up to be read, as `doc#page`."""
-    effect = turn.info.get("effect", {})
-    match effect.get("kind"):
-        case "selection" | "crop":
-            return [effect["page"]]
-        case "read":
-            return [page for entry in effect["entries"] for page in entry["pages"]]
-    pages = effect.get("pages") or ()
-    return [str(page["page"]) for page in pages if isinstance(page, Mapping) and "page" in page]
+    """Pages that a turn brought up to be read or chosen from, as `doc#page`."""
+    return [look.page for look in turn_looks({"info": turn.info, "observation": turn.observation}, 0)]
 
 
 def _sound(trajectory: Trajectory) -> bool:
