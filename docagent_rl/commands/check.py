@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from docagent_rl.checkpoints.archives import audit_archives
 from docagent_rl.checkpoints.audit import audit_checkpoints, has_checkpoints
 from docagent_rl.documents.audit import Audit, Damage, audit_store
 from docagent_rl.documents.layout import MARKER
@@ -23,11 +24,12 @@ def check_command(
         typer.Argument(metavar="STORE|INDEX|RUN...", help="Folders of stores, indexes, runs, checkpoints."),
     ],
 ) -> None:
-    """Read every file of document stores, indexes and checkpoints and compare it with its checksum.
+    """Read every file of document stores, indexes and runs and compare it with its checksum.
 
     Lists damaged files, of a store each with the pages that need it; the exit status is then 1. What a run
-    reads is verified in any case, when it is read: this finds damage before. Of a run, the records of its
-    steps are looked for as well.
+    reads is verified in any case, when it is read: this finds damage before. Of a store, documents that it
+    has lost are missed; of a run, checkpoints, the sessions and numbers of its steps and its configuration
+    are read. Where earlier versions left no checksum, it says so.
 
     Example: docagent-rl check data/store data/bm25 runs/mine
     """
@@ -47,14 +49,23 @@ def _audit(path: Path) -> Audit:
         return audit_store(path, progress=True)
     if (path / HEADER).is_file():
         return audit_index(path)
-    if has_checkpoints(path):
-        audit = audit_checkpoints(path)
-        audit.damages += _damaged_credit(path)
-        return audit
+    if has_checkpoints(path) or (path / "trajectories").is_dir():
+        return _audit_run(path)
     raise UserError(
-        f"{path} is neither a document store (no {MARKER}) nor an index (no {HEADER}), and there are no "
-        "checkpoints in it"
+        f"{path} is neither a document store (no {MARKER}) nor an index (no {HEADER}), and there are neither "
+        "checkpoints nor sessions (trajectories/) in it"
     )
+
+
+def _audit_run(path: Path) -> Audit:
+    """A run, or its checkpoints alone."""
+    parts = [audit_checkpoints(path)] if has_checkpoints(path) else []
+    if (path / "trajectories").is_dir():
+        parts.append(audit_archives(path))
+    damages = [damage for part in parts for damage in part.damages] + _damaged_credit(path)
+    damages = list({damage.path: damage for damage in damages}.values())
+    contents = ", ".join(part.contents for part in parts)
+    return Audit(contents, damages, sum(part.unsealed for part in parts))
 
 
 def _damaged_credit(run_dir: Path) -> list[Damage]:
@@ -86,7 +97,7 @@ def _summary(audit: Audit) -> str:
             f"; {audit.unsealed} of its files are of an earlier version and have no checksum, "
             "so that damage may go unseen"
         )
-    return line
+    return "; ".join([line, *audit.notes])
 
 
 def _advice(path: Path) -> str:

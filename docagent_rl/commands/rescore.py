@@ -145,6 +145,7 @@ class _Place:
         """
         from omegaconf import OmegaConf
 
+        from docagent_rl.checkpoints.archives import remove_seal
         from docagent_rl.training.rescoring.table import Origin
 
         data, steps = self.out / DATA, self.out / "trajectories"
@@ -159,6 +160,7 @@ class _Place:
             check_output(path, content, force=self.force, ours=lambda _: earlier is not None)
         for name in left:  # steps paid by other values would stand beside those that are paid now
             (steps / name).unlink(missing_ok=True)
+            remove_seal(steps / name)
         atomic_write(data, begun)
         atomic_write(composed, kept)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -12,11 +13,12 @@ from PIL import Image
 from rich.console import Console
 from rich.progress import track
 
-from docagent_rl.documents.layout import StoreLayout
+from docagent_rl.documents.layout import CATALOGUE, StoreLayout
 from docagent_rl.documents.manifest import ChunkEntry, Manifest, PageEntry, read_record
-from docagent_rl.documents.objects import Kind
+from docagent_rl.documents.objects import Kind, read_bytes
 from docagent_rl.documents.refs import PageRef
 from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.sealed import is_sealed
 
 _THREADS = 8
 
@@ -40,6 +42,8 @@ class Audit:
     damages: list[Damage] = field(default_factory=list)
     unsealed: int = 0
     """Files of earlier versions, which have no checksum: damage may go unseen."""
+    notes: list[str] = field(default_factory=list)
+    """What else is to be known."""
 
 
 @dataclass(slots=True)
@@ -65,6 +69,8 @@ def audit_store(root: Path, *, progress: bool = False) -> Audit:
     """
     audit = _StoreAudit(StoreLayout(root.absolute()).require())
     audit.read_manifests()
+    audit.read_catalogue()
+    audit.read_ocr()
     audit.read_partial()
     audit.find_objects()
     audit.verify_objects(progress)
@@ -77,6 +83,7 @@ class _StoreAudit:
         self._objects: dict[Path, _Object] = {}
         self._damages: list[Damage] = []
         self._documents = self._pages = self._unsealed = 0
+        self._notes: list[str] = []
 
     def read_manifests(self) -> None:
         for path in sorted(self._layout.manifests()):
@@ -88,6 +95,39 @@ class _StoreAudit:
             self._documents += 1
             self._pages += len(manifest.pages)
             self._note(manifest, manifest.doc_id, first=1)
+
+    def read_catalogue(self) -> None:
+        """Documents that the store has held and of which there is no manifest."""
+        path = self._layout.root / CATALOGUE
+        try:
+            listed = self._layout.catalogue()
+        except (UserError, InfrastructureError) as error:
+            self._damages.append(Damage(path, str(error)))
+            return
+        if listed is None:
+            self._notes.append(
+                f"it has no catalogue ({CATALOGUE}), so that a lost document goes unseen: the next ingest "
+                "writes one"
+            )
+            return
+        for doc_id in sorted(listed):
+            if not os.path.lexists(manifest := self._layout.manifest(doc_id)):
+                problem = (
+                    f"the manifest of {doc_id!r} is missing: ingest the document again, or delete {path} and"
+                )
+                self._damages.append(Damage(manifest, f"{problem} ingest anything to forget it"))
+
+    def read_ocr(self) -> None:
+        """Records of what OCR read, which ingest passes over when they are damaged."""
+        for path in sorted(self._layout.ocr.root.glob("*/[!.]*.json")):
+            try:
+                whole = is_sealed(read_bytes(path))
+            except (OSError, ValueError, UserError, InfrastructureError):
+                whole = False
+            if not whole:
+                self._damages.append(
+                    Damage(path, "is damaged or empty: delete it; ingest reads the page again")
+                )
 
     def read_partial(self) -> None:
         for path in sorted((self._layout.root / "partial").glob("*/*.json")):
@@ -124,7 +164,7 @@ class _StoreAudit:
 
     def report(self) -> Audit:
         contents = f"{self._documents} documents, {self._pages} pages, {len(self._objects)} objects"
-        return Audit(contents, self._damages, self._unsealed)
+        return Audit(contents, self._damages, self._unsealed, self._notes)
 
     def _note(self, record: Manifest | ChunkEntry, doc_id: str, *, first: int) -> None:
         self._unsealed += record.checksum is None

@@ -110,6 +110,8 @@ def ingest(
             run.store(run.probe(found.documents))
         except OSError as error:
             raise UserError(f"the store {layout.root} cannot be used ({error})") from error
+        finally:
+            layout.add_to_catalogue(run.stored())
     return run.finish()
 
 
@@ -213,6 +215,11 @@ class _Ingest:
                 elif not job.failed:
                     job.failed = True
                     self._give_up(job, outcome.task, outcome.error)
+
+    def stored(self) -> list[str]:
+        """Ids of the documents that the store is known to hold."""
+        report = self._report
+        return [*report.ingested, *report.reread, *report.skipped, *report.kept]
 
     def finish(self) -> IngestReport:
         report = self._report

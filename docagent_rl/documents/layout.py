@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,10 @@ from docagent_rl.documents.objects import ObjectStore, read_bytes
 from docagent_rl.documents.ocr.cache import OcrCache
 from docagent_rl.documents.writing import write
 from docagent_rl.errors import UserError
+from docagent_rl.sealed import is_sealed, seal
 
 MARKER = "docagent_store.json"
+CATALOGUE = "docagent_documents.json"
 _LOCK = ".docagent_store.lock"
 _FORMAT = {"format": "docagent-rl document store", "version": 1}
 
@@ -26,6 +28,7 @@ class StoreLayout:
 
     ```
     docagent_store.json           marks the folder as a store
+    docagent_documents.json       ids of all documents, so that a lost manifest is missed
     .docagent_store.lock          held by the process that writes to it
     objects/<2 hex>/<sha256>.*    page rasters (.jpg), texts and their print (.txt.gz)
     documents/<sha256>.json       one manifest a document, named by the hash of its id
@@ -77,6 +80,49 @@ class StoreLayout:
                 "delete it and ingest the document again"
             )
         return manifest
+
+    def catalogue(self) -> frozenset[str] | None:
+        """The ids of all documents as the last ingest left them; None: it is of a version that wrote none.
+
+        Raises:
+            UserError: It is damaged.
+        """
+        path = self.root / CATALOGUE
+        try:
+            data = read_bytes(path)
+            if not is_sealed(data):
+                raise ValueError("it has no checksum")
+            return frozenset(map(str, json.loads(data)["documents"]))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f"{path}: damaged ({error}); delete it: the next ingest writes it anew"
+            ) from error
+
+    def add_to_catalogue(self, doc_ids: Iterable[str]) -> None:
+        """Note documents that were stored; without a catalogue, all that have a manifest.
+
+        Raises:
+            UserError: It cannot be written.
+        """
+        try:
+            known = self.catalogue()
+        except UserError:
+            known = None
+        listed = frozenset(doc_ids) | (known if known is not None else self._ids_of_manifests())
+        if listed != known:
+            write(
+                self.root / CATALOGUE,
+                seal(json.dumps({"documents": sorted(listed)}, ensure_ascii=False, indent=0)),
+            )
+
+    def _ids_of_manifests(self) -> frozenset[str]:
+        found = set()
+        for path in self.manifests():
+            with suppress(FileNotFoundError, UserError):
+                found.add(self.read_manifest(path).doc_id)
+        return frozenset(found)
 
     def partial(self, doc_id: str, source_sha256: str, settings_key: str) -> Path:
         """The folder of the page ranges of one version of a document."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
-import struct
 import zlib
 from dataclasses import dataclass
 from enum import Enum
@@ -80,8 +79,8 @@ class ObjectStore:
         """
         path = self.path(digest, Kind.TEXT)
         try:
-            data = gzip.decompress(self._get(path))
-        except (gzip.BadGzipFile, EOFError, zlib.error, struct.error) as error:
+            data = _unpacked(self._get(path))
+        except (ValueError, zlib.error) as error:
             raise _damaged(path, str(error)) from error
         return _verified(data, digest, path).decode("utf-8")
 
@@ -191,6 +190,15 @@ def read_bytes(path: Path) -> bytes:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     except OSError as error:
         raise InfrastructureError(f"{path} cannot be read: {error}") from error
+
+
+def _unpacked(packed: bytes) -> bytes:
+    """What one gzip stream holds; `gzip.decompress` passes over zeros behind it."""
+    stream = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    data = stream.decompress(packed)
+    if not stream.eof or stream.unused_data:
+        raise ValueError("it goes on behind its end" if stream.eof else "it ends too early")
+    return data
 
 
 def _verified(data: bytes, digest: str, path: Path) -> bytes:

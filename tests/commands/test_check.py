@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+from types import SimpleNamespace
 
 import pytest
 from reportlab.pdfgen.canvas import Canvas
@@ -11,7 +12,7 @@ from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.errors import UserError
 from docagent_rl.retrieval.bm25 import BM25Retriever
-from docagent_rl.training.trainer.archive import write_metrics, write_trajectories
+from docagent_rl.training.trainer.archive import write_lines, write_metrics
 from tests.checkpoints.saved import flip, save
 from tests.commands.conftest import called
 
@@ -29,6 +30,7 @@ def made(tmp_path_factory):
             canvas.showPage()
         canvas.save()
     ingest(root / "inbox", root / "store", settings=FAST, workers=1)
+    StoreLayout(root / "store").ocr.put("0" * 64, "engine", ())
     BM25Retriever.build(DocumentStore(root / "store")).save(root / "index")
     return root
 
@@ -44,10 +46,11 @@ def check(*paths, status=0):
 
 def test_whole_folders_have_status_0(folder, run):
     told = check(folder / "store", folder / "index")
-    assert "2 documents, 4 pages, 9 objects; all whole" in told
+    assert "2 documents, 4 pages, 10 objects; all whole" in told
     assert "4 pages; all whole" in told
     for path in (run, run / "checkpoints"):
-        assert "3 checkpoints; all whole" in check(path)
+        assert "3 checkpoints" in (told := check(path))
+        assert "; all whole" in told
     assert "1 checkpoint; all whole" in check(run / "checkpoints" / "global_step_2")
 
 
@@ -89,8 +92,11 @@ def test_all_damaged_files_of_an_index_and_manifests_are_listed(folder):
 def run(tmp_path):
     for step in (1, 2, 3):
         save(tmp_path / "run" / "checkpoints", step)
-        write_trajectories(tmp_path / "run", step, [])
+        sessions = [SimpleNamespace(question_id=f"q{n}", uid="u", session=0) for n in range(3)]
+        write_lines(tmp_path / "run", step, [(each, [b'{"reward": 1}']) for each in sessions])
         write_metrics(tmp_path / "run", step, {})
+    (tmp_path / "run" / "hydra").mkdir()
+    (tmp_path / "run" / "hydra" / "config.yaml").write_text("docagent: {system: alden}\n")
     return tmp_path / "run"
 
 
@@ -104,3 +110,45 @@ def test_damage_of_a_run_is_listed_and_another_folder_refused(run, tmp_path):
         assert part in told
     with pytest.raises(UserError, match=str(tmp_path)):
         check(tmp_path)
+
+
+DAMAGES = {
+    "a manifest is lost": ("store/documents/*.json", None),
+    "what OCR read is empty": ("store/ocr/*/*.json", lambda data: b""),
+    "zeros behind a text": ("store/objects/*/*.gz", lambda data: data + bytes(9)),
+    "another text behind a text": ("store/objects/*/*.gz", lambda data: data * 2),
+    "the catalogue is cut": ("store/docagent_documents.json", lambda data: data[:9]),
+    "sessions are lost": ("run/trajectories/2.jsonl", None),
+    "sessions are cut": ("run/trajectories/2.jsonl", lambda data: data[:-20]),
+    "a session is cut off": ("run/trajectories/2.jsonl", lambda data: data[: data.index(b"\n") + 1]),
+    "sessions are doubled": ("run/trajectories/2.jsonl", lambda data: data * 2),
+    "a session is edited": ("run/trajectories/2.jsonl", lambda data: data.replace(b"1", b"9", 1)),
+    "the seal is edited": ("run/trajectories/2.json", lambda data: data.replace(b"3", b"4", 1)),
+    "numbers are zeros": ("run/metrics/2.json", lambda data: bytes(len(data))),
+    "the configuration is zeros": ("run/hydra/config.yaml", lambda data: bytes(len(data))),
+    "the configuration is empty": ("run/hydra/config.yaml", lambda data: b""),
+    "the configuration is lost": ("run/hydra/config.yaml", None),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_every_damage_is_named_with_its_file(folder, run, name):
+    pattern, spoilt = DAMAGES[name]
+    shutil.copytree(run, folder / "run")
+    path = sorted(folder.glob(pattern))[0]
+    path.write_bytes(spoilt(path.read_bytes())) if spoilt else path.unlink()
+    named = path.with_suffix(".jsonl") if path.parent.name == "trajectories" else path
+    told = check(folder / path.relative_to(folder).parts[0], status=1)
+    assert f"{named}" in told
+    assert "; 1 damaged" in told
+
+
+def test_stores_and_runs_without_catalogue_and_seals_are_read_and_say_so(folder, run):
+    (folder / "store" / "docagent_documents.json").unlink()
+    for path in (run / "trajectories").glob("*.json"):
+        path.unlink()
+    told = check(folder / "store", run)
+    assert "docagent_documents.json" in told
+    assert "3 of its files are of an earlier version" in told
+    ingest(folder / "inbox", folder / "store", settings=FAST, workers=1)
+    assert "docagent_documents.json" not in check(folder / "store")

@@ -114,9 +114,9 @@ def test_steps_of_other_values_do_not_stay_and_the_viewer_shows_both(small, tmp_
     rescored(run, out)
     with pytest.raises(UserError, match="nobody"):
         rescored(run, out, "--", "docagent.judge.kind=nobody")
-    assert len(list((out / "trajectories").iterdir())) == 2  # refused before anything is removed
+    assert len(list((out / "trajectories").glob("*.jsonl"))) == 2  # refused before anything is removed
     rescored(run, out, "--step", 2, *EXACT)
-    assert [path.name for path in (out / "trajectories").iterdir()] == ["2.jsonl"]
+    assert sorted(path.name for path in (out / "trajectories").iterdir()) == ["2.json", "2.jsonl"]
     before, after = (OpenRun(n, path.name, ViewedRun(path)) for n, path in enumerate(small))
     assert after.store.path == before.store.path
     assert after.folder.configured("docagent.judge.kind") == "exact"

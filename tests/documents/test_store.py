@@ -235,7 +235,9 @@ def test_every_file_that_is_not_as_it_was_written_is_found(store):
     assert [(damage.path, damage.users) for damage in audit_store(store.path).damages] == [(partial, ())]
     partial.unlink()
     files = [path for path in store.path.rglob("*") if path.suffix in (".json", ".jpg", ".gz")]
-    assert len(files) == 1 + 2 + 5 + 4 + 1  # the marker, manifests, pictures, texts and lines, the last
+    assert (
+        len(files) == 2 + 2 + 5 + 4 + 1
+    )  # the marker, the catalogue, manifests, pictures, texts and lines, the last
     for path in files:
         data = path.read_bytes()
         for damaged in (data[:-3], data[:-6] + bytes([data[-6] ^ 1]) + data[-5:], b""):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections import Counter
@@ -12,6 +13,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 from numpy.typing import NDArray
 
+from docagent_rl.checkpoints.archives import remove_seal, write_seal
 from docagent_rl.io import atomic_write
 from docagent_rl.rollout.digest import SessionDigest
 from docagent_rl.rollout.line import SessionLine
@@ -21,7 +23,7 @@ Metrics = Mapping[str, Any]
 
 INTERRUPTED = "docagent/interrupted"
 """1 in the numbers of a step after whose update the run ended, or is about to save: some are missing."""
-_OF_STEPS = ("trajectories/*.jsonl", "metrics/*.json", "credit/*.parquet")
+_OF_STEPS = ("trajectories/*.json*", "metrics/*.json", "credit/*.parquet")
 _NAME = re.compile(r"(?:val-)?(\d+)")
 
 
@@ -45,7 +47,9 @@ def write_lines(
     *,
     validation: bool = False,
 ) -> Path:
-    """Write the sessions of a step, ordered by question and session; a repeated step replaces its file.
+    """Write the sessions of a step, ordered by question and session, and the seal that `check` compares.
+
+    A repeated step replaces its file.
 
     Args:
         run_dir: of the run.
@@ -54,8 +58,17 @@ def write_lines(
         validation: whether they are of a validation.
     """
     ordered = sorted(sessions, key=lambda each: (str(each[0].question_id), each[0].uid, each[0].session))
-    pieces = (piece for _, line in ordered for piece in (*line, b"\n"))
-    return atomic_write(trajectory_file(run_dir, step, validation=validation), pieces)
+    digest, path = hashlib.sha256(), trajectory_file(run_dir, step, validation=validation)
+
+    def pieces() -> Iterator[bytes]:
+        for piece in (piece for _, line in ordered for piece in (*line, b"\n")):
+            digest.update(piece)
+            yield piece
+
+    remove_seal(path)
+    atomic_write(path, pieces())
+    write_seal(path, len(ordered), digest.hexdigest())
+    return path
 
 
 def metrics_file(run_dir: Path, step: int, *, validation: bool = False) -> Path:
