@@ -136,10 +136,10 @@ def read(task, exported, run):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not (LOADERS / "llamafactory").is_dir(), reason="no LLaMA-Factory: `make loaders`")
-def test_it_reads_the_tokens_of_rl_and_trains_on_what_the_policy_wrote(task, played, tmp_path, monkeypatch):
-    sessions = write([played.trajectory, masked(played.trajectory)], tmp_path / "s.jsonl")
-    command = ["export", str(sessions), "--format", "llamafactory", "--out", str(tmp_path / "out")]
-    assert CliRunner().invoke(app, [*command, "--store", str(task.paths.store)]).exit_code == 0
+def test_it_reads_the_tokens_of_rl_and_trains_on_what_the_policy_wrote(
+    export, task, played, file, tmp_path, monkeypatch
+):
+    export(file, "llamafactory", tmp_path / "out")
     monkeypatch.syspath_prepend(str(LOADERS))
     monkeypatch.setenv("DISABLE_VERSION_CHECK", "1")
     (example,) = read(task, tmp_path / "out", tmp_path / "run")

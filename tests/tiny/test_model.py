@@ -59,17 +59,11 @@ def test_sharpen_scales_the_logits(model):
         torch.testing.assert_close(model(input_ids=ids).logits, 1.5 * before)
 
 
+ABOVE_ZERO = ["full_steps", "batch_size", "pool", "learning_rate", "short_context"]
+
+
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("full_steps", 0),
-        ("batch_size", 0),
-        ("pool", 0),
-        ("learning_rate", 0.0),
-        ("sharpness", -1.0),
-        ("short_steps", -1),
-        ("short_context", 0),
-    ],
+    ("name", "value"), [*((name, 0) for name in ABOVE_ZERO), ("sharpness", -1.0), ("short_steps", -1)]
 )
 def test_refuses_impossible_settings(name, value):
     with pytest.raises(UserError, match=f"WarmUp.{name} "):

@@ -57,11 +57,3 @@ def test_renders_as_qwen2_5_vl(checkpoint, loader):
     loaded = loader.from_pretrained(checkpoint)
     for name, (messages, options, expected) in CASES.items():
         assert loaded.apply_chat_template(messages, tokenize=False, **options) == expected, name
-
-
-def test_verl_finds_the_default_system_turn(checkpoint):
-    # verl derives it from the difference between one and two empty user turns
-    from verl.utils.tokenizer import chat_template
-
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    assert tokenizer.decode(chat_template.initialize_system_prompt(tokenizer)) == DEFAULT

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -14,14 +13,11 @@ from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.workers.rollout.replica import TokenOutput
 
 from docagent_rl.errors import InfrastructureError
-from docagent_rl.rollout import env_resources
-from docagent_rl.rollout import resources as shared
 from docagent_rl.rollout.trajectory import MaskReason, Trajectory
-from docagent_rl.systems import get_system
 from docagent_rl.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
 from docagent_rl.tiny.template import THINKING_TEMPLATE
 from docagent_rl.tiny.tokenizer import build_tokenizer
-from docagent_rl.training.agent_loop.loop import DocAgentLoop, _warn_once
+from docagent_rl.training.agent_loop.loop import DocAgentLoop
 from docagent_rl.training.agent_loop.output import session_json
 from docagent_rl.training.settings.opening_check import load_tokenizer
 
@@ -98,21 +94,6 @@ async def test_thinking_is_off_unless_an_ablation_allows_it(play, tokenizer):
     assert len(rows) == len(server.prompts) == 2
     assert "already?" not in server.prompts[1]
     assert "Step 1" in server.prompts[1]
-
-
-async def test_what_does_not_fit_together_is_named_once(play, caplog, monkeypatch):
-    """An argument that the template does not read; a system that does not say that it has several rows."""
-    _warn_once.cache_clear()
-    monkeypatch.setattr(shared, "_known", {})
-    await play([SEARCH, "<FINISH>"], "data.apply_chat_template_kwargs.enable_thnking=true")
-    assert "enable_thnking" in caplog.text
-    assert "several_rows" not in caplog.text
-    monkeypatch.setattr(shared, "_known", {})
-    undeclared = replace(get_system("mm_doc_r1"), several_rows=False)
-    monkeypatch.setattr(env_resources, "get_system", lambda _: undeclared)
-    for _ in range(2):
-        await play([SEARCH, "<FINISH>"])
-    assert caplog.text.count("several_rows=True") == 1
 
 
 async def test_the_policy_answers_and_is_not_trained_on_it(play, world):

@@ -28,16 +28,10 @@ def stored_run(
     model: Path | None = None,
     **more,
 ) -> Path:
-    """Two steps: every question by the script once and by chance three times.
+    """Two steps of so many questions, each played by the script once and by chance three times.
 
-    Args:
-        world: documents and questions.
-        run: the folder that is made.
-        system: who plays.
-        algorithm: of verl's section.
-        questions: a step.
-        model: a folder with a tokenizer that texts are counted by; default: they are estimated.
-        more: of the section `docagent`.
+    Texts are counted by the tokenizer in the folder `model`, else estimated. `more` is of the section
+    `docagent`.
     """
     docagent = {
         "system": system,
