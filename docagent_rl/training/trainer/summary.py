@@ -31,7 +31,8 @@ def summarise(trajectories: Sequence[SessionDigest]) -> dict[str, float]:
     Returns:
         `docagent/<name>` for each of the environment's numbers (mean), `docagent/reward/<term>/{min,max}`
         beside the means of the reward terms, and the counts `docagent/masked_trajectories`,
-        `docagent/masked/<reason>` by `MaskReason`, `docagent/retried_sessions`,
+        `docagent/masked/<reason>` by `MaskReason`, `docagent/masked/turns`, the mean turns of masked sessions
+        that were played in part, `docagent/retried_sessions`,
         `docagent/<retriever>/{p50_s,p90_s,p99_s}` over all searches that were not known before,
         `docagent/funnel/<stage>`, the share of the questions with known evidence that came to each stage of
         `docagent_rl.rollout.evidence`, that to whom it was `read_whole`, `zoomed` or shown `as_text`, and
@@ -54,6 +55,8 @@ def summarise(trajectories: Sequence[SessionDigest]) -> dict[str, float]:
         if reason is not MaskReason.MISSING:
             metrics[f"{PREFIX}/masked/{reason.value}"] = float(masked[reason.value])
     metrics[f"{PREFIX}/masked_trajectories"] = float(masked.total())
+    if turns := [len(t.turns) for t in trajectories if t.masked and t.turns]:
+        metrics[f"{PREFIX}/masked/turns"] = fmean(turns)
     metrics[f"{PREFIX}/retried_sessions"] = float(sum(t.attempts > 1 for t in trajectories))
     metrics[f"{PREFIX}/image_preprocessings"] = float(sum(t.image_preprocessings for t in trajectories))
     metrics |= _search_times(trajectories)
