@@ -19,10 +19,8 @@ from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.synth import Difficulty, SynthSettings, synthesize
 
 QUESTIONS = 60
-SETTINGS = (
-    SynthSettings(documents=3, seed=11, questions_per_document=18, difficulties=(Difficulty.EASY,)),
-    SynthSettings(documents=1, seed=12, questions_per_document=18, difficulties=(Difficulty.MEDIUM,)),
-)
+DIFFICULTIES = (Difficulty.EASY,) * 3 + (Difficulty.MEDIUM,)
+SETTINGS = SynthSettings(documents=4, seed=11, questions_per_document=18, difficulties=DIFFICULTIES)
 LIE = "42"
 """What the hostile pages say the answer is."""
 
@@ -85,15 +83,9 @@ class Corpus:
 
 
 def write_reports(folder: Path) -> list[Record]:
-    """Write the reports as PDFs into `folder/pdfs`; their first questions."""
-    (folder / "pdfs").mkdir(parents=True)
-    records: list[Record] = []
-    for number, settings in enumerate(SETTINGS):
-        synthesize(folder / str(number), settings)
-        records += read_jsonl(folder / str(number) / "records.jsonl")
-        for path in sorted((folder / str(number) / "pdfs").iterdir()):
-            path.rename(folder / "pdfs" / path.name)
-    # every so many, so that all documents and all kinds of questions are among them
+    """Write the reports as PDFs into `folder/pdfs`; some questions about all of them, and of all kinds."""
+    synthesize(folder, SETTINGS)
+    records = read_jsonl(folder / "records.jsonl")
     return [records[at * len(records) // QUESTIONS] for at in range(QUESTIONS)]
 
 

@@ -42,14 +42,10 @@ def run_dir(tmp_path):
 
 def test_a_run_is_read_off_its_files_and_its_result_survives_one(run_dir, tmp_path):
     result = read_run(run_dir, KEY, steps=2)
-    assert result.before.right == (1, 1, 0, 0, 0, 0)
-    assert result.after.right == (1, 1, 1, 1, 1, 0)
-    assert result.before.mean == pytest.approx((2 * 1.0 + 4 * 0.2) / 6)
-    assert result.after.accuracy == pytest.approx(5 / 6)
-    assert result.blank_after.accuracy == 0
-    assert result.gain == pytest.approx(3 * 0.8 / 6)
-    assert result.curve == (0.3, 0.4)
-    assert result.seconds == 9.0
+    assert (result.before.right, result.after.right) == ((1, 1, 0, 0, 0, 0), (1, 1, 1, 1, 1, 0))
+    means = (result.before.mean, result.gain, result.after.accuracy, result.blank_after.accuracy)
+    assert means == pytest.approx(((2 * 1.0 + 4 * 0.2) / 6, 3 * 0.8 / 6, 5 / 6, 0))
+    assert (result.curve, result.seconds) == ((0.3, 0.4), 9.0)
     assert [is_complete(run_dir, steps) for steps in (2, 3)] == [True, False]
     assert read_results(write_results([result, result], tmp_path / "results.json")) == [result, result]
     (tmp_path / "one.json").write_text(result.to_json())
@@ -86,11 +82,8 @@ def test_three_seeds_that_gain_are_learning():
     runs += [made(Estimator.SPO, Arm.SHUFFLED, seed, 0.3, 0.29 + 0.01 * seed) for seed in range(3)]
     learnt, control = summarise(runs)
     assert (learnt.estimator, learnt.arm, learnt.seeds) == (Estimator.SPO, Arm.REWARD, (0, 1, 2))
-    assert learnt.gain.mean == pytest.approx(0.8 * 0.42)
-    assert learnt.learns
-    assert control.arm is Arm.SHUFFLED
-    assert not control.learns
-    assert learnt.blank.mean == pytest.approx(0.02)
+    assert (learnt.gain.mean, learnt.blank.mean) == pytest.approx((0.8 * 0.42, 0.02))
+    assert (control.arm, learnt.learns, control.learns) == (Arm.SHUFFLED, True, False)
 
 
 def test_few_questions_and_seeds_that_disagree_are_not_learning():
@@ -98,9 +91,7 @@ def test_few_questions_and_seeds_that_disagree_are_not_learning():
     assert few.gain.mean > 0
     ends = enumerate((0.35, 0.9, 0.36))
     (apart,) = summarise([made(Estimator.GRPO, Arm.REWARD, seed, 0.3, end) for seed, end in ends])
-    assert not apart.gain.above_zero
-    assert not few.learns
-    assert not apart.learns
+    assert (apart.gain.above_zero, few.learns, apart.learns) == (False, False, False)
 
 
 @pytest.mark.parametrize(

@@ -47,14 +47,10 @@ def test_a_run_is_read_off_its_files(run_dir, monkeypatch):
     monkeypatch.setattr(Unit, "steps", 2)
     unit = Unit("vrag_rl", "reward", 1)
     found = read_run(run_dir, unit, task="t", settings="s", warm_start={"step": 5})
-    assert found.before.right == (1, 0, 0, 0)
-    assert found.after.right == (1, 1, 1, 0)
-    assert found.gain == 0.5
+    assert (found.before.right, found.after.right) == ((1, 0, 0, 0), (1, 1, 1, 0))
     assert found.after.documents == ("held_out-0", "held_out-0", "held_out-1", "held_out-1")
-    assert found.blank_after.accuracy == 0
-    assert found.curve == (0.3, 0.4)
-    assert is_complete(run_dir, 2)
-    assert not is_complete(run_dir, 3)
+    assert (found.gain, found.blank_after.accuracy, found.curve) == (0.5, 0, (0.3, 0.4))
+    assert [is_complete(run_dir, steps) for steps in (2, 3)] == [True, False]
 
 
 def test_a_masked_session_is_no_score(run_dir, monkeypatch):
