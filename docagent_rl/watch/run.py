@@ -14,7 +14,7 @@ import ray
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
-from ray.exceptions import ActorUnavailableError, NodeDiedError, RayError
+from ray.exceptions import ActorDiedError, ActorUnavailableError, NodeDiedError, RayError
 
 from docagent_rl.config import DocAgentConfig, WatchConfig, plain
 from docagent_rl.errors import UserError
@@ -36,7 +36,6 @@ _AGAIN_S = 1.0
 _LONGEST = 300
 NODE_S = 40.0
 """Ray calls a node dead some 15 s after its last sign of life; before, its actors are unavailable."""
-_UNREACHABLE = (ActorUnavailableError, NodeDiedError)
 TRACEBACK_FILE = "failure_traceback.txt"
 
 
@@ -148,10 +147,10 @@ class RunWatch(Callback):
         error = job_return._return_value
         if isinstance(error, UserError):  # of the trainer, in words that need no traceback
             _end(self._watch, str(getattr(error, "cause", error)), job_return, config)
-        unreachable = isinstance(error, _UNREACHABLE)
+        unreachable = _is_unreachable(error)
         trouble = self._watch.look_once_more(NODE_S if unreachable else 0.0)
         if trouble is None and unreachable:
-            trouble = f"a part of the run cannot be reached: {_first_line(error)}\n  {AGAIN}"
+            trouble = f"a part of the run cannot be reached: {_reason(error)}\n  {AGAIN}"
         if trouble:
             _end(self._watch, trouble, job_return, config)
 
@@ -164,9 +163,16 @@ def _end(watch: Watch, trouble: str, job_return: JobReturn, config: DictConfig) 
     raise SystemExit(1) from None
 
 
-def _first_line(error: BaseException) -> str:
-    """What Ray says, without the traceback that the error of a task holds."""
-    return str(getattr(error, "cause", error)).strip().partition("\n")[0][:_LONGEST]
+def _is_unreachable(error: object) -> bool:
+    """Return whether Ray lost an actor, and not because an exception ended its creation."""
+    lost = isinstance(error, ActorDiedError) and not error.actor_init_failed
+    return lost or isinstance(error, ActorUnavailableError | NodeDiedError)
+
+
+def _reason(error: BaseException) -> str:
+    """Return what Ray says, without ids and the traceback that the error of a task holds."""
+    lines = str(getattr(error, "cause", error)).strip().splitlines()
+    return " ".join(line for line in lines if not line.startswith("\t"))[:_LONGEST]
 
 
 def _keep(error: BaseException, run_dir: Path) -> Path | None:

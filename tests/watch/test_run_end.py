@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
-from ray.exceptions import ActorUnavailableError, RayTaskError
+from ray.core.generated.common_pb2 import ActorDiedErrorContext
+from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 
 from docagent_rl.config import WatchConfig
 from docagent_rl.errors import UserError
@@ -53,6 +54,16 @@ def test_ray_learns_of_a_dead_node_after_the_run_has_failed(end, tmp_path):
 def test_what_stays_unreachable_is_one_error(end, monkeypatch):
     monkeypatch.setattr(run, "NODE_S", 0.0)
     assert "no connection" in end(unavailable(), [None])
+
+
+def test_a_trainer_that_died_with_its_node_is_one_error_and_an_error_at_its_start_stays(end, monkeypatch):
+    monkeypatch.setattr(run, "NODE_S", 0.0)
+    context = ActorDiedErrorContext(
+        class_name="TaskRunnerV1", actor_id=b"\0" * 16, error_message="Owner's node has crashed."
+    )
+    assert "node has crashed" in end(ActorDiedError(context), [None])
+    begun = RayTaskError("TaskRunnerV1.__init__", "Traceback of the task", ValueError("no"))
+    assert end(ActorDiedError(begun), [None], speaks=False) is None
 
 
 def test_what_the_trainer_cannot_work_with_is_one_message(end, tmp_path):
