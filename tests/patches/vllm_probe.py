@@ -1,8 +1,8 @@
 """Send new weights to a vLLM engine on CPU; a program for `tests.training.ranks`.
 
-A Qwen, a Llama whose head shares the embedding's weight, as
-a layer of its own (Qwen's head is the embedding itself), and what seeds sample. It needs a process of its
-own: verl's worker extension asks the kernel to kill it with its parent and vLLM pins threads.
+A Qwen, a Llama whose head shares the embedding's weight, as a layer of its own (Qwen's head is the embedding
+itself), and what seeds sample. It needs a process of its own: verl's worker extension asks the kernel to kill
+it with its parent and vLLM pins threads.
 """
 
 from __future__ import annotations

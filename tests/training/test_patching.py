@@ -125,6 +125,12 @@ def test_finder_that_searches_through_all_finders_does_not_recurse(make_module, 
     assert seen == [1]
 
 
+def test_module_whose_import_began_without_a_hook_is_refused(make_module):
+    name = make_module("from docagent_rl.training.patching import on_import\non_import(__name__, print)")
+    with pytest.raises(RuntimeError, match=name):
+        importlib.import_module(name)
+
+
 @pytest.fixture
 def installed(monkeypatch, make_module):
     """Install a patch alone, which doubles the value of a module; import it and give both and its status."""

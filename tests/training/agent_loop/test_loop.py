@@ -135,9 +135,9 @@ def images(world, recipe, tmp_path_factory):
 def play_images(world, images):
     """Play a session whose server samples or raises this; its rows and its record."""
 
-    async def run(*lines, record=world.records[0], config=None, server=None):
+    async def run(*lines, record=world.records[0], server=None):
         server = server or Server(images[1], lines)
-        return await played(config or images[0], server, images[2], record)
+        return await played(images[0], server, images[2], record)
 
     return run
 
@@ -145,20 +145,6 @@ def play_images(world, images):
 def masked(rows, trajectory: Trajectory, reason: MaskReason) -> bool:
     (row,) = rows
     return trajectory.masked and trajectory.end == reason.value and not any(row.response_mask)
-
-
-@pytest.mark.slow
-async def test_a_question_whose_prompt_fits_only_when_its_overview_may_shrink(long_workspace, play_images):
-    record = long_workspace.record("long")
-    strict = long_workspace.config(IMAGES, "+docagent.env_cpu.overview.fit=error")
-    rows, trajectory = await play_images("", record=record, config=strict)
-    assert masked(rows, trajectory, MaskReason.SAMPLE)
-    assert "'long', 130 " in trajectory.error
-    rows, trajectory = await play_images("", record=record, config=long_workspace.config(IMAGES))
-    assert not trajectory.masked
-    assert trajectory.turns
-    assert (trajectory.metrics["overview/cell_px"], trajectory.metrics["overview/pages"]) == (42, 130)
-    assert trajectory.prompt_tokens == len(rows[0].prompt_ids) <= 1536
 
 
 async def test_a_policy_that_samples_a_control_token_at_once(play_images):

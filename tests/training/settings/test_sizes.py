@@ -10,7 +10,7 @@ from docagent_rl.errors import UserError
 from docagent_rl.systems import SYSTEMS, get_system
 from docagent_rl.training.settings import server_cache as cache
 from docagent_rl.training.settings.architectures import KNOWN, known_model, model_config
-from docagent_rl.training.settings.arithmetic import read_layout
+from docagent_rl.training.settings.arithmetic import arithmetic_problems, read_layout
 from docagent_rl.training.settings.assertions import assertion_problems
 from docagent_rl.training.settings.keys import reference, unknown_keys
 
@@ -37,6 +37,11 @@ def test_models_have_as_many_parameters_as_their_checkpoints(name):
 def test_a_folder_says_what_its_model_is(tmp_path):
     Qwen3Config(hidden_size=64).save_pretrained(tmp_path)
     assert model_config(str(tmp_path)).hidden_size == 64
+
+
+def test_rows_that_fill_no_mini_batch_are_refused_with_what_to_set(recipe):
+    (problem,) = arithmetic_problems(recipe(VRAG, "data.train_batch_size=24", cpu=False))
+    assert "data.train_batch_size=32" in problem
 
 
 def test_systems_with_several_rows(recipe):
