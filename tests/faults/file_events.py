@@ -26,13 +26,9 @@ _REMOVES = frozenset({"os.remove", "os.rmdir"})
 
 @dataclass(frozen=True)
 class Plan:
-    """What the processes of one command are told.
+    """What the processes of one command are told: `fault` happens at event `at`, from 1; 0: never.
 
-    Args:
-        state: folder of `count` (a byte an event), `driver` and `pids`.
-        root: files below it count.
-        fault: what happens.
-        at: at which event, from 1; 0 never.
+    In the folder `state` are `count` (a byte an event), `driver` and `pids`; files below `root` count.
     """
 
     state: str

@@ -29,7 +29,7 @@ OPTIONS = {
 }
 OBJECTS = ("deleted", "there twice", "replaced", "damaged")
 ENDS = tuple(("end", kind) for kind in Damage if kind not in ("none", "cut off", "append", "empty"))
-LOCKS = tuple((algorithm, asks) for algorithm in ALGORITHMS for asks in (False, True))
+LOCKS = tuple(("locked", algorithm) for algorithm in ALGORITHMS)
 KINDS = (*STRANGE, *Damage, *OBJECTS, *ENDS, *LOCKS)
 CASES = len(KINDS)
 Shown = list[tuple[np.ndarray, str]]
@@ -99,8 +99,9 @@ def make(sounds: Sequence[Sound], number: int, path: Path) -> Made:
             start = max(sound.data.rfind(b"\nxref"), sound.data.rfind(b"startxref") - 400, 0)
             data = sound.data[:start] + damage(sound.data[start:], kind, random)
             return Made(f"{sound.name}, end of file: {kind}", data, sound)
-        case (algorithm, asks):
-            return locked(random.choice(sounds[:3]), algorithm, asks, damaged=number >= len(KINDS))
+        case ("locked", algorithm):
+            data = encrypted(sounds[0].data, algorithm, "secret", "owner")
+            return Made(f"asks by {algorithm}", data, needs="asks for a password")
         case str(how) if how in OBJECTS:
             return with_an_object(sound, how, random)
         case name:
@@ -120,15 +121,6 @@ def with_an_object(sound: Sound, how: str, random: Random) -> Made:
     }[how]
     data = sound.data[: one.start()] + changed + sound.data[one.end() :]
     return Made(f"{sound.name}, object {one[0][:8]!r} {how}", data, sound)
-
-
-def locked(sound: Sound, algorithm: str, asks: bool, damaged: bool) -> Made:
-    """Encrypted, with and without a password for the reader."""
-    data = encrypted(sound.data, algorithm, "secret" if asks else "", "owner")
-    name = f"{sound.name} by {algorithm}{' with password' if asks else ''}{' damaged' if damaged else ''}"
-    if damaged:
-        return Made(name, damage(data, Damage.FLIP, Random(name)), sound)
-    return Made(name, data, sound, whole=True, needs="asks for a password" if asks else "")
 
 
 @pytest.fixture(scope="module")
