@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 import torch
 import verl  # noqa: F401  (whose plugin installs the patches)
 from transformers import Qwen2_5_VLConfig, Qwen2Config
 
 from docagent_rl.training.platforms.detect import is_cpu_platform
-from tests.training.ranks import last_report
+
+PROBE_TIMEOUT_S = 900
 
 
 @pytest.fixture(autouse=True)
@@ -50,4 +56,11 @@ def qwen2_5_vl_config() -> Qwen2_5_VLConfig:
 def vllm_report(warm_python, tmp_path_factory) -> dict:
     """What `vllm_probe.py` finds."""
     pytest.importorskip("vllm")
-    return last_report(warm_python, "tests.patches.vllm_probe", tmp_path_factory.mktemp("vllm"))
+    command = [warm_python, Path(__file__).with_name("vllm_probe.py"), tmp_path_factory.mktemp("vllm")]
+    environment = os.environ | {"OMP_NUM_THREADS": "2"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=PROBE_TIMEOUT_S, check=False
+    )
+    reports = [line for line in done.stdout.splitlines() if line.startswith("REPORT ")]
+    assert reports, done.stderr[-4000:]
+    return json.loads(reports[0].removeprefix("REPORT "))

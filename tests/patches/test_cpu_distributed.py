@@ -28,6 +28,14 @@ def _environment(monkeypatch):
         dist.destroy_process_group()
 
 
+@pytest.mark.parametrize("name", ["initialize_global_process_group", "initialize_global_process_group_ray"])
+def test_upstream_still_names_the_device_twice(name, monkeypatch):
+    monkeypatch.setattr(upstream, "get_device_name", lambda: "cpu")
+    monkeypatch.setattr(upstream, "get_nccl_backend", lambda: "gloo")
+    with pytest.raises(ValueError, match="cpu:gloo,cpu:gloo"):
+        getattr(upstream, name).__wrapped__(timeout_second=30)
+
+
 def test_workers_get_a_group_that_reduces():
     upstream.initialize_global_process_group_ray(timeout_second=30)
     assert dist.get_backend() == "gloo"
@@ -46,11 +54,17 @@ def test_torchrun_variant_returns_local_rank_rank_and_world_size():
     assert dist.get_backend() == "gloo"
 
 
-def test_an_offloaded_module_computes():
-    """Upstream pins its memory, for which torch looks for the driver of an accelerator."""
+def test_an_offloaded_module_computes_which_upstream_still_pins():
     upstream.initialize_global_process_group_ray(timeout_second=30)
-    module = torch.nn.Linear(2, 1, bias=False)
-    torch.nn.init.ones_(module.weight)
-    policy = engines.CPUOffloadPolicy(pin_memory=True)
-    fully_shard(module, mesh=init_device_mesh("cpu", (1,)), offload_policy=policy)
-    assert module(torch.tensor([[1.0, 2.0]])).item() == 3.0
+    mesh, found = init_device_mesh("cpu", (1,)), engines.CPUOffloadPolicy
+
+    def forward_with(policy):
+        module = torch.nn.Linear(2, 1, bias=False)
+        torch.nn.init.ones_(module.weight)
+        fully_shard(module, mesh=mesh, offload_policy=policy(pin_memory=True))
+        return module(torch.tensor([[1.0, 2.0]])).item()
+
+    # torch looks for the driver of the accelerator that it would pin for
+    with pytest.raises(RuntimeError, match=r"NVIDIA driver|accelerator|pin"):
+        forward_with(found.__wrapped__)
+    assert forward_with(found) == 3.0

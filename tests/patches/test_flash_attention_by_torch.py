@@ -13,13 +13,13 @@ pytestmark = pytest.mark.skipif(flash_attn_version() is not None, reason="flash-
 ROWS = [torch.arange(length) * 7 % 50 for length in (5, 1, 9)]
 
 
-def models():
+def models(dtype=torch.float32):
     """A text model of grouped heads with eager attention, and the same with flash attention."""
     sizes = {"vocab_size": 50, "hidden_size": 24, "intermediate_size": 32, "head_dim": 16}
     layers = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
     config = Qwen3Config(**sizes, **layers, max_position_embeddings=64, initializer_range=0.3)
-    eager = AutoModelForCausalLM.from_config(config, attn_implementation="eager").float()
-    flash = AutoModelForCausalLM.from_config(config, attn_implementation="flash_attention_2").float()
+    eager = AutoModelForCausalLM.from_config(config, attn_implementation="eager").to(dtype)
+    flash = AutoModelForCausalLM.from_config(config, attn_implementation="flash_attention_2").to(dtype)
     flash.load_state_dict(eager.state_dict())
     return eager, flash
 
@@ -55,3 +55,14 @@ def test_padded_rows_equal_eager_attention(side):
         ids[index, place], mask[index, place] = row, 1
     got, wanted = (model(input_ids=ids, attention_mask=mask).logits[mask == 1] for model in (flash, eager))
     torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("dtype", "error"), [(torch.float32, 1e-4), (torch.bfloat16, 0.1)])
+def test_one_row_without_padding_in_full_and_half_precision(dtype, error):
+    eager, flash = models(dtype)
+    got, wanted = (model(input_ids=ROWS[2][None]).logits for model in (flash, eager.float()))
+    assert got.dtype == dtype
+    assert (got - wanted).abs().max() < error * got.abs().max()
+    # it can be changed after the model is made
+    eager.set_attn_implementation("flash_attention_2")
+    assert eager.config._attn_implementation == "flash_attention_2"

@@ -30,6 +30,12 @@ def parts(model, select) -> list[str]:
     return sorted(names[id(module)] for module in select(model, ["Qwen2DecoderLayer"]))
 
 
+def test_upstream_still_changes_every_model_of_the_class(models):
+    policy, other = models
+    upstream.patch_forward_with_backends.__wrapped__(policy, True, "torch")
+    assert logits(other) is None
+
+
 def test_the_one_model_gives_log_probs_and_others_of_its_class_keep_their_logits(models):
     policy, other = models
     expected = logits(other)

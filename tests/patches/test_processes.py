@@ -23,12 +23,14 @@ from docagent_rl.patches.root_logger_level import CULPRIT, VARIABLE
 QUEUES = "vllm.distributed.device_communicators.shm_broadcast"
 SCRIPT = f"""
 import json, logging, os, sys
+heard = logging.StreamHandler()
+logging.getLogger().addHandler(heard)
 {{before}}
 import {late_sklearn.USER} as user
 report = {{{{"sklearn": "sklearn" in sys.modules, "available": user.is_sklearn_available()}}}}
 {{then}}
 import {CULPRIT} as culprit
-report["levels"] = [logging.getLogger().level, culprit.get_logger().level]
+report["levels"] = [logging.getLogger().level, heard.level, culprit.get_logger().level]
 report |= {{{{"left": os.environ.get("{VARIABLE}"), "verl": "verl" in sys.modules}}}}
 if "vllm" in sys.modules:
     from {QUEUES} import MessageQueue
@@ -45,11 +47,18 @@ def report(before="", then=""):
 
 
 @pytest.mark.slow
+def test_upstream_still_imports_sklearn_and_silences_all_loggers():
+    found = report()
+    assert found["sklearn"]
+    assert found["levels"][:2] == [logging.ERROR, logging.ERROR]
+
+
+@pytest.mark.slow
 def test_with_verl_sklearn_waits_and_others_are_heard():
     """The package itself stays quiet, and children begin anew."""
     found = report("import verl", "import vllm")
     assert (found["sklearn"], found["available"]) == (False, True)
-    assert (found["levels"], found["left"]) == ([logging.WARNING, logging.ERROR], None)
+    assert (found["levels"][0], found["levels"][2], found["left"]) == (logging.WARNING, logging.ERROR, None)
 
 
 @pytest.mark.slow
@@ -90,19 +99,21 @@ def test_loopback_stays_in_a_run_that_keeps_to_it(monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_name_of_a_queues_memory_goes_when_both_sides_have_met():
+@pytest.mark.parametrize("patched", [False, True])
+def test_the_name_of_a_queues_memory_goes_when_both_sides_have_met(patched):
     """Upstream leaves it to a finaliser. Messages come through, round the ring."""
     from vllm.distributed.device_communicators.shm_broadcast import MessageQueue
 
+    ready = MessageQueue.wait_until_ready if patched else MessageQueue.wait_until_ready.__wrapped__
     writer = MessageQueue(1, 1, max_chunk_bytes=1 << 16)
     file = Path("/dev/shm") / writer.buffer.shared_memory.name.lstrip("/")
     assert file.exists()
     reader = MessageQueue.create_from_handle(writer.export_handle(), 0)
-    waiting = threading.Thread(target=MessageQueue.wait_until_ready, args=(reader,))
+    waiting = threading.Thread(target=ready, args=(reader,))
     waiting.start()
-    MessageQueue.wait_until_ready(writer)
+    ready(writer)
     waiting.join(60)
-    assert not file.exists()
+    assert file.exists() is not patched
     for number in range(30):
         writer.enqueue({"number": number, "text": "x" * 1000})
         assert reader.dequeue(timeout=60)["number"] == number

@@ -1,32 +1,147 @@
-"""verl's forward of Qwen2.5-VL without flash-attn and of batches without an image.
-
-Its numbers of packed rows: `tests/training/attention/test_packed_engine.py`.
-"""
+"""verl's forward of Qwen2.5-VL: packed rows without flash-attn, and batches without an image."""
 
 from __future__ import annotations
 
+import ast
+import copy
+import inspect
+import itertools
+
 import pytest
 import torch
+import transformers.integrations.flash_attention as integration
+import transformers.models.qwen2_5_vl.modeling_qwen2_5_vl as qwen2_5
 import verl.models.transformers.glm4v as copied
 import verl.models.transformers.qwen2_vl as upstream
+from torch import Tensor
 from transformers import AutoModelForImageTextToText
+from verl.models.transformers.monkey_patch import apply_monkey_patch
 
 from docagent_rl.training.attention.varlen import flash_attn_varlen_func
 from docagent_rl.training.attention.ways import flash_attn_version
 
+without_flash_attn = pytest.mark.skipif(flash_attn_version() is not None, reason="flash-attn is installed")
+
 IMAGE, START, END = 60, 62, 63
 GRID = torch.tensor([[1, 8, 4]])
 """In patches: eight image tokens, two windows of the vision tower."""
+TEXT = [5, 6, 7, 8, 9]
 WITH_IMAGE = [5, START, *[IMAGE] * 8, END, 6]
 
 
-@pytest.mark.skipif(flash_attn_version() is not None, reason="flash-attn is installed")
+def positions(ids: list[int]) -> Tensor:
+    """(4, n): place in the row, then time, height and width."""
+    text = torch.arange(len(ids))
+    found = text.expand(4, -1).clone()
+    if IMAGE in ids:
+        first, after = ids.index(IMAGE), len(ids) - ids[::-1].index(IMAGE)
+        found[1, first:after] = first
+        found[2, first:after] = first + torch.arange(8) // 2
+        found[3, first:after] = first + torch.arange(8) % 2
+        found[1:, after:] = first + 4 + torch.arange(len(ids) - after)
+    return found
+
+
+@pytest.fixture
+def eager(qwen2_5_vl_config):
+    config = qwen2_5_vl_config
+    config.text_config.initializer_range = config.vision_config.initializer_range = 0.3
+    return AutoModelForImageTextToText.from_config(config, attn_implementation="eager").float()
+
+
+@pytest.fixture
+def packing(eager, monkeypatch):
+    """The same model as verl changes it for packed rows; its classes are put back after the test."""
+    for name in ("Model", "ForConditionalGeneration", "Attention"):
+        kind = getattr(qwen2_5, f"Qwen2_5_VL{name}")
+        monkeypatch.setattr(kind, "forward", kind.forward)
+    monkeypatch.setattr(integration, "_flash_attention_forward", integration._flash_attention_forward)
+    padded = copy.deepcopy(eager)  # has to answer before the classes are changed
+
+    def pack(rows: list[list[int]], attention: str = "flash_attention_2") -> tuple[Tensor, Tensor]:
+        wanted = torch.cat(_padded(padded, rows))
+        eager.set_attn_implementation(attention)
+        apply_monkey_patch(eager, use_remove_padding=True)
+        found = eager(
+            input_ids=torch.tensor([[*itertools.chain(*rows)]]),
+            attention_mask=None,
+            position_ids=torch.cat([positions(row) for row in rows], dim=1).unsqueeze(1),
+            use_cache=False,
+            **images(eager, rows),
+        )
+        return found.logits[0], wanted
+
+    return eager, padded, pack
+
+
+def images(model, rows: list[list[int]]) -> dict[str, Tensor]:
+    count = sum(IMAGE in row for row in rows)
+    if not count:
+        return {}
+    vision = model.config.vision_config
+    size = vision.in_channels * vision.temporal_patch_size * vision.patch_size**2
+    pixels = torch.randn(32 * count, size, generator=torch.Generator().manual_seed(2))
+    return {"pixel_values": pixels, "image_grid_thw": GRID.repeat(count, 1)}
+
+
+def _padded(model, rows: list[list[int]]) -> list[Tensor]:
+    """Logits of each row, from one padded batch that transformers' own forward reads."""
+    longest = max(map(len, rows))
+    ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+    places = torch.stack(
+        [torch.nn.functional.pad(positions(row), (0, longest - len(row))) for row in rows], dim=1
+    )
+    logits = model(input_ids=ids, attention_mask=mask, position_ids=places, **images(model, rows)).logits
+    return [logits[index, : len(row)] for index, row in enumerate(rows)]
+
+
+@without_flash_attn
+def test_upstream_still_lacks_the_names_without_flash_attn():
+    guarded = next(
+        node
+        for node in ast.parse(inspect.getsource(upstream)).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "is_flash_attn_2_available()"
+    )
+    assert "from flash_attn import" in ast.unparse(guarded)
+    assert not upstream.is_flash_attn_2_available()
+
+
+@without_flash_attn
 def test_names_are_those_of_torch():
     for module in (upstream, copied):
         assert module.flash_attn_varlen_func is flash_attn_varlen_func
         assert module._flash_use_top_left_mask is False
-        # of a pack of one row, whatever the model is configured to use
-        assert module._flash_attention_forward.keywords == {"attn_implementation": "flash_attention_2"}
+
+
+@without_flash_attn
+@pytest.mark.parametrize(
+    "rows",
+    [[WITH_IMAGE, TEXT, WITH_IMAGE[:-1]], [TEXT, TEXT[:2]], [TEXT]],
+)
+def test_packed_rows_equal_the_padded_eager_forward(packing, rows):
+    model, padded, pack = packing
+    found, wanted = pack(rows)
+    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-3)
+    weights = torch.randn_like(found)
+    (found * weights).sum().backward()
+    (wanted * weights).sum().backward()
+    for (name, got), other in zip(model.named_parameters(), padded.parameters(), strict=True):
+        if other.grad is None:  # the vision tower of rows without an image: verl gives it zeros
+            assert got.grad.abs().max() == 0, name
+        else:
+            error = (got.grad - other.grad).norm() / other.grad.norm().clamp(min=1e-6)
+            assert error < 1e-3, name
+
+
+@without_flash_attn
+def test_one_row_with_sdpa_in_the_configuration_is_packed_as_well(packing, monkeypatch):
+    import transformers.modeling_flash_attention_utils as flash
+
+    monkeypatch.setattr(flash, "_loaded_implementation", None)  # as where no model asked for flash attention
+    _, _, pack = packing
+    found, wanted = pack([TEXT], attention="sdpa")
+    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-3)
 
 
 IDS = torch.tensor([[5, 6, 7], [8, 9, 0]])
@@ -36,6 +151,11 @@ IDS = torch.tensor([[5, 6, 7], [8, 9, 0]])
 def model(qwen2_5_vl_config):
     """The inner model, on which verl's forward calls `_get_input_embeds`."""
     return AutoModelForImageTextToText.from_config(qwen2_5_vl_config).model
+
+
+def test_upstream_still_takes_the_mean_of_a_model_output(model):
+    with pytest.raises(AttributeError, match="mean"):
+        upstream._get_input_embeds.__wrapped__(model, IDS)
 
 
 def test_embeddings_of_text_are_those_of_the_table(model):
@@ -70,10 +190,9 @@ def test_blank_image_is_where_the_embeddings_are_and_not_where_their_weight_is_k
 
 
 def test_images_go_the_way_of_upstream(model):
-    vision, ids = model.config.vision_config, torch.tensor([WITH_IMAGE])
-    pixels = torch.randn(32, vision.in_channels * vision.temporal_patch_size * vision.patch_size**2)
+    ids = torch.tensor([WITH_IMAGE])
     found, expected = (
-        function(model, ids, pixel_values=pixels, image_grid_thw=GRID)[0]
+        function(model, ids, **images(model, [WITH_IMAGE]))[0]
         for function in (upstream._get_input_embeds, upstream._get_input_embeds.__wrapped__)
     )
     assert found.shape == expected.shape == (1, len(WITH_IMAGE), 32)

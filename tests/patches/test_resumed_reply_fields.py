@@ -43,9 +43,8 @@ def ask(monkeypatch):
 
     monkeypatch.setattr(upstream.asyncio, "sleep", at_once)
 
-    async def run(*replies):
-        kinds = Balanced, upstream.FullyAsyncLLMServerClient
-        client = type("Client", kinds, {})(reply(*each) for each in replies)
+    async def run(*replies, kind=upstream.FullyAsyncLLMServerClient):
+        client = type("Client", (Balanced, kind), {})(reply(*each) for each in replies)
         return await client.generate("id", prompt_ids=[0], sampling_params={"max_tokens": 8})
 
     return run
@@ -59,3 +58,10 @@ async def test_loads_of_a_request_reach_the_loop_and_resumed_ones_are_added_up(a
     assert (output.token_ids, fields[LOADS], fields["place"]) == ([1, 2, 5], 5, "of 6")
     # what upstream carries over stays as it made it
     assert (fields["global_steps"], fields["min_global_steps"], fields["max_global_steps"]) == (6, 4, 6)
+
+
+async def test_upstream_still_loses_them_and_other_clients_are_as_they_were(ask, monkeypatch):
+    assert (await ask(([1], 2, 3), kind=upstream.LLMServerClient)).extra_fields[LOADS] == 2
+    client = upstream.FullyAsyncLLMServerClient
+    monkeypatch.setattr(client, "generate", client.generate.__wrapped__)
+    assert LOADS not in (await ask(([1, 2], 3, 4))).extra_fields

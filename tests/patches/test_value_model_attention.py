@@ -22,15 +22,22 @@ def vision_language_model(tmp_path, qwen2_5_vl_config):
     return tmp_path
 
 
-def load(path, attention: str):
+def load(path, attention: str, loader=None):
     config = AutoConfig.from_pretrained(path, attn_implementation=attention)
     config.num_labels = 1
     # verl's engine sets these before it loads a value model
     config.classifier_dropout, config.summary_dropout_prob = 0.0, 0.0
-    return upstream.load_valuehead_model(str(path), torch.float32, config, False)
+    return (loader or upstream.load_valuehead_model)(str(path), torch.float32, config, False)
 
 
 @pytest.mark.slow  # imports trl
+@without_flash_attention
+def test_upstream_still_ignores_the_configured_attention(vision_language_model):
+    model = load(vision_language_model, "sdpa", upstream.load_valuehead_model.__wrapped__)
+    assert model.pretrained_model.config._attn_implementation == FLASH
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("attention", ["sdpa", "eager", pytest.param(FLASH, marks=without_flash_attention)])
 def test_vision_language_value_model_uses_the_configured_attention(vision_language_model, attention):
     """It has all its values, and no logits of the vocabulary."""

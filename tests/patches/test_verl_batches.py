@@ -44,6 +44,13 @@ def read(data: TensorDict, chunks: int) -> list[torch.Tensor]:
     return [row for part in parts for row in part["position_ids"].unbind()]
 
 
+def test_upstream_still_fails_for_positions_of_rows_of_one_length():
+    data, _ = positions([6, 6])
+    tensordicts.maybe_fix_3d_position_ids.__wrapped__(data)
+    with pytest.raises(RuntimeError):
+        read(data, 2)
+
+
 @pytest.mark.parametrize("lengths", [[6, 6], [6], [3, 9, 3, 9], [1, 1]])
 @pytest.mark.parametrize("sent", [False, True])
 def test_positions_come_out_as_they_went_in(lengths, sent):
@@ -88,6 +95,15 @@ def test_the_training_engine_gets_the_processors_features(rows, pictures, proces
     made = transformer_impl.extract_multi_modal_inputs(rows)
     assert made.keys() == whole.keys()
     assert all(torch.equal(made[name], value) for name, value in whole.items())
+
+
+def test_images_of_other_loops_are_joined_as_upstream_does():
+    rows = [{"pixel_values": torch.ones(4, 8), "image_grid_thw": torch.tensor([[1, 2, 2]])}] * 2
+    made = models.extract_multi_modal_inputs(rows)
+    expected = models.extract_multi_modal_inputs.__wrapped__(rows)
+    assert made.keys() == expected.keys()
+    assert all(torch.equal(made[name], expected[name]) for name in made)
+    assert models.extract_multi_modal_inputs([]) == {}
 
 
 REJECTED = [[1, 1], [0, 0], [1, 0], [1, 1]]
@@ -182,21 +198,25 @@ def batches(found: StatefulDataLoader, start: int, most: int) -> dict[int, list[
     return given
 
 
-def resumed(folder, step: int) -> dict[int, list[int]]:
+def resumed(load, folder, step: int) -> dict[int, list[int]]:
     """Batches after a stop at a step, its checkpoint loaded as the handler does."""
     first, second = loader(), loader()
     batches(first, 0, step)
     path = folder / f"global_step_{step}"
     path.mkdir()
     torch.save(first.state_dict(), path / "data_0.pt")
-    handler = SimpleNamespace(train_dataloader=second, dp_rank=0, rank=0)
-    CheckpointHandler._load_dataloader_state(handler, str(path))
+    load(SimpleNamespace(train_dataloader=second, dp_rank=0, rank=0), str(path))
     return batches(second, step, 3 * BATCHES)
+
+
+def test_upstream_still_leaves_an_epoch_out(tmp_path):
+    original = CheckpointHandler._load_dataloader_state.__wrapped__
+    assert len(resumed(original, tmp_path, BATCHES)) == BATCHES
 
 
 @pytest.mark.parametrize("step", [1, BATCHES - 1, BATCHES, BATCHES + 1, 2 * BATCHES])
 def test_a_resumed_run_sees_the_batches_of_one_that_was_not_stopped(tmp_path, step):
     whole = batches(loader(), 0, 3 * BATCHES)
     assert len(whole) == 3 * BATCHES
-    found = resumed(tmp_path, step)
+    found = resumed(CheckpointHandler._load_dataloader_state, tmp_path, step)
     assert found == {number: batch for number, batch in whole.items() if number > step}

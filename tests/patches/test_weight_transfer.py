@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 import verl.workers.rollout.vllm_rollout.bucketed_weight_transfer as upstream
+from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
+from verl.workers.rollout.vllm_rollout.vllm_rollout import ServerAdapter
 
 from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.patches.weight_transfer_address import own_address
@@ -42,6 +45,30 @@ def ignore(weights, is_last):
     pass
 
 
+def original(monkeypatch, side, *names):
+    for name in names:
+        monkeypatch.setattr(side, name, getattr(side, name).__wrapped__)
+
+
+def test_upstream_still_names_the_address_after_the_job_of_a_cluster():
+    sender = inspect.getsource(ServerAdapter.__init__)
+    assert "/tmp/rl-colocate-zmq-{job_id}-replica-{self.replica_rank}-rank-{local_rank}.sock" in sender
+    assert "job_id = ray.get_runtime_context().get_job_id()" in sender
+    receiver = inspect.getsource(vLLMColocateWorkerExtension._get_zmq_handle)
+    assert "/tmp/rl-colocate-zmq-{job_id}-replica-{replica_rank}-rank-{trainer_rank}.sock" in receiver
+
+
+def test_upstream_still_takes_the_other_senders_socket_away(tmp_path):
+    path = tmp_path / "one.sock"
+    first, second = (upstream.BucketedWeightSender(f"ipc://{path}", 1, True) for _ in range(2))
+    first._init_socket()
+    before = path.stat().st_ino
+    second._init_socket()
+    assert path.stat().st_ino != before
+    first.socket.close(linger=0)
+    second.socket.close(linger=0)
+
+
 def test_runs_side_by_side_keep_their_weights(sides, monkeypatch):
     found, pairs = {"a": {}, "b": {}}, []
     for run in found:
@@ -60,6 +87,21 @@ def test_addresses(monkeypatch):
     monkeypatch.setenv(RUN_VARIABLE, "abc")
     assert own_address("ipc:///tmp/x.sock") == "ipc:///tmp/x-abc.sock"
     assert own_address("tcp://127.0.0.1:1") == "tcp://127.0.0.1:1"
+
+
+@pytest.mark.parametrize("waits", ["sender", "receiver"])
+def test_upstream_still_waits_without_end(sides, monkeypatch, waits):
+    original(monkeypatch, upstream.BucketedWeightSender, "_init_socket", "async_send_weights")
+    original(monkeypatch, upstream.BucketedWeightReceiver, "_init_socket", "receive_weights")
+    send, receiver = sides()
+    calls = [lambda: send(WEIGHTS), lambda: receiver.receive_weights(ignore)]
+    lonely, other = calls if waits == "sender" else reversed(calls)
+    monkeypatch.setenv(TIMEOUT_VARIABLE, "0.001")  # which upstream does not read
+    thread = threading.Thread(target=lonely, daemon=True)
+    thread.start()
+    thread.join(0.3)
+    assert thread.is_alive()
+    other()  # lets the thread end
 
 
 def test_neither_side_waits_without_end_for_the_other(sides, monkeypatch):
@@ -88,7 +130,10 @@ def test_weights_arrive_unchanged_over_several_buckets(sides):
     assert all(torch.equal(arrived[name], tensor) for name, tensor in weights)
 
 
-def test_memory_has_no_name_once_both_sides_have_opened_it(sides):
+@pytest.mark.parametrize("patched", [True, False])
+def test_memory_has_no_name_once_both_sides_have_opened_it(sides, monkeypatch, patched):
+    if not patched:  # upstream still keeps it
+        original(monkeypatch, upstream.BucketedWeightSender, "_init_buffer")
     send, receiver = sides()
     named = []
 
@@ -99,7 +144,7 @@ def test_memory_has_no_name_once_both_sides_have_opened_it(sides):
         sent = pool.submit(send, WEIGHTS)
         receiver.receive_weights(keep)
         sent.result(60)
-    assert set(named) == {False}
+    assert set(named) == {not patched}
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")

@@ -1,8 +1,8 @@
-"""Send new weights to a vLLM engine on CPU; a program for `tests.training.ranks`.
+"""Send new weights to a vLLM engine on CPU with verl's original code and with the patch; print JSON.
 
-A Qwen, a Llama whose head shares the embedding's weight, as a layer of its own (Qwen's head is the embedding
-itself), and what seeds sample. It needs a process of its own: verl's worker extension asks the kernel to kill
-it with its parent and vLLM pins threads.
+Run as a script: `python vllm_probe.py FOLDER`; a Qwen, a Llama whose head shares the embedding's weight, as
+a layer of its own (Qwen's head is the embedding itself), and what seeds sample. It needs a process of its
+own: verl's worker extension asks the kernel to kill it with its parent and vLLM pins threads.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ os.environ |= {
 
 import torch
 import verl  # noqa: F401  (loads the plugin)
+
+from docagent_rl.patches import ALL_PATCHES
+from docagent_rl.training.patching import install
+from docagent_rl.training.platforms import cpu
 
 PROMPT = [5, 9, 2, 7, 7, 1]
 EXTENSION = "verl.workers.rollout.vllm_rollout.utils.vLLMColocateWorkerExtension"
@@ -64,9 +68,21 @@ def sampled(folder: Path, piece: int) -> list[list[int]]:
 
 
 def seeds(folder: Path) -> dict:
-    """What seeds sample from prompts in one piece and in several."""
+    """What seeds sample from prompts in one piece and in several, and with vLLM's own code."""
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
     build_model(0, llama=True, spread=0.02).save_pretrained(folder)
-    return {"whole": sampled(folder, 128), "pieces": sampled(folder, 8)}
+    report: dict = {"whole": sampled(folder, 128), "pieces": sampled(folder, 8)}
+    ours = {name: getattr(GPUModelRunner, name) for name in ("_sample", "_bookkeeping_sync")}
+    for name, function in ours.items():
+        setattr(GPUModelRunner, name, function.__wrapped__)
+    try:
+        sampled(folder, 8)
+    except RuntimeError as error:
+        report["original_error"] = str(error)
+    for name, function in ours.items():
+        setattr(GPUModelRunner, name, function)
+    return report
 
 
 def reference_logprobs(model) -> list[float]:
@@ -108,9 +124,12 @@ def send(engine, weights, receive) -> dict[str, str | None]:
 
 def updates(folder: Path, tied: bool) -> dict:
     """Of an engine whose weights become others and then the first again."""
+    from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
+
     first, second = (build_model(seed, llama=tied, tied=tied) for seed in (0, 1))
     first.save_pretrained(folder)
     engine = open_engine(folder, worker_extension_cls=EXTENSION, max_num_seqs=2, max_logprobs=64)
+    original = vLLMColocateWorkerExtension.update_weights_from_ipc.__wrapped__
     state = list(second.state_dict().items())  # of a tied model with both names, as verl sends it
 
     def rpc(**options):
@@ -126,6 +145,10 @@ def updates(folder: Path, tied: bool) -> dict:
     }
     report["again_errors"] = send(engine, list(first.state_dict().items()), rpc())
     report["again"] = engine_logprobs(engine)
+    # last, as it may leave the model broken
+    report["original_errors"] = send(
+        engine, state, lambda: engine.collective_rpc(lambda worker: original(worker, use_shm=True))
+    )
     return report
 
 
@@ -135,4 +158,7 @@ def main(folder: Path) -> dict:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(Path(sys.argv[1]))))
+    os.environ["VERL_PLATFORM"] = "cpu"
+    cpu.register()
+    install(ALL_PATCHES)
+    print("REPORT " + json.dumps(main(Path(sys.argv[1]))))
