@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.text import Text
 
 # Control characters but line feed and tab; what turns the direction of the text around it; other breaks of
 # lines; unseen tags; halves of characters, and what no XML may hold.
@@ -49,6 +50,8 @@ def shown(value: Any, style: str = "", **options: Any) -> Text:
         style: of the whole.
         options: of `rich.text.Text`.
     """
+    from rich.text import Text  # processes that read pages need none of it
+
     return Text(visible(str(value)), style, **options)
 
 

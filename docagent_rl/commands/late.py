@@ -49,7 +49,7 @@ _COMMANDS = (
     LateCommand(
         "check",
         "check_command",
-        "Read every file of document stores, indexes and checkpoints and compare it with its checksum.",
+        "Read every file of document stores, indexes and runs and compare it with its checksum.",
     ),
     LateCommand("data", "app", "Make, check, convert and look at questions about documents."),
     LateCommand(
