@@ -1,8 +1,11 @@
-"""Whether a process has ended, also where nobody collects what orphans leave behind."""
+"""Processes that were started: whether they have ended, and their end."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
@@ -34,3 +37,18 @@ def ends(pid: int, within: float = 20) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+def members(folder: Path) -> Iterator[psutil.Process]:
+    """The processes of the run that was started in a folder, forks of a warm interpreter too."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.cwd() == str(folder):
+                yield process
+
+
+def end(processes: Iterable[psutil.Process]) -> None:
+    """Kill processes, those that are gone by now excepted."""
+    for each in processes:
+        with suppress(psutil.NoSuchProcess):
+            each.kill()

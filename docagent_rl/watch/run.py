@@ -143,6 +143,7 @@ class RunWatch(Callback):
         if job_return.status is not JobStatus.FAILED:
             # of an earlier start, which this one went on from
             (Path(config.docagent.run_dir) / TRACEBACK_FILE).unlink(missing_ok=True)
+            self._watch.end_processes()  # a worker of vLLM can hang in its shutdown, with all its memory
             return
         error = job_return._return_value
         if isinstance(error, UserError):  # of the trainer, in words that need no traceback

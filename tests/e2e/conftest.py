@@ -7,9 +7,8 @@ import signal
 import subprocess
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,8 @@ from typing import Any
 
 import psutil
 import pytest
+
+from tests.processes import end, members
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
 HERE = Path(__file__).parent
@@ -81,6 +82,7 @@ class Run:
             code = process.wait(timeout)
         finally:
             kill(process)
+            end(members(self.folder))  # vLLM's workers can outlive a run
         text = self.log.read_text(errors="replace")
         assert code == 0, f"exit status {code}; the log ends with\n{text[-6000:]}"
         return text
@@ -107,21 +109,6 @@ class Run:
         finally:
             kill(process)
             end(members(self.folder))
-
-
-def members(folder: Path) -> Iterator[psutil.Process]:
-    """The processes of the run that was started in a folder, forks of a warm interpreter too."""
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if process.cwd() == str(folder):
-                yield process
-
-
-def end(processes: Iterable[psutil.Process]) -> None:
-    """Kill processes, those that are gone by now excepted."""
-    for each in processes:
-        with suppress(psutil.NoSuchProcess):
-            each.kill()
 
 
 def kill(process: subprocess.Popen) -> None:
@@ -212,8 +199,10 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
         background.start("custom", lambda: custom.play(folder("custom"), workspace, python))
     switched = recipes.SWITCHES if "test_switches_run" in modules else ()
     ranked = (*recipes.RANKS, ranks.RECIPE) if "test_ranks_run" in modules else ()
-    for name in sorted({*recipes.chosen(request.session), *switched, *ranked}):
-        background.start(name, partial(recipes.play, name, folder(name), workspace, python))
+    names = {*recipes.chosen(request.session), *switched, *ranked}
+    for name in sorted(names, key=lambda name: (name not in recipes.RANKS, name)):
+        play = partial(recipes.play, name, folder(name), workspace, python)
+        background.start(name, play, places=2 if name in recipes.RANKS else 1)
     yield background
     background.stop()
 

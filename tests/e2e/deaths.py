@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.e2e.conftest import PATIENCE_S, Run, kill, members
-from tests.processes import ends, title
+from tests.e2e.conftest import PATIENCE_S, Run, kill
+from tests.processes import ends, members, title
 
 ENGINE = "VLLM::EngineCore"
 """Title of the process."""

@@ -21,6 +21,7 @@ from docagent_rl.retrieval.encoders.files import model_folder
 from docagent_rl.retrieval.encoders.opening import open_query_encoder
 from docagent_rl.retrieval.encoders.served import ServedEncoder
 from docagent_rl.tiny.retrievers import TinyRetriever
+from tests.processes import end, members
 from tests.retrieval.encoders.conftest import MINILM, assert_same, tiny_spec
 
 QUERIES = ["where is the revenue of 2019?", "a" * 3000, "", "word " * 900, "<s> [SEP] a, b."]
@@ -37,6 +38,7 @@ def servers(tmp_path_factory, tiny, warm_python):
     environment = {**os.environ, **ALONE, "VLLM_CACHE_ROOT": str(work / "cache")}
     models = {"dense": (model_folder(MINILM["model"]), 256), "colbert": (tiny(TinyRetriever.COLBERT), 100)}
     with ExitStack() as running:
+        running.callback(lambda: end(members(work)))  # the engine of the one that is killed
         log = running.enter_context((work / "log").open("w"))
         for name, (folder, longest) in models.items():
             with socket.create_server(("127.0.0.1", 0)) as listener:
