@@ -190,7 +190,8 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
     if "test_nodes_run" in modules:
         background.start("nodes", lambda: nodes.play(folder("nodes"), workspace, python), places=2)
     if {"test_asynchronous_run", "test_deaths_run"} & modules:
-        background.start("asynchronous", lambda: asynchronous.play(folder("asynchronous"), workspace, python))
+        play = partial(asynchronous.play, folder("asynchronous"), workspace, python)
+        background.start("asynchronous", play, places=2)  # a critic, an encoder, and nothing shared when cold
     if {"test_grpo_run", "test_evaluation_run"} & modules:
         background.start("grpo", lambda: grpo.play(folder("grpo"), workspace, python))
     if {"test_chain_run", "test_sft_run"} & modules:
