@@ -4,7 +4,7 @@
 #   make test-all  linters, these, what takes longer, all other runs: everything
 #   make gpu-check  ten minutes on one GPU, random weights, no network (docs/cluster.md)
 #   make documents  real PDFs for measuring retrieval, fetched and ingested (benchmarks/retrieval/README.md)
-#   make viewer  the viewer's page of its sources, with npm (docagent_rl/viewer/frontend)
+#   make viewer  the viewer's page of its sources, with npm (docagent_rl/lab/viewer/frontend)
 #   make faults  damaged input in great numbers (docs/faults.md); a short form is in test-all
 #   make mutants  what the tests of the core would miss: small changes of it, each tried
 #   make adversary  texts that are rewarded wrongly, searched for (docs/rule_judge.md)

@@ -17,9 +17,9 @@ from docagent_rl.documents.captions import Caption
 from docagent_rl.documents.contents import list_of_figures
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.ocr import OcrEngineKind, OcrMode, OcrSettings
-from docagent_rl.synth.layout import Rendered, render
-from docagent_rl.synth.plan import plan_document
-from docagent_rl.synth.settings import SynthSettings
+from docagent_rl.lab.synth.layout import Rendered, render
+from docagent_rl.lab.synth.plan import plan_document
+from docagent_rl.lab.synth.settings import SynthSettings
 
 _LABEL = re.compile(r"(?:Table|Figure) \d+")
 

@@ -19,6 +19,8 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.envs.images import Picture
 from docagent_rl.envs.script import Move, QuestionStatistics, Script, ScriptContext
+from docagent_rl.lab.synth import SynthSettings, synthesize
+from docagent_rl.lab.synth.settings import Difficulty
 from docagent_rl.records.record import Record, read_jsonl
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.rollout.images import EncodedImage
@@ -26,8 +28,6 @@ from docagent_rl.rollout.ledger import TurnLedger
 from docagent_rl.rollout.resources import SessionResources
 from docagent_rl.rollout.session import Limits, Sampled, Session
 from docagent_rl.rollout.trajectory import Trajectory
-from docagent_rl.synth import SynthSettings, synthesize
-from docagent_rl.synth.settings import Difficulty
 from docagent_rl.systems.doc_v_star.script import DocVStarScript
 
 

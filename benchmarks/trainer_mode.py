@@ -19,8 +19,8 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.common import show
-from docagent_rl.tiny.demo import prepare_demo
-from docagent_rl.training.warm import WarmPython
+from docagent_rl.lab.tiny.demo import prepare_demo
+from tools.warm import WarmPython
 
 PHASES = ("old_log_prob", "ref", "adv", "update_actor")
 OWN = "docagent/overhead_s"

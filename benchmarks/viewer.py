@@ -14,10 +14,10 @@ import typer
 
 from benchmarks.common import show
 from benchmarks.viewer_page import CHROMIUM, page_costs
+from docagent_rl.lab.viewer.api import Api
+from docagent_rl.lab.viewer.folder import ViewedRun
+from docagent_rl.lab.viewer.runs import OpenRun, Places
 from docagent_rl.rollout.credit import TOKENS, CreditRow, write_credit
-from docagent_rl.viewer.api import Api
-from docagent_rl.viewer.folder import ViewedRun
-from docagent_rl.viewer.runs import OpenRun, Places
 
 _GROUP = 8
 _STEP = 256

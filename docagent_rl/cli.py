@@ -13,10 +13,10 @@ import typer
 from rich.console import Console
 
 from docagent_rl import __version__
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.io import FULL
+from docagent_rl.base.terminal import shown
 from docagent_rl.commands.late import LateGroup, late
-from docagent_rl.errors import InfrastructureError, UserError
-from docagent_rl.io import FULL
-from docagent_rl.terminal import shown
 
 _OF_THE_MACHINE = FULL | {errno.EACCES, errno.EPERM, errno.EROFS, errno.EMFILE, errno.ENFILE}
 """Errors of the system that say something about the machine, whoever asked."""

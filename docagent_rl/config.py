@@ -11,24 +11,37 @@ from omegaconf import DictConfig, OmegaConf
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
 from docagent_rl.advantages.embedder import EmbedderConfig
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.section import Section, explain, merged
+from docagent_rl.base.terminal import id_problem
 from docagent_rl.checkpoints.manifest import CheckpointCheck
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.shown import ShownRasters
 from docagent_rl.envs.roles import RoleConfig, RoleName
-from docagent_rl.errors import UserError
 from docagent_rl.losses.aggregation import LossConfig
 from docagent_rl.losses.config import KlConfig
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.rewards.judge import JudgeConfig
-from docagent_rl.section import Section, explain, merged
 from docagent_rl.systems import get_system
-from docagent_rl.terminal import id_problem
 
 
 def plain(section: DictConfig, *, resolve: bool = True) -> dict[str, Any]:
     """A section of a composed configuration as a plain mapping, its interpolations resolved or left."""
     # OmegaConf names all that a container of any kind may become
     return cast("dict[str, Any]", OmegaConf.to_container(section, resolve=resolve))
+
+
+def data_files(config: DictConfig, key: str) -> list[Path]:
+    """The files under `data.train_files` or `data.val_files`.
+
+    Raises:
+        UserError: there are none.
+    """
+    files = plain(config.data).get(key)
+    listed = [files] if isinstance(files, str) else list(files or ())
+    if not listed:
+        raise UserError(f"data.{key} names no file; `docagent-rl data convert` writes such files")
+    return [Path(file) for file in listed]
 
 
 Clearable = Annotated[dict[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
@@ -178,8 +191,9 @@ class DocAgentConfig(Section):
     profile: Profile | None = None
     prompt: Path | None = None
     """A prompt file of the user's own instead of the system's."""
-    auto_demo: bool = False
-    """Make a demo in a new workspace, in one of the user's the tiny model alone (the CPU profile sets it)."""
+    provision: str | None = None
+    """Module whose `provide_data` and `provide_model` make what a run lacks before it starts (CPU profile:
+    a demo in a new workspace, in one of the user's the tiny model alone)."""
     tiny_model: str | None = None
     """The system whose tiny model the CPU profile runs; by default `system`."""
 

@@ -6,8 +6,8 @@ PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name vrag_rl_qwen2_
 
 from rapidfuzz import fuzz, process, utils
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval import Hit
 from docagent_rl.retrieval.base import check_queries
 

@@ -23,7 +23,7 @@ from typing import Any, cast
 
 import torch
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.training.patching import AppliesTo, Patch, replace
 
 

@@ -80,7 +80,7 @@ def ray_folder() -> Path:
 @pytest.fixture(scope="session")
 def warm_python() -> Iterator[Path]:
     """An interpreter whose processes begin with the imports of a run of the trainer done."""
-    from docagent_rl.training.warm import WarmPython
+    from tools.warm import WarmPython
 
     with WarmPython() as warm:
         yield warm.executable
@@ -95,8 +95,8 @@ def warm_processes(monkeypatch, warm_python) -> None:
 @pytest.fixture(scope="session")
 def processor():
     """The tiny model's processor: real classes, small tokenizer."""
-    from docagent_rl.tiny.processor import build_processor
-    from docagent_rl.tiny.tokenizer import build_tokenizer
+    from docagent_rl.lab.tiny.processor import build_processor
+    from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 
     return build_processor(build_tokenizer())
 
@@ -108,10 +108,10 @@ def world(tmp_path_factory):
 
     from docagent_rl.documents import DocumentStore
     from docagent_rl.documents.ingestion import ingest
+    from docagent_rl.lab.synth import SynthSettings, synthesize
+    from docagent_rl.lab.synth.settings import Difficulty
     from docagent_rl.records.record import read_jsonl
     from docagent_rl.retrieval.bm25 import BM25Retriever
-    from docagent_rl.synth import SynthSettings, synthesize
-    from docagent_rl.synth.settings import Difficulty
 
     root = tmp_path_factory.mktemp("world")
     settings = SynthSettings(documents=3, seed=5, difficulties=(Difficulty.EASY,))

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig, merged
-from docagent_rl.errors import UserError
 
 SECTION = {
     "system": "vrag_rl",

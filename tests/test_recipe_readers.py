@@ -27,7 +27,7 @@ PASSED_ON = {
 """Sections whose keys are somebody else's."""
 READ_BY_US = {
     "actor_rollout_ref.actor.freeze_vision_tower": "declared by verl and read by none of it",
-    "data.store": "read by docagent_rl.sft.dataset",
+    "data.store": "read by docagent_rl.lab.sft.dataset",
 }
 
 

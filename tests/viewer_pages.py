@@ -19,11 +19,11 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 
-from docagent_rl.play.scripted import Detours, ScriptPlayer
+from docagent_rl.lab.agents.scripted import Detours, ScriptPlayer
+from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.rollout.credit import CreditRow, write_credit
 from docagent_rl.rollout.trajectory import Trajectory
-from docagent_rl.tiny.tokenizer import build_tokenizer
-from tests.play.stage import resources
+from tests.lab.agents.stage import resources
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = [

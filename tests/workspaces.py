@@ -13,11 +13,11 @@ from reportlab.pdfgen.canvas import Canvas
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
 from docagent_rl.records.parquet import write_parquet
 from docagent_rl.records.record import Record, Split
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.building import build_vectors
-from docagent_rl.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
 
 PAGES = {"short": 6, "long": 130}
 
@@ -48,7 +48,7 @@ class Workspace:
             [
                 "+profile=cpu",
                 f"docagent.workspace={self.path}",
-                "docagent.auto_demo=false",
+                "docagent.provision=null",
                 "data.train_batch_size=1",
                 "actor_rollout_ref.actor.ppo_mini_batch_size=1",
                 f"actor_rollout_ref.model.path={self.path / 'model'}",

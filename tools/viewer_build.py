@@ -1,6 +1,6 @@
 """`python -m tools.viewer_build [--check]`: builds the viewer's page, or says whether it was built.
 
-What users run is committed (`docagent_rl/viewer/static`), so that none of them needs npm. `build.json`
+What users run is committed (`docagent_rl/lab/viewer/static`), so that none of them needs npm. `build.json`
 beside the sources has the checksums of both: that they belong together is checked everywhere, that a build
 of these sources is these files where npm and its packages are.
 """
@@ -20,7 +20,7 @@ from typing import Annotated
 
 import typer
 
-FRONTEND = Path(__file__).resolve().parents[1] / "docagent_rl/viewer/frontend"
+FRONTEND = Path(__file__).resolve().parents[1] / "docagent_rl/lab/viewer/frontend"
 BUILT = ("index.html", "app.js", "app.css")
 _SOURCES = ("package.json", "package-lock.json", "tsconfig.json", "vite.config.ts", "src")
 
@@ -54,7 +54,7 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         _npm("exec", "--offline", "--", "vite", "build", "--outDir", folder, "--emptyOutDir")
         if digest(static, BUILT) != digest(Path(folder), BUILT):
-            _end("viewer: a build of the sources is not what docagent_rl/viewer/static holds")
+            _end("viewer: a build of the sources is not what docagent_rl/lab/viewer/static holds")
 
 
 def stale(frontend: Path, static: Path) -> str | None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.errors import UserError
 from docagent_rl.records.questions import scan_questions
 from docagent_rl.records.record import Record
 from tools.documents.manifest import Manifest

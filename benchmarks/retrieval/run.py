@@ -16,9 +16,9 @@ from rich.table import Table
 from benchmarks.retrieval.evaluation import Result, Scope, as_ranks, check_store, evaluate
 from benchmarks.retrieval.questions import QUESTIONS, read
 from benchmarks.retrieval.retrievers import RETRIEVERS
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.outputs import Force, write_output
 from docagent_rl.documents import DocumentStore
-from docagent_rl.errors import InfrastructureError, UserError
-from docagent_rl.outputs import Force, write_output
 from tools.documents.manifest import MANIFEST, read_manifest
 
 _SCOPES = {Scope.DOCUMENT: "in doc.", Scope.CORPUS: "corpus"}

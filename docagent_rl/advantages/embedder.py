@@ -13,9 +13,9 @@ from typing import Self, cast
 import numpy as np
 from pydantic import Field, model_validator
 
-from docagent_rl.errors import UserError
-from docagent_rl.section import Section
-from docagent_rl.user_code import import_module
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.section import Section
+from docagent_rl.base.user_code import import_module
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 import torch
 from torch import Tensor
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 
 class Std(StrEnum):

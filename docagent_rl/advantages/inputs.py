@@ -9,7 +9,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 
 @dataclass(frozen=True)

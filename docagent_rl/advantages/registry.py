@@ -13,7 +13,7 @@ from torch import Tensor
 from docagent_rl.advantages.card import Card
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
 from docagent_rl.advantages.signature import REQUIRED, option_type, options_of
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 Function = Callable[..., Advantages]
 """`(inputs: AdvantageInputs, option=default, ...) -> Advantages`; options may stand behind a `*`."""

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from docagent_rl.advantages.inputs import AdvantageInputs, Discounts
 from docagent_rl.advantages.registry import Estimator, Need
-from docagent_rl.errors import UserError
-from docagent_rl.user_code import described
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.user_code import described
 
 GROUPS = 2
 MOST_SESSIONS = 8

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, get_type_hints
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 REQUIRED = inspect.Parameter.empty
 """Default of an option that has none."""

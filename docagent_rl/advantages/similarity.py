@@ -7,7 +7,7 @@ from enum import StrEnum
 import torch
 from torch import Tensor
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 _SMALLEST_ROW_SUM = 1e-3
 _PLAIN_SQUARES = 1e-12, 1e30

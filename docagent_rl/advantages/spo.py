@@ -21,7 +21,7 @@ from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
 from docagent_rl.advantages.registry import Need, register
 from docagent_rl.advantages.sessions import RowWeight, session_table
 from docagent_rl.advantages.similarity import Negatives, SelfWeight, baseline_weights, cosines
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 
 class SpoStd(StrEnum):

@@ -9,7 +9,7 @@ from docagent_rl.advantages.registry import Need, register
 from docagent_rl.advantages.sessions import RowWeight, session_table
 from docagent_rl.advantages.similarity import Negatives, SelfWeight
 from docagent_rl.advantages.spo import SpoStd, similarity_advantages
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 
 @register("spo_prefix", needs=(Need.PREFIXES,))

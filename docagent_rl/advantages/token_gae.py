@@ -10,7 +10,7 @@ from docagent_rl.advantages.inputs import AdvantageInputs, Advantages, Discounts
 from docagent_rl.advantages.registry import Need, register
 from docagent_rl.advantages.scan import lambda_returns
 from docagent_rl.advantages.whiten import whiten as whiten_tokens
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 _SHORT = Discounts(lam_token=0.95)
 _CARD = Card(

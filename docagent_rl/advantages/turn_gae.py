@@ -13,7 +13,7 @@ from docagent_rl.advantages.scan import lambda_returns
 from docagent_rl.advantages.sessions import turn_table
 from docagent_rl.advantages.token_gae import critic_values
 from docagent_rl.advantages.whiten import whiten as whiten_tokens
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 
 class Anchor(StrEnum):

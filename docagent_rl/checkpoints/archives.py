@@ -9,9 +9,9 @@ from pathlib import Path
 
 import yaml
 
+from docagent_rl.base.io import atomic_write
+from docagent_rl.base.sealed import is_sealed, seal
 from docagent_rl.documents.audit import Audit, Damage
-from docagent_rl.io import atomic_write
-from docagent_rl.sealed import is_sealed, seal
 
 _RESTORE = "take the file from a copy, or leave the step out of what you report"
 

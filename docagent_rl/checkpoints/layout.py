@@ -6,7 +6,7 @@ import re
 from operator import itemgetter
 from pathlib import Path
 
-from docagent_rl.io import atomic_write
+from docagent_rl.base.io import atomic_write
 
 TRACKER = "latest_checkpointed_iteration.txt"
 _STEP = re.compile(r"global_step_(\d+)")

@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rich.console import Console
 from rich.progress import Progress
 
+from docagent_rl.base.io import atomic_write
+from docagent_rl.base.sealed import is_sealed, seal
 from docagent_rl.checkpoints.layout import step_of
-from docagent_rl.io import atomic_write
-from docagent_rl.sealed import is_sealed, seal
 
 MANIFEST = "manifest.json"
 UNFINISHED = ".unfinished"

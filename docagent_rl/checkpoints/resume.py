@@ -9,11 +9,11 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checkpoints.inspection import State, Verdict, inspect
 from docagent_rl.checkpoints.layout import numbered_folders, read_tracker, step_folder, step_folders, step_of
 from docagent_rl.checkpoints.manifest import CheckpointCheck, file_names
 from docagent_rl.checkpoints.structure import ACTOR, CRITIC, world_sizes
-from docagent_rl.errors import UserError
 
 logger = logging.getLogger(__name__)
 

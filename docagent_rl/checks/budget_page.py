@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from omegaconf import DictConfig, OmegaConf
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks.budget import GIB, Line, budget
 from docagent_rl.checks.budget_table import SUMMARY_HEAD, markdown, read_run, summary
 from docagent_rl.checks.recipe_check import Cluster, composed
 from docagent_rl.checks.recipe_list import recipe_names
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.errors import UserError
 
 _INTRODUCTION = """\
 # Memory

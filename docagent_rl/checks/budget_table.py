@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks.budget import GIB, Line, Place, budget, total
 from docagent_rl.checks.run_sizes import BFLOAT16, FLOAT32, Model, Run, Searching, Server, Trained
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.config import Backend, RetrieverConfig
 from docagent_rl.retrieval.encoders.models import MODELS
 from docagent_rl.retrieval.encoders.spec import Precision

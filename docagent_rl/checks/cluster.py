@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.endpoints.http_client import public_url
 from docagent_rl.envs.roles import RoleBackend
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.config import Backend
 from docagent_rl.rewards.judge import JudgeKind
 from docagent_rl.training.loopback import NODES, RAY

@@ -12,7 +12,7 @@ from omegaconf.errors import GrammarParseError
 from omegaconf.grammar.gen.OmegaConfGrammarParser import OmegaConfGrammarParser as Grammar
 from omegaconf.grammar_parser import parse
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 LOCAL = ("oc.env", "now")
 """Resolvers whose values are those of a process: another one has other variables, and another clock."""

@@ -17,6 +17,8 @@ from docagent_rl.advantages import Discounts, Need
 from docagent_rl.advantages.embedder import check_embedder
 from docagent_rl.advantages.registry import CLEARED, OPTIONS
 from docagent_rl.advantages.rehearsal import rehearse
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.user_code import import_module
 from docagent_rl.checkpoints.resume import settle_resume
 from docagent_rl.checks.budget_table import check_memory
 from docagent_rl.checks.cluster import check_cluster, leave_out_own_ray
@@ -28,9 +30,8 @@ from docagent_rl.checks.service_checks import check_search_servers, check_second
 from docagent_rl.checks.start import end_earlier, pass_on_environment
 from docagent_rl.checks.surroundings import check_folders, check_machine, check_names
 from docagent_rl.checks.weight_transfer import check_bucket
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.config import DocAgentConfig, data_files, plain
 from docagent_rl.envs.roles import RoleBackend, RoleName, make_roles
-from docagent_rl.errors import UserError
 from docagent_rl.losses.aggregation import check_loss
 from docagent_rl.losses.checks import check_kl
 from docagent_rl.records.parquet import AGENT_NAME, read_table, validate_parquet
@@ -38,7 +39,6 @@ from docagent_rl.retrieval.opening import search_servers
 from docagent_rl.rewards.judges import make_judge
 from docagent_rl.rollout.playability import listed
 from docagent_rl.systems import get_system
-from docagent_rl.tiny.provision import data_files, provide_data, provide_model
 from docagent_rl.training.loopback import keep_to_loopback
 from docagent_rl.training.platforms.detect import is_cpu_platform
 from docagent_rl.training.plugin import TRAINER_MODES
@@ -131,16 +131,22 @@ def check(config: DictConfig) -> DocAgentConfig:
     check_by_verl(config)
     check_memory(config, parsed)
     check_places(config)
-    if parsed.auto_demo:
-        provide_data(config, parsed)
+    provider = _provider(parsed.provision)
+    if provider:
+        provider.provide_data(config, parsed)
     _check_data(config, parsed)
     asyncio.run(_check_services(parsed))  # before what takes longer
-    if parsed.auto_demo:
-        provide_model(config, parsed)
+    if provider:
+        provider.provide_model(config, parsed)
     _check_model(config, parsed)
     check_questions(config, parsed)
     check_openings(config, parsed)
     return parsed
+
+
+def _provider(name: str | None) -> Any | None:
+    """The module that makes what a run lacks."""
+    return import_module(name, f"docagent.provision={name}") if name else None
 
 
 def _size_server_cache(config: DictConfig, parsed: DocAgentConfig) -> None:

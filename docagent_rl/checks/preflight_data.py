@@ -10,12 +10,12 @@ from typing import Any
 from omegaconf import DictConfig
 from pydantic import BaseModel
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.display import DisplayError, DisplayRule
 from docagent_rl.envs.search_scope import SearchScope
 from docagent_rl.envs.system import System
-from docagent_rl.errors import UserError
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.playability import listed
 from docagent_rl.systems import get_system

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from omegaconf import DictConfig, OmegaConf
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks.cluster import spans_nodes
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.config import Backend, ServiceConfig
 from docagent_rl.training.loopback import RAY, starts_ray
 from docagent_rl.training.platforms.detect import is_cpu_platform

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import psutil
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks.doctor import Probe, ProcessKind, probe
-from docagent_rl.errors import UserError
 from docagent_rl.training.registrations import (
     Registered,
     prepare_environment,
@@ -32,7 +32,7 @@ from docagent_rl.training.registrations import (
 TIMEOUT_S = 180.0
 """Seconds that a probe may take; a busy machine takes a minute for vLLM."""
 
-TINY_MODEL_MODULE = "docagent_rl.tiny.qwen2_5_vl"
+TINY_MODEL_MODULE = "docagent_rl.lab.tiny.qwen2_5_vl"
 _END_S = 5.0
 _NO_GPU = (
     "the vLLM that is installed is built for GPUs, and this machine has none: run doctor on a node that has, "

@@ -15,6 +15,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from docagent_rl.base.composition import composing_for
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks.recipe_list import (
     ABLATIONS,
     ROOT,
@@ -24,8 +26,6 @@ from docagent_rl.checks.recipe_list import (
     recipe_names,
     require_recipes,
 )
-from docagent_rl.composition import composing_for
-from docagent_rl.errors import UserError
 
 PROFILES = {Kind.RL: (None, "cpu"), Kind.SFT: (None, "sft_cpu")}
 """Each recipe is checked as it is, and with its profile for the CPU (`+profile=`)."""

@@ -11,7 +11,7 @@ from itertools import takewhile
 
 import yaml
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 ROOT = files("docagent_rl") / "recipes"
 """The package's own recipes."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from importlib.resources.abc import Traversable
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks.recipe_list import NOTES, ROOT, Kind, recipe_kind
-from docagent_rl.errors import UserError
 
 _SHORT = {part: f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "ref", "model")} | {
     "env": "docagent.env"

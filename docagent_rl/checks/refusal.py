@@ -11,9 +11,9 @@ from typing import NoReturn
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from docagent_rl.errors import InfrastructureError, UserError
-from docagent_rl.terminal import visible
-from docagent_rl.tracebacks import clean, traceback_text
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.terminal import visible
+from docagent_rl.base.tracebacks import clean, traceback_text
 
 TRACEBACK_FILE = "preflight_traceback.txt"
 

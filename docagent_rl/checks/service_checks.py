@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig, Profile
 from docagent_rl.endpoints.http_client import public_url
 from docagent_rl.envs.roles import RoleName
 from docagent_rl.envs.search_scope import SearchScope
 from docagent_rl.envs.services import NO_SECOND_RANKING
 from docagent_rl.envs.system import System
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.config import Backend, RetrieverConfig, ServerApi
 from docagent_rl.retrieval.service.vrag_api import PAGES_A_QUERY
 

@@ -13,15 +13,15 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.section import Section, explain
 from docagent_rl.config import Profile, plain
-from docagent_rl.errors import UserError
-from docagent_rl.section import Section, explain
 from docagent_rl.systems import get_system
 from docagent_rl.training.settings.frozen_checks import SFT_KEY, STRATEGIES, unsupported
 from docagent_rl.training.settings.keys import unknown_keys
 from docagent_rl.training.settings.values import Rule, one_of, real, whole
 
-DATA_SET = ("pkg://docagent_rl.sft.dataset", "LedgerSftDataset")
+DATA_SET = ("pkg://docagent_rl.lab.sft.dataset", "LedgerSftDataset")
 _EPOCH = "after_each_epoch"
 
 

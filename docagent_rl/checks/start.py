@@ -9,9 +9,9 @@ from uuid import uuid4
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from docagent_rl.base.user_code import MODULES_VARIABLE
 from docagent_rl.checks.cluster import attachment
 from docagent_rl.training.nodes.check import ATTACHED_VARIABLE
-from docagent_rl.user_code import MODULES_VARIABLE
 from docagent_rl.watch.leftovers import RUN_VARIABLE, earlier_starts, end_leftovers, note_start
 
 logger = logging.getLogger(__name__)

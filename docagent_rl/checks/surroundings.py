@@ -12,8 +12,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from docagent_rl.errors import UserError
-from docagent_rl.io import FULL
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import FULL
 from docagent_rl.training.loopback import starts_ray
 from docagent_rl.training.platforms.detect import is_cpu_platform
 

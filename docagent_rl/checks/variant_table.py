@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from docagent_rl.base.section import VariantSection
 from docagent_rl.checks.recipe_list import recipe_names
 from docagent_rl.checks.recipe_notes import Block, recipe_notes
-from docagent_rl.section import VariantSection
 from docagent_rl.systems import SYSTEMS, get_system
 
 VARIANTS = ("paper", "released")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks.surroundings import BUCKET
-from docagent_rl.errors import UserError
 from docagent_rl.training.platforms.detect import is_cpu_platform
 
 _MODEL = "actor_rollout_ref.model"

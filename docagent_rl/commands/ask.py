@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from docagent_rl.base.outputs import Force, check_output, write_output
 from docagent_rl.commands.asking import spending
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.commands.players import check_model, open_player
 from docagent_rl.endpoints.model_config import ModelConfig
-from docagent_rl.eval.agent import Agent
-from docagent_rl.outputs import Force, check_output, write_output
+from docagent_rl.lab.eval.agent import Agent
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from docagent_rl.config import DocAgentConfig
-    from docagent_rl.eval.ask.telling import Teller
+    from docagent_rl.lab.eval.ask.telling import Teller
     from docagent_rl.records.record import Record
     from docagent_rl.rollout.trajectory import Trajectory
 
@@ -70,13 +70,13 @@ def ask_command(
 
     Example: docagent-rl ask report.pdf "Who wrote it?" --base-url http://127.0.0.1:8000/v1 --model m
     """
-    from docagent_rl.checks.play_check import check_play, play_config
     from docagent_rl.documents import DocumentStore
-    from docagent_rl.eval.ask.answer import answered
-    from docagent_rl.eval.ask.library import build_indexes, cache_folder, shelve
-    from docagent_rl.eval.ask.page import session_page
-    from docagent_rl.eval.ask.question import own_question, set_for_asking
-    from docagent_rl.eval.ask.telling import Teller, answer_json, tell_answer
+    from docagent_rl.lab.eval.ask.answer import answered
+    from docagent_rl.lab.eval.ask.library import build_indexes, cache_folder, shelve
+    from docagent_rl.lab.eval.ask.page import session_page
+    from docagent_rl.lab.eval.ask.question import own_question, set_for_asking
+    from docagent_rl.lab.eval.ask.telling import Teller, answer_json, tell_answer
+    from docagent_rl.lab.eval.play_check import check_play, play_config
 
     check_model(Agent.SYSTEM, model)
     if html is not None:
@@ -110,9 +110,9 @@ def ask_command(
 async def _play(
     run: DictConfig, parsed: DocAgentConfig, model: ModelConfig, record: Record, teller: Teller, seed: int
 ) -> Trajectory:
-    from docagent_rl.errors import UserError
-    from docagent_rl.eval.ask.listening import HeardEnv
-    from docagent_rl.play.player import new_trajectory
+    from docagent_rl.base.errors import UserError
+    from docagent_rl.lab.eval.ask.listening import HeardEnv
+    from docagent_rl.rollout.player import new_trajectory
     from docagent_rl.rollout.trajectory import MaskReason, Status
 
     player = await open_player(

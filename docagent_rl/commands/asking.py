@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.terminal import shown
 from docagent_rl.endpoints.model_config import BudgetConfig, ModelConfig
-from docagent_rl.errors import UserError
-from docagent_rl.terminal import shown
 
 if TYPE_CHECKING:
     from docagent_rl.endpoints.budget import Budget

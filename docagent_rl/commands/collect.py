@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from docagent_rl.collect.who import Who
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.terminal import shown
 from docagent_rl.commands.asking import check_models, spending
 from docagent_rl.commands.counting import run_counter
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.commands.replies import REPLIES, keep_replies
 from docagent_rl.endpoints.model_config import ModelConfig
-from docagent_rl.errors import UserError
-from docagent_rl.terminal import shown
+from docagent_rl.lab.collect.who import Who
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from docagent_rl.collect.collection import Collection
-    from docagent_rl.collect.config import CollectConfig
     from docagent_rl.config import DocAgentConfig
     from docagent_rl.endpoints.remote_model import RemoteModel
     from docagent_rl.envs.token_budget import TokenCounter
-    from docagent_rl.play.player import Player
-    from docagent_rl.play.run_folder import RunFolder
+    from docagent_rl.lab.agents.run_folder import RunFolder
+    from docagent_rl.lab.collect.collection import Collection
+    from docagent_rl.lab.collect.config import CollectConfig
     from docagent_rl.rollout.env_resources import EnvResources
+    from docagent_rl.rollout.player import Player
 
 _AT_A_TIME = 8
 
@@ -79,15 +79,15 @@ def collect_command(
 
     Example: docagent-rl collect vrag_rl_qwen2_5_vl_7b --data train.parquet --out runs/c1 --player detours
     """
-    from docagent_rl.checks.play_check import check_play, play_config
-    from docagent_rl.collect.collection import Collection
-    from docagent_rl.collect.config import CollectConfig
-    from docagent_rl.collect.filters import Failed
-    from docagent_rl.collect.intermediate import check_runs
-    from docagent_rl.eval.agents import Agent
-    from docagent_rl.eval.questions import drawn, read_records
-    from docagent_rl.play.run_folder import RunFolder
-    from docagent_rl.play.runner import RunSettings
+    from docagent_rl.lab.agents.run_folder import RunFolder
+    from docagent_rl.lab.agents.runner import RunSettings
+    from docagent_rl.lab.collect.collection import Collection
+    from docagent_rl.lab.collect.config import CollectConfig
+    from docagent_rl.lab.collect.filters import Failed
+    from docagent_rl.lab.collect.intermediate import check_runs
+    from docagent_rl.lab.eval.agents import Agent
+    from docagent_rl.lab.eval.play_check import check_play, play_config
+    from docagent_rl.lab.eval.questions import drawn, read_records
     from docagent_rl.systems import get_system
 
     config = CollectConfig.load(preset)
@@ -140,7 +140,7 @@ def _check_options(player: Who, teacher: ModelConfig, replay: Path | None) -> No
 
 def _check_helpers(who: Who, config: CollectConfig, grounder: ModelConfig, evidence: ModelConfig) -> None:
     """See that no further model is named in vain."""
-    from docagent_rl.collect.filters import Evidence
+    from docagent_rl.lab.collect.filters import Evidence
 
     if grounder.named and who is not Who.ENDPOINT:
         raise UserError(f"--player {who.value} draws its own boxes: leave out --grounder-model")
@@ -173,9 +173,9 @@ async def _teacher(
     ask: bool,
 ) -> Player:
     """The model behind the endpoint; whoever opens it closes it. `ask`: for a sign of life."""
-    from docagent_rl.collect.teacher import TeacherPlayer
-    from docagent_rl.play.chat import ChatLimits
-    from docagent_rl.play.chat_model import EndpointModel
+    from docagent_rl.lab.agents.chat import ChatLimits
+    from docagent_rl.lab.agents.chat_model import EndpointModel
+    from docagent_rl.lab.collect.teacher import TeacherPlayer
 
     if config.temperature is not None and "temperature" not in teacher.model_fields_set:
         teacher = teacher.model_copy(update={"temperature": config.temperature})
@@ -209,14 +209,14 @@ def _resources(parsed: DocAgentConfig, counter: TokenCounter | None = None) -> E
 
 
 def _script(parsed: DocAgentConfig, config: CollectConfig, astray: bool, seed: int) -> Player:
-    from docagent_rl.play.scripted import NO_DETOURS, ScriptPlayer
+    from docagent_rl.lab.agents.scripted import NO_DETOURS, ScriptPlayer
 
     detours = config.detours if astray else NO_DETOURS
     return ScriptPlayer(_resources(parsed), detours, seed, validate=False)
 
 
 def _replay(parsed: DocAgentConfig, source: Path | None) -> Player:
-    from docagent_rl.play.replay import ReplayPlayer
+    from docagent_rl.lab.agents.replay import ReplayPlayer
 
     if source is None:  # `_check_options` saw to it
         raise UserError("--player replay needs --replay RUN")
@@ -233,10 +233,10 @@ def _looking(evidence: ModelConfig, teacher: ModelConfig, out: Path) -> RemoteMo
 def _report(
     folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig, looking: RemoteModel | None
 ) -> None:
-    from docagent_rl.collect.collection import KEPT, sift
-    from docagent_rl.collect.page_judge import PageJudge
     from docagent_rl.documents import DocumentStore
-    from docagent_rl.eval.summary import tally_of, unplayed_table
+    from docagent_rl.lab.collect.collection import KEPT, sift
+    from docagent_rl.lab.collect.page_judge import PageJudge
+    from docagent_rl.lab.eval.summary import tally_of, unplayed_table
     from docagent_rl.rewards.judges import make_judge
     from docagent_rl.rollout.trajectory import MaskReason
 

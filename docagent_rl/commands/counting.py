@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 if TYPE_CHECKING:
     from docagent_rl.envs.token_budget import TokenCounter
@@ -23,8 +23,8 @@ def run_counter(run: Path, tokenizer: Path | None = None) -> TokenCounter:
         UserError: there is none in `tokenizer`.
     """
     from docagent_rl.envs.token_budget import estimated_tokens
-    from docagent_rl.viewer.folder import ViewedRun
-    from docagent_rl.viewer.runs import OpenRun, Places
+    from docagent_rl.lab.viewer.folder import ViewedRun
+    from docagent_rl.lab.viewer.runs import OpenRun, Places
 
     try:
         folder = ViewedRun(run)

@@ -12,22 +12,22 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.outputs import Force, check_output, write_output
+from docagent_rl.base.terminal import shown, visible
 from docagent_rl.commands.data_curate import curate_command
 from docagent_rl.commands.data_generate import generate_command
 from docagent_rl.commands.data_import import import_command, leakage_command
 from docagent_rl.commands.data_sft import both_files, export_sessions, sft_command
 from docagent_rl.documents import DocumentStore
-from docagent_rl.errors import UserError
-from docagent_rl.outputs import Force, check_output, write_output
+from docagent_rl.lab.sft.easyr1 import Pages, easyr1_bytes, has_evidence
+from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
 from docagent_rl.records.parquet import parquet_bytes, read_parquet, validate_parquet
 from docagent_rl.records.questions import read_questions
 from docagent_rl.records.record import Record, Split
 from docagent_rl.records.splitting import SplitUnit, split_records
 from docagent_rl.records.template import template as example
 from docagent_rl.records.validation import ValidationReport, validate_jsonl
-from docagent_rl.sft.easyr1 import Pages, easyr1_bytes, has_evidence
-from docagent_rl.synth import Difficulty, SynthSettings, synthesize
-from docagent_rl.terminal import shown, visible
 
 app = typer.Typer(help="Make, check, convert and look at questions about documents.", no_args_is_help=True)
 app.command("import")(import_command)

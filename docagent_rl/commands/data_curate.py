@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from docagent_rl.collect.rules import QUESTIONS, SESSIONS, Rule, Scoring
-from docagent_rl.errors import UserError
-from docagent_rl.outputs import Force, write_output
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.outputs import Force, write_output
+from docagent_rl.base.terminal import shown
+from docagent_rl.lab.collect.rules import QUESTIONS, SESSIONS, Rule, Scoring
 from docagent_rl.records.parquet import parquet_bytes, read_parquet
 from docagent_rl.records.questions import read_questions
 from docagent_rl.records.record import Record
 from docagent_rl.records.splitting import SplitUnit, unit_key
-from docagent_rl.terminal import shown
 
 if TYPE_CHECKING:
-    from docagent_rl.collect.curation import Choice, Rate
+    from docagent_rl.lab.collect.curation import Choice, Rate
 
 _LONGER_THAN = 10
 _QUALITY = frozenset({"finished", "format", "answer", "evidence"})
@@ -62,9 +62,9 @@ def curate_command(
 
     Example: docagent-rl data curate runs/x4 --out rl.parquet --rule doc_v_star --without runs/c1/kept.jsonl
     """
-    from docagent_rl.collect.case import case_of
-    from docagent_rl.collect.curation import choose_learnable, choose_stratified, rates
-    from docagent_rl.play.replay import trajectories_of
+    from docagent_rl.lab.agents.replay import trajectories_of
+    from docagent_rl.lab.collect.case import case_of
+    from docagent_rl.lab.collect.curation import choose_learnable, choose_stratified, rates
 
     if prefer is not None and rule is not Rule.UNIDOC_RL:
         raise UserError("--prefer belongs to --rule unidoc_rl")
@@ -149,7 +149,7 @@ def questions_of(file: Path) -> list[Record]:
     Raises:
         UserError: it holds neither.
     """
-    from docagent_rl.play.replay import trajectories_of
+    from docagent_rl.lab.agents.replay import trajectories_of
 
     if file.suffix == ".parquet":
         return read_parquet(file)
@@ -164,8 +164,8 @@ def questions_of(file: Path) -> list[Record]:
 
 def _temperature(run: Path) -> float | None:
     """Of the sampling, where the run's folder says it."""
-    from docagent_rl.eval.report.facts import RunFacts
-    from docagent_rl.play.run_folder import RunFolder
+    from docagent_rl.lab.agents.run_folder import RunFolder
+    from docagent_rl.lab.eval.report.facts import RunFacts
 
     return RunFacts.of(RunFolder(run).manifest()).temperature if run.is_dir() else None
 

@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write
+from docagent_rl.base.outputs import Force, check_output, write_output
+from docagent_rl.base.terminal import shown
 from docagent_rl.commands.asking import (
     check_models,
     interrupted,
@@ -25,19 +29,15 @@ from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.budget import BudgetError
 from docagent_rl.endpoints.model_config import ModelConfig
-from docagent_rl.errors import UserError
-from docagent_rl.generate.config import GenerateConfig, JudgedBy, Kind, View
-from docagent_rl.io import atomic_write
-from docagent_rl.outputs import Force, check_output, write_output
+from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind, View
 from docagent_rl.records.parquet import read_parquet
 from docagent_rl.records.questions import read_questions
 from docagent_rl.records.record import Record, Split
 from docagent_rl.records.validation import record_problems
-from docagent_rl.terminal import shown
 
 if TYPE_CHECKING:
-    from docagent_rl.generate.funnel import Funnel
-    from docagent_rl.generate.generation import Generation
+    from docagent_rl.lab.generate.funnel import Funnel
+    from docagent_rl.lab.generate.generation import Generation
 
 
 class Mode(StrEnum):
@@ -167,8 +167,8 @@ def _write(
     dry_run: bool,
     force: bool,
 ) -> None:
-    from docagent_rl.generate.generation import Generation
-    from docagent_rl.generate.prompt_files import Prompts
+    from docagent_rl.lab.generate.generation import Generation
+    from docagent_rl.lab.generate.prompt_files import Prompts
 
     prompts = Prompts.load(settings.prompts)
     endpoint, other = models
@@ -227,7 +227,7 @@ def _alden(
     dry_run: bool,
     force: bool,
 ) -> None:
-    from docagent_rl.generate.alden import (
+    from docagent_rl.lab.generate.alden import (
         Fate,
         Labelling,
         digest_of_labels,
@@ -237,7 +237,7 @@ def _alden(
         needs_label,
         rewritten,
     )
-    from docagent_rl.generate.prompt_files import Prompts
+    from docagent_rl.lab.generate.prompt_files import Prompts
 
     prompts = Prompts.load(settings.prompts)
     endpoint.require(f"--mode {Mode.ALDEN.value}")
@@ -282,7 +282,7 @@ def _outline(
     dry_run: bool,
     force: bool,
 ) -> None:
-    from docagent_rl.generate.outline import DATASET, outline_questions
+    from docagent_rl.lab.generate.outline import DATASET, outline_questions
 
     dataset = settings.dataset if "dataset" in settings.model_fields_set else DATASET
     most = {kind: limit for kind in Kind if kind is not Kind.UNANSWERABLE}
@@ -321,7 +321,7 @@ def _outline(
 
 
 def _show_forecast(run: Generation) -> None:
-    from docagent_rl.generate.forecast import forecast, samples
+    from docagent_rl.lab.generate.forecast import forecast, samples
 
     console = Console()
     for kind, messages in samples(run):

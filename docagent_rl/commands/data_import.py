@@ -12,9 +12,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.outputs import Force, check_output, write_output
+from docagent_rl.base.terminal import shown
 from docagent_rl.documents import RenderSettings
-from docagent_rl.errors import UserError
-from docagent_rl.outputs import Force, check_output, write_output
 from docagent_rl.records.importers import Benchmark, get_importer
 from docagent_rl.records.importers.holdings import Gathering
 from docagent_rl.records.importers.paging import PageBase
@@ -25,7 +26,6 @@ from docagent_rl.records.leakage import THRESHOLD, LeakReport, find_leaks, open_
 from docagent_rl.records.parquet import parquet_bytes
 from docagent_rl.records.record import Record, Split
 from docagent_rl.records.splitting import SplitUnit
-from docagent_rl.terminal import shown
 
 _DEFAULTS = RenderSettings()
 _PART = re.compile(r"([A-Za-z0-9_]{1,40})=([0-9]{1,9}|rest)")
@@ -202,7 +202,7 @@ def _records(path: Path) -> list[Record]:
 
 
 def _gold_check(parts: dict[str, list[Record]]) -> dict[str, Any]:
-    from docagent_rl.eval.scoring.gold_check import check_golds
+    from docagent_rl.lab.eval.scoring.gold_check import check_golds
 
     found = check_golds(record for part in parts.values() for record in part)
     return found.to_dict() if found.checked else {}

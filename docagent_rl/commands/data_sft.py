@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.outputs import Force, write_output, write_stream
+from docagent_rl.base.terminal import shown
 from docagent_rl.documents import DocumentStore
-from docagent_rl.errors import UserError
-from docagent_rl.outputs import Force, write_output, write_stream
 from docagent_rl.records.splitting import SplitUnit
-from docagent_rl.terminal import shown
 
 Sessions = Annotated[
     list[Path],
@@ -70,10 +70,10 @@ def sft_command(
     --out data/sft/vrag_rl --val-fraction 0.05 --max-length 16384
     """
     # these import transformers
-    from docagent_rl.collect.sources import read_sessions, session_files
-    from docagent_rl.sft.files import file_pieces
-    from docagent_rl.sft.rows import tokenizer_digest
-    from docagent_rl.sft.sessions import Account, Parts, RowMaker, made_rows
+    from docagent_rl.lab.collect.sources import read_sessions, session_files
+    from docagent_rl.lab.sft.files import file_pieces
+    from docagent_rl.lab.sft.rows import tokenizer_digest
+    from docagent_rl.lab.sft.sessions import Account, Parts, RowMaker, made_rows
 
     files = session_files(trajectories)
     parts: list[tuple[Path, bool | None]] = [(out, None)]
@@ -119,9 +119,9 @@ def export_sessions(
     Raises:
         UserError: the folder holds another export, no session can be told, or pages are not in the store.
     """
-    from docagent_rl.collect.sources import read_sessions, session_files
-    from docagent_rl.sft.exports import DATASET_INFO, FILES, SessionFormat, example_lines
-    from docagent_rl.sft.sessions import Account
+    from docagent_rl.lab.collect.sources import read_sessions, session_files
+    from docagent_rl.lab.sft.exports import DATASET_INFO, FILES, SessionFormat, example_lines
+    from docagent_rl.lab.sft.sessions import Account
 
     if store is None:
         raise UserError("--store is needed for the pages that the sessions show")

@@ -34,7 +34,7 @@ def demo_command(
 
     Example: docagent-rl demo --workspace workspace --pdfs ~/reports --system alden --system vrag_rl
     """
-    from docagent_rl.tiny.demo import DEFAULT_SYSTEM, claim, prepare_demo
+    from docagent_rl.lab.tiny.demo import DEFAULT_SYSTEM, claim, prepare_demo
 
     if claim_only:
         claim(workspace)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from docagent_rl.errors import UserError
-from docagent_rl.generate.funnel import digest_of
+from docagent_rl.base.errors import UserError
+from docagent_rl.lab.generate.funnel import digest_of
 
 
 def funnel_file(out: Path) -> Path:

@@ -14,17 +14,17 @@ from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.commands.players import check_model, open_player, sessions_at_a_time
 from docagent_rl.commands.replies import keep_replies
 from docagent_rl.endpoints.model_config import ModelConfig
-from docagent_rl.eval.agent import Agent
+from docagent_rl.lab.eval.agent import Agent
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from docagent_rl.config import DocAgentConfig
     from docagent_rl.endpoints.price import Price
-    from docagent_rl.eval.evaluation import Evaluation
-    from docagent_rl.eval.summary import Tally
-    from docagent_rl.play.run_folder import RunFolder
-    from docagent_rl.play.runner import RunSettings
+    from docagent_rl.lab.agents.run_folder import RunFolder
+    from docagent_rl.lab.agents.runner import RunSettings
+    from docagent_rl.lab.eval.evaluation import Evaluation
+    from docagent_rl.lab.eval.summary import Tally
 
 
 @model_options("model")
@@ -60,13 +60,13 @@ def eval_command(
 
     Example: docagent-rl eval vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/e1 --model runs/x/checkpoints
     """
-    from docagent_rl.checks.play_check import check_play, play_config
     from docagent_rl.documents import DocumentStore
-    from docagent_rl.eval.changes import changes_of
-    from docagent_rl.eval.evaluation import Evaluation
-    from docagent_rl.eval.questions import drawn, read_records, with_lengths
-    from docagent_rl.play.run_folder import RunFolder
-    from docagent_rl.play.runner import RunSettings
+    from docagent_rl.lab.agents.run_folder import RunFolder
+    from docagent_rl.lab.agents.runner import RunSettings
+    from docagent_rl.lab.eval.changes import changes_of
+    from docagent_rl.lab.eval.evaluation import Evaluation
+    from docagent_rl.lab.eval.play_check import check_play, play_config
+    from docagent_rl.lab.eval.questions import drawn, read_records, with_lengths
 
     check_model(agent, model)
     records = drawn(read_records(data), limit, seed)
@@ -101,7 +101,7 @@ async def _play(
     folder: RunFolder,
     settings: RunSettings,
 ) -> Tally:
-    from docagent_rl.eval.evaluation import evaluate
+    from docagent_rl.lab.eval.evaluation import evaluate
     from docagent_rl.systems import get_system
 
     player = await open_player(playing, parsed, evaluation.agent, model, seed=evaluation.seed)
@@ -112,7 +112,7 @@ async def _play(
 
 
 def _tell(tally: Tally) -> None:
-    from docagent_rl.eval.summary import summary_table, unplayed_table
+    from docagent_rl.lab.eval.summary import summary_table, unplayed_table
 
     console = Console()
     console.print(summary_table(tally))
@@ -126,10 +126,10 @@ def _report(folder: RunFolder, price: Price | None) -> None:
     What a model has judged since then is kept: only that command asks one.
     """
     from docagent_rl.commands.report import DATA, PAGE, write_report
-    from docagent_rl.eval.report.build import ReportSettings, ScoredRun
-    from docagent_rl.eval.report.making import PICTURE, make_report
-    from docagent_rl.eval.report.terminal import rendered
-    from docagent_rl.eval.scoring.run import ScoringSettings, model_scores, score_run, with_costs
+    from docagent_rl.lab.eval.report.build import ReportSettings, ScoredRun
+    from docagent_rl.lab.eval.report.making import PICTURE, make_report
+    from docagent_rl.lab.eval.report.terminal import rendered
+    from docagent_rl.lab.eval.scoring.run import ScoringSettings, model_scores, score_run, with_costs
 
     if (judged := model_scores(folder)) is None:
         sessions = asyncio.run(score_run(folder, ScoringSettings(price=price)))

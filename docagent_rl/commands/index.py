@@ -11,10 +11,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from docagent_rl.base.outputs import Force
+from docagent_rl.base.terminal import shown
 from docagent_rl.commands.serve import serve_command
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.store import PageContent
-from docagent_rl.outputs import Force
 from docagent_rl.retrieval import Hit
 from docagent_rl.retrieval.audit import audit_index, describe, kind_of, open_index
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
@@ -24,7 +25,6 @@ from docagent_rl.retrieval.registry import open_local
 from docagent_rl.retrieval.tokens import Stemmer, spans
 from docagent_rl.retrieval.vectors.bank import Precision
 from docagent_rl.retrieval.vectors.header import VectorSettings
-from docagent_rl.terminal import shown
 
 app = typer.Typer(help="Build and try search indexes over a document store.", no_args_is_help=True)
 

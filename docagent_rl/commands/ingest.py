@@ -9,12 +9,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from docagent_rl.base.terminal import shown
 from docagent_rl.documents import RendererKind, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.limits import IngestLimits
 from docagent_rl.documents.ocr import OcrEngineKind, OcrMode, OcrSettings
 from docagent_rl.documents.report import IngestReport
-from docagent_rl.terminal import shown
 
 _DEFAULTS = RenderSettings()
 _LIMITS = IngestLimits()

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from docagent_rl.errors import UserError
-from docagent_rl.eval.agent import Agent
+from docagent_rl.base.errors import UserError
+from docagent_rl.lab.eval.agent import Agent
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from docagent_rl.config import DocAgentConfig
     from docagent_rl.endpoints.model_config import ModelConfig
     from docagent_rl.envs.base import DocEnv
-    from docagent_rl.play.player import Player
+    from docagent_rl.rollout.player import Player
 
     Wrap = Callable[[DocEnv], DocEnv]
 
@@ -104,15 +104,15 @@ async def open_player(
     resources = EnvResources(parsed, running=False)
     resources.environment(validate=True)  # refuses what no session could play
     if agent is Agent.ORACLE:
-        from docagent_rl.play.scripted import ScriptPlayer
+        from docagent_rl.lab.agents.scripted import ScriptPlayer
 
         return ScriptPlayer(resources, seed=seed)
     if agent is Agent.RANDOM:
-        from docagent_rl.play.chance import ChancePlayer
+        from docagent_rl.lab.agents.chance import ChancePlayer
 
         return ChancePlayer(resources, seed=seed)
-    from docagent_rl.play.chat import ChatLimits, ChatPlayer
-    from docagent_rl.play.chat_model import EndpointModel
+    from docagent_rl.lab.agents.chat import ChatLimits, ChatPlayer
+    from docagent_rl.lab.agents.chat_model import EndpointModel
 
     remote = model.open("model that plays", None)
     await remote.check()

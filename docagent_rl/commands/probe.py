@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from docagent_rl.base.io import atomic_write
+from docagent_rl.base.outputs import Force, check_output
 from docagent_rl.commands.asking import spending
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.commands.players import (
@@ -25,17 +27,15 @@ from docagent_rl.commands.players import (
 from docagent_rl.commands.replies import keep_replies
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.endpoints.model_config import ModelConfig
-from docagent_rl.eval.agent import Agent
-from docagent_rl.eval.probe.conditions import Condition
-from docagent_rl.io import atomic_write
-from docagent_rl.outputs import Force, check_output
+from docagent_rl.lab.eval.agent import Agent
+from docagent_rl.lab.eval.probe.conditions import Condition
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from docagent_rl.eval.scoring.scored import ScoredSession
-    from docagent_rl.play.player import Player
+    from docagent_rl.lab.eval.scoring.scored import ScoredSession
     from docagent_rl.records.record import Record
+    from docagent_rl.rollout.player import Player
 
 PAGE, DATA = "probe.md", "probe.json"
 
@@ -74,10 +74,10 @@ def probe_command(
 
     Example: docagent-rl probe vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/probe --model runs/x
     """
-    from docagent_rl.checks.play_check import check_play, play_config
     from docagent_rl.documents import DocumentStore
-    from docagent_rl.eval.probe.conditions import shown_store
-    from docagent_rl.eval.questions import drawn, read_records
+    from docagent_rl.lab.eval.play_check import check_play, play_config
+    from docagent_rl.lab.eval.probe.conditions import shown_store
+    from docagent_rl.lab.eval.questions import drawn, read_records
 
     check_model(agent, model)
     records = drawn(read_records(data), limit, seed)
@@ -136,10 +136,10 @@ class _Probe:
     async def _condition(
         self, condition: Condition, run: DictConfig, parsed: DocAgentConfig, player: Player
     ) -> list[ScoredSession]:
-        from docagent_rl.eval.evaluation import Evaluation, evaluate
-        from docagent_rl.eval.scoring.run import ScoringSettings, score_run
-        from docagent_rl.play.run_folder import RunFolder
-        from docagent_rl.play.runner import RunSettings
+        from docagent_rl.lab.agents.run_folder import RunFolder
+        from docagent_rl.lab.agents.runner import RunSettings
+        from docagent_rl.lab.eval.evaluation import Evaluation, evaluate
+        from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
         from docagent_rl.systems import get_system
 
         Console(stderr=True).print(f"{condition.value}:", highlight=False)
@@ -152,10 +152,10 @@ class _Probe:
 
 
 def _tell(scored: dict[Condition, list[ScoredSession]], out: Path, seed: int, *, force: bool) -> None:
-    from docagent_rl.eval.probe.table import as_json, grids_of, is_ours, left_of
-    from docagent_rl.eval.report.build import ReportSettings
-    from docagent_rl.eval.report.markdown import markdown
-    from docagent_rl.eval.report.terminal import rendered
+    from docagent_rl.lab.eval.probe.table import as_json, grids_of, is_ours, left_of
+    from docagent_rl.lab.eval.report.build import ReportSettings
+    from docagent_rl.lab.eval.report.markdown import markdown
+    from docagent_rl.lab.eval.report.terminal import rendered
 
     found = left_of(scored, ReportSettings(seed=seed))
     grids = grids_of(found)

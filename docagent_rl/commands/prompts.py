@@ -9,9 +9,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from docagent_rl.errors import UserError
-from docagent_rl.prompts import prompt_file, prompt_names
-from docagent_rl.terminal import shown
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.prompts import prompt_file, prompt_names
+from docagent_rl.base.terminal import shown
 
 app = typer.Typer(help="Show the prompts of the systems, and check files of your own.", no_args_is_help=True)
 

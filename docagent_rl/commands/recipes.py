@@ -13,6 +13,7 @@ from rich.progress import Progress
 from rich.table import Column, Table
 from rich.text import Text
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks.recipe_check import Cluster, Finding, check_recipes, composed, scaled
 from docagent_rl.checks.recipe_list import (
     ROOT,
@@ -27,8 +28,7 @@ from docagent_rl.checks.recipe_list import (
 )
 from docagent_rl.checks.recipe_notes import Block, recipe_notes
 from docagent_rl.checks.variant_table import variant_table
-from docagent_rl.errors import UserError
-from docagent_rl.viewer.reward import reward_of
+from docagent_rl.lab.viewer.reward import reward_of
 
 OTHERS = "other numbers of GPUs"
 

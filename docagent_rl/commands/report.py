@@ -12,14 +12,14 @@ import typer
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write
+from docagent_rl.base.outputs import Force, check_output
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.endpoints.model_config import ModelConfig
-from docagent_rl.errors import UserError
-from docagent_rl.io import atomic_write
-from docagent_rl.outputs import Force, check_output
 
 if TYPE_CHECKING:
-    from docagent_rl.eval.scoring.run import ScoringSettings
+    from docagent_rl.lab.eval.scoring.run import ScoringSettings
 
 PAGE, DATA = "report.md", "report.json"
 
@@ -53,9 +53,9 @@ def report_command(
     Example: docagent-rl report runs/grpo runs/spo --out report --paired --judge-base-url
     http://127.0.0.1:8000/v1 --judge-model Qwen/Qwen2.5-72B-Instruct
     """
-    from docagent_rl.eval.report.build import ReportSettings, ScoredRun
-    from docagent_rl.eval.report.making import PICTURE, make_report
-    from docagent_rl.eval.report.terminal import rendered
+    from docagent_rl.lab.eval.report.build import ReportSettings, ScoredRun
+    from docagent_rl.lab.eval.report.making import PICTURE, make_report
+    from docagent_rl.lab.eval.report.terminal import rendered
 
     if paired and len(runs) != 2:
         raise UserError(f"--paired compares two runs, {len(runs)} are named")
@@ -112,9 +112,9 @@ async def _scored(
     runs: Sequence[Path], judge: ModelConfig, second: ModelConfig, price: Any
 ) -> list[tuple[Any, dict[str, Any]]]:
     from docagent_rl.endpoints.ledger import Ledger
-    from docagent_rl.eval.report.build import expected_sessions
-    from docagent_rl.eval.scoring.run import paper_experts, score_run
-    from docagent_rl.play.run_folder import RunFolder
+    from docagent_rl.lab.agents.run_folder import RunFolder
+    from docagent_rl.lab.eval.report.build import expected_sessions
+    from docagent_rl.lab.eval.scoring.run import paper_experts, score_run
 
     if second.named and not judge.named:
         raise UserError("a second judge needs a first one: give --judge-base-url and --judge-model")
@@ -154,8 +154,8 @@ async def _scored(
 
 
 def _settings(models: Sequence[Any], experts: frozenset[Any], price: Any) -> ScoringSettings:
-    from docagent_rl.eval.scoring.asking import ModelPanel
-    from docagent_rl.eval.scoring.run import ScoringSettings
+    from docagent_rl.lab.eval.scoring.asking import ModelPanel
+    from docagent_rl.lab.eval.scoring.run import ScoringSettings
 
     if not models:
         return ScoringSettings(experts=experts, price=price)

@@ -13,21 +13,21 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write
+from docagent_rl.base.outputs import Force, check_output
 from docagent_rl.commands.asking import spending
 from docagent_rl.commands.counting import run_counter
 from docagent_rl.endpoints.model_config import ModelConfig
-from docagent_rl.errors import UserError
-from docagent_rl.io import atomic_write
-from docagent_rl.outputs import Force, check_output
-from docagent_rl.viewer.folder import RESCORED, STEP_FILE
+from docagent_rl.lab.viewer.folder import RESCORED, STEP_FILE
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from docagent_rl.envs.token_budget import TokenCounter
+    from docagent_rl.lab.rescoring.difference import Payment, Turns
+    from docagent_rl.lab.rescoring.table import Origin
     from docagent_rl.rollout.trajectory import Trajectory
-    from docagent_rl.training.rescoring.difference import Payment, Turns
-    from docagent_rl.training.rescoring.table import Origin
 
 PAGE, DATA = "rescore.md", RESCORED
 
@@ -59,7 +59,7 @@ def rescore_command(
 
     Example: docagent-rl rescore runs/alden --out runs/alden_released -- docagent.env.variant=released
     """
-    from docagent_rl.training.rescoring.stored import StoredRun
+    from docagent_rl.lab.rescoring.stored import StoredRun
 
     # verl warns of every training engine that is not installed
     warnings.filterwarnings("ignore", module=r"verl\.workers\.engine")
@@ -85,12 +85,12 @@ async def _repaid(
     The sessions of a step are written and let go before the next one is read.
     """
     from docagent_rl.config import DocAgentConfig, plain
+    from docagent_rl.lab.rescoring.difference import Payment
+    from docagent_rl.lab.rescoring.repaid import repay_all
+    from docagent_rl.lab.rescoring.stored import sessions_of
     from docagent_rl.rollout.env_resources import EnvResources
-    from docagent_rl.training.rescoring.credit import Crediting
-    from docagent_rl.training.rescoring.difference import Payment
-    from docagent_rl.training.rescoring.repaid import repay_all
-    from docagent_rl.training.rescoring.stored import sessions_of
     from docagent_rl.training.trainer.estimators import load_modules
+    from docagent_rl.training.trainer.stored_credit import Crediting
 
     parsed = [DocAgentConfig.parse(plain(side.docagent)) for side in sides]
     for each in parsed:
@@ -146,7 +146,7 @@ class _Place:
         from omegaconf import OmegaConf
 
         from docagent_rl.checkpoints.archives import remove_seal
-        from docagent_rl.training.rescoring.table import Origin
+        from docagent_rl.lab.rescoring.table import Origin
 
         data, steps = self.out / DATA, self.out / "trajectories"
         earlier = Origin.of(data.read_bytes()) if data.is_file() else None
@@ -165,7 +165,7 @@ class _Place:
         atomic_write(composed, kept)
 
     def _origin(self, files: Mapping[str, Path]) -> Origin:
-        from docagent_rl.training.rescoring.table import Origin
+        from docagent_rl.lab.rescoring.table import Origin
 
         # a run's own names; the sessions of an evaluation become a validation of step 0
         names = [path.name if STEP_FILE.fullmatch(path.name) else "val-0.jsonl" for path in files.values()]
@@ -181,10 +181,10 @@ class _Place:
 
     def finish(self, payments: Sequence[Payment], turns: Sequence[Turns], files: Mapping[str, Path]) -> None:
         """Write the tables, and print them."""
-        from docagent_rl.eval.report.markdown import markdown
-        from docagent_rl.eval.report.terminal import rendered
-        from docagent_rl.training.rescoring.difference import difference
-        from docagent_rl.training.rescoring.table import grids_of
+        from docagent_rl.lab.eval.report.markdown import markdown
+        from docagent_rl.lab.eval.report.terminal import rendered
+        from docagent_rl.lab.rescoring.difference import difference
+        from docagent_rl.lab.rescoring.table import grids_of
 
         found = difference(payments, *turns)
         grids = grids_of(found, payments)

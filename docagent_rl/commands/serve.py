@@ -11,12 +11,12 @@ import typer
 import yaml
 from pydantic import ValidationError
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.section import explain, merged
 from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.api_keys import read_api_key
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.audit import kind_of
 from docagent_rl.retrieval.config import Backend, RetrieverConfig, ServerApi
-from docagent_rl.section import explain, merged
 
 logger = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from docagent_rl import __version__
-from docagent_rl.errors import UserError
-from docagent_rl.outputs import Force, write_output
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.outputs import Force, write_output
 from docagent_rl.rollout.trajectory import Status
 
 if TYPE_CHECKING:
-    from docagent_rl.viewer.export import Chosen
-    from docagent_rl.viewer.runs import OpenRun
+    from docagent_rl.lab.viewer.export import Chosen
+    from docagent_rl.lab.viewer.runs import OpenRun
 
 
 def view_command(
@@ -84,9 +84,9 @@ def view_command(
             runs[0],
             TextOptions(number, question, status, 3 if limit is None else limit, table, svg, force),
         )
-    from docagent_rl.viewer.export import Chosen
-    from docagent_rl.viewer.runs import Places
-    from docagent_rl.viewer.serving import open_runs, serve
+    from docagent_rl.lab.viewer.export import Chosen
+    from docagent_rl.lab.viewer.runs import Places
+    from docagent_rl.lab.viewer.serving import open_runs, serve
 
     if store is not None and not store.is_dir():
         raise UserError(f"{store}: no such store")
@@ -105,8 +105,8 @@ def view_command(
 
 
 def _export(runs: Sequence[OpenRun], file: Path, chosen: Chosen, *, force: bool) -> None:
-    from docagent_rl.viewer.api import Api
-    from docagent_rl.viewer.export import Build, answers, page
+    from docagent_rl.lab.viewer.api import Api
+    from docagent_rl.lab.viewer.export import Build, answers, page
 
     for run in runs:
         run.require_update()
@@ -115,9 +115,9 @@ def _export(runs: Sequence[OpenRun], file: Path, chosen: Chosen, *, force: bool)
 
 
 def _draw(runs: Sequence[OpenRun], file: Path, query: str, by: str, *, force: bool) -> None:
-    from docagent_rl.viewer.figure import funnel_figure
-    from docagent_rl.viewer.filters import read_pairs
-    from docagent_rl.viewer.funnel import funnel
+    from docagent_rl.lab.viewer.figure import funnel_figure
+    from docagent_rl.lab.viewer.filters import read_pairs
+    from docagent_rl.lab.viewer.funnel import funnel
 
     if len(runs) != 1:
         raise UserError("--funnel draws one run")

@@ -16,11 +16,11 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from docagent_rl.errors import UserError
-from docagent_rl.outputs import write_output
-from docagent_rl.play.run_folder import RunFolder
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.outputs import write_output
+from docagent_rl.base.terminal import shown
+from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn, read_trajectories
-from docagent_rl.terminal import shown
 
 # rich's template loads its fonts from the web; a fallback font of the reader does as well
 _PICTURE = re.sub(r"@font-face\s*\{\{[^}]*\}\}", "", CONSOLE_SVG_FORMAT)

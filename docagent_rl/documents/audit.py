@@ -13,12 +13,12 @@ from PIL import Image
 from rich.console import Console
 from rich.progress import track
 
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.sealed import is_sealed
 from docagent_rl.documents.layout import CATALOGUE, StoreLayout
 from docagent_rl.documents.manifest import ChunkEntry, Manifest, PageEntry, read_record
 from docagent_rl.documents.objects import Kind, read_bytes
 from docagent_rl.documents.refs import PageRef
-from docagent_rl.errors import InfrastructureError, UserError
-from docagent_rl.sealed import is_sealed
 
 _THREADS = 8
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.blank import damage
 from docagent_rl.documents.colour import Lattice
 from docagent_rl.documents.failures import DocumentError
@@ -34,7 +35,6 @@ from docagent_rl.documents.sources import SourceDocument, SourceKind
 from docagent_rl.documents.text_layer import may_hide_text, unmapped_share
 from docagent_rl.documents.typography import dump_lines, text_and_lines
 from docagent_rl.documents.writing import write
-from docagent_rl.errors import UserError
 
 # Fixed, so that a run with another number of workers finds the ranges of an interrupted one.
 PAGES_PER_CHUNK = 16

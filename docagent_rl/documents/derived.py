@@ -12,13 +12,13 @@ from pathlib import Path
 
 from PIL import Image
 
+from docagent_rl.base.io import atomic_dir
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.manifest import Manifest, OutlineEntry, PageEntry, dump_record
 from docagent_rl.documents.objects import Kind, ObjectStore
 from docagent_rl.documents.refs import PageRef
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.documents.writing import write
-from docagent_rl.io import atomic_dir
 
 _WHITE_QUALITY = 90
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.manifest import Manifest, OutlineEntry, PageEntry, Source
 from docagent_rl.documents.objects import Kind
 from docagent_rl.documents.ocr.words import OcrLine, load_words
 from docagent_rl.documents.reading import TextReading
 from docagent_rl.documents.refs import PageRef
 from docagent_rl.documents.typography import Line, load_lines
-from docagent_rl.errors import UserError
 
 if TYPE_CHECKING:
     from docagent_rl.documents.store import DocumentStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 
 class DocumentError(UserError):

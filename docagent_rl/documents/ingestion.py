@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.chunks import (
     PAGES_PER_CHUNK,
     ChunkTask,
@@ -41,7 +42,6 @@ from docagent_rl.documents.settings import RenderSettings
 from docagent_rl.documents.sources import SourceDocument, SourceKind, Sources, discover
 from docagent_rl.documents.workers import Pool, WorkerPool
 from docagent_rl.documents.writing import write
-from docagent_rl.errors import UserError
 
 
 def ingest(

@@ -9,12 +9,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.sealed import is_sealed, seal
 from docagent_rl.documents.manifest import Manifest, read_record
 from docagent_rl.documents.objects import ObjectStore, read_bytes
 from docagent_rl.documents.ocr.cache import OcrCache
 from docagent_rl.documents.writing import write
-from docagent_rl.errors import UserError
-from docagent_rl.sealed import is_sealed, seal
 
 MARKER = "docagent_store.json"
 CATALOGUE = "docagent_documents.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 MOST_PIXELS = 178_956_970
 """From here on Pillow takes a picture for an attack, also the one that the store would read later."""

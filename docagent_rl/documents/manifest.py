@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.sealed import is_sealed, seal
+from docagent_rl.base.terminal import id_problem
 from docagent_rl.documents.objects import is_digest, read_bytes
 from docagent_rl.documents.reading import TextReading
-from docagent_rl.errors import UserError
-from docagent_rl.sealed import is_sealed, seal
-from docagent_rl.terminal import id_problem
 
 if TYPE_CHECKING:
     from pydantic import ConfigDict, TypeAdapter
@@ -86,7 +86,7 @@ class Manifest:
     outline: tuple[OutlineEntry, ...]
     pages: tuple[PageEntry, ...]
     checksum: str | None = field(default=None, repr=False)
-    """Of the file (`docagent_rl.sealed`); None in files of earlier versions, which are read as they are."""
+    """Of the file (`docagent_rl.base.sealed`); None in files of earlier versions."""
 
     __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid"}
 

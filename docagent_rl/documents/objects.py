@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents.writing import force, place
-from docagent_rl.errors import InfrastructureError, UserError
 
 SHA256_PATTERN = "[0-9a-f]{64}"
 _LEVEL = 6

@@ -10,10 +10,10 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.limits import IngestLimits
 from docagent_rl.documents.workers import Outcome, WorkerPool
-from docagent_rl.errors import InfrastructureError, UserError
 
 T = TypeVar("T")
 R = TypeVar("R")

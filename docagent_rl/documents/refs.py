@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docagent_rl.errors import UserError
-from docagent_rl.terminal import id_problem
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.terminal import id_problem
 
 Box = tuple[float, float, float, float]
 

@@ -12,12 +12,12 @@ import pypdfium2
 import pypdfium2.version
 from PIL import Image
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.colour import Chroma
 from docagent_rl.documents.failures import DocumentError
 from docagent_rl.documents.limits import MOST_PIXELS
 from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, raster_scale
 from docagent_rl.documents.settings import RendererKind, RenderSettings
-from docagent_rl.errors import UserError
 
 _POPPLER_TIMEOUT_S = 300
 _BYTES_A_PIXEL = 4

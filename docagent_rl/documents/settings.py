@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 # Raised when the stored pages would come out differently for the same settings: documents ingested before
 # are then stored anew when they are ingested again, and stay readable until then.

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from PIL import Image
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.sizes import Size
 from docagent_rl.documents.writing import place
-from docagent_rl.errors import UserError
 
 MARKER = "docagent_shown.txt"
 _MARKER_TEXT = "Pages at display sizes, kept by docagent-rl. Made anew when missing: may be deleted.\n"

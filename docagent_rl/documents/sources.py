@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.surrogates import lone_surrogate
+from docagent_rl.base.terminal import id_problem, one_line
 from docagent_rl.documents.failures import DocumentError, FailedDocument
 from docagent_rl.documents.images import (
     IMAGE_SUFFIXES,
@@ -18,9 +21,6 @@ from docagent_rl.documents.images import (
     order_pages,
 )
 from docagent_rl.documents.layout import MARKER
-from docagent_rl.errors import UserError
-from docagent_rl.surrogates import lone_surrogate
-from docagent_rl.terminal import id_problem, one_line
 
 _SUFFIXES = IMAGE_SUFFIXES | OTHER_SUFFIXES | {".pdf"}
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import cachetools
 from PIL import Image
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.document import Document, Page
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.manifest import Manifest
 from docagent_rl.documents.objects import Kind, ObjectStore
 from docagent_rl.documents.refs import PageRef
 from docagent_rl.documents.shown import ShownRasters
-from docagent_rl.errors import UserError
 
 _CACHED_MANIFESTS = 256
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from multiprocessing import Pipe, connection
 from typing import Generic, Protocol, TypeVar, cast
 
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents.failures import DocumentError
 from docagent_rl.documents.limits import IngestLimits
 from docagent_rl.documents.worker_process import Beat, Done
-from docagent_rl.errors import InfrastructureError
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -7,9 +7,9 @@ import os
 import secrets
 from pathlib import Path
 
-from docagent_rl.errors import UserError
-from docagent_rl.io import FULL, replace_file
-from docagent_rl.surrogates import encodable
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import FULL, replace_file
+from docagent_rl.base.surrogates import encodable
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _IN_THE_WAY = frozenset({errno.EISDIR, errno.ENOTDIR})

@@ -7,7 +7,7 @@ import itertools
 import os
 import string
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 NO_KEY = "none"
 """What is sent to servers that ask for no key."""

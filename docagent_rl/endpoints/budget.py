@@ -9,8 +9,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from docagent_rl import errors
-from docagent_rl.errors import UserError
+from docagent_rl.base import errors
+from docagent_rl.base.errors import UserError
 
 _POLL_S = 0.05
 _ROUNDING = 1e-9

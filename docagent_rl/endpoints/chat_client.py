@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import openai
 
+from docagent_rl.base.errors import InfrastructureError
+from docagent_rl.base.surrogates import encodable
+from docagent_rl.base.untrusted import without_joint_tokens, without_tokens
 from docagent_rl.endpoints.api_keys import NO_KEY, read_api_key, redacted, without_key
 from docagent_rl.endpoints.chat_failure import BusyError, RefusedError, TransientError, failure
 from docagent_rl.endpoints.chat_reply import ChatReply, CutOffError, ReplyError, Written, read_reply
@@ -20,9 +23,6 @@ from docagent_rl.endpoints.price import Price
 from docagent_rl.endpoints.retrying import Places, call_service
 from docagent_rl.endpoints.sampling import Sampling
 from docagent_rl.endpoints.usage import Usage, message_tokens, text_tokens, told_usage
-from docagent_rl.errors import InfrastructureError
-from docagent_rl.surrogates import encodable
-from docagent_rl.untrusted import without_joint_tokens, without_tokens
 
 T = TypeVar("T")
 if TYPE_CHECKING:

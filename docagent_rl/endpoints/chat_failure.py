@@ -10,10 +10,10 @@ from email.utils import parsedate_to_datetime
 
 import openai
 
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.api_keys import redacted
 from docagent_rl.endpoints.http_client import public_url
 from docagent_rl.endpoints.retrying import describe
-from docagent_rl.errors import InfrastructureError
 
 _SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?")
 # far more than is ever shown; what is not shown need not be searched for the key

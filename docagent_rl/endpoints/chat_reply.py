@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from docagent_rl.surrogates import encodable
-from docagent_rl.untrusted import mended
+from docagent_rl.base.surrogates import encodable
+from docagent_rl.base.untrusted import mended
 
 _CUT_OFF = "length"
 # how servers say that a reply ended by itself; some say nothing

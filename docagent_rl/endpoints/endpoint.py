@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
 
-from docagent_rl.section import Section
+from docagent_rl.base.section import Section
 
 if TYPE_CHECKING:
     from docagent_rl.endpoints.price import Price

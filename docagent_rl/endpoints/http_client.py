@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 LONGEST_BODY = 16 << 20
 """Bytes of a reply at most, after decompression; a reply of 100,000 tokens has a tenth of that."""

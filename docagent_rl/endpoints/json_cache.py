@@ -14,7 +14,7 @@ from typing import Any
 import diskcache
 from diskcache.core import MODE_PICKLE
 
-from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import InfrastructureError, UserError
 
 
 class _JsonOnlyDisk(diskcache.JSONDisk):

@@ -88,7 +88,7 @@ class Ledger:
         """Accounts as a table for the terminal."""
         from rich.table import Table
 
-        from docagent_rl.terminal import shown
+        from docagent_rl.base.terminal import shown
 
         table = Table(title="Models asked")
         table.add_column("model")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.section import Section, explain, merged
 from docagent_rl.endpoints.endpoint import Endpoint
-from docagent_rl.errors import UserError
-from docagent_rl.section import Section, explain, merged
 
 if TYPE_CHECKING:
     from docagent_rl.endpoints.budget import Budget

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.chat_failure import RefusedError
 from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError
-from docagent_rl.errors import InfrastructureError
 
 _THIS_ONE = (400, 413, 422)
 """What servers say to a request that is too long, or that a filter stops; others may pass."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.budget import Amount, Budget
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint, ChatMessage
 from docagent_rl.endpoints.chat_failure import BusyError, is_outage
@@ -21,7 +22,6 @@ from docagent_rl.endpoints.metering import Payer
 from docagent_rl.endpoints.price import Price
 from docagent_rl.endpoints.sampling import Sampling
 from docagent_rl.endpoints.usage import digestible, message_tokens
-from docagent_rl.errors import InfrastructureError, UserError
 
 _EDITION = 1
 _NO_SAMPLING = Sampling()

@@ -17,8 +17,8 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
-from docagent_rl.errors import InfrastructureError
-from docagent_rl.terminal import visible
+from docagent_rl.base.errors import InfrastructureError
+from docagent_rl.base.terminal import visible
 
 T = TypeVar("T")
 _LONGEST_WAIT_S = 20.0

@@ -10,8 +10,8 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.guard import LONGEST_ADDRESS, Guard
-from docagent_rl.errors import UserError
 
 HEAD_S = 20.0
 """Seconds in which the head of a request has to arrive, also that of a connection's first."""

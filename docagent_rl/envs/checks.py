@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.errors import UserError
 from docagent_rl.records.record import Record
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 

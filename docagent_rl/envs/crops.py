@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from docagent_rl.actions.coordinates import Frame, Rounding
-from docagent_rl.section import Section
+from docagent_rl.base.section import Section
 
 
 class CoordsConfig(Section):

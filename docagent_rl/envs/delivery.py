@@ -6,9 +6,9 @@ from functools import lru_cache
 
 from PIL import Image, ImageDraw, ImageFont
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.images import ImageRef, ImageSheet, Label, Picture, Resample
-from docagent_rl.errors import UserError
 
 _FILTERS = {Resample.BICUBIC: Image.Resampling.BICUBIC, Resample.LANCZOS: Image.Resampling.LANCZOS}
 

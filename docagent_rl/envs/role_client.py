@@ -14,6 +14,7 @@ from typing import Any
 
 import cachetools
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
 from docagent_rl.endpoints.chat_reply import said
@@ -21,7 +22,6 @@ from docagent_rl.endpoints.json_cache import JsonCache
 from docagent_rl.envs.base import ImagePart, Message, Part, Picture, TextPart
 from docagent_rl.envs.delivery import render
 from docagent_rl.envs.roles import RoleConfig
-from docagent_rl.errors import InfrastructureError, UserError
 
 _REMEMBERED = 4096
 _JPEG_QUALITY = 90

@@ -9,10 +9,10 @@ from typing import Any, Protocol, Self
 
 from pydantic import Field, model_validator
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.envs.base import Message
-from docagent_rl.errors import UserError
 
 
 class RoleName(StrEnum):

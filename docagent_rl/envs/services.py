@@ -13,18 +13,18 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.surrogates import encodable
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.endpoints.retrying import Places, call_service
 from docagent_rl.envs.answers import Answers
 from docagent_rl.envs.roles import RoleModel
 from docagent_rl.envs.search_log import SearchNote, note_search
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval import Hit, Retriever
 from docagent_rl.retrieval.base import AsyncRetriever, QueryRefusedError
 from docagent_rl.retrieval.failures import NotTakenError
 from docagent_rl.rewards.judge import Judge
-from docagent_rl.surrogates import encodable
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

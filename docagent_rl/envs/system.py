@@ -11,6 +11,9 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ValidationError
 
 from docagent_rl.actions.base import Grammar
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
+from docagent_rl.base.section import explain
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.base import DocEnv
 from docagent_rl.envs.measures import UNMARKED, Marks
@@ -18,11 +21,8 @@ from docagent_rl.envs.pen import Pen
 from docagent_rl.envs.roles import RoleName
 from docagent_rl.envs.script import Script
 from docagent_rl.envs.services import EnvServices
-from docagent_rl.errors import UserError
-from docagent_rl.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.records.record import Record
 from docagent_rl.rewards.formula import Formula
-from docagent_rl.section import explain
 
 
 class EnvMaker(Protocol):

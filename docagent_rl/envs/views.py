@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from docagent_rl.actions.base import Box
 from docagent_rl.actions.coordinates import Frame, Raster, Rounding, crop_raster, raster_to_region
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import Page, PageRef, PageRegion
 from docagent_rl.documents.display import DisplayError, DisplayRule, Size
 from docagent_rl.envs.base import ImageRef
-from docagent_rl.errors import UserError
 
 
 class SizeRule(Protocol):

@@ -7,9 +7,9 @@ from enum import StrEnum
 
 from omegaconf import DictConfig, OmegaConf
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.section import Section
 from docagent_rl.losses.config import KlConfig
-from docagent_rl.section import Section
 
 ACTOR = "actor_rollout_ref.actor"
 TERM = "docagent.loss.aggregation"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.losses.config import KlConfig, KlType
 
 ACTOR = "actor_rollout_ref.actor"

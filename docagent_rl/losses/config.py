@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from docagent_rl.section import Section
+from docagent_rl.base.section import Section
 
 
 class KlType(StrEnum):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 Box = tuple[float, float, float, float]
 """`(x0, y0, x1, y1)` as fractions of page width and height in [0, 1], origin at the top left."""

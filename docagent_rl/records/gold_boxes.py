@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.records import fields
 from docagent_rl.records.fields import Box
 from docagent_rl.records.record import Record, crop_flags, parse_page_id

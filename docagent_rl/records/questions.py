@@ -28,10 +28,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.surrogates import lone_surrogate
 from docagent_rl.records import fields
 from docagent_rl.records.record import REQUIRED_EXTRA, Record, Split
-from docagent_rl.surrogates import lone_surrogate
 
 DATASET = "questions"
 """The dataset of questions that name none."""

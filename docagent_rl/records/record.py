@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from docagent_rl.errors import UserError
-from docagent_rl.io import atomic_write
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write
+from docagent_rl.base.surrogates import lone_surrogate
+from docagent_rl.base.terminal import id_problem
 from docagent_rl.records import fields
 from docagent_rl.records.fields import Box, Split
-from docagent_rl.surrogates import lone_surrogate
-from docagent_rl.terminal import id_problem
 
 __all__ = [
     "REQUIRED_EXTRA",

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Sequence
 from enum import StrEnum
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.records.record import Record, Split
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.records.gold_boxes import other_box_problems
 from docagent_rl.records.questions import scan_questions
 from docagent_rl.records.record import Record, Split, validate_record

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.audit import Audit, Damage
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.index_files import IndexFiles
 from docagent_rl.retrieval.index_header import Header, read_header

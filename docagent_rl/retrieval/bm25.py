@@ -17,8 +17,9 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.sealed import seal
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.base import Hit, check_queries, top_rows
 from docagent_rl.retrieval.bm25s_library import load_bm25s
 from docagent_rl.retrieval.config import RetrieverConfig
@@ -28,7 +29,6 @@ from docagent_rl.retrieval.postings import Postings
 from docagent_rl.retrieval.registry import required_index
 from docagent_rl.retrieval.rows import PageRows
 from docagent_rl.retrieval.tokens import Tokenizer
-from docagent_rl.sealed import seal
 
 if TYPE_CHECKING:
     import bm25s

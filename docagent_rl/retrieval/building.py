@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import remove_leftovers
 from docagent_rl.documents import DocumentStore
-from docagent_rl.errors import UserError
-from docagent_rl.io import remove_leftovers
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings, is_index
 
 if TYPE_CHECKING:

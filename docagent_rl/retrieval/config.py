@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from docagent_rl.section import Section
+from docagent_rl.base.section import Section
 
 OWN_CLASS = r"[\w.]+:\w+"
 """How a class of the user's own is named: `package.module:CLASS`."""

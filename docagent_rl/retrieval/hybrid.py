@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.base import Hit, Retriever, check_queries
 from docagent_rl.retrieval.config import Fusion, RetrieverConfig
 

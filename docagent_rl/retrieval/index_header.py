@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.sealed import is_sealed
 from docagent_rl.documents.objects import SHA256_PATTERN
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.index_files import IndexFiles
 from docagent_rl.retrieval.postings import are_sorted
 from docagent_rl.retrieval.tokens import Stemmer
-from docagent_rl.sealed import is_sealed
 
 if TYPE_CHECKING:
     import bm25s
 
 Sha256 = Annotated[str, Field(pattern=f"^{SHA256_PATTERN}$")]
 Checksum = Annotated[Sha256 | None, Field(exclude=True, repr=False)]
-"""Of the file (`docagent_rl.sealed`); None in files of earlier versions, which are read as they are."""
+"""Of the file (`docagent_rl.base.sealed`); None in files of earlier versions, which are read as they are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.user_code import described, import_module, import_named_modules
 from docagent_rl.documents import DocumentStore
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.base import Retriever
 from docagent_rl.retrieval.config import RetrieverConfig
-from docagent_rl.user_code import described, import_module, import_named_modules
 
 Opener = Callable[[RetrieverConfig, DocumentStore], Retriever]
 """Makes the retriever of a configuration, and sees that its index belongs to the store."""

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 UNSPACED = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 """Scripts without spaces (Han, Hiragana, Katakana, Thai, Lao, Myanmar, Khmer): every character is a word."""

@@ -8,12 +8,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.prompts import PromptSpec, PromptTemplate
+from docagent_rl.base.untrusted import defused_values
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
 from docagent_rl.endpoints.chat_reply import THINK_OPEN, ReplyError, without_thoughts
-from docagent_rl.errors import InfrastructureError, UserError
-from docagent_rl.prompts import PromptSpec, PromptTemplate
 from docagent_rl.rewards.verdict_cache import VerdictCache
-from docagent_rl.untrusted import defused_values
 
 JUDGE_PROMPT = PromptSpec(
     required=frozenset({"user"}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docagent_rl.prompts import load_prompt
+from docagent_rl.base.prompts import load_prompt
 from docagent_rl.rewards.judge import Judge, JudgeConfig, JudgeKind
 from docagent_rl.rewards.rule_judge import AnlsJudge, ExactMatchJudge, RecallJudge, RuleJudge
 

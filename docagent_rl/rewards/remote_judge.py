@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from docagent_rl.prompts import PromptTemplate
+from docagent_rl.base.prompts import PromptTemplate
 from docagent_rl.rewards.judge_client import parse_verdict, spells_verdict, verdict_messages
 
 if TYPE_CHECKING:

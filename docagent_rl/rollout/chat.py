@@ -12,12 +12,12 @@ from typing import Any
 from jinja2 import TemplateError
 from omegaconf import DictConfig, OmegaConf
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.surrogates import encodable
+from docagent_rl.base.untrusted import inserted
 from docagent_rl.config import plain
 from docagent_rl.envs.base import ImagePart, Message, Observation, TextPart
-from docagent_rl.errors import UserError
 from docagent_rl.rollout.ledger import Placed
-from docagent_rl.surrogates import encodable
-from docagent_rl.untrusted import inserted
 
 _ASSISTANT = "docagent-assistant-turn"
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from docagent_rl.errors import UserError
-from docagent_rl.io import atomic_write
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write
 
 TOKENS = ("advantages", "returns", "values", "entropy", "kl")
 """Lists with one number a sampled token."""

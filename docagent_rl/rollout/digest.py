@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from docagent_rl.base.surrogates import encodable
 from docagent_rl.rollout.trajectory import Status, Trajectory, plain
-from docagent_rl.surrogates import encodable
 
 
 @dataclass(slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.prompts import PromptTemplate
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.shown import ShownRasters, beside
@@ -12,8 +14,6 @@ from docagent_rl.envs.base import DocEnv
 from docagent_rl.envs.roles import RoleBackend, make_roles
 from docagent_rl.envs.services import AT_A_TIME, EnvServices, RetrieverService
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
-from docagent_rl.errors import UserError
-from docagent_rl.prompts import PromptTemplate
 from docagent_rl.retrieval import Retriever
 from docagent_rl.retrieval.config import Backend, RetrieverConfig
 from docagent_rl.retrieval.opening import open_before_run, open_retriever

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.envs.images import Picture, Size
-from docagent_rl.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)

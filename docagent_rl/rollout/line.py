@@ -11,8 +11,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from docagent_rl.base.surrogates import encodable
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, plain
-from docagent_rl.surrogates import encodable
 
 _HOLE = "trainer_log_probs"
 _SESSION = [each.name for each in fields(Trajectory)]

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import Observation
-from docagent_rl.errors import UserError
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.image_tokens import sized
 from docagent_rl.rollout.resources import SessionResources

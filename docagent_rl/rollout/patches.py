@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 if TYPE_CHECKING:
     import torch

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.prompts import PromptTemplate
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.envs.base import DocEnv, Observation
 from docagent_rl.envs.services import EnvServices, RetrieverService
-from docagent_rl.errors import UserError
-from docagent_rl.prompts import PromptTemplate
 from docagent_rl.records.record import Record
 from docagent_rl.retrieval import Hit
 from docagent_rl.rewards.rule_judge import RuleJudge

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import ImagePart, Message, Observation
 from docagent_rl.envs.roles import RoleConfig
-from docagent_rl.errors import UserError
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.session import Sampled, split_stop
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.prompts import PromptTemplate
 from docagent_rl.config import DocAgentConfig, RolloutConfig, plain
 from docagent_rl.envs.base import DocEnv
 from docagent_rl.envs.delivery import render
 from docagent_rl.envs.roles import RoleBackend
 from docagent_rl.envs.services import EnvServices
-from docagent_rl.errors import UserError
-from docagent_rl.prompts import PromptTemplate
 from docagent_rl.rollout.chat import ChatCodec, template_kwargs
 from docagent_rl.rollout.env_resources import EnvResources, open_retrievers
 from docagent_rl.rollout.images import CAPACITY, ImageEncoder, ImageSettings

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from docagent_rl.actions.base import StopCause
+from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason, Observation, RewardTerms
-from docagent_rl.errors import UserError
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.image_tokens import sized

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.rollout.chat import ChatCodec
 
 _TEXT = "Ab 12,  <search>c</search>\n\n\td & \"e\" 'é' {f}"

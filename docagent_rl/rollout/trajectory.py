@@ -10,10 +10,10 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.surrogates import encodable
 from docagent_rl.envs.base import ImagePart, Observation
-from docagent_rl.errors import UserError
 from docagent_rl.rollout.evidence import evidence_of_trajectory
-from docagent_rl.surrogates import encodable
 
 VERSION = 1
 

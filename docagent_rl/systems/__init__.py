@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.user_code import import_module
 from docagent_rl.envs.system import System
-from docagent_rl.errors import UserError
-from docagent_rl.user_code import import_module
 
 SYSTEMS: Mapping[str, str] = {
     name: f"{__name__}.{name}.system:SYSTEM"

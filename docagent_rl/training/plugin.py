@@ -74,8 +74,8 @@ class Registry(dict[str, Any]):
 
 
 def _import_users_modules() -> None:
+    from docagent_rl.base.user_code import import_named_modules, waiting_modules
     from docagent_rl.training.patching import is_being_executed
-    from docagent_rl.user_code import import_named_modules, waiting_modules
 
     if not waiting_modules():  # losses are looked up for every micro-batch
         return

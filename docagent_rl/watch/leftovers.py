@@ -16,8 +16,8 @@ from pathlib import Path
 
 import psutil
 
-from docagent_rl.errors import UserError
-from docagent_rl.io import atomic_write
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write
 from docagent_rl.watch.family import end_gently
 
 RUN_VARIABLE = "DOCAGENT_RUN_ID"

@@ -16,10 +16,10 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 from ray.exceptions import ActorDiedError, ActorUnavailableError, NodeDiedError, RayError
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.terminal import visible
+from docagent_rl.base.tracebacks import clean, traceback_text
 from docagent_rl.config import DocAgentConfig, WatchConfig, plain
-from docagent_rl.errors import UserError
-from docagent_rl.terminal import visible
-from docagent_rl.tracebacks import clean, traceback_text
 from docagent_rl.watch.actors import free_resources, kill_own_actors, read_actors, waiting_groups
 from docagent_rl.watch.deaths import AGAIN, told_deaths
 from docagent_rl.watch.engines import Engines

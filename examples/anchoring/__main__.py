@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from docagent_rl.base.outputs import Force, write_page
 from docagent_rl.cli import main
-from docagent_rl.outputs import Force, write_page
 
 if TYPE_CHECKING:
     from anchoring.results import Anchoring

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from anchoring.compare import Spread, reach, spread_at, spread_of
 from anchoring.results import Anchoring, Arm
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 STOPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
 """Response KL that the table compares at, as far as all runs get."""

@@ -20,7 +20,7 @@ from anchoring.results import Anchoring, AnchoringSettings, Arm, Run, read_run, 
 from anchoring.sessions import Played, advantages, draw, play, waves
 from anchoring.update import Probe, Updater
 from anchoring.world import World, load_reader
-from docagent_rl.io import atomic_write
+from docagent_rl.base.io import atomic_write
 from learning.task import Part
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
 from anchoring.world import LIMITS, World
+from docagent_rl.lab.tiny.sampler import BatchSampler, Sampling
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.ledger import LedgerRow
 from docagent_rl.rollout.session import Sampled, Session
 from docagent_rl.rollout.trajectory import Trajectory
-from docagent_rl.tiny.sampler import BatchSampler, Sampling
 from learning.task import SYSTEM
 
 if TYPE_CHECKING:

@@ -13,20 +13,20 @@ import torch
 from transformers import Qwen2_5_VLForConditionalGeneration
 
 from anchoring.results import ReaderSettings
+from docagent_rl.base.io import atomic_dir
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.io import atomic_dir
+from docagent_rl.lab.sft.scripted import play_scripted
+from docagent_rl.lab.tiny.encoding import Example
+from docagent_rl.lab.tiny.loss import batch_loss
+from docagent_rl.lab.tiny.model import build_model, tiny_config
+from docagent_rl.lab.tiny.processor import build_processor
+from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.records.parquet import read_parquet
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.images import EncodedImage, join_features
 from docagent_rl.rollout.ledger import LedgerRow, TurnLedger
 from docagent_rl.rollout.resources import SessionResources
 from docagent_rl.rollout.session import Limits
-from docagent_rl.sft.scripted import play_scripted
-from docagent_rl.tiny.encoding import Example
-from docagent_rl.tiny.loss import batch_loss
-from docagent_rl.tiny.model import build_model, tiny_config
-from docagent_rl.tiny.processor import build_processor
-from docagent_rl.tiny.tokenizer import build_tokenizer
 from learning.oracle import EXTRA_WORD, oracle
 from learning.task import SYSTEM, Part, TaskPaths, TaskSettings, make_task, task_section
 

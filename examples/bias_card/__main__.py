@@ -14,8 +14,8 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from docagent_rl.base.outputs import Force, write_page
 from docagent_rl.cli import main
-from docagent_rl.outputs import Force, write_page
 
 app = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
 
@@ -50,7 +50,7 @@ def bias_card_command(
     from bias_card.plot import bias_plot
     from bias_card.rows import bias_rows
     from bias_card.toy import Toy
-    from docagent_rl.user_code import import_module
+    from docagent_rl.base.user_code import import_module
 
     for name in module or []:
         import_module(name, f"--module {name}")

@@ -12,7 +12,7 @@ from torch import Tensor
 from bias_card.rows import BiasRow, Decisions, bias_rows
 from bias_card.toy import Toy
 from bias_card.toy_groups import ToyGroups
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 _TOL = 1e-6
 """Cosines are computed in float32."""

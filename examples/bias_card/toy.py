@@ -9,7 +9,7 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 
 class Ending(IntEnum):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bias_card.toy import Ending, Toy, ToyCritic
 from docagent_rl.advantages.inputs import AdvantageInputs, Discounts
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 _TUPLES_UP_TO = 8
 _LARGEST = 64

@@ -48,10 +48,10 @@ def learn_command(
 
     Example: PYTHONPATH=examples python -m learning --estimator grpo --seeds 0 --seeds 1 --out learning
     """
-    from docagent_rl.training.warm import WarmPython
     from learning.demonstration import all_done, demonstrate
     from learning.plan import LearnSettings
     from learning.summary import summarise
+    from tools.warm import WarmPython
 
     chosen = {
         "estimators": estimator or [Estimator.GRPO],

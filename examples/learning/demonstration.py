@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from docagent_rl.errors import UserError
-from docagent_rl.io import atomic_write
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write
 from learning.choices import Arm, Estimator
 from learning.plan import RECIPE, LearnPaths, LearnSettings, RunKey, rl_overrides
 from learning.process import PPO_MODULE, Trainer

@@ -127,7 +127,7 @@ def sft_overrides(rows: Path, model: Path, out: Path, store: Path, settings: Lea
     """
     return [
         _path("data.train_files", rows),
-        "data.custom_cls.path=pkg://docagent_rl.sft.dataset",
+        "data.custom_cls.path=pkg://docagent_rl.lab.sft.dataset",
         "data.custom_cls.name=LedgerSftDataset",
         _path("+data.store", store),
         "data.num_workers=0",

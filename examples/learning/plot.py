@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from docagent_rl.io import atomic_write
+from docagent_rl.base.io import atomic_write
 from learning.choices import Arm, Estimator
 from learning.results import RunResult
 from learning.statistics import Interval, over_seeds

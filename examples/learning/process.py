@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from docagent_rl.errors import InfrastructureError
+from docagent_rl.base.errors import InfrastructureError
 
 POLL_S = 0.5
 GRACE_S = 20.0

@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 import numpy as np
 from scipy import stats
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)

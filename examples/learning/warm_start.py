@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from docagent_rl.base.errors import InfrastructureError
+from docagent_rl.base.io import atomic_dir, remove_leftovers
 from docagent_rl.checks.recipe_check import composed
-from docagent_rl.errors import InfrastructureError
-from docagent_rl.io import atomic_dir, remove_leftovers
+from docagent_rl.lab.sft.rows import SftRow, sft_rows, write_sft
+from docagent_rl.lab.sft.scripted import play_scripted
+from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.trial import Setting, play_trial
 from docagent_rl.records.parquet import read_parquet
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.resources import SessionResources
-from docagent_rl.sft.rows import SftRow, sft_rows, write_sft
-from docagent_rl.sft.scripted import play_scripted
-from docagent_rl.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
-from docagent_rl.tiny.trial import Setting, play_trial
 from learning.oracle import oracle
 from learning.plan import RECIPE, LearnPaths, LearnSettings, base_overrides, sft_overrides
 from learning.process import SFT_MODULE, Trainer

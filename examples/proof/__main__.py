@@ -50,9 +50,9 @@ def run_command(
 
     Example: PYTHONPATH=examples python -m proof run --system alden --arm reward --seeds 0 --out /data/proof
     """
-    from docagent_rl.training.warm import WarmPython
     from proof.study import run_unit
     from proof.table import gain_of
+    from tools.warm import WarmPython
 
     wanted = in_order(system, arm, seeds or SEEDS)
     units = [unit for unit in wanted if not is_measured(unit, results)][:limit]

@@ -10,13 +10,13 @@ from typing import Any
 
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.eval.agent import Agent
-from docagent_rl.eval.agents import appoint
-from docagent_rl.play.chance import ChancePlayer
+from docagent_rl.lab.agents.chance import ChancePlayer
+from docagent_rl.lab.eval.agent import Agent
+from docagent_rl.lab.eval.agents import appoint
+from docagent_rl.lab.tiny.trial import Setting
 from docagent_rl.records.parquet import read_parquet
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.trajectory import Trajectory
-from docagent_rl.tiny.trial import Setting
 from proof.plan import base_overrides
 from proof.scores import Scores
 from proof.tasks.base import Part

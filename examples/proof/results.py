@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from docagent_rl.errors import UserError
-from docagent_rl.io import atomic_write
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write
 from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
 from proof.scores import Scores
 from proof.tasks import get_task

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.envs.checks import references
-from docagent_rl.errors import UserError
-from docagent_rl.eval.scoring.played import read_session
+from docagent_rl.lab.eval.scoring.played import read_session
 from docagent_rl.records.record import Record
 from docagent_rl.rewards.text import squad_normalise
 from docagent_rl.rollout.trajectory import Trajectory

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write
 from docagent_rl.checks.recipe_check import composed
-from docagent_rl.errors import UserError
-from docagent_rl.io import atomic_write
 from learning.process import PPO_MODULE, Trainer
 from proof.floors import measure_floors
 from proof.plan import base_overrides, rl_overrides

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from docagent_rl.errors import UserError
-from docagent_rl.io import atomic_write
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write
 from proof.floors import COMMONEST, ORACLE, QUESTION_ONLY, RANDOM
 from proof.results import FLOORS, RESULTS, UnitResult, read_results
 from proof.statistics import Interval, clustered_gain, over_seeds

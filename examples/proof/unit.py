@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from docagent_rl.errors import UserError
-from docagent_rl.tiny.workspace import WorkspacePaths
+from docagent_rl.base.errors import UserError
+from docagent_rl.lab.tiny.workspace import WorkspacePaths
 from proof.tasks import ProofTask, get_task
 
 REWARD = "reward"

@@ -11,17 +11,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.io import atomic_dir
 from docagent_rl.checks.recipe_check import composed
-from docagent_rl.errors import InfrastructureError, UserError
-from docagent_rl.io import atomic_dir
+from docagent_rl.lab.sft.rows import sft_rows, write_sft
+from docagent_rl.lab.sft.scripted import ScriptedSession, play_scripted
+from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.trial import Setting, play_trial
 from docagent_rl.records.parquet import read_parquet
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.resources import SessionResources
 from docagent_rl.rollout.trajectory import Trajectory
-from docagent_rl.sft.rows import sft_rows, write_sft
-from docagent_rl.sft.scripted import ScriptedSession, play_scripted
-from docagent_rl.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
-from docagent_rl.tiny.trial import Setting, play_trial
 from learning.process import SFT_MODULE, Trainer
 from learning.warm_start import checkpoint_steps, choose
 from proof.plan import base_overrides, sft_command

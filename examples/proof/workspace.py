@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.errors import UserError
-from docagent_rl.io import atomic_write
+from docagent_rl.lab.tiny.demo import build_index, shuffled
+from docagent_rl.lab.tiny.workspace import WorkspacePaths
 from docagent_rl.records.parquet import write_parquet
 from docagent_rl.records.record import Record
-from docagent_rl.tiny.demo import build_index, shuffled
-from docagent_rl.tiny.workspace import WorkspacePaths
 from proof.tasks.base import Part, ProofTask, Sheet
 
 HERE = Path(__file__).parent

@@ -13,8 +13,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from docagent_rl.base.io import atomic_write
 from docagent_rl.cli import main
-from docagent_rl.io import atomic_write
 from small_model.plan import HERE, Settings, Step, steps
 from small_model.process import environment, run, shown
 from small_model.stages import ORDER, SHARED, Stage, StudyPaths, StudySystem

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 
-from docagent_rl.io import atomic_write
+from docagent_rl.base.io import atomic_write
 
 QUESTIONS = Path(__file__).parents[2] / "benchmarks" / "retrieval" / "questions.jsonl"
 

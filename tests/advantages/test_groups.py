@@ -15,7 +15,7 @@ from docagent_rl.advantages.groups import (
     equal_cells,
     group_metrics,
 )
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 X = torch.tensor([1.0, 2.0, 6.0, 5.0]).double()
 CELL = torch.tensor([0, 0, 0, 2])

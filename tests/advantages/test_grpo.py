@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from docagent_rl.advantages.groups import Singleton, Std
 from docagent_rl.advantages.grpo import grpo, outcome_advantages
 from docagent_rl.advantages.sessions import RowWeight
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from tests.advantages import references
 from tests.advantages.batches import (
     Shape,

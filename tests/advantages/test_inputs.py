@@ -8,7 +8,7 @@ import torch
 
 from docagent_rl.advantages.compress import compress
 from docagent_rl.advantages.inputs import AdvantageInputs, Discounts, originals
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from tests.advantages.batches import batch
 
 

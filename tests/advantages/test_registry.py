@@ -9,7 +9,7 @@ import torch
 from docagent_rl.advantages import AdvantageInputs, Advantages, Need, register, registered_estimators
 from docagent_rl.advantages.groups import Std
 from docagent_rl.advantages.registry import _ESTIMATORS, Estimator
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 
 @pytest.fixture(autouse=True)

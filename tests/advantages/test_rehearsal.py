@@ -7,7 +7,7 @@ from docagent_rl.advantages import Advantages, Need, registered_estimators
 from docagent_rl.advantages.inputs import Discounts
 from docagent_rl.advantages.registry import Estimator
 from docagent_rl.advantages.rehearsal import made_up_inputs, rehearse
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 
 def estimator(function, *needs) -> Estimator:

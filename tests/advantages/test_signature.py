@@ -7,7 +7,7 @@ import pytest
 from pydantic import Field
 
 from docagent_rl.advantages.signature import REQUIRED, option_type, options_of
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 if TYPE_CHECKING:
     from docagent_rl.advantages import AdvantageInputs, Advantages

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.advantages.similarity import Negatives, SelfWeight, baseline_weights, cosines
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from tests.advantages.batches import checked
 
 ALL = torch.ones(1, 3, dtype=torch.bool)

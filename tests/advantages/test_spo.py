@@ -12,7 +12,7 @@ from docagent_rl.advantages.grpo import grpo, outcome_advantages
 from docagent_rl.advantages.sessions import RowWeight
 from docagent_rl.advantages.similarity import Negatives, SelfWeight
 from docagent_rl.advantages.spo import SpoStd, similarity_advantages, spo
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from tests.advantages import references
 from tests.advantages.batches import (
     Shape,

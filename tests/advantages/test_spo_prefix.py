@@ -6,7 +6,7 @@ import torch
 from docagent_rl.advantages.inputs import AdvantageInputs
 from docagent_rl.advantages.spo import spo
 from docagent_rl.advantages.spo_prefix import spo_prefix
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 REWARDS = [2.0, 1.0, 0.0]
 TURNS = [2, 2, 1]

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from docagent_rl.advantages.inputs import Discounts
 from docagent_rl.advantages.token_gae import token_gae
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from tests.advantages import references
 from tests.advantages.batches import (
     Shape,

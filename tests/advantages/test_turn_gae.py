@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from docagent_rl.advantages import registered_estimators
 from docagent_rl.advantages.inputs import AdvantageInputs, Discounts
 from docagent_rl.advantages.turn_gae import Anchor, turn_gae
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from tests.advantages import references
 from tests.advantages.batches import (
     Shape,

@@ -11,7 +11,7 @@ from docagent_rl.advantages.group_turns import GroupTurns, IndexMean
 from docagent_rl.advantages.groups import Singleton, Std
 from docagent_rl.advantages.grpo import grpo
 from docagent_rl.advantages.turn_grpo import TurnBaseline, turn_grpo
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from tests.advantages import references
 from tests.advantages.batches import (
     Shape,

@@ -20,7 +20,7 @@ RECIPES = {
 @pytest.fixture(scope="session")
 def workspace(world, tmp_path_factory):
     """Documents, questions and a tiny model of every system."""
-    from docagent_rl.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
+    from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
 
     root = tmp_path_factory.mktemp("workspace")
     for name in ("store", "index"):
@@ -38,7 +38,7 @@ def config(workspace):
     """The configuration of a run of a system, as the command line composes it."""
 
     def make(*overrides, system="vrag_rl"):
-        places = [f"docagent.workspace={workspace}", "docagent.auto_demo=false"]
+        places = [f"docagent.workspace={workspace}", "docagent.provision=null"]
         return composed(RECIPES[system], ["+profile=cpu", *places, *overrides])
 
     return make

@@ -8,6 +8,7 @@ import psutil
 import pytest
 from transformers import Gemma3Config, InternVLConfig, Qwen2VLConfig, Qwen3Config, Qwen3MoeConfig
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks import budget_table
 from docagent_rl.checks.budget import (
     AGENT_PROCESS,
@@ -33,7 +34,6 @@ from docagent_rl.checks.recipe_check import Cluster, composed
 from docagent_rl.checks.recipe_list import ROOT, recipe_names
 from docagent_rl.checks.run_sizes import Model, Run, Searching, Server, Trained
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.errors import UserError
 from docagent_rl.training.settings.architectures import known_model, on_meta
 
 # 1,000 in the vision tower, 500 each in embeddings and head, 4 layers of 2,000

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks import cluster
 from docagent_rl.checks.cluster import Attachment, attachment, check_cluster, leave_out_own_ray
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.errors import UserError
 from tests.cluster import Cluster
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"

@@ -7,8 +7,8 @@ from hydra.core.utils import setup_globals
 from omegaconf import OmegaConf
 from omegaconf.errors import InterpolationResolutionError
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks.environment import settle_environment
-from docagent_rl.errors import UserError
 
 setup_globals()
 

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from omegaconf import OmegaConf
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.checks.preflight import Preflight, agent_loops, check_statically
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.refusal import TRACEBACK_FILE, refuse
-from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.records.parquet import write_parquet
 
 NOBODY = "http://127.0.0.1:9"

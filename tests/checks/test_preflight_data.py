@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 from transformers import AutoTokenizer
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks.preflight_data import page_tokens
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.display import DisplayRule
@@ -14,7 +15,6 @@ from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.manifest import Manifest, dump_record, read_record
 from docagent_rl.envs.services import EnvServices, RetrieverService
-from docagent_rl.errors import UserError
 from docagent_rl.records.parquet import write_parquet
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.rewards.rule_judge import RuleJudge

@@ -10,9 +10,9 @@ import pytest
 from omegaconf import OmegaConf
 
 from docagent_rl.advantages.registry import _ESTIMATORS
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks.preflight import check_statically
 from docagent_rl.checks.recipe_check import composed
-from docagent_rl.errors import UserError
 
 NUMBERS = count()
 HEAD = "import torch\nfrom docagent_rl.advantages import AdvantageInputs, Advantages, register\n"

@@ -7,9 +7,9 @@ from omegaconf import OmegaConf
 from verl.single_controller.ray.base import ResourcePoolManager
 from verl.workers.rollout.replica import RolloutReplica
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks.preflight_places import POOL_CPUS, STANDALONE_CPUS, bookings, check_places
 from docagent_rl.checks.recipe_check import composed
-from docagent_rl.errors import UserError
 
 CPUS, GPUS = "ray_kwargs.ray_init.num_cpus", "ray_kwargs.ray_init.num_gpus"
 SERVICE = "docagent.retriever.service"

@@ -9,9 +9,9 @@ import subprocess
 
 import pytest
 
+from docagent_rl.base.user_code import MODULES_VARIABLE
 from docagent_rl.checks.refusal import TRACEBACK_FILE
 from docagent_rl.training.loopback import LOOPBACK
-from docagent_rl.user_code import MODULES_VARIABLE
 from docagent_rl.watch.leftovers import RUN_VARIABLE
 from tests.checkpoints.saved import flip, save
 
@@ -72,7 +72,7 @@ def python(tmp_path, warm_python):
 
 @pytest.fixture
 def places(tmp_path):
-    return ["+profile=cpu", f"docagent.workspace={tmp_path / 'w'}", "docagent.auto_demo=false"]
+    return ["+profile=cpu", f"docagent.workspace={tmp_path / 'w'}", "docagent.provision=null"]
 
 
 def message(done) -> str:

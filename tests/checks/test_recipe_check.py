@@ -5,6 +5,7 @@ import re
 import pytest
 from omegaconf import OmegaConf
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks import recipe_check
 from docagent_rl.checks.recipe_check import Cluster, check_recipe, check_recipes, composed, scaled
 from docagent_rl.checks.recipe_list import (
@@ -14,7 +15,6 @@ from docagent_rl.checks.recipe_list import (
     ablation_summary,
     recipe_names,
 )
-from docagent_rl.errors import UserError
 from docagent_rl.systems import SYSTEMS
 from docagent_rl.training.settings.arithmetic import check_sizes
 from tests.checks.conftest import RECIPES

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.recipe_list import NOTES, ablation_names, recipe_names, recipe_summary
 from docagent_rl.checks.recipe_notes import Block, Note, recipe_notes
-from docagent_rl.errors import UserError
 from docagent_rl.systems import get_system
 
 ACTOR, ROLLOUT, ENV = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "docagent.env"

@@ -6,15 +6,15 @@ from contextlib import nullcontext
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks.preflight import check, check_statically
 from docagent_rl.checks.recipe_check import composed
-from docagent_rl.errors import UserError
 
 ROLES = ("planner", "reader", "answer", "extractor")
 VRAG, ALDEN, HYBRID = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b", "alden_hybrid_qwen2_5_vl_7b"
 DOC_V_STAR, MM_DOC = "doc_v_star_qwen2_5_vl_7b", "mm_doc_r1_qwen3_4b"
 # small enough for any machine, and yet no CPU profile: what is not chosen is not silently a rule
-BARE = ["+profile=cpu", "docagent.profile=null", "docagent.auto_demo=false", "docagent.env_cpu={}"]
+BARE = ["+profile=cpu", "docagent.profile=null", "docagent.provision=null", "docagent.env_cpu={}"]
 WHOLE = [
     "data.max_prompt_length=9000",
     "data.max_response_length=40000",
@@ -45,7 +45,7 @@ def test_rules_that_were_chosen_are_taken():
     """The next check complains, about the store that is not there."""
     for config in (
         bare(MM_DOC, *(f"docagent.roles.{role}.backend=embedded" for role in ROLES)),
-        composed(MM_DOC, ["+profile=cpu", "docagent.auto_demo=false", "docagent.workspace=/nowhere"]),
+        composed(MM_DOC, ["+profile=cpu", "docagent.provision=null", "docagent.workspace=/nowhere"]),
         bare(VRAG, "docagent.judge.kind=rule"),
         bare(DOC_V_STAR, "docagent.judge.kind=null"),  # a system without a judge needs none
     ):

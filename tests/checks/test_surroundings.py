@@ -12,9 +12,9 @@ import pytest
 from omegaconf import OmegaConf
 from ray._private.utils import validate_socket_filepath
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks import surroundings
 from docagent_rl.checks.surroundings import check_folders, check_machine, check_names
-from docagent_rl.errors import UserError
 
 BUCKET = 64
 DEEP = "/tmp/" + "x" * 70

@@ -7,9 +7,9 @@ import pytest
 from omegaconf import OmegaConf
 from safetensors.numpy import save_file
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks import preflight, weight_transfer
 from docagent_rl.checks.weight_transfer import check_bucket, largest_weight
-from docagent_rl.errors import UserError
 
 
 @pytest.fixture

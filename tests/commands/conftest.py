@@ -24,7 +24,7 @@ def called(command, *arguments, status=0):
 
 def on_cpu(world, *overrides) -> list[str]:
     """The end of a command line that plays a recipe over the world."""
-    return ["--", "+profile=cpu", f"docagent.workspace={world.root}", "docagent.auto_demo=false", *overrides]
+    return ["--", "+profile=cpu", f"docagent.workspace={world.root}", "docagent.provision=null", *overrides]
 
 
 def asked_about(world, folder, count=6):

@@ -8,15 +8,15 @@ import pytest
 import typer
 from omegaconf import OmegaConf
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.commands.asking import open_models, spending
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.commands.replies import keep_replies
 from docagent_rl.endpoints.budget import BudgetError
 from docagent_rl.endpoints.model_config import ModelConfig
-from docagent_rl.errors import UserError
 from tests.chat_server import completion
 from tests.commands.conftest import called
-from tests.generate.conftest import server  # noqa: F401  fixture
+from tests.lab.generate.conftest import server  # noqa: F401  fixture
 
 MODEL = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
 

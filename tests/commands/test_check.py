@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.commands.check import check_command
 from docagent_rl.documents import DocumentStore, PageRef, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.training.trainer.archive import write_lines, write_metrics
 from tests.checkpoints.saved import flip, save

@@ -7,14 +7,14 @@ import json
 
 import pytest
 
+from docagent_rl.base.errors import BudgetError, UserError
 from docagent_rl.commands.collect import collect_command
-from docagent_rl.errors import BudgetError, UserError
 from docagent_rl.rollout.trajectory import read_trajectories
 from tests.chat_server import ChatServer, completion, serving
 from tests.checks.conftest import RECIPES
 from tests.commands.conftest import asked_about, called, on_cpu
 from tests.commands.test_eval import ready_or
-from tests.play.stage import PlayingModel
+from tests.lab.agents.stage import PlayingModel
 
 ORACLE = ("--player", "oracle")
 SILENT = "http://127.0.0.1:9/v1"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.commands.data import app
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.errors import UserError
 from docagent_rl.records.parquet import read_parquet
 from docagent_rl.records.record import read_jsonl, write_jsonl
 from tests.commands.conftest import called

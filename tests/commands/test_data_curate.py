@@ -7,17 +7,17 @@ import json
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.commands.data import app
-from docagent_rl.errors import UserError
-from docagent_rl.play.player import new_trajectory
-from docagent_rl.play.run_folder import RunFolder
-from docagent_rl.play.runner import Runner, RunSettings
-from docagent_rl.play.scripted import ScriptPlayer
-from docagent_rl.play.texts import play_texts, said
+from docagent_rl.lab.agents.run_folder import RunFolder
+from docagent_rl.lab.agents.runner import Runner, RunSettings
+from docagent_rl.lab.agents.scripted import ScriptPlayer
+from docagent_rl.lab.agents.texts import play_texts, said
 from docagent_rl.records.parquet import read_parquet
 from docagent_rl.records.record import write_jsonl
+from docagent_rl.rollout.player import new_trajectory
 from tests.commands.conftest import called
-from tests.play.stage import resources
+from tests.lab.agents.stage import resources
 
 DOC_V_STAR = ("--rule", "doc_v_star", "--longer-than", "0", "--count", "10")
 UNIDOC_RL = ("--rule", "unidoc_rl")

@@ -6,17 +6,17 @@ import json
 import pytest
 import yaml
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.commands import data_generate
 from docagent_rl.commands.data import app
-from docagent_rl.errors import InfrastructureError, UserError
-from docagent_rl.generate.forecast import forecast
+from docagent_rl.lab.generate.forecast import forecast
 from docagent_rl.records.questions import read_questions
 from docagent_rl.records.validation import record_notes
 from tests.chat_server import completion
 from tests.commands.conftest import called
-from tests.generate.conftest import reports, server, sheets  # noqa: F401  fixtures
-from tests.generate.reading_model import reply_to
-from tests.generate.test_generation import generation, play
+from tests.lab.generate.conftest import reports, server, sheets  # noqa: F401  fixtures
+from tests.lab.generate.reading_model import reply_to
+from tests.lab.generate.test_generation import generation, play
 
 KINDS = [
     {"kind": "single_page", "per_document": 2, "questions": 2, "difficulty": "easy"},

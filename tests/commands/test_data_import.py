@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.commands.data import app
-from docagent_rl.errors import UserError
 from docagent_rl.records.parquet import read_parquet
 from docagent_rl.records.questions import read_questions
 from tests.commands.conftest import called

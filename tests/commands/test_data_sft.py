@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.commands.data import app
-from docagent_rl.errors import UserError
-from docagent_rl.sft.rows import read_sft, sft_rows
+from docagent_rl.lab.sft.rows import read_sft, sft_rows
 from tests.commands.conftest import called
 from tests.examples.learning.small_task import SmallTask
-from tests.sft.recorded import about, in_texts, masked, model_of, with_turn, write
+from tests.lab.sft.recorded import about, in_texts, masked, model_of, with_turn, write
 
 
 @pytest.fixture(scope="module")

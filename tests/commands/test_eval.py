@@ -11,6 +11,7 @@ import shutil
 import pytest
 from PIL import Image
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.commands import eval as eval_commands
 from docagent_rl.commands.ask import ask_command
 from docagent_rl.commands.eval import _report, eval_command
@@ -18,18 +19,17 @@ from docagent_rl.commands.probe import probe_command
 from docagent_rl.commands.view import view_command
 from docagent_rl.endpoints.price import Price
 from docagent_rl.endpoints.usage import message_tokens
-from docagent_rl.errors import UserError
-from docagent_rl.eval.scoring.run import ScoringSettings, score_run
+from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
+from docagent_rl.lab.viewer.folder import ViewedRun
+from docagent_rl.lab.viewer.images import session_image
+from docagent_rl.lab.viewer.runs import OpenRun
 from docagent_rl.records.record import write_jsonl
 from docagent_rl.rollout.trajectory import read_trajectories
-from docagent_rl.viewer.folder import ViewedRun
-from docagent_rl.viewer.images import session_image
-from docagent_rl.viewer.runs import OpenRun
 from tests.chat_server import ChatServer, completion, serving
 from tests.commands.conftest import asked_about, called, on_cpu
-from tests.eval.scoring.sessions import run_of
-from tests.eval.scoring.test_run import mixed, panel, verdict
-from tests.play.stage import PlayingModel, texts_of
+from tests.lab.agents.stage import PlayingModel, texts_of
+from tests.lab.eval.scoring.sessions import run_of
+from tests.lab.eval.scoring.test_run import mixed, panel, verdict
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.commands.ingest import ingest_command
 from docagent_rl.documents import DocumentStore
-from docagent_rl.errors import UserError
 from tests.commands.conftest import called
 from tests.documents.conftest import write_pdf
 

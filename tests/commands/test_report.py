@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.commands import report
 from docagent_rl.commands.report import report_command, run_names, write_report
-from docagent_rl.errors import UserError
 from tests.chat_server import ChatServer, serving
 from tests.commands.conftest import called
-from tests.eval.scoring.sessions import answered, question, run_of
-from tests.eval.scoring.test_run import mixed, verdict
+from tests.lab.eval.scoring.sessions import answered, question, run_of
+from tests.lab.eval.scoring.test_run import mixed, verdict
 
 KEY = "sk-secret-123456"
 

@@ -5,15 +5,15 @@ import json
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.commands.counting import run_counter
 from docagent_rl.commands.rescore import rescore_command
 from docagent_rl.envs.token_budget import estimated_tokens
-from docagent_rl.errors import UserError
+from docagent_rl.lab.viewer.folder import ViewedRun
+from docagent_rl.lab.viewer.runs import OpenRun
 from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
-from docagent_rl.viewer.folder import ViewedRun
-from docagent_rl.viewer.runs import OpenRun
 from tests.commands.conftest import called
-from tests.training.rescoring.stage import stored_run
+from tests.lab.rescoring.stage import stored_run
 
 EXACT = ("--", "docagent.judge.kind=exact")
 
@@ -133,6 +133,6 @@ def test_a_step_is_let_go_before_the_next_is_read(small, monkeypatch):
         alive.append(sum(isinstance(each, Trajectory) for each in gc.get_objects()))
         yield from read_trajectories(file)
 
-    monkeypatch.setattr("docagent_rl.training.rescoring.stored.read_trajectories", read)
+    monkeypatch.setattr("docagent_rl.lab.rescoring.stored.read_trajectories", read)
     rescored(*small)
     assert alive[0] == alive[1]

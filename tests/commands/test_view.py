@@ -8,9 +8,9 @@ import urllib.request
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.commands.view import view_command
-from docagent_rl.errors import UserError
-from docagent_rl.viewer.export import Build
+from docagent_rl.lab.viewer.export import Build
 from tests.commands.conftest import called
 from tests.corpus import store  # noqa: F401  a fixture
 from tests.viewer_runs import run_folder, session, sheet, shown

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.commands.view import view_command
-from docagent_rl.errors import UserError
 from tests.commands.conftest import called
 
 IMAGE = {"page": "p#1", "page_hash": "h", "raster": [0, 0, 1, 2], "size": [5, 6]}

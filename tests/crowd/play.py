@@ -108,7 +108,7 @@ def configuration(world: Any, recipe: str, overrides: Sequence[str]) -> DictConf
     fixed = [
         "+profile=cpu",
         f"docagent.workspace={world.root}",
-        "docagent.auto_demo=false",
+        "docagent.provision=null",
         f"actor_rollout_ref.model.path={world.root / 'model'}",
     ]
     ablations = [each for each in overrides if each.startswith("+ablations=")]

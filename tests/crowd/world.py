@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.lab.synth import SynthSettings, synthesize
+from docagent_rl.lab.synth.settings import Difficulty
+from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
 from docagent_rl.records.record import read_jsonl
 from docagent_rl.retrieval.bm25 import BM25Retriever
-from docagent_rl.synth import SynthSettings, synthesize
-from docagent_rl.synth.settings import Difficulty
-from docagent_rl.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
 
 
 def make_world(root: Path) -> SimpleNamespace:

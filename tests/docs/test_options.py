@@ -13,15 +13,15 @@ from typer.testing import CliRunner
 
 from docagent_rl import cli
 from docagent_rl.checks.recipe_list import recipe_names
-from docagent_rl.collect.collection import FUNNEL, KEPT, VERDICTS
-from docagent_rl.collect.config import CollectConfig, preset_names
-from docagent_rl.collect.filters import Filter
-from docagent_rl.collect.who import Who
 from docagent_rl.endpoints.model_config import ModelConfig
-from docagent_rl.eval.agent import Agent
-from docagent_rl.eval.probe.conditions import Condition
-from docagent_rl.generate.config import GenerateConfig, Kind
-from docagent_rl.generate.draft import Stage
+from docagent_rl.lab.collect.collection import FUNNEL, KEPT, VERDICTS
+from docagent_rl.lab.collect.config import CollectConfig, preset_names
+from docagent_rl.lab.collect.filters import Filter
+from docagent_rl.lab.collect.who import Who
+from docagent_rl.lab.eval.agent import Agent
+from docagent_rl.lab.eval.probe.conditions import Condition
+from docagent_rl.lab.generate.config import GenerateConfig, Kind
+from docagent_rl.lab.generate.draft import Stage
 
 DOCS = Path(__file__).parents[2] / "docs"
 COLLECT, EVALUATION, GENERATE, PROBING, REPORT, SERVICE = (

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pypdfium2
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, RenderSettings, ingestion
 from docagent_rl.documents.chunks import PAGES_PER_CHUNK
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.objects import Kind
-from docagent_rl.errors import UserError
 from tests.documents.here import ingest_here, interrupted_after
 
 

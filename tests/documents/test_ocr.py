@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.objects import Kind, ObjectStore
 from docagent_rl.documents.ocr import OcrEngineKind, OcrSettings, engine_key, make_engine
 from docagent_rl.documents.ocr.cache import OcrCache
@@ -24,7 +25,6 @@ from docagent_rl.documents.ocr.words import (
     load_words,
     plain_text,
 )
-from docagent_rl.errors import UserError
 from tests.documents.scans import TEXT, draw_text, font
 
 BOX = (0.1, 0.2, 0.3, 0.4)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import heartbeat, page_text
 from docagent_rl.documents.manifest import ChunkEntry, PageEntry, dump_record, read_record
 from docagent_rl.documents.objects import ObjectStore
@@ -20,7 +21,6 @@ from docagent_rl.documents.ocr.words import OcrLine, Word
 from docagent_rl.documents.page_text import Layer, PageReader, Picture, is_better, is_current, printed
 from docagent_rl.documents.reading import TextReading, TextReason, TextSource
 from docagent_rl.documents.text_layer import assess, is_blank, letters_shown, may_hide_text, unmapped_share
-from docagent_rl.errors import UserError
 from tests.documents.scans import TEXT, draw_text, write_layer, write_scan
 
 SOUND = "A page of sound text."

@@ -7,6 +7,7 @@ import numpy as np
 import pypdfium2
 import pytest
 
+from docagent_rl.base.surrogates import lone_surrogate
 from docagent_rl.documents import RendererKind, RenderSettings
 from docagent_rl.documents import kept_pdf as module
 from docagent_rl.documents.chunks import PAGES_PER_CHUNK
@@ -16,7 +17,6 @@ from docagent_rl.documents.manifest import OutlineEntry
 from docagent_rl.documents.pdf import open_pdf, page_text
 from docagent_rl.documents.render import Pdf2ImageRenderer, PdfiumRenderer
 from docagent_rl.documents.typography import page_typography
-from docagent_rl.surrogates import lone_surrogate
 from tests.documents.bad_pages import write_pdf_objects
 
 PDF_FONT = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica%s>>"

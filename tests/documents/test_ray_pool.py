@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.chunks import PAGES_PER_CHUNK
 from docagent_rl.documents.failures import DocumentError
@@ -14,7 +15,6 @@ from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.limits import IngestLimits
 from docagent_rl.documents.ray_pool import Places, RayPool, _units
-from docagent_rl.errors import InfrastructureError, UserError
 from tests.documents.here import files_of, ingest_here, interrupted_after
 from tests.documents.scans import TEXT, draw_text, write_scan
 

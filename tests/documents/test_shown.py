@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.objects import Kind, ObjectStore
 from docagent_rl.documents.shown import MARKER, ShownRasters, beside
-from docagent_rl.errors import UserError
 
 MIB = 1 << 20
 SIZE = (40, 30)

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.sources import SourceKind, discover
-from docagent_rl.errors import UserError
 
 
 def _touch(folder, *names):

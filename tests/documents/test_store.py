@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.terminal import one_line
 from docagent_rl.documents import DocumentStore, OutlineEntry, PageContent, PageRef, PageRegion
 from docagent_rl.documents.audit import audit_store
 from docagent_rl.documents.derived import Face, derive
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.objects import Kind
-from docagent_rl.errors import UserError
-from docagent_rl.terminal import one_line
 from tests.documents.here import ingest_here
 
 

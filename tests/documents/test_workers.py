@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import RenderSettings, workers
 from docagent_rl.documents.chunks import probe
 from docagent_rl.documents.failures import DocumentError
@@ -20,7 +21,6 @@ from docagent_rl.documents.limits import IngestLimits
 from docagent_rl.documents.ocr import OcrSettings
 from docagent_rl.documents.sources import SourceDocument, SourceKind
 from docagent_rl.documents.workers import WorkerPool
-from docagent_rl.errors import UserError
 from tests.documents.bad_pages import write_pdf_objects
 
 SELF = (

@@ -234,6 +234,6 @@ def add_model(workspace: Path, system: str, python: Path) -> None:
 def make_demo(workspace: Path, system: str | None, python: Path) -> Path:
     """Make what a demo lacks, in a process of its own."""
     script = f"prepare_demo(Path({str(workspace)!r}), system={system!r})"
-    imports = "from pathlib import Path; from docagent_rl.tiny.demo import prepare_demo"
+    imports = "from pathlib import Path; from docagent_rl.lab.tiny.demo import prepare_demo"
     subprocess.run([python, "-c", f"{imports}; {script}"], check=True)
     return workspace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docagent_rl.tiny.workspace import DemoPaths
+from docagent_rl.lab.tiny.workspace import DemoPaths
 from tests.e2e.conftest import Run, add_model
 from tests.e2e.scanned import scan
 

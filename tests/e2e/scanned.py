@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.records.parquet import read_parquet, write_parquet
 from docagent_rl.records.record import Record, Split
 from docagent_rl.retrieval.bm25 import BM25Settings
 from docagent_rl.retrieval.building import build_bm25
-from docagent_rl.tiny.workspace import DemoPaths
 
 PAGES = 16
 """About so many are scanned; reading one takes seconds."""

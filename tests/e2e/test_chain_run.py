@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from docagent_rl.play.run_folder import RunFolder
+from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.records.importers import Benchmark
 from docagent_rl.records.record import read_jsonl
 from docagent_rl.rollout.trajectory import read_trajectories

@@ -10,10 +10,10 @@ import torch
 from transformers import AutoModelForImageTextToText
 
 from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.lab.viewer.credit import session_credit
 from docagent_rl.rollout.trajectory import read_trajectories
-from docagent_rl.training.rescoring.credit import Crediting
 from docagent_rl.training.trainer.agreement import APART
-from docagent_rl.viewer.credit import session_credit
+from docagent_rl.training.trainer.stored_credit import Crediting
 from tests.e2e.ranks import saved_weights
 from tests.e2e.recipes import CORE, RANKS, RECIPES, SWITCHES, configuration, questions, steps, system_of
 

@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
 
-from docagent_rl.sft.dataset import LedgerSftDataset
-from docagent_rl.sft.rows import tokenizer_digest
+from docagent_rl.lab.sft.dataset import LedgerSftDataset
+from docagent_rl.lab.sft.rows import tokenizer_digest
 from docagent_rl.training.engine.checkpoint import model_folder
 from tests.e2e.chain import BATCH, STEPS
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.budget import Amount, Budget, BudgetError
-from docagent_rl.errors import UserError
 
 
 async def spend(budget: Budget, estimate: Amount, cost: Amount) -> None:

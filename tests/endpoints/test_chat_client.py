@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
 from docagent_rl.endpoints.chat_reply import ReplyError
-from docagent_rl.errors import InfrastructureError
 from tests.chat_server import ChatServer, completion, serving
 
 HELLO = [{"role": "user", "content": "hello"}]

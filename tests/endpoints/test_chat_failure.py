@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
 from docagent_rl.endpoints.chat_failure import (
     RefusedError,
@@ -25,7 +26,6 @@ from docagent_rl.endpoints.chat_failure import (
     retry_after_s,
 )
 from docagent_rl.endpoints.chat_reply import ReplyError
-from docagent_rl.errors import InfrastructureError
 from tests.chat_server import ChatServer, RawServer, completion, serving
 
 HELLO = [{"role": "user", "content": "hello"}]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
 from docagent_rl.endpoints.chat_reply import (
     CutOffError,
@@ -19,7 +20,6 @@ from docagent_rl.endpoints.chat_reply import (
     reply_text,
     without_thoughts,
 )
-from docagent_rl.errors import InfrastructureError
 from tests.chat_server import RawServer, completion
 
 HELLO = [{"role": "user", "content": "hello"}]

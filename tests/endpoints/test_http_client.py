@@ -14,10 +14,10 @@ import zlib
 import httpx2
 import pytest
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
 from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.endpoints.http_client import LONGEST_BODY, client_of_run, public_url, read_body
-from docagent_rl.errors import InfrastructureError, UserError
 from tests.chat_server import RawServer, completion
 
 HELLO = [{"role": "user", "content": "hello"}]

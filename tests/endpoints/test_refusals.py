@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.chat_failure import RefusedError, TransientError
 from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError
 from docagent_rl.endpoints.refusals import Refusals
-from docagent_rl.errors import InfrastructureError
 
 
 def failed(cause: Exception) -> InfrastructureError:

@@ -7,7 +7,8 @@ import sqlite3
 
 import pytest
 
-from docagent_rl import errors
+from docagent_rl.base import errors
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.budget import Budget, BudgetError
 from docagent_rl.endpoints.chat_client import ChatEndpoint
 from docagent_rl.endpoints.chat_reply import CutOffError
@@ -17,7 +18,6 @@ from docagent_rl.endpoints.price import Price
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.sampling import Sampling
 from docagent_rl.endpoints.usage import image_part
-from docagent_rl.errors import InfrastructureError, UserError
 from tests.chat_server import ChatServer, completion, serving
 from tests.endpoints.test_usage import picture
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.retrying import LONGEST_ASKED_WAIT_S, Places, call_service, describe
-from docagent_rl.errors import InfrastructureError
 from tests import virtual_clock
 
 OPTIONS = {"what": "the service", "attempts": 3, "deadline_s": 5, "backoff_s": 0, "retry_on": (OSError,)}

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints import serving
 from docagent_rl.endpoints.guard import Guard, Policy
-from docagent_rl.errors import UserError
 
 WHOLE = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.checks import checked_gold, references
-from docagent_rl.errors import UserError
 
 
 def test_gold_pages_may_lie_in_several_documents_or_be_none_when_allowed(store, record):

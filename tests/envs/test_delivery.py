@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.documents.shown import ShownRasters
@@ -13,7 +14,6 @@ from docagent_rl.envs.base import ImageRef
 from docagent_rl.envs.delivery import render
 from docagent_rl.envs.images import Resample
 from docagent_rl.envs.views import page_view
-from docagent_rl.errors import UserError
 from docagent_rl.systems.doc_v_star.overview import OverviewStyle, overview
 
 

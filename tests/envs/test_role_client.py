@@ -7,12 +7,12 @@ import io
 import pytest
 from PIL import Image
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.envs.base import ImagePart, ImageRef, Message, Role, TextPart
 from docagent_rl.envs.role_client import openai_role
 from docagent_rl.envs.roles import RoleConfig
-from docagent_rl.errors import InfrastructureError, UserError
+from tests.base.test_untrusted import TOKENS
 from tests.chat_server import ChatServer, completion, serving
-from tests.test_untrusted import TOKENS
 
 
 @pytest.fixture

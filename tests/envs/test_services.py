@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.services import RetrieverService
-from docagent_rl.errors import InfrastructureError, UserError
 
 
 class Flaky:

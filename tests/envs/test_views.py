@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.actions.coordinates import CropError, Frame, Rounding
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.envs.views import ViewKind, crop_view, page_view
-from docagent_rl.errors import UserError
 
 
 class LargePage:

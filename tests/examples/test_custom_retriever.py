@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.registry import open_local
 

@@ -9,13 +9,13 @@ import pytest
 
 from custom_system import SYSTEM
 from docagent_rl.checks.preflight_data import warn_of_marks
-from docagent_rl.collect.case import case_of
-from docagent_rl.collect.filters import Answer, Evidence, Finished, Format, Scoring
 from docagent_rl.envs.measures import Marks
-from docagent_rl.play.player import new_trajectory
-from docagent_rl.play.texts import play_texts, said
+from docagent_rl.lab.agents.texts import play_texts, said
+from docagent_rl.lab.collect.case import case_of
+from docagent_rl.lab.collect.filters import Answer, Evidence, Finished, Format, Scoring
 from docagent_rl.rollout.evidence import Branch, Stage, evidence_of_trajectory
-from tests.play.stage import resources
+from docagent_rl.rollout.player import new_trajectory
+from tests.lab.agents.stage import resources
 
 FILTERS = (Finished(), Format(), Answer(by=Scoring.OUTCOME), Answer(), Evidence(unknown=False))
 

@@ -1,6 +1,6 @@
 """Counts what a command and its processes do to files, and at the chosen event kills it or fills the disk.
 
-Imported by the warm process that the commands are forks of (`docagent_rl.training.warm`), so that it is there
+Imported by the warm process that the commands are forks of (`tools.warm`), so that it is there
 in the command and in every process that it starts. It does nothing where `VARIABLE` is not set.
 """
 

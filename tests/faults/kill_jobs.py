@@ -11,10 +11,10 @@ from PIL import Image
 
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.lab.synth import SynthSettings, synthesize
+from docagent_rl.lab.synth.settings import Difficulty
 from docagent_rl.records.record import read_jsonl
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
-from docagent_rl.synth import SynthSettings, synthesize
-from docagent_rl.synth.settings import Difficulty
 from tests.documents.conftest import write_pdf
 
 _SYNTHETIC = SynthSettings(documents=2, seed=5, difficulties=(Difficulty.EASY,))
@@ -22,7 +22,7 @@ _LOW = RenderSettings(dpi=20)
 _SESSIONS = """
 from pathlib import Path
 from docagent_rl.cli import reported
-from docagent_rl.play.player import new_trajectory
+from docagent_rl.rollout.player import new_trajectory
 from docagent_rl.records.record import read_jsonl
 from docagent_rl.training.trainer.archive import write_metrics, write_trajectories
 
@@ -35,8 +35,8 @@ with reported():
 """
 IMPORTS = (
     "docagent_rl.cli",
-    "docagent_rl.synth.layout",
-    "docagent_rl.synth.questions",
+    "docagent_rl.lab.synth.layout",
+    "docagent_rl.lab.synth.questions",
     "docagent_rl.documents.worker_process",
     "docagent_rl.training.trainer.archive",
     "tests.faults.file_events",

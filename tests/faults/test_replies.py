@@ -16,7 +16,7 @@ from tests.crowd.play import Crowd
 from tests.crowd.service import Service, overrides, reply_of
 from tests.crowd.world import make_world
 from tests.faults.conftest import is_clear
-from tests.generate.reading_model import threaded
+from tests.lab.generate.reading_model import threaded
 
 pytestmark = pytest.mark.slow
 KEY, KEY_NAME = "sk-Zx81qLw0+never/told==", "DOCAGENT_FAULTS_KEY"

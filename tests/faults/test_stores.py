@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.audit import audit_store
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.errors import InfrastructureError, UserError
 from tests.faults.mutate import Damage, damage
 
 pytestmark = pytest.mark.slow

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks.preflight import check_statically
 from docagent_rl.checks.recipe_check import composed
-from docagent_rl.errors import UserError
 
 RECIPE = "mm_doc_r1_qwen3_8b"
 EQ1 = "+ablations=mm_doc_r1/eq1_loss"

@@ -4,7 +4,7 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 from pydantic import ValidationError
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.losses.checks import check_kl
 from docagent_rl.losses.config import KlConfig, KlPlace, KlScope, KlType
 from docagent_rl.training.settings.keys import reference

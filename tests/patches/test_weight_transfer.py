@@ -14,7 +14,7 @@ import verl.workers.rollout.vllm_rollout.bucketed_weight_transfer as upstream
 from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
 from verl.workers.rollout.vllm_rollout.vllm_rollout import ServerAdapter
 
-from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.patches.weight_transfer_address import own_address
 from docagent_rl.patches.weight_transfer_timeout import TIMEOUT_VARIABLE, timeout_s
 from docagent_rl.watch.leftovers import RUN_VARIABLE

@@ -8,7 +8,7 @@ import pytest
 
 from docagent_rl.documents import Page, PageRef
 from docagent_rl.envs.services import EnvServices, RetrieverService
-from docagent_rl.synth.settings import QuestionKind
+from docagent_rl.lab.synth.settings import QuestionKind
 from tests.players.corpus import INJECTIONS, LIE, Corpus, open_corpus, poison, write_reports
 from tests.players.referee import Clerk
 

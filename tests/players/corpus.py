@@ -14,9 +14,9 @@ import pypdfium2.raw as pdfium
 
 from docagent_rl.documents import DocumentStore, PageRef, RenderSettings
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
 from docagent_rl.records.record import Record, read_jsonl
 from docagent_rl.retrieval.bm25 import BM25Retriever
-from docagent_rl.synth import Difficulty, SynthSettings, synthesize
 
 QUESTIONS = 60
 DIFFICULTIES = (Difficulty.EASY,) * 3 + (Difficulty.MEDIUM,)

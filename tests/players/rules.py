@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import pytest
 
+from docagent_rl.base.section import VariantSection
 from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason
-from docagent_rl.section import VariantSection
 from tests.players.attacks import Voice
 from tests.players.referee import Game, Limits
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.records.parquet import SCHEMA, read_parquet, validate_parquet, write_parquet
 from docagent_rl.records.record import Record, Split
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.records.questions import parse_question, read_questions, scan_questions
 from docagent_rl.records.record import Record, write_jsonl
 from docagent_rl.records.validation import record_problems, validate_jsonl

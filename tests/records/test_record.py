@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.terminal import one_line
 from docagent_rl.records.record import (
     Record,
     Split,
@@ -18,7 +19,6 @@ from docagent_rl.records.record import (
     validate_record,
     write_jsonl,
 )
-from docagent_rl.terminal import one_line
 
 Make = Callable[..., Record]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.records.record import Record, Split
 from docagent_rl.records.splitting import SplitUnit, split_records, unit_key
 

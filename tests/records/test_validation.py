@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pyarrow.parquet as pq
 import pytest
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.records.gold_boxes import gold_boxes, magnified_boxes, other_box_problems
 from docagent_rl.records.parquet import validate_parquet, write_parquet
 from docagent_rl.records.record import Record, Split, write_jsonl

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.base import check_queries, top_rows
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from docagent_rl.retrieval.bm25s_library import load_bm25s

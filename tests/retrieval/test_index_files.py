@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.sealed import seal
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from docagent_rl.retrieval.index_files import IndexFiles
-from docagent_rl.sealed import seal
 from tests.documents.here import files_of
 
 WORDS = ["cat", "the", "grow", "birds", "table", "3", "zebra"]

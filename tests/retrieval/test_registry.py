@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval import registry
 from docagent_rl.retrieval.base import Hit
 from docagent_rl.retrieval.bm25 import BM25Retriever

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.rewards import easyr1
 
 FILE = Path(easyr1.__file__)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.rewards.judge import JudgeConfig, JudgeKind
 from docagent_rl.rewards.judge_client import OpenAIJudge
 from docagent_rl.rewards.judges import make_judge

@@ -5,11 +5,11 @@ import logging
 
 import pytest
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.chat_reply import ReplyError
-from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.rewards.judge_client import VerdictError, parse_verdict
+from tests.base.test_untrusted import TOKENS
 from tests.chat_server import completion
-from tests.test_untrusted import TOKENS
 
 QUESTION = ("What is it?", ["a fox", "a red fox"], "A fox")
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.prompts import load_prompt
 from docagent_rl.endpoints.model_config import ModelConfig
-from docagent_rl.errors import InfrastructureError, UserError
-from docagent_rl.prompts import load_prompt
 from docagent_rl.rewards.judge_client import JUDGE_PROMPT
 from docagent_rl.rewards.remote_judge import RemoteJudge
 from tests.chat_server import ChatServer, completion, serving

@@ -5,10 +5,10 @@ from PIL import Image
 
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import ImagePart, ImageRef, Message, Observation, Role, TextPart
+from docagent_rl.lab.tiny.template import THINKING_TEMPLATE
+from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.images import EncodedImage
-from docagent_rl.tiny.template import THINKING_TEMPLATE
-from docagent_rl.tiny.tokenizer import build_tokenizer
 
 SIZES = [(140, 112), (84, 196), (280, 56)]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.derived import Face, derive
-from docagent_rl.errors import UserError
-from tests.play.stage import resources
+from tests.lab.agents.stage import resources
 
 
 def test_a_role_of_the_policy_is_refused(world):

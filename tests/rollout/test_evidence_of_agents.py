@@ -9,17 +9,17 @@ import pytest
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.game import Act
 from docagent_rl.envs.script import Move
-from docagent_rl.play.finder import telling_words
-from docagent_rl.play.player import new_trajectory
-from docagent_rl.play.scripted import game_of
-from docagent_rl.play.texts import play_texts
-from docagent_rl.play.texts import said as text_of
+from docagent_rl.lab.agents.finder import telling_words
+from docagent_rl.lab.agents.scripted import game_of
+from docagent_rl.lab.agents.texts import play_texts
+from docagent_rl.lab.agents.texts import said as text_of
+from docagent_rl.lab.viewer.funnel import counts_of, lost_at
 from docagent_rl.rollout.evidence import Branch, Stage, evidence_of_trajectory
+from docagent_rl.rollout.player import new_trajectory
 from docagent_rl.systems import SYSTEMS
 from docagent_rl.systems.doc_v_star.pen import DocVStarPen
 from docagent_rl.systems.mm_doc_r1.roles import RolePlayers
-from docagent_rl.viewer.funnel import counts_of, lost_at
-from tests.play.stage import resources
+from tests.lab.agents.stage import resources
 
 WRONG = "no such thing"
 CHANGES = {"mm_doc_r1": {"max_steps": 4}, "unidoc_rl": {"max_turns": 6}}

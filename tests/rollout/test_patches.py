@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import Qwen2VLImageProcessor
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.rollout.patches import FORMAT, GRIDS, PATCHES, PatchFormat, features, pack, picture, unpack
 
 QWEN2_5 = Qwen2VLImageProcessor()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.envs.base import AssistantTurn
-from docagent_rl.errors import UserError
 from docagent_rl.records.record import Record
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from docagent_rl.retrieval.building import build_vectors

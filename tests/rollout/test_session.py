@@ -9,6 +9,7 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import (
     DocEnv,
     EndReason,
@@ -23,7 +24,6 @@ from docagent_rl.envs.base import (
 )
 from docagent_rl.envs.delivery import render
 from docagent_rl.envs.views import page_view
-from docagent_rl.errors import UserError
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.images import ImageEncoder
 from docagent_rl.rollout.ledger import NO_TURN

@@ -6,11 +6,11 @@ import copy
 
 import pytest
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
+from docagent_rl.lab.tiny.template import CHAT_TEMPLATE, THINKING_TEMPLATE
+from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.template_check import check_template
-from docagent_rl.tiny.template import CHAT_TEMPLATE, THINKING_TEMPLATE
-from docagent_rl.tiny.tokenizer import build_tokenizer
 
 BEFORE, EACH = "", "{{- '<|im_start|>' ~ message.role ~ '\n' ~ message.content ~ '<|im_end|>\n' -}}"
 TAIL = "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"

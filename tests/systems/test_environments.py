@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.envs.base import AssistantTurn, EndReason
 from docagent_rl.envs.services import RetrieverService
-from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.systems import get_system
 from tests.systems.alden import play as alden
 from tests.systems.doc_v_star import play as doc_v_star

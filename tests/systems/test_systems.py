@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 import docagent_rl
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.systems import SYSTEMS, System, get_system
 
 BOTH = ("alden", "unidoc_rl", "vrag_rl")
@@ -78,9 +78,9 @@ def test_a_system_of_ones_own(tmp_path, monkeypatch):
 
 PACKAGE = Path(docagent_rl.__file__).parent
 NAMED = {
-    "collect/rules.py": "by whose rules questions are chosen",
+    "lab/collect/rules.py": "by whose rules questions are chosen",
     "commands/data_generate.py": "in the way of whose data questions are written",
-    "eval/scoring/protocols.py": "data sets",
+    "lab/eval/scoring/protocols.py": "data sets",
     "records/importers": "data sets",
     "retrieval/config.py": "what search servers were released to speak",
 }

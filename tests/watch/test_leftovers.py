@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.watch.leftovers import (
     RUN_VARIABLE,
     START_FILE,

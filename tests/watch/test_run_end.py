@@ -8,8 +8,8 @@ from omegaconf import OmegaConf
 from ray.core.generated.common_pb2 import ActorDiedErrorContext
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.config import WatchConfig
-from docagent_rl.errors import UserError
 from docagent_rl.watch import run
 from docagent_rl.watch.run import RunWatch, Watch
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import InfrastructureError, UserError
 from tools.documents.fetch import Outcome, fetch
 from tools.documents.manifest import MANIFEST, Manifest, read_manifest
 

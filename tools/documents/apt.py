@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import InfrastructureError, UserError
 
 TOOLS = ("apt-get", "apt-cache", "dpkg-deb")
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from docagent_rl.errors import UserError
-from docagent_rl.io import atomic_write, writable
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write, writable
 from tools.documents.apt import Apt, read_member
 from tools.documents.manifest import Fetched, Manifest, Scan
 from tools.documents.scan import scan_pdf

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 MANIFEST = Path(__file__).with_name("documents.json")
 """The documents that questions are asked about."""

@@ -20,12 +20,12 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 
-from docagent_rl.io import atomic_write
+from docagent_rl.base.io import atomic_write
 from docagent_rl.rollout.trajectory import read_trajectories
-from docagent_rl.training.warm import WarmPython
 from tests.e2e.conftest import PATIENCE_S, Run, add_model, kill, make_demo
 from tests.e2e.custom import SHORT
 from tests.processes import members, title
+from tools.warm import WarmPython
 
 STEPS = 3
 OVERRIDES = (*SHORT, f"trainer.total_training_steps={STEPS}", "trainer.save_freq=1", "data.shuffle=false")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from docagent_rl.io import atomic_write
+from docagent_rl.base.io import atomic_write
 from tools.gpu_check.check import Outcome
 from tools.gpu_check.machine import this_machine
 from tools.gpu_check.registry import CHECKS

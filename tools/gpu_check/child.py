@@ -11,7 +11,7 @@ import traceback
 import warnings
 from pathlib import Path
 
-from docagent_rl.io import atomic_write
+from docagent_rl.base.io import atomic_write
 from tools.gpu_check.check import CheckError, Outcome, Result
 from tools.gpu_check.machine import this_machine
 from tools.gpu_check.registry import find

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 from transformers import Qwen2_5_VLForConditionalGeneration
 
-from docagent_rl.tiny.model import tiny_config
-from docagent_rl.tiny.processor import build_processor
-from docagent_rl.tiny.tokenizer import build_tokenizer
+from docagent_rl.lab.tiny.model import tiny_config
+from docagent_rl.lab.tiny.processor import build_processor
+from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 
 if TYPE_CHECKING:
     from transformers import Qwen2_5_VLConfig

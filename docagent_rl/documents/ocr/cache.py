@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.sealed import is_sealed, seal
 from docagent_rl.documents.objects import ObjectStore, is_digest
 from docagent_rl.documents.ocr.words import OcrLine, dump_words, load_words
 from docagent_rl.documents.writing import write
-from docagent_rl.errors import UserError
-from docagent_rl.sealed import is_sealed, seal
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.failures import DocumentError
 from docagent_rl.documents.ocr.order import reading_order
 from docagent_rl.documents.ocr.words import OcrLine, fractions, lines_of, union
 from docagent_rl.documents.refs import Box
-from docagent_rl.errors import UserError
 
 # Raised when the same version of rapidocr is asked for other words or other places of them.
 _VERSION = 1

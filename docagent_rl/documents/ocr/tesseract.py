@@ -12,11 +12,11 @@ from functools import lru_cache
 
 from PIL import Image
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.failures import DocumentError
 from docagent_rl.documents.ocr.engine import DPI
 from docagent_rl.documents.ocr.words import OcrLine, fractions, lines_of
 from docagent_rl.documents.refs import Box
-from docagent_rl.errors import UserError
 
 _PROGRAM = "tesseract"
 # Raised when the same version is asked for other words or other places of them.

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.failures import DocumentError
-from docagent_rl.errors import UserError
 from docagent_rl.records.importers.importer import Importer
 from docagent_rl.records.importers.library import NativeDocument, RowReader, picture_bytes
 from docagent_rl.records.importers.literals import as_texts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.records.fields import Box
 from docagent_rl.records.gold_boxes import OTHER_BOXES, OTHER_FLAGS
 from docagent_rl.records.importers.boxing import normalised, scale_of

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import writable
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.failures import DocumentError
 from docagent_rl.documents.ingestion import ingest
@@ -18,8 +20,6 @@ from docagent_rl.documents.layout import MARKER
 from docagent_rl.documents.limits import IngestLimits
 from docagent_rl.documents.sources import SourceDocument, link_out
 from docagent_rl.documents.workers import WorkerPool
-from docagent_rl.errors import UserError
-from docagent_rl.io import writable
 from docagent_rl.records.importers.library import NativeDocument
 from docagent_rl.records.importers.measures import Measured, measure, measure_sizes
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.images import IMAGE_SUFFIXES
-from docagent_rl.errors import UserError
 from docagent_rl.records.importers.importer import Importer
 from docagent_rl.records.importers.library import NativeDocument, RowReader, column_pages
 from docagent_rl.records.importers.literals import as_pages, as_texts

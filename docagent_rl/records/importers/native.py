@@ -8,9 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
+from docagent_rl.base.terminal import id_problem
 from docagent_rl.records.importers.literals import as_pages, as_texts
 from docagent_rl.records.record import Split
-from docagent_rl.terminal import id_problem
 
 LONGEST_TEXT = 100_000
 """Characters of a question or an answer."""

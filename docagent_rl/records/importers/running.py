@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.records.importers.finishing import finished
 from docagent_rl.records.importers.holdings import Gathering, Holdings
 from docagent_rl.records.importers.importer import Importer

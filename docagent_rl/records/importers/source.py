@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.sources import link_out
-from docagent_rl.errors import UserError
 from docagent_rl.records.parquet import UNREADABLE
 from docagent_rl.records.record import Split
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.records.importers.importer import Importer
 from docagent_rl.records.importers.library import NativeDocument, pdfs
 from docagent_rl.records.importers.native import Draft, NativeRow, Skip, answers_of

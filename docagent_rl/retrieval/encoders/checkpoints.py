@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.encoders.files import base_folder, read_json
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
 

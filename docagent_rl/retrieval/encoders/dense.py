@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from PIL import Image
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import PageContent
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.encoders.files import MODULES, read_json
 from docagent_rl.retrieval.encoders.local import LocalEncoder
 from docagent_rl.retrieval.encoders.spec import Pooling

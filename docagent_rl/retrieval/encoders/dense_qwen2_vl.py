@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.encoders.checkpoints import check_complete, image_tokens, set_pixels
 from docagent_rl.retrieval.encoders.files import read_json
 from docagent_rl.retrieval.encoders.local import LocalEncoder

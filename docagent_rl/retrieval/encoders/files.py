@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 WHEEL = "wheel:"
 """Prefix of a model that lies inside an installed package with a function `get_model_path`."""

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 if TYPE_CHECKING:
     import torch

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.encoders.files import MODULES, read_json
 from docagent_rl.retrieval.encoders.local import LocalEncoder
 from docagent_rl.retrieval.encoders.spec import Pooling

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 from PIL import Image
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import PageContent
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.encoders.files import digest, model_folder
 from docagent_rl.retrieval.encoders.lane import Lane
 from docagent_rl.retrieval.encoders.spec import EncoderSpec

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import PageContent
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family, Pooling, Precision
 
 DEFAULT = "minilm"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.encoders.models import MODELS
 from docagent_rl.retrieval.encoders.spec import EncoderSpec
 

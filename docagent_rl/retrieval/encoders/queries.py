@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from PIL import Image
 
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents.store import PageContent
-from docagent_rl.errors import InfrastructureError
 from docagent_rl.retrieval.config import QueryEncoderConfig
 from docagent_rl.retrieval.encoders.base import Encoder
 

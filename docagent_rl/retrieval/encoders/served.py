@@ -23,9 +23,9 @@ from typing import Any, cast
 import numpy as np
 from PIL import Image
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import PageContent
 from docagent_rl.endpoints.http_client import public_url
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.encoders.files import digest, model_folder, read_json
 from docagent_rl.retrieval.encoders.local import fingerprint, finished, known_weights
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family

@@ -8,10 +8,10 @@ from typing import Annotated, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.section import Section, explain
 from docagent_rl.documents.objects import SHA256_PATTERN
 from docagent_rl.documents.store import PageContent
-from docagent_rl.errors import UserError
-from docagent_rl.section import Section, explain
 
 PLACE = "{}"
 """Where a prompt takes the text."""

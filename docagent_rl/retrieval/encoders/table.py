@@ -9,8 +9,8 @@ import re
 import sys
 from pathlib import Path
 
-from docagent_rl.errors import UserError
-from docagent_rl.io import atomic_write
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write
 from docagent_rl.retrieval.encoders.models import MODELS, KnownModel
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family, Pooling
 

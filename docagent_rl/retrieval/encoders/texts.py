@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from docagent_rl.base.surrogates import encodable
 from docagent_rl.retrieval.encoders.spec import PLACE
-from docagent_rl.surrogates import encodable
 
 # tokenizers drop these and so join what they part
 _BREAKS = dict.fromkeys(map(ord, "\0\x0b\x0c\x1c\x1d\x1e\x1f\x85"), " ")

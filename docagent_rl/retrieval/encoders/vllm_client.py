@@ -11,8 +11,8 @@ import httpx2
 import numpy as np
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.http_client import BodyError, check_url, client_of_run, public_url, read_body
-from docagent_rl.errors import InfrastructureError, UserError
 
 LONGEST_BODY = 256 << 20
 """Bytes of an answer: 32 queries of 600 tokens with 128 numbers have 5 MiB."""

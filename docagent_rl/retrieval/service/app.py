@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.terminal import visible
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.documents.store import PageContent
 from docagent_rl.endpoints.guard import Guard, Policy, RefusalError
-from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval.base import Hit, QueryRefusedError, Retriever
 from docagent_rl.retrieval.config import ServerApi
 from docagent_rl.retrieval.failures import BusyError, ServiceFailedError
 from docagent_rl.retrieval.service import alden_api, vrag_api, wire
 from docagent_rl.retrieval.service.host import SearchHost
 from docagent_rl.retrieval.service.wire import VERSION, Info, SearchRequest
-from docagent_rl.terminal import visible
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

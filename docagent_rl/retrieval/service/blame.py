@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from docagent_rl.errors import InfrastructureError
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.retrieval.base import Hit, QueryRefusedError
 from docagent_rl.retrieval.failures import ServerFaultError
 

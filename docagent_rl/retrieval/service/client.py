@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
 from docagent_rl.endpoints.api_keys import read_api_key
 from docagent_rl.endpoints.http_client import check_url
-from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval.base import Hit, QueryRefusedError, check_queries
 from docagent_rl.retrieval.config import RetrieverConfig, ServerApi
 from docagent_rl.retrieval.failures import ServiceFailedError

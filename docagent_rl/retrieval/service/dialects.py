@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents import PageRef
-from docagent_rl.errors import InfrastructureError
 from docagent_rl.retrieval.base import Hit, QueryRefusedError
 from docagent_rl.retrieval.service import wire
 

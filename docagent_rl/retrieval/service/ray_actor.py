@@ -11,8 +11,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.base import Hit, QueryRefusedError
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.failures import BusyError

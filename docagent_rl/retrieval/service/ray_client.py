@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.surrogates import encodable
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.base import Hit, QueryRefusedError, check_queries
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.failures import NotTakenError, ServerFaultError, ServiceFailedError
@@ -18,7 +19,6 @@ from docagent_rl.retrieval.service.ray_actor import Outcome
 from docagent_rl.retrieval.service.ray_replicas import Replicas
 from docagent_rl.retrieval.service.shards import merged
 from docagent_rl.retrieval.service.wire import LONGEST_QUERY
-from docagent_rl.surrogates import encodable
 
 _LONGEST = 300
 

@@ -8,8 +8,8 @@ import threading
 import time
 from typing import Any
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore
-from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.service.ray_actor import SearchActor
 
@@ -145,5 +145,5 @@ def _cause(error: BaseException) -> BaseException:
     while isinstance(inner := getattr(error, "cause", None), BaseException):
         error = inner
     text = str(error)
-    marker = "docagent_rl.errors.UserError: "
+    marker = "docagent_rl.base.errors.UserError: "
     return UserError(text.rpartition(marker)[2].strip()) if marker in text else error

@@ -7,15 +7,15 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, FiniteFloat, StringConstraints, TypeAdapter, ValidationError
 
+from docagent_rl.base.errors import InfrastructureError
+from docagent_rl.base.surrogates import encodable
 from docagent_rl.documents import PageRef
-from docagent_rl.errors import InfrastructureError
 from docagent_rl.retrieval.base import Hit, QueryRefusedError
 from docagent_rl.retrieval.config import ServerApi
 from docagent_rl.retrieval.service import wire
 from docagent_rl.retrieval.service.alden_api import MOST_PAGES
 from docagent_rl.retrieval.service.dialects import Call, Dialect, NativeDialect, Question
 from docagent_rl.retrieval.service.vrag_api import PAGES_A_QUERY, page_of
-from docagent_rl.surrogates import encodable
 
 LONGEST_IN_ADDRESS = 4_000
 """Bytes of a query that travels in an address, which servers and proxies bound at about 8,000."""

@@ -7,10 +7,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
+from docagent_rl.base.surrogates import encodable
+from docagent_rl.base.terminal import visible
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.base import Hit
-from docagent_rl.surrogates import encodable
-from docagent_rl.terminal import visible
 
 VERSION = 1
 SEARCH, INFO, HEALTH = "/v1/search", "/v1/info", "/v1/health"

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write
 from docagent_rl.documents import DocumentStore
-from docagent_rl.errors import UserError
-from docagent_rl.io import atomic_write
 from docagent_rl.retrieval.index_files import IndexFiles
 from docagent_rl.retrieval.vectors.bank import Bank, make_bank
 from docagent_rl.retrieval.vectors.encoding import (

@@ -10,8 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from PIL import Image
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
-from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval.encoders.base import Encoder
 from docagent_rl.retrieval.vectors.header import StoredDocument
 from docagent_rl.retrieval.vectors.pooling import pooled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.index_files import IndexFiles
 from docagent_rl.retrieval.vectors.header import Kind, Source, VectorHeader
 from docagent_rl.retrieval.vectors.sealed_headers import index_kind, read_sealed

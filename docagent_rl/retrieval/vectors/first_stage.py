@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.index_files import IndexFiles
 from docagent_rl.retrieval.index_header import Sha256
 from docagent_rl.retrieval.vectors.bank import Bank

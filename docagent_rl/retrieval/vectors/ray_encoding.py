@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore
-from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval.vectors.encoding import (
     EncoderFactory,
     EncoderFacts,

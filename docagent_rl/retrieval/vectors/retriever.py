@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
-from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval.base import Hit, check_queries
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.encoders.base import Encoder

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.sealed import is_sealed, seal
 from docagent_rl.retrieval.index_files import IndexFiles
 from docagent_rl.retrieval.index_header import Checksum
-from docagent_rl.sealed import is_sealed, seal
 
 M = TypeVar("M", bound="SealedModel")
 

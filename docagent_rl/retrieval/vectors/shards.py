@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.index_files import IndexFiles
 from docagent_rl.retrieval.vectors.bank import Bank, bank_bytes, map_vectors
 from docagent_rl.retrieval.vectors.header import ShardHeader, Source, StoredDocument

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.index_files import IndexFiles
 from docagent_rl.retrieval.vectors.first_stage import HEADER as CANDIDATES_HEADER
 from docagent_rl.retrieval.vectors.first_stage import read_candidates_header

@@ -9,9 +9,9 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
+from docagent_rl.base.section import Section, VariantSection
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.rewards.formula import Formula
-from docagent_rl.section import Section, VariantSection
 from docagent_rl.systems.alden.actions import FetchSyntax, Modality
 from docagent_rl.systems.alden.answer_reward import AnswerMetric, AnswerRule, ListScoring
 from docagent_rl.systems.alden.queries import Overlap

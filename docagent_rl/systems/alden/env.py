@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from docagent_rl.actions.base import Answer, Fetch, Invalid, Search
+from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.envs.base import (
     AssistantTurn,
     DocEnv,
@@ -23,7 +24,6 @@ from docagent_rl.envs.base import (
     UnknownActionError,
 )
 from docagent_rl.envs.services import EnvServices
-from docagent_rl.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.records.record import Record
 from docagent_rl.systems.alden.actions import AldenGrammar, FetchSyntax
 from docagent_rl.systems.alden.answer_reward import REFUSAL, AnswerMetric, AnswerRule, is_numeric, is_refusal

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from docagent_rl.actions.base import Fetch, Search
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.base import EndReason, EpisodeState, RewardTerms
 from docagent_rl.envs.checks import checked_gold, references
 from docagent_rl.envs.turn_log import LoggedTurn
-from docagent_rl.errors import UserError
 from docagent_rl.records.record import Record
 from docagent_rl.rewards.retrieval import navigation
 from docagent_rl.systems.alden.actions import AldenTurn, PageForm

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from docagent_rl.base.section import Section, VariantSection
 from docagent_rl.envs.images import Colour, Size
 from docagent_rl.rewards.answer_kinds import FILE_EXTENSIONS, IdentifierRule
 from docagent_rl.rewards.answer_rule import ABSTENTIONS, AnswerRule
-from docagent_rl.section import Section, VariantSection
 from docagent_rl.systems.doc_v_star.overview import OverviewStyle, choose_style
 from docagent_rl.systems.doc_v_star.overview_fit import OverviewFit, OverviewPlan, plans
 from docagent_rl.systems.doc_v_star.page_box import PageBox

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docagent_rl.actions.base import Answer, Fetch, Invalid, Search
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.prompts import PromptTemplate, load_prompt
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayError
 from docagent_rl.envs.base import (
@@ -24,8 +26,6 @@ from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.token_budget import cut_to_chars
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import page_view
-from docagent_rl.errors import UserError
-from docagent_rl.prompts import PromptTemplate, load_prompt
 from docagent_rl.records.record import Record
 from docagent_rl.retrieval import Hit
 from docagent_rl.systems.doc_v_star.actions import DocVStarGrammar, DocVStarTurn

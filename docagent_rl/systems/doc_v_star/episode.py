@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 
 from docagent_rl.actions.base import Fetch, Search
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, Page
 from docagent_rl.envs.base import EndReason, EpisodeState, RewardTerms
 from docagent_rl.envs.checks import checked_gold
 from docagent_rl.envs.measures import measured
-from docagent_rl.errors import UserError
 from docagent_rl.records.record import Record
 from docagent_rl.rewards.answer_rule import Gold, GoldForm
 from docagent_rl.rewards.retrieval import navigation, recall

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from docagent_rl.base.prompts import PromptSpec, PromptTemplate
 from docagent_rl.envs.base import ImagePart, Message, Observation, Part, Role, TextPart
 from docagent_rl.envs.images import Picture
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
-from docagent_rl.prompts import PromptSpec, PromptTemplate
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.episode import Episode
 from docagent_rl.systems.doc_v_star.overview import overview

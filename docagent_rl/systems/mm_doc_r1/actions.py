@@ -22,8 +22,8 @@ from docagent_rl.actions.base import (
     StopCause,
 )
 from docagent_rl.actions.tags import Block, Scan, TagScanner
+from docagent_rl.base.surrogates import encodable
 from docagent_rl.envs.base import UnknownActionError
-from docagent_rl.surrogates import encodable
 
 _THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
 _FINISH = re.compile(r"<finish\s*/?>", re.IGNORECASE)

@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import Field
 
+from docagent_rl.base.section import Section, VariantSection
 from docagent_rl.documents.display import DisplayRule
-from docagent_rl.section import Section, VariantSection
 from docagent_rl.systems.mm_doc_r1.rewards import EmptyEvidence, MMDocReward, PageTerm
 from docagent_rl.systems.mm_doc_r1.snippets import MIN_CHARS
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from docagent_rl.actions.arguments import bad_argument
 from docagent_rl.actions.base import Finish, Invalid
+from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import (
     AssistantTurn,
@@ -32,7 +33,6 @@ from docagent_rl.envs.search_log import SearchNote, note_search
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.token_budget import cut_to_tokens
 from docagent_rl.envs.turn_log import LoggedTurn
-from docagent_rl.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.records.record import Record
 from docagent_rl.retrieval import Hit
 from docagent_rl.rewards.mmlongbench import AnswerFormat, extracted_answer

@@ -8,18 +8,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
+from docagent_rl.base.untrusted import defused_values
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.base import ImagePart, Message, Part, Role, TextPart
 from docagent_rl.envs.roles import RoleModel, RoleName
 from docagent_rl.envs.rule_roles import answer_from, extract_answer, plan_search, read_pages
 from docagent_rl.envs.token_budget import TokenCounter, cut_to_tokens
 from docagent_rl.envs.views import page_view
-from docagent_rl.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.rewards.mmlongbench import unlabelled
 from docagent_rl.systems.mm_doc_r1.answer import Evidence, answer_context
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig, RolePrompts
 from docagent_rl.systems.mm_doc_r1.world import DocumentWorld
-from docagent_rl.untrusted import defused_values
 
 _SPECS: Mapping[RoleName, frozenset[str]] = {
     RoleName.PLANNER: frozenset({"question", "toc", "figures", "max_items", "max_pages", "pages"}),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.tokens import readable, spans
 
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import cachetools
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import Document, DocumentStore
 from docagent_rl.documents.contents import (
     Heading,
@@ -18,7 +19,6 @@ from docagent_rl.documents.contents import (
     table_of_contents,
 )
 from docagent_rl.envs.checks import references, require_document
-from docagent_rl.errors import UserError
 from docagent_rl.records.record import Record
 from docagent_rl.retrieval.bm25 import BM25Settings
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig

@@ -10,11 +10,11 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from docagent_rl.actions.coordinates import Frame, Rounding
+from docagent_rl.base.section import Section, VariantSection, filled
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.envs import crops
 from docagent_rl.envs.crops import CoordsConfig
 from docagent_rl.envs.search_scope import SearchScope
-from docagent_rl.section import Section, VariantSection, filled
 from docagent_rl.systems.unidoc_rl.rewards import FormatMode, UniDocReward, UniDocWeights
 from docagent_rl.systems.unidoc_rl.roi import RoiRule
 from docagent_rl.systems.unidoc_rl.search_rounds import SelectRule

@@ -11,6 +11,7 @@ from typing import Any
 from docagent_rl.actions.arguments import bad_argument
 from docagent_rl.actions.base import Answer, Crop, Invalid, Search, Select
 from docagent_rl.actions.coordinates import CropError
+from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayError
 from docagent_rl.envs.base import (
@@ -32,7 +33,6 @@ from docagent_rl.envs.search_scope import SearchScope
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import View, page_view
-from docagent_rl.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.records.record import Record
 from docagent_rl.retrieval import Hit
 from docagent_rl.systems.unidoc_rl.actions import UniDocGrammar

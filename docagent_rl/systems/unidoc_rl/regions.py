@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from docagent_rl.actions.base import Box
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef, PageRegion
-from docagent_rl.errors import UserError
 from docagent_rl.records.gold_boxes import OTHER_BOXES, magnified_boxes
 from docagent_rl.records.record import Record
 from docagent_rl.systems.unidoc_rl.roi import Wanted

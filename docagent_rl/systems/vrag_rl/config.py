@@ -9,10 +9,10 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from docagent_rl.actions.coordinates import Frame, Rounding
+from docagent_rl.base.section import Section, VariantSection
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.envs.crops import CoordsConfig, CropConfig
 from docagent_rl.envs.search_scope import SearchScope
-from docagent_rl.section import Section, VariantSection
 from docagent_rl.systems.vrag_rl.rewards import VragReward
 
 

@@ -12,9 +12,10 @@ from typing import Any
 import ray.exceptions
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, DictConfigWrap
 
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.tracebacks import traceback_text
 from docagent_rl.config import TextConfig
 from docagent_rl.envs.system import System
-from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.ledger import TurnLedger
@@ -22,7 +23,6 @@ from docagent_rl.rollout.policy_role import Ask
 from docagent_rl.rollout.resources import SessionResources, resources_of
 from docagent_rl.rollout.session import Limits, Sampled, Session
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
-from docagent_rl.tracebacks import traceback_text
 from docagent_rl.training.agent_loop.output import VALIDATION, DocAgentLoopOutput, masked_row, training_rows
 from docagent_rl.training.agent_loop.place import Place
 from docagent_rl.training.serving.affinity import route, servers_of

@@ -11,12 +11,12 @@ import torch
 from pydantic import Field
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
 
+from docagent_rl.base.surrogates import encodable
 from docagent_rl.config import TextConfig
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.ledger import NO_TURN, LedgerRow, TurnLedger
 from docagent_rl.rollout.line import SessionLine, whole_line
 from docagent_rl.rollout.trajectory import Trajectory
-from docagent_rl.surrogates import encodable
 from docagent_rl.training.trainer.texts import digest
 
 IMAGES = "docagent_images"

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.training.attention.plain import NO_LIMIT, plain_varlen_attn
 
 KERNEL_DTYPES = (torch.bfloat16, torch.float16)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 SETTINGS, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 LORA = "lora_adapter"

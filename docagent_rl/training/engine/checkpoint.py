@@ -11,12 +11,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_dir
 from docagent_rl.checkpoints.inspection import inspect
 from docagent_rl.checkpoints.layout import TRACKER, read_tracker, step_folder, step_of
 from docagent_rl.checkpoints.manifest import CheckpointCheck, checksums, read_manifest
 from docagent_rl.checkpoints.structure import ACTOR, archive_problem, is_shard
-from docagent_rl.errors import UserError
-from docagent_rl.io import atomic_dir
 from docagent_rl.training.engine.adapter import (
     LORA,
     SETTINGS,

@@ -16,7 +16,7 @@ from vllm.inputs import TokensPrompt
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 
-from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.patches import unpack
 from docagent_rl.rollout.session import Sampled

@@ -11,11 +11,11 @@ from omegaconf import DictConfig, open_dict
 
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.envs.base import DocEnv
-from docagent_rl.play.identity import environment_identity
-from docagent_rl.play.player import new_trajectory
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.chat import template_kwargs
+from docagent_rl.rollout.identity import environment_identity
 from docagent_rl.rollout.images import EncodedImage
+from docagent_rl.rollout.player import new_trajectory
 from docagent_rl.rollout.policy_role import Ask
 from docagent_rl.rollout.resources import SessionResources
 from docagent_rl.rollout.session import Sampled, Session

@@ -13,8 +13,8 @@ from omegaconf import DictConfig
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from docagent_rl.errors import UserError
-from docagent_rl.tracebacks import clean
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.tracebacks import clean
 from docagent_rl.training.nodes.sight import Sight, look
 
 logger = logging.getLogger(__name__)

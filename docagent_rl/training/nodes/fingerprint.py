@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.index_files import HEADER
 
 END_BYTES = 128

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from omegaconf import DictConfig, OmegaConf
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.systems import get_system
 from docagent_rl.training.settings.assertions import assertion_problems
 from docagent_rl.training.settings.divisibility import (

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.errors import UserError
 
 ACTOR_KEY = "actor_rollout_ref.actor.freeze_vision_tower"
 CRITIC_KEY = "docagent.critic.freeze_vision_tower"

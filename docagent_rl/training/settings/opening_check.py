@@ -11,12 +11,12 @@ from verl.utils import hf_processor, hf_tokenizer
 from verl.utils.fs import copy_to_local
 
 from docagent_rl import config as settings
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.terminal import visible
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.errors import UserError
 from docagent_rl.rollout.chat import template_kwargs
 from docagent_rl.rollout.openings import Openings, Unplayable, open_all
 from docagent_rl.rollout.resources import SessionResources
-from docagent_rl.terminal import visible
 from docagent_rl.training.settings.run_questions import KEYS, Questions, run_questions
 
 _NAMED = 10

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from omegaconf import DictConfig, OmegaConf
 
+from docagent_rl.config import data_files
 from docagent_rl.records.parquet import AGENT_NAME, read_table
 from docagent_rl.records.record import Record
-from docagent_rl.tiny.provision import data_files
 
 KEYS = ("train_files", "val_files")
 

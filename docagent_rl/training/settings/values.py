@@ -17,8 +17,8 @@ from typing import Any
 from hydra.errors import HydraException
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from docagent_rl.errors import UserError
-from docagent_rl.tracebacks import clean
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.tracebacks import clean
 from docagent_rl.training.plugin import TRAINER_MODES
 
 VERL_MODES = ("sync", "colocate_async", "separate_async")

@@ -15,10 +15,10 @@ from typing import Any
 
 from transfer_queue import KVBatchMeta
 
-from docagent_rl.io import atomic_write
+from docagent_rl.base.io import atomic_write
+from docagent_rl.base.tracebacks import last_lines
 from docagent_rl.rollout.digest import SessionDigest
 from docagent_rl.rollout.trajectory import MaskReason
-from docagent_rl.tracebacks import last_lines
 from docagent_rl.training.trainer.session_reader import SessionReader
 from docagent_rl.training.trainer.summary import PREFIX
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from docagent_rl.errors import InfrastructureError
+from docagent_rl.base.errors import InfrastructureError
 
 APART = "rollout_corr/kl"
 """verl's mean over sampled tokens of the server's log-probability less the trainer's, in nats.

@@ -13,8 +13,8 @@ from typing import Any, SupportsFloat
 import numpy as np
 from numpy.typing import NDArray
 
+from docagent_rl.base.io import atomic_write
 from docagent_rl.checkpoints.archives import remove_seal, write_seal
-from docagent_rl.io import atomic_write
 from docagent_rl.rollout.digest import SessionDigest
 from docagent_rl.rollout.line import SessionLine
 from docagent_rl.rollout.trajectory import Trajectory

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from docagent_rl.advantages.embedder import CPU, EmbedderConfig
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 KEY = "docagent.advantage.embedder"
 HIDDEN = {"CUDA_VISIBLE_DEVICES": ""}

@@ -28,8 +28,8 @@ from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, AdvantageEstimat
 
 from docagent_rl.advantages import Estimator, registered_estimators
 from docagent_rl.advantages.inputs import Advantages
-from docagent_rl.errors import UserError
-from docagent_rl.user_code import import_module
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.user_code import import_module
 
 Computation = Callable[[Tensor, Tensor], Advantages]
 """`(token rewards, mask) -> Advantages`, both (b, t): everything else is bound."""

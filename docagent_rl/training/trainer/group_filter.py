@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import transfer_queue as tq
 
-from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.training.agent_loop.output import SessionOutcome
 
 if TYPE_CHECKING:

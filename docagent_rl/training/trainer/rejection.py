@@ -14,7 +14,7 @@ from tensordict import TensorDict
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.training.losses.batch import ROLLOUT_MASK
 from docagent_rl.training.tensors import partition, tensor
 

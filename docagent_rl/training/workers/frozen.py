@@ -18,7 +18,7 @@ from verl.workers.config.optimizer import build_optimizer
 from verl.workers.engine import EngineRegistry
 from verl.workers.engine_workers import TrainingWorker
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.training.settings.frozen_checks import (
     ACTOR_KEY,
     CRITIC_KEY,

@@ -15,8 +15,8 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.device import get_device_id
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.errors import UserError
 from docagent_rl.losses.aggregation import Aggregation
 from docagent_rl.losses.config import KlScope, KlType, ObservationKl
 from docagent_rl.losses.heads import copied_head

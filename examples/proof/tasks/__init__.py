@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from proof.tasks.base import ProofTask
 
 SYSTEMS = ("alden", "doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl")

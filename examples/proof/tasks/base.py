@@ -18,8 +18,8 @@ from typing import Any, Protocol
 from reportlab.pdfbase.pdfmetrics import stringWidth
 from reportlab.pdfgen.canvas import Canvas
 
+from docagent_rl.lab.sft.scripted import WriteTurn
 from docagent_rl.records.record import Box, Record, Split
-from docagent_rl.sft.scripted import WriteTurn
 from learning.pages import FONT, SIDE_PT, SIZE_PT, write_text
 
 NO_WORD = "sheet"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
+from docagent_rl.lab.sft.scripted import WriteTurn
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.trajectory import Trajectory
-from docagent_rl.sft.scripted import WriteTurn
 from learning.pages import SIDE_PT
 from proof.tasks.base import Ablation, Painted, Part, Question, Sheet, Sizes, centre, numbers, with_blanks
 from proof.tasks.coloured import WHITE, ColouredPage, draw_coloured

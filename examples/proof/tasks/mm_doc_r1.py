@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from reportlab.pdfgen.canvas import Canvas
 
+from docagent_rl.lab.sft.scripted import WriteTurn
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.trajectory import Trajectory
-from docagent_rl.sft.scripted import WriteTurn
 from learning.pages import write_text
 from learning.task import WORDS
 from proof.tasks.base import Ablation, Part, ProofPage, Question, Sheet, Sizes, numbers, with_blanks

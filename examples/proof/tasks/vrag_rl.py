@@ -10,9 +10,9 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from docagent_rl.lab.sft.scripted import WriteTurn
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.trajectory import Trajectory
-from docagent_rl.sft.scripted import WriteTurn
 from learning.task import WORDS
 from proof.tasks.base import (
     Ablation,

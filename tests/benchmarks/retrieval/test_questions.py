@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.retrieval.questions import Question, about_scans, read
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.errors import UserError
 from tools.documents.manifest import Manifest, read_manifest
 
 

@@ -27,7 +27,7 @@ from anchoring.run import demonstrate, probe_sessions
 from anchoring.sessions import Played, advantages, draw, play, reward, waves
 from anchoring.update import Probe
 from anchoring.world import World, load_reader
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.records.record import Record
 from learning.task import Part, TaskSettings
 

@@ -14,7 +14,7 @@ from bias_card.page import bias_page
 from bias_card.rows import bias_rows
 from bias_card.toy import Toy
 from docagent_rl.advantages import registered_estimators, registry
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 
 DOCS = Path(__file__).parents[3] / "docs"
 

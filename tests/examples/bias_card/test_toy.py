@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bias_card.toy import Toy, ToyCritic
 from bias_card.toy_groups import ToyGroups
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from tests.advantages.batches import checked
 
 probability = st.floats(0.05, 0.95)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from docagent_rl.config import DocAgentConfig
+from docagent_rl.lab.sft.scripted import ScriptedSession, WriteTurn, play_scripted
 from docagent_rl.records.parquet import read_parquet
 from docagent_rl.rollout.resources import SessionResources
 from docagent_rl.rollout.session import Limits
-from docagent_rl.sft.scripted import ScriptedSession, WriteTurn, play_scripted
 from learning.oracle import oracle
 from learning.task import SYSTEM, Part, TaskSettings, make_task, task_section
 

@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from docagent_rl.errors import UserError
-from docagent_rl.io import atomic_write
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write
 from learning.__main__ import app
 from learning.choices import Arm, Estimator
 from learning.plan import LearnPaths, LearnSettings, RunKey

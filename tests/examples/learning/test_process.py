@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from docagent_rl.errors import InfrastructureError
+from docagent_rl.base.errors import InfrastructureError
 from learning.process import Trainer
 from learning.warm_start import checkpoint_steps, choose
 from tests.processes import ends

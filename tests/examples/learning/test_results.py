@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 
 import pytest
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.rollout.trajectory import Status, Trajectory
 from docagent_rl.training.trainer.archive import write_metrics, write_trajectories
 from learning.choices import Arm, Estimator

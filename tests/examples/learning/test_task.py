@@ -7,9 +7,9 @@ import pypdfium2
 import pytest
 from omegaconf import OmegaConf
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.documents import DocumentStore
-from docagent_rl.errors import UserError
 from docagent_rl.records.parquet import read_parquet, validate_parquet
 from learning.oracle import oracle
 from learning.pages import SIDE_PT, NumberPage, number_pages_pdf

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.records.record import Record, Split
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 from docagent_rl.training.trainer.archive import write_metrics, write_trajectories

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from proof.plot import draw_results
 from proof.results import is_measured, read_results, write_result
 from proof.table import BEGIN, END, make_table, missing, write_table

@@ -6,9 +6,9 @@ from collections import Counter
 import pypdfium2
 import pytest
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
+from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
 from docagent_rl.records.record import check_record
-from docagent_rl.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
 from proof.floors import measure_floors
 from proof.tasks import get_task
 from proof.tasks.base import Part

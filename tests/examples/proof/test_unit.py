@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from proof.plan import rl_overrides
 from proof.study import run_unit
 from proof.tasks.base import Sizes

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import InfrastructureError, UserError
 from small_model import __main__ as study
 from small_model.figure import bars, write
 from small_model.hand_checked import QUESTIONS, add

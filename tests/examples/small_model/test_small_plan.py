@@ -9,7 +9,7 @@ from docagent_rl.checks.preflight import check_statically
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.sft_check import check_sft_statically
 from docagent_rl.cli import app
-from docagent_rl.collect.config import CollectConfig
+from docagent_rl.lab.collect.config import CollectConfig
 from docagent_rl.training.settings.arithmetic import arithmetic_problems
 from small_model.plan import BASELINES, HELD_OUT, HERE, LEARNT, WITHOUT_MODEL, Settings, steps
 from small_model.stages import ORDER, SHARED, Stage, StudyPaths, StudySystem

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.errors import UserError
 from tests.records.importers import test_longdocurl as longdocurl
 from tests.records.importers.conftest import Files, numbers, rows_of
 from tests.records.importers.test_mmlongbench_doc import row

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
-from docagent_rl.errors import UserError
 from docagent_rl.records.importers.selection import Selection
 from docagent_rl.records.record import Split
 from tests.records.importers.conftest import Files, numbers, picture, rows_of

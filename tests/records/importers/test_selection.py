@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.records.importers.selection import REST, Paper, Selection, preset
 from docagent_rl.records.leakage import find_leaks
 from docagent_rl.records.record import Record, Split

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import PageContent
-from docagent_rl.errors import UserError
+from docagent_rl.lab.tiny.retrievers import TinyRetriever
 from docagent_rl.retrieval.encoders.files import model_folder
 from docagent_rl.retrieval.encoders.opening import open_encoder
-from docagent_rl.tiny.retrievers import TinyRetriever
 from tests.retrieval.encoders.conftest import MINILM, assert_same, tiny_spec
 
 pytestmark = pytest.mark.slow
@@ -225,8 +225,8 @@ def test_a_causal_model_is_made_to_read_both_ways(tmp_path):
     """gte-Qwen2; with and without padding, which are two ways through the library."""
     from transformers import Qwen2Config, Qwen2Model
 
-    from docagent_rl.tiny.retriever_parts import randomise
-    from docagent_rl.tiny.tokenizer import build_tokenizer
+    from docagent_rl.lab.tiny.retriever_parts import randomise
+    from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 
     tokenizer = build_tokenizer()
     sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.encoders import files
 from docagent_rl.retrieval.encoders.files import base_folder, digest, model_folder
 from docagent_rl.retrieval.encoders.models import DEFAULT, MODELS, known_model

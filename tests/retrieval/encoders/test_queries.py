@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents.store import PageContent
-from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval.config import QueryEncoderConfig
 from docagent_rl.retrieval.encoders.lane import Lane, find_device
 from docagent_rl.retrieval.encoders.queries import QueryEncoder

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from tenacity import wait_none
 
-from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.lab.tiny.retrievers import TinyRetriever
 from docagent_rl.retrieval.config import QueryEncoderConfig
 from docagent_rl.retrieval.encoders import vllm_client
 from docagent_rl.retrieval.encoders.files import model_folder
 from docagent_rl.retrieval.encoders.opening import open_query_encoder
 from docagent_rl.retrieval.encoders.served import ServedEncoder
-from docagent_rl.tiny.retrievers import TinyRetriever
 from tests.processes import end, members
 from tests.retrieval.encoders.conftest import MINILM, assert_same, tiny_spec
 

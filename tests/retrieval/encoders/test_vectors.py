@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import PageContent
-from docagent_rl.errors import UserError
+from docagent_rl.lab.tiny.retrievers import TinyRetriever
+from docagent_rl.lab.tiny.retrievers import TinyRetriever as Tiny
 from docagent_rl.retrieval.tokens import Tokenizer
-from docagent_rl.tiny.retrievers import TinyRetriever
-from docagent_rl.tiny.retrievers import TinyRetriever as Tiny
 from tests.retrieval.encoders.conftest import assert_same, picture
 
 pytestmark = pytest.mark.slow

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.config import ServerApi
 from docagent_rl.retrieval.service import wire
 from docagent_rl.retrieval.service.app import Served, describe_index, make_app

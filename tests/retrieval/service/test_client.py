@@ -9,10 +9,10 @@ from contextlib import suppress
 
 import pytest
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.search_log import noting
 from docagent_rl.envs.services import RetrieverService
-from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval.base import QueryRefusedError
 from docagent_rl.retrieval.config import RetrieverConfig, ServerApi
 from docagent_rl.retrieval.failures import NotTakenError

@@ -11,9 +11,9 @@ from contextlib import suppress
 
 import pytest
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.envs.search_log import noting
 from docagent_rl.envs.services import RetrieverService
-from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval import Hit
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.opening import open_before_run, open_retriever

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.commands.serve import _config
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.building import Encoding, build_vectors
 from docagent_rl.retrieval.vectors.encoding import PageBatch
 from docagent_rl.retrieval.vectors.index import VectorIndex

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import PageContent, PageRef
-from docagent_rl.errors import InfrastructureError, UserError
 from docagent_rl.retrieval.base import Hit
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.registry import open_local

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import EndReason, Role
 from docagent_rl.envs.services import EnvServices, RetrieverService
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval import Hit
 from tests.systems.alden.play import answer, fetch, lines, search
 

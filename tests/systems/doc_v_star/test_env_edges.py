@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import EndReason
 from docagent_rl.envs.services import RetrieverService
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval import Hit
 from tests.systems.doc_v_star.play import answer, fetch, retrieve, shown, texts, turn
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
-from docagent_rl.errors import UserError
 from tests.systems.doc_v_star.play import answer, fetch, shown, texts
 
 LIMIT = 8192

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from docagent_rl.actions import Finish, Invalid
+from docagent_rl.base.prompts import load_prompt
 from docagent_rl.envs.roles import RoleName
-from docagent_rl.prompts import load_prompt
 from docagent_rl.rewards.mmlongbench import FAIL_TO_ANSWER, extracted_answer
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.systems.mm_doc_r1.actions import KeywordSearch, MMDocGrammar, ReadEntries

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.tokens import Tokenizer, fold, readable, spans
 from docagent_rl.systems.mm_doc_r1.snippets import make_snippet
 

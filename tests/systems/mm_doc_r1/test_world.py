@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.bm25 import BM25Settings
 from docagent_rl.retrieval.tokens import Tokenizer
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.errors import UserError
 from docagent_rl.systems.unidoc_rl.regions import gold_regions
 
 BOX = (0.1, 0.2, 0.5, 0.6)

@@ -16,7 +16,7 @@ import pypdfium2
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import InfrastructureError, UserError
 from tools.documents.apt import read_member
 from tools.documents.fetch import fetch, place
 from tools.documents.manifest import Fetched, Manifest, Scan

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from tools.documents.manifest import MANIFEST, read_manifest
 
 

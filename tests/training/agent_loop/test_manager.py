@@ -13,11 +13,11 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
 
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef
+from docagent_rl.lab.tiny.model import tiny_config
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.ledger import TurnLedger
 from docagent_rl.rollout.patches import PATCHES
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
-from docagent_rl.tiny.model import tiny_config
 from docagent_rl.training.agent_loop.loop import validating
 from docagent_rl.training.agent_loop.manager import DocAgentLoopWorker
 from docagent_rl.training.agent_loop.output import (

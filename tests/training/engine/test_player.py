@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
+from docagent_rl.lab.sft.replay import replay
 from docagent_rl.rollout.images import join_features
 from docagent_rl.rollout.trajectory import read_trajectories
-from docagent_rl.sft.replay import replay
 from docagent_rl.training.engine.player import draw_seed
 
 RECIPE = "doc_v_star_qwen2_5_vl_7b"
@@ -50,7 +50,7 @@ def played(long_workspace, tmp_path_factory, warm_python):
     overrides = [
         "+profile=cpu",
         f"docagent.workspace={long_workspace.path}",
-        "docagent.auto_demo=false",
+        "docagent.provision=null",
         "docagent.rollout.turn_tokens=24",
         f"{VALUES}.do_sample=true",
         f"{VALUES}.temperature=1.0",

@@ -7,9 +7,9 @@ import shutil
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.errors import UserError
 from docagent_rl.retrieval.index_files import HEADER
 from docagent_rl.training.nodes import fingerprint
 from docagent_rl.training.nodes.check import Node, told, usable_nodes

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks.preflight import check
-from docagent_rl.errors import UserError
 
 RECIPE = "doc_v_star_qwen2_5_vl_7b"
 STRICT = "+docagent.env_cpu.overview.fit=error"
@@ -49,7 +49,7 @@ def test_the_report_says_what_is_shown_and_what_cannot_be_played(preflight, docu
         (TRAIN, [STRICT], r"(?s)1 of 2.*'long'.*'about-long'.*docagent\.rollout\.unplayable=mask"),
         (NONE, ["docagent.rollout.prompt_tokens=2000"], r"tokens=2000.*data\.max_prompt_length=1536"),
         # a model without a tokenizer
-        (NONE, ["actor_rollout_ref.model.path={model}", "docagent.auto_demo=false"], r"model\.path=/"),
+        (NONE, ["actor_rollout_ref.model.path={model}", "docagent.provision=null"], r"model\.path=/"),
     ],
 )
 def test_runs_that_are_refused(preflight, tmp_path, documents, overrides, message):

@@ -6,7 +6,7 @@ import pytest
 from omegaconf import OmegaConf
 from transformers import Qwen3Config
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.systems import SYSTEMS, get_system
 from docagent_rl.training.settings import server_cache as cache
 from docagent_rl.training.settings.architectures import KNOWN, known_model, model_config

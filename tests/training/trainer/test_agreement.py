@@ -11,8 +11,8 @@ from verl import DataProto
 from verl.trainer.config.algorithm import RolloutCorrectionConfig
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_add_to_batch
 
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.config import WatchConfig
-from docagent_rl.errors import InfrastructureError
 from docagent_rl.training.trainer.agreement import APART, check_agreement
 from docagent_rl.training.trainer.rejection import may_reject
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.rollout.credit import write_credit
 from docagent_rl.rollout.digest import SessionDigest
 from docagent_rl.rollout.line import SessionLine

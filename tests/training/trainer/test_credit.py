@@ -6,10 +6,10 @@ import pytest
 import torch
 import transfer_queue as tq
 
+from docagent_rl.lab.viewer.credit import session_credit
 from docagent_rl.rollout.credit import read_credit, write_credit
 from docagent_rl.training.trainer import columns, credit
 from docagent_rl.training.trainer.columns import SampledColumns
-from docagent_rl.viewer.credit import session_credit
 from tests.training.losses.batches import ragged
 
 TURNS = [[0, 0, -1, 1], [-1, 0], [-1], [0, -1, -1, 2, 2]]

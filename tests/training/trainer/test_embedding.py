@@ -9,8 +9,8 @@ import ray
 import torch
 
 from docagent_rl.advantages.embedder import EmbedderConfig
+from docagent_rl.base.errors import UserError
 from docagent_rl.config import TextConfig, TextSource
-from docagent_rl.errors import UserError
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.training.trainer.embedder_place import embedder_place
 from docagent_rl.training.trainer.embedding import SessionEmbedder, prefix_embeddings

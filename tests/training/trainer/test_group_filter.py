@@ -8,7 +8,7 @@ import pytest
 import transfer_queue as tq
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
-from docagent_rl.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.rollout.trajectory import Status, Trajectory
 from docagent_rl.training.agent_loop.output import SessionOutcome
 from docagent_rl.training.trainer.group_filter import GroupFilter, filter_by_session

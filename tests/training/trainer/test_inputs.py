@@ -6,7 +6,7 @@ from verl.trainer.ppo.core_algos import get_adv_estimator_fn
 
 from docagent_rl.advantages import Advantages, Discounts
 from docagent_rl.advantages.registry import _ESTIMATORS
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.training.trainer import estimators
 from docagent_rl.training.trainer.inputs import RowKeys, TermRewards, advantage_inputs, fitted, steps_of

@@ -14,7 +14,7 @@ from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.engine_workers import TrainingWorker
 
-from docagent_rl.errors import UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.training.workers.critic import CriticWorker
 from docagent_rl.training.workers.extensions import composed
 from docagent_rl.training.workers.frozen import FrozenVisionWorker

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from docagent_rl.errors import InfrastructureError
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.patches.weight_transfer_timeout import TIMEOUT_VARIABLE
 from tools.gpu_check.check import CheckError, Machine, Result, expect, passed
 from tools.gpu_check.without_vllm import open_rollout_package

@@ -1,0 +1,1 @@
+"""The ground: errors, files, sections of configuration, texts of others."""

@@ -1,0 +1,185 @@
+"""Files that are either whole or absent."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
+from enum import Enum, auto
+from pathlib import Path
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.surrogates import encodable
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What the system calls a full disk."""
+
+_SCRATCH = r"\.[a-z0-9_]{8}\.(tmp|old)"
+
+
+def atomic_write(path: str | os.PathLike, content: bytes | str | Iterable[bytes]) -> Path:
+    """Write `content` to `path` so that readers see the old file or the new one, never a part.
+
+    The parent directory is created. Text is encoded as UTF-8; what has no place in it, a lone surrogate,
+    becomes a question mark: what was computed for hours is not lost for one broken character. What killed
+    processes left of earlier writes of this file is removed. Pieces are written as they come.
+
+    Raises:
+        UserError: it cannot be written: the disk is full, or the folder may not be written to.
+    """
+    target = Path(path)
+    data = encodable(content).encode("utf-8") if isinstance(content, str) else content
+    with writable(target):
+        replace_file(target, data)
+    return target
+
+
+def replace_file(target: Path, data: bytes | Iterable[bytes], *, sweep: bool = True) -> None:
+    """What `atomic_write` does, with the system's own errors.
+
+    Args:
+        target: the file.
+        data: its content, whole or in pieces.
+        sweep: remove what killed processes left; where a folder holds very many files, something else does.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _scratch_file(target) as (temporary, handle):
+        with os.fdopen(os.dup(handle), "wb") as file:
+            file.writelines([data] if isinstance(data, bytes) else data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.fchmod(handle, 0o644)
+        if sweep:
+            # before, so that a kill right after leaves nothing
+            remove_leftovers(target)
+        temporary.replace(target)
+
+
+@contextmanager
+def atomic_dir(path: str | os.PathLike) -> Generator[Path]:
+    """Yield an empty directory that takes the place of `path` when the block ends without an error.
+
+    Directories that killed processes left are removed then.
+
+    Raises:
+        UserError: it cannot be written: the disk is full, or the folder may not be written to.
+    """
+    target = Path(path)
+    with writable(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _scratch_folder(target, ".tmp") as temporary:
+            yield temporary
+            temporary.chmod(0o755)
+            remove_leftovers(target)
+            if target.exists():
+                # `rename` refuses to replace a directory that is not empty
+                with _scratch_folder(target, ".old") as retired:
+                    target.replace(retired / "d")
+                    temporary.replace(target)
+            else:
+                temporary.replace(target)
+
+
+@contextmanager
+def writable(path: Path) -> Generator[None]:
+    """Say which path could not be written, and what to do.
+
+    Raises:
+        UserError: the block raised an `OSError`.
+    """
+    try:
+        yield
+    except OSError as error:
+        remedy = "make room there" if error.errno in FULL else "make it writable, or name another place"
+        raise UserError(f"cannot write {path} ({error.strerror or error}): {remedy}") from error
+
+
+def is_leftover(path: Path, target: Path) -> bool:
+    """Whether `path` is what a process that writes `target`, or was killed doing so, has beside it."""
+    return path.parent == target.parent and _pattern(target).fullmatch(path.name) is not None
+
+
+def remove_leftovers(target: Path) -> None:
+    """Remove what processes that were killed while they wrote `target`, file or directory, left beside it."""
+    pattern = _pattern(target)
+    with suppress(FileNotFoundError, PermissionError):
+        for name in os.listdir(target.parent):  # noqa: PTH208 - a path for each name would take most of the time
+            if pattern.fullmatch(name):
+                _remove(target.parent / name)
+
+
+def _pattern(target: Path) -> re.Pattern[str]:
+    return re.compile(rf"\.{re.escape(target.name)}{_SCRATCH}")
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        is_folder = path.is_dir()
+        handle = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
+        try:
+            if _lock(handle, path) is _Lock.OURS:  # nobody works on it
+                shutil.rmtree(path, ignore_errors=True) if is_folder else path.unlink()
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def _scratch_file(target: Path) -> Generator[tuple[Path, int]]:
+    """A new file beside `target` and its handle; held by this process while the block lasts, then removed."""
+    while True:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+        path = Path(name)
+        if _lock(handle, path) is not _Lock.TAKEN:
+            break
+        os.close(handle)  # `remove_leftovers` of another process was faster
+    try:
+        yield path, handle
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+@contextmanager
+def _scratch_folder(target: Path, suffix: str) -> Generator[Path]:
+    """A new directory beside `target`, held by this process while the block lasts, then removed."""
+    while True:
+        folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=suffix))
+        try:
+            handle = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:
+            continue  # as above
+        if _lock(handle, folder) is not _Lock.TAKEN:
+            break
+        os.close(handle)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(handle)
+
+
+class _Lock(Enum):
+    OURS = auto()
+    TAKEN = auto()
+    """Held by another process, or removed."""
+    UNKNOWN = auto()
+    """The file system has no locks."""
+
+
+def _lock(handle: int, path: Path) -> _Lock:
+    """Hold a file or directory as long as the handle is open."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _Lock.TAKEN
+    except OSError:
+        return _Lock.UNKNOWN
+    try:
+        return _Lock.OURS if os.path.samestat(os.fstat(handle), path.stat()) else _Lock.TAKEN
+    except FileNotFoundError:
+        return _Lock.TAKEN

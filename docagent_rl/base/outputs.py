@@ -1,0 +1,114 @@
+"""Files that a command was asked to write: none takes the place of another file unasked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write
+
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there and differs.")]
+
+
+def write_output(path: Path, content: bytes | str, *, force: bool = False) -> bool:
+    """Write a file that is not there.
+
+    Args:
+        path: the file.
+        content: its content.
+        force: replace another file.
+
+    Returns:
+        False when the file was there already, byte for byte.
+
+    Raises:
+        UserError: another file is there; it was left alone.
+    """
+    if check_output(path, content, force=force):
+        return False
+    atomic_write(path, content)
+    return True
+
+
+def check_output(
+    path: Path,
+    content: bytes | str,
+    *,
+    force: bool = False,
+    ours: Callable[[bytes], bool] = lambda found: False,
+) -> bool:
+    """See that a file may be written.
+
+    Args:
+        path: the file.
+        content: what is to be written.
+        force: another file may be replaced.
+        ours: tells from its content that a file is an earlier output of the command, which may be replaced.
+
+    Returns:
+        Whether the file is there already, byte for byte.
+
+    Raises:
+        UserError: another file is there, or none can be written there.
+    """
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: name a file")
+    place = next((each for each in path.absolute().parents if each.exists()), path)
+    if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
+        raise UserError(f"{path} cannot be written: {place} is no folder that may be written to")
+    if not path.exists():
+        return False
+    found = path.read_bytes()
+    if found == (content.encode("utf-8") if isinstance(content, str) else content):
+        return True
+    if not force and not ours(found):
+        raise UserError(f"{path} holds something else; name another file, or replace it with --force")
+    return False
+
+
+def write_page(page: Path, text: str, picture: Path, svg: str, *, force: bool = False) -> None:
+    """Write a Markdown page and its picture; an earlier edition of the page, by its heading, is replaced.
+
+    Raises:
+        UserError: something else is there; nothing was written.
+    """
+    heading = text.partition("\n")[0].encode()
+
+    def earlier(_: bytes) -> bool:
+        return page.is_file() and page.read_bytes().partition(b"\n")[0] == heading
+
+    for path, content in ((picture, svg), (page, text)):
+        check_output(path, content, force=force, ours=earlier)
+    atomic_write(picture, svg)
+    atomic_write(page, text)
+
+
+def write_stream(path: Path, pieces: Iterable[bytes], *, force: bool = False) -> bool:
+    """`write_output` for a file too large for memory.
+
+    Args:
+        path: the file.
+        pieces: its content, asked for as it is written.
+        force: replace another file.
+
+    Returns:
+        False when the file was there already, byte for byte.
+
+    Raises:
+        UserError: another file is there; it was left alone.
+    """
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: name a file")
+    if force or not path.exists():
+        atomic_write(path, pieces)
+        return True
+    with path.open("rb") as found:
+        equal = all(found.read(len(piece)) == piece for piece in pieces) and not found.read(1)
+    if not equal:
+        raise UserError(f"{path} holds something else; name another file, or replace it with --force")
+    return False

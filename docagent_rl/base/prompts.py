@@ -1,0 +1,199 @@
+"""Prompts are files: YAML with one jinja2 template a part.
+
+```yaml
+system: |
+  You answer questions about documents ...
+user: |
+  Question: {{ question }}
+```
+
+The filter `fenced` puts text that others wrote between lines that it cannot spell: `{{ answer | fenced }}`.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import jinja2.meta
+import jinja2.sandbox
+import yaml
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.surrogates import lone_surrogate
+from docagent_rl.base.untrusted import fenced
+
+_PACKAGE = Path(__file__).parents[1]
+# Templates are the user's, what is filled in is not: the sandbox keeps values from being more than text.
+_JINJA = jinja2.sandbox.ImmutableSandboxedEnvironment(
+    undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+)
+_JINJA.filters["fenced"] = fenced
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSpec:
+    """What a prompt file must hold.
+
+    Args:
+        required: parts that must be there.
+        optional: parts that may be there; no others are allowed.
+        variables: names that the templates may use.
+        shown: of them, those that the parts of a prompt have to show between them: without the question there
+            is nothing to answer.
+    """
+
+    required: frozenset[str]
+    optional: frozenset[str] = frozenset()
+    variables: frozenset[str] = frozenset()
+    shown: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTemplate:
+    """The parts of a prompt file.
+
+    Args:
+        source: path of the file, for messages.
+        digest: SHA-256 of its text; changes whenever the wording does.
+        parts: compiled templates by name.
+        used: the variables that each part shows.
+    """
+
+    source: str
+    digest: str
+    parts: Mapping[str, jinja2.Template]
+    used: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def __contains__(self, part: str) -> bool:
+        return part in self.parts
+
+    def render(self, part: str, **variables: Any) -> str:
+        """Fill in a part; surrounding whitespace is removed.
+
+        Raises:
+            UserError: a variable is missing or the template fails.
+        """
+        try:
+            return self.parts[part].render(variables).strip()
+        except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError) as error:
+            raise UserError(f"prompt file {self.source}, part {part!r}: {error}") from error
+
+
+def load_prompt(name_or_path: str, spec: PromptSpec) -> PromptTemplate:
+    """Load a prompt file.
+
+    Args:
+        name_or_path: name of a prompt of this package, e.g. `vrag_rl_paper`, or path of a `.yaml` file.
+        spec: the parts and variables that the user of the prompt knows.
+
+    Raises:
+        UserError: no such prompt; not YAML; a part is missing, unknown or no text; a template has a syntax
+            error or uses an unknown variable. The message names file and part.
+    """
+    path = _find(name_or_path)
+    try:
+        stamp = path.stat().st_mtime_ns
+    except OSError as error:
+        raise UserError(f"prompt file {path}: {error.strerror}; see `docagent.prompt`") from error
+    return _load(path, stamp, spec)
+
+
+def prompt_file(name_or_path: str) -> Path:
+    """Where a prompt lies.
+
+    Raises:
+        UserError: there is no prompt of this name.
+    """
+    return _find(name_or_path)
+
+
+def prompt_names() -> list[str]:
+    """The prompts of this package."""
+    return sorted(_files())
+
+
+@functools.cache
+def _files() -> Mapping[str, Path]:
+    """Prompt files by name: each lies in the folder `prompts` of what reads it."""
+    return {path.stem: path for path in _PACKAGE.glob("**/prompts/*.yaml")}
+
+
+def _find(name_or_path: str) -> Path:
+    if name_or_path.endswith((".yaml", ".yml")):
+        return Path(name_or_path)
+    if name_or_path not in _files():
+        raise UserError(
+            f"there is no prompt {name_or_path!r}: give the path of a .yaml file, or one of "
+            f"{', '.join(prompt_names())}"
+        )
+    return _files()[name_or_path]
+
+
+@functools.lru_cache(maxsize=64)
+def _load(path: Path, stamp: int, spec: PromptSpec) -> PromptTemplate:
+    """`stamp` is part of the key, so that an edited file is read again."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"prompt file {path}: cannot be read as YAML: {error}") from error
+    if not isinstance(data, dict):
+        raise UserError(f"prompt file {path}: expected parts with one text each, e.g. `user: |`")
+    for part, template in data.items():
+        # YAML reads a bare yes, no or 5 as something else
+        if not isinstance(template, str):
+            raise UserError(
+                f"prompt file {path}: part {part!r} is no text but {template!r}; write `{part}: |`"
+            )
+        if half := lone_surrogate(template):
+            raise UserError(
+                f"prompt file {path}: part {part!r} holds half a character ({half}, a lone surrogate), which "
+                "no tokenizer takes: mend the text"
+            )
+    if missing := sorted(spec.required - set(data)):
+        raise UserError(f"prompt file {path}: the part {missing[0]!r} is missing")
+    if unknown := sorted(set(map(str, data)) - spec.required - spec.optional):
+        known = ", ".join(sorted(spec.required | spec.optional))
+        raise UserError(f"prompt file {path}: unknown part {unknown[0]!r}; known are {known}")
+    found = {part: _compile(template, spec, f"{path}, part {part!r}") for part, template in data.items()}
+    used = {part: variables for part, (_, variables) in found.items()}
+    _check_shown(path, data, spec, used)
+    parts = {part: template for part, (template, _) in found.items()}
+    return PromptTemplate(str(path), hashlib.sha256(text.encode()).hexdigest(), parts, used)
+
+
+def _check_shown(
+    path: Path, data: Mapping[str, str], spec: PromptSpec, used: Mapping[str, frozenset[str]]
+) -> None:
+    """Refuse a prompt that leaves out what it has to show; one from elsewhere may spell it in another way."""
+    for name in sorted(spec.shown - frozenset().union(*used.values())):
+        spelt = re.compile(rf"(?<!{{)\{{\s*{name}\s*\}}(?!}})|<{name}>|\$\{{?{name}\b", re.IGNORECASE)
+        place = next(((part, found[0]) for part, text in data.items() if (found := spelt.search(text))), None)
+        if place is not None:
+            raise UserError(
+                f"prompt file {path}, part {place[0]!r}: {place[1]} is not filled in; write {{{{ {name} }}}}"
+            )
+        part = "user" if "user" in data else next(iter(data))
+        raise UserError(
+            f"prompt file {path}, part {part!r}: no part shows {{{{ {name} }}}}, so the policy would never "
+            "see it"
+        )
+
+
+def _compile(template: str, spec: PromptSpec, where: str) -> tuple[jinja2.Template, frozenset[str]]:
+    try:
+        used = jinja2.meta.find_undeclared_variables(_JINJA.parse(template))
+        compiled = _JINJA.from_string(template)
+    except jinja2.TemplateSyntaxError as error:
+        raise UserError(f"prompt file {where}, line {error.lineno}: {error.message}") from error
+    if unknown := sorted(used - spec.variables):
+        known = ", ".join(sorted(spec.variables))
+        raise UserError(f"prompt file {where}: unknown variable {unknown[0]!r}; known are {known}")
+    return compiled, frozenset(used)

@@ -1,0 +1,1 @@
+"""What surrounds training and is never imported by it: agents, evaluation, data, viewer, tiny models."""

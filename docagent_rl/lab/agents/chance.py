@@ -1,0 +1,88 @@
+"""A player that knows nothing: legal turns, drawn at random."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from docagent_rl.documents import PageRef
+from docagent_rl.envs.base import AssistantTurn
+from docagent_rl.envs.game import Act, Game
+from docagent_rl.envs.pen import Pen
+from docagent_rl.envs.script import COMMON_WORDS, Move, content_words
+from docagent_rl.lab.agents.scripted import game_of
+from docagent_rl.lab.agents.texts import play_texts, said
+from docagent_rl.records.record import Record
+from docagent_rl.rewards.text import NOT_ANSWERABLE
+from docagent_rl.rollout.env_resources import EnvResources
+from docagent_rl.rollout.identity import environment_identity
+from docagent_rl.rollout.player import new_trajectory
+from docagent_rl.rollout.trajectory import Trajectory
+
+_ANSWERS = ("yes", "no", "1", "2", "3", "4", "5", "10", NOT_ANSWERABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class ChancePlayer:
+    """A `Player` that takes any legal action, with any argument: the floor of a system.
+
+    It sees the question and the number of pages, and never the references.
+
+    Args:
+        resources: what the environments share.
+        seed: of all its choices, with question and session.
+        validate: environments are those of an evaluation.
+    """
+
+    resources: EnvResources
+    seed: int = 0
+    validate: bool = True
+    pen: Pen = field(init=False)
+
+    def __post_init__(self) -> None:
+        pen = self.resources.system.make_pen(self.resources.env_config)
+        object.__setattr__(self, "pen", pen)
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """See `Player`."""
+        environment = environment_identity(self.resources, validate=self.validate)
+        return {"player": "chance", "seed": self.seed, "environment": environment}
+
+    async def play(self, sample: Record, session: int) -> Trajectory:
+        """See `Player`."""
+        game = game_of(self.resources, sample, f"chance {self.seed} {sample.question_id} {session}")
+
+        async def write(trajectory: Trajectory) -> AssistantTurn:
+            if trajectory.turns:
+                game.turn, game.info = len(trajectory.turns) + 1, trajectory.turns[-1].info
+                self.pen.look(game)
+            return said(self.pen.write(any_act(self.pen, game), game))
+
+        env = self.resources.environment(validate=self.validate)
+        trajectory = new_trajectory(sample, session, self.resources.system.name)
+        return await play_texts(env, sample, write, trajectory)
+
+    async def close(self) -> None:
+        """See `Player`: there is nothing to let go of."""
+
+
+def any_act(pen: Pen, game: Game) -> Act:
+    """A legal action with arguments drawn at random."""
+    rng, question = game.rng, game.record.question
+    move = rng.choice(pen.legal(game))
+    if move is Move.SEARCH:
+        words = [*content_words(question), *COMMON_WORDS]
+        return Act(move, query=" ".join(rng.sample(words, min(3, len(words)))))
+    if move is Move.SELECT:
+        return Act(move, index=rng.randrange(max(1, len(game.brought))))
+    if move in (Move.FETCH, Move.READ):
+        return Act(move, pages=(PageRef(game.record.doc_id, rng.randint(1, game.num_pages)),))
+    if move is Move.CROP:
+        left, top = rng.uniform(0, 0.7), rng.uniform(0, 0.7)
+        box = (left, top, rng.uniform(left + 0.2, 1), rng.uniform(top + 0.2, 1))
+        return Act(move, boxes=(box,))
+    if move is Move.ANSWER:
+        return Act(move, text=rng.choice((*_ANSWERS, rng.choice(content_words(question)))))
+    return Act(move)

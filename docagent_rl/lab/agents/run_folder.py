@@ -1,0 +1,228 @@
+"""The folder of a run outside the trainer: what it is, and its sessions as they end."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write, writable
+from docagent_rl.base.surrogates import encodable
+from docagent_rl.base.terminal import id_problem
+from docagent_rl.rollout.trajectory import MaskReason, Trajectory, read_trajectories
+
+VERSION = 1
+_FOLLOWING = frozenset({"changes"})
+"""Keys that follow from others, so that a run goes on that was begun without them."""
+
+Key = tuple[str, int]
+"""Question and number of the session."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """Files of a run.
+
+    - `run.json`: what is played by whom (`begin`);
+    - `sessions.jsonl`: a `Trajectory` a line. While the run goes on in the order in which they end, when it
+      is whole in the order of the questions.
+
+    Args:
+        path: the folder; made by `begin`.
+    """
+
+    path: Path
+
+    @property
+    def manifest_file(self) -> Path:
+        """What the run is."""
+        return self.path / "run.json"
+
+    @property
+    def sessions_file(self) -> Path:
+        """Its sessions."""
+        return self.path / "sessions.jsonl"
+
+    def begin(self, manifest: Mapping[str, Any]) -> None:
+        """Make the folder, or see that it holds this run.
+
+        Args:
+            manifest: JSON-ready; for a run to go on all of it has to be as it was, but `changes`, which
+                follow from the rest.
+
+        Raises:
+            UserError: another run lies there, or the folder cannot be written.
+        """
+        if problem := id_problem(self.path.name):
+            raise UserError(f"the folder of the run: {problem}")
+        wanted = json.loads(json.dumps({"version": VERSION, **manifest}))
+        if self.manifest_file.exists():
+            found = self.manifest()
+            if differing := _differing(_decisive(found), _decisive(wanted)):
+                raise UserError(
+                    f"{self.path} holds another run; what differs is {', '.join(differing)}: "
+                    "name another folder, or remove this one"
+                )
+            return
+        if self.sessions_file.exists():
+            raise UserError(f"{self.sessions_file} is there without {self.manifest_file.name}: whose is it?")
+        atomic_write(self.manifest_file, json.dumps(wanted, indent=2, ensure_ascii=False) + "\n")
+
+    def manifest(self) -> dict[str, Any]:
+        """What the run is.
+
+        Raises:
+            UserError: there is none, or it cannot be read.
+        """
+        try:
+            found = json.loads(self.manifest_file.read_bytes())
+        except FileNotFoundError:
+            raise UserError(f"{self.path} {self._what_else()}") from None
+        except (OSError, ValueError) as error:
+            raise UserError(f"{self.manifest_file} cannot be read: {error}") from error
+        if not isinstance(found, dict) or found.get("version") != VERSION:
+            raise UserError(f"{self.manifest_file} is no description of a run of this release")
+        return found
+
+    def _what_else(self) -> str:
+        """What a folder is that has no manifest."""
+        if not (self.path / "trajectories").is_dir():
+            return f"is no run: it has no {self.manifest_file.name}"
+        return (
+            "is a run of the trainer, and what is read here is a run of `docagent-rl eval` or `collect`: "
+            "`docagent-rl view` shows its sessions, and `docagent-rl eval RECIPE --model "
+            f"{self.path}/checkpoints/global_step_N` plays a checkpoint of it"
+        )
+
+    @contextmanager
+    def writing(self) -> Generator[SessionWriter]:
+        """Hold the folder and add sessions to it.
+
+        Raises:
+            UserError: another process holds it, or it cannot be written.
+        """
+        with writable(self.sessions_file):
+            handle = os.open(self.sessions_file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            _hold(handle, self.path)
+            _cut_torn_line(handle)
+            yield SessionWriter(handle, self.sessions_file)
+        finally:
+            os.close(handle)
+
+    def sessions(self) -> Iterator[Trajectory]:
+        """The sessions that have ended, one at a time.
+
+        Raises:
+            UserError: a line cannot be read.
+        """
+        if self.sessions_file.exists():
+            yield from read_trajectories(self.sessions_file)
+
+    def order(self, keys: Sequence[Key]) -> None:
+        """Put the sessions in order, the last one of a key for all, and leave out what is not among `keys`.
+
+        The file is read line by line and its lines are kept as they are.
+        """
+        place = {key: number for number, key in enumerate(keys)}
+        at: dict[Key, tuple[int, int]] = {}
+        with self.sessions_file.open("rb") as file:
+            begin = 0
+            for line in file:
+                data = json.loads(line)
+                at[str(data["uid"]), int(data["session"])] = (begin, len(line))
+                begin += len(line)
+            wanted = sorted((place[key], where) for key, where in at.items() if key in place)
+            atomic_write(self.sessions_file, _pieces(file.fileno(), [where for _, where in wanted]))
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWriter:
+    """Adds sessions to a file that this process holds.
+
+    Args:
+        handle: of the file, open for appending.
+        file: its name, for messages.
+    """
+
+    handle: int
+    file: Path
+
+    def add(self, trajectory: Trajectory) -> None:
+        """Append a session; it is on disk when this returns.
+
+        Raises:
+            UserError: the disk is full or went away.
+        """
+        line = encodable(trajectory.to_json()).encode() + b"\n"
+        with writable(self.file):
+            while line:
+                line = line[os.write(self.handle, line) :]
+            os.fsync(self.handle)
+
+
+def key_of(trajectory: Trajectory) -> Key:
+    """Question and number of a session."""
+    return trajectory.uid, trajectory.session
+
+
+def service_failed(trajectory: Trajectory) -> bool:
+    """Whether it was not played for the sake of a service."""
+    return trajectory.masked and trajectory.end == MaskReason.INFRASTRUCTURE.value
+
+
+def _decisive(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in manifest.items() if name not in _FOLLOWING}
+
+
+def _differing(found: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = "") -> list[str]:
+    names = []
+    for name in sorted({*found, *wanted}):
+        old, new = found.get(name), wanted.get(name)
+        if old == new:
+            continue
+        if isinstance(old, dict) and isinstance(new, dict):
+            names += _differing(old, new, f"{prefix}{name}.")
+        else:
+            names.append(f"{prefix}{name} ({_short(old)} there, {_short(new)} now)")
+    return names
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _hold(handle: int, path: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UserError(f"{path} is written by another process: wait for it, or stop it") from None
+    except OSError:
+        return  # a file system without locks
+
+
+def _cut_torn_line(handle: int) -> None:
+    """Remove what a killed process left of a line."""
+    end = os.lseek(handle, 0, os.SEEK_END)
+    at, step = end, 1 << 16
+    while at:
+        begin = max(0, at - step)
+        found = os.pread(handle, at - begin, begin).rfind(b"\n")
+        if found >= 0:
+            at = begin + found + 1
+            break
+        at = begin
+    if at < end:
+        os.ftruncate(handle, at)
+
+
+def _pieces(handle: int, places: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+    for begin, length in places:
+        yield os.pread(handle, length, begin)

@@ -1,0 +1,175 @@
+"""Plays many sessions at a time, keeps each when it ends, and goes on where it was stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.endpoints.budget import BudgetError
+from docagent_rl.lab.agents.run_folder import Key, RunFolder, key_of, service_failed
+from docagent_rl.records.record import Record
+from docagent_rl.rollout.player import Player, new_trajectory
+from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
+
+Listener = Callable[[Trajectory], None]
+"""Told of every session of the run, those of earlier starts first."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """How a run goes.
+
+    Args:
+        sessions: of each question.
+        concurrency: sessions at a time.
+        attempts: starts of a session that a service fails, before it is recorded as masked.
+        stop_after: sessions in a row that a service failed, after which it is taken for dead.
+    """
+
+    sessions: int = 1
+    concurrency: int = 8
+    attempts: int = 2
+    stop_after: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A session that is to be played."""
+
+    sample: Record
+    session: int
+
+    @property
+    def key(self) -> Key:
+        """Question and number of the session."""
+        return self.sample.question_id, self.session
+
+
+@dataclass(slots=True)
+class Runner:
+    """A run of a player over questions.
+
+    Args:
+        player: plays; it stays open.
+        system: name of what is played, for the record of a session that never began.
+        folder: begun.
+        settings: how it goes.
+        heard: told of every session.
+    """
+
+    player: Player
+    system: str
+    folder: RunFolder
+    settings: RunSettings = field(default_factory=RunSettings)
+    heard: Listener = lambda _: None
+    _failed_in_row: int = 0
+
+    async def run(self, records: Sequence[Record]) -> None:
+        """Play what has not been played; at the end all sessions lie in the order of the questions.
+
+        A question that cannot be played, and a session that a service fails, are recorded as masked, with
+        the reason. The latter are played again when the run is started again.
+
+        Raises:
+            UserError: questions share an id, another process writes the folder, or the budget is spent
+                (`BudgetError`); what was played is kept.
+            InfrastructureError: the service is dead; what was played is kept.
+        """
+        tasks = tasks_of(records, self.settings.sessions)
+        wanted = {task.key for task in tasks}
+        with self.folder.writing() as writer:
+            played = set()
+            for trajectory in self.folder.sessions():
+                if key_of(trajectory) in wanted and not service_failed(trajectory):
+                    played.add(key_of(trajectory))
+                    self.heard(trajectory)
+            left = [task for task in tasks if task.key not in played]
+            undone = len(left)
+            try:
+                async with aclosing(self._all(left)) as ended:
+                    async for trajectory in ended:
+                        # off the loop: the disk is waited for
+                        await asyncio.to_thread(writer.add, trajectory)
+                        undone -= 1
+                        self.heard(trajectory)
+            except BudgetError as error:
+                raise error.leaving(f"{undone} of {len(tasks)} sessions") from error
+            self.folder.order([task.key for task in tasks])
+
+    async def _all(self, tasks: Sequence[Task]) -> AsyncGenerator[Trajectory]:
+        waiting = iter(tasks)
+        running: set[asyncio.Task[Trajectory]] = set()
+        spent: BudgetError | None = None
+        try:
+            while True:
+                while len(running) < self.settings.concurrency and (task := next(waiting, None)) is not None:
+                    running.add(asyncio.create_task(self._session(task)))
+                if not running:
+                    break
+                done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for each in _unfailed_first(done):
+                    if isinstance(error := each.exception(), BudgetError):
+                        # no other is begun; what those at work wait for is paid for already
+                        spent, waiting = spent or error, iter(())
+                    else:
+                        yield each.result()
+            if spent is not None:
+                raise spent
+        finally:
+            for each in running:
+                each.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _session(self, task: Task) -> Trajectory:
+        error = ""
+        for attempt in range(1, self.settings.attempts + 1):
+            try:
+                trajectory = await self.player.play(task.sample, task.session)
+            except BudgetError:
+                raise
+            except UserError as problem:
+                return self._masked(task, MaskReason.SAMPLE, str(problem), attempt)
+            except (InfrastructureError, OSError, TimeoutError) as problem:
+                error = f"{type(problem).__name__}: {problem}"
+            else:
+                self._failed_in_row = 0
+                trajectory.attempts = attempt
+                return trajectory
+        self._failed_in_row += 1
+        if self._failed_in_row >= self.settings.stop_after:
+            raise InfrastructureError(
+                f"{self._failed_in_row} sessions in a row failed, the last one with {error}; "
+                "what was played is kept, and the same command goes on"
+            )
+        return self._masked(task, MaskReason.INFRASTRUCTURE, error, self.settings.attempts)
+
+    def _masked(self, task: Task, reason: MaskReason, error: str, attempts: int) -> Trajectory:
+        trajectory = new_trajectory(task.sample, task.session, self.system)
+        trajectory.status, trajectory.end, trajectory.error = Status.MASKED.value, reason.value, error
+        trajectory.attempts = attempts
+        return trajectory
+
+
+def tasks_of(records: Iterable[Record], sessions: int) -> list[Task]:
+    """Sessions of questions, in order.
+
+    Raises:
+        UserError: two questions share an id.
+    """
+    seen: dict[str, str] = {}
+    for record in (records := list(records)):
+        if record.question_id in seen:
+            raise UserError(
+                f"two questions have the id {record.question_id!r}, of {seen[record.question_id]} and "
+                f"{record.dataset}: play each benchmark by itself, or give them ids of their own"
+            )
+        seen[record.question_id] = record.dataset
+    return [Task(record, session) for record in records for session in range(sessions)]
+
+
+def _unfailed_first(done: Iterable[asyncio.Task[Trajectory]]) -> list[asyncio.Task[Trajectory]]:
+    """Those that failed last, so that what ended with them is kept."""
+    return sorted(done, key=lambda each: each.exception() is not None)

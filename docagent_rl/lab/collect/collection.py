@@ -1,0 +1,152 @@
+"""A collection: sessions in the folder of a run, and what filters leave of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from docagent_rl.base.io import atomic_write
+from docagent_rl.lab.agents.run_folder import RunFolder, key_of, service_failed
+from docagent_rl.lab.agents.runner import Runner, RunSettings, tasks_of
+from docagent_rl.lab.collect.case import Case, case_of
+from docagent_rl.lab.collect.config import CollectConfig
+from docagent_rl.lab.collect.funnel import Funnel, run_funnel
+from docagent_rl.lab.collect.intermediate import with_failures
+from docagent_rl.lab.collect.judging import judged
+from docagent_rl.lab.collect.page_judge import EvidenceJudge
+from docagent_rl.lab.eval.questions import digest_of
+from docagent_rl.records.record import Record
+from docagent_rl.rewards.judge import Judge
+from docagent_rl.rollout.player import Player
+from docagent_rl.rollout.trajectory import Trajectory
+
+KIND = "collect"
+KEPT, FUNNEL, VERDICTS = "kept.jsonl", "funnel.json", "verdicts.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What is played.
+
+    Args:
+        recipe: whose system.
+        system: its name.
+        records: the questions.
+        settings: sessions of each question, and how many at a time.
+    """
+
+    recipe: str
+    system: str
+    records: Sequence[Record]
+    settings: RunSettings
+
+    def manifest(self, player: Player) -> dict[str, Any]:
+        """What the run is, for `RunFolder.begin`. Filters are no part of it: they may be changed later."""
+        return {
+            "kind": KIND,
+            "recipe": self.recipe,
+            "player": dict(player.identity),
+            "questions": {"count": len(self.records), "sha256": digest_of(self.records)},
+            "sessions": self.settings.sessions,
+        }
+
+    def is_whole(self, folder: RunFolder) -> bool:
+        """Whether nothing is left to play, so that nobody has to be there who plays."""
+        if not folder.sessions_file.exists():
+            return False
+        played = {key_of(each) for each in folder.sessions() if not service_failed(each)}
+        return all(task.key in played for task in tasks_of(self.records, self.settings.sessions))
+
+    async def play(self, player: Player, folder: RunFolder) -> None:
+        """Play what has not been played, with a bar on standard error.
+
+        Args:
+            player: plays; it stays open.
+            folder: of the run; made where it is missing.
+
+        Raises:
+            UserError: the folder holds another run, or the budget is spent; what was played is kept.
+            InfrastructureError: a service is dead; what was played is kept.
+        """
+        folder.begin(self.manifest(player))
+        console = Console(stderr=True)
+        columns = (TextColumn("collecting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+            task = bar.add_task("", total=len(self.records) * self.settings.sessions)
+
+            def heard(_: Trajectory) -> None:
+                bar.advance(task)
+
+            await Runner(player, self.system, folder, self.settings, heard).run(self.records)
+
+
+def sift(
+    folder: RunFolder,
+    config: CollectConfig,
+    judge: Judge | None = None,
+    evidence: EvidenceJudge | None = None,
+) -> Funnel:
+    """Filter the sessions of a run; writes what is left, the funnel, and every session's verdict.
+
+    The lines of `kept.jsonl` are those of `sessions.jsonl`.
+
+    Args:
+        folder: of a run that is whole.
+        config: with the filters.
+        judge: asked about answers where a filter wants it; `None`: nobody is.
+        evidence: asked about pages where a filter wants it; `None`: nobody is.
+
+    Raises:
+        UserError: a session cannot be read, a file cannot be written, or the budget is spent.
+        InfrastructureError: a judge failed.
+    """
+    cases, sessions = [], 0
+    for trajectory in folder.sessions():
+        sessions += 1
+        if not trajectory.masked:
+            cases.append(case_of(trajectory))
+    cases = with_failures(cases, config.filters)
+    if judge is not None or evidence is not None:
+        cases = asyncio.run(judged(cases, config.filters, judge, evidence))
+    funnel = run_funnel(cases, config.filters, sessions=sessions)
+    funnel.unjudged = Counter(case.unjudged for case in cases if case.unjudged)
+    kept = {case.key for case in funnel.kept}
+    atomic_write(folder.path / KEPT, _lines(folder.sessions_file, kept))
+    told = {**funnel.to_dict(), "filters": [each.model_dump(mode="json") for each in config.filters]}
+    told |= {"source": config.source, "departures": list(config.departures)}
+    atomic_write(folder.path / FUNNEL, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+    verdicts = (_verdict(case, funnel) for case in cases)
+    text = "".join(json.dumps(verdict, ensure_ascii=False) + "\n" for verdict in verdicts)
+    atomic_write(folder.path / VERDICTS, text)
+    return funnel
+
+
+def _verdict(case: Case, funnel: Funnel) -> Mapping[str, Any]:
+    return {
+        "question_id": case.question,
+        "session": case.session,
+        "dropped_by": funnel.dropped.get(case.key),
+        "reward": case.reward,
+        "answer": case.prediction,
+        "verdict": case.verdict,
+        "supported": case.supported,
+        "unjudged": case.unjudged or None,
+        "actions": list(case.actions),
+    }
+
+
+def _lines(sessions: Path, kept: set[tuple[str, int]]) -> Iterator[bytes]:
+    with sessions.open("rb") as file:
+        for line in file:
+            data = json.loads(line)
+            question = data["record"].get("question_id") or data["uid"]
+            if (str(question), int(data["session"])) in kept:
+                yield line

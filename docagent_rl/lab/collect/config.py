@@ -1,0 +1,130 @@
+"""How a collection goes: a preset of the package, or a YAML file of one's own."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.section import Section, explain
+from docagent_rl.lab.agents.chat_messages import ImageFormat
+from docagent_rl.lab.agents.scripted import Detours
+from docagent_rl.lab.collect.filters import Duplicates, Filter, Format
+
+
+class BoxFrame(StrEnum):
+    """What a grounding model measures its boxes in."""
+
+    DISPLAYED = "displayed"
+    """Pixels of the image that it was sent."""
+    NORM1000 = "norm1000"
+    """Thousandths of each side."""
+
+
+class TeacherConfig(Section):
+    """What helps a teacher behind an endpoint."""
+
+    images: ImageFormat = ImageFormat.PNG
+    """How page images travel: `png`, the pixels of training, or `jpeg`, a fifth of the size."""
+    guided_search: bool = False
+    """Of what a search finds, gold pages that were not shown yet come first. Only a teacher is helped so."""
+    shuffled_candidates: int | None = Field(None, ge=2)
+    """The first so many new pages of a search are shuffled, so that each place is right equally often."""
+    grounding: bool = False
+    """Boxes are drawn by a second model (`--grounder-base-url`, `--grounder-model`)."""
+    grounding_frame: BoxFrame = BoxFrame.DISPLAYED
+    """What it measures them in."""
+    layout: str | None = Field(None, pattern=r"^[\w.]+:\w+$")
+    """A function of your own, `package.module:FUNCTION`, from a page image (PIL) to the boxes of its layout
+    as fractions of its sides; the teacher's boxes become some of them."""
+    proposals: bool = True
+    """The teacher is shown the boxes of `layout` with numbers and picks; otherwise, and where it picks none,
+    its boxes become all that they touch."""
+
+
+class CollectConfig(Section):
+    """A collection: who plays, how often, and what is kept."""
+
+    source: str = ""
+    """Section of the paper that it follows."""
+    departures: tuple[str, ...] = ()
+    """Where it does not follow it."""
+    systems: tuple[str, ...] = ()
+    """Systems that it is meant for; empty: all."""
+    sessions: int = Field(1, ge=1)
+    """Of each question."""
+    temperature: float | None = Field(None, ge=0, allow_inf_nan=False)
+    """Of the teacher, unless an option says."""
+    teacher: TeacherConfig = TeacherConfig()
+    detours: Detours = Detours()
+    filters: tuple[Filter, ...] = (Format(), Duplicates())
+    """In order; see docs/collect.md."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, data: Any) -> Any:
+        """Filters may be written as their names alone."""
+        if isinstance(data, dict) and isinstance(data.get("filters"), list):
+            steps = [{"kind": step} if isinstance(step, str) else step for step in data["filters"]]
+            return {**data, "filters": steps}
+        return data
+
+    def check_system(self, system: str) -> None:
+        """See that it is meant for a system.
+
+        Raises:
+            UserError: it is not.
+        """
+        if self.systems and system not in self.systems:
+            meant = ", ".join(self.systems)
+            raise UserError(f"this collection is meant for {meant}, and the recipe's system is {system}")
+
+    @classmethod
+    def load(cls, name: str | None) -> CollectConfig:
+        """A preset by name, or a file.
+
+        Args:
+            name: of a preset, or the path of a `.yaml` file; `None` takes the defaults.
+
+        Raises:
+            UserError: there is no such preset or file, or a key is unknown or wrong.
+        """
+        if name is None:
+            return cls()
+        text, place = _text(name)
+        try:
+            data = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise UserError(f"{place}: cannot be read as YAML: {error}") from error
+        if not isinstance(data, dict):
+            raise UserError(f"{place}: expected keys and values, e.g. `filters: [format, duplicates]`")
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise UserError(explain(error, place)) from error
+
+
+def preset_names() -> list[str]:
+    """The presets of the package."""
+    folder = files("docagent_rl.lab.collect") / "presets"
+    return sorted(p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml"))
+
+
+def _text(name: str) -> tuple[str, str]:
+    if name in preset_names():
+        file = files("docagent_rl.lab.collect") / "presets" / f"{name}.yaml"
+        return file.read_text(encoding="utf-8"), f"preset {name}"
+    path = Path(name)
+    if not name.endswith((".yaml", ".yml")):
+        raise UserError(
+            f"there is no preset {name!r}; known are {', '.join(preset_names())}, or name a .yaml file"
+        )
+    try:
+        return path.read_text(encoding="utf-8"), name
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{name}: cannot be read: {error}") from error

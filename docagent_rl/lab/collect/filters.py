@@ -1,0 +1,254 @@
+"""Which sessions are kept: pure functions over cases, put together by a configuration."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from docagent_rl.base.section import Section
+from docagent_rl.lab.collect.balance import Balance
+from docagent_rl.lab.collect.case import Case
+from docagent_rl.lab.collect.rules import Scoring
+from docagent_rl.rewards.text import anls, squad_normalise
+
+
+class Finished(Section):
+    """The agent ended the session by itself."""
+
+    kind: Literal["finished"] = "finished"
+
+    def keep(self, cases: Sequence[Case]) -> list[bool]:
+        """Which to keep."""
+        return [case.finished for case in cases]
+
+
+class Format(Section):
+    """Every turn well-formed and executed, and the session's form in order where the system scores it."""
+
+    kind: Literal["format"] = "format"
+
+    def keep(self, cases: Sequence[Case]) -> list[bool]:
+        """Which to keep."""
+        return [case.sound and case.finished for case in cases]
+
+
+class Answer(Section):
+    """The answer is right."""
+
+    kind: Literal["answer"] = "answer"
+    by: Scoring = Scoring.LIKENESS
+    threshold: float = Field(0.7, gt=0, le=1)
+    judged: bool = False
+    """Free text that does not reach it may be right by the run's judge (`docagent.judge`)."""
+
+    def keep(self, cases: Sequence[Case]) -> list[bool]:
+        """Which to keep."""
+        return [
+            score(case, self.by, self.threshold) >= self.threshold
+            or (self.judged and (case.verdict or 0.0) >= self.threshold)
+            for case in cases
+        ]
+
+
+class EvidencePages(StrEnum):
+    """Which pages have to be gold."""
+
+    SHOWN = "shown"
+    """Those that were shown before the answer."""
+    LISTED = "listed"
+    """Those that the agent called relevant (Doc-V*)."""
+
+
+class Evidence(Section):
+    """The answer can rest on evidence: a gold page was seen before it.
+
+    Sessions of questions whose evidence is unknown are kept as `unknown` says; of a question that has none
+    (a refusal is right) no page may be listed.
+    """
+
+    kind: Literal["evidence"] = "evidence"
+    pages: EvidencePages = EvidencePages.SHOWN
+    all_of_them: bool = False
+    """Every gold page, not any."""
+    unknown: bool = True
+    judged: bool = False
+    """Sessions that this would drop stay where a judge that sees the pages finds that they support the answer
+    (Doc-V*, appendix C; `--evidence-model`). Whatever `unknown` says, it is asked about unknown evidence."""
+
+    def keep(self, cases: Sequence[Case]) -> list[bool]:
+        """Which to keep."""
+        return [self.rests(case) or (self.judged and bool(case.supported)) for case in cases]
+
+    def rests(self, case: Case) -> bool:
+        """Whether it stays without a judge."""
+        if case.gold is None:
+            return self.unknown
+        found = self.found(case)
+        if not case.gold:
+            return not (self.pages is EvidencePages.LISTED and found)
+        return case.gold <= found if self.all_of_them else bool(case.gold & found)
+
+    def found(self, case: Case) -> frozenset[str]:
+        """The pages on which the session rests, as `doc#page`."""
+        return (case.listed or frozenset()) if self.pages is EvidencePages.LISTED else case.shown
+
+
+class Failed(Section):
+    """Another model fails the question (UniDoc-RL, section 4.1: one fine-tuned on the SlideVQA part alone, so
+    that of other sources what it cannot do is kept).
+    """
+
+    kind: Literal["failed"] = "failed"
+    run: Path
+    """Folder of its run over the same questions (`docagent-rl eval`), or a file of trajectories."""
+    exempt: tuple[str, ...] = ("slidevqa",)
+    """Datasets that are kept whole: what it learned from."""
+    by: Scoring = Scoring.OUTCOME
+    threshold: float = Field(0.7, gt=0, le=1)
+
+    def keep(self, cases: Sequence[Case]) -> list[bool]:
+        """Which to keep."""
+        return [case.dataset in self.exempt or bool(case.failed) for case in cases]
+
+
+class Difficulty(Section):
+    """The share of a question's sessions that come this far lies within bounds."""
+
+    kind: Literal["difficulty"] = "difficulty"
+    lowest: float = Field(0.0, ge=0, le=1)
+    highest: float = Field(1.0, ge=0, le=1)
+    by: Scoring = Scoring.LIKENESS
+    threshold: float = Field(0.7, gt=0, le=1)
+
+    def keep(self, cases: Sequence[Case]) -> list[bool]:
+        """Which to keep."""
+        rates = pass_rates(cases, self.by, self.threshold)
+        return [self.lowest <= rates[case.question] <= self.highest for case in cases]
+
+
+class Length(Section):
+    """Turns, tokens and images within bounds; tokens count where they are known."""
+
+    kind: Literal["length"] = "length"
+    least_turns: int = Field(1, ge=0)
+    most_turns: int | None = Field(None, ge=1)
+    most_tokens: int | None = Field(None, ge=1)
+    most_images: int | None = Field(None, ge=0)
+
+    def keep(self, cases: Sequence[Case]) -> list[bool]:
+        """Which to keep."""
+        return [
+            self.least_turns <= len(case.actions)
+            and _within(len(case.actions), self.most_turns)
+            and _within(case.tokens, self.most_tokens)
+            and _within(case.images, self.most_images)
+            for case in cases
+        ]
+
+
+class Sequel(Section):
+    """An action comes directly after one of some others, e.g. a crop after a search."""
+
+    kind: Literal["sequel"] = "sequel"
+    action: str
+    after: tuple[str, ...]
+
+    def keep(self, cases: Sequence[Case]) -> list[bool]:
+        """Which to keep."""
+        return [
+            all(
+                before in self.after
+                for before, action in itertools.pairwise(("", *case.actions))
+                if action == self.action
+            )
+            for case in cases
+        ]
+
+
+class Duplicates(Section):
+    """Of sessions of a question that say the same, the first."""
+
+    kind: Literal["duplicates"] = "duplicates"
+
+    def keep(self, cases: Sequence[Case]) -> list[bool]:
+        """Which to keep."""
+        seen: set[tuple[str, str]] = set()
+        kept = []
+        for case in cases:
+            kept.append((case.question, case.said) not in seen)
+            seen.add((case.question, case.said))
+        return kept
+
+
+class First(Section):
+    """Of each question the first sessions."""
+
+    kind: Literal["first"] = "first"
+    count: int = Field(1, ge=1)
+
+    def keep(self, cases: Sequence[Case]) -> list[bool]:
+        """Which to keep."""
+        seen: Counter[str] = Counter()
+        kept = []
+        for case in cases:
+            seen[case.question] += 1
+            kept.append(seen[case.question] <= self.count)
+        return kept
+
+
+Filter = Annotated[
+    Finished
+    | Format
+    | Answer
+    | Evidence
+    | Difficulty
+    | Failed
+    | Length
+    | Sequel
+    | Duplicates
+    | First
+    | Balance,
+    Field(discriminator="kind"),
+]
+"""One step; `keep` takes what the steps before left, in the order of the run, and says which stay."""
+
+
+def score(case: Case, by: Scoring, threshold: float = 0.5) -> float:
+    """How right the answer of a session is, 0 to 1; 0 without an answer.
+
+    Args:
+        case: the session.
+        by: how.
+        threshold: similarities of free text below it count as 0.
+    """
+    if by is Scoring.OUTCOME:
+        return case.outcome or 0.0
+    if case.prediction is None:
+        return 0.0
+    if by is Scoring.LIKENESS or case.refusal:
+        return case.likeness(threshold)
+    if not case.references:
+        return 0.0
+    references = ("; ".join(case.references),) if case.listing else case.references
+    if by is Scoring.ANLS:
+        return max(anls(reference, case.prediction, threshold) for reference in references)
+    said = squad_normalise(case.prediction)
+    return float(any(squad_normalise(reference) == said for reference in references))
+
+
+def pass_rates(cases: Sequence[Case], by: Scoring, threshold: float) -> dict[str, float]:
+    """Share of right sessions by question."""
+    right: defaultdict[str, list[bool]] = defaultdict(list)
+    for case in cases:
+        right[case.question].append(score(case, by, threshold) >= threshold)
+    return {question: sum(each) / len(each) for question, each in right.items()}
+
+
+def _within(value: int, most: int | None) -> bool:
+    return most is None or value <= most

@@ -1,0 +1,117 @@
+"""A second look at sessions that a filter would drop: a judge may find otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from docagent_rl.base.errors import InfrastructureError
+from docagent_rl.documents import PageRef
+from docagent_rl.endpoints.chat_reply import CutOffError
+from docagent_rl.endpoints.crew import work_through
+from docagent_rl.endpoints.refusals import Refusals
+from docagent_rl.lab.agents.run_folder import Key
+from docagent_rl.lab.collect.case import Case
+from docagent_rl.lab.collect.filters import Answer, Evidence, Filter, score
+from docagent_rl.lab.collect.page_judge import EvidenceJudge
+from docagent_rl.rewards.answer_kinds import AnswerKind, kind_of
+from docagent_rl.rewards.judge import Judge
+
+_AT_A_TIME = 16
+Look = Callable[[Case], Awaitable[Case]]
+"""Asks a judge; the case with its verdict."""
+
+
+async def judged(
+    cases: Sequence[Case],
+    filters: Sequence[Filter],
+    judge: Judge | None = None,
+    evidence: EvidenceJudge | None = None,
+) -> list[Case]:
+    """Cases with the verdicts that filters ask for, each about sessions that those before it let through.
+
+    About answers in free text that are too unlike the references, a judge is asked whether they say the same;
+    what names something (a date, a number) is right or wrong without it. About sessions whose pages are not
+    gold, a judge that sees them is asked whether they support the answer. A session about which a judge gives
+    no verdict that can be read, or whose request it refuses, has none (`Case.unjudged`).
+
+    Args:
+        cases: sessions that were played.
+        filters: in order.
+        judge: of answers; `None`: nobody is asked.
+        evidence: of pages; `None`: nobody is asked.
+
+    Raises:
+        UserError: a page cannot be read, or the budget is spent (`BudgetError`).
+        InfrastructureError: a judge failed.
+    """
+    left, seen = list(cases), {case.key: case for case in cases}
+    for step in filters:
+        doubts, look = _second_look(step, judge, evidence)
+        if look is not None:
+            await _look_at([case for case in left if doubts(case)], look, seen)
+            left = [seen[case.key] for case in left]
+        left = [case for case, keep in zip(left, step.keep(left), strict=True) if keep]
+    return [seen[case.key] for case in cases]
+
+
+async def _look_at(cases: Sequence[Case], look: Look, seen: dict[Key, Case]) -> None:
+    """Ask about each, some at a time; `seen` takes what is found. What is in flight ends when one fails."""
+    refusals = Refusals()
+
+    async def one(case: Case) -> None:
+        try:
+            seen[case.key] = await look(case)
+        except CutOffError as error:
+            seen[case.key] = replace(case, unjudged=str(error))
+        except InfrastructureError as error:
+            if (why := refusals.of_one(error)) is None:
+                raise
+            seen[case.key] = replace(case, unjudged=why)
+        else:
+            refusals.answered()
+
+    await work_through(cases, one, at_once=_AT_A_TIME)
+
+
+def _second_look(
+    step: Filter, judge: Judge | None, evidence: EvidenceJudge | None
+) -> tuple[Callable[[Case], bool], Look | None]:
+    """Which cases a filter has its doubts about, and how they are looked at."""
+    match step:
+        case Answer(judged=True) if judge is not None:
+            return (
+                lambda case: case.verdict is None and not case.unjudged and _unlike(case, step),
+                lambda case: _same(case, judge),
+            )
+        case Evidence(judged=True) if evidence is not None:
+            return lambda case: _astray(case, step), lambda case: _supported(case, step, evidence)
+    return lambda _: False, None
+
+
+def _unlike(case: Case, step: Answer) -> bool:
+    if not case.references or not (case.prediction or "").strip():
+        return False
+    free = any(kind_of(reference) is AnswerKind.TEXT for reference in case.references)
+    return free and score(case, step.by, step.threshold) < step.threshold
+
+
+async def _same(case: Case, judge: Judge) -> Case:
+    references = ("; ".join(case.references),) if case.listing else case.references
+    return replace(case, verdict=await judge.judge(case.asked, references, case.prediction or ""))
+
+
+def _astray(case: Case, step: Evidence) -> bool:
+    if case.supported is not None or case.unjudged:
+        return False
+    return not step.rests(case) and bool(_seen(case, step))
+
+
+def _seen(case: Case, step: Evidence) -> list[PageRef]:
+    """Pages that the session rests on and that were shown: one that is only named may not exist."""
+    return sorted(PageRef.parse(page) for page in step.found(case) & case.shown)
+
+
+async def _supported(case: Case, step: Evidence, evidence: EvidenceJudge) -> Case:
+    pages = _seen(case, step)
+    return replace(case, supported=await evidence.supports(case.asked, case.prediction or "", pages))

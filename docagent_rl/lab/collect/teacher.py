@@ -1,0 +1,126 @@
+"""A teacher behind endpoints, with the help that a collection gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.lab.agents.chat import ChatLimits, ChatPlayer, ChatSession
+from docagent_rl.lab.agents.chat_model import ChatModel
+from docagent_rl.lab.collect.config import TeacherConfig
+from docagent_rl.lab.collect.helped import HelpedRetriever, Shuffle
+from docagent_rl.lab.collect.proposals import proposals_prompt
+from docagent_rl.lab.collect.regions import GroundedModel, LayoutModel, Ruler, grounding_prompt, load_layout
+from docagent_rl.records.record import Record
+from docagent_rl.rollout.env_resources import EnvResources
+from docagent_rl.rollout.player import new_trajectory
+from docagent_rl.rollout.trajectory import Trajectory
+
+
+@dataclass(frozen=True, slots=True)
+class TeacherPlayer:
+    """A `Player`: a chat model whose searches are helped.
+
+    Args:
+        chat: plays without help.
+        resources: what the environments share.
+        config: the help.
+        seed: of all its choices, with question and session.
+    """
+
+    chat: ChatPlayer
+    resources: EnvResources
+    config: TeacherConfig
+    seed: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        resources: EnvResources,
+        model: ChatModel,
+        limits: ChatLimits,
+        config: TeacherConfig,
+        *,
+        grounder: ChatModel | None = None,
+        seed: int = 0,
+    ) -> TeacherPlayer:
+        """In the environments of training.
+
+        Args:
+            resources: what these share.
+            model: writes the turns.
+            limits: of its context.
+            config: the help.
+            grounder: draws its boxes where `config` has it so.
+            seed: of all choices.
+
+        Raises:
+            UserError: the help needs boxes and the system has none, or a model is missing or named in vain.
+        """
+        helped = assisted(resources, model, config, grounder)
+        chat = ChatPlayer.of(resources, helped, limits, form=config.images, validate=False)
+        return cls(chat, resources, config, seed)
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """See `Player`."""
+        idle = set() if self.config.layout is not None else {"proposals"}
+        config = self.config.model_dump(mode="json", exclude=idle)
+        helped = {"player": "teacher", "teacher": config, "seed": self.seed}
+        return {**self.chat.identity, **helped}
+
+    async def play(self, sample: Record, session: int) -> Trajectory:
+        """See `Player`."""
+        config, resources = self.config, self.resources
+        if not config.guided_search and config.shuffled_candidates is None:
+            return await self.chat.play(sample, session)
+        shuffle = None
+        if config.shuffled_candidates is not None:
+            shuffle = Shuffle(config.shuffled_candidates, f"{self.seed} {sample.question_id} {session}")
+        services = resources.services
+        retriever = HelpedRetriever.of(
+            services.retriever, sample, guided=config.guided_search, shuffle=shuffle
+        )
+        env = resources.system.open(
+            resources.env_config, replace(services, retriever=retriever), resources.prompt, validate=False
+        )
+        trajectory = new_trajectory(sample, session, resources.system.name)
+        chat = self.chat
+        return await ChatSession(env, chat.model, chat.maker, chat.limits, trajectory).play(sample)
+
+    async def close(self) -> None:
+        """See `Player`."""
+        await self.chat.close()
+
+
+def assisted(
+    resources: EnvResources, model: ChatModel, config: TeacherConfig, grounder: ChatModel | None
+) -> ChatModel:
+    """A teacher with somebody who draws its boxes.
+
+    Raises:
+        UserError: see `TeacherPlayer.of`.
+    """
+    if grounder is not None and not config.grounding:
+        raise UserError("a grounding model is named, and the collection lets none draw boxes (grounding)")
+    if config.layout is not None:
+        prompt = proposals_prompt() if config.proposals else None
+        model = LayoutModel(model, load_layout(config.layout), config.layout, _ruler(resources), prompt)
+    if config.grounding:
+        if grounder is None:
+            raise UserError(
+                "the collection has a second model draw boxes: name it by --grounder-base-url and "
+                "--grounder-model, or set teacher.grounding: false in a file of your own"
+            )
+        model = GroundedModel(model, grounder, config.grounding_frame, _ruler(resources), grounding_prompt())
+    return model
+
+
+def _ruler(resources: EnvResources) -> Ruler:
+    coords, display = (getattr(resources.env_config, name, None) for name in ("coords", "display"))
+    if coords is None or display is None:
+        name = resources.system.name
+        raise UserError(f"{name} has no boxes: leave out teacher.grounding and teacher.layout")
+    return Ruler(coords.frame, display.encoder)

@@ -1,0 +1,127 @@
+"""A session as one HTML page that needs nothing else: no script, no other file, no network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from PIL import Image, ImageDraw
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.terminal import visible
+from docagent_rl.documents import DocumentStore
+from docagent_rl.envs.delivery import render
+from docagent_rl.lab.eval.ask.answer import RESTS_ON_NOTHING, Answered, Evidence
+from docagent_rl.lab.sft.pictures import read_picture
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
+
+_TEMPLATE = Path(__file__).with_name("session.html.j2")
+_STYLE = (
+    "body{font:16px/1.5 sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}"
+    "pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f4f4f4;padding:.6rem}"
+    "pre.shown{background:#eef4ee}figure{margin:1rem 0}img{max-width:100%;height:auto;border:1px solid #999}"
+    ".answer{font-size:1.4rem;font-weight:bold}.none{color:#a00}.about,figcaption{color:#666;font-size:.9rem}"
+    "h1{font-size:1.3rem}h3{font-size:1rem}"
+)
+_WIDEST = 1400
+"""Pixels of a page of the evidence; larger ones are reduced."""
+_QUALITY = 85
+
+
+def session_page(trajectory: Trajectory, found: Answered, store: DocumentStore, about: str) -> str:
+    """The page: question, answer, evidence with its regions marked, and every turn with what it showed.
+
+    Texts of documents and models are shown as they are, control characters spelt out, and are never markup.
+
+    Args:
+        trajectory: the session.
+        found: what it came to.
+        store: with its documents.
+        about: one line on who played.
+
+    Raises:
+        UserError: the store holds other pages than were shown.
+    """
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
+    digest = hashlib.sha256(_STYLE.encode()).digest()
+    return template.render(
+        style=_STYLE,
+        style_hash=base64.b64encode(digest).decode(),
+        question=_text(trajectory.record.get("question", "")),
+        answer=None if found.text is None else _text(found.text),
+        why_not=_text(found.why_not),
+        about=_text(about),
+        evidence=[_marked(item, store) for item in found.evidence],
+        rests_on_nothing=RESTS_ON_NOTHING,
+        turns=[_turn(turn, store) for turn in trajectory.turns],
+    )
+
+
+def action_of(info: Mapping[str, Any]) -> str:
+    """What a turn did, in a few words."""
+    action = info.get("action")
+    if not isinstance(action, Mapping):
+        return "a turn"
+    if info.get("valid") is False:
+        return f"nothing that can be done ({info.get('detail') or info.get('reason')})"
+    told = [str(action.get("kind", "a turn"))]
+    for name, value in action.items():
+        if name not in ("kind", "block", "argument") and value not in (None, [], ""):
+            told.append(", ".join(map(str, value)) if isinstance(value, list) else str(value))
+    return " ".join(told)
+
+
+def _turn(turn: TrajectoryTurn, store: DocumentStore) -> dict[str, Any]:
+    return {
+        "text": _text(turn.text),
+        "action": _text(action_of(turn.info)),
+        "shown": list(_parts(turn, store)),
+        "dropped": turn.dropped,
+    }
+
+
+def _parts(turn: TrajectoryTurn, store: DocumentStore) -> Iterator[dict[str, Any]]:
+    for message in turn.observation:
+        for part in message.get("parts") or ():
+            if "image" in part:
+                picture = read_picture(part["image"])
+                pages = ", ".join(map(str, picture.pages))
+                yield _image(render(picture, store), f"{pages} as the agent saw it")
+            else:
+                yield {"image": None, "text": _text(part.get("text", ""))}
+
+
+def _marked(item: Evidence, store: DocumentStore) -> dict[str, Any]:
+    if item.page.doc_id not in store:
+        raise UserError(f"{store} has no document {item.page.doc_id!r}")
+    image = store.page(item.page).image().convert("RGB")
+    if image.width > _WIDEST:
+        image = image.resize((_WIDEST, max(1, round(image.height * _WIDEST / image.width))))
+    draw = ImageDraw.Draw(image)
+    for left, top, right, bottom in item.regions:
+        box = (left * image.width, top * image.height, right * image.width, bottom * image.height)
+        draw.rectangle(box, outline=(200, 0, 0), width=max(2, image.width // 250))
+    name = f"{item.page.doc_id}, page {item.page.page}"
+    return {**_image(image, name), "why": item.why.value}
+
+
+def _image(image: Image.Image, name: str) -> dict[str, Any]:
+    buffer = io.BytesIO()
+    image.convert("RGB").save(buffer, "JPEG", quality=_QUALITY)
+    data = base64.b64encode(buffer.getvalue()).decode("ascii")
+    return {
+        "image": f"data:image/jpeg;base64,{data}",
+        "name": _text(name),
+        "width": image.width,
+        "height": image.height,
+    }
+
+
+def _text(text: Any) -> str:
+    return visible(str(text))

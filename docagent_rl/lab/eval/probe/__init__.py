@@ -1,0 +1,5 @@
+"""What is left of a score when the pages that are shown say nothing, or something else."""
+
+from docagent_rl.lab.eval.probe.conditions import Condition, shown_store
+
+__all__ = ["Condition", "shown_store"]

@@ -1,0 +1,185 @@
+"""Judges and extractors of the benchmarks: what they are asked, how replies are read, and who stands in.
+
+An opinion is always a reply in the official form, whoever gave it, so that one parser reads all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from docagent_rl.base.prompts import PromptTemplate, load_prompt
+from docagent_rl.base.untrusted import defused_values
+from docagent_rl.endpoints.chat_reply import ReplyError
+from docagent_rl.lab.eval.metrics.alden import Label, parse_label_judge
+from docagent_rl.lab.eval.metrics.judged import Flavour, parse_bool_judge
+from docagent_rl.lab.eval.metrics.longdocurl import FAILED, longdocurl_parse
+from docagent_rl.lab.eval.metrics.mmlongbench_doc import mmlongbench_parse
+from docagent_rl.lab.eval.metrics.prompt_files import EXTRACTOR_PROMPT, JUDGE_PROMPT, AnswerJudge, Extractor
+from docagent_rl.lab.eval.metrics.vidoseek import parse_score_judge
+from docagent_rl.rewards.mmlongbench import extracted_answer, unlabelled
+
+Expert = Extractor | AnswerJudge
+"""Who is asked, by the name of the prompt."""
+
+EXPERTS: tuple[Expert, ...] = (*Extractor, *AnswerJudge)
+_OWN_TAGS = re.compile(r"<\s{0,9}(/?)\s{0,9}(judge|label|concise_answer|answer_format)\b[^<>]{0,80}>", re.I)
+_ITEMS = re.compile(r"[;\n]")
+_GRADES = {True: 5, False: 1}
+
+
+class Author(StrEnum):
+    """Who gave an opinion, where no model was asked for it."""
+
+    RULE = "embedded rule judge"
+    """No model; not for papers (docs/rule_judge.md)."""
+    SYSTEM = "the system's own extractor"
+    """A role of the system, recorded in the session."""
+    NOBODY = "nobody"
+    """There was no answer to judge: wrong without asking."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What an expert said of a session's answer.
+
+    Args:
+        reply: in the official form; `None` when there was no answer to judge, or the expert failed.
+        by: an `Author`, or the name of a model.
+        failed: it gave no reply that can be read, after all attempts; counts as wrong.
+    """
+
+    reply: str | None
+    by: str
+    failed: bool = False
+
+
+Opinions = Mapping[Expert, Opinion]
+
+UNASKED = Opinion(None, Author.NOBODY.value)
+"""Of a session without an answer."""
+
+
+def expert_named(name: str) -> Expert:
+    """The expert of a prompt.
+
+    Raises:
+        ValueError: there is none.
+    """
+    for expert in EXPERTS:
+        if expert.value == name:
+            return expert
+    raise ValueError(f"there is no expert {name!r}")
+
+
+def expert_prompt(expert: Expert) -> PromptTemplate:
+    """The file of an expert's prompt."""
+    spec = EXTRACTOR_PROMPT if isinstance(expert, Extractor) else JUDGE_PROMPT
+    return load_prompt(expert.value, spec)
+
+
+def messages(expert: Expert, question: str, references: Sequence[str], answer: str) -> list[dict[str, str]]:
+    """What an expert is sent. An extractor never sees the references.
+
+    Tags and labels of replies that the texts spell are broken, so that nothing quoted is taken for a reply.
+    """
+    prompt = expert_prompt(expert)
+    if isinstance(expert, Extractor):
+        texts: dict[str, Any] = {"question": question, "answer": answer}
+    else:
+        texts = {"question": question, "references": list(references), "prediction": answer}
+    values = defused_values({name: _without_labels(value) for name, value in texts.items()})
+    roles = [role for role in ("system", "user", "assistant") if role in prompt]
+    return [{"role": role, "content": prompt.render(role, **values)} for role in roles]
+
+
+def parsed(expert: Expert, reply: str | None, flavour: Flavour = Flavour.VRAG) -> Any:
+    """A reply as the benchmark's parser reads it.
+
+    Args:
+        expert: who replied.
+        reply: in the official form.
+        flavour: whose rules hold for True and False.
+
+    Returns:
+        The extracted answer, a grade, True or False, or the name of a label; `None` without a reply, or where
+        it cannot be read.
+    """
+    if reply is None:
+        return None
+    match expert:
+        case Extractor.MMLONGBENCH_DOC:
+            return mmlongbench_parse(reply)
+        case Extractor.LONGDOCURL:
+            found = longdocurl_parse(reply)
+            return None if isinstance(found, str) and found == FAILED else found
+        case AnswerJudge.VIDOSEEK:
+            return parse_score_judge(reply)
+        case AnswerJudge.TRUE_FALSE:
+            return parse_bool_judge(reply, flavour)
+        case AnswerJudge.ALDEN:
+            label = parse_label_judge(reply)
+            return None if label is None else label.value
+    raise ValueError(f"there is no expert {expert!r}")
+
+
+def require_readable(expert: Expert, reply: str, flavour: Flavour = Flavour.VRAG) -> None:
+    """See that a reply can be read, by the rules of `parsed`.
+
+    Raises:
+        ReplyError: it cannot; the expert is worth asking again.
+    """
+    if parsed(expert, reply, flavour) is None:
+        raise ReplyError(f"a reply that does not hold to the form of {expert.value}")
+
+
+def ruled(expert: AnswerJudge, right: bool) -> str:
+    """The embedded rule judge's verdict in the form of a judge's reply."""
+    match expert:
+        case AnswerJudge.VIDOSEEK:
+            return str(_GRADES[right])
+        case AnswerJudge.ALDEN:
+            return f"<label>{Label.CORRECT if right else Label.INCORRECT}</label>"
+        case AnswerJudge.TRUE_FALSE:
+            return f"<judge>{right}</judge>"
+
+
+def shortened(expert: Extractor, question: str, answer: str, extracted: str | None) -> str:
+    """The reply of an extractor that no model gave: the system's own short answer, else a rule's.
+
+    Args:
+        expert: whose form it takes.
+        question: of the session.
+        answer: of the session.
+        extracted: the system's own short answer, where it has one.
+    """
+    # heavy imports that judges do without
+    from docagent_rl.envs.rule_roles import extract_answer
+
+    short = extracted if extracted is not None else extracted_answer(extract_answer(question, answer))
+    if expert is Extractor.MMLONGBENCH_DOC:
+        told = unlabelled(short or "")
+        items = [item.strip() for item in _ITEMS.split(told) if item.strip()]
+        # a semicolon between items is what the prompts ask for where there are several
+        form = (f"{items}", "List") if len(items) > 1 else (told, "String")
+        return f"Extracted answer: {form[0]}\nAnswer format: {form[1]}"
+    # as a literal, so that a text with commas stays one
+    told = _OWN_TAGS.sub(r"[\1\2]", short or "")
+    return f"<concise_answer>{_literal(told)}</concise_answer><answer_format>String</answer_format>"
+
+
+def _literal(text: str) -> str:
+    """Numbers and lists as they stand, other texts only where they would be read as a number."""
+    if re.fullmatch(r"[-+]?\d+(?:\.\d+)?|\[.*\]", text, re.S):
+        return text
+    return json.dumps(text, ensure_ascii=False) if re.match(r"[-+\d('\"{]", text) else text
+
+
+def _without_labels(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_labels(item) for item in value]
+    return _OWN_TAGS.sub(r"[\1\2]", unlabelled(value))

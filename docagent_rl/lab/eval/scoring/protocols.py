@@ -1,0 +1,157 @@
+"""Which numbers a benchmark gets, by whose definition, and whose opinion they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from docagent_rl.envs.system import PaperJudge
+from docagent_rl.lab.eval.metrics.alden import Label
+from docagent_rl.lab.eval.metrics.prompt_files import AnswerJudge, Extractor
+from docagent_rl.lab.eval.scoring import official
+from docagent_rl.lab.eval.scoring.experts import Expert
+from docagent_rl.lab.eval.scoring.measures import Form, Measure, Unit, mean
+from docagent_rl.lab.eval.scoring.official import Official, Subject
+from docagent_rl.systems import published
+
+_MM, _LONG = Extractor.MMLONGBENCH_DOC, Extractor.LONGDOCURL
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """How answers to a benchmark are scored.
+
+    Args:
+        name: of the benchmark, as tables have it.
+        score: values of a session from its subject.
+        measures: numbers over it, the headline first.
+        experts: whose opinion they need.
+    """
+
+    name: str
+    score: Callable[[Subject], Official]
+    measures: tuple[Measure, ...]
+    experts: tuple[Expert, ...] = ()
+
+    @property
+    def headline(self) -> Measure:
+        """The number that stands for a run."""
+        return self.measures[0]
+
+
+JUDGED = mean("judged", "judged right", expert=AnswerJudge.TRUE_FALSE)
+CORRECT = mean("correct", "judged Correct", expert=AnswerJudge.ALDEN)
+GENERAL = (
+    mean("rule", "rule judge"),
+    mean("exact", "exact match"),
+    mean("word_f1", "F1 over words"),
+    mean("similarity", "ANLS, as of every benchmark"),
+)
+"""Of every benchmark, by no model; the first is the embedded rule judge's verdict."""
+
+_RANKS = tuple(
+    mean(f"{name}@{cut}", f"{title}@{cut}")
+    for cut in ("1", "5", "10", "all")
+    for name, title in (("recall", "recall"), ("hit", "hit rate"), ("ndcg", "nDCG"), ("mrr", "MRR"))
+)
+
+_MMLONGBENCH = Protocol(
+    "MMLongBench-Doc",
+    official.mmlongbench,
+    (
+        Measure("acc", "accuracy", "score", expert=_MM),
+        Measure("f1", "F1", "score", Form.F1, expert=_MM),
+    ),
+    (_MM,),
+)
+_LONGDOCURL = Protocol(
+    "LongDocURL",
+    official.longdocurl,
+    (
+        Measure("acc", "accuracy", "score", expert=_LONG),
+        Measure("rectified_acc", "rectified accuracy (of 2,325)", "score", Form.RECTIFIED, expert=_LONG),
+        Measure("acc_inline", "accuracy before JSON", "inline_score", expert=_LONG),
+        Measure("f1", "F1", "inline_score", Form.F1, expert=_LONG),
+    ),
+    (_LONG,),
+)
+_MPDOCVQA = Protocol(
+    "MP-DocVQA",
+    official.mp_docvqa,
+    (mean("anls", "ANLS"), mean("accuracy", "accuracy"), mean("appa", "APPA")),
+)
+_DUDE = Protocol("DUDE", official.dude, (mean("anls", "ANLS"),))
+_SLIDEVQA = Protocol(
+    "SlideVQA",
+    official.slidevqa,
+    (
+        mean("qa_f1", "F1"),
+        mean("qa_em", "EM"),
+        mean("evidence_f1", "evidence F1"),
+        mean("evidence_em", "evidence EM"),
+        mean("joint_f1", "joint F1"),
+        mean("joint_em", "joint EM"),
+        # VRAG-RL and UniDoc-RL report it by a judge alone; so agents of all kinds can stand beside them
+        JUDGED,
+    ),
+    (AnswerJudge.TRUE_FALSE,),
+)
+_VIDOSEEK = Protocol(
+    "ViDoSeek",
+    official.vidoseek,
+    (
+        mean("passing", "passing (4 or 5)", expert=AnswerJudge.VIDOSEEK),
+        mean("grade", "grade", expert=AnswerJudge.VIDOSEEK, unit=Unit.NUMBER),
+        *_RANKS,
+    ),
+    (AnswerJudge.VIDOSEEK,),
+)
+_UDA = {
+    subset: Protocol(f"UDA {title}", official.uda(subset), (mean("uda_f1", "F1"),))
+    for subset, title in (("paper_tab", "PaperTab"), ("paper_text", "PaperText"), ("feta", "FetaTab"))
+}
+_JUDGED_ALONE = (JUDGED,), (AnswerJudge.TRUE_FALSE,)
+
+PROTOCOLS: Mapping[str, Protocol] = {
+    "mmlongbench": _MMLONGBENCH,
+    "longdocurl": _LONGDOCURL,
+    "mpdocvqa": _MPDOCVQA,
+    "dude": _DUDE,
+    "slidevqa": _SLIDEVQA,
+    "vidoseek": _VIDOSEEK,
+    **{f"uda_{subset}": protocol for subset, protocol in _UDA.items()},
+    "vrag": Protocol("VRAG-RL", official.nothing, *_JUDGED_ALONE),
+    "unidoc": Protocol("UniDoc-RL", official.nothing, *_JUDGED_ALONE),
+    "alden": Protocol("ALDEN", official.nothing, (CORRECT,), (AnswerJudge.ALDEN,)),
+}
+"""By the dataset of a record, as the importers name it."""
+
+
+def protocol_of(dataset: str) -> Protocol:
+    """The protocol of a dataset; answers to one that nobody knows are judged right or wrong."""
+    return PROTOCOLS.get(dataset) or Protocol(dataset, official.nothing, *_JUDGED_ALONE)
+
+
+def paper_measures(system: str) -> tuple[Measure, ...]:
+    """Numbers that the paper of a system reports on every benchmark."""
+    judge = paper_judge(system)
+    if judge is None:
+        return ()
+    return (CORRECT,) if judge is PaperJudge.LABEL else (JUDGED,)
+
+
+def paper_judge(system: str) -> PaperJudge | None:
+    """By what judge the paper of a system reports; `None` for baselines and systems of one's own."""
+    found = published(system)
+    return None if found is None else found.paper_judge
+
+
+def judged_values(experts: Mapping[Expert, Any]) -> dict[str, float | None]:
+    """Values that rest on a judge alone, from parsed opinions; without a verdict they are 0."""
+    found: dict[str, float | None] = {}
+    if AnswerJudge.TRUE_FALSE in experts:
+        found["judged"] = float(experts[AnswerJudge.TRUE_FALSE] is True)
+    if AnswerJudge.ALDEN in experts:
+        found["correct"] = float(experts[AnswerJudge.ALDEN] == Label.CORRECT)
+    return found

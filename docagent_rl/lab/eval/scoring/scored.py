@@ -1,0 +1,119 @@
+"""A scored session, and the file of them: one JSON line each."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.surrogates import encodable
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredSession:
+    """One session of one question, scored.
+
+    Args:
+        question_id: the question.
+        session: number among those of the question.
+        document: that the question is about; intervals resample documents.
+        dataset: of the record.
+        system: that was played.
+        agent: who played it, by its name in the run.
+        status: how the session ended (`rollout.trajectory.Status`).
+        reason: what ended it, or why it is masked.
+        scored: its right answer is known; else only navigation and use say something.
+        answer: the system's answer; `None` where there was none.
+        prediction: what was compared with the right answer.
+        labels: by kind (`labels.labels_of`).
+        groups: lines of the benchmark's own table that the question stands in.
+        values: numbers by name (`protocols`, `numbers`).
+        experts: what each expert made of the answer: `value`, `by`, `failed`.
+        second: the same of the second judge.
+        environment: the environment's own numbers.
+    """
+
+    question_id: str
+    session: int
+    document: str
+    dataset: str
+    system: str
+    agent: str
+    status: str
+    reason: str
+    scored: bool
+    answer: str | None
+    prediction: Any
+    labels: dict[str, list[str]]
+    groups: list[str]
+    values: dict[str, float | None]
+    experts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    second: dict[str, dict[str, Any]] = field(default_factory=dict)
+    environment: dict[str, float] = field(default_factory=dict)
+    version: int = VERSION
+
+    def to_json(self) -> str:
+        """One line; what JSON cannot hold of a prediction becomes text."""
+        data = asdict(self)
+        data["prediction"] = plain(self.prediction)
+        data["values"] = {name: finite(value) for name, value in self.values.items()}
+        data["environment"] = {name: finite(value) for name, value in self.environment.items()}
+        return encodable(json.dumps(data, ensure_ascii=False, allow_nan=False))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ScoredSession:
+        """The inverse of `to_json` after parsing.
+
+        Raises:
+            UserError: it is no scored session of this release.
+        """
+        names = {each.name for each in fields(cls)}
+        if data.get("version") != VERSION or set(data) != names:
+            raise UserError("not a scored session of this release: remove the file and score again")
+        return cls(**data)
+
+
+def finite(value: float | None) -> float | None:
+    """The number; `None` for what is none."""
+    return None if value is None or not math.isfinite(value) else value
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON holds it, else its text."""
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        pass
+    try:
+        return str(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits
+        return None
+
+
+def lines(sessions: Iterable[ScoredSession]) -> Iterator[bytes]:
+    """Lines of the file."""
+    for session in sessions:
+        yield session.to_json().encode() + b"\n"
+
+
+def read_scores(path: Path) -> Iterator[ScoredSession]:
+    """Read scored sessions line by line.
+
+    Raises:
+        UserError: names the file and the line.
+    """
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                data = json.loads(line)
+                if not isinstance(data, dict):
+                    raise UserError("no JSON object")
+                yield ScoredSession.from_dict(data)
+            except (ValueError, TypeError, RecursionError, UserError) as error:
+                raise UserError(f"{path}, line {number}: {error}") from error

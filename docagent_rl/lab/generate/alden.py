@@ -1,0 +1,221 @@
+"""Questions that cannot be searched for are made to name their page (ALDEN, appendix A).
+
+Many questions were asked by readers who had the page in front of them. A model labels each: 1 where the
+question's own words do not lead to its page. Those are asked about the page by its number.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from docagent_rl.base.errors import InfrastructureError
+from docagent_rl.endpoints.crew import work_through
+from docagent_rl.endpoints.remote_model import RemoteModel
+from docagent_rl.endpoints.usage import message_tokens
+from docagent_rl.lab.generate.config import GenerateConfig, Kind
+from docagent_rl.lab.generate.forecast import Forecast
+from docagent_rl.lab.generate.funnel import digest_of
+from docagent_rl.lab.generate.outage import NoReplyError
+from docagent_rl.lab.generate.prompt_files import Prompts, conversation, fill
+from docagent_rl.lab.generate.reader import ShapeReader
+from docagent_rl.lab.generate.replies import Labelled, UnkeptError, UnreadableError
+from docagent_rl.lab.generate.shape import named_pages
+from docagent_rl.records.record import Record, check_record
+
+# words that are written small behind "On page 7, "
+_SMALL = re.compile(
+    r"(?:What|Which|Who|Whose|Whom|When|Where|Why|How|Is|Are|Was|Were|Does|Do|Did|Has|Have|Had|Can|Could|Will|In|On|At|By"
+    r"|For|From|Of|To|The|A|An|According|List|Name|Give|State|Write)\b"
+)
+_LABEL_TOKENS = 10
+
+
+class Fate(StrEnum):
+    """What became of a question."""
+
+    REWRITTEN = "rewritten"
+    SEARCHABLE = "left: its words lead to the page"
+    NAMES_PAGE = "left: names a page already"
+    SEVERAL = "left: several pages of evidence, or none"
+    UNREADABLE = "left: no readable label"
+    NO_REPLY = "left: no reply"
+
+
+@dataclass(slots=True)
+class Labelling:
+    """What became of a set of questions; `fates` by the place of a question in it."""
+
+    fates: dict[int, Fate] = field(default_factory=dict)
+
+    def to_json(self, records: Sequence[Record], settings: str, written: str) -> str:
+        """Counts, and what became of each question.
+
+        Args:
+            records: the questions.
+            settings: digest of what was asked for (`digest_of_labels`).
+            written: the file of the questions, whose SHA-256 is noted where some are to be asked again.
+        """
+        counts = self.counts()
+        data: dict[str, Any] = {"settings": settings}
+        if lacking := counts[Fate.NO_REPLY.value]:
+            data["unanswered"] = {"count": lacking, "sha256": digest_of(written)}
+        fates = {record.question_id: self.fates[place].value for place, record in enumerate(records)}
+        data |= {"counts": counts, "questions": fates}
+        return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+    def counts(self) -> dict[str, int]:
+        """Questions by fate, all fates in their order."""
+        found = Counter(self.fates.values())
+        return {fate.value: found[fate] for fate in Fate}
+
+
+async def label_questions(
+    records: Sequence[Record],
+    model: RemoteModel,
+    prompts: Prompts,
+    config: GenerateConfig,
+    labelling: Labelling,
+    progress: Callable[[], None] | None = None,
+) -> None:
+    """Decide for each question whether it is to be rewritten; what `labelling` has already is left.
+
+    Raises:
+        BudgetError: the budget is used up.
+        InfrastructureError: the endpoint fails for many requests, or refuses them; the message names
+            question, document and page.
+    """
+    reader = ShapeReader(model, config.filters.tries, json_mode=config.json_mode)
+
+    async def one(place: int) -> None:
+        record = records[place]
+        try:
+            labelling.fates[place] = await _fate(record, reader, prompts, config)
+        except InfrastructureError as error:
+            where = f"question {record.question_id!r}, document {record.doc_id!r}, page {_pages(record)}"
+            raise InfrastructureError(f"{where}: {error}") from error.__cause__
+
+    waiting = (place for place in range(len(records)) if place not in labelling.fates)
+    try:
+        await work_through(waiting, one, at_once=model.endpoint.concurrency, done=progress)
+    finally:
+        await model.aclose()
+
+
+def rewritten(records: Sequence[Record], labelling: Labelling, model: str, prompts: Prompts) -> list[Record]:
+    """All questions in their order, some with the page in them.
+
+    Args:
+        records: the questions.
+        labelling: of all of them.
+        model: that labelled them, for the records.
+        prompts: that it was asked with.
+    """
+    return [
+        _rewritten(record, model, prompts.label.digest)
+        if labelling.fates[place] is Fate.REWRITTEN
+        else _marked(record, indexed=labelling.fates[place] is Fate.NAMES_PAGE)
+        for place, record in enumerate(records)
+    ]
+
+
+def digest_of_labels(records: Sequence[Record], model: str, prompts: Prompts, config: GenerateConfig) -> str:
+    """SHA-256 of what is asked for: equal runs over equal replies give equal files."""
+    asked = {
+        "model": model,
+        "prompt": prompts.label.digest,
+        "sampling": [dataclasses.asdict(config.sampling(vote)) for vote in range(config.votes)],
+        "tries": config.filters.tries,
+        "json_mode": config.json_mode.value,
+        "questions": [record.to_json() for record in records],
+    }
+    return digest_of(json.dumps(asked, sort_keys=True))
+
+
+def forecast_labels(records: Sequence[Record], prompts: Prompts, config: GenerateConfig) -> Forecast:
+    """What labelling would ask; sends nothing."""
+    found = Forecast()
+    for record in records:
+        if needs_label(record):
+            tokens = message_tokens(label_messages(record, prompts))
+            found.step("label").add(tokens, _LABEL_TOKENS, config.votes)
+    return found
+
+
+def needs_label(record: Record) -> bool:
+    """Whether a model is asked about a question."""
+    return _fixed(record) is None
+
+
+def label_messages(record: Record, prompts: Prompts) -> list[dict[str, Any]]:
+    """What it is asked."""
+    return conversation(prompts.label, fill(prompts.label, "user", question=record.question))
+
+
+def with_page(question: str, page: int) -> str:
+    """The question about a page: `On page 7, what is the date?`"""
+    words = question.strip()
+    small = words[:1].lower() + words[1:] if _SMALL.match(words) else words
+    return f"On page {page}, {small}"
+
+
+async def _fate(record: Record, reader: ShapeReader, prompts: Prompts, config: GenerateConfig) -> Fate:
+    if (fixed := _fixed(record)) is not None:
+        return fixed
+    prompt, votes, lacking = prompts.label, Counter(), False
+    messages = label_messages(record, prompts)
+    for vote in range(config.votes):
+        sampling = config.sampling(vote)
+        try:
+            found = await reader.read(
+                prompt, messages, Labelled, sampling=sampling, sample=config.numbered(vote)
+            )
+        except NoReplyError:
+            return Fate.NO_REPLY
+        except UnreadableError as error:
+            lacking |= isinstance(error, UnkeptError)
+            continue
+        votes[found.label] += 1
+        if max(votes.values()) > config.votes // 2:
+            break  # the others cannot change it
+    else:
+        if lacking:  # a vote that the next run gets may change it
+            return Fate.NO_REPLY
+    if votes[1] == votes[0]:
+        return Fate.UNREADABLE
+    return Fate.REWRITTEN if votes[1] > votes[0] else Fate.SEARCHABLE
+
+
+def _pages(record: Record) -> str:
+    return ", ".join(map(str, record.evidence_pages))
+
+
+def _fixed(record: Record) -> Fate | None:
+    """What becomes of a question whatever a model says."""
+    if named_pages(record.question):
+        return Fate.NAMES_PAGE
+    if len(record.gold_pages) != 1 or len(record.evidence_pages) != 1:
+        return Fate.SEVERAL
+    return None
+
+
+def _rewritten(record: Record, model: str, digest: str) -> Record:
+    (page,) = record.evidence_pages
+    extra = {
+        **record.extra,
+        "kind": Kind.PAGE_INDEX.value,
+        "is_page_indexed": True,
+        "original_question": record.question,
+        "rewriting": {"model": model, "prompt": digest},
+    }
+    return check_record(dataclasses.replace(record, question=with_page(record.question, page), extra=extra))
+
+
+def _marked(record: Record, *, indexed: bool) -> Record:
+    return dataclasses.replace(record, extra={**record.extra, "is_page_indexed": indexed})

@@ -1,0 +1,225 @@
+"""What questions are asked for, how pages are shown, and which filters a question has to pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.section import Section, explain, merged
+from docagent_rl.endpoints.sampling import Sampling
+from docagent_rl.records.fields import EvidenceSource, Split
+from docagent_rl.records.leakage import THRESHOLD
+
+
+class Kind(StrEnum):
+    """What a question needs of its document."""
+
+    SINGLE_PAGE = "single_page"
+    """One page answers it."""
+    MULTI_PAGE = "multi_page"
+    """Several pages of one document answer it together, and each of them is needed."""
+    TABLE = "table"
+    """A table answers it."""
+    CHART = "chart"
+    """A chart or another figure answers it."""
+    PAGE_INDEX = "page_index"
+    """It names the page that it asks about, by its physical number."""
+    UNANSWERABLE = "unanswerable"
+    """No page of the document answers it, though it reads as if one did."""
+
+    @property
+    def source(self) -> EvidenceSource:
+        """Where its evidence stands."""
+        return _SOURCES.get(self, EvidenceSource.TEXT)
+
+
+_SOURCES = {Kind.TABLE: EvidenceSource.TABLE, Kind.CHART: EvidenceSource.CHART}
+
+
+class Difficulty(StrEnum):
+    """How much work a question is."""
+
+    EASY = "easy"
+    MEDIUM = "medium"
+    HARD = "hard"
+
+
+class View(StrEnum):
+    """How pages are shown to the model."""
+
+    TEXT = "text"
+    IMAGE = "image"
+    BOTH = "both"
+
+    @property
+    def pictures(self) -> bool:
+        """Whether the model has to see."""
+        return self is not View.TEXT
+
+
+class JudgedBy(StrEnum):
+    """Who says whether an answer in a check is the right one."""
+
+    RULE = "rule"
+    """`rewards.rule_judge`: no request; it takes an answer in other words for a wrong one."""
+    MODEL = "model"
+    """A model, where the rule does not find it right already."""
+
+
+class JsonMode(StrEnum):
+    """What a server lets a model write, where a JSON object is asked for."""
+
+    ANY = "any"
+    """Anything."""
+    OBJECT = "object"
+    """A JSON object."""
+    SCHEMA = "schema"
+    """A JSON object of the shape that is asked for."""
+
+
+class KindConfig(Section):
+    """Questions of one kind and difficulty."""
+
+    kind: Kind
+    difficulty: Difficulty = Difficulty.MEDIUM
+    per_document: int = Field(2, ge=0, le=1000)
+    """Requests for such questions, for every document; each shows other pages as long as there are some."""
+    questions: int = Field(1, ge=1, le=10)
+    """Questions of one request at most."""
+    pages: int | None = Field(None, ge=1, le=50)
+    """Pages shown in a request; by default 2 for `multi_page`, 3 for `unanswerable`, else 1."""
+
+    @property
+    def shown(self) -> int:
+        """Pages shown in a request."""
+        return self.pages or {Kind.MULTI_PAGE: 2, Kind.UNANSWERABLE: 3}.get(self.kind, 1)
+
+    @model_validator(mode="after")
+    def _enough(self) -> Self:
+        if self.kind is Kind.MULTI_PAGE and self.shown < 2:
+            raise ValueError("questions over several pages are asked with 2 pages or more")
+        if self.kind is Kind.PAGE_INDEX and self.shown != 1:
+            raise ValueError("a question that names its page is asked with that page alone")
+        return self
+
+
+class FilterConfig(Section):
+    """What a question has to pass, in the order of the funnel; each can be left out."""
+
+    closed_book: bool = True
+    """The question alone must not be answered rightly."""
+    clear: bool = True
+    """Who has the document, and has not been shown these pages, knows what is asked for."""
+    grounded: bool = True
+    """The evidence alone must be answered from, rightly."""
+    needed: bool = True
+    """Of several pages of evidence none may be left out."""
+    elsewhere: bool = True
+    """Other pages of the document must not be answered from, rightly."""
+    elsewhere_pages: int = Field(6, ge=1, le=100)
+    """How many other pages are shown: those that share most words with question and answer."""
+    unanswered: bool = True
+    """No page of the document may answer a question that is to have no answer; all are looked at."""
+    window: int = Field(6, ge=1, le=100)
+    """Pages of the document that are looked at in one request for that."""
+    alike: float = Field(THRESHOLD, ge=50, le=100)
+    """Token-set similarity from which questions are the same (see `data leakage`)."""
+    answer_chars: int = Field(200, ge=1)
+    """Longest answer."""
+    tries: int = Field(2, ge=1, le=5)
+    """Requests for one reply that can be read; a further one says what was wrong with the last."""
+
+
+class PromptNames(Section):
+    """Prompt files: names of this package's, or paths of yours with the same parts."""
+
+    write: str = "generate_write"
+    page: str = "generate_page"
+    answer: str = "generate_answer"
+    closed_book: str = "generate_closed_book"
+    clear: str = "generate_clear"
+    label: str = "generate_label"
+    judge: str = "judge"
+
+
+_SEEDS = 100_003
+"""Seeds of one run lie apart from those of the next."""
+_KINDS = tuple(KindConfig(kind=kind) for kind in Kind)
+
+
+class GenerateConfig(Section):
+    """The configuration of `docagent-rl data generate`."""
+
+    kinds: tuple[KindConfig, ...] = Field(_KINDS, min_length=1)
+    view: View = View.TEXT
+    seed: int = 0
+    """Of the choice of pages and of the sampling."""
+    split: Split = Split.TRAIN
+    dataset: str = Field("generated", min_length=1)
+    temperature: float = Field(0.7, ge=0, le=2)
+    """Of writing questions, and of labelling; everything else is asked at the model's own, 0 by default."""
+    send_seed: bool = True
+    """Send a seed with requests that are sampled; false for servers that refuse the field."""
+    json_mode: JsonMode = JsonMode.ANY
+    """What the server is to let through (`response_format`); small models need it."""
+    page_chars: int = Field(12_000, ge=200)
+    """Characters of a page's text that are shown; a dense page has 6,000."""
+    fewest_chars: int = Field(80, ge=0)
+    """Pages with less text are not asked about, where pages are shown as text."""
+    max_pixels: int = Field(1_000_000, ge=28 * 28)
+    """Pictures of pages are reduced to that area."""
+    judge: JudgedBy = JudgedBy.MODEL
+    votes: int = Field(3, ge=1, le=9)
+    """Replies that label one question (`--mode alden`); the majority counts."""
+    filters: FilterConfig = FilterConfig()
+    prompts: PromptNames = PromptNames()
+
+    @field_validator("votes")
+    @classmethod
+    def _odd(cls, votes: int) -> int:
+        if votes % 2 == 0:
+            raise ValueError("an even number of votes may have no majority")
+        return votes
+
+    def sampling(self, sample: int) -> Sampling:
+        """Of writing and labelling; equal requests are told apart by their number."""
+        seed = self.numbered(sample) if self.send_seed else None
+        return Sampling(temperature=self.temperature, seed=seed)
+
+    def numbered(self, sample: int) -> int:
+        """The number of a sample under this seed."""
+        return self.seed * _SEEDS + sample
+
+    def most(self) -> dict[Kind, int]:
+        """Questions of each kind about a document at most."""
+        found: dict[Kind, int] = {}
+        for asked in self.kinds:
+            found[asked.kind] = found.get(asked.kind, 0) + asked.per_document * asked.questions
+        return found
+
+    @classmethod
+    def load(cls, file: Path | None, options: Mapping[str, Any]) -> GenerateConfig:
+        """A YAML file with options over it.
+
+        Raises:
+            UserError: the file is no YAML mapping, or a key is unknown or wrong; the message names it.
+        """
+        written: Any = {}
+        if file is not None:
+            try:
+                written = yaml.safe_load(file.read_text(encoding="utf-8"))
+            except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+                raise UserError(f"{file}: cannot be read as YAML: {error}") from error
+            if not isinstance(written, Mapping):
+                raise UserError(f"{file}: expected keys and values, e.g. `kinds: [{{kind: table}}]`")
+        given = {name: value for name, value in options.items() if value is not None}
+        try:
+            return cls.model_validate(merged(written, given))
+        except ValidationError as error:
+            raise UserError(explain(error, "generate" if file is None else str(file))) from error

@@ -1,0 +1,167 @@
+"""The filters that ask a model, each a small question of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from docagent_rl.base.errors import InfrastructureError
+from docagent_rl.endpoints.chat_reply import CutOffError
+from docagent_rl.endpoints.refusals import Refusals
+from docagent_rl.lab.generate.config import GenerateConfig, Kind
+from docagent_rl.lab.generate.draft import Draft, Dropped, Stage
+from docagent_rl.lab.generate.outage import NoReplyError, spared
+from docagent_rl.lab.generate.pages import PageViews
+from docagent_rl.lab.generate.prompt_files import Prompts, conversation, fill
+from docagent_rl.lab.generate.reader import ShapeReader
+from docagent_rl.lab.generate.replies import Answered, Cleared, Guessed, UnkeptError, UnreadableError
+from docagent_rl.lab.generate.shape import shape_problem
+from docagent_rl.rewards.remote_judge import RemoteJudge
+from docagent_rl.rewards.rule_judge import RuleJudge
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a filter has against a question."""
+
+    stage: Stage
+    reason: str
+    unkept: bool = False
+
+
+class Examiner:
+    """Applies the filters in the order of the funnel and stops at the first that a question fails.
+
+    Args:
+        reader: of the model that is examined with.
+        judge: compares answers where the rule does not find them equal; `None` is the rule alone.
+        views: shows pages.
+        prompts: of the checks.
+        config: of the run.
+    """
+
+    def __init__(
+        self,
+        reader: ShapeReader,
+        judge: RemoteJudge | None,
+        views: PageViews,
+        prompts: Prompts,
+        config: GenerateConfig,
+    ) -> None:
+        self._reader = reader
+        self._judge = judge
+        self._views = views
+        self._prompts = prompts
+        self._config = config
+        self._filters = config.filters
+        self._refusals = Refusals()
+
+    async def examine(self, draft: Draft) -> Dropped | None:
+        """Why a question is dropped; `None` when it passes.
+
+        Raises:
+            BudgetError: a request may pass the budget.
+            InfrastructureError: an endpoint fails for many requests, or refuses them.
+        """
+        async for finding in self._findings(draft):
+            return Dropped(draft.slot, finding.stage, finding.reason, draft, unkept=finding.unkept)
+        return None
+
+    async def _findings(self, draft: Draft) -> AsyncIterator[Finding]:
+        if problem := shape_problem(draft, answer_chars=self._filters.answer_chars):
+            yield Finding(Stage.SHAPE, problem)
+            return
+        unanswerable = draft.slot.kind is Kind.UNANSWERABLE
+        checks = (
+            (self._filters.closed_book and not unanswerable, Stage.CLOSED_BOOK, self._guessed),
+            (self._filters.clear, Stage.UNCLEAR, self._unclear),
+            (self._filters.grounded and not unanswerable, Stage.UNGROUNDED, self._ungrounded),
+            (self._filters.needed and len(draft.pages) > 1, Stage.UNNEEDED, self._unneeded),
+            (self._filters.elsewhere and not unanswerable, Stage.ELSEWHERE, self._elsewhere),
+            (self._filters.unanswered and unanswerable, Stage.ANSWERED, self._answered),
+        )
+        for wanted, stage, check in checks:
+            if not wanted:
+                continue
+            try:
+                reason = await check(draft)
+            except NoReplyError as error:
+                yield Finding(Stage.UNCHECKED, f"{stage.value}: {error}")
+                return
+            except UnreadableError as error:
+                yield Finding(Stage.UNREAD, f"{stage.value}: {error}", isinstance(error, UnkeptError))
+                return
+            if reason:
+                yield Finding(stage, reason)
+
+    async def _guessed(self, draft: Draft) -> str | None:
+        prompt = self._prompts.closed_book
+        messages = conversation(prompt, fill(prompt, "user", question=draft.question))
+        guessed = await self._reader.read(prompt, messages, Guessed)
+        return "guessed from the question alone" if await self._right(draft, guessed.answer) else None
+
+    async def _unclear(self, draft: Draft) -> str | None:
+        prompt = self._prompts.clear
+        messages = conversation(prompt, fill(prompt, "user", question=draft.question))
+        verdict = await self._reader.read(prompt, messages, Cleared)
+        return None if verdict.clear else " ".join(verdict.why.split())[:200] or "no reason given"
+
+    async def _ungrounded(self, draft: Draft) -> str | None:
+        answered = await self._answer(draft, draft.pages)
+        if not answered.answerable:
+            return "the evidence holds no answer"
+        return None if await self._right(draft, answered.answer) else "the evidence holds another answer"
+
+    async def _unneeded(self, draft: Draft) -> str | None:
+        for page in draft.pages:
+            answered = await self._answer(draft, [other for other in draft.pages if other != page])
+            if answered.answerable and await self._right(draft, answered.answer):
+                return f"answered without page {page}"
+        return None
+
+    async def _elsewhere(self, draft: Draft) -> str | None:
+        known = self._views.of(draft.slot.doc_id)
+        others = [page for page in known.readable if page not in draft.pages]
+        if not others:
+            return None
+        words = f"{draft.question} {draft.answer}"
+        pages = await asyncio.to_thread(known.alike, words, others, self._filters.elsewhere_pages)
+        answered = await self._answer(draft, pages)
+        if answered.answerable and await self._right(draft, answered.answer):
+            return f"answered from pages {', '.join(map(str, pages))}"
+        return None
+
+    async def _answered(self, draft: Draft) -> str | None:
+        known, window = self._views.of(draft.slot.doc_id), self._filters.window
+        # the likeliest pages first: a question that they answer needs no further request
+        first = await asyncio.to_thread(known.alike, draft.question, known.readable, window)
+        rest = [page for page in known.readable if page not in first]
+        for shown in (first, *(rest[start : start + window] for start in range(0, len(rest), window))):
+            if (await self._answer(draft, shown)).answerable:
+                return f"answered from pages {', '.join(map(str, shown))}"
+        return None
+
+    async def _answer(self, draft: Draft, pages: Sequence[int]) -> Answered:
+        prompt = self._prompts.answer
+        words = fill(prompt, "user", question=draft.question)
+        content = await asyncio.to_thread(self._views.content, words, draft.slot.doc_id, pages)
+        return await self._reader.read(prompt, conversation(prompt, content), Answered)
+
+    async def _right(self, draft: Draft, answer: str) -> bool:
+        if not answer.strip():
+            return False
+        if await RuleJudge().judge(draft.question, [draft.answer], answer) > 0:
+            return True
+        if self._judge is None:
+            return False
+        try:
+            verdict = await self._judge.judge(draft.question, [draft.answer], answer)
+        except CutOffError as error:
+            raise UnreadableError("the judge was cut off; --reply-tokens allows more") from error
+        except InfrastructureError as error:
+            if (why := self._refusals.of_one(error)) is not None:
+                raise UnkeptError(f"the judge gave no verdict: {why}") from error
+            raise spared(error, self._judge.model) from error
+        self._refusals.answered()
+        return verdict > 0

@@ -1,0 +1,118 @@
+"""What was dropped on the way from requests to questions, and why."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from docagent_rl.lab.generate.config import Kind
+from docagent_rl.lab.generate.draft import OUTAGES, Draft, Dropped, Stage
+from docagent_rl.lab.generate.plan import Gap, Slot
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_REQUESTS = (Stage.NO_REPLY, Stage.UNREADABLE, Stage.DECLINED)
+"""Stages at which whole requests are dropped."""
+_ASKED, _WRITTEN, _KEPT = "requests for questions", "questions written", "kept"
+_WHOLE = frozenset({_ASKED, _WRITTEN, _KEPT})
+_HEADINGS = {Kind.SINGLE_PAGE: "one page", Kind.MULTI_PAGE: "more pages", Kind.UNANSWERABLE: "no answer"}
+
+
+@dataclass(slots=True)
+class Funnel:
+    """One run.
+
+    Args:
+        planned: requests for questions.
+        written: questions that came back.
+        dropped: requests and questions that did not pass, in the order of the plan.
+        kept: questions that did.
+        gaps: kinds of questions that documents have no page for.
+    """
+
+    planned: Sequence[Slot] = ()
+    written: Sequence[Draft] = ()
+    dropped: Sequence[Dropped] = ()
+    kept: Sequence[Draft] = ()
+    gaps: Sequence[Gap] = field(default_factory=list)
+
+    def rows(self) -> list[tuple[str, Counter[Kind]]]:
+        """Name and numbers by kind of every row of the table, from what was planned to what was kept."""
+        lost: dict[Stage, Counter[Kind]] = {stage: Counter() for stage in Stage}
+        for each in self.dropped:
+            lost[each.stage][each.slot.kind] += 1
+        rows = [(_ASKED, _by_kind(self.planned))]
+        rows += [(stage.value, lost[stage]) for stage in _REQUESTS]
+        rows.append((_WRITTEN, _by_kind(draft.slot for draft in self.written)))
+        rows += [(stage.value, lost[stage]) for stage in Stage if stage not in _REQUESTS]
+        return [*rows, (_KEPT, _by_kind(draft.slot for draft in self.kept))]
+
+    def commonest(self) -> str:
+        """What most often kept requests and questions from passing, in words."""
+        found = Counter(f"{each.stage.value}: {each.reason}" for each in self.dropped)
+        return "; ".join(f"{count} times {reason}" for reason, count in found.most_common(3))
+
+    def table(self) -> Table:
+        """For the terminal."""
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table
+
+        kinds = [kind for kind in Kind if any(row[kind] for _, row in self.rows())]
+        # nine columns on a terminal of eighty
+        table = Table(
+            title="From requests to questions", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1)
+        )
+        table.add_column("", no_wrap=True)
+        for heading in (*(_HEADINGS.get(kind, kind.value.replace("_", " ")) for kind in kinds), "all"):
+            table.add_column(heading, justify="right")
+        for name, row in self.rows():
+            whole = name in _WHOLE
+            counts = [*(row[kind] for kind in kinds), row.total()]
+            cells = [f"{'' if whole else '-'}{count}" if count else "." for count in counts]
+            table.add_row(name, *cells, style="bold" if whole else "")
+        return table
+
+    @property
+    def unanswered(self) -> int:
+        """Requests and questions that were dropped for want of a reply that is kept; to be asked again."""
+        return sum(each.stage in OUTAGES or each.unkept for each in self.dropped)
+
+    def to_json(self, settings: str, written: str = "") -> str:
+        """Everything, with the reasons; equal runs give equal text.
+
+        Args:
+            settings: digest of what the run was asked for.
+            written: the file of the questions, whose SHA-256 is noted where some are to be asked again.
+        """
+        counts = {name: {kind.value: row[kind] for kind in Kind if row[kind]} for name, row in self.rows()}
+        data: dict[str, Any] = {"settings": settings}
+        if self.unanswered:
+            data["unanswered"] = {"count": self.unanswered, "sha256": digest_of(written)}
+        data |= {
+            "counts": counts,
+            "dropped": [_dropped(each) for each in self.dropped],
+            "gaps": [{"doc_id": gap.doc_id, "kind": gap.kind.value, "why": gap.why} for gap in self.gaps],
+        }
+        return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def digest_of(content: str | bytes) -> str:
+    """SHA-256 of a file, in hexadecimal digits."""
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def _by_kind(slots: Iterable[Slot]) -> Counter[Kind]:
+    return Counter(slot.kind for slot in slots)
+
+
+def _dropped(each: Dropped) -> dict[str, Any]:
+    told: dict[str, Any] = {"stage": each.stage.value, "reason": each.reason, "request": each.slot.slot_id}
+    if each.draft is not None:
+        draft = each.draft
+        told |= {"question": draft.question, "answer": draft.answer, "pages": list(draft.pages)}
+    return told

@@ -1,0 +1,205 @@
+"""Questions about documents, written and examined by models."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.documents import DocumentStore
+from docagent_rl.endpoints.chat_failure import RefusedError
+from docagent_rl.endpoints.crew import work_through
+from docagent_rl.endpoints.remote_model import RemoteModel
+from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind
+from docagent_rl.lab.generate.draft import Draft, Dropped, Stage
+from docagent_rl.lab.generate.duplicates import repeated
+from docagent_rl.lab.generate.examiner import Examiner
+from docagent_rl.lab.generate.funnel import Funnel
+from docagent_rl.lab.generate.pages import PageViews
+from docagent_rl.lab.generate.plan import Gap, Slot, plan_document
+from docagent_rl.lab.generate.prompt_files import Prompts
+from docagent_rl.lab.generate.reader import ShapeReader
+from docagent_rl.lab.generate.writer import Writer
+from docagent_rl.records.record import Record, check_record
+from docagent_rl.rewards.remote_judge import RemoteJudge
+
+
+@dataclass(slots=True)
+class _Result:
+    """What came of a slot."""
+
+    drafts: list[Draft] = field(default_factory=list)
+    dropped: list[Dropped] = field(default_factory=list)
+
+
+class Generation:
+    """One run. What it makes depends on documents, configuration and replies alone, and not on their order.
+
+    Args:
+        store: of the documents.
+        doc_ids: which of them, in the order of the output.
+        config: what to ask for.
+        prompts: how.
+        model: writes, and answers in the checks.
+        judge: compares answers; `None` asks `model`.
+        known: questions that none may repeat.
+
+    Raises:
+        UserError: a document is not in the store, or nothing can be asked about any of them.
+    """
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        doc_ids: Sequence[str],
+        config: GenerateConfig,
+        prompts: Prompts,
+        model: RemoteModel,
+        *,
+        judge: RemoteModel | None = None,
+        known: Sequence[Record] = (),
+    ) -> None:
+        self.config = config
+        self.model = model
+        self.judge = (judge or model) if config.judge is JudgedBy.MODEL else None
+        self._prompts = prompts
+        self._known = known
+        self.views = PageViews(store, config, prompts)
+        self.slots: list[Slot] = []
+        self.gaps: list[Gap] = []
+        for doc_id in doc_ids:
+            slots, gaps = plan_document(self.views.of(doc_id), config)
+            self.slots += slots
+            self.gaps += gaps
+        if not self.slots:
+            why = "; ".join(sorted({gap.why for gap in self.gaps})) or "no kind asks for any"
+            raise UserError(f"there is nothing to ask about in {len(doc_ids)} documents: {why}")
+        self.writer = Writer(
+            ShapeReader(model, config.filters.tries, json_mode=config.json_mode), self.views, prompts, config
+        )
+        compared = RemoteJudge(self.judge, prompts.judge) if self.judge else None
+        reader = ShapeReader(model, config.filters.tries, json_mode=config.json_mode)
+        self.examiner = Examiner(reader, compared, self.views, prompts, config)
+        self._judge_model = self.judge.endpoint.model if self.judge else None
+        self._results: dict[str, _Result] = {}
+
+    @property
+    def undone(self) -> int:
+        """Requests for questions that are not dealt with."""
+        return len(self.slots) - len(self._results)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what was asked for: equal runs over equal replies give equal files."""
+        asked = {
+            "config": self.config.model_dump(mode="json", exclude={"prompts"}),
+            "prompts": self._prompts.digest,
+            "models": [self.model.endpoint.model, self._judge_model],
+            "slots": [[slot.slot_id, slot.pages] for slot in self.slots],
+            "documents": {slot.doc_id: self.views.of(slot.doc_id).content for slot in self.slots},
+            "known": [record.question for record in self._known],
+        }
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+    async def run(self, progress: Callable[[], None] | None = None) -> None:
+        """Ask and examine all that is not done.
+
+        Args:
+            progress: called after each request for questions is dealt with.
+
+        Raises:
+            BudgetError: the budget is used up.
+            InfrastructureError: an endpoint fails for many requests, or refuses them; the message names
+                document and pages.
+        """
+        waiting = (slot for slot in self.slots if slot.slot_id not in self._results)
+        try:
+            await work_through(waiting, self._slot, at_once=self.model.endpoint.concurrency, done=progress)
+        except InfrastructureError as error:
+            if self.config.view.pictures and isinstance(error.__cause__, RefusedError):
+                raise InfrastructureError(
+                    f"{error}; a model that takes no pictures needs --view text"
+                ) from error
+            raise
+        finally:
+            await self.model.aclose()
+
+    def outcome(self) -> tuple[list[Record], Funnel]:
+        """The questions that passed, in the order of the plan, and what became of the others."""
+        results = [self._results[slot.slot_id] for slot in self.slots if slot.slot_id in self._results]
+        dropped = [each for result in results for each in result.dropped]
+        lost = {each.draft for each in dropped if each.draft is not None}
+        written = [draft for result in results for draft in result.drafts]
+        passed = [draft for draft in written if draft not in lost]
+        records = [self._record(draft) for draft in passed]
+        repeats = repeated(records, self._known, self.config.filters.alike)
+        dropped += [
+            Dropped(passed[place].slot, Stage.DUPLICATE, f"repeats: {question}", passed[place])
+            for place, question in sorted(repeats.items())
+        ]
+        kept = [place for place in range(len(passed)) if place not in repeats]
+        funnel = Funnel(self.slots, written, dropped, [passed[place] for place in kept], self.gaps)
+        return [records[place] for place in kept], funnel
+
+    async def _slot(self, slot: Slot) -> None:
+        try:
+            self._results[slot.slot_id] = await self._result(slot)
+        except InfrastructureError as error:
+            raise InfrastructureError(f"{slot.where}: {error}") from error.__cause__
+
+    async def _result(self, slot: Slot) -> _Result:
+        result = _Result()
+        written = await self.writer.write(slot)
+        if isinstance(written, Dropped):
+            result.dropped.append(written)
+        else:
+            result.drafts = written
+            for draft in written:
+                if (dropped := await self.examiner.examine(draft)) is not None:
+                    result.dropped.append(dropped)
+        return result
+
+    def _record(self, draft: Draft) -> Record:
+        slot, config = draft.slot, self.config
+        answers = (draft.answer,) if draft.answer else ()
+        unanswerable = slot.kind is Kind.UNANSWERABLE
+        provenance = {
+            "model": self.model.endpoint.model,
+            "judge": self._judge_model,
+            "prompt": self._prompts.digest,
+            "view": config.view.value,
+            "shown_pages": list(slot.pages),
+            "seed": config.seed,
+        }
+        record = Record(
+            question_id=draft.question_id,
+            dataset=config.dataset,
+            split=config.split,
+            doc_id=slot.doc_id,
+            question=draft.question,
+            answers=answers,
+            answer_format=_format(draft),
+            evidence_pages=draft.pages,
+            evidence_sources=() if unanswerable else (slot.kind.source.value,),
+            answerable=not unanswerable,
+            extra={
+                "gold": draft.answer or None,
+                "num_pages": self.views.of(slot.doc_id).count,
+                "native_id": draft.question_id,
+                "row": None,
+                "kind": slot.kind.value,
+                "difficulty": slot.difficulty.value,
+                "is_page_indexed": slot.kind is Kind.PAGE_INDEX,
+                "provenance": provenance,
+            },
+        )
+        return check_record(record)
+
+
+def _format(draft: Draft) -> str:
+    """In the words of MMLongBench-Doc."""
+    if not draft.answer:
+        return "None"
+    return "Int" if draft.answer.isascii() and draft.answer.isdecimal() else "Str"

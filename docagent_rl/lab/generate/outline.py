@@ -1,0 +1,221 @@
+"""Questions that headings, tables and figures answer: templates, no model."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from docagent_rl.documents import Document
+from docagent_rl.documents.contents import list_of_figures, table_of_contents
+from docagent_rl.documents.headings import Heading
+from docagent_rl.lab.generate.config import Kind
+from docagent_rl.lab.generate.draft import named_by
+from docagent_rl.lab.generate.duplicates import repeating
+from docagent_rl.lab.generate.titles import askable, folded
+from docagent_rl.records.fields import EvidenceSource, Split
+from docagent_rl.records.leakage import THRESHOLD
+from docagent_rl.records.record import Record, check_record
+
+DATASET = "outline"
+_CAPTION = re.compile(
+    r"(?P<label>[^\W\d_]+\.?\s*\d{1,3}(?:[.\-]\d{1,3})?)\s?[.:|\u2013\u2014-]?\s+(?P<title>\S.{5,})"
+)
+_WHOLE = re.compile(r"(?P<word>[^\W\d_]+\.?)\s*(?P<number>\d{1,3})")
+_BEYOND = 3
+_BOOKMARKS = 3
+"""With fewer, `table_of_contents` takes headings from elsewhere."""
+_ONE_LINE = 60
+"""Characters of a title that surely stands on one line; longer ones may go on."""
+
+
+class Template(StrEnum):
+    """What a template asks."""
+
+    SECTION_PAGE = "section_page"
+    SECTION_AFTER = "section_after"
+    PAGE_SECTION = "page_section"
+    CAPTION_PAGE = "caption_page"
+    CAPTION_TITLE = "caption_title"
+    NO_CAPTION = "no_caption"
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its questions."""
+        return _KINDS[self]
+
+
+_KINDS = {
+    Template.SECTION_PAGE: Kind.SINGLE_PAGE,
+    Template.SECTION_AFTER: Kind.MULTI_PAGE,
+    Template.PAGE_SECTION: Kind.PAGE_INDEX,
+    Template.CAPTION_PAGE: Kind.TABLE,
+    Template.CAPTION_TITLE: Kind.TABLE,
+    Template.NO_CAPTION: Kind.UNANSWERABLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    template: Template
+    question: str
+    answer: str
+    pages: tuple[int, ...]
+    source: EvidenceSource
+
+    @property
+    def kind(self) -> Kind:
+        """Of the question."""
+        figure = self.template.kind is Kind.TABLE and self.source is EvidenceSource.CHART
+        return Kind.CHART if figure else self.template.kind
+
+
+def outline_questions(
+    document: Document,
+    *,
+    limit: int,
+    seed: int,
+    split: Split = Split.TRAIN,
+    dataset: str = DATASET,
+    most: Mapping[Kind, int] | None = None,
+    known: Sequence[Record] = (),
+    alike: float = THRESHOLD,
+) -> list[Record]:
+    """At most `limit` questions about one document, the templates by turns.
+
+    Headings come from bookmarks, the printed table of contents or the print (`table_of_contents`), and not
+    from the first lines of pages, which are sentences where a document has no headings. A heading or a
+    caption is used when it occurs once and stands on the page that it is said to be on. A question without an
+    answer asks for a table or figure behind the last one.
+
+    Args:
+        document: with texts.
+        limit: of the questions.
+        seed: of the choice, which depends on it, the document, `most` and `known` alone.
+        split: of all questions.
+        dataset: their name.
+        most: questions of a kind at most, and none of other kinds; `None`: of all, without a limit.
+        known: questions that none may repeat (`duplicates.repeating`).
+        alike: token-set similarity from which one does.
+    """
+    piles = _piles(document, seed)
+    made = {
+        filled: _record(document, filled, split=split, dataset=dataset, seed=seed)
+        for pile in piles.values()
+        for filled in pile
+    }
+    repeats = repeating(list(made.values()), known, alike, templates=True)
+    new = {filled for place, filled in enumerate(made) if place not in repeats}
+    left = [[filled for filled in pile if filled in new] for pile in piles.values()]
+    chosen = _by_turns(left, limit, Counter(dict.fromkeys(Kind, limit) if most is None else most))
+    chosen.sort(key=lambda filled: (list(Template).index(filled.template), filled.pages, filled.question))
+    return [made[filled] for filled in chosen]
+
+
+def _by_turns(piles: Sequence[list[_Filled]], limit: int, room: Counter[Kind]) -> list[_Filled]:
+    """At most `limit` of the piles, one of each in turn as long as there is room for its kind."""
+    chosen: list[_Filled] = []
+    while len(chosen) < limit and any(piles):
+        for pile in piles:
+            filled = pile.pop() if pile and len(chosen) < limit else None
+            if filled is not None and room[filled.kind] > 0:
+                chosen.append(filled)
+                room[filled.kind] -= 1
+    return chosen
+
+
+def _piles(document: Document, seed: int) -> dict[Template, list[_Filled]]:
+    """All that can be asked about a document, by template, shuffled."""
+    texts = {number: document.page(number).text() for number in range(1, document.num_pages + 1)}
+    lines = {number: document.page(number).lines() for number in texts}
+    typography = {number: found for number, found in lines.items() if found}
+    found = table_of_contents(document.outline, texts, typography=typography, first_lines=False)
+    headings = [found[place] for place in askable(found, document.num_pages, texts.__getitem__)]
+    captions = [
+        (parts["label"], parts["title"].partition(". ")[0], caption.page)
+        for caption in list_of_figures(texts, typography=typography)
+        if (parts := _CAPTION.match(caption.text))
+    ]
+    rng = random.Random(f"outline questions/{seed}/{document.doc_id}")
+    piles: dict[Template, list[_Filled]] = {template: [] for template in Template}
+    said = folded("\n".join(texts.values()))
+    marks = [entry for entry in document.outline if entry.title.strip() and entry.page in texts]
+    marked = len(marks) >= _BOOKMARKS
+    for filled in (*_of_headings(headings, marked=marked), *_of_captions(captions, said)):
+        piles[filled.template].append(filled)
+    for pile in piles.values():
+        rng.shuffle(pile)
+    return piles
+
+
+def _of_headings(headings: Sequence[Heading], *, marked: bool) -> Iterator[_Filled]:
+    """What else begins on a page, and what comes next, is known by bookmarks alone (`marked`)."""
+    layout = EvidenceSource.LAYOUT
+    first = Counter(heading.page for heading in headings)
+    for heading in headings:
+        question = f'On which page does the section "{heading.title}" begin?'
+        yield _Filled(Template.SECTION_PAGE, question, str(heading.page), (heading.page,), layout)
+        if marked and first[heading.page] == 1:
+            question = f"Which section begins on page {heading.page}?"
+            yield _Filled(Template.PAGE_SECTION, question, heading.title, (heading.page,), layout)
+    top = [heading for heading in headings if marked and heading.level == 1]
+    for before, after in itertools.pairwise(top):
+        if before.page != after.page:
+            question = f'Which section of the same level follows the section "{before.title}"?'
+            yield _Filled(Template.SECTION_AFTER, question, after.title, (before.page, after.page), layout)
+
+
+def _of_captions(captions: Sequence[tuple[str, str, int]], said: str) -> Iterator[_Filled]:
+    labels = Counter(folded(label) for label, _, _ in captions)
+    titles = Counter(folded(title) for _, title, _ in captions)
+    last: dict[str, tuple[str, int]] = {}
+    for label, title, page in captions:
+        source = EvidenceSource.TABLE if label.casefold().startswith("tab") else EvidenceSource.CHART
+        if labels[folded(label)] == 1 and titles[folded(title)] == 1:
+            name, whole = title.rstrip("."), title.endswith(".") or len(title) < _ONE_LINE
+            question = f'On which page is the table or figure titled "{name}"?'
+            yield _Filled(Template.CAPTION_PAGE, question, str(page), (page,), source)
+            if whole:
+                question = f"What is the title of {label}?"
+                yield _Filled(Template.CAPTION_TITLE, question, name, (page,), source)
+        if (found := _WHOLE.fullmatch(label)) is not None:
+            word, number = found["word"], int(found["number"])
+            if number > last.get(folded(word), (word, 0))[1]:
+                last[folded(word)] = word, number
+    for word, number in last.values():
+        if f"{word} {number + _BEYOND}".casefold() in said:
+            continue  # spoken of, and perhaps there
+        question = f"What is the title of {word} {number + _BEYOND}?"
+        yield _Filled(Template.NO_CAPTION, question, "", (), EvidenceSource.TABLE)
+
+
+def _record(document: Document, filled: _Filled, *, split: Split, dataset: str, seed: int) -> Record:
+    question_id = named_by(document.doc_id, filled.template.value, filled.question)
+    return check_record(
+        Record(
+            question_id=question_id,
+            dataset=dataset,
+            split=split,
+            doc_id=document.doc_id,
+            question=filled.question,
+            answers=(filled.answer,) if filled.answer else (),
+            answer_format="None" if not filled.answer else "Int" if filled.answer.isdecimal() else "Str",
+            evidence_pages=tuple(sorted(set(filled.pages))),
+            evidence_sources=(filled.source.value,) if filled.pages else (),
+            answerable=bool(filled.answer),
+            extra={
+                "gold": filled.answer or None,
+                "num_pages": document.num_pages,
+                "native_id": question_id,
+                "row": None,
+                "kind": filled.kind.value,
+                "difficulty": "easy",
+                "is_page_indexed": filled.kind is Kind.PAGE_INDEX,
+                "provenance": {"model": None, "template": filled.template.value, "seed": seed},
+            },
+        )
+    )

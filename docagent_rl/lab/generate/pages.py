@@ -1,0 +1,219 @@
+"""Pages as a model is shown them, and what a document has to ask about."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import cachetools
+from PIL import Image
+
+from docagent_rl.documents import Document, DocumentStore
+from docagent_rl.documents.contents import list_of_figures
+from docagent_rl.documents.reading import TextReason
+from docagent_rl.endpoints.usage import image_part, message_tokens, pixel_tokens
+from docagent_rl.lab.generate.config import GenerateConfig, Kind, View
+from docagent_rl.lab.generate.prompt_files import Prompts, fill
+from docagent_rl.retrieval.tokens import Tokenizer
+
+_JPEG_QUALITY = 90
+_PICTURES = 64
+_TABLE = re.compile(r"(?i)tab|quadro|cuadro|таб|表")
+
+Content = str | list[Mapping[str, Any]]
+"""Of a message: a text, or texts and pictures."""
+
+
+class DocumentPages:
+    """A document's pages: their texts, what they have, and which are alike.
+
+    Args:
+        document: of a store.
+        config: how pages are shown.
+    """
+
+    def __init__(self, document: Document, config: GenerateConfig) -> None:
+        self.document = document
+        self.doc_id = document.doc_id
+        self.count = document.num_pages
+        self._config = config
+
+    @cached_property
+    def texts(self) -> dict[int, str]:
+        """Text by page, from 1."""
+        return {number: self.document.page(number).text() for number in range(1, self.count + 1)}
+
+    @cached_property
+    def content(self) -> list[list[str | None]]:
+        """Hashes of what the pages show and say."""
+        pages = (self.document.page(number) for number in range(1, self.count + 1))
+        return [[page.image_hash if self._config.view.pictures else None, page.text_hash] for page in pages]
+
+    @cached_property
+    def usable(self) -> tuple[int, ...]:
+        """Pages that the model is shown something of."""
+        if self._config.view is not View.TEXT:
+            return tuple(range(1, self.count + 1))
+        fewest = max(1, self._config.fewest_chars)
+        return tuple(page for page, text in self.texts.items() if len(" ".join(text.split())) >= fewest)
+
+    @cached_property
+    def readable(self) -> tuple[int, ...]:
+        """Pages that the model can be shown anything of, however little."""
+        if self._config.view is not View.TEXT:
+            return self.usable
+        return tuple(page for page, text in self.texts.items() if text.strip())
+
+    @cached_property
+    def unseen(self) -> tuple[int, ...]:
+        """Pages that show something, and that the model cannot be shown: those without text, as text."""
+        hidden = set(range(1, self.count + 1)) - set(self.readable)
+        return tuple(page for page in sorted(hidden) if not self._is_blank(page))
+
+    def with_kind(self, kind: Kind) -> tuple[int, ...]:
+        """Usable pages that such a question can be about.
+
+        Pages with tables and figures are known by captions. Where no caption is known, pictures may show
+        them all the same; texts do not.
+        """
+        if kind not in (Kind.TABLE, Kind.CHART):
+            return self.usable
+        if kind is Kind.CHART and not self._config.view.pictures:
+            return ()
+        named = {page for page, table in self._captions if table == (kind is Kind.TABLE)}
+        found = tuple(page for page in self.usable if page in named)
+        return found or (self.usable if self._config.view.pictures and not self._captions else ())
+
+    def alike(self, text: str, pages: Sequence[int], limit: int) -> list[int]:
+        """Of some pages those that share most with a text, by words that few pages have; in page order.
+
+        Pages that share nothing come last, those in front first: they are all that is left to choose from.
+        """
+        wanted = set(self._tokens(text))
+        weights = {
+            word: math.log(1 + self.count / self._holders[word]) for word in wanted & set(self._holders)
+        }
+        scores = {
+            page: math.fsum(weights[word] for word in sorted(wanted & self._words[page] & set(weights)))
+            for page in pages
+        }
+        ranked = sorted(pages, key=lambda page: (-scores[page], page))
+        return sorted(ranked[:limit])
+
+    def _is_blank(self, page: int) -> bool:
+        reading = self.document.page(page).reading
+        return reading is not None and reading.reason is TextReason.BLANK
+
+    @cached_property
+    def _captions(self) -> list[tuple[int, bool]]:
+        found = list_of_figures(self.texts)
+        return [(caption.page, _TABLE.match(caption.text) is not None) for caption in found]
+
+    @cached_property
+    def _words(self) -> dict[int, frozenset[str]]:
+        return {page: frozenset(self._tokens(text)) for page, text in self.texts.items()}
+
+    @cached_property
+    def _holders(self) -> Counter[str]:
+        return Counter(word for words in self._words.values() for word in words)
+
+    @cached_property
+    def _tokens(self) -> Tokenizer:
+        return Tokenizer()
+
+
+class PageViews:
+    """Writes messages that show pages. May be used from several threads.
+
+    Args:
+        store: of the documents.
+        config: how pages are shown.
+        prompts: with the page prompt.
+    """
+
+    def __init__(self, store: DocumentStore, config: GenerateConfig, prompts: Prompts) -> None:
+        self._store = store
+        self._config = config
+        self._prompts = prompts
+        self._documents: dict[str, DocumentPages] = {}
+        self._pictures: cachetools.LRUCache[str, bytes] = cachetools.LRUCache(_PICTURES)
+        self._lock = threading.Lock()
+
+    def of(self, doc_id: str) -> DocumentPages:
+        """A document.
+
+        Raises:
+            UserError: the store has no such document.
+        """
+        if doc_id not in self._documents:
+            self._documents[doc_id] = DocumentPages(self._store.document(doc_id), self._config)
+        return self._documents[doc_id]
+
+    def content(self, words: str, doc_id: str, pages: Sequence[int]) -> Content:
+        """What to say, and pages behind it. Blocks.
+
+        Args:
+            words: in front of the pages.
+            doc_id: of the document.
+            pages: by number, in the order in which they are shown.
+
+        Raises:
+            UserError: a page cannot be read.
+        """
+        parts: list[Mapping[str, Any]] = [_text(words)]
+        for page in pages:
+            parts += self._page(doc_id, page)
+        if all(part["type"] == "text" for part in parts):
+            return "\n\n".join(part["text"] for part in parts)
+        return parts
+
+    def tokens(self, doc_id: str, number: int) -> int:
+        """About how many tokens a page takes in a message; its picture is not read."""
+        shown = self._page(doc_id, number, blind=True)
+        width, height = self.of(doc_id).document.page(number).size
+        pixels = min(width * height, self._config.max_pixels) if self._config.view.pictures else 0
+        return message_tokens([{"role": "user", "content": shown}]) + pixel_tokens(pixels)
+
+    def _page(self, doc_id: str, number: int, *, blind: bool = False) -> list[Mapping[str, Any]]:
+        known, view = self.of(doc_id), self._config.view
+        place = {"number": number, "count": known.count, "text": ""}
+        shown: list[Mapping[str, Any]] = []
+        if view.pictures:
+            shown.append(_text(fill(self._prompts.page, "picture", **place)))
+            if not blind:
+                shown.append(image_part(self._picture(known.document, number)))
+        text = known.texts[number].strip()[: self._config.page_chars]
+        if view is View.TEXT or (view is View.BOTH and text):
+            shown.append(_text(fill(self._prompts.page, "text", **{**place, "text": text})))
+        return shown
+
+    def _picture(self, document: Document, number: int) -> bytes:
+        page = document.page(number)
+        key = page.image_hash
+        with self._lock:
+            found = self._pictures.get(key)
+        if found is None:
+            found = self._reduced(page.image()) if self._too_large(page.size) else page.image_bytes()
+            with self._lock:
+                self._pictures[key] = found
+        return found
+
+    def _too_large(self, size: tuple[int, int]) -> bool:
+        return size[0] * size[1] > self._config.max_pixels
+
+    def _reduced(self, image: Image.Image) -> bytes:
+        scale = math.sqrt(self._config.max_pixels / (image.width * image.height))
+        size = max(1, int(image.width * scale)), max(1, int(image.height * scale))
+        buffer = io.BytesIO()
+        image.resize(size, Image.Resampling.LANCZOS).save(buffer, format="JPEG", quality=_JPEG_QUALITY)
+        return buffer.getvalue()
+
+
+def _text(text: str) -> Mapping[str, Any]:
+    return {"type": "text", "text": text}

@@ -1,0 +1,138 @@
+"""Which pages are asked about: decided by seed and documents alone, before any request."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from docagent_rl.lab.generate.config import Difficulty, GenerateConfig, Kind, KindConfig
+from docagent_rl.lab.generate.pages import DocumentPages
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One request for questions.
+
+    Args:
+        doc_id: the document.
+        kind: of the questions.
+        difficulty: of the questions.
+        number: tells the slots of a document, kind and difficulty apart; from 0.
+        pages: shown, 1-based, in page order.
+        questions: asked for at most.
+        sample: how often these pages were asked about before.
+    """
+
+    doc_id: str
+    kind: Kind
+    difficulty: Difficulty
+    number: int
+    pages: tuple[int, ...]
+    questions: int
+    sample: int = 0
+
+    @property
+    def slot_id(self) -> str:
+        """Its name, unique within a plan."""
+        return f"{self.doc_id}-{self.kind.value}-{self.difficulty.value}-{self.number:03d}"
+
+    @property
+    def where(self) -> str:
+        """Document and pages, for messages."""
+        pages = ", ".join(map(str, self.pages))
+        return f"document {self.doc_id!r}, page{'s' if len(self.pages) > 1 else ''} {pages}"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A kind of question that a document has no page for.
+
+    Args:
+        doc_id: the document.
+        kind: of the questions.
+        why: what is missing.
+    """
+
+    doc_id: str
+    kind: Kind
+    why: str
+
+
+def plan_document(known: DocumentPages, config: GenerateConfig) -> tuple[list[Slot], list[Gap]]:
+    """The requests for one document, by kinds as the configuration lists them.
+
+    The same document, seed and kind give the same pages, whatever else is asked for.
+    """
+    slots: list[Slot] = []
+    gaps: list[Gap] = []
+    numbers: dict[tuple[Kind, Difficulty], int] = {}
+    for asked in config.kinds:
+        pages = known.with_kind(asked.kind)
+        if not asked.per_document:
+            continue
+        fewest = 2 if asked.kind is Kind.MULTI_PAGE else 1
+        blind = asked.kind is Kind.UNANSWERABLE and known.unseen
+        if len(pages) < fewest or blind:
+            gaps.append(Gap(known.doc_id, asked.kind, _why(asked.kind, known)))
+            continue
+        key = (asked.kind, asked.difficulty)
+        first = numbers.get(key, 0)
+        found = _slots(known, asked, pages, first, config.seed)
+        numbers[key] = first + len(found)
+        slots += found
+    return slots, gaps
+
+
+def _slots(
+    known: DocumentPages, asked: KindConfig, pages: Sequence[int], first: int, seed: int
+) -> list[Slot]:
+    rng = random.Random(f"generate/{seed}/{known.doc_id}/{asked.kind.value}/{asked.difficulty.value}/{first}")
+    seen: dict[tuple[int, ...], int] = {}
+    heads: list[int] = []
+    slots = []
+    for number in range(asked.per_document):
+        if not heads:
+            heads = rng.sample(list(pages), len(pages))
+        head = heads.pop()
+        shown = _together(known, asked, head, pages, rng)
+        sample = seen.get(shown, 0)
+        seen[shown] = sample + 1
+        slots.append(
+            Slot(
+                known.doc_id,
+                asked.kind,
+                asked.difficulty,
+                first + number,
+                shown,
+                asked.questions,
+                sample + 1000 * first,
+            )
+        )
+    return slots
+
+
+def _together(
+    known: DocumentPages, asked: KindConfig, head: int, pages: Sequence[int], rng: random.Random
+) -> tuple[int, ...]:
+    """The pages of a request: for questions over several pages those that share words with the first."""
+    others = [page for page in pages if page != head]
+    more = min(asked.shown - 1, len(others))
+    if asked.kind is Kind.MULTI_PAGE:
+        chosen = known.alike(known.texts[head], others, more)
+    else:
+        chosen = rng.sample(others, more)
+    return tuple(sorted([head, *chosen]))
+
+
+def _why(kind: Kind, known: DocumentPages) -> str:
+    if not known.usable:
+        return "no page has text: ingest it again with OCR (--ocr), or show pictures (--view image)"
+    if kind is Kind.UNANSWERABLE and known.unseen:
+        shown = ", ".join(map(str, known.unseen[:5])) + (", ..." if len(known.unseen) > 5 else "")
+        return f"pages without text may hold the answer ({shown}): ingest with OCR, or use --view image"
+    if kind is Kind.CHART:
+        return "no page is known to have a figure that the model can see (charts need --view image or both)"
+    if kind is Kind.TABLE:
+        return "no page has the caption of a table"
+    return "too few pages with something to ask about"

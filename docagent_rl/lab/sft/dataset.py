@@ -1,0 +1,157 @@
+"""The data set class that verl's supervised trainer loads for files of `docagent-rl data sft`.
+
+Recipes name it (`recipes/base/sft.yaml`). Rows stay in their files and are read as they are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from cachetools import LRUCache
+from torch.utils.data import Dataset
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents import DocumentStore
+from docagent_rl.envs.delivery import render
+from docagent_rl.envs.images import Picture
+from docagent_rl.lab.sft.files import SftFile, SftRow
+from docagent_rl.lab.sft.rows import tokenizer_digest
+from docagent_rl.rollout.images import EncodedImage, join_features
+from docagent_rl.rollout.patches import PatchFormat
+
+KEPT_BYTES = 256 << 20
+"""Memory of preprocessed images that a data set keeps; each worker of a data loader has one of its own."""
+_NO_STORE = "these rows show images: set +data.store=<document store> and use a vision model"
+
+
+class LedgerSftDataset(Dataset):
+    """Rows as the training engine takes them; nothing is tokenised, and each image is preprocessed once.
+
+    An item of `t` tokens and `i` images with `p` patches in all holds
+
+    - `input_ids` (t,) int64 and `loss_mask` (t,) int64, as in the file;
+    - `position_ids` (4, t) int64: text positions and the three of M-RoPE; (t,) without a processor;
+    - `multi_modal_inputs`: `pixel_values` (p, channels) float32 and `image_grid_thw` (i, 3) int64, or empty.
+
+    Args:
+        parquet_files: one file or several.
+        tokenizer: of the model; its vocabulary must be that of the files.
+        config: the section `data`: `store` (path of the document store; not needed without images),
+            `max_length`, `pad_mode` (only `no_padding`).
+        processor: of the model, as `verl.utils.hf_processor` loads it; `None` for a text-only model.
+        max_samples: use so many rows from the beginning; -1 for all.
+
+    Raises:
+        UserError: a file cannot be used, a row is longer than `max_length`, or a setting is wrong.
+    """
+
+    def __init__(
+        self,
+        parquet_files: str | Sequence[str],
+        tokenizer: Any,
+        config: Mapping[str, Any],
+        processor: Any | None = None,
+        max_samples: int = -1,
+    ) -> None:
+        files = [parquet_files] if isinstance(parquet_files, str) else list(parquet_files)
+        if config.get("pad_mode", "no_padding") != "no_padding":
+            raise UserError(f"data.pad_mode={config['pad_mode']}: rows of this data set are not padded")
+        digest = tokenizer_digest(tokenizer)
+        self._files = [SftFile(file, digest) for file in files]
+        rows = sum(map(len, self._files))
+        self._size = rows if max_samples < 0 else min(rows, max_samples)
+        self._processor = processor
+        _check_lengths(self._files, self._size, int(config.get("max_length", 0)))
+        store = config.get("store")
+        shows = any(next(file.pictures(), None) is not None for file in self._files)
+        if shows and (store is None or processor is None):
+            raise UserError(_NO_STORE)
+        self._images = _image_cache(store, processor)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def _row(self, index: int) -> SftRow:
+        for file in self._files:
+            if index < len(file):
+                return file.row(index)
+            index -= len(file)
+        raise IndexError(index)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        row = self._row(index)
+        ids = torch.tensor(row.input_ids, dtype=torch.int64)
+        features = self._join(row.images)
+        return {
+            "input_ids": ids,
+            "loss_mask": torch.tensor(row.loss_mask, dtype=torch.int64),
+            "position_ids": position_ids(ids, features, self._processor),
+            "multi_modal_inputs": features,
+        }
+
+    def _join(self, images: Sequence[Picture]) -> dict[str, torch.Tensor]:
+        return join_features([self._images(image) for image in images])
+
+
+def position_ids(
+    ids: torch.Tensor, features: Mapping[str, torch.Tensor], processor: Any | None
+) -> torch.Tensor:
+    """Positions of a row without padding, as verl's rollout computes them.
+
+    Args:
+        ids: (t,) int64.
+        features: of the row's images; may be empty.
+        processor: with `get_rope_index`, which `verl.utils.hf_processor` gives it; `None` for a text-only
+            model.
+
+    Returns:
+        (4, t): text positions, then time, height and width; (t,) where the model has one position a token.
+    """
+    text = torch.arange(len(ids))
+    if processor is None or not hasattr(processor, "get_rope_index"):
+        return text
+    # (3, 1, t)
+    vision, _ = processor.get_rope_index(
+        input_ids=ids[None],
+        mm_token_type_ids=(ids == processor.image_token_id).long()[None],
+        image_grid_thw=features.get("image_grid_thw"),
+        attention_mask=torch.ones_like(ids)[None],
+    )
+    return torch.cat([text[None], vision[:, 0]])
+
+
+def _image_cache(store: str | None, processor: Any | None) -> Callable[[Picture], EncodedImage]:
+    documents = None if store is None else DocumentStore(store)
+    images = getattr(processor, "image_processor", None)
+    layout = None if documents is None or images is None else PatchFormat.of(images)
+
+    kept: LRUCache[str, EncodedImage] = LRUCache(KEPT_BYTES, getsizeof=lambda image: image.nbytes)
+
+    def encoded(picture: Picture) -> EncodedImage:
+        if documents is None or layout is None:
+            raise UserError(_NO_STORE)
+        image = kept.get(picture.key)
+        if image is None:
+            image = EncodedImage.make(picture, render(picture, documents), images, layout)
+            if image.nbytes <= KEPT_BYTES:
+                kept[picture.key] = image
+        return image
+
+    return encoded
+
+
+def _check_lengths(files: Sequence[SftFile], size: int, most: int) -> None:
+    if not size:
+        raise UserError("there is no row to train on")
+    before = 0
+    for file in files:
+        lengths = file.lengths()[: max(size - before, 0)]
+        before += len(file)
+        if most and len(lengths) and lengths.max() > most:
+            longest = int(lengths.argmax())
+            raise UserError(
+                f"question {file.row(longest).question_id} has {lengths[longest]} tokens, data.max_length "
+                f"is {most}"
+            )

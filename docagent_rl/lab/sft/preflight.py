@@ -1,0 +1,216 @@
+"""Checks a run of supervised fine-tuning before models are loaded, and settles what its process needs."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig, OmegaConf
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.checkpoints.layout import read_tracker
+from docagent_rl.checks.environment import settle_environment
+from docagent_rl.checks.refusal import refuse
+from docagent_rl.checks.sft_check import SftSection, check_sft_statically, size_problems
+from docagent_rl.checks.surroundings import check_folders
+from docagent_rl.config import data_files
+from docagent_rl.documents import DocumentStore
+from docagent_rl.lab.sft.files import SftFile
+from docagent_rl.lab.sft.rows import tokenizer_digest
+from docagent_rl.training.patching import patch_status
+from docagent_rl.training.platforms.detect import is_cpu_platform
+from docagent_rl.training.settings.frozen_checks import SFT_KEY
+
+RAY_TRAINER = "verl.trainer.sft_trainer_ray"
+LOG_VARIABLE = "VERL_FILE_LOGGER_PATH"
+_ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
+SHOWN_PROBLEMS = 20
+
+
+class SftPreflight(Callback):
+    """Hydra callback of every recipe of supervised fine-tuning, in every process that torchrun starts.
+
+    The first process checks; all of them settle what verl then finds: the engine that freezes the vision
+    tower, the file of the metrics, and, where torchrun is missing, a group of one process.
+    """
+
+    def on_run_start(self, config: DictConfig, **_: Any) -> None:
+        """Run every check, before the trainer's main function."""
+        try:
+            settle_environment(config)
+            first = int(os.environ.get("RANK", "0")) == 0
+            if first:
+                check_folders(config)
+            section = check_sft(config, data=first)
+            settle_process(config)
+            if section.freeze_vision_tower:
+                _freeze(config)
+        except Exception as error:  # whatever it is: a run that was not checked must not start
+            refuse(error, config)
+
+    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+        """Refuse `--multirun`: its runs would share one process group."""
+        refuse(UserError("--multirun (-m) is not supported: give the command once for each run"), config)
+
+
+def check_sft(config: DictConfig, *, data: bool = True) -> SftSection:
+    """Check a composed configuration against this machine and its files.
+
+    Args:
+        config: the composed configuration.
+        data: look at rows, store and model as well.
+
+    Returns:
+        The section `docagent`.
+
+    Raises:
+        UserError: everything that is wrong or missing, in one message.
+    """
+    section = check_sft_statically(config)
+    problems = list(_process_problems(config))
+    if data:
+        problems += _model_problems(config, section)
+        problems += _row_problems(config)
+    if problems:
+        hidden = len(problems) - SHOWN_PROBLEMS
+        more = [f"... and {hidden} more"] if hidden > 0 else []
+        raise UserError("this run cannot start:\n  " + "\n  ".join([*problems[:SHOWN_PROBLEMS], *more]))
+    return section
+
+
+def settle_process(config: DictConfig) -> None:
+    """Set what torchrun would have set for one process, and where the metrics go."""
+    if "RANK" not in os.environ:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        os.environ.update(_ALONE, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    if LOG_VARIABLE not in os.environ:
+        # verl empties the file when it opens it: one a start
+        folder = Path(str(config.docagent.run_dir)) / "metrics"
+        folder.mkdir(parents=True, exist_ok=True)
+        os.environ[LOG_VARIABLE] = str(folder / f"after_{_steps_before(config)}.jsonl")
+
+
+def _steps_before(config: DictConfig) -> int:
+    if config.trainer.resume_mode != "auto":
+        return 0
+    try:
+        return read_tracker(Path(str(config.trainer.default_local_dir))) or 0
+    except ValueError as error:
+        raise UserError(f"trainer.default_local_dir: {error}") from error
+
+
+def _freeze(config: DictConfig) -> None:
+    # imports verl's engine, which takes seconds
+    from docagent_rl.training.workers.frozen import register_frozen_engine
+
+    register_frozen_engine(str(config.engine.strategy))
+
+
+def _process_problems(config: DictConfig) -> Iterator[str]:
+    started = getattr(sys.modules["__main__"], "__spec__", None)
+    if started is not None and started.name == RAY_TRAINER:
+        yield f"{RAY_TRAINER} trains in processes of Ray's, which see none of this: start it with torchrun"
+    yield from size_problems(config, int(os.environ.get("WORLD_SIZE", "1")))
+    if not patch_status():
+        yield (
+            "the plugin docagent_rl is not loaded in this process, and so no patch of upstream code: unset "
+            "VERL_USE_EXTERNAL_PLUGINS"
+        )
+    on_cpu = config.trainer.device == "cpu"
+    if on_cpu and not is_cpu_platform():
+        yield "trainer.device is cpu, but this machine has an accelerator: set VERL_PLATFORM=cpu as well"
+    if not on_cpu and is_cpu_platform():
+        yield f"trainer.device is {config.trainer.device}, but there is no accelerator: add +profile=cpu"
+    if is_cpu_platform() and config.engine.strategy != "fsdp2":
+        yield f"engine.strategy={config.engine.strategy}: the CPU has fsdp2 alone"
+
+
+def _model_problems(config: DictConfig, section: SftSection) -> Iterator[str]:
+    """A model given as a path has to be there; names of a hub are left to the loader."""
+    path = str(config.model.path)
+    if not path.startswith(("/", ".", "~", f"{section.workspace}/")):
+        return
+    folder = Path(path).expanduser()
+    if not (folder / "config.json").is_file():
+        made = f"; `docagent-rl demo --system {section.tiny_model}` makes one" if section.profile else ""
+        yield f"model.path={path}: no model there (config.json is missing){made}"
+        return
+    if section.freeze_vision_tower:
+        from transformers import PretrainedConfig
+
+        found, _ = PretrainedConfig.get_config_dict(folder)
+        if not any(name.startswith("vision") for name in found):
+            yield f"{SFT_KEY}: {path} is a model without a vision tower: set it to false"
+
+
+def _row_problems(config: DictConfig) -> Iterator[str]:
+    digest = _vocabulary(config)
+    store = Path(str(config.data.store))
+    documents = DocumentStore(store) if store.is_dir() else None
+    for key in ("train_files", "val_files"):
+        if config.data[key] is None:
+            continue
+        files, rows = data_files(config, key), 0
+        for path in files:
+            try:
+                file = SftFile(path, digest)
+                rows += len(file)
+                yield from _length_problems(config, key, file)
+                yield from _store_problems(key, file, store, documents)
+            except UserError as error:
+                yield f"data.{key}: {error}; `docagent-rl data sft` writes such files"
+        most = OmegaConf.select(config, f"data.{key.partition('_')[0]}_max_samples", default=-1)
+        used = rows if most < 0 else min(rows, most)
+        if all(path.is_file() for path in files) and used < config.data.train_batch_size:
+            yield (
+                f"data.{key}: {used} rows, a batch has data.train_batch_size={config.data.train_batch_size}; "
+                "verl drops an incomplete batch, in validation too, so there would be none"
+            )
+
+
+def _length_problems(config: DictConfig, key: str, file: SftFile) -> Iterator[str]:
+    lengths = file.lengths()
+    limits = {"data.max_length": config.data.max_length}
+    if config.data.use_dynamic_bsz:
+        shared = config.engine.ulysses_sequence_parallel_size
+        limits["data.max_token_len_per_gpu"] = config.data.max_token_len_per_gpu * shared
+    for name, most in limits.items():
+        too_long = int((lengths > most).sum())
+        if too_long:
+            longest = int(lengths.argmax())
+            yield (
+                f"data.{key}: {file.path}: {too_long} of {len(file)} rows are longer than {name}={most}, the "
+                f"longest has {lengths[longest]} tokens (question {file.row(longest).question_id}): write "
+                f"them anew with `docagent-rl data sft --max-length {most}`"
+            )
+            return
+
+
+def _store_problems(key: str, file: SftFile, store: Path, documents: DocumentStore | None) -> Iterator[str]:
+    seen: set[str] = set()
+    for picture in file.pictures():
+        if documents is None:
+            yield f"data.store: {store} does not exist, and the rows of data.{key} show its pages"
+            return
+        for doc_id in {page.doc_id for page in picture.pages} - seen:
+            seen.add(doc_id)
+            if doc_id not in documents:
+                yield f"data.{key}: {file.path} shows document {doc_id}, which {store} does not hold"
+
+
+def _vocabulary(config: DictConfig) -> str | None:
+    """Digest of the model's; `None` where there is no tokenizer to read, which the loader then says."""
+    from transformers import AutoTokenizer
+
+    path = OmegaConf.select(config, "model.tokenizer_path") or config.model.path
+    try:
+        return tokenizer_digest(AutoTokenizer.from_pretrained(str(path)))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,182 @@
+"""Flowables that remember where they were drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+from PIL import Image
+from reportlab.lib.colors import HexColor, white
+from reportlab.lib.styles import ParagraphStyle
+from reportlab.lib.utils import ImageReader
+from reportlab.pdfbase.pdfmetrics import stringWidth
+from reportlab.platypus import Flowable, Paragraph
+from reportlab.platypus import Table as GridTable
+
+from docagent_rl.lab.synth.model import Table
+from docagent_rl.lab.synth.style import Style
+from docagent_rl.records.fields import Box
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where something was drawn."""
+
+    page: int
+    """1-based."""
+    box: Box
+
+
+@dataclass
+class Ledger:
+    """The spots of one layout, by key, in the order of drawing."""
+
+    size: tuple[float, float]
+    """Width and height of the page in points."""
+    spots: dict[str, Spot] = field(default_factory=dict)
+
+    def note(self, key: str, flowable: Flowable, x: float, y: float, width: float, height: float) -> None:
+        """Note the rectangle at `(x, y)` (lower left, in the frame of `flowable` as it is being drawn)."""
+        left, bottom = flowable.canv.absolutePosition(x, y)
+        page_width, page_height = self.size
+        edges = (
+            left / page_width,
+            1 - (bottom + height) / page_height,
+            (left + width) / page_width,
+            1 - bottom / page_height,
+        )
+        left, top, right, bottom = (round(min(max(edge, 0.0), 1.0), 5) for edge in edges)
+        self.spots[key] = Spot(flowable.canv.getPageNumber(), (left, top, right, bottom))
+
+
+class NotedParagraph(Paragraph):
+    """A paragraph that is never split over pages and notes its rectangle under `key`."""
+
+    def __init__(self, text: str, style: ParagraphStyle, ledger: Ledger, key: str) -> None:
+        super().__init__(text, style)
+        self._ledger, self._key = ledger, key
+
+    def split(self, availWidth: float, availHeight: float) -> list[Flowable]:  # noqa: N803
+        """No parts: evidence stays on one page."""
+        return []
+
+    def draw(self) -> None:
+        """Draw and note."""
+        super().draw()
+        self._ledger.note(self._key, self, 0, 0, self.width, self.height)
+
+
+class Heading(NotedParagraph):
+    """A heading with a bookmark that links and the outline point to."""
+
+    def __init__(self, title: str, level: int, style: ParagraphStyle, ledger: Ledger, key: str) -> None:
+        super().__init__(title, style, ledger, key)
+        self._title, self._level = title, level
+
+    def draw(self) -> None:
+        """Draw, note and bookmark."""
+        super().draw()
+        self.canv.bookmarkHorizontal(self._key, 0, self.height)
+        self.canv.addOutlineEntry(self._title, self._key, level=self._level)
+
+
+class NotedTable(GridTable):
+    """A table on one page that notes itself under its key and row `i` (from 0) under `"<key>/row/<i>"`."""
+
+    def __init__(self, table: Table, style: Style, ledger: Ledger) -> None:
+        cells = [list(table.header), *map(list, table.rows)]
+        # a long table on a low page gets smaller type, so that its heading and introduction stay with it
+        size = max(min(style.text - 1, 11.5, 0.62 * style.height / (1.6 * len(cells))), 8.5)
+        widths = _column_widths(cells, style, size)
+        super().__init__(
+            cells, colWidths=widths, rowHeights=1.6 * size, hAlign="LEFT", style=_grid(style, size)
+        )
+        self._table, self._ledger = table, ledger
+
+    def split(self, availWidth: float, availHeight: float) -> list[Flowable]:  # noqa: N803
+        """No parts: evidence stays on one page."""
+        return []
+
+    def draw(self) -> None:
+        """Draw and note."""
+        super().draw()
+        width, key = sum(cast("list[float]", self._colWidths)), self._table.key
+        self._ledger.note(key, self, 0, 0, width, self._height)
+        tops = self._rowpositions  # from the top edge of the header down to the bottom edge
+        for row in range(len(self._table.rows)):
+            bottom, top = tops[row + 2], tops[row + 1]
+            self._ledger.note(f"{key}/row/{row}", self, 0, bottom, width, top - bottom)
+
+
+class Picture(Flowable):
+    """An image of a fixed size that is only made when it is really drawn."""
+
+    def __init__(
+        self, size: tuple[float, float], make: Callable[[], Image.Image] | None, ledger: Ledger, key: str
+    ) -> None:
+        super().__init__()
+        self.width, self.height = size
+        self._make, self._ledger, self._key = make, ledger, key
+
+    def wrap(self, availWidth: float, availHeight: float) -> tuple[float, float]:  # noqa: N803
+        """The fixed size."""
+        return self.width, self.height
+
+    def draw(self) -> None:
+        """Draw (nothing in a draft) and note."""
+        if self._make is not None:
+            self.canv.drawImage(ImageReader(self._make()), 0, 0, self.width, self.height)
+        self._ledger.note(self._key, self, 0, 0, self.width, self.height)
+
+
+class ContentsLine(Flowable):
+    """A line of the table of contents: title, dots, page, linked to the heading."""
+
+    def __init__(self, title: str, page: int, level: int, style: Style, key: str) -> None:
+        super().__init__()
+        self._title, self._page, self._level, self._style, self._key = title, page, level, style, key
+        self._size = style.text * (1.0 if level == 0 else 0.92)
+        self.width, self.height = style.width, 1.5 * self._size
+
+    def wrap(self, availWidth: float, availHeight: float) -> tuple[float, float]:  # noqa: N803
+        """As wide as the text, one line high."""
+        return self.width, self.height
+
+    def draw(self) -> None:
+        """Draw the line; the height does not depend on the page number."""
+        font = self._style.bold if self._level == 0 else self._style.font
+        canvas, indent, base = self.canv, 16.0 * self._level, 0.4 * self._size
+        canvas.setFont(font, self._size)
+        canvas.drawString(indent, base, self._title)
+        canvas.drawRightString(self.width, base, str(self._page))
+        start = indent + stringWidth(self._title, font, self._size) + 6
+        canvas.setDash(1, 3)
+        canvas.setStrokeGray(0.5)
+        canvas.line(start, base, self.width - 26, base)
+        canvas.setDash()
+        canvas.linkRect("", self._key, (0, 0, self.width, self.height), relative=1, Border="[0 0 0]")
+
+
+def _column_widths(cells: list[list[str]], style: Style, size: float) -> list[float]:
+    """Natural widths, stretched towards the width of the text but not so far that rows are hard to follow."""
+    natural = [
+        max(stringWidth(cell, style.bold, size) for cell in column) + 18
+        for column in zip(*cells, strict=True)
+    ]
+    goal = min(style.width, max(sum(natural), 43 * style.text))
+    return [width * goal / sum(natural) for width in natural]
+
+
+def _grid(style: Style, size: float) -> list[tuple]:
+    commands: list[tuple] = [
+        ("FONT", (0, 0), (-1, -1), style.font, size),
+        ("FONT", (0, 0), (-1, 0), style.bold, size),
+        ("ALIGN", (1, 0), (-1, -1), "RIGHT"),
+        ("VALIGN", (0, 0), (-1, -1), "MIDDLE"),
+        ("BACKGROUND", (0, 0), (-1, 0), HexColor(style.accent)),
+        ("TEXTCOLOR", (0, 0), (-1, 0), white),
+    ]
+    if style.zebra:
+        return [*commands, ("ROWBACKGROUNDS", (0, 1), (-1, -1), (white, HexColor("#eef1f5")))]
+    return [*commands, ("LINEBELOW", (0, 0), (-1, -1), 0.4, HexColor("#999999"))]

@@ -1,0 +1,124 @@
+"""What a synthetic corpus is made of, and how its settings are told apart."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.records.fields import Split
+
+GENERATOR_VERSION = 1
+"""Raised whenever the same settings would give other bytes; part of the fingerprint."""
+
+
+class Difficulty(StrEnum):
+    """Length of a document and how much of it looks like the evidence without being it."""
+
+    EASY = "easy"
+    MEDIUM = "medium"
+    HARD = "hard"
+
+
+class QuestionKind(StrEnum):
+    """What it takes to answer a question."""
+
+    TEXT_FACT = "text_fact"
+    """One sentence of a paragraph."""
+    TABLE_CELL = "table_cell"
+    """One row of a table."""
+    CHART_VALUE = "chart_value"
+    """One bar, point or wedge of a chart."""
+    PAGE_INDEX = "page_index"
+    """The layout: where a section begins, or what the heading on a page says."""
+    TWO_HOP = "two_hop"
+    """A sentence names an entity, a table on another page holds its value."""
+    COMPARISON = "comparison"
+    """Largest, smallest, difference or sum within a table."""
+    COUNT = "count"
+    """How many rows of a table satisfy a condition."""
+    UNANSWERABLE = "unanswerable"
+    """About an entity that occurs nowhere in the corpus."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a difficulty means."""
+
+    pages: tuple[int, int]
+    """Fewest and most pages of a document."""
+    units: tuple[int, int]
+    """Fewest and most units (divisions, plants, ...) a document speaks of; each has near-identical facts."""
+    distractors: bool
+    """Whether sentences also quote the figures of earlier years."""
+    chart_only: bool
+    """Whether chart values are in the picture alone; otherwise the caption repeats them."""
+    mix: Mapping[QuestionKind, float]
+    """Relative frequency of the kinds of question."""
+
+
+def _mix(*weights: float) -> Mapping[QuestionKind, float]:
+    return MappingProxyType(dict(zip(QuestionKind, weights, strict=True)))
+
+
+PROFILES: Mapping[Difficulty, Profile] = MappingProxyType(
+    {
+        Difficulty.EASY: Profile((3, 5), (3, 4), False, False, _mix(6, 4, 2, 2, 1, 1, 1, 1)),
+        Difficulty.MEDIUM: Profile((8, 14), (5, 9), False, False, _mix(4, 4, 3, 2, 3, 2, 1, 1)),
+        Difficulty.HARD: Profile((20, 40), (14, 20), True, True, _mix(3, 3, 3, 2, 4, 3, 2, 2)),
+    }
+)
+
+
+@dataclass(frozen=True)
+class SynthSettings:
+    """Everything that decides the bytes of a corpus.
+
+    Raises:
+        UserError: a value is out of range.
+    """
+
+    documents: int = 24
+    seed: int = 0
+    questions_per_document: int = 6
+    """At most; a short document may not have so many different questions."""
+    difficulties: tuple[Difficulty, ...] = tuple(Difficulty)
+    """Document `i` has difficulty `i` modulo the length of this tuple."""
+    val_fraction: float = 0.15
+    """Fraction of the documents."""
+    test_fraction: float = 0.15
+    """Fraction of the documents."""
+
+    def __post_init__(self) -> None:
+        for name in ("documents", "questions_per_document"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} must be at least 1, found {getattr(self, name)}")
+        if not self.difficulties:
+            raise UserError("difficulties must name at least one of easy, medium, hard")
+        fractions = (self.val_fraction, self.test_fraction)
+        if not all(math.isfinite(part) and part >= 0 for part in fractions) or sum(fractions) > 1:
+            raise UserError(f"val_fraction and test_fraction must be >= 0 with a sum <= 1, found {fractions}")
+
+    def difficulty(self, index: int) -> Difficulty:
+        """The difficulty of document `index` (from 0)."""
+        return self.difficulties[index % len(self.difficulties)]
+
+    def split_sizes(self) -> dict[Split, int]:
+        """Documents in each split; a split with a positive fraction gets one as soon as there are three."""
+        sizes = {}
+        for split, fraction in ((Split.VAL, self.val_fraction), (Split.TEST, self.test_fraction)):
+            size = round(fraction * self.documents)
+            sizes[split] = max(size, 1) if fraction > 0 and self.documents >= 3 else size
+        while sum(sizes.values()) > self.documents:  # both fractions were rounded up
+            sizes[max(sizes, key=sizes.__getitem__)] -= 1
+        return {Split.TRAIN: self.documents - sum(sizes.values()), **sizes}
+
+    def fingerprint(self) -> str:
+        """Hex digest that changes with every setting and with the generator."""
+        content = json.dumps({"version": GENERATOR_VERSION, **asdict(self)}, sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]

@@ -1,0 +1,179 @@
+"""The tiny model of a system: warmed up on scripted episodes over given documents and questions."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import remove_leftovers
+from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.envs.services import EnvServices, RetrieverService
+from docagent_rl.lab.synth import SynthSettings, synthesize
+from docagent_rl.lab.synth.settings import QuestionKind
+from docagent_rl.records.record import Record, Split, read_jsonl
+from docagent_rl.retrieval.base import Retriever
+from docagent_rl.retrieval.bm25 import BM25Retriever
+from docagent_rl.rewards.rule_judge import RuleJudge
+from docagent_rl.systems import DEFAULT_SYSTEM, get_system
+
+if TYPE_CHECKING:
+    from docagent_rl.envs.script import Script
+    from docagent_rl.lab.tiny.play import Player
+
+
+ASKED = frozenset({QuestionKind.TEXT_FACT, QuestionKind.PAGE_INDEX})
+"""Kinds of synthetic questions to train on: a sentence of one page answers them. A tiny model reads neither
+tables nor charts, and the sessions of a question that is never answered are all rewarded alike."""
+
+ENOUGH = 8
+"""Questions that a warm-up needs; fewer would be learnt by heart."""
+
+STAND_INS = 8
+"""Synthetic reports that take the place of documents which do not suffice."""
+
+
+def make_players(
+    name: str,
+    env: Mapping[str, Any] | None,
+    store: DocumentStore,
+    retriever: Retriever,
+    records: Sequence[Record],
+) -> list[Player]:
+    """Where the scripted policy of a system plays, and the policy; several if one model is to know several.
+
+    Args:
+        name: the system; one without a script is played as `DEFAULT_SYSTEM`.
+        env: its configuration; `System.small` by default.
+        store: documents.
+        retriever: searches them.
+        records: questions about them.
+
+    Raises:
+        UserError: `env` is no configuration of the system.
+    """
+    from docagent_rl.lab.tiny.play import Player, Stage
+
+    system = get_system(name)
+    if system.script is None:
+        system, env = get_system(DEFAULT_SYSTEM), None
+    config = system.parse_config(system.small if env is None else env)
+    services = EnvServices(store, RetrieverService(retriever), RuleJudge())
+    script = cast("type[Script]", system.script)  # the default system has one
+    configs = script.configs(config)
+    return [Player(Stage(system, each, services, records), script(each)) for each in configs]
+
+
+def build_model(
+    path: Path,
+    players: Sequence[Player],
+    *,
+    seed: int = 0,
+    changes: Mapping[str, Any] | None = None,
+    progress: bool = False,
+) -> Path:
+    """A tiny model that has learnt the form of a turn: random weights would only emit noise.
+
+    A model that is there is left alone, whatever it was made of.
+
+    Args:
+        path: its folder.
+        players: whose episodes it learns from.
+        seed: of weights and episodes.
+        changes: settings of `WarmUp` to change.
+        progress: show a progress bar.
+    """
+    from docagent_rl.lab.tiny.play import scripted_conversations
+    from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
+    from docagent_rl.lab.tiny.warm_up import WarmUp
+
+    if (path / "config.json").is_file():
+        remove_leftovers(path)
+        return path
+    transcripts = partial(scripted_conversations, players)
+    settings = WarmUp(transcripts, **{"seed": seed, **players[0].script.warm_up, **(changes or {})})
+    return build_tiny_qwen2_5_vl(path, seed=seed, warm_up=settings, show_progress=progress)
+
+
+def build_model_for(
+    path: Path,
+    name: str,
+    env: Mapping[str, Any] | None,
+    store: DocumentStore,
+    retriever: Retriever,
+    records: Sequence[Record],
+    *,
+    seed: int = 0,
+    changes: Mapping[str, Any] | None = None,
+    progress: bool = False,
+) -> bool:
+    """Make the tiny model for somebody's documents; nothing but the model is written.
+
+    It learns on these documents when at least `ENOUGH` of the questions can be played, else on synthetic
+    reports in a temporary folder.
+
+    Args:
+        path: folder of the model.
+        name: the system.
+        env: its configuration.
+        store: the documents.
+        retriever: searches them.
+        records: the questions to train on.
+        seed: of weights, episodes and synthetic reports.
+        changes: settings of `WarmUp` to change.
+        progress: show a progress bar.
+
+    Returns:
+        Whether these documents were used.
+
+    Raises:
+        UserError: `env` is no configuration of the system.
+    """
+    players = make_players(name, env, store, retriever, playable(name, env, store, retriever, records))
+    if len(players[0].stage.records) >= ENOUGH:
+        # a page in the middle of an episode may still be one that cannot be shown
+        with suppress(UserError):
+            build_model(path, players, seed=seed, changes=changes, progress=progress)
+            return True
+    with tempfile.TemporaryDirectory(prefix="docagent-warm-up-") as folder:
+        stand_ins = synthetic_world(Path(folder), seed)
+        players = make_players(name, env, *stand_ins)
+        build_model(path, players, seed=seed, changes=changes, progress=progress)
+    return False
+
+
+def playable(
+    name: str,
+    env: Mapping[str, Any] | None,
+    store: DocumentStore,
+    retriever: Retriever,
+    records: Sequence[Record],
+) -> list[Record]:
+    """The questions that scripts can play: answered, with gold pages, accepted by the system."""
+    from docagent_rl.rollout.playability import Playability
+
+    (first, *_) = make_players(name, env, store, retriever, records)
+    check = Playability(first.stage.system, first.stage.config, first.stage.services)
+    return [r for r in records if r.answers and r.gold_pages and check.problem(r, validate=False) is None]
+
+
+def synthetic_world(folder: Path, seed: int) -> tuple[DocumentStore, BM25Retriever, list[Record]]:
+    """Synthetic reports in a folder, ingested and indexed: store, retriever and easy questions.
+
+    Raises:
+        UserError: the folder holds something else.
+    """
+    settings = SynthSettings(documents=STAND_INS, seed=seed, val_fraction=0.0, test_fraction=0.0)
+    synthesize(folder / "synthetic", settings)
+    report = ingest(folder / "synthetic" / "pdfs", folder / "store", workers=1)
+    if report.failed:
+        raise UserError("; ".join(f"{f.name}: {f.reason}" for f in report.failed))
+    store = DocumentStore(folder / "store")
+    made = read_jsonl(folder / "synthetic" / "records.jsonl")
+    records = [r for r in made if r.gold_pages and r.split is Split.TRAIN and r.extra["kind"] in ASKED]
+    return store, BM25Retriever.build(store), records

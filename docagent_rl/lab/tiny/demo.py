@@ -1,0 +1,202 @@
+"""A workspace to try everything on: synthetic reports, real PDFs if there are any, and tiny models.
+
+The demo works in workspaces of its own (`workspace.MARKER`), and adds what is missing there. A file that is
+there is written again only if it is, byte for byte, one that the demo wrote.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write
+from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.lab.synth import SynthSettings, synthesize
+from docagent_rl.lab.tiny.build import ASKED, DEFAULT_SYSTEM, build_model, make_players
+from docagent_rl.lab.tiny.section_questions import section_questions
+from docagent_rl.lab.tiny.workspace import DemoLedger, DemoPaths
+from docagent_rl.records.parquet import parquet_bytes
+from docagent_rl.records.record import Record, Split, read_jsonl
+from docagent_rl.retrieval.bm25 import BM25Retriever
+
+__all__ = ["ASKED", "DEFAULT_SYSTEM", "DemoPaths", "DemoReport", "claim", "prepare_demo"]
+
+OUTLINE_QUESTIONS = 24
+"""Questions drawn from the bookmarks of each real PDF."""
+
+OUTLINE_BUDGET = 40
+"""Pages of a synthetic report times the questions drawn from its bookmarks: short ones are asked more, since
+chance finds a page of theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoReport:
+    """What is in the workspace now."""
+
+    paths: DemoPaths
+    documents: int
+    pages: int
+    questions: dict[str, int]
+    kept: tuple[Path, ...] = ()
+    """Files of the user's where the demo has some of its own; they were left alone."""
+
+    def describe(self) -> str:
+        """One line for people, and one for each file that was left alone."""
+        counts = ", ".join(f"{number} {split}" for split, number in self.questions.items())
+        lines = [
+            f"{self.paths.workspace}: {self.documents} documents, {self.pages} pages; questions: {counts}"
+        ]
+        return "\n".join(lines + [f"{path} is not the demo's and was left as it is" for path in self.kept])
+
+
+def claim(workspace: Path) -> None:
+    """Mark a new workspace as the demo's, before anything is put into it.
+
+    Raises:
+        UserError: the workspace is the user's.
+    """
+    DemoLedger(DemoPaths(workspace))
+
+
+def prepare_demo(
+    workspace: Path,
+    *,
+    pdfs: Path | None = None,
+    seed: int = 0,
+    progress: bool = False,
+    system: str | None = DEFAULT_SYSTEM,
+    env: Mapping[str, Any] | None = None,
+    warm_up: Mapping[str, Any] | None = None,
+    synthetic: SynthSettings | None = None,
+) -> DemoReport:
+    """Fill a workspace of the demo's own, or a new one; what exists already is not made again.
+
+    Questions come from the synthetic reports (answers, pages and boxes known by construction) and from the
+    bookmarks of these and of real PDFs ("on which page does the section ... begin?"). The tiny model learns
+    from scripted episodes in the system's environment over these documents. A system without a scripted
+    policy, such as one of your own, gets a model that was warmed up on `DEFAULT_SYSTEM`.
+
+    Args:
+        workspace: the folder.
+        pdfs: a folder of PDFs to ingest as well; `<workspace>/pdfs` by default, if it exists.
+        seed: seed of documents, questions and the model.
+        progress: show progress bars.
+        system: the system that the model is for; only its model is made. None: no model.
+        env: configuration of the system's environment; `System.small` by default.
+        warm_up: settings of `WarmUp` to change.
+        synthetic: which reports to make; by default those of `SynthSettings` with `seed`.
+
+    Raises:
+        UserError: the workspace is the user's, a PDF cannot be read, `pdfs` does not exist, or `env` is no
+            configuration of the system.
+    """
+    paths = DemoPaths(workspace)
+    real = pdfs or paths.pdfs
+    if pdfs is not None and not pdfs.is_dir():
+        raise UserError(f"{pdfs}: no such folder of PDFs")
+    ledger = DemoLedger(paths)
+    synthesize(paths.synthetic, synthetic or SynthSettings(seed=seed), progress=progress)
+    _ingest(paths.synthetic / "pdfs", paths.store, progress=progress)
+    real_ids: set[str] = set()
+    if real.is_dir() and any(real.glob("**/*.pdf")):
+        real_ids = _ingest(real, paths.store, progress=progress)
+    store = DocumentStore(paths.store)
+    build_index(store, paths.index, progress=progress)
+    questions = _questions(paths, store, ledger.add_documents(real_ids), seed)
+    kept = [paths.data(split) for split in questions if not _write(ledger, paths, split, questions[split])]
+    if system is not None:
+        retriever = BM25Retriever.load(paths.index)
+        players = make_players(system, env, store, retriever, questions[Split.TRAIN])
+        build_model(paths.model(system), players, seed=seed, changes=warm_up, progress=progress)
+    return DemoReport(
+        paths,
+        documents=len(store.doc_ids()),
+        pages=sum(1 for _ in store.pages()),
+        questions={split.value: pq.read_metadata(paths.data(split)).num_rows for split in questions},
+        kept=tuple(kept),
+    )
+
+
+def _write(ledger: DemoLedger, paths: DemoPaths, split: Split, records: Sequence[Record]) -> bool:
+    """Write questions; False when another file lies there, which is kept."""
+    path, content = paths.data(split), parquet_bytes(records)
+    if ledger.may_write(path, content):
+        atomic_write(path, content)
+    elif path.read_bytes() != content:
+        return False
+    ledger.note(path, content)
+    return True
+
+
+def _ingest(folder: Path, store: Path, *, progress: bool) -> set[str]:
+    """Ingest a folder; its documents.
+
+    Raises:
+        UserError: a PDF cannot be read.
+    """
+    report = ingest(folder, store, progress=progress, replace=False)
+    if report.failed:
+        raise UserError("; ".join(f"{f.name}: {f.reason}" for f in report.failed))
+    return {*report.ingested, *report.skipped, *report.kept}
+
+
+def shuffled(records: Sequence[Record], seed: str) -> list[Record]:
+    """The records in an order of their seed."""
+    ordered = list(records)
+    random.Random(seed).shuffle(ordered)
+    return ordered
+
+
+def build_index(store: DocumentStore, path: Path, *, progress: bool = False) -> None:
+    """Index a store, with the settings of the index that is there; one that fits the store is left alone."""
+    settings = None
+    if path.exists():
+        try:
+            found = BM25Retriever.load(path)
+            settings = found.settings
+            found.check(store)
+        except UserError:
+            pass  # stale: the store has changed since
+        else:
+            return
+    BM25Retriever.build(store, settings=settings, progress=progress).save(path)
+
+
+def _questions(
+    paths: DemoPaths, store: DocumentStore, real_ids: Sequence[str], seed: int
+) -> dict[Split, list[Record]]:
+    """Records by split; all have gold pages, which retrieval rewards need."""
+    records = _synthetic_questions(paths, store, seed)
+    for doc_id in real_ids:
+        drawn = section_questions(store.document(doc_id), limit=OUTLINE_QUESTIONS, seed=seed)
+        held_out = len(drawn) // 4
+        records += drawn[held_out:]
+        records += [_as_validation(record) for record in drawn[:held_out]]
+    splits: dict[Split, list[Record]] = {}
+    for split in (Split.TRAIN, Split.VAL):
+        chosen = [record for record in records if record.split is split]
+        splits[split] = shuffled(chosen, f"demo/{seed}/{split.value}")
+    return splits
+
+
+def _synthetic_questions(paths: DemoPaths, store: DocumentStore, seed: int) -> list[Record]:
+    made = [record for record in read_jsonl(paths.synthetic / "records.jsonl") if record.gold_pages]
+    records = [r for r in made if r.split is not Split.TRAIN or r.extra["kind"] in ASKED]
+    for doc_id in sorted({record.doc_id for record in made if record.split is Split.TRAIN}):
+        document = store.document(doc_id)
+        # 00000-hareden-annual-report-2022
+        name = " ".join(doc_id.split("-")[1:])
+        limit = OUTLINE_BUDGET // document.num_pages
+        records += section_questions(document, limit=limit, seed=seed, name=name)
+    return records
+
+
+def _as_validation(record: Record) -> Record:
+    return Record.from_dict({**record.to_dict(), "split": Split.VAL.value})

@@ -1,0 +1,173 @@
+"""Scripted policies in real environments, and what they said as conversations."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import cycle
+from typing import Any
+
+from PIL import Image
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.prompts import PromptTemplate
+from docagent_rl.envs.base import AssistantTurn, DocEnv, ImagePart, Message, Observation, StepResult
+from docagent_rl.envs.delivery import render
+from docagent_rl.envs.images import Picture
+from docagent_rl.envs.script import Line, QuestionStatistics, Script, ScriptContext
+from docagent_rl.envs.services import EnvServices
+from docagent_rl.envs.system import System
+from docagent_rl.lab.tiny.encoding import Conversation
+from docagent_rl.records.record import Record
+
+LONGEST = 40
+"""Pages of a document at most, if there are such documents: overviews and page numbers stay short."""
+
+KEPT_IMAGES = 512
+"""Rendered images that a stage keeps."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where scripts play: a system, its configuration and its services.
+
+    Args:
+        system: the system.
+        config: its configuration, parsed.
+        services: real ones.
+        records: questions to play; each document must be in the store.
+    """
+
+    system: System
+    config: Any
+    services: EnvServices
+    records: Sequence[Record]
+
+    @cached_property
+    def prompt(self) -> PromptTemplate:
+        """The system's prompt, read once."""
+        return self.system.load_prompt(self.config)
+
+    @cached_property
+    def playable(self) -> list[Record]:
+        """The questions about short documents, or all of them when there are none.
+
+        Raises:
+            UserError: there is no question with an answer.
+        """
+        answered = [record for record in self.records if record.answers]
+        if not answered:
+            raise UserError("scripted episodes need at least one question with an answer")
+        return [record for record in answered if self.num_pages(record) <= LONGEST] or answered
+
+    @cached_property
+    def statistics(self) -> QuestionStatistics:
+        """What the questions that are played have in common."""
+        return QuestionStatistics.of(self.playable)
+
+    @cached_property
+    def show(self) -> Any:
+        """From a picture to its pixels; the last ones are kept."""
+        return lru_cache(maxsize=KEPT_IMAGES)(lambda picture: render(picture, self.services.store))
+
+    def num_pages(self, record: Record) -> int:
+        """Pages of a question's document."""
+        return self.services.store.document(record.doc_id).num_pages
+
+    def environment(self) -> DocEnv:
+        """A fresh environment."""
+        return self.system.open(self.config, self.services, self.prompt, validate=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """A script on its stage."""
+
+    stage: Stage
+    script: Script
+
+
+@dataclass(slots=True)
+class Played:
+    """One scripted episode.
+
+    Args:
+        conversations: one a context, each ending with a turn of the script.
+        lines: the turns.
+        results: what the environment made of them.
+        metrics: its numbers at the end.
+    """
+
+    conversations: list[list[dict[str, Any]]]
+    lines: list[Line] = field(default_factory=list)
+    results: list[StepResult] = field(default_factory=list)
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+async def play(stage: Stage, script: Script, record: Record, rng: random.Random) -> Played:
+    """Play one episode to its end.
+
+    Raises:
+        UserError: the question cannot be played.
+        InfrastructureError: a service failed.
+    """
+    env = stage.environment()
+    turns = stage.system.max_turns(stage.config)
+    context = ScriptContext(rng, record, stage.num_pages(record), turns, stage.statistics)
+    played = Played([stage_messages(await env.reset(record), stage)])
+    while True:
+        line = script.line(context)
+        played.conversations[-1].append({"role": "assistant", "content": line.text})
+        result = await env.step(AssistantTurn(line.text))
+        played.lines.append(line)
+        played.results.append(result)
+        if result.observation is None:
+            played.metrics = env.metrics()
+            return played
+        messages = stage_messages(result.observation, stage)
+        if result.observation.fresh:
+            played.conversations.append(messages)
+        else:
+            played.conversations[-1] += messages
+        context.turn, context.info = context.turn + 1, result.info
+
+
+def scripted_conversations(players: Sequence[Player], seed: int) -> Iterator[Conversation]:
+    """Yield conversations without end, the same for the same arguments; for `WarmUp.transcripts`.
+
+    Args:
+        players: they play in turn, an episode each.
+        seed: of all choices.
+
+    Raises:
+        UserError: there is no question, or one cannot be played.
+        InfrastructureError: a service failed.
+    """
+    rng = random.Random(seed)
+    with asyncio.Runner() as runner:
+        for player in cycle(players):
+            record = rng.choice(player.stage.playable)
+            yield from runner.run(play(player.stage, player.script, record, rng)).conversations
+
+
+def stage_messages(observation: Observation, stage: Stage) -> list[dict[str, Any]]:
+    """An observation as chat messages with pixels; text alone is a plain string, as in a rollout."""
+    return [_message(message, stage) for message in observation.messages]
+
+
+def _message(message: Message, stage: Stage) -> dict[str, Any]:
+    parts = [
+        _image(part.image, stage) if isinstance(part, ImagePart) else {"type": "text", "text": part.text}
+        for part in message.parts
+    ]
+    if all(part["type"] == "text" for part in parts):
+        return {"role": message.role.value, "content": "".join(part["text"] for part in parts)}
+    return {"role": message.role.value, "content": parts}
+
+
+def _image(picture: Picture, stage: Stage) -> dict[str, Any]:
+    pixels: Image.Image = stage.show(picture)
+    return {"type": "image", "image": pixels}

@@ -1,0 +1,176 @@
+"""What a run under the CPU profile may make before it starts: a demo, or a user's tiny model and no more."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.config import DocAgentConfig, data_files
+from docagent_rl.lab.tiny.indexes import make_index, place_of
+from docagent_rl.lab.tiny.workspace import DemoPaths, Owner
+from docagent_rl.records.record import Split
+from docagent_rl.retrieval.config import Backend, RetrieverConfig
+from docagent_rl.retrieval.index_files import HEADER
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that a run reads.
+
+    Args:
+        key: where it is configured.
+        path: the file or folder.
+        place: where the demo would make it.
+        command: what makes it from the user's own data.
+        proof: a file in it that is written last, if there is one: without it, it is still being made.
+    """
+
+    key: str
+    path: Path
+    place: Path
+    command: str
+    proof: str = ""
+
+    @property
+    def there(self) -> bool:
+        """It is, and is whole."""
+        return (self.path / self.proof).exists()
+
+    @property
+    def of_demo(self) -> bool:
+        """The run looks where the demo would put it."""
+        return self.path.absolute() == self.place.absolute()
+
+
+def provide_data(config: DictConfig, parsed: DocAgentConfig) -> None:
+    """Make the demo, in a workspace of its own or a new one, when something that the run reads is missing.
+
+    Nothing that exists is changed. The demo is made only when the run reads everything from its places; a run
+    that reads something of the user's needs all the rest from the user too.
+
+    Args:
+        config: the composed configuration.
+        parsed: its section `docagent`.
+
+    Raises:
+        UserError: documents, index or questions are missing and are the user's to make; every one is named
+            with the command that makes it.
+    """
+    paths = DemoPaths(parsed.workspace)
+    needs = list(needed(config, parsed))
+    missing = [need for need in needs if not need.there]
+    if not missing:
+        return
+    owner = paths.owner()
+    if owner is Owner.USER or not all(need.of_demo for need in needs):
+        raise UserError(_refusal(paths, owner, needs, missing))
+    vectors = [each for _, _, each in _indexed(parsed) if each.model is not None]
+    if any(need.path not in {each.index for each in vectors} for need in missing):
+        _make_demo(paths, parsed, parsed.tiny_model or parsed.system)
+    for each in vectors:
+        make_index(each, paths, progress=sys.stderr.isatty())
+
+
+def _indexed(parsed: DocAgentConfig) -> Iterator[tuple[str, Path, RetrieverConfig]]:
+    """The retrievers that read an index: key, index, and configuration."""
+    for section, whole in parsed.retrievers().items():
+        for key, each in whole.flat(section):
+            if each.index is not None and each.backend is not Backend.HTTP:
+                yield key, each.index, each
+
+
+def provide_model(config: DictConfig, parsed: DocAgentConfig) -> None:
+    """Make the tiny model of the run, if it is to load it and there is none; nothing else is written.
+
+    Args:
+        config: the composed configuration, its data checked.
+        parsed: its section `docagent`.
+
+    Raises:
+        UserError: `docagent.env` is no configuration of the system.
+    """
+    name = parsed.tiny_model or parsed.system
+    path = DemoPaths(parsed.workspace).model(name)
+    if path.absolute() in _models(config) and not (path / "config.json").is_file():
+        _make_model(config, parsed, path, name)
+
+
+def needed(config: DictConfig, parsed: DocAgentConfig) -> Iterator[Need]:
+    """What a run reads besides its model."""
+    paths = DemoPaths(parsed.workspace)
+    store = parsed.store
+    yield Need("docagent.store", store, paths.store, f"docagent-rl ingest PDFS --store {store}")
+    for key, index, retriever in _indexed(parsed):
+        build = f"docagent-rl index build --store {store} --out {index}"
+        if retriever.model is not None:
+            build += f" --model {retriever.model}"
+        yield Need(f"{key}.index", index, place_of(retriever, paths), build, HEADER)
+    for key, split in (("train_files", Split.TRAIN), ("val_files", Split.VAL)):
+        for file in data_files(config, key):
+            convert = f"docagent-rl data convert QUESTIONS.jsonl --store {store} --out {file}"
+            yield Need(f"data.{key}", file, paths.data(split), convert)
+
+
+def _models(config: DictConfig) -> set[Path]:
+    """Folders that the run would load a model from."""
+    keys = ["actor_rollout_ref.model.path"]
+    if OmegaConf.select(config, "critic.enable"):
+        keys.append("critic.model.path")
+    found = (OmegaConf.select(config, key) for key in keys)
+    return {Path(str(path)).expanduser().absolute() for path in found if path}
+
+
+def _refusal(paths: DemoPaths, owner: Owner, needs: list[Need], missing: list[Need]) -> str:
+    if owner is Owner.USER:
+        why = (
+            f"workspace {paths.workspace} is yours (it holds {', '.join(paths.holdings())}), so +profile=cpu "
+            "adds nothing to it but the tiny model"
+        )
+    else:
+        own = ", ".join(f"{need.key}={need.path}" for need in needs if not need.of_demo)
+        why = f"the run reads data of your own ({own}), so no demo is made beside it"
+    lines = [f"{need.key}: {need.path} does not exist; make it with `{need.command}`" for need in missing]
+    if owner is Owner.DEMO:
+        lines.append(f"or finish the demo with `docagent-rl demo --workspace {paths.workspace}`")
+    elif owner is Owner.USER:
+        lines.append("or take a new folder for a demo: docagent.workspace=NEW")
+    return "\n  ".join([f"{why}. Missing:", *lines])
+
+
+def _make_demo(paths: DemoPaths, parsed: DocAgentConfig, name: str) -> None:
+    from docagent_rl.lab.tiny.demo import prepare_demo
+
+    env = _env(parsed, name)
+    prepare_demo(paths.workspace, progress=sys.stderr.isatty(), system=name, env=env)
+
+
+def _make_model(config: DictConfig, parsed: DocAgentConfig, path: Path, name: str) -> None:
+    """The tiny model, warmed up on the documents and questions of the run."""
+    from docagent_rl.documents import DocumentStore
+    from docagent_rl.lab.tiny.build import build_model_for
+    from docagent_rl.records.parquet import read_parquet
+    from docagent_rl.retrieval.opening import open_before_run
+
+    store = DocumentStore(parsed.store)
+    records = [record for file in data_files(config, "train_files") for record in read_parquet(file)]
+    own = build_model_for(
+        path,
+        name,
+        _env(parsed, name),
+        store,
+        open_before_run(parsed.retriever, store),
+        records,
+        progress=sys.stderr.isatty(),
+    )
+    source = "the run's own documents" if own else "synthetic reports, since too few questions can be played"
+    print(f"docagent-rl: made the tiny model {path}, warmed up on {source}", file=sys.stderr)
+
+
+def _env(parsed: DocAgentConfig, name: str) -> dict | None:
+    # the section describes the environment of the run's own system only
+    return parsed.env if name == parsed.system else None

@@ -1,0 +1,188 @@
+"""Seconds of supervised training, so that a tiny model writes turns which an environment can act on."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from itertools import islice
+
+import torch
+from rich.progress import track
+from transformers import Qwen2_5_VLForConditionalGeneration, Qwen2_5_VLProcessor
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.lab.tiny.encoding import Conversation, Example, encode, images_of
+from docagent_rl.lab.tiny.loss import batch_loss
+
+WEIGHT_DECAY = 0.01
+CLIP_NORM = 1.0
+FINAL_FACTOR = 0.05
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """Settings of the warm-up. The defaults take about 25 s of one idle core with prompts of 300 words."""
+
+    transcripts: Callable[[int], Iterable[Conversation]]
+    """Called with `seed`; yields at least one conversation (an endless iterable is cut at `pool`)."""
+
+    short_steps: int = 220
+    """Steps on conversations without images, cut to the last `short_context` tokens before the first turn.
+    There the form of a turn is learnt at a fraction of the cost."""
+
+    short_context: int = 48
+    full_steps: int = 60
+    """Steps on whole conversations, half of them at the end and half spread before, so that long instructions
+    and images do not disturb what was learnt."""
+
+    batch_size: int = 4
+    learning_rate: float = 6e-3
+    """Peak of AdamW's rate: linear rise over a tenth of the steps, then cosine decay."""
+
+    sharpness: float = 1.1
+    """Factor on all logits after training, so that temperature 1 acts as 1/sharpness did before."""
+
+    pool: int = 256
+    """Number of conversations drawn; batches are taken from it epoch by epoch."""
+
+    seed: int = 0
+    threads: int = 1
+    """CPU threads while training: sums, and so the weights, depend on their number. With operations this
+    small, a second one gains little on an idle machine and loses on a busy one."""
+
+    def __post_init__(self) -> None:
+        for name in ("short_context", "full_steps", "batch_size", "pool", "threads"):
+            if getattr(self, name) < 1:
+                raise UserError(f"WarmUp.{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("learning_rate", "sharpness"):
+            if not getattr(self, name) > 0:
+                raise UserError(f"WarmUp.{name} must be positive, not {getattr(self, name)}")
+        if self.short_steps < 0:
+            raise UserError(f"WarmUp.short_steps must not be negative, but is {self.short_steps}")
+
+    @property
+    def steps(self) -> int:
+        """Number of optimizer steps."""
+        return self.short_steps + self.full_steps
+
+    def numbers(self) -> dict[str, float]:
+        """Return all settings but the sampler."""
+        return {
+            field.name: getattr(self, field.name) for field in fields(self) if field.name != "transcripts"
+        }
+
+    def draw(self) -> list[Conversation]:
+        """Return the pool of conversations.
+
+        Raises:
+            UserError: the sampler yields none.
+        """
+        pool = list(islice(self.transcripts(self.seed), self.pool))
+        if not pool:
+            raise UserError("WarmUp.transcripts yields no conversation; give it at least one question")
+        return pool
+
+
+def digest(conversations: Iterable[Conversation]) -> str:
+    """Return the SHA-256 of the texts and pixels of conversations."""
+    state = hashlib.sha256()
+    for conversation in conversations:
+        for message in conversation:
+            content = message["content"]
+            texts = [content] if isinstance(content, str) else [part.get("text", "\0") for part in content]
+            state.update(repr((message["role"], texts)).encode())
+        for image in images_of(conversation):
+            state.update(repr((image.mode, image.size)).encode())
+            state.update(image.tobytes())
+    return state.hexdigest()
+
+
+def warm_up(
+    model: Qwen2_5_VLForConditionalGeneration,
+    processor: Qwen2_5_VLProcessor,
+    conversations: Sequence[Conversation],
+    settings: WarmUp,
+    *,
+    show_progress: bool = False,
+) -> list[float]:
+    """Train the language part in place on assistant tokens; the vision tower keeps its random weights.
+
+    Returns the loss of every step, in nats a supervised token. The outcome is a function of the arguments and
+    of the machine's kernels: batches come from `settings.seed`, no layer draws random numbers, and the number
+    of threads is fixed.
+    """
+    with _threads(settings.threads):
+        examples = [encode(conversation, processor) for conversation in conversations]
+        model.requires_grad_(True)
+        model.model.visual.requires_grad_(False)
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        optimizer = torch.optim.AdamW(
+            parameters, lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=WEIGHT_DECAY
+        )
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, settings.steps))
+        losses = []
+        batches = _batches(examples, settings)
+        for batch in track(batches, "warm-up", settings.steps, transient=True, disable=not show_progress):
+            loss = batch_loss(model, batch)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(parameters, CLIP_NORM)
+            optimizer.step()
+            schedule.step()
+            losses.append(loss.item())
+        model.requires_grad_(True)
+        sharpen(model, settings.sharpness)
+    return losses
+
+
+@torch.no_grad()
+def sharpen(model: Qwen2_5_VLForConditionalGeneration, factor: float) -> None:
+    """Multiply all logits by `factor`, in the weight of the last norm.
+
+    A model this small leaks some probability to every wrong token, and a turn has twenty of them.
+    """
+    model.model.language_model.norm.weight.mul_(factor)
+
+
+def _batches(examples: Sequence[Example], settings: WarmUp) -> Iterator[list[Example]]:
+    """Yield one batch a step; each epoch is a new permutation."""
+    rng = random.Random(settings.seed)
+    queue: list[Example] = []
+    for step in range(settings.steps):
+        while len(queue) < settings.batch_size:
+            queue.extend(rng.sample(examples, len(examples)))
+        batch, queue = queue[: settings.batch_size], queue[settings.batch_size :]
+        whole = _is_full(step, settings)
+        yield batch if whole else [example.shortened(settings.short_context) for example in batch]
+
+
+def _is_full(step: int, settings: WarmUp) -> bool:
+    """Whether a step sees whole conversations: half of these steps are the last, half spread before them."""
+    tail = settings.full_steps // 2
+    spread, before = settings.full_steps - tail, settings.steps - tail
+    if step >= before:
+        return True
+    return (step + 1) * spread // before > step * spread // before
+
+
+def _rate(step: int, steps: int) -> float:
+    """Return the factor of the learning rate at a step: linear rise, then cosine decay."""
+    rise = max(1, steps // 10)
+    if step < rise:
+        return (step + 1) / rise
+    progress = (step - rise) / max(1, steps - rise)
+    return FINAL_FACTOR + (1 - FINAL_FACTOR) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+@contextmanager
+def _threads(count: int) -> Generator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,183 @@
+"""Where the parts of a workspace are, and whether the demo or the user made it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from pathlib import Path
+from typing import Any
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write
+from docagent_rl.records.fields import Split
+
+MARKER = "docagent_demo.json"
+"""Written by the demo before anything else; a workspace without it belongs to the user."""
+
+_VERSION = 1
+_BLANK = frozenset({"pdfs", "runs", "models"})
+"""What a new workspace may hold: PDFs to begin with, the records of runs that were refused, models. None of
+these is written over."""
+
+
+class Owner(Enum):
+    """Whose workspace it is."""
+
+    NOBODY = "nobody"
+    """It does not exist or holds nothing that questions could belong to."""
+    DEMO = "demo"
+    USER = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspacePaths:
+    """Where the parts of a workspace are; the recipes' defaults name the same places."""
+
+    workspace: Path
+
+    @property
+    def pdfs(self) -> Path:
+        """PDFs to ingest."""
+        return self.workspace / "pdfs"
+
+    @property
+    def store(self) -> Path:
+        """The document store."""
+        return self.workspace / "store"
+
+    @property
+    def index(self) -> Path:
+        """The BM25 index."""
+        return self.workspace / "index"
+
+    def index_of(self, model: str) -> Path:
+        """The index of the vectors of a model."""
+        return self.workspace / f"index_{model}"
+
+    def data(self, part: StrEnum) -> Path:
+        """Questions of a part, a parquet file of verl's shape."""
+        return self.workspace / "data" / f"{part.value}.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPaths(WorkspacePaths):
+    """Where the demo keeps what: in `pdfs` whatever the user puts there, which is ingested too."""
+
+    @property
+    def synthetic(self) -> Path:
+        """Synthetic reports and their questions."""
+        return self.workspace / "synthetic"
+
+    @property
+    def marker(self) -> Path:
+        """What says that the demo made the workspace."""
+        return self.workspace / MARKER
+
+    @property
+    def models(self) -> Path:
+        """Tiny models."""
+        return self.workspace / "models"
+
+    def model(self, system: str) -> Path:
+        """The tiny model that was warmed up on a system."""
+        return self.models / f"tiny_{system}"
+
+    def missing(self, system: str) -> list[Path]:
+        """What a run of a system needs and is not there."""
+        needed = [self.store, self.index, self.model(system) / "config.json"]
+        needed += [self.data(split) for split in (Split.TRAIN, Split.VAL)]
+        return [path for path in needed if not path.exists()]
+
+    def owner(self) -> Owner:
+        """Whose workspace it is.
+
+        Raises:
+            UserError: the workspace is a file, or the marker is damaged.
+        """
+        if self.marker.is_file():
+            _read(self.marker)
+            return Owner.DEMO
+        return Owner.USER if self.holdings() else Owner.NOBODY
+
+    def holdings(self) -> list[str]:
+        """What lies in the workspace beside hidden files and what a new one may hold, sorted."""
+        if not self.workspace.exists():
+            return []
+        if not self.workspace.is_dir():
+            raise UserError(f"workspace {self.workspace} is a file: name a folder")
+        names = (path.name for path in self.workspace.iterdir())
+        return sorted(name for name in names if not name.startswith(".") and name not in _BLANK)
+
+
+class DemoLedger:
+    """The files that the demo wrote, by content (only these may it write again), and the PDFs it asks about.
+
+    Args:
+        paths: of the workspace.
+
+    Raises:
+        UserError: the workspace is the user's; the message names it and says what to do.
+    """
+
+    def __init__(self, paths: DemoPaths) -> None:
+        self._paths = paths
+        owner = paths.owner()
+        if owner is Owner.USER:
+            raise UserError(
+                f"workspace {paths.workspace} is yours, not the demo's (it holds "
+                f"{', '.join(paths.holdings())} and no {MARKER}): the demo would put its documents and "
+                "questions among yours. Name a new folder: docagent-rl demo --workspace NEW. To try your own "
+                "data on a CPU, run a recipe with +profile=cpu: it makes the tiny model and nothing else"
+            )
+        self._files: dict[str, str] = {}
+        self.documents: set[str] = set()
+        if owner is Owner.NOBODY:
+            self._write()
+        else:
+            content = _read(paths.marker)
+            self._files, self.documents = content["files"], set(content["documents"])
+
+    def may_write(self, path: Path, content: bytes) -> bool:
+        """Whether a file is not there, or is as the demo left it and should now be another."""
+        if not path.exists():
+            return True
+        found = _digest(path.read_bytes())
+        return found == self._files.get(self._name(path)) and found != _digest(content)
+
+    def note(self, path: Path, content: bytes) -> None:
+        """Remember what the demo wrote; call it once the file is there."""
+        self._files[self._name(path)] = _digest(content)
+        self._write()
+
+    def add_documents(self, doc_ids: Iterable[str]) -> list[str]:
+        """Remember PDFs that questions are drawn from, for calls that name no folder; all of them, sorted."""
+        self.documents |= set(doc_ids)
+        self._write()
+        return sorted(self.documents)
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self._paths.workspace).as_posix()
+
+    def _write(self) -> None:
+        documents = sorted(self.documents)
+        content = {"docagent_demo": _VERSION, "documents": documents, "files": self._files}
+        atomic_write(self._paths.marker, json.dumps(content, indent=1, sort_keys=True) + "\n")
+
+
+def _read(marker: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(marker.read_text(encoding="utf-8"))
+        known = content["docagent_demo"] == _VERSION
+        known = known and isinstance(content["files"], dict) and isinstance(content["documents"], list)
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{marker}: damaged ({error!r}); name another workspace") from error
+    if not known:
+        raise UserError(f"{marker}: of another version; name another workspace")
+    return content
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

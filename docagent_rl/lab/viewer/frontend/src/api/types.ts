@@ -1,0 +1,305 @@
+/** Answers of the server, field by field as `docagent_rl/lab/viewer` writes them. */
+
+/** Fractions of a page or a sheet: x1, y1, x2, y2. */
+export type Box = [number, number, number, number];
+export type Split = "train" | "val";
+/** A page's id is `<document>#<number>`; lists of a document hold numbers. */
+export type PageId = string | number;
+
+export interface Run {
+  id: number;
+  name: string;
+  kind: "training" | "evaluation";
+  systems: string[];
+  steps: Partial<Record<Split, number[]>>;
+  sessions: number;
+  terms: string[];
+  revision: number;
+  indexing: { done: number; total: number } | null;
+  store: boolean;
+  tokenizer: boolean;
+  /** Lines that are no sessions. */
+  damaged?: number;
+  /** Why the index cannot be kept. */
+  failure?: string | null;
+}
+
+export interface Runs {
+  version: string;
+  runs: Run[];
+}
+
+export interface Row {
+  id: number;
+  step: number;
+  split: Split;
+  system: string;
+  dataset: string;
+  question_id: string;
+  question: string;
+  doc_id: string;
+  uid: string;
+  session: number;
+  status: string;
+  end: string;
+  /** Null where none was finite. */
+  reward: number | null;
+  terms: Record<string, number>;
+  turns: number;
+  invalid: number;
+  tokens: number;
+  images: number;
+  answer: string | null;
+  gold: string[];
+  evidence_kind: string;
+  stage: string | null;
+  seconds: number;
+  advantage?: number | null;
+  right?: boolean | null;
+  /** Right without the evidence before its eyes. */
+  guessed?: boolean | null;
+  truncated?: boolean | null;
+}
+
+export interface Rows {
+  total: number;
+  rows: Row[];
+}
+
+export interface Facet {
+  value: string;
+  count: number;
+}
+
+export type Range = [number, number];
+export type Facets = Record<string, Facet[]> & { ranges?: Record<string, Range> };
+
+export interface Tile {
+  page: PageId;
+  box: Box | null;
+  at: [number, number, number, number];
+  gold?: boolean;
+}
+
+export interface ImagePart {
+  image: number;
+  page: PageId | null;
+  box: Box | null;
+  size: [number, number] | null;
+  tiles: Tile[] | null;
+  gold?: boolean;
+  gold_boxes?: Box[];
+  tokens?: number | null;
+}
+
+export interface TextPart {
+  text: string;
+}
+
+export type Part = TextPart | ImagePart;
+
+export interface Message {
+  role: string;
+  parts: Part[];
+}
+
+export interface Span {
+  kind: string;
+  begin: number;
+  end: number;
+}
+
+export interface Hit {
+  page: PageId;
+  rank: number;
+  score: number | null;
+  gold: boolean;
+}
+
+export interface Search {
+  retriever?: string;
+  query?: string;
+  seconds?: number;
+  refused?: string | null;
+  hits?: [string, number][];
+}
+
+export interface Tokens {
+  ids: number[];
+  texts: string[] | null;
+  log_probs: number[];
+  trainer_log_probs: number[] | null;
+  advantages: number[] | null;
+  returns: number[] | null;
+  values: number[] | null;
+  entropy: number[] | null;
+  kl: number[] | null;
+}
+
+export interface Turn {
+  number: number;
+  text: string;
+  row: number;
+  stop: string;
+  reward: number | null;
+  terms: Record<string, number>;
+  action: Record<string, unknown> | null;
+  /** What a role of its own made of the session's notes (MM-Doc-R1). */
+  outcome?: { answer?: string | null; extracted?: string | null } | null;
+  valid: boolean;
+  reason: string | null;
+  detail: string | null;
+  spans: Span[];
+  hits: Hit[];
+  searches: Search[];
+  seconds: Record<string, number>;
+  observation: Message[];
+  observation_tokens: number;
+  dropped: boolean;
+  tokens?: Tokens | null;
+  strip: { observation_text: number; observation_visual: number; sampled: number };
+}
+
+export interface DocumentInfo {
+  doc_id: string;
+  pages: number;
+  gold: PageId[];
+  fetched: PageId[];
+  searched: PageId[];
+  shown: PageId[];
+  boxes: Record<string, Box[]>;
+}
+
+export interface Credit {
+  estimator: string;
+  advantage: number | null;
+  baseline: number | null;
+  turns: { value?: number | null; advantage?: number | null }[] | null;
+  similarities: Record<string, number> | null;
+}
+
+export interface Session {
+  id: number;
+  run: number;
+  step: number;
+  split: Split;
+  system: string;
+  status: string;
+  end: string;
+  error: string | null;
+  attempts: number;
+  uid: string;
+  session: number;
+  reward: number | null;
+  stage?: string | null;
+  right?: boolean | null;
+  guessed?: boolean | null;
+  metrics: Record<string, number>;
+  record: Record<string, unknown>;
+  document: DocumentInfo | DocumentInfo[] | null;
+  prompt: Message[];
+  prompt_strip?: { text: number; visual: number };
+  turns: Turn[];
+  prompt_tokens: number;
+  response_tokens: number;
+  images: number;
+  credit?: Credit | null;
+  advantage?: number | null;
+  /** How its terms make its reward; null where the run's configuration does not tell. */
+  formula?: { text: string; weights: Record<string, number> } | null;
+}
+
+export interface Group {
+  question: string;
+  gold: string[];
+  sessions: Session[];
+  advantage?: (number | null)[] | null;
+}
+
+export interface Stage {
+  id: string;
+  label: string;
+  about: string;
+}
+
+export interface FunnelGroup {
+  key: string;
+  sessions: number;
+  counts: Record<string, number | null>;
+  /** Wrong sessions by the stage that they missed: some of them, and how many there are. */
+  lost: Record<string, number[]>;
+  lost_counts: Record<string, number>;
+  /** Query strings of what was lost at each stage, on top of the current filters. */
+  filters: Record<string, string>;
+  /** Sessions that were not masked, and the right ones among them, whatever is known of their evidence. */
+  played: number;
+  right: number;
+  /** Right answers to whom not every gold page was shown. */
+  guessed: number;
+  /** How the gold pages were read. */
+  branches: Record<string, { sessions: number; right: number }>;
+}
+
+export interface Funnel {
+  stages: Stage[];
+  branches: Stage[];
+  groups: FunnelGroup[];
+}
+
+export interface Series {
+  steps: number[];
+  values: Record<string, (number | null)[]>;
+}
+
+export interface Metrics {
+  names: string[];
+  train: Series;
+  val: Series;
+}
+
+export interface Warning {
+  id: string;
+  severity: "warn" | "bad";
+  title: string;
+  text: string;
+  steps: number[] | null;
+  filter: string | null;
+}
+
+export interface Pair {
+  question_id: string;
+  question: string;
+  a: number;
+  b: number;
+  session_a: number;
+  session_b: number;
+}
+
+export interface Comparison {
+  /** Null where the same sessions are compared, of all steps. */
+  step_a: number | null;
+  step_b: number | null;
+  /** Both hold the same sessions, rewarded in two ways. */
+  same_sessions: boolean;
+  /** Null where it is not known, or nothing depends on it. */
+  same_reward: boolean | null;
+  formula_a: string | null;
+  formula_b: string | null;
+  pairs: number;
+  mean_a: number;
+  mean_b: number;
+  difference: number;
+  /** Null of one document. */
+  low: number | null;
+  high: number | null;
+  method: string;
+  /** Null of too few documents. */
+  p: number | null;
+  least_p: number | null;
+  fewest_documents: number;
+  documents: number;
+  won: number;
+  lost: number;
+  tied: number;
+  rows: Pair[];
+}

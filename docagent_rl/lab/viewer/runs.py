@@ -1,0 +1,261 @@
+"""The runs that are looked at, each with its index, its store, its tokenizer."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.shown import ShownRasters, beside
+from docagent_rl.lab.viewer.folder import ViewedRun
+from docagent_rl.lab.viewer.index import update_index
+from docagent_rl.lab.viewer.lines import parsed, read_at
+from docagent_rl.lab.viewer.queries import place_of, summary
+from docagent_rl.lab.viewer.reach import update_reach
+from docagent_rl.lab.viewer.schema import prepare, reading
+from docagent_rl.retrieval import Retriever
+from docagent_rl.retrieval.bm25 import open_bm25
+from docagent_rl.retrieval.config import RetrieverConfig
+
+POLL_S = 2.0
+"""How often the folder of a run is looked at."""
+_RESTING = 5
+"""Times as long are the pauses of runs in which nothing happens."""
+_WORDS = "bm25"
+_SHOWN_BYTES = 1 << 30
+_DAMAGED = (OSError, sqlite3.Error)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where to look for what a run's own configuration names elsewhere.
+
+    Args:
+        store: of documents.
+        tokenizer: a folder with a `tokenizer.json`.
+        index: of BM25, that the questions themselves are asked of.
+    """
+
+    store: Path | None = None
+    tokenizer: Path | None = None
+    index: Path | None = None
+
+
+@dataclass
+class OpenRun:
+    """A run that is looked at.
+
+    Args:
+        number: of the run on the command line, from 0.
+        name: short, tells it from the others.
+        folder: its files.
+        places: that were named.
+    """
+
+    number: int
+    name: str
+    folder: ViewedRun
+    places: Places = field(default_factory=Places)
+    progress: tuple[int, int] | None = None
+    failure: str | None = None
+
+    def update(self) -> bool:
+        """Read what is new; see `update_index`. A failure is kept for the page to show."""
+
+        def told(done: int, total: int) -> None:
+            self.progress = (done, total) if total else None
+
+        try:
+            changed = update_index(self.folder, told)
+            self.failure = None
+            if self.retriever is not None:
+                changed |= update_reach(self.folder.index_file, self.retriever, self.session)
+            return changed
+        except UserError as error:
+            logger.warning("whether questions reach their pages is not known: %s", error)
+            self.__dict__["retriever"] = None
+            return True
+        except _DAMAGED as error:
+            logger.warning("the index of %s: %s", self.folder.path, error)
+            self.failure = f"the index cannot be kept: {error}"
+            return False
+        finally:
+            self.progress = None
+
+    def require_update(self) -> None:
+        """As `update`, for what is written and not looked at.
+
+        Raises:
+            UserError: the index cannot be kept.
+        """
+        self.update()
+        if self.failure is not None:
+            raise UserError(f"{self.folder.path}: {self.failure}")
+
+    @contextmanager
+    def index(self) -> Generator[sqlite3.Connection]:
+        """Its index, for reading."""
+        if not self.folder.index_file.exists():
+            prepare(self.folder.index_file)
+        with reading(self.folder.index_file) as base:
+            yield base
+
+    def session(self, number: int) -> dict[str, Any]:
+        """A session as it was recorded.
+
+        Raises:
+            UserError: there is none, or its line is not what was indexed.
+        """
+        with self.index() as base:
+            name, begin, length = place_of(base, number)
+        try:
+            return parsed(read_at(self.folder.file(name), begin, length))
+        except (OSError, ValueError) as error:
+            raise UserError(f"{name} has changed since it was indexed: load the page again") from error
+
+    def stage(self, number: int) -> str | None:
+        """How far a session came, as the index knows it; `None` where that means nothing."""
+        with self.index() as base:
+            row = base.execute("SELECT stage FROM sessions WHERE id = ?", (number,)).fetchone()
+        return row["stage"] or None if row is not None else None
+
+    def described(self) -> dict[str, Any]:
+        """What the page shows of it."""
+        with self.index() as base:
+            found = summary(base)
+        indexing = self.progress
+        return {
+            "id": self.number,
+            "name": self.name,
+            "kind": self.folder.kind.value,
+            **found,
+            "revision": found["revision"] + self._numbers_revision(),
+            "indexing": None if indexing is None else {"done": indexing[0], "total": indexing[1]},
+            "failure": self.failure,
+            "store": self.store is not None,
+            "tokenizer": self.tokenizer is not None,
+        }
+
+    def _numbers_revision(self) -> int:
+        """Grows with each file of numbers."""
+        return sum(1 for _ in (self.folder.path / "metrics").glob("*.json"))
+
+    @cached_property
+    def store(self) -> DocumentStore | None:
+        """The documents as the policy was shown them; `None` where no store is found."""
+        return self._first([*self._dirs("docagent.shown_store"), *self._stores()])
+
+    @cached_property
+    def searched(self) -> DocumentStore | None:
+        """The documents that were searched; `None` where no store is found."""
+        return self._first(self._stores()) if self._dirs("docagent.shown_store") else self.store
+
+    def _first(self, paths: Sequence[Path]) -> DocumentStore | None:
+        for path in paths:
+            try:
+                shown = ShownRasters((beside(path.absolute()),), capacity=_SHOWN_BYTES)
+                return DocumentStore(path, image_cache=16, shown=shown)
+            except (UserError, OSError) as error:
+                logger.info("%s is no store: %s", path, error)
+        return None
+
+    def _stores(self) -> list[Path]:
+        if self.places.store is not None:
+            return [self.places.store]
+        # <workspace>/runs/<experiment>
+        near = [self.folder.path.parent.parent / "store", self.folder.path.parent / "store"]
+        return [*self._dirs("docagent.store"), *(path for path in near if path.is_dir())]
+
+    def _dirs(self, key: str) -> list[Path]:
+        """Folders that the configuration names; none where the command names a store."""
+        named = [] if self.places.store is not None else self.folder.configured_paths(key)
+        return [path for path in named if path.is_dir()]
+
+    @cached_property
+    def retriever(self) -> Retriever | None:
+        """What the questions themselves are asked of: the run's own index of words; `None` without one.
+
+        Raises:
+            UserError: the index that was named is none, or belongs to another store.
+        """
+        if self.searched is None:
+            return None
+        if self.places.index is not None:
+            return open_bm25(RetrieverConfig(kind=_WORDS, index=self.places.index), self.searched)
+        if self.folder.configured("docagent.retriever.kind") != _WORDS:
+            return None
+        for path in self.folder.configured_paths("docagent.retriever.index", self.searched.path.parent):
+            try:
+                return open_bm25(RetrieverConfig(kind=_WORDS, index=path), self.searched)
+            except (UserError, OSError) as error:
+                logger.info("%s is not asked: %s", path, error)
+        return None
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """What turns ids into texts; `None` where none is found."""
+        for path in self._tokenizers():
+            file = path / "tokenizer.json"
+            if not file.is_file():
+                continue
+            from tokenizers import Tokenizer
+
+            try:
+                return Tokenizer.from_file(str(file))
+            except Exception as error:  # all that the library raises for a file that is none
+                logger.warning("%s is no tokenizer: %s", file, error)
+        return None
+
+    def _tokenizers(self) -> list[Path]:
+        if self.places.tokenizer is not None:
+            return [self.places.tokenizer]
+        workspace = None if self.searched is None else self.searched.path.parent
+        model = "actor_rollout_ref.model"
+        named = [
+            path
+            for key in ("tokenizer_path", "path")
+            for path in self.folder.configured_paths(f"{model}.{key}", workspace)
+        ]
+        saved = sorted(self.folder.path.glob("checkpoints/global_step_*/actor/huggingface"))
+        return named + saved[-1:]
+
+
+class Poller:
+    """Looks at runs again and again, in a thread of its own.
+
+    Args:
+        runs: to keep indexed.
+        pause_s: between two looks.
+    """
+
+    def __init__(self, runs: Sequence[OpenRun], pause_s: float = POLL_S) -> None:
+        self._runs = runs
+        self._pause_s = pause_s
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="docagent-view-index", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the look that is being taken."""
+        self._over.set()
+        self._thread.join()
+
+    def _poll(self) -> None:
+        pause = self._pause_s
+        while not self._over.is_set():
+            changed = [run.update() for run in self._runs]
+            pause = self._pause_s if any(changed) else min(1.2 * pause, _RESTING * self._pause_s)
+            self._over.wait(pause)

@@ -1,6 +1,0 @@
-"""Synthetic documents whose truth is known by construction."""
-
-from docagent_rl.synth.generate import SynthReport, assign_splits, synthesize
-from docagent_rl.synth.settings import Difficulty, QuestionKind, SynthSettings
-
-__all__ = ["Difficulty", "QuestionKind", "SynthReport", "SynthSettings", "assign_splits", "synthesize"]

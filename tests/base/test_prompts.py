@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.prompts import PromptSpec, load_prompt, prompt_names
+
+SPEC = PromptSpec(frozenset({"user"}), frozenset({"system"}), frozenset({"question", "turns"}))
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text):
+        path = tmp_path / "mine.yaml"
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def test_renders_and_strips(write):
+    prompt = load_prompt(
+        write("user: |\n  Q: {{ question }}{% if turns > 1 %} ({{ turns }}){% endif %}\n\n"), SPEC
+    )
+    assert prompt.render("user", question="why?", turns=3) == "Q: why? (3)"
+    assert "user" in prompt
+    assert "system" not in prompt
+
+
+def test_what_is_filled_in_is_never_a_template(write):
+    prompt = load_prompt(write("user: 'Q: {{ question }}'"), SPEC)
+    assert prompt.render("user", question="{{ 7 * 7 }}{% raw %}") == "Q: {{ 7 * 7 }}{% raw %}"
+
+
+def test_fences_are_a_filter(write):
+    prompt = load_prompt(write("user: '{{ question | fenced }}'"), SPEC)
+    begin, text, end = prompt.render("user", question="why?").splitlines()
+    assert text == "why?"
+    assert begin.replace("begin", "end") == end
+    with pytest.raises(UserError, match="question"):
+        prompt.render("user")
+
+
+def test_edited_files_are_read_again(write):
+    path = write("user: one")
+    first = load_prompt(path, SPEC)
+    assert load_prompt(path, SPEC) is first
+    write("user: two")
+    os.utime(path, ns=(1, 1))
+    second = load_prompt(path, SPEC)
+    assert second.render("user") == "two"
+    assert second.digest != first.digest
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("system: hi", "'user'"),
+        ("user: hi\nuzer: ho", "'uzer'"),
+        ("user: no", "False"),
+        ("- user", ""),
+        ("user: 'a", ""),
+        ("user: '{{ question '", "line 1"),
+        ("user: '{{ questoin }}'", "'questoin'"),
+        (r'user: "half \ud83d of it"', r"'\ud83d'"),
+        ("user: !!python/object/apply:os.getcwd []", ""),
+    ],
+)
+def test_mistakes_are_named(write, text, message):
+    path = write(text)
+    with pytest.raises(UserError) as error:
+        load_prompt(path, SPEC)
+    assert message in str(error.value)
+    assert path in str(error.value)
+
+
+def test_missing_variables_are_named(write):
+    prompt = load_prompt(write("user: '{{ question }} {{ turns }}'"), SPEC)
+    with pytest.raises(UserError, match=r"mine\.yaml, .*'turns'"):
+        prompt.render("user", question="?")
+
+
+def test_templates_cannot_reach_into_python(write):
+    prompt = load_prompt(write("user: '{{ question.__class__.__mro__ }}'"), SPEC)
+    with pytest.raises(UserError, match="unsafe"):
+        prompt.render("user", question="?")
+
+
+@pytest.mark.parametrize("name", ["no_such_prompt", "../secret", "", "judge/../judge"])
+def test_unknown_names(name):
+    with pytest.raises(UserError, match="vrag_rl_paper"):
+        load_prompt(name, SPEC)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"none\.yaml"):
+        load_prompt(str(tmp_path / "none.yaml"), SPEC)
+
+
+def test_packaged_prompts():
+    assert {"judge", "vrag_rl_paper", "vrag_rl_released"} <= set(prompt_names())
+
+
+QUESTION = frozenset({"question"})
+ASKING = PromptSpec(frozenset({"user"}), frozenset({"system"}), variables=QUESTION, shown=QUESTION)
+
+
+@pytest.mark.parametrize("spelt", ["{question}", "{ Question }", "<question>", "${question}"])
+def test_a_question_that_is_spelt_as_elsewhere_is_not_left_out_in_silence(write, spelt):
+    with pytest.raises(UserError, match=r"'user': .*\{\{ question \}\}"):
+        load_prompt(write(f"user: 'Question: {spelt}'"), ASKING)
+
+
+def test_a_prompt_that_never_shows_the_question_is_refused(write):
+    with pytest.raises(UserError, match=r"'user': .*\{\{ question \}\}"):
+        load_prompt(write("user: Answer it.\nsystem: You read."), ASKING)
+
+
+def test_any_part_may_show_the_question(write):
+    prompt = load_prompt(write("user: Begin.\nsystem: 'Q: {{ question }}, as {question}'"), ASKING)
+    assert prompt.used == {"user": frozenset(), "system": frozenset({"question"})}

@@ -1,0 +1,175 @@
+"""A chat model in real environments, over real HTTP."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import io
+import json
+
+import pytest
+from PIL import Image
+
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.envs.delivery import render
+from docagent_rl.lab.agents.chat import ChatLimits
+from docagent_rl.lab.agents.chat_messages import ImageFormat, MessageMaker
+from docagent_rl.lab.eval.metrics.sessions import SessionUse
+from docagent_rl.lab.eval.scoring.played import read_session
+from docagent_rl.lab.sft.replay import observation_of
+from docagent_rl.rollout.trajectory import Trajectory
+from tests.chat_server import ChatServer, completion, serving
+from tests.lab.agents.stage import PlayingModel, chat_player, parts_of, texts_of, timeless
+
+TOO_LONG = (400, {}, b'{"error": {"message": "This model\'s maximum context length is 4096 tokens."}}')
+
+
+@pytest.fixture
+async def server(world):
+    async with serving(ChatServer(compute=PlayingModel(world.records))) as running:
+        yield running
+
+
+async def played(world, server, *, record=0, session=0, **more):
+    player = chat_player(world, server, **more)
+    try:
+        return await player.play(world.records[record], session)
+    finally:
+        await player.close()
+
+
+def shown(server):
+    """Addresses of the images in the last request."""
+    parts = [part for message in server.requests[-1]["messages"] for part in parts_of(message)]
+    return [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+
+
+async def test_a_model_plays_a_question_to_its_end(world, server):
+    session = await played(world, server)
+    assert (session.status, session.end, session.metrics["turns"]) == ("finished", "answered", 3)
+    assert [turn.info["action"]["kind"] for turn in session.turns] == ["search", "crop", "answer"]
+    assert [len(turn.searches) for turn in session.turns] == [1, 0, 0]
+    assert session.reward == pytest.approx(sum(turn.reward for turn in session.turns))
+    assert session.reward > 0
+    assert timeless(Trajectory.from_dict(json.loads(session.to_json()))) == timeless(session)
+    assert timeless(await played(world, server)) == timeless(session)
+
+
+async def test_the_history_holds_what_was_shown_and_what_was_said(world, server):
+    session = await played(world, server)
+    said = [texts_of(m)[0] for m in server.requests[-1]["messages"] if m["role"] == "assistant"]
+    assert said == [turn.text for turn in session.turns[:-1]]
+    images = [image for turn in session.turns[:-1] for image in observation_of(turn.observation).images]
+    assert len(images) == 2
+    for url, picture in zip(shown(server), images, strict=True):
+        head, _, data = url.partition(",")
+        assert head == "data:image/png;base64"
+        pixels = Image.open(io.BytesIO(base64.b64decode(data)))
+        assert pixels.tobytes() == render(picture, world.store).tobytes()
+
+
+async def test_tokens_are_those_that_the_server_counts(world, server):
+    session = await played(world, server)
+    counted = [PlayingModel(world.records)(request)["usage"] for request in server.requests]
+    sent, written = ([each[f"{name}_tokens"] for each in counted] for name in ("prompt", "completion"))
+    assert session.prompt_tokens == sent[0]
+    assert [turn.completion_tokens for turn in session.turns] == written
+    use = SessionUse.of(session)
+    assert (use.sent_tokens, use.output_tokens) == (sum(sent), sum(written))
+
+
+async def test_a_turn_that_was_cut_off_is_truncated_and_thoughts_stay_apart(world):
+    model = PlayingModel(world.records)
+
+    def compute(request):
+        body = model(request)
+        body["choices"][0]["message"]["reasoning_content"] = "What a question, I have to look at it."
+        if len(request["messages"]) < 3:
+            body["choices"][0]["finish_reason"] = "length"
+        return body
+
+    async with serving(ChatServer(compute=compute)) as server:
+        session = await played(world, server)
+    assert (session.turns[0].stop, session.turns[-1].stop) == ("truncated", "end_of_turn")
+    heard = [text for m in server.requests[-1]["messages"] for text in texts_of(m)]
+    assert not any("What a question" in text for text in (*heard, *(turn.text for turn in session.turns)))
+    assert all(turn.reasoning_tokens == 10 for turn in session.turns)
+
+
+async def test_a_conversation_that_does_not_fit_ends_the_session_without_a_fault(world):
+    model = PlayingModel(world.records)
+
+    def compute(request):
+        return TOO_LONG if len(request["messages"]) > 3 else model(request)
+
+    async with serving(ChatServer(compute=compute)) as server:
+        session = await played(world, server)
+    assert (session.status, session.end, len(session.turns)) == ("unfinished", "context_full", 1)
+    assert session.turns[0].dropped
+    assert session.turns[0].observation
+    assert SessionUse.of(session).images == 0
+
+
+async def test_a_known_context_ends_the_session_before_anything_is_refused(world, server):
+    whole = await played(world, server)
+    asked, room = len(server.requests), whole.prompt_tokens + whole.turns[0].completion_tokens + 20
+    session = await played(world, server, limits=ChatLimits(turn=200, context=room))
+    assert (session.end, len(session.turns), len(server.requests)) == ("context_full", 1, asked + 1)
+    assert server.requests[-1]["max_tokens"] < 200
+
+
+async def test_a_prompt_that_does_not_fit_is_the_questions_fault_and_other_refusals_the_services(world):
+    refused = (400, {}, b'{"error": {"message": "unknown model"}}')
+    async with serving(ChatServer([TOO_LONG, refused])) as server:
+        with pytest.raises(UserError):
+            await played(world, server)
+        with pytest.raises(InfrastructureError, match="unknown model"):
+            await played(world, server)
+
+
+@pytest.mark.parametrize(
+    "then", [completion("<FINISH>", usage=(10, 5)), TOO_LONG], ids=["finish", "too long"]
+)
+async def test_a_fresh_context_begins_a_new_conversation_and_its_end_keeps_the_answer(world, then):
+    """MM-Doc-R1's answer agent writes from what was read until then."""
+
+    def compute(request):
+        begun = len(server.requests) == 1
+        return completion('Look. <search>["revenue"]</search>', usage=(10, 5)) if begun else then
+
+    async with serving(ChatServer(compute=compute)) as server:
+        session = await played(world, server, system="mm_doc_r1")
+    first, second = ([m["role"] for m in request["messages"]] for request in server.requests)
+    assert first == second
+    assert "assistant" not in second
+    if then is TOO_LONG:
+        assert (session.status, session.end, len(session.turns)) == ("unfinished", "context_full", 1)
+        answer = session.turns[-1].info["outcome"]["answer"]
+        assert answer
+        assert read_session(session).answer == answer
+    else:
+        assert [turn.row for turn in session.turns] == [0, 1]
+
+
+async def test_identity_tells_prompts_models_and_images_apart_but_not_places(world, server):
+    one = chat_player(world, server)
+    server.url = server.url.replace("127.0.0.1", "localhost")
+    assert chat_player(world, server).identity == one.identity
+    small = dataclasses.replace(one, maker=MessageMaker.over(world.store, ImageFormat.JPEG))
+    await small.play(world.records[0], 0)
+    assert shown(server)[0].startswith("data:image/jpeg;base64,/9j/")
+    hot = chat_player(world, server, endpoint={"temperature": 0.5})
+    short = chat_player(world, server, env={"max_turns": 2})
+    assert len({str(player.identity) for player in (one, small, hot, short)}) == 4
+
+
+async def test_seeds_belong_to_question_session_and_turn(world, server):
+    async def seeds(session):
+        server.requests.clear()
+        limits = ChatLimits(turn=200, seed=3)
+        await played(world, server, session=session, endpoint={"temperature": 1.0}, limits=limits)
+        return [request["seed"] for request in server.requests]
+
+    first, second = await seeds(0), await seeds(1)
+    assert len({*first, *second}) == len(first) + len(second)
+    assert await seeds(0) == first

@@ -1,0 +1,73 @@
+"""Folders of runs: whose they are, and what of them is whole."""
+
+import pytest
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.lab.agents.run_folder import RunFolder
+from docagent_rl.records.record import Record, Split
+from docagent_rl.rollout.player import new_trajectory
+
+SAMPLE = Record("q", "own", Split.VAL, "d", "Where?", ("there",))
+
+
+def begun(path, **manifest):
+    folder = RunFolder(path)
+    folder.begin(manifest)
+    return folder
+
+
+def write(folder, *sessions):
+    with folder.writing() as writer:
+        for session, reward in sessions:
+            trajectory = new_trajectory(SAMPLE, session, "none")
+            trajectory.reward = reward
+            writer.add(trajectory)
+
+
+def test_another_run_is_refused_and_what_differs_is_named(tmp_path):
+    begun(tmp_path, player={"model": "a", "seed": 1}, questions="x")
+    begun(tmp_path, questions="x", player={"seed": 1, "model": "a"}, changes={"x": 1})
+    with pytest.raises(UserError, match=r"player\.model"):
+        begun(tmp_path, player={"model": "b", "seed": 1}, questions="x")
+
+
+def test_a_run_of_the_trainer_is_called_one(tmp_path):
+    with pytest.raises(UserError, match=r"run\.json"):
+        RunFolder(tmp_path).manifest()
+    (tmp_path / "trajectories").mkdir()
+    with pytest.raises(UserError, match="of the trainer"):
+        RunFolder(tmp_path).manifest()
+
+
+def test_sessions_of_nobody_are_not_taken_over(tmp_path):
+    (tmp_path / "sessions.jsonl").write_text("mine")
+    with pytest.raises(UserError, match=r"run\.json"):
+        begun(tmp_path)
+    assert (tmp_path / "sessions.jsonl").read_text() == "mine"
+
+
+def test_a_torn_line_is_cut(tmp_path):
+    folder = begun(tmp_path)
+    write(folder, (0, 0.0), (1, 0.0))
+    whole = folder.sessions_file.read_bytes()
+    for torn, left in ((whole + b'{"uid": "q' + b"x" * 100_000, whole), (b"torn", b"")):
+        folder.sessions_file.write_bytes(torn)
+        with folder.writing():
+            assert folder.sessions_file.read_bytes() == left
+
+
+def test_the_last_session_of_a_key_stays(tmp_path):
+    folder = begun(tmp_path)
+    # one process writes at a time
+    with folder.writing(), pytest.raises(UserError), folder.writing():
+        pass
+    write(folder, (1, 1.0), (0, 2.0), (1, 3.0), (7, 4.0))
+    folder.order([("q", 0), ("q", 1), ("q", 2)])
+    assert [(one.session, one.reward) for one in folder.sessions()] == [(0, 2.0), (1, 3.0)]
+
+
+@pytest.mark.parametrize("text", ["[]", '{"version": 99}', "{"])
+def test_a_manifest_that_cannot_be_read_is_named(tmp_path, text):
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(UserError, match=r"run\.json"):
+        begun(tmp_path)

@@ -1,0 +1,173 @@
+"""Runs that end, fail, are stopped and go on."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.endpoints.budget import BudgetError
+from docagent_rl.lab.agents.run_folder import RunFolder
+from docagent_rl.lab.agents.runner import Runner, RunSettings
+from docagent_rl.records.record import Record, Split
+from docagent_rl.rollout.player import new_trajectory
+from docagent_rl.rollout.trajectory import Status
+
+SPENT = BudgetError("9 USD", "may take 1 USD and pass the 10", "--max-cost")
+
+
+def questions(number):
+    return [Record(f"q{n}", "own", Split.VAL, "d", f"Question {n}?", ("yes",)) for n in range(number)]
+
+
+class Player:
+    """Sessions end in another order than they began; the reward tells which it was.
+
+    Args:
+        failing: errors by question.
+        pause_s: between two turns of the event loop.
+    """
+
+    def __init__(self, failing=None, pause_s=0):
+        self.identity = {"player": "restless"}
+        self.failing, self.pause_s = failing or {}, pause_s
+        self.started, self.most, self.now = [], 0, 0
+
+    async def play(self, sample, session):
+        name = sample.question_id
+        self.started.append((name, session))
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            for _ in range(random.Random(f"{name}{session}").randrange(20)):
+                await asyncio.sleep(self.pause_s)
+            if (error := self.failing.get(name)) is not None:
+                raise error
+        finally:
+            self.now -= 1
+        trajectory = new_trajectory(sample, session, "none")
+        trajectory.status, trajectory.end = Status.FINISHED.value, "answered"
+        trajectory.reward = float(name[1:]) + session / 10
+        return trajectory
+
+    async def close(self):
+        pass
+
+
+def folder(path):
+    found = RunFolder(path)
+    found.begin({"kind": "test"})
+    return found
+
+
+async def run(path, player, records, heard=None, **settings):
+    where = folder(path)
+    await Runner(player, "none", where, RunSettings(**settings), heard or (lambda _: None)).run(records)
+    return list(where.sessions())
+
+
+def kept(path):
+    return {one.uid for one in folder(path).sessions()}
+
+
+async def test_sessions_lie_in_the_order_of_questions_and_so_many_play_at_a_time(tmp_path):
+    player, heard = Player(), []
+    found = await run(tmp_path, player, questions(10), heard.append, sessions=3, concurrency=4)
+    keys, heard_keys = ([(one.uid, one.session) for one in each] for each in (found, heard))
+    assert keys == [(f"q{q}", s) for q in range(10) for s in range(3)]
+    assert keys == sorted(heard_keys) != heard_keys
+    assert [one.reward for one in found][:4] == [0.0, 0.1, 0.2, 1.0]
+    assert player.most == 4
+
+
+async def test_what_was_played_is_not_played_again_and_is_heard(tmp_path):
+    await run(tmp_path, Player(), questions(4))
+    before = (tmp_path / "sessions.jsonl").read_bytes()
+    player, heard = Player(), []
+    await run(tmp_path, player, questions(6), heard.append)
+    assert player.started == [("q4", 0), ("q5", 0)]
+    assert sorted(one.uid for one in heard) == [f"q{n}" for n in range(6)]
+    assert (tmp_path / "sessions.jsonl").read_bytes().startswith(before)
+
+
+async def test_a_session_that_a_service_fails_is_masked_and_played_again_by_the_next_start(tmp_path):
+    player = Player({"q1": InfrastructureError("no retriever"), "q2": UserError("no such document")})
+    found = await run(tmp_path, player, questions(4), attempts=3)
+    assert [(one.status, one.end, one.attempts) for one in found] == [
+        ("finished", "answered", 1),
+        ("masked", "infrastructure", 3),
+        ("masked", "sample", 1),
+        ("finished", "answered", 1),
+    ]
+    assert found[1].error == "InfrastructureError: no retriever"
+    player, heard = Player(), []
+    found = await run(tmp_path, player, questions(4), heard.append)
+    assert player.started == [("q1", 0)]
+    assert [one.end for one in found] == ["answered", "answered", "sample", "answered"]
+    assert sorted(one.uid for one in heard) == ["q0", "q1", "q2", "q3"]
+
+
+async def test_a_dead_service_ends_the_run(tmp_path):
+    player = Player({f"q{n}": InfrastructureError("gone") for n in range(3, 50)})
+    with pytest.raises(InfrastructureError, match=r"\b4\b.*gone"):
+        await run(tmp_path, player, questions(50), concurrency=2, attempts=1, stop_after=4)
+    assert len(player.started) < 12
+    assert kept(tmp_path) >= {"q0", "q1", "q2"}
+
+
+@pytest.mark.parametrize(
+    ("error", "said"), [(SPENT, r"9 USD.* [2-4] of 9 sessions"), (ZeroDivisionError("a bug"), "a bug")]
+)
+async def test_a_spent_budget_and_a_bug_end_the_run_and_keep_what_was_played(tmp_path, error, said):
+    with pytest.raises(type(error), match=said):
+        await run(tmp_path, Player({"q5": error}), questions(9), concurrency=2)
+    assert kept(tmp_path) >= {"q0", "q1", "q2"}
+    assert "q5" not in kept(tmp_path)
+    assert len(await run(tmp_path, Player(), questions(9))) == 9
+
+
+async def test_two_questions_of_one_id_are_refused(tmp_path):
+    with pytest.raises(UserError, match="'q0'"):
+        await run(tmp_path, Player(), [*questions(2), *questions(1)])
+
+
+MANY = {"sessions": 2, "concurrency": 5}
+KILLED = f"""
+import asyncio, sys
+from pathlib import Path
+from tests.lab.agents.test_runner import Player, questions, run
+asyncio.run(run(Path(sys.argv[1]), Player(pause_s=0.01), questions(60), **{MANY}))
+"""
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_anywhere_goes_on_to_the_same_file(tmp_path):
+    asyncio.run(run(tmp_path / "whole", Player(), questions(60), **MANY))
+    cut = tmp_path / "cut"
+    lengths = []
+
+    def played():
+        file = cut / "sessions.jsonl"
+        return file.read_bytes().count(b"\n") if file.exists() else 0
+
+    for least, how in ((5, signal.SIGKILL), (30, signal.SIGINT), (70, signal.SIGKILL)):
+        process = subprocess.Popen([sys.executable, "-c", KILLED, str(cut)], cwd=Path(__file__).parents[3])
+        deadline = time.monotonic() + 120
+        while played() < least:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(how)
+        process.wait()
+        lengths.append(played())
+    assert lengths == sorted(lengths)
+    asyncio.run(run(cut, Player(), questions(60), **MANY))
+    for name in ("run.json", "sessions.jsonl"):
+        assert (cut / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

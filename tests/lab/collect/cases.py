@@ -1,0 +1,29 @@
+"""Cases that say only what a test is about."""
+
+from __future__ import annotations
+
+from docagent_rl.lab.collect.case import Case
+
+
+def case(question="q", session=0, **changes) -> Case:
+    fields = {
+        "question": question,
+        "session": session,
+        "dataset": "made",
+        "finished": True,
+        "sound": True,
+        "prediction": "blue",
+        "references": ("blue",),
+        "refusal": False,
+        "listing": False,
+        "gold": frozenset({"d#3"}),
+        "shown": frozenset({"d#3"}),
+        "listed": frozenset({"d#3"}),
+        "actions": ("search", "answer"),
+        "tokens": 100,
+        "images": 1,
+        "said": f"{question} {session}",
+        "reward": 1.0,
+        "outcome": 1.0,
+    }
+    return Case(**{**fields, **changes})

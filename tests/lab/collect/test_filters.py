@@ -1,0 +1,174 @@
+"""What each filter keeps, counted by hand, and what holds of balancing for any sessions."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docagent_rl.lab.collect.balance import Aspect, Balance
+from docagent_rl.lab.collect.case import Case
+from docagent_rl.lab.collect.config import CollectConfig
+from docagent_rl.lab.collect.filters import (
+    Answer,
+    Difficulty,
+    Duplicates,
+    Evidence,
+    EvidencePages,
+    Finished,
+    First,
+    Format,
+    Length,
+    Scoring,
+    Sequel,
+    score,
+)
+from docagent_rl.lab.collect.funnel import run_funnel
+from tests.lab.collect.cases import case
+
+LONG = "the committee of the northern region"
+SEARCHES = [
+    case(actions=("search", "crop", "answer")),
+    case(actions=("search", "crop", "crop", "answer")),
+    case(actions=("crop",)),
+    case(actions=("search", "answer")),
+]
+LENGTHS = [case(actions=("answer",)), case(tokens=999), case(images=9), case()]
+ALIKE = [case("a", 0, said="x"), case("a", 1, said="x"), case("a", 2, said="y"), case("b", 0, said="x")]
+RATES = [
+    case(str(right), n, prediction="blue" if n < right else "red") for right in (4, 1, 0) for n in range(4)
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "cases", "kept"),
+    [
+        (Format(), [case(), case(sound=False), case(finished=False)], "100"),
+        (Finished(), [case(), case(sound=False), case(finished=False)], "110"),
+        (Difficulty(lowest=0.25, highest=0.75), RATES, "000011110000"),
+        (Length(least_turns=2, most_tokens=500, most_images=6), LENGTHS, "0001"),
+        (Length(most_turns=1), LENGTHS, "1000"),
+        (Sequel(action="crop", after=("search",)), SEARCHES, "1001"),
+        (Duplicates(), ALIKE, "1011"),
+        (First(count=2), ALIKE, "1101"),
+    ],
+)
+def test_what_a_rule_keeps(rule, cases, kept):
+    assert rule.keep(cases) == [each == "1" for each in kept]
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ({}, True),
+        ({"prediction": None}, False),
+        ({"prediction": LONG[:-2], "references": (LONG,)}, True),
+        # what names something has to be exact: one digit of ten is as wrong as all
+        ({"prediction": "2019-03-05", "references": ("2019-03-06",)}, False),
+        ({"prediction": "not answerable", "references": (), "refusal": True}, True),
+        ({"prediction": "blue", "references": (), "refusal": True}, False),
+        # nobody knows the answer
+        ({"references": ()}, False),
+        ({"prediction": "blue; red", "references": ("red", "blue"), "listing": True}, True),
+    ],
+)
+def test_an_answer_is_right_by_likeness(changes, wanted):
+    assert Answer(threshold=0.7).keep([case(**changes)]) == [wanted]
+
+
+def test_answers_are_scored_as_asked():
+    near = case(prediction=LONG[:-4], references=(LONG,), outcome=0.0)
+    assert score(near, Scoring.ANLS) == pytest.approx(1 - 4 / len(LONG))
+    assert score(near, Scoring.EXACT) == score(near, Scoring.OUTCOME) == 0
+    assert score(case(prediction="The Blue!"), Scoring.EXACT) == 1
+    assert score(case(outcome=None), Scoring.OUTCOME) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown", "listed"),
+    [
+        ({}, True, True),
+        ({"shown": frozenset({"d#1"})}, False, True),
+        ({"listed": frozenset({"d#1"})}, True, False),
+        ({"listed": None}, True, False),
+        ({"gold": None, "shown": frozenset(), "listed": None}, True, True),
+        ({"gold": frozenset()}, True, False),
+    ],
+)
+def test_evidence_is_a_gold_page_seen(changes, shown, listed):
+    assert Evidence().keep([case(**changes)]) == [shown]
+    assert Evidence(pages=EvidencePages.LISTED).keep([case(**changes)]) == [listed]
+    half = case(gold=frozenset({"d#3", "d#4"}))
+    assert Evidence().keep([half]) != Evidence(all_of_them=True).keep([half]) == [False]
+
+
+def test_the_funnel_counts_after_every_step_and_names_who_dropped_whom():
+    cases = [case("a", 0), case("a", 1, sound=False), case("b", 0, prediction="red", dataset="other")]
+    funnel = run_funnel(cases, [Format(), Answer()], sessions=4)
+    stages = [("played", 3, 2), ("1 format", 2, 2), ("2 answer", 1, 1)]
+    assert [(s.name, s.sessions, s.questions) for s in funnel.stages] == stages
+    assert funnel.dropped == {("a", 1): "1 format", ("b", 0): "2 answer"}
+    assert [c.key for c in funnel.kept] == [("a", 0)]
+    assert funnel.stages[1].datasets == {"made": 1, "other": 1}
+    assert funnel.table().row_count == 3
+
+
+BOTH = (Aspect.STEPS, Aspect.ACTIONS)
+SESSIONS = st.lists(st.tuples(st.integers(1, 6), st.sampled_from(["search", "crop", "fetch"])), max_size=40)
+
+
+def made(*kinds: tuple[int, str]) -> list[Case]:
+    return [
+        case(str(n), 0, actions=(name,) * (count - 1) + ("answer",)) for n, (count, name) in enumerate(kinds)
+    ]
+
+
+def left(cases: list[Case], rule: Balance) -> list[Case]:
+    return [each for each, keep in zip(cases, rule.keep(cases), strict=True) if keep]
+
+
+def test_no_group_is_larger_than_so_many_times_an_even_share():
+    cases = made(*((count, "search") for count in [2] * 40 + [3] * 4 + [5] * 10))
+    # 54 sessions in three groups: an even share is 18
+    assert Counter(len(each.actions) for each in left(cases, Balance(times=1))) == {2: 18, 3: 4, 5: 10}
+    assert Counter(len(each.actions) for each in left(cases, Balance(times=2))) == {2: 36, 3: 4, 5: 10}
+    assert Balance(times=1).keep(cases) != Balance(times=1, seed=1).keep(cases)
+    assert all(Balance(by=(Aspect.ACTIONS,), times=1).keep(cases))
+
+
+def test_a_single_odd_session_costs_the_others_nothing_and_small_groups_are_left_whole():
+    """By the smallest group 54 sessions would be cut to a handful."""
+    *_, rule = CollectConfig.load("vrag_rl").filters
+    assert rule == Balance(by=BOTH, times=2)
+    cases = made(*[(2, "search")] * 30, *[(3, "crop")] * 23, (6, "fetch"))
+    assert len(left(cases, Balance(by=BOTH))) == 54
+    cases = made(*[(2, "search")] * 10, (3, "search"), (4, "search"))
+    assert all(Balance(times=1).keep(cases))
+    assert len(left(cases, Balance(times=1, least=1))) == 4 + 2
+
+
+def test_what_is_dropped_for_balance_alone_is_named():
+    cases = made(*[(2, "search")] * 50, *((count, "search") for count in (3, 4, 5, 6)))
+    (warning,) = run_funnel(cases, [Balance(times=1)], sessions=54).warnings()
+    assert all(named in warning for named in ("'1 balance'", "40", "54"))
+    assert run_funnel(cases, [Balance(times=4)], sessions=54).warnings() == []
+
+
+@settings(max_examples=30)
+@given(SESSIONS, st.floats(1, 3), st.integers(1, 10), st.randoms())
+def test_groups_have_their_bound_and_what_is_dropped_had_no_room_in_whatever_order(kinds, times, least, rng):
+    cases, rule = made(*kinds), Balance(by=BOTH, times=times, least=least)
+    keeps = rule.keep(cases)
+    explained = list(keeps)
+    for by in BOTH:
+        groups = [by.group(each) for each in cases]
+        bound = max(least, int(times * len(cases) / max(1, len(set(groups)))))
+        sizes = Counter(group for group, keep in zip(groups, keeps, strict=True) if keep)
+        assert all(size <= bound for size in sizes.values())
+        explained = [each or sizes[group] == bound for group, each in zip(groups, explained, strict=True)]
+    assert all(explained)
+    kept = {each.key for each in left(cases, rule)}
+    rng.shuffle(cases)
+    assert {each.key for each in left(cases, rule)} == kept

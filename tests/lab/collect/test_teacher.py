@@ -1,0 +1,179 @@
+"""Teachers and their helpers in real environments, over real HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+from collections import Counter
+
+import pytest
+from PIL import Image
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.endpoints.chat_client import ChatEndpoint
+from docagent_rl.endpoints.remote_model import RemoteModel
+from docagent_rl.envs.services import RetrieverService
+from docagent_rl.lab.agents.chat import ChatLimits
+from docagent_rl.lab.agents.chat_model import EndpointModel
+from docagent_rl.lab.collect.config import TeacherConfig
+from docagent_rl.lab.collect.helped import HelpedRetriever, Shuffle
+from docagent_rl.lab.collect.proposals import picked, with_numbers
+from docagent_rl.lab.collect.teacher import TeacherPlayer
+from tests.chat_server import ChatServer, completion, serving
+from tests.lab.agents.stage import PlayingModel, resources, texts_of
+
+LIMITS = ChatLimits(turn=200)
+GUIDED = TeacherConfig(guided_search=True)
+HALVES = TeacherConfig(layout="tests.lab.collect.test_teacher:halves")
+
+
+def halves(image):
+    """The layout of a page: its upper and its lower half."""
+    return [(0.0, 0.0, 1.0, 0.5), (0.0, 0.5, 1.0, 1.0)]
+
+
+def wild(image):
+    return [(0.0, 0.0, 2.0, 0.5)]
+
+
+def model(server, name="m"):
+    endpoint = ChatEndpoint(server.url, name, timeout_s=60, deadline_s=120, backoff_s=0)
+    return EndpointModel(RemoteModel(endpoint, name))
+
+
+async def played(world, config, *, reply=None, draw=None, record=None, system="vrag_rl"):
+    """A session of a teacher that replies so; `draw` is what a second model says about its boxes."""
+    async with contextlib.AsyncExitStack() as stack:
+        teacher = ChatServer(compute=reply or PlayingModel(world.records))
+        await stack.enter_async_context(serving(teacher))
+        grounder = None
+        if draw is not None:
+            grounder = model(await stack.enter_async_context(serving(ChatServer(compute=draw))), "g")
+        shared = resources(world, system)
+        player = TeacherPlayer.of(shared, model(teacher), LIMITS, config, grounder=grounder)
+        trajectory = await player.play(record or world.records[0], 0)
+        await player.close()
+        return trajectory
+
+
+def region(trajectory):
+    return trajectory.turns[1].info["effect"]["region"]
+
+
+async def test_a_guided_search_shows_gold_pages_first(world):
+    golds, hits = [], []
+    for config in (TeacherConfig(), GUIDED):
+        turns = [(await played(world, config, record=record)).turns[0] for record in world.records[:3]]
+        golds.append(sum(turn.info["effect"]["pages"][0]["gold"] for turn in turns))
+        hits.append([turn.searches[0]["hits"] for turn in turns])
+    assert golds[1] > golds[0]
+    # what the retriever found is recorded as it was
+    assert hits[0] == hits[1]
+
+
+async def test_places_of_candidates_are_shuffled_and_all_come_equally_often(world):
+    service, record = RetrieverService(world.retriever), world.records[0]
+    where = {"doc_id": record.doc_id, "top_k": 3}
+    plain = await service.search(record.question, **where)
+
+    async def orders(times):
+        helped = HelpedRetriever.of(service, record, guided=False, shuffle=Shuffle(3, "seed"))
+        return [
+            tuple(plain.index(hit) for hit in await helped.search(record.question, **where))
+            for _ in range(times)
+        ]
+
+    found = await orders(12)
+    assert len(plain) == 3
+    assert list(Counter(found).values()) == [2] * 6
+    assert await orders(1) == found[:1]
+
+
+async def test_a_second_model_draws_the_boxes_and_nothing_else(world):
+    asked = []
+
+    def draw(request):
+        asked.append(request["messages"])
+        return completion("The table is at [20, 30, 60, 70].", usage=(5, 5))
+
+    crop = (await played(world, TeacherConfig(grounding=True), draw=draw)).turns[1]
+    assert crop.text == "<think>I zoom.</think><bbox>[20, 30, 60, 70]</bbox>"
+    assert crop.info["effect"]["kind"] == "crop"
+    ((*_, thought, question),) = asked
+    assert texts_of(thought) == ["<think>I zoom.</think>"]
+    assert "pixels" in texts_of(question)[0]
+
+
+async def test_boxes_in_thousandths_become_those_of_the_environment(world):
+    config = TeacherConfig(grounding=True, grounding_frame="norm1000")
+    trajectory = await played(world, config, draw=lambda _: completion("[0, 500, 1000, 1000]", usage=(5, 5)))
+    assert region(trajectory) == pytest.approx([0, 0.5, 1, 1], abs=0.02)
+    # who draws none leaves the teacher's
+    trajectory = await played(world, config, draw=lambda _: "I see nothing")
+    assert trajectory.turns[1].text == "<think>I zoom.</think><bbox>[10, 10, 90, 90]</bbox>"
+
+
+async def test_a_teacher_picks_of_the_layout_that_is_drawn_for_it_or_that_its_boxes_touch(world):
+    plain, asked = PlayingModel(world.records), []
+
+    def reply(request):
+        if "numbered" not in str(texts_of(request["messages"][-1])):
+            return plain(request)
+        asked.append(request["messages"])
+        return completion("[2]", usage=(5, 5))
+
+    silent = HALVES.model_copy(update={"proposals": False})
+    # who picks none is left with what its box touches
+    for config, speaks, wanted in (
+        (HALVES, reply, [0, 0.5, 1, 1]),
+        (silent, reply, [0, 0, 1, 0.5]),
+        (HALVES, plain, [0, 0, 1, 0.5]),
+    ):
+        assert region(await played(world, config, reply=speaks)) == pytest.approx(wanted, abs=0.02)
+    ((*_, thought, question),) = asked
+    assert thought == {"role": "assistant", "content": "<think>I zoom.</think>"}
+    assert [part["type"] for part in question["content"]] == ["text", "image_url"]
+
+
+@pytest.mark.parametrize(
+    ("config", "more", "named"),
+    [
+        (TeacherConfig(grounding=True), {}, "--grounder-base-url"),
+        (TeacherConfig(), {"draw": str}, "grounding"),
+        (HALVES, {"system": "doc_v_star"}, "doc_v_star"),
+        (TeacherConfig(layout="tests.lab.collect.test_teacher:gone"), {}, "'gone'"),
+        (TeacherConfig(layout="tests.lab.collect.test_teacher:wild"), {}, r"\(0\.0, 0\.0, 2\.0, 0\.5\)"),
+    ],
+)
+async def test_help_that_cannot_be_given_is_told(world, config, more, named):
+    with pytest.raises(UserError, match=named):
+        await played(world, config, **more)
+
+
+def test_help_is_part_of_the_identity(world):
+    shared, teacher = resources(world, "vrag_rl"), model(ChatServer(url="http://127.0.0.1:1/v1"))
+    helps = [(LIMITS, TeacherConfig()), (LIMITS, GUIDED), (dataclasses.replace(LIMITS, turn=9), GUIDED)]
+    players = [TeacherPlayer.of(shared, teacher, *each) for each in helps]
+    assert len({str(player.identity) for player in players}) == 3
+
+
+BOXES = [(0.0, 0.0, 1.0, 0.5), (0.0, 0.5, 1.0, 1.0), (0.25, 0.25, 0.75, 0.75)]
+
+
+@pytest.mark.parametrize(
+    ("reply", "numbers"),
+    [("Boxes [1] and then: [3, 1, 3]", [3, 1]), ("```json\n[ 2,\n 9 ]\n```", [2]), ("[]", []), ("[0]", []),
+     ("[1, two]", [])],
+)  # fmt: skip
+def test_numbers_are_read_from_the_last_list(reply, numbers):
+    assert picked(reply, BOXES) == [BOXES[number - 1] for number in numbers]
+
+
+@pytest.mark.parametrize("size", [(400, 300), (1, 1)])
+def test_boxes_are_drawn_on_a_copy_of_the_page(size):
+    page = Image.new("RGB", size, "white")
+    with Image.open(io.BytesIO(with_numbers(page, BOXES))) as drawn:
+        assert drawn.size == size
+        assert (220, 20, 20) in {colour for _, colour in drawn.convert("RGB").getcolors(1 << 20)}
+    assert page.getcolors() == [(size[0] * size[1], (255, 255, 255))]

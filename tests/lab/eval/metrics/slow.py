@@ -1,0 +1,119 @@
+"""Parts of the official definitions, read slowly: no shortcuts, and of the package how a mean is told."""
+
+from __future__ import annotations
+
+import re
+import string
+
+import pytest
+
+from docagent_rl.lab.eval.metrics.scored import Mean
+
+
+def distance(a: str, b: str) -> int:
+    """Edit distance by the table of all prefixes."""
+    table = [[i + j if not i * j else 0 for j in range(len(b) + 1)] for i in range(len(a) + 1)]
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            table[i][j] = min(
+                table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (a[i - 1] != b[j - 1])
+            )
+    return table[len(a)][len(b)]
+
+
+def upper_anls(gold: str, pred: str) -> float:
+    """MMLongBench-Doc and LongDocURL: kept above one half, lengths of upper-cased texts."""
+    length = max(len(gold.upper()), len(pred.upper()))
+    similarity = 1 - (distance(gold, pred) / length if length else 0)
+    return similarity if similarity > 0.5 else 0.0
+
+
+def tail(text: str, pound: bool) -> str:
+    """Parentheses, quotes, currency, percent."""
+    text = re.sub(r"\s*\([^)]*\)", "", text).strip()
+    text = re.sub(r"^['\"]|['\"]$", "", text).strip()
+    text = text.lstrip("$").strip()
+    text = text.lstrip("£").strip() if pound else text
+    return text.rstrip("%").strip()
+
+
+def exact(text: str) -> bool:
+    """The exact-match class."""
+    patterns = [
+        r"\d+", r"\d+-\d+", r"\d+\s\d+", r"\d{4}[-\s]\d{2}[-\s]\d{2}", r"\d{4}[-\s]\d{2}",
+        r"[a-zA-Z0-9._%+-]+@[a-zA-Z0-9.-]+\.[a-zA-Z]{2,}",
+    ]  # fmt: skip
+    return (
+        "https://" in text or text[-3:] == ".py" or text[-5:] == "ipynb" or text[:4] == "page"
+        or "a.m." in text or "p.m." in text or any(re.fullmatch(pattern, text) for pattern in patterns)
+    )  # fmt: skip
+
+
+def number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def same_number(gold: float, pred: float) -> bool:
+    """Within one percent of the larger one, or equal after rounding; gold / 100, gold, gold * 100."""
+
+    def decimals(value: float) -> int:
+        pieces = str(value).split(".")
+        return len(pieces[-1]) if len(pieces) > 1 else 3
+
+    for candidate in (gold / 100, gold, gold * 100):
+        if candidate == pred or abs(candidate - pred) <= 0.01 * max(abs(candidate), abs(pred)) < float("inf"):
+            return True
+        places = max(2, min(decimals(pred), decimals(candidate)))
+        if round(pred, places) == round(candidate, places):
+            return True
+    return False
+
+
+def numbers(gold: str, pred: str) -> float:
+    """The score of two cleaned texts that are to be numbers."""
+    wanted, given = number(gold), number(pred)
+    return float(wanted is not None and given is not None and same_number(wanted, given))
+
+
+def texts(gold: str, pred: str) -> float:
+    """The score of two cleaned texts."""
+    return float(gold == pred) if exact(gold) else upper_anls(gold, pred)
+
+
+def assert_means(table, lists: dict[str, list[float]]) -> None:
+    """See that a table has the means of these lists, and how long they are."""
+    for name, values in lists.items():
+        wanted = pytest.approx(sum(values) / len(values)) if values else None
+        assert getattr(table, name) == Mean(wanted, len(values)), name
+
+
+def page_lists(pairs) -> dict[str, list[float]]:
+    """Recall, precision and F1 of questions with evidence, each by its gold and its collected pages."""
+    known = [(sum(page in gold for page in found), len(gold), len(found)) for gold, found in pairs if gold]
+    return {
+        "recall": [both / gold for both, gold, _ in known],
+        "precision": [both / found if found else 0 for both, _, found in known],
+        "f1": [2 * both / (gold + found) for both, gold, found in known],
+    }
+
+
+def squad(text: str) -> list[str]:
+    """Words after SQuAD's normalisation."""
+    text = "".join(letter for letter in text.lower() if letter not in string.punctuation)
+    return re.sub(r"\b(a|an|the)\b", " ", text).split()
+
+
+def word_f1(gold: list[str], pred: list[str]) -> float:
+    """Harmonic mean of precision and recall of the multiset overlap."""
+    left, common = list(gold), 0
+    for word in pred:
+        if word in left:
+            left.remove(word)
+            common += 1
+    if not common:
+        return 0.0
+    precision, recall = common / len(pred), common / len(gold)
+    return 2 * precision * recall / (precision + recall)

@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import ast
+import contextlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docagent_rl.lab.eval.metrics.longdocurl import (
+    FAILED,
+    OFFICIAL_COUNTS,
+    LongDocURLRow,
+    longdocurl_accuracy,
+    longdocurl_breakdown,
+    longdocurl_clean,
+    longdocurl_inline,
+    longdocurl_parse,
+    longdocurl_score,
+)
+from tests.lab.eval.metrics import slow
+
+NA = "Not answerable"
+
+
+def reply(text: str) -> str:
+    return f"<concise_answer>{text}</concise_answer><answer_format>x</answer_format>"
+
+
+@pytest.mark.parametrize(
+    ("gold", "pred", "kind", "expected"),
+    [
+        (18, "18 kg", "Integer", 1.0), (18, "$18", "Integer", 1.0), (18, 18.0, "Integer", 0.0),
+        (2325, [2, 325], "Integer", 0.0), (2325, "2,325", "Integer", 1.0),
+        (4.2, "4.2 million", "Float", 1.0), (4.2, "4.24", "Float", 1.0), (4.2, "4.25", "Float", 0.0),
+        ("4.2%", 0.042, "Float", 1.0),
+        ("Harbour Team", "harbor tea", "String", 0.9091), ("Harbour Team", "Harbour", "String", 0.6364),
+        ("2020-2021", -1, "String", 0.0),
+        (["Annex A", "Annex B"], ["Annex B", "Annex A"], "List", 1.0),
+        (["Annex A", "Annex B"], ["Annex B"], "List", 0.9286),
+        (["Annex A", "Annex B"], ["Annex A", "Annex B", "Foreword", "Index"], "List", 0.7071),
+        (["4", "9"], ["9", "4"], "List", 0.0), (["4", "9"], [4, 9], "List", 1.0),
+        (["4", "9"], (4, 9), "List", 0.0),  # a tuple is one item before it is JSON
+        # what the scorer does at the edges
+        ("", "x", "Integer", 1.0), ("x", "x", "Integer", 0.0),
+        ([], ["a"], "List", 0.0), (["a"], [], "List", 0.0), ("['ab', 'cd'", "['ab', 'cd'", "List", 1.0),
+        (["ab-cd"], [{"k": "ab", "l": "cd"}], "List", 1.0), ([{"k": 1, "l": 2}], ["1-2"], "List", 1.0),
+        (["ab"], [{"k": "ab"}, "ab"], "List", 0.0), (["ab", "cd"], ("ab", "cd"), "List", 0.0),
+        (FAILED, FAILED, "String", 0.0), (NA, NA, "None", 1.0), (1.5, float("nan"), "Float", 0.0),
+        # a number loses its percent signs twice
+        (4, "4 % %", "Float", 1.0), (4, "4 % % %", "Float", 0.0), (4, "4 % %", "Integer", 0.0),
+    ],
+)  # fmt: skip
+def test_worked_examples_and_edges(gold, pred, kind, expected):
+    assert longdocurl_score(gold, pred, kind) == pytest.approx(expected, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("raw", "cleaned"),
+    [
+        ("12 kg", "12"), ("3.2 million", "3.2"), ("Stockholm", "stockhol"), ("5 parameters", "5 para"),
+        ("bookkg", "boo"), ("Stockholmillion", "stockh"), ("£ 1,200", "1200"), ("$£5%", "5"),
+        ("10 acres (net)", "10 acres"), (None, "none"),
+    ],
+)  # fmt: skip
+def test_cleaning(raw, cleaned):
+    assert longdocurl_clean(raw) == cleaned
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2,325", [2, 325]), ("2020-2021", -1), ("{'a'}", ["a"]), ("{1: (2, 3)}", {"1": [2, 3]}),
+        ("__import__('os')", "__import__('os')"), ("1j", "1j"), ("[{1}]", "[{1}]"),
+        ("{(1, 2): 3}", "{(1, 2): 3}"), (" a b ", " a b "), ("2 or list", 2), ("'a' + 'b'", "'a' + 'b'"),
+        ("((10 ** 64) ** 4) ** 64", "((10 ** 64) ** 4) ** 64"), ("1</concise_answer><concise_answer>2", 1),
+    ],
+)  # fmt: skip
+def test_replies_are_read_as_the_headline_script_reads_them_back(text, value):
+    assert longdocurl_parse(reply(text)) == value
+    assert type(longdocurl_parse(reply(text))) is type(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "18", "<concise_answer>18</concise_answer>", "<concise_answer>18<answer_format>a</answer_format>",
+     "<answer_format>Integer</answer_format>",
+     "</concise_answer><concise_answer><answer_format></answer_format>"],
+)  # fmt: skip
+def test_replies_without_both_tags_fail(text):
+    assert longdocurl_parse(text) == longdocurl_inline(text) == FAILED
+
+
+def test_official_counts_are_those_of_the_parts():
+    parts = {"task/": 2325, "Locating, ": 695}
+    for begin, whole in parts.items():
+        assert sum(count for name, count in OFFICIAL_COUNTS.items() if name.startswith(begin)) == whole
+    # two questions have no evidence pages
+    assert OFFICIAL_COUNTS["single_page"] + OFFICIAL_COUNTS["multi_page"] == 2323
+
+
+UNITS = ["kg", "mm", "m", "meters", "acres", "minutes", "mile", "miles", "million", "thousand", "billion"]
+
+
+def slow_clean(value: object) -> str:
+    text = str(value).lower().strip().replace(",", "")
+    for unit in UNITS:
+        if text.endswith(unit):
+            while text and text[-1] in unit:
+                text = text[:-1]
+            text = text.strip()
+    return slow.tail(text, pound=True)
+
+
+def slow_items(value: object) -> list[object]:
+    if isinstance(value, str) and value[:1] == "[":
+        try:
+            value = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            return [value]
+    return value if type(value) is list else [value]
+
+
+def slow_score(gold: object, pred: object, kind: str) -> float:
+    """Section 3 of the specification, rule by rule."""
+    if kind == "Integer":
+        wanted: object = slow_clean(gold)
+        given: object = slow_clean(pred)
+        try:
+            given = int(given)
+        except ValueError:
+            given = ""
+        with contextlib.suppress(ValueError):
+            wanted = int(wanted)
+        return float(wanted == given)
+    if kind == "Float":
+        return slow.numbers(*(slow_clean(value).rstrip("%").strip() for value in (gold, pred)))
+    if kind in ("String", "None"):
+        return slow.texts(slow_clean(gold), slow_clean(pred))
+    golds, preds = slow_items(gold), slow_items(pred)
+    if not golds or not preds:
+        return 0.0
+    wanted, given = [slow_clean(item) for item in golds], [slow_clean(item) for item in preds]
+    if slow.number(wanted[0]) is not None or slow.exact(wanted[0]):
+        return float("-".join(wanted) == "-".join(given))
+    total = 0.0
+    for item in wanted:
+        total += max(slow.upper_anls(item, other) for other in given)
+    return total / len(wanted) * min(1, len(wanted) / len(given)) ** 0.5
+
+
+WORDS = st.one_of(
+    st.text(st.sampled_from("abcß ('\")$£%-,.12mk"), max_size=8),
+    st.tuples(
+        st.sampled_from(["12", "a", "Stockhol"]), st.sampled_from(["", " "]), st.sampled_from(UNITS)
+    ).map("".join),
+)
+VALUES = st.one_of(
+    WORDS,
+    st.tuples(st.sampled_from(["4", "35.7"]), st.text("% ", max_size=4)).map("".join),
+    st.floats(-1e4, 1e4),
+    st.integers(-300, 300),
+    st.none(),
+    st.lists(st.one_of(WORDS, st.integers(-9, 99)), max_size=3),
+    st.lists(st.one_of(WORDS, st.integers(-9, 99)), max_size=3).map(repr),
+)
+KINDS = st.sampled_from(["Integer", "Float", "String", "None", "List"])
+
+
+@given(VALUES, VALUES, KINDS)
+def test_equals_the_slow_reading(gold, pred, kind):
+    assert longdocurl_score(gold, pred, kind) == pytest.approx(slow_score(gold, pred, kind), abs=1e-12)
+
+
+LOCATED = {
+    "topic2title": "Cross_Title",
+    "summary2title": "Para_Title",
+    "summary2tab": "Cross_Table",
+    "extract_fig2tab": "Figure_Table",
+}
+ROWS = st.lists(
+    st.builds(
+        LongDocURLRow,
+        st.sampled_from([NA, 1]),
+        st.sampled_from([NA, 1]),
+        st.sampled_from([0.0, 0.5, 1.0]),
+        st.sampled_from([None, 0.0, 1.0]),
+        st.sampled_from(["Understanding", "Reasoning", "Locating"]),
+        st.sampled_from([(), (1,), (1, 2)]),
+        st.sets(st.sampled_from(["Text", "Table", "Others"])).map(tuple),
+        st.sampled_from([*LOCATED, "other"]),
+    ),
+    max_size=6,
+)
+
+
+def slow_in(row: LongDocURLRow, name: str) -> bool:
+    """Whether a question counts in a line, asked of every line."""
+    pages = {0: "", 1: "single_page"}.get(len(row.evidence_pages), "multi_page")
+    kind, _, value = name.partition("/")
+    if value:
+        return value == row.task_tag if kind == "task" else value in row.evidence_sources
+    parts = name.split(", ")
+    if len(parts) == 3:
+        return parts[:2] == [row.task_tag, pages] and parts[2] in row.evidence_sources
+    if len(parts) == 2:
+        return row.task_tag == "Locating" and LOCATED.get(row.question_type) == parts[1]
+    return len(row.evidence_sources) > 1 if name == "cross_element" else name == pages
+
+
+@settings(max_examples=40)
+@given(ROWS)
+def test_aggregates_and_breakdowns_equal_the_slow_reading(rows):
+    found = longdocurl_accuracy(rows)
+    total = sum(row.score for row in rows)
+    assert found["acc"] == pytest.approx(total / len(rows) if rows else 0)
+    assert found["rectified_acc"] == pytest.approx(total / 2325)
+    inline = [row.score if row.inline_score is None else row.inline_score for row in rows]
+    gained = asked = answered = 0.0
+    for row, score in zip(rows, inline, strict=True):
+        gained += score if row.answer != NA else 0
+        asked += row.answer != NA
+        answered += row.pred != NA
+    recall, precision = gained / asked if asked else 0, gained / answered if answered else 0
+    f1 = 2 * recall * precision / (recall + precision) if recall + precision else 0
+    assert found["acc_inline"] == pytest.approx(sum(inline) / len(rows) if rows else 0)
+    assert found["f1"] == pytest.approx(f1)
+    table, own = longdocurl_breakdown(rows), longdocurl_breakdown(rows, {"source/Table": 10})
+    assert set(table) == set(OFFICIAL_COUNTS)
+    for name, count in OFFICIAL_COUNTS.items():
+        scores = [row.score for row in rows if slow_in(row, name)]
+        assert table[name] == pytest.approx(sum(scores) / count)
+        if scores or name == "source/Table":
+            there = 10 if name == "source/Table" else len(scores)
+            assert own[name] == pytest.approx(sum(scores) / there)
+
+
+@given(st.text(max_size=40), KINDS)
+def test_bounded_and_never_an_exception(text, kind):
+    assert 0 <= longdocurl_score(text, longdocurl_parse(reply(text)), kind) <= 1 + 1e-12
+    assert 0 <= longdocurl_score([text], longdocurl_inline(text), kind) <= 1

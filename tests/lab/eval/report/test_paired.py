@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from docagent_rl.lab.eval.report.bootstrap import intervals
+from docagent_rl.lab.eval.report.paired import compare
+from docagent_rl.lab.eval.report.paired_grids import paired_grids
+from docagent_rl.lab.eval.report.permutation import EXACT, FEWEST, holm
+from docagent_rl.lab.eval.report.sums import Cell, sums_of
+from docagent_rl.lab.eval.scoring.numbers import USE
+from docagent_rl.rewards.text import NOT_ANSWERABLE
+from tests.lab.eval.report.scores import F1, SCORE, scored, slow_bootstrap, slow_number, slow_permutation
+
+VALUES = st.tuples(
+    st.sampled_from([0.0, 0.25, 1.0]),
+    st.sampled_from([0.0, 0.6, 1.0]),
+    st.sampled_from(["x", NOT_ANSWERABLE]),
+)
+
+
+def pair_of(rows):
+    first = [scored(n, a, document=doc, pred=pred) for n, (doc, a, _, pred) in enumerate(rows)]
+    second = [scored(n, b, document=doc) for n, (doc, _, b, _) in enumerate(rows)]
+    return first, second
+
+
+def simulated(gain, documents=60, seed=0):
+    rng = np.random.default_rng(seed)
+    first, second = [], []
+    for number in range(documents * 3):
+        base = rng.random() * (1 - gain)
+        document = f"d{number % documents}"
+        first.append(scored(number, rng.random() < base, document=document))
+        second.append(scored(number, rng.random() < base + gain, document=document))
+    return first, second
+
+
+@given(st.lists(VALUES, min_size=1, max_size=10))
+@settings(max_examples=30)
+def test_p_values_of_few_documents_are_exact_and_a_swap_turns_everything_round(values):
+    rows = [(f"d{n % 7}", *each) for n, each in enumerate(values)]
+    first, second = pair_of(rows)
+    there = compare(first, second, [SCORE, F1], draws=20)
+    back = compare(second, first, [SCORE, F1], draws=20)
+    assert (there.won, there.lost, there.tied) == (back.lost, back.won, back.tied)
+    assert [flip.question_id for flip in there.gained] == [flip.question_id for flip in back.given_up]
+    for one, other in zip(there.whole, back.whole, strict=True):
+        slow = slow_permutation(first, second, one.cell.measure) if len(rows) >= FEWEST else None
+        assert one.p == (slow if slow is None else pytest.approx(slow, abs=1e-12))
+        assert one.p == other.p
+        assert one.gain.value == pytest.approx(-other.gain.value, abs=1e-12)
+        if one.gain.low is not None:
+            assert one.gain.low == pytest.approx(-other.gain.high, abs=1e-12)
+    alike = compare(first, first, [SCORE, F1], draws=20)
+    assert (alike.won, alike.lost, alike.tied) == (0, 0, len(first))
+    assert alike.gained == alike.given_up == ()
+    none = 1 if len(rows) >= FEWEST else None
+    assert [(each.gain.value, each.p) for each in alike.whole] == [(0, none), (0, none)]
+
+
+@pytest.mark.parametrize(
+    ("documents", "p", "shown"),
+    [
+        (1, None, "-"),
+        (FEWEST - 1, None, "-"),
+        (FEWEST, 2 / 2**FEWEST, "0.0312"),
+        (EXACT, 2 / 2**EXACT, "< 0.001"),
+    ],
+)
+def test_fewer_than_six_documents_have_no_p_value_and_none_is_printed_as_zero(documents, p, shown):
+    sides = [[scored(n, side, document=f"d{n % documents}") for n in range(28)] for side in (1, 0)]
+    found = compare(*sides, [SCORE], lambda each: [("document", each.document)], draws=20)
+    assert (found.lost, found.whole[0].p, found.whole[0].least_p) == (28, p, p)
+    assert {(part.p, part.corrected) for part in found.parts} == {(None, None)}  # of one document each
+    whole, lines, *_ = paired_grids(found, "a", "b", "Own")
+    assert whole.rows[0][-2:] == (str(documents), shown)
+    assert lines.rows[0][-3:] == ("1", "-", "-")
+
+
+def test_random_ways_come_near_the_exact_value():
+    rows = [(f"d{n}", 0.0, float(n % 3 == 0), "x") for n in range(EXACT)]
+    exact = compare(*pair_of(rows), [SCORE], draws=10).whole[0]
+    more = [*rows, ("tied", 1.0, 1.0, "x")]  # one document too many; it changes nothing
+    assert compare(*pair_of(more), [SCORE], draws=20_000).whole[0].p == pytest.approx(exact.p, abs=0.01)
+    assert exact.p == 2 / 2**5
+
+
+def test_questions_that_one_run_lacks_are_named_and_left_out():
+    first = [scored(0, 1), scored(1, 1), scored(2, 0), scored(4, 1, document="x"), scored(5, None)]
+    second = [scored(1, 0), scored(2, 1), scored(3, 1), scored(4, 1, document="y"), scored(5, 1)]
+    found = compare(first, second, [SCORE], draws=50)
+    assert (found.only_first, found.only_second, found.clashing) == (("q0",), ("q3",), ("q4",))
+    assert (found.won, found.lost, found.tied) == (1, 1, 0)
+    assert [flip.question_id for flip in found.gained] == ["q2"]
+    assert [flip.question_id for flip in found.given_up] == ["q1"]
+    # the fifth has a number in one run alone
+    assert (found.whole[0].first, found.whole[0].second, found.whole[0].gain.questions) == (0.5, 0.5, 2)
+    nothing = compare([scored(0, 1)], [scored(1, 1)], [SCORE], draws=10)
+    assert (nothing.whole[0].gain.value, nothing.whole[0].p) == (None, None)
+
+
+def test_breakdowns_are_corrected_for_being_several():
+    first, second = simulated(0.3, 40)
+
+    def rows(each):
+        number = int(each.question_id[1:])
+        return [("third", str(number % 3)), ("half", str(number % 2))]
+
+    found = compare(first, second, [SCORE], rows, draws=500)
+    lines = [("half", "0"), ("half", "1"), ("third", "0"), ("third", "1"), ("third", "2")]
+    assert [part.cell.row for part in found.parts] == lines
+    assert [part.corrected for part in found.parts] == holm([part.p for part in found.parts])
+    assert found.whole[0].corrected is None
+
+
+def test_holm_by_hand():
+    assert holm([0.01, None, 0.04, 0.03, 0.005]) == pytest.approx([0.03, None, 0.06, 0.06, 0.02], nan_ok=True)
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+def test_numbers_are_shown_by_their_unit_in_every_column():
+    runs = []
+    for gain in (0, 1):
+        runs.append([scored(n, n % 2) for n in range(6)])
+        for each in runs[-1]:
+            each.values.update(turns=3.0, seconds=12.34 + gain, cost=0.00042 + 0.0001 * gain)
+    measures = [SCORE, *(measure for measure in USE if measure.name in ("turns", "seconds", "cost"))]
+    table = paired_grids(compare(*runs, measures, draws=20), "a", "b", "Own")[0]
+    shown = {row[0]: row[1:4] for row in table.rows}
+    assert shown["score"][:2] == ("50.0", "50.0")
+    assert shown["turns"][:2] == ("3.00", "3.00")
+    assert shown["seconds"] == ("12.3", "13.3", "+1.0 [+1.0, +1.0]")
+    assert shown["cost of a session"] == ("0.00042", "0.00052", "+0.00010 [+0.00010, +0.00010]")
+
+
+CELLS = [Cell(SCORE), Cell(F1)]
+ANSWERS = st.sampled_from(["x", NOT_ANSWERABLE])
+ROWS = st.lists(st.tuples(st.sampled_from("abcd"), st.floats(0, 1), ANSWERS, ANSWERS), max_size=12)
+
+
+@given(ROWS)
+@settings(max_examples=40)
+def test_numbers_and_intervals_are_those_of_the_slow_version(rows):
+    # to decline an answerable question gains nothing, else an F1 may exceed 1
+    sessions = [
+        scored(n, 0.0 if pred == NOT_ANSWERABLE != gold else score, document=doc, pred=pred, gold=gold)
+        for n, (doc, score, pred, gold) in enumerate(rows)
+    ]
+    documents = len({row[0] for row in rows})
+    for cell, found in zip(CELLS, intervals(sums_of(sessions, CELLS), draws=40, seed=5), strict=True):
+        assert (found.questions, found.documents) == (len(rows), documents)
+        wanted = slow_number(sessions, cell.measure)
+        assert found.value == (None if wanted is None else pytest.approx(wanted, abs=1e-12))
+        assert (found.low is not None) == (documents > 1)
+        if found.low is not None:
+            ends = slow_bootstrap(sessions, cell.measure, 40, 5)
+            assert [found.low, found.high] == pytest.approx(ends, abs=1e-12)
+            assert -1e-12 <= found.low <= found.high <= 1 + 1e-12
+
+
+def test_scipy_finds_the_same_interval_of_a_seed_or_another():
+    rng = np.random.default_rng(3)
+    sessions = [scored(n, rng.random() < 0.6, document=f"d{rng.integers(40)}") for n in range(200)]
+    sums = sums_of(sessions, [Cell(SCORE)])
+    (found,), (other,) = (intervals(sums, draws=20_000, seed=seed) for seed in (0, 1))
+    wanted = stats.bootstrap(
+        (sums.table[:, 0], sums.table[:, 1]),
+        lambda a, b, axis: a.sum(axis=axis) / b.sum(axis=axis),
+        paired=True, vectorized=True, n_resamples=20_000, method="percentile", rng=np.random.default_rng(1),
+    ).confidence_interval  # fmt: skip
+    assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), abs=0.004)
+    assert found != other
+
+
+def test_several_sessions_of_a_question_weigh_one_together():
+    sessions = [scored(0, 1), scored(1, 0, session=0), scored(1, 0, session=1), scored(1, 1, session=2)]
+    (found,) = intervals(sums_of(sessions, [Cell(SCORE)]), draws=100)
+    assert found.value == pytest.approx((1 + 1 / 3) / 2)
+    assert (found.questions, found.documents) == (2, 2)
+    # a session without the value takes no part
+    sessions += [scored(2, 1, session=0), scored(2, None, session=1), scored(3, 0)]
+    (found,) = intervals(sums_of(sessions, [Cell(SCORE)]), draws=100)
+    assert found.value == pytest.approx((1 + 1 / 3 + 1 + 0) / 4)
+    # with as many of each it is the mean of the runs
+    rng = np.random.default_rng(0)
+    sessions = [scored(n, rng.random(), document=f"d{n % 5}", session=s) for s in range(3) for n in range(20)]
+    (found,) = intervals(sums_of(sessions, [Cell(SCORE)]), draws=10)
+    assert found.value == pytest.approx(slow_number(sessions, SCORE))
+
+
+def test_rows_of_breakdowns_hold_their_questions_and_those_without_value_are_in_none():
+    sessions = [scored(0, 1), scored(1, 0), scored(2, None), scored(3, 1)]
+    odd = ("kind", "odd")
+    cells = [Cell(SCORE), Cell(SCORE, odd), Cell(SCORE, ("kind", "none"))]
+    sums = sums_of(sessions, cells, lambda each: [odd] if each.question_id in ("q1", "q2", "q3") else [])
+    whole, part, nothing = intervals(sums, draws=50)
+    assert (whole.value, whole.questions) == (pytest.approx(2 / 3), 3)
+    assert (part.value, part.questions, part.documents) == (0.5, 2, 2)
+    assert (nothing.value, nothing.low, nothing.questions) == (None, None, 0)

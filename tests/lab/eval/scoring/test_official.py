@@ -1,0 +1,202 @@
+"""Scores of sessions by benchmark, golds as predictions, and numbers over whole benchmarks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.lab.eval.metrics.longdocurl import LongDocURLRow, longdocurl_accuracy
+from docagent_rl.lab.eval.metrics.mmlongbench_doc import mmlongbench_acc_f1
+from docagent_rl.lab.eval.metrics.prompt_files import Extractor
+from docagent_rl.lab.eval.scoring import official
+from docagent_rl.lab.eval.scoring.experts import Opinion
+from docagent_rl.lab.eval.scoring.gold_check import check_golds
+from docagent_rl.lab.eval.scoring.measures import Form, Measure
+from docagent_rl.lab.eval.scoring.official import Subject
+from docagent_rl.lab.eval.scoring.played import read_session
+from docagent_rl.lab.eval.scoring.protocols import PROTOCOLS, protocol_of
+from docagent_rl.records.importers import Benchmark, get_importer
+from docagent_rl.records.record import Record, Split
+from docagent_rl.rewards.text import NOT_ANSWERABLE as NA
+from tests.lab.eval.scoring.sessions import answered, question, session, turn
+
+
+def subject(record, answer, opinions=None, **changes) -> Subject:
+    trajectory = session(record) if answer is None else answered(record, answer, **changes)
+    return Subject(record, read_session(trajectory), opinions or {})
+
+
+def extracted(text):
+    return {Extractor.MMLONGBENCH_DOC: Opinion(f"Extracted answer: {text}\nAnswer format: String", "m")}
+
+
+def test_every_imported_benchmark_has_a_protocol():
+    datasets = {
+        getattr(__import__(type(get_importer(each)).__module__, fromlist=["x"]), "DATASET", None)
+        for each in Benchmark
+    } - {None}
+    assert datasets <= set(PROTOCOLS)
+    assert {"uda_paper_tab", "uda_paper_text", "uda_feta"} <= set(PROTOCOLS)
+    assert protocol_of("mine").headline.name == "judged"
+
+
+def test_mmlongbench_goes_by_the_native_answer_and_pages():
+    record = question(
+        dataset="mmlongbench",
+        answer_format="List",
+        answers=("teal", "ochre"),
+        extra={"gold": "['teal', 'ochre']", "native_evidence_pages": "[3, 1418]", "doc_type": "Guidebook"},
+    )
+    found = official.mmlongbench(subject(record, "Teal and ochre.", extracted("['Ochre', 'Teal']")))
+    assert found.values == {"score": 1.0, "gold_answerable": 1.0, "answered": 1.0}
+    assert found.groups == ("cross_page", "source/Table", "type/Guidebook")
+
+
+def test_an_unanswerable_question_without_an_answer_is_wrong():
+    record = question(dataset="mmlongbench", answers=(), answerable=False, extra={"gold": "Not answerable"})
+    found = official.mmlongbench(subject(record, None))
+    assert found.values == {"score": 0.0, "gold_answerable": 0.0, "answered": 1.0}
+    right = official.mmlongbench(subject(record, "It is not there.", extracted("Not answerable")))
+    assert right.values == {"score": 1.0, "gold_answerable": 0.0, "answered": 0.0}
+
+
+def test_longdocurl_keeps_types_and_both_scores():
+    record = question(
+        dataset="longdocurl",
+        answer_format="List",
+        extra={"gold": ["1", "2"], "task_tag": "Locating", "question_type": "summary2tab"},
+    )
+    reply = "<concise_answer>1, 2</concise_answer><answer_format>List</answer_format>"
+    found = official.longdocurl(subject(record, "1 and 2", {Extractor.LONGDOCURL: Opinion(reply, "m")}))
+    assert (found.values["score"], found.values["inline_score"]) == (1.0, 0.0)
+    assert found.groups == ("Locating, Cross_Table", "single_page", "source/Table", "task/Locating")
+
+
+def test_mp_docvqa_takes_the_page_that_the_answer_stands_on():
+    record = question(dataset="mpdocvqa", answers=("Ridge Road",), evidence_pages=(3,))
+    for answer, pages, value in (("ridge road", (2, 3), 1.0), ("none", (3, 2), 0.0)):
+        found = official.mp_docvqa(subject(record, answer, pages=pages)).values
+        assert found == {"anls": value, "accuracy": value, "appa": value}
+
+
+@pytest.mark.parametrize(
+    ("answers", "kind", "answer", "score"),
+    [
+        (("red", "green", "blue"), "list/extractive", "blue; red", 2 / 3),
+        (("red", "green"), "list/abstractive", "green\nred\n", 1.0),
+        ((), "not-answerable", "This cannot be answered from the document.", 1.0),
+        ((), "not-answerable", None, 0.0),
+        (("cat",), "extractive", "dog       ", 0.0),
+        # right answers that a form gives, and that would decline elsewhere
+        (("None",), "extractive", "none", 1.0),
+        (("Paris", "nil"), "abstractive", " NIL\n", 1.0),
+        (("N/A",), "extractive", "N/A.", 0.75),
+        (("not given",), "extractive", "It is not given.", 0.0),
+    ],
+)
+def test_dude(answers, kind, answer, score):
+    record = question(dataset="dude", answers=answers, answerable=bool(answers), answer_format=kind)
+    assert official.dude(subject(record, answer)).values["anls"] == pytest.approx(score)
+
+
+def test_slidevqa_scores_evidence_where_a_system_names_it():
+    record = question(dataset="slidevqa", evidence_pages=(4, 9), extra={"native_evidence_pages": [9, 4]})
+    assert set(official.slidevqa(subject(record, "Lake Ontario")).values) == {"qa_em", "qa_f1"}
+    own = session(record, turn("answer", "Lake Ontario", relevant_pages=[9, 4]), system="doc_v_star")
+    found = official.slidevqa(Subject(record, read_session(own))).values
+    assert (found["evidence_em"], found["joint_em"]) == (1.0, 1.0)
+    silent = session(record, turn("answer", "Lake Ontario"), system="doc_v_star")
+    assert official.slidevqa(Subject(record, read_session(silent))).values["evidence_f1"] == 0.0
+
+
+def test_uda_reads_the_marked_answer_by_its_part():
+    record = question(dataset="uda_paper_text", answers=("No", "They do not report it"))
+    right = official.uda("paper_text")(subject(record, "Hm. The answer is: Not reported"))
+    assert right.values == {"uda_f1": 1.0}
+    assert official.uda("feta")(subject(record, "Not reported")).values == {"uda_f1": 0.0}
+
+
+NONE: dict[str, Any] = {"answers": (), "answerable": False}
+
+
+def record(dataset: str, gold: object, form: str = "string", **changes: object) -> Record:
+    answers = tuple(map(str, gold)) if isinstance(gold, list) else (str(gold),)
+    fields: dict[str, Any] = {"answers": answers, "answer_format": form, **changes}
+    extra = {"gold": gold, "num_pages": 3, "native_id": None, "row": 0}
+    return Record(f"{gold}", dataset, Split.TEST, "d", "How many of which?", extra=extra, **fields)
+
+
+RIGHT = [
+    record("mmlongbench", "['teal ', 'ochre']", "List", answers=("teal ", "ochre")),
+    record("mmlongbench", "Not answerable", "None", **NONE),
+    record("mmlongbench", "0.66", "List"),
+    record("longdocurl", 3.5, "Float"),
+    record("longdocurl", ["a", "b"], "List"),
+    record("mpdocvqa", ["0.28", ".28"]),
+    record("dude", ["A", "B", "A"], "list/extractive"),
+    record("dude", [""], "not-answerable", **NONE),
+    record("slidevqa", "12%"),
+    record("uda_paper_tab", ["No", "Yes, mostly"]),
+    record("uda_feta", "Rome"),
+]
+
+
+def test_gold_answers_are_right_but_for_those_that_nothing_matches():
+    odd = [record("mmlongbench", gold, "Int") for gold in ("21%", "14:04 CET", "yes", "GPT-4")]
+    odd.append(record("mmlongbench", "[]", "List"))
+    # hidden ones, and those that only a judge can tell
+    unchecked = [record("dude", [], answerable=None), record("vidoseek", "20"), record("mine", "20")]
+    found = check_golds([*odd, *RIGHT, *unchecked]).to_dict()
+    assert (found["checked"], found["right"]) == (len(odd) + len(RIGHT), len(RIGHT))
+    assert [each["question_id"] for each in found["exceptions"]] == [each.question_id for each in odd]
+    first = {"dataset": "mmlongbench", "split": "test", "question_id": "21%", "score": 0.0}
+    assert found["exceptions"][0] == first
+
+
+ROWS = st.lists(
+    st.builds(LongDocURLRow, st.sampled_from(["41", NA]), st.sampled_from(["41", NA, "x"]), st.floats(0, 1)),
+    max_size=30,
+)
+
+
+def total(measure, values):
+    sums = np.array([measure.sums(each) for each in values]).reshape(-1, measure.width).sum(axis=0)
+    return float(measure.combine(sums, len(values)))
+
+
+@given(ROWS)
+def test_numbers_of_mmlongbench_and_longdocurl_are_the_official_ones(rows):
+    values = [
+        {
+            "score": row.score,
+            "inline_score": row.score,
+            "gold_answerable": row.answer != NA,
+            "answered": row.pred != NA,
+        }
+        for row in rows
+    ]
+    wanted = {
+        "mmlongbench": dict(zip(("acc", "f1"), mmlongbench_acc_f1(rows), strict=True)),
+        "longdocurl": longdocurl_accuracy(rows),
+    }
+    for dataset, numbers in wanted.items():
+        for measure in PROTOCOLS[dataset].measures:
+            found = total(measure, values)
+            if rows or measure.form is Form.F1:
+                assert found == pytest.approx(numbers[measure.name], abs=1e-12)
+            else:
+                assert math.isnan(found)
+
+
+@pytest.mark.parametrize("form", Form)
+def test_a_whole_array_of_sums_is_combined_at_once(form):
+    measure = Measure("a", "a", "a", form, "b")
+    sums = np.random.default_rng(0).random((3, 4, measure.width))
+    sums[0, 0] = 0
+    one = [[measure.combine(row, 7) for row in table] for table in sums]
+    np.testing.assert_array_equal(measure.combine(sums, 7), one)

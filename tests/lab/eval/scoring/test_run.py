@@ -1,0 +1,254 @@
+"""Runs that are scored: by rules, by models, by two of them, stopped and gone on with."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import re
+
+import pytest
+
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.endpoints.chat_client import ChatEndpoint
+from docagent_rl.endpoints.json_cache import JsonCache
+from docagent_rl.endpoints.price import Price
+from docagent_rl.endpoints.remote_model import RemoteModel
+from docagent_rl.lab.agents.run_folder import RunFolder
+from docagent_rl.lab.eval.metrics.sessions import SessionUse
+from docagent_rl.lab.eval.report.build import ReportSettings, benchmark
+from docagent_rl.lab.eval.scoring.asking import ModelPanel
+from docagent_rl.lab.eval.scoring.experts import Author
+from docagent_rl.lab.eval.scoring.run import ScoringSettings, ordered, score_run
+from docagent_rl.lab.eval.scoring.scored import read_scores
+from tests.chat_server import ChatServer, completion, serving
+from tests.lab.eval.scoring.sessions import answered, masked, question, run_of, session, turn
+
+
+def mixed(number=12, dataset="mmlongbench"):
+    """Sessions, right ones and wrong ones, some without an answer or not played."""
+    for n in range(number):
+        record = question(n, dataset=dataset, answer_format="Str", extra={"gold": "Lake Ontario"})
+        if n % 6 == 4:
+            yield session(record, turn("search", pages=(3,)))
+        elif n % 6 == 5:
+            yield masked(record, "infrastructure")
+        else:
+            yield answered(record, "Lake Ontario" if n % 2 else f"Lake Erie {n}", system="alden")
+
+
+def verdict(request) -> str:
+    """A judge that reads what it is asked; extractors are told from judges by their prompt."""
+    text = request["messages"][-1]["content"] if len(request["messages"]) < 3 else str(request["messages"])
+    whole = str(request["messages"])
+    pieces = re.findall(r"----- begin \w+ -----(?:\n|\\n)(.*?)(?:\n|\\n)----- end", whole, re.S)
+    if "label tags" in text:
+        return f"<label>{'Correct' if pieces[-1] in pieces[1:-1] else 'Incorrect'}</label>"
+    return f"Extracted answer: {pieces[-1]}\nAnswer format: String"
+
+
+def panel(url, cache=None, model="judge-1"):
+    endpoint = ChatEndpoint(url, model, attempts=2, backoff_s=0, timeout_s=60, deadline_s=120)
+    return ModelPanel(
+        RemoteModel(endpoint, "judge", cache=cache and JsonCache(cache, "judge cache", forever=True))
+    )
+
+
+async def ruled(path, *sessions):
+    return await score_run(run_of(path, sessions), ScoringSettings())
+
+
+async def judged(path, reply, *sessions):
+    """Scores by a judge that always replies this, and the number of requests."""
+    async with serving(ChatServer(compute=lambda _: reply)) as server:
+        found = await score_run(run_of(path, sessions), ScoringSettings(panel(server.url)))
+    return found, len(server.requests)
+
+
+async def test_without_an_endpoint_the_rules_say_so_and_a_masked_session_is_wrong(tmp_path):
+    found = await ruled(tmp_path, *mixed())
+    assert [(each.question_id, each.session) for each in found] == [(f"q{n}", 0) for n in range(12)]
+    by = {expert["by"] for each in found for expert in each.experts.values()}
+    assert by == {Author.RULE.value, Author.NOBODY.value}
+    assert [each.values["score"] for each in found[:6]] == [0.0, 1.0, 0.0, 1.0, 0.0, 0.0]
+    assert [each.values["rule"] for each in found[:6]] == [0.0, 1.0, 0.0, 1.0, 0.0, 0.0]
+    gone = found[5]
+    assert (gone.status, gone.reason) == ("masked", "infrastructure")
+    assert (gone.values["exact"], gone.values["finished"]) == (0.0, 0.0)
+    # it took part in nothing, so no mean of these may count it
+    assert not {"turns", "page_recall", "unique_pages", "seconds"} & set(gone.values)
+
+
+@pytest.mark.parametrize(
+    ("role", "by", "of_a_rule"),
+    [
+        ({"backend": "embedded"}, Author.RULE.value, True),
+        ({"backend": "openai", "model": "Qwen/Q"}, "Qwen/Q", False),
+    ],
+)
+async def test_a_short_answer_of_the_system_is_by_who_gave_it(tmp_path, role, by, of_a_rule):
+    record = question(dataset="mmlongbench", answer_format="Int", answers=("41",), extra={"gold": "41"})
+    end = turn("finish", outcome={"answer": "It is 41, I think.", "extracted": "41"})
+    about = {"docagent": {"roles": {"extractor": role}}}
+    folder = run_of(tmp_path, [session(record, end, system="mm_doc_r1")], **about)
+    (found,) = await score_run(folder, ScoringSettings())
+    assert found.experts["mmlongbench_doc_extractor"]["by"] == by
+    assert found.values["score"] == 1.0
+    numbers = benchmark("mmlongbench", [found], ReportSettings(draws=5))
+    assert numbers.number("acc").ruled is of_a_rule
+
+
+async def test_what_nobody_wrote_down_is_not_scored(tmp_path):
+    silent = session(question(), turn("answer", "Lake Ontario"), metrics={"pages_seen": 4.0})
+    blind = session(question(1), turn("answer", "Lake Ontario"), metrics={"pages_seen": 0.0})
+    hidden = answered(question(2, answers=(), answerable=None), "x")
+    silent, blind, hidden = await ruled(tmp_path, silent, blind, hidden)
+    # pages that are not told are not taken for none
+    assert "page_recall" not in silent.values
+    assert blind.values["page_recall"] == 0.0
+    assert (hidden.scored, hidden.values["page_recall"]) == (False, 1.0)
+    assert not {"rule", "exact"} & set(hidden.values)
+
+
+async def test_models_extract_and_judge_and_are_compared_with_the_rule_or_one_another(tmp_path):
+    folder, unsure = run_of(tmp_path, mixed()), "<label>Tie/Unclear</label>"
+    async with (
+        serving(ChatServer(compute=verdict)) as one,
+        serving(ChatServer(compute=lambda _: unsure)) as two,
+    ):
+        found = await score_run(folder, ScoringSettings(panel(one.url)))
+        other = await score_run(folder, ScoringSettings(panel(one.url), panel(two.url, model="judge-2")))
+    assert found[1].experts["mmlongbench_doc_extractor"]["by"] == "judge-1"
+    assert found[1].experts["alden_judge"] == {"value": "Correct", "by": "judge-1", "failed": False}
+    assert found[0].experts["alden_judge"]["value"] == "Incorrect"
+    assert found[1].second == {"alden_judge": {"value": "Correct", "by": Author.RULE.value, "failed": False}}
+    assert other[1].second == {"alden_judge": {"value": "Tie/Unclear", "by": "judge-2", "failed": False}}
+    assert found[1].values["correct"] == 1.0
+    # no answer: nobody was asked
+    unasked = {"value": None, "by": Author.NOBODY.value, "failed": False}
+    assert found[4].experts["mmlongbench_doc_extractor"] == unasked
+
+
+@pytest.mark.parametrize(
+    ("text", "grade"),
+    [("4 because of what it says about", 4.0), ("<think>Is it 4 or", 0.0), ("It is as good as", 0.0)],
+)
+async def test_a_grade_counts_whose_reason_was_cut_off(tmp_path, text, grade):
+    one = answered(question(0, dataset="vidoseek"), "Lake Ontario", system="rag_text")
+    (found,), _ = await judged(tmp_path, completion(text, "length"), one)
+    assert found.values["grade"] == grade
+    assert found.experts["vidoseek_judge"]["failed"] is (grade == 0.0)
+
+
+@pytest.mark.parametrize(
+    ("reply", "unidoc", "vrag"), [("<judge>TRUE</judge>", True, None), ("No idea.", False, None)]
+)
+async def test_a_verdict_is_read_by_the_rule_of_the_system_that_played(tmp_path, reply, unidoc, vrag):
+    one = answered(question(0), "Lake Ontario", system="unidoc_rl")
+    found, requests = await judged(tmp_path, reply, one, answered(question(1), "x", system="vrag_rl"))
+    for session_, value in zip(found, (unidoc, vrag), strict=True):
+        told = {"value": value, "by": "judge-1", "failed": value is None}
+        assert session_.experts["true_false_judge"] == told
+        assert session_.values["judged"] == float(value is True)
+    # VRAG-RL's judge is asked again, UniDoc-RL's never
+    assert requests == 3
+
+
+async def test_a_dead_judge_ends_the_run_and_no_scores_are_left(tmp_path):
+    with pytest.raises(InfrastructureError, match="judge-1"):
+        await judged(tmp_path, 500, *mixed())
+    assert not (tmp_path / "scores.jsonl").exists()
+
+
+async def test_scores_are_read_again_only_while_they_hold(tmp_path):
+    folder, heard = run_of(tmp_path, mixed()), []
+    first = await score_run(folder, ScoringSettings(), heard.append)
+    assert await score_run(folder, ScoringSettings(), heard.append) == first
+    assert len(heard) == 12
+    with folder.writing() as writer:
+        writer.add(answered(question(99), "Lake Ontario"))
+    assert len(await score_run(folder, ScoringSettings(), heard.append)) == 13
+    price = Price(1.0, 2.0)
+    priced = await score_run(folder, ScoringSettings(price=price), heard.append)
+    assert len(heard) == 12 + 13 + 13
+    assert priced[0].values["cost"] == pytest.approx(price.of(SessionUse.of(next(iter(folder.sessions())))))
+
+
+async def test_the_last_session_of_a_key_counts_and_torn_or_missing_ones_are_told(tmp_path):
+    first, second = masked(question(0), "infrastructure"), answered(question(0), "Lake Ontario")
+    folder = run_of(tmp_path, [first, answered(question(1), "x"), second])
+    found = await score_run(folder, ScoringSettings())
+    assert [(each.question_id, each.values["exact"]) for each in found] == [("q0", 1.0), ("q1", 0.0)]
+    folder.sessions_file.write_bytes(folder.sessions_file.read_bytes()[:-20])
+    with pytest.raises(UserError, match=r"sessions\.jsonl"):
+        await score_run(folder, ScoringSettings())
+    folder.sessions_file.unlink()
+    with pytest.raises(UserError, match=r"sessions\.jsonl"):
+        await score_run(folder, ScoringSettings())
+
+
+async def test_only_sessions_with_a_search_go_to_the_judge_of_vrag_rl(tmp_path):
+    found = await ruled(
+        tmp_path,
+        answered(question(0, dataset="vrag"), "Lake Ontario", system="vrag_rl"),
+        session(question(1, dataset="vrag"), turn("answer", "Lake Ontario"), system="vrag_rl"),
+        session(question(2, dataset="vrag"), turn("answer", "Lake Ontario"), system="unidoc_rl"),
+    )
+    assert [each.values["judged"] for each in found] == [1.0, 0.0, 1.0]
+    assert found[1].experts["true_false_judge"]["by"] == Author.NOBODY.value
+
+
+async def test_results_keep_their_order_and_a_failure_stops_the_rest():
+    rng, started = random.Random(0), []
+
+    async def work(number):
+        started.append(number)
+        for _ in range(rng.randrange(9)):
+            await asyncio.sleep(0)
+        if number == 30:
+            raise UserError("thirty")
+        return number
+
+    assert [each async for each in ordered(range(20), work, 5)] == list(range(20))
+    with pytest.raises(UserError, match="thirty"):
+        _ = [each async for each in ordered(range(20, 1000), work, 5)]
+    assert max(started) < 40
+
+
+async def test_stopped_and_gone_on_with_gives_the_same_files_and_asks_nothing_twice(tmp_path):
+    server, stops = ChatServer(compute=verdict), 0
+
+    async def scored(name):
+        judge = panel(server.url, tmp_path / f"{name}-cache")
+        await score_run(RunFolder(tmp_path / name), ScoringSettings(judge, concurrency=2))
+
+    run_of(tmp_path / "whole", mixed(24))
+    run_of(tmp_path / "cut", mixed(24))
+    async with serving(server):
+        await scored("whole")
+        asked = len(server.requests)
+        server.requests.clear()
+        while True:
+            running = asyncio.create_task(scored("cut"))
+            wanted = len(server.requests) + 5
+            while not running.done() and len(server.requests) < wanted:
+                await asyncio.sleep(0.001)
+            if running.done():
+                break
+            running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await running
+            stops += 1
+    await running
+    assert stops >= 3
+    for name in ("scores.jsonl", "scores.json"):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    # what was in flight when it was stopped is asked again, and nothing else
+    assert len(server.requests) <= asked + 2 * stops
+
+
+@pytest.mark.parametrize("line", ['{"version": 1}', "[]"])
+def test_a_damaged_line_is_named(tmp_path, line):
+    (tmp_path / "scores.jsonl").write_text(f"{line}\n")
+    with pytest.raises(UserError, match=r"scores\.jsonl, line 1"):
+        list(read_scores(tmp_path / "scores.jsonl"))

@@ -1,0 +1,189 @@
+"""Which recipe plays which questions, what it changes, and what it came to."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from omegaconf import OmegaConf
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.lab.eval.agent import Agent
+from docagent_rl.lab.eval.changes import changes_of
+from docagent_rl.lab.eval.play_check import play_config
+from docagent_rl.lab.eval.questions import digest_of, drawn, read_records, with_lengths
+from docagent_rl.lab.eval.summary import summary_table, tally_of, unplayed_table
+from docagent_rl.records.record import Record, Split
+from docagent_rl.rollout.player import new_trajectory
+from docagent_rl.rollout.trajectory import MaskReason, Status
+from docagent_rl.systems import get_system
+
+VRAG, ALDEN, TEXT = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b"
+
+
+def configured(recipe, agent, *overrides):
+    run = play_config(recipe, agent, overrides)
+    parsed = DocAgentConfig.parse(plain(run.docagent))
+    return run, parsed, get_system(parsed.system).parse_config(parsed.env)
+
+
+def test_the_system_of_a_recipe_plays_as_it_is_and_searches_here():
+    run, parsed, env = configured(VRAG, Agent.SYSTEM, "docagent.env.max_turns=3")
+    assert (parsed.system, env.max_turns) == ("vrag_rl", 3)
+    assert (parsed.retriever.backend.value, parsed.retriever.kind) == ("local", "late_interaction")
+    assert (run.data.max_prompt_length, run.data.max_response_length) == (1024, 9216)
+
+
+def test_a_whole_document_gets_the_context_of_the_recipe_but_one_turn():
+    run, parsed, env = configured(VRAG, Agent.WHOLE_DOCUMENT)
+    assert run.data.max_prompt_length == parsed.rollout.prompt_tokens == 10240 - 2048
+    assert run.data.max_response_length == 2048
+    assert (env.form.value, env.display.max_pixels) == ("image", 401408)
+    assert configured(TEXT, Agent.WHOLE_DOCUMENT)[2].form.value == "text"
+    for searchless in (parsed, configured(VRAG, Agent.QUESTION_ONLY)[1]):
+        assert searchless.retriever.kind.endswith(":Unasked")
+        assert searchless.retriever.index is None
+
+
+@pytest.mark.parametrize(("recipe", "scope"), [(VRAG, "corpus"), (ALDEN, "document")])
+def test_searches_look_where_the_recipes_do(recipe, scope):
+    _, parsed, env = configured(recipe, Agent.RAG_IMAGE)
+    assert env.scope.value == scope
+    assert parsed.retriever.kind != "bm25"
+    assert parsed.text_retriever is parsed.prompt is None
+
+
+def test_react_has_the_turns_of_the_recipe():
+    run, _, env = configured(ALDEN, Agent.REACT)
+    own, _, own_env = configured(ALDEN, Agent.SYSTEM)
+    assert env.max_turns == own_env.max_turns
+    assert run.data.max_prompt_length == own.data.max_prompt_length
+
+
+def test_overrides_of_the_environment_are_the_baselines_and_the_cpu_profile_keeps_its_sizes():
+    changes = ["docagent.env.top_k=3", "docagent.store=/s", "docagent.prompt=mine.yaml", "+profile=cpu"]
+    run, parsed, env = configured(VRAG, Agent.RAG_IMAGE, *changes)
+    assert (env.top_k, env.scope.value, env.display.max_pixels) == (3, "document", 50176)
+    assert (str(parsed.store), str(parsed.prompt)) == ("/s", "mine.yaml")
+    assert OmegaConf.select(run, "docagent.tiny_model") == "vrag_rl"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "agent", "overrides", "named"),
+    [
+        (VRAG, Agent.RAG_TEXT, ["docagent.env.alpha=1"], r"docagent\.env\.alpha"),
+        (VRAG, Agent.SYSTEM, ["+data.max_promt_length=3"], "max_promt_length"),
+        # fine-tuning plays nothing
+        (f"sft_{VRAG}", Agent.ORACLE, [], rf"sft_{VRAG}.* {VRAG}\b"),
+    ],
+)
+def test_what_cannot_be_played_is_named(recipe, agent, overrides, named):
+    with pytest.raises(UserError, match=named):
+        configured(recipe, agent, *overrides)
+
+
+BASE = {
+    "docagent": {
+        "system": "alden",
+        "env": {},
+        "workspace": "w",
+        "store": "w/store",
+        "run_dir": "w/run",
+        "retriever": {"index": "w/index"},
+        "rollout": {"turn_tokens": 512},
+    },
+    "data": {"max_prompt_length": 1024, "max_response_length": 9216},
+}
+SERVED = {"base_url": "http://x/v1", "model": "m"}
+CHANGED = {
+    "docagent.env.fetch": False,
+    "docagent.env.search.top_k": 3,
+    "docagent.roles.answer.backend": "embedded",
+    "docagent.rollout.turn_tokens": 64,
+}
+
+
+@pytest.mark.parametrize(
+    ("run", "recipe", "changes"),
+    [
+        # the variant's value and the same value written out are no change, nor what is told elsewhere
+        ({"docagent.env.max_turns": None}, {"docagent.env.max_turns": 6}, {}),
+        ({"docagent.env.display.min_pixels": 50176, "docagent.env.reward.calls": False}, {}, {}),
+        ({"docagent.roles.answer": SERVED}, {"docagent.roles.answer": {"model": "m"}}, {}),
+        (CHANGED, {}, CHANGED),
+        ({"docagent.profile": "cpu"}, {}, {"docagent.env.max_turns": 5}),
+    ],
+)
+def test_changes_are_told_by_key(run, recipe, changes):
+    configs = [OmegaConf.create(BASE), OmegaConf.create(BASE)]
+    for config, settings in zip(configs, (run, recipe), strict=True):
+        for key, value in settings.items():
+            OmegaConf.update(config, key, value, force_add=True)
+    found = changes_of(*configs)
+    assert changes.items() <= found.items()
+    assert changes or not found
+
+
+def questions(number):
+    return [
+        Record(f"q{n}", "own", Split.TEST, "d", f"Question {n}?", ("yes",), extra={"row": n})
+        for n in range(number)
+    ]
+
+
+def test_a_choice_is_in_the_order_of_the_file_and_a_larger_one_holds_the_smaller():
+    records = questions(30)
+    rows = [[record.extra["row"] for record in drawn(records, limit, 1)] for limit in range(1, 31)]
+    for limit, (smaller, larger) in enumerate(pairwise(rows), 1):
+        assert smaller == sorted(smaller)
+        assert (len(smaller), set(smaller) < set(larger)) == (limit, True)
+    assert drawn(records, 10, seed=4) == drawn(records, 10, seed=4) != drawn(records, 10, seed=5)
+    others = [records[:29], records[::-1]]
+    assert digest_of(records) == digest_of(questions(30)) not in map(digest_of, others)
+    assert drawn(records, None, 0) == drawn(records, 30, 0) == drawn(records, 99, 0) == records
+
+
+def test_the_length_of_a_document_comes_from_the_store_unless_the_question_says(world):
+    doc_id, told = world.records[0].doc_id, [None, 3, None]
+    records = [
+        Record("q", "own", Split.TEST, doc, "Where?", ("here",), extra={"num_pages": pages})
+        for doc, pages in zip((doc_id, doc_id, "elsewhere"), told, strict=True)
+    ]
+    lengths = [record.extra["num_pages"] for record in with_lengths(records, world.store)]
+    assert lengths == [world.store.document(doc_id).num_pages, 3, None]
+    assert [record.extra["num_pages"] for record in records] == told
+
+
+def test_an_empty_file_is_refused(tmp_path):
+    (tmp_path / "q.jsonl").write_text("\n")
+    with pytest.raises(UserError, match=r"q\.jsonl"):
+        read_records(tmp_path / "q.jsonl")
+
+
+def session(uid, reward=None, why=""):
+    played = new_trajectory(Record(uid, "own", Split.TEST, "d", "Where?", ("there",)), 0, "none")
+    if reward is None:
+        masked = {"status": Status.MASKED.value, "end": MaskReason.SAMPLE.value, "error": why}
+        return replace(played, reward=1.0, **masked)
+    metrics = {"reward/outcome": reward, "turns": 3.0}
+    return replace(played, status=Status.FINISHED.value, reward=reward, metrics=metrics)
+
+
+def cells(table):
+    return [list(map(str, column.cells)) for column in table.columns]
+
+
+def test_what_could_not_be_played_counts_as_wrong():
+    tally = tally_of([session("a", 1.0), session("b", 0.5), session("c", why="gone"), session("d", 0.5)])
+    names, means = cells(summary_table(tally))
+    assert (tally.mean, names) == (0.5, ["reward", "finished", "outcome"])
+    assert means == ["0.5000", "0.7500", "0.5000"]
+
+
+def test_reasons_are_listed_and_harmless():
+    table = unplayed_table(tally_of([session(f"q{n}", why="bad [red]\x1b[2J") for n in range(12)]))
+    assert "12 sample" in str(table.title)
+    questions, reasons = cells(table)
+    assert questions == [*(f"q{n}" for n in range(10)), ""]
+    assert all("[red]" in reason and "\x1b" not in reason for reason in reasons[:10])
+    assert unplayed_table(tally_of([session("a", 1.0)])) is None

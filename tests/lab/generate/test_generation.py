@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.endpoints.budget import Budget, BudgetError
+from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.lab.generate.config import (
+    FilterConfig,
+    GenerateConfig,
+    JsonMode,
+    JudgedBy,
+    Kind,
+    KindConfig,
+    View,
+)
+from docagent_rl.lab.generate.draft import OUTAGES, Stage
+from docagent_rl.lab.generate.generation import Generation
+from docagent_rl.lab.generate.outage import IN_A_ROW
+from docagent_rl.lab.generate.prompt_files import Prompts
+from docagent_rl.records.validation import record_problems
+from tests.chat_server import ChatServer, completion, serving
+from tests.lab.generate.reading_model import reply_to, threaded
+
+MANY = tuple(
+    KindConfig(kind=kind, per_document=8 if kind is Kind.SINGLE_PAGE else 4, questions=2) for kind in Kind
+)
+
+
+def generation(store, server, folder, *, documents=None, known=(), budget=None, concurrency=16, **changes):
+    config = GenerateConfig(**{"kinds": MANY, **changes})
+    options = {"price": {"input": 1.0, "output": 4.0}, "backoff_s": 0, "concurrency": concurrency}
+    model = ModelConfig(base_url=server.url, model="m", **options).open("model", folder, budget=budget)
+    prompts = Prompts.load(config.prompts)
+    return Generation(store, documents or store.doc_ids(), config, prompts, model, known=known)
+
+
+def few(store, server, folder, count, *, kind=Kind.SINGLE_PAGE, documents=("alpha",), **more) -> Generation:
+    """Of some questions about a document."""
+    kinds = (KindConfig(kind=kind, per_document=count),)
+    return generation(store, server, folder, kinds=kinds, documents=documents, **more)
+
+
+def play(run: Generation):
+    asyncio.run(run.run())
+    return run.outcome()
+
+
+def lines(records) -> list[str]:
+    return [record.to_json() for record in records]
+
+
+def asks(request: dict, words: str) -> bool:
+    """Whether the instructions have the words."""
+    return words in json.dumps(request["messages"][0])
+
+
+def failing(status: int, which, times: int = 1):
+    """The model, but for the first requests of one sort, which fail each time they are made."""
+    chosen = []
+
+    def compute(request: dict):
+        if len(chosen) < times and request["messages"] not in chosen and which(request):
+            chosen.append(request["messages"])
+        return status if request["messages"] in chosen else reply_to(request)
+
+    return compute
+
+
+@pytest.fixture(scope="module")
+def whole(reports, tmp_path_factory):
+    """A run with all kinds of questions, and its server."""
+    folder = tmp_path_factory.mktemp("whole")
+    with threaded(ChatServer(compute=reply_to)) as server:
+        run = generation(reports, server, folder)
+        records, funnel = play(run)
+        yield SimpleNamespace(run=run, records=records, funnel=funnel, server=server, folder=folder)
+
+
+@pytest.mark.slow
+def test_every_stage_of_the_funnel_drops_what_it_is_for(reports, whole):
+    records, funnel = whole.records, whole.funnel
+    lost = {stage: [each for each in funnel.dropped if each.stage is stage] for stage in Stage}
+    assert {stage for stage, found in lost.items() if not found} == {*OUTAGES, Stage.UNREAD}
+    assert {record.extra["kind"] for record in records} == set(Kind) - {Kind.CHART}
+    # what is kept is what the model wrote in good faith
+    for record in records:
+        assert record_problems(record, store=reports) == []
+        assert not {"Paris", "9,999,999"} & set(record.answers)
+        assert "registered office" not in record.question
+        several = record.extra["kind"] == Kind.MULTI_PAGE
+        for page in record.evidence_pages if not several else ():
+            text = " ".join(reports.document(record.doc_id).page(page).text().split())
+            assert f"{record.answers[0]}." in text
+        assert len(record.evidence_pages) >= 2 * several
+    rows = dict(funnel.rows())
+    after = sum(len(lost[stage]) for stage in lost if stage not in (Stage.UNREADABLE, Stage.DECLINED))
+    assert rows["questions written"].total() == after + len(records)
+    assert rows["requests for questions"].total() == len(funnel.planned)
+
+
+@pytest.mark.slow
+def test_the_same_run_gives_the_same_bytes_and_costs_nothing(reports, whole):
+    asked = len(whole.server.requests)
+    second = generation(reports, whole.server, whole.folder)
+    again, table = play(second)
+    assert lines(again) == lines(whole.records)
+    assert table.to_json(second.digest) == whole.funnel.to_json(whole.run.digest)
+    assert len(whole.server.requests) == asked
+    assert second.model.budget.spent.requests == 0 < whole.run.model.budget.spent.cost
+
+
+@pytest.mark.slow
+def test_a_budget_is_kept_and_the_run_goes_on(reports, server, whole, tmp_path):
+    asked = len(whole.server.requests)
+    most, steps = asked // 4 + 1, 0
+    while True:
+        run = generation(reports, server, tmp_path, budget=Budget(max_requests=most))
+        steps += 1
+        try:
+            asyncio.run(run.run())
+        except BudgetError:
+            assert run.model.budget.spent.requests <= most
+            assert run.undone > 0
+            continue
+        break
+    assert steps > 2
+    assert lines(run.outcome()[0]) == lines(whole.records)
+    assert len(server.requests) == asked
+
+
+def test_replies_in_any_order_give_the_same_questions(reports, server, tmp_path):
+    found = []
+    for number in range(2):
+        run = few(reports, server, tmp_path / str(number), 2, documents=("alpha", "beta"))
+        order = list(run.slots)
+        random.Random(number).shuffle(run.slots)
+        asyncio.run(run.run())
+        run.slots = order
+        found.append(lines(run.outcome()[0]))
+    assert found[0] == found[1] != []
+
+
+def test_pictures_are_shown_to_a_model_that_sees(sheets, server, tmp_path):
+    run = few(sheets, server, tmp_path, 4, kind=Kind.PAGE_INDEX, documents=("sheets",), view=View.IMAGE)
+    records, funnel = play(run)
+    answers = {record.evidence_pages: record.answers for record in records}
+    assert answers == {(1,): ("red",), (2,): ("green",), (3,): ("blue",), (4,): ("white",)}
+    assert "base64" not in funnel.to_json("x")
+    with pytest.raises(UserError, match=r"--view image"):
+        generation(sheets, server, tmp_path)
+
+
+def test_a_model_that_takes_no_pictures_ends_the_run(sheets, server, tmp_path):
+    server.compute = lambda request: 400
+    run = few(sheets, server, tmp_path, 40, kind=Kind.PAGE_INDEX, documents=("sheets",), view=View.IMAGE)
+    with pytest.raises(InfrastructureError, match=r"HTTP 400.*--view text"):
+        play(run)
+    assert len(server.requests) < 40
+
+
+def test_a_judge_that_is_silent_drops_its_questions_alone(reports, server, tmp_path):
+    silent = completion("I would rather not say.")
+    server.compute = lambda request: silent if asks(request, "You grade answers") else reply_to(request)
+    records, funnel = play(few(reports, server, tmp_path, 6))
+    unread = [each for each in funnel.dropped if each.stage is Stage.UNREAD]
+    assert unread
+    assert funnel.unanswered == len(unread)
+    ruled, _ = play(few(reports, server, tmp_path, 6, judge=JudgedBy.RULE))
+    assert len(records) <= len(ruled)
+
+
+def test_one_answer_that_a_judge_refuses_to_compare_drops_its_question_alone(reports, server, tmp_path):
+    server.compute = failing(400, lambda request: asks(request, "You grade answers"), times=2)
+    records, funnel = play(few(reports, server, tmp_path, 6, documents=("alpha", "beta")))
+    unread = [each for each in funnel.dropped if each.stage is Stage.UNREAD]
+    assert ["HTTP 400" in each.reason for each in unread] == [True, True]
+    assert records
+    # nothing of a refusal is kept: the next run asks again, and its file may take the place of this one
+    assert json.loads(funnel.to_json("x"))["unanswered"]["count"] == 2
+    server.compute = reply_to
+    again, funnel = play(few(reports, server, tmp_path, 6, documents=("alpha", "beta")))
+    assert (funnel.unanswered, len(again) >= len(records)) == (0, True)
+
+
+def test_replies_that_are_cut_off_are_counted(reports, server, tmp_path):
+    server.compute = lambda request: completion("{", "length")
+    records, funnel = play(few(reports, server, tmp_path, 1))
+    assert records == []
+    assert {each.stage for each in funnel.dropped} == {Stage.UNREADABLE}
+    assert "--reply-tokens" in funnel.dropped[0].reason
+
+
+def test_a_server_that_is_gone_ends_the_run(reports, server, tmp_path):
+    server.compute = lambda request: 503
+    told = rf"document 'alpha', page \d+: {IN_A_ROW} .*HTTP 503"
+    with pytest.raises(InfrastructureError, match=told):
+        play(few(reports, server, tmp_path, 12, concurrency=1))
+    assert len(server.requests) == 3 * IN_A_ROW
+
+
+def test_one_request_that_fails_for_ever_is_dropped_and_asked_again(reports, server, tmp_path):
+    whole, _ = play(few(reports, server, tmp_path / "whole", 3))
+    server.compute = failing(500, lambda request: asks(request, "You write questions"))
+    run = few(reports, server, tmp_path / "parts", 3, concurrency=1)
+    _, funnel = play(run)
+    (lost,) = [each for each in funnel.dropped if each.stage is Stage.NO_REPLY]
+    assert (lost.slot.doc_id, funnel.unanswered, "HTTP 500" in lost.reason) == ("alpha", 1, True)
+    assert dict(funnel.rows())["requests for questions"].total() == len(run.slots)
+    server.compute, before = reply_to, len(server.requests)
+    again, funnel = play(few(reports, server, tmp_path / "parts", 3))
+    assert funnel.unanswered == 0
+    assert lines(again) == lines(whole)
+    # it, and the checks of what it brings
+    assert 1 <= len(server.requests) - before <= 12
+
+
+@pytest.mark.parametrize("check", ["You decide", "You grade answers"])
+def test_checks_that_fail_now_and_then_drop_their_questions_alone(reports, server, tmp_path, check):
+    server.compute = failing(500, lambda request: asks(request, check))
+    _, funnel = play(few(reports, server, tmp_path, 6, concurrency=1))
+    (lost,) = [each for each in funnel.dropped if each.stage is Stage.UNCHECKED]
+    assert lost.draft is not None
+    stages = (Stage.UNCLEAR, Stage.CLOSED_BOOK, Stage.UNGROUNDED)
+    assert re.match(rf"({'|'.join(stages)}): .*HTTP 500", lost.reason)
+
+
+def test_a_judge_that_is_gone_ends_the_run_though_the_model_replies(reports, server, tmp_path, monkeypatch):
+    monkeypatch.setattr("docagent_rl.lab.generate.outage.IN_A_ROW", 3)
+    run = few(reports, server, tmp_path, 7, documents=reports.doc_ids(), concurrency=1)
+    gone = ChatServer(compute=lambda request: 500)
+
+    async def both():
+        async with serving(gone):
+            judge = ModelConfig(base_url=gone.url, model="j", backoff_s=0, attempts=1).open("judge", None)
+            config = run.config.model_copy(update={"filters": FilterConfig(closed_book=False)})
+            prompts = Prompts.load(config.prompts)
+            await Generation(reports, reports.doc_ids(), config, prompts, run.model, judge=judge).run()
+
+    with pytest.raises(InfrastructureError, match=r"document '\w+', page \d+.*\b3\b.*judge"):
+        asyncio.run(both())
+    assert len(gone.requests) == 3
+
+
+def test_known_questions_are_not_asked_again_and_other_seeds_ask_others(reports, server, tmp_path):
+    records, _ = play(few(reports, server, tmp_path, 4, kind=Kind.PAGE_INDEX))
+    kept, funnel = play(few(reports, server, tmp_path, 4, kind=Kind.PAGE_INDEX, known=records[:2]))
+    assert [record.question for record in kept] == [record.question for record in records[2:]]
+    assert [each.stage for each in funnel.dropped][-2:] == [Stage.DUPLICATE] * 2
+    other, _ = play(few(reports, server, tmp_path, 4, kind=Kind.PAGE_INDEX, seed=1))
+    both = {record.question_id: record.question for record in (*records, *other)}
+    assert (
+        len(both) == len({(record.doc_id, record.question) for record in (*records, *other)}) > len(records)
+    )
+
+
+@pytest.mark.parametrize("send", [True, False])
+def test_servers_that_know_no_seed_get_none(reports, server, tmp_path, send):
+    run = few(reports, server, tmp_path, 7, send_seed=send)
+    play(run)
+    seeded = [request for request in server.requests if "seed" in request]
+    assert len(seeded) >= len(run.slots) if send else seeded == []
+    # pages that are shown again are asked about again, and not answered from the cache
+    assert sum(asks(request, "You write") for request in server.requests) >= len(run.slots) == 7
+
+
+@pytest.mark.parametrize(
+    ("json_mode", "kind"),
+    [(JsonMode.ANY, None), (JsonMode.OBJECT, "json_object"), (JsonMode.SCHEMA, "json_schema")],
+)
+def test_a_server_may_be_told_to_write_json_alone(reports, server, tmp_path, json_mode, kind):
+    play(few(reports, server, tmp_path, 6, json_mode=json_mode))
+    formats = {
+        (asks(request, "You grade answers"), request.get("response_format", {}).get("type"))
+        for request in server.requests
+    }
+    # a verdict is no JSON object
+    assert formats == {(True, None), (False, kind)}

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+
+from docagent_rl.lab.generate.config import Kind
+from docagent_rl.lab.generate.duplicates import repeating
+from docagent_rl.lab.generate.outline import outline_questions
+from docagent_rl.lab.generate.titles import askable, folded
+from docagent_rl.records.leakage import THRESHOLD
+from docagent_rl.records.validation import record_problems
+
+
+def all_questions(store, seed=0, limit=200):
+    return [
+        record
+        for doc_id in store.doc_ids()
+        for record in outline_questions(store.document(doc_id), limit=limit, seed=seed)
+    ]
+
+
+def test_answers_stand_on_their_pages(reports):
+    records = all_questions(reports)
+    templates = {record.extra["provenance"]["template"] for record in records}
+    assert templates >= {"section_page", "page_section", "section_after", "caption_page", "no_caption"}
+    for record in records:
+        assert record_problems(record, store=reports) == []
+        pages = [reports.document(record.doc_id).page(page).text() for page in record.evidence_pages]
+        text = " ".join(" ".join(pages).split()).casefold()
+        quoted = record.question.partition('"')[2].rpartition('"')[0]
+        assert " ".join(quoted.split()).casefold() in text or not pages
+        if record.extra["provenance"]["template"] in ("page_section", "section_after", "caption_title"):
+            assert " ".join(record.answers[0].split()).casefold() in text
+
+
+def test_sentences_are_no_headings(reports, sheets):
+    # plain pages in one size of print, without bookmarks
+    made = outline_questions(reports.document("alpha"), limit=50, seed=0)
+    templates = {record.extra["provenance"]["template"] for record in made}
+    assert templates == {"caption_page", "caption_title", "no_caption"}
+    assert all_questions(sheets) == []
+
+
+def test_a_table_that_is_not_there_has_no_title(reports):
+    found = [record for record in all_questions(reports) if record.answerable is False]
+    assert found
+    for record in found:
+        label = record.question.removeprefix("What is the title of ").rstrip("?").casefold()
+        document = reports.document(record.doc_id)
+        texts = (document.page(page).text().casefold() for page in range(1, document.num_pages + 1))
+        assert not any(f"{label}." in text for text in texts)
+
+
+def test_the_choice_depends_on_the_seed(reports):
+    first, again, other = (all_questions(reports, seed, 5) for seed in (0, 0, 1))
+    assert first == again
+    # runs with other seeds can be put together
+    ids = {record.question_id for record in (*first, *other)}
+    assert len(ids) == len({(record.doc_id, record.question) for record in (*first, *other)}) > len(first)
+
+
+def test_the_kinds_are_those_asked_for_and_no_more(reports):
+    most = {Kind.PAGE_INDEX: 2, Kind.UNANSWERABLE: 1, Kind.TABLE: 0}
+    made = [
+        (doc_id, record.extra["kind"])
+        for doc_id in reports.doc_ids()
+        for record in outline_questions(reports.document(doc_id), limit=50, seed=0, most=most)
+    ]
+    assert {kind for _, kind in made} == {Kind.PAGE_INDEX, Kind.UNANSWERABLE}
+    assert max(Counter(made).values()) == 2
+    assert max(count for (_, kind), count in Counter(made).items() if kind == Kind.UNANSWERABLE) == 1
+
+
+def test_no_question_repeats_one_that_is_known_and_others_take_its_place(reports):
+    document = reports.document(reports.doc_ids()[0])  # with bookmarks
+    first = outline_questions(document, limit=4, seed=0)
+    others = outline_questions(document, limit=4, seed=0, known=first)
+    assert len(first) == len(others) == 4
+    assert repeating(others, first, THRESHOLD, templates=True) == {}
+    every = outline_questions(document, limit=500, seed=0)
+    assert outline_questions(document, limit=4, seed=0, known=every) == []
+
+
+def entry(title: str, page: int | None) -> SimpleNamespace:
+    return SimpleNamespace(title=title, page=page)
+
+
+TEXTS = {1: "SCOPE\nof the\n  manual", 2: "Notes. 12. notes", 3: "Care"}
+
+
+def test_a_title_that_occurs_twice_is_none_and_a_page_is_read_once():
+    read = []
+
+    def text(page: int) -> str:
+        read.append(page)
+        return TEXTS[page]
+
+    titles = {"Notes": 2, "NOTES": 3, "Care": 3, "care of": 3, "manual": 1}
+    entries = [entry(title, page) for title, page in titles.items()]
+    assert askable(entries, 3, text) == [2, 4]
+    assert sorted(read) == [1, 3]
+    assert folded(" A\n b\tC ") == "a b c"

@@ -1,0 +1,179 @@
+"""Stored runs that are paid again: their steps, their advantages, and what another way of paying changes."""
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+from scipy.stats import kendalltau
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.config import AdvantageConfig
+from docagent_rl.lab.agents.replay import Comparison
+from docagent_rl.lab.agents.run_folder import RunFolder
+from docagent_rl.lab.rescoring.difference import Payment, difference, kendall
+from docagent_rl.lab.rescoring.repaid import Repaid
+from docagent_rl.lab.rescoring.stored import StoredRun
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
+from docagent_rl.training.trainer.archive import write_trajectories
+from docagent_rl.training.trainer.stored_credit import Crediting, Rows, turn_advantages
+from docagent_rl.training.trainer.texts import digest
+
+
+def session(uid, number, *turns):
+    """Turns as (row, tokens, reward)."""
+    made = [
+        TrajectoryTurn(f"turn {n}", "end_of_turn", [1] * tokens, [0.0] * tokens, reward=reward, row=row)
+        for n, (row, tokens, reward) in enumerate(turns)
+    ]
+    reward = sum(turn.reward for turn in made)
+    return Trajectory(
+        uid=uid, session=number, step=1, split="train", record={}, system="s", turns=made, reward=reward
+    )
+
+
+def algorithm(name, **more):
+    return OmegaConf.create({"adv_estimator": name, "gamma": 1.0, "lam": 1.0, **more})
+
+
+def test_rows_hold_rewards_on_the_last_tokens_of_their_turns():
+    sessions = [session("a", 0, (0, 2, 0.5), (0, 0, 0.25), (1, 3, 1.0)), session("b", 0, (0, 1, -1.0))]
+    rows = Rows.of([digest(each, AdvantageConfig().text) for each in sessions])
+    assert rows.keys == ["a_0_0", "a_0_1", "b_0_0"]
+    assert rows.rewards.tolist() == [[0, 0.75, 0], [0, 0, 1.0], [-1.0, 0, 0]]
+    assert rows.turn_index.tolist() == [[0, 0, -1], [0, 0, 0], [0, -1, -1]]
+    assert rows.starts == [[(0, 0, 2), None, (1, 0, 3)], [(2, 0, 1)]]
+
+
+@pytest.mark.parametrize(("name", "row"), [("grpo", 0), ("session_grpo", 0), ("grpo", 1)])
+def test_grpo_by_hand(name, row):
+    """Also of sessions of several rows."""
+    rewards = [0.0, 1.0, 0.5, 0.5]
+    sessions = [session("a", n, (0, 2, 0.0), (row, 3, reward)) for n, reward in enumerate(rewards)]
+    found = turn_advantages(sessions, algorithm(name), AdvantageConfig())
+    wanted = (np.array(rewards) - 0.5) / np.std(rewards, ddof=1)
+    assert np.array(found) == pytest.approx(np.stack([wanted] * 2, axis=1), rel=1e-4)
+
+
+def test_sessions_are_compared_by_the_embedder():
+    embedder = {"function": "tests.lab.rescoring.test_rescoring:vectors"}
+    settings = AdvantageConfig.model_validate({"embedder": embedder, "options": {}})
+    sessions = [session("a", n, (0, 2, float(n))) for n in range(3)]
+    found = Crediting(OmegaConf.create({"algorithm": algorithm("spo")}), settings).turns(sessions)
+    assert len(found) == 3
+    assert found[0][0] < 0 < found[2][0]
+
+
+def vectors(texts):
+    return np.eye(len(texts), 4, dtype=np.float32) + 0.1
+
+
+def test_what_is_not_stored_is_missed():
+    sessions = [session("a", 0, (0, 2, 1.0))]
+    with pytest.raises(UserError, match="turn_gae"):
+        turn_advantages(sessions, algorithm("turn_gae"), AdvantageConfig())
+    with pytest.raises(UserError, match="adv_estimator=nobody"):
+        turn_advantages(sessions, algorithm("nobody"), AdvantageConfig())
+    for name, possible in (("turn_gae", False), ("gae", False), (None, False), ("grpo", True)):
+        run = OmegaConf.create({"algorithm": {"adv_estimator": name}})
+        assert Crediting(run, AdvantageConfig()).possible is possible
+
+
+@pytest.fixture
+def run(tmp_path):
+    folder = tmp_path / "run"
+    for name in ("1", "10", "2", "val-2"):
+        write_trajectories(folder, int(name.rpartition("-")[2]), [], validation="val" in name)
+    (folder / "hydra").mkdir()
+    config = {"docagent": {"judge": {"kind": "rule"}, "env": {}}, "algorithm": {"adv_estimator": "grpo"}}
+    (folder / "hydra" / "config.yaml").write_text(yaml.safe_dump(config))
+    return folder
+
+
+def test_steps_in_order(run):
+    stored = StoredRun.open(run)
+    assert list(stored.files) == ["train/1", "train/2", "train/10", "val/2"]
+    assert list(stored.chosen([], validation=False)) == ["train/1", "train/2", "train/10"]
+    assert list(stored.chosen([10], validation=False)) == ["train/10"]
+    assert list(stored.chosen([], validation=True)) == ["val/2"]
+    with pytest.raises(UserError, match=r"val/1.* 2"):
+        stored.chosen([1], validation=True)
+
+
+def test_other_values(run):
+    stored = StoredRun.open(run)
+    changed = stored.changed(
+        ["docagent.judge.kind=exact", "+docagent.env.max_turns=3", "algorithm.adv_estimator=spo"]
+    )
+    assert changed.docagent.judge.kind == "exact"
+    assert changed.docagent.env.max_turns == 3
+    assert changed.algorithm.adv_estimator == "spo"
+    assert stored.config.docagent.judge.kind == "rule"
+    with pytest.raises(UserError, match=r"docagent\.jugde\.kind"):
+        stored.changed(["docagent.jugde.kind=exact"])
+    with pytest.raises(UserError, match="KEY=VALUE"):
+        stored.changed(["docagent.judge.kind"])
+
+
+def test_an_evaluation(tmp_path):
+    with pytest.raises(UserError, match=str(tmp_path)):
+        StoredRun.open(tmp_path)
+    folder = RunFolder(tmp_path / "run")
+    folder.begin({"config": {"docagent": {"system": "alden"}}})
+    with pytest.raises(UserError, match=str(tmp_path)):
+        StoredRun.open(folder.path)
+    folder.sessions_file.touch()
+    stored = StoredRun.open(folder.path)
+    assert stored.chosen([3], validation=True) == {"sessions": folder.sessions_file}
+    assert stored.config.docagent.run_dir == str(folder.path)
+
+
+def pair(uid, session, before, after, *, same=True):
+    plain = {"step": 1, "split": "train", "record": {"question_id": uid}, "system": "s", "status": "finished"}
+    sides = [
+        Trajectory(uid, session, **plain, reward=r, metrics={"reward/total": r, "turns": 2.0})
+        for r in (before, after)
+    ]
+    return Payment.of(Repaid(*sides, Comparison(2, 0, same, after - before)))
+
+
+def test_means_and_shares():
+    found = difference([pair("a", 0, 1.0, 0.5), pair("a", 1, 0.0, 0.0), pair("b", 0, 0.5, 0.5, same=False)])
+    reward, total = found.terms
+    assert (reward.name, total.name) == ("reward", "total")
+    assert (reward.before, reward.changed) == (0.5, pytest.approx(1 / 3))
+    assert reward.after == pytest.approx(1 / 3)
+    assert found.same == pytest.approx(2 / 3)
+    assert found.groups.groups == 1
+    assert found.credit is None
+
+
+def test_groups_that_are_flat_and_those_that_turn_round():
+    groups = {"flat": [(1, 0), (1, 1)], "turned": [(0, 3), (1, 2), (2, 1)], "kept": [(0, 0), (1, 9)]}
+    pairs = [pair(name, n, *each) for name, rewards in groups.items() for n, each in enumerate(rewards)]
+    found = difference(pairs).groups
+    assert (found.groups, found.flat_before, found.flat_after) == (3, 1, 0)
+    assert found.agreement == 0.0  # -1 and 1
+    assert found.best_changed == pytest.approx(1 / 3)
+
+
+def test_credit():
+    sessions = [pair("a", 0, 1, 1), pair("a", 1, 0, 0)]
+    found = difference(sessions, [[1.0, -1.0], [0.5, 0.0]], [[2.0, 1.0], [1.0]]).credit
+    assert (found.turns, found.flipped) == (3, pytest.approx(1 / 3))
+    assert found.before == pytest.approx(2.5 / 3)
+    assert found.after == pytest.approx(4 / 3)
+    assert found.correlation == pytest.approx(np.corrcoef([1, -1, 0.5], [2, 1, 1])[0, 1])
+    assert difference(sessions, [[0.0], [0.0]], [[0.0], [0.0]]).credit.turns == 0
+
+
+numbers = st.lists(st.integers(0, 4), min_size=2, max_size=9)
+
+
+@settings(max_examples=40)
+@given(numbers, st.randoms(use_true_random=False))
+def test_kendall_is_that_of_scipy(first, rng):
+    second = [rng.randint(0, 4) for _ in first]
+    assume(len(set(first)) > 1 and len(set(second)) > 1)
+    assert kendall(np.array(first), np.array(second)) == pytest.approx(kendalltau(first, second).statistic)

@@ -1,0 +1,19 @@
+"""The small task and a session of its oracle, played once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.checks.conftest import workspace as workspace
+from tests.examples.learning.small_task import SmallTask
+
+
+@pytest.fixture(scope="package")
+def task(tmp_path_factory, processor):
+    return SmallTask(tmp_path_factory.mktemp("task"), processor)
+
+
+@pytest.fixture(scope="package")
+def played(task):
+    """Nobody may change it; `recorded.copied` gives a record of one's own."""
+    return task.play()

@@ -1,0 +1,50 @@
+"""Recorded sessions of the small task, in the forms in which they come."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from docagent_rl.lab.sft.scripted import ScriptedSession
+from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
+from tests.examples.learning.small_task import SmallTask
+
+
+def copied(session: ScriptedSession) -> Trajectory:
+    """The record of a session as it is read from a file; one's own to change."""
+    return Trajectory.from_dict(json.loads(session.trajectory.to_json()))
+
+
+def in_texts(trajectory: Trajectory) -> Trajectory:
+    """As the player of a chat endpoint leaves it: no ids, and counts that are not ours."""
+    turns = [replace(turn, token_ids=[], log_probs=[], observation_tokens=0) for turn in trajectory.turns]
+    return replace(trajectory, turns=turns, prompt_tokens=0, response_tokens=0)
+
+
+def about(trajectory: Trajectory, document: str, session: int) -> Trajectory:
+    """A session about another document, as far as its record tells."""
+    record = {**trajectory.record, "doc_id": document}
+    return replace(trajectory, record=record, session=session)
+
+
+def masked(trajectory: Trajectory) -> Trajectory:
+    return replace(trajectory, status=Status.MASKED.value)
+
+
+def with_turn(trajectory: Trajectory, **changes) -> Trajectory:
+    """With its last turn changed."""
+    *before, last = trajectory.turns
+    changed: TrajectoryTurn = replace(last, **changes)
+    return replace(trajectory, turns=[*before, changed])
+
+
+def write(trajectories: list[Trajectory], path: Path) -> Path:
+    path.write_text("".join(f"{trajectory.to_json()}\n" for trajectory in trajectories))
+    return path
+
+
+def model_of(task: SmallTask, folder: Path) -> Path:
+    """A folder with the task's tokenizer and processor, and no weights."""
+    task.processor.save_pretrained(folder)
+    return folder

@@ -1,0 +1,151 @@
+"""Rows as the training engine gets them, and their pictures."""
+
+from __future__ import annotations
+
+import json
+import types
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torchdata.stateful_dataloader import StatefulDataLoader
+from transformers import Qwen2_5_VLModel
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents import PageRef
+from docagent_rl.envs.images import ImageRef, ImageSheet, Label, Tile
+from docagent_rl.lab.sft import dataset as dataset_module
+from docagent_rl.lab.sft.dataset import LedgerSftDataset, position_ids
+from docagent_rl.lab.sft.files import SftFile
+from docagent_rl.lab.sft.pictures import read_picture
+from docagent_rl.lab.sft.rows import sft_rows, write_sft
+from docagent_rl.lab.tiny.model import tiny_config
+from docagent_rl.rollout.images import join_features
+
+
+@pytest.fixture(scope="module")
+def bound(processor):
+    """The processor as verl loads it: with the model's rule for positions."""
+    processor.config = tiny_config(processor.tokenizer)
+    processor.get_rope_index = types.MethodType(Qwen2_5_VLModel.get_rope_index, processor)
+    processor.get_vision_position_ids = types.MethodType(Qwen2_5_VLModel.get_vision_position_ids, processor)
+    return processor
+
+
+@pytest.fixture(scope="module")
+def make(task, played, bound, tmp_path_factory):
+    """A data set of so many times the same file: a row with an image, and one without."""
+    sessions = [played, task.play(lambda _: "<answer>5</answer>", number=1)]
+    rows = [row for s in sessions for row in sft_rows(s.trajectory, s.ledgers)]
+    path = tmp_path_factory.mktemp("rows") / "rows.parquet"
+    file = str(write_sft(rows, path, task.processor.tokenizer))
+
+    def made(times=1, max_samples=-1, **config):
+        config = {"store": str(task.paths.store), **config}
+        config = {name: value for name, value in config.items() if value is not None}
+        return LedgerSftDataset([file] * times, bound.tokenizer, config, bound, max_samples)
+
+    return made
+
+
+def test_items_hold_what_the_training_engine_gets_in_a_rollout(make, played):
+    ledger, (item, blind) = played.ledgers[0].row(), make()
+    assert item["input_ids"].tolist() == ledger.prompt_ids + ledger.response_ids
+    assert item["loss_mask"].tolist() == [0] * len(ledger.prompt_ids) + ledger.response_mask
+    features = join_features(ledger.images)
+    assert item["multi_modal_inputs"].keys() == features.keys()
+    for name, value in features.items():
+        torch.testing.assert_close(item["multi_modal_inputs"][name], value, rtol=0, atol=0)
+    # a row without images has the same keys
+    assert blind["multi_modal_inputs"] == {}
+    assert blind.keys() == item.keys()
+    assert blind["position_ids"].shape == (4, len(blind["input_ids"]))
+
+
+def test_positions_by_hand(bound):
+    image = bound.image_token_id
+    start = bound.tokenizer.convert_tokens_to_ids("<|vision_start|>")
+    ids = torch.tensor([5, 6, start, image, image, image, image, 7, 8])
+    positions = position_ids(ids, {"image_grid_thw": torch.tensor([[1, 4, 4]])}, bound)
+    # four visual tokens, two by two, from position 3 on; text goes on behind the largest
+    assert positions.tolist() == [
+        [0, 1, 2, 3, 4, 5, 6, 7, 8],
+        [0, 1, 2, 3, 3, 3, 3, 5, 6],
+        [0, 1, 2, 3, 3, 4, 4, 5, 6],
+        [0, 1, 2, 3, 4, 3, 4, 5, 6],
+    ]
+    # a text model has one position a token
+    assert position_ids(torch.tensor([4, 4, 4]), {}, None).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("kept", "calls"), [(None, 1), (1, 3)])
+def test_equal_images_are_preprocessed_once_while_their_bytes_are_kept(make, bound, monkeypatch, kept, calls):
+    monkeypatch.setattr(dataset_module, "KEPT_BYTES", kept or dataset_module.KEPT_BYTES)
+    dataset, made, kind = make(2), [], type(bound.image_processor)
+    original = kind.__call__
+    monkeypatch.setattr(kind, "__call__", lambda *args, **more: made.append(1) or original(*args, **more))
+    values = [dataset[index]["multi_modal_inputs"]["pixel_values"] for index in (0, 2, 0)]
+    assert torch.equal(values[0], values[1])
+    assert torch.equal(values[0], values[2])
+    assert (len(dataset), len(made)) == (4, calls)
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({"store": None}, r"\+data\.store"),
+        ({"max_length": 20}, r"data\.max_length.*\b20\b"),
+        ({"pad_mode": "right"}, r"data\.pad_mode=right"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(make, config, named):
+    with pytest.raises(UserError, match=named):
+        make(**config)
+
+
+def test_rows_stay_in_the_file_until_they_are_drawn(make, monkeypatch):
+    read, original = [], SftFile.row
+    monkeypatch.setattr(SftFile, "row", lambda self, index: read.append(index) or original(self, index))
+    dataset = make(2)
+    assert read == []
+    dataset[3]
+    assert read == [1]
+    assert len(make(max_samples=1)) == 1
+
+
+@pytest.mark.slow
+def test_workers_of_a_data_loader_read_the_same_rows(make):
+    """Recipes have four on GPUs: forks, each with images of its own."""
+    dataset = make(4)
+    expected = [dataset[index] for index in range(len(dataset))]
+    loader = StatefulDataLoader(dataset, batch_size=1, num_workers=2, collate_fn=lambda items: items[0])
+    for item, other in zip(expected, loader, strict=True):
+        torch.testing.assert_close(other, item, rtol=0, atol=0)
+
+
+names = st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), min_size=1)
+references = st.builds(ImageRef, page=st.builds(PageRef, names, st.integers(1, 500)), resample=...)
+tiles = st.lists(st.builds(Tile, references), max_size=3).map(tuple)
+labels = st.lists(st.builds(Label, font_px=...), max_size=2).map(tuple)
+sheets = st.builds(ImageSheet, tiles=tiles, labels=labels, fills=..., background=...)
+
+
+@settings(max_examples=50)
+@given(references | sheets)
+def test_every_picture_survives_json(picture):
+    again = read_picture(json.loads(json.dumps(picture.to_dict())))
+    assert again == picture
+    assert again.key == picture.key
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"size": [1]}, {"raster": None}, {"resample": "nearest"}, {"page": "no number"}, {"size": ["a", 2]}],
+)
+def test_what_is_no_picture_is_refused(change):
+    good = ImageRef(PageRef("d", 1), "0" * 64, (0, 0, 1, 1), (28, 28)).to_dict()
+    with pytest.raises(UserError):
+        read_picture({**good, **change})
+    with pytest.raises(UserError, match="KeyError"):
+        read_picture({key: value for key, value in good.items() if key != "page_hash"})

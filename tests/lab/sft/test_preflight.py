@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from omegaconf import OmegaConf
+from transformers import AutoTokenizer
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.checks.recipe_check import check_recipe, composed
+from docagent_rl.checks.recipe_list import Kind, recipe_kind, recipe_names, recipe_summary
+from docagent_rl.checks.recipe_notes import Block, recipe_notes
+from docagent_rl.checks.sft_check import check_sft_statically, size_problems
+from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.envs.images import ImageRef
+from docagent_rl.lab.sft import preflight as sft_preflight
+from docagent_rl.lab.sft.files import SftRow
+from docagent_rl.lab.sft.preflight import check_sft, settle_process
+from docagent_rl.lab.sft.rows import write_sft
+from docagent_rl.lab.tiny.tokenizer import build_tokenizer
+from docagent_rl.training.patching import PatchState
+
+RECIPES = recipe_names(kind=Kind.SFT)
+VRAG, UNIDOC, DOC_V_STAR = (f"sft_{name}_qwen2_5_vl_7b" for name in ("vrag_rl", "unidoc_rl", "doc_v_star"))
+EVERYWHERE = {
+    "optim.lr_scheduler_type": "cosine",
+    "docagent.freeze_vision_tower": True,
+    "trainer.total_epochs": 3,
+}
+TABLE_4 = EVERYWHERE | {"optim.lr": 1e-5, "optim.lr_warmup_steps_ratio": 0.1}
+PAPERS = {
+    VRAG: TABLE_4 | {"data.max_length": 16384, "data.train_batch_size": 16 * 2},
+    UNIDOC: TABLE_4 | {"data.max_length": 40000, "data.train_batch_size": 1 * 2 * 8},
+    DOC_V_STAR: EVERYWHERE | {"optim.lr": 3e-6},
+}
+"""What the papers print: VRAG-RL table 4, UniDoc-RL appendix C, Doc-V* appendix D."""
+
+
+def test_a_recipe_has_the_kind_of_what_it_builds_on(tmp_path):
+    texts = {
+        "mine": f"defaults: [{VRAG}, _self_]\n",
+        "own": "defaults: [sft_trainer_engine, {base: sft}, _self_]\n",
+        "rl": "defaults: [vrag_rl_qwen2_5_vl_7b, _self_]\n",
+        "broken": "defaults: [",
+    }
+    for name, text in texts.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    kinds = {name: recipe_kind(name, tmp_path) for name in texts}
+    assert kinds == {"mine": Kind.SFT, "own": Kind.SFT, "rl": Kind.RL, "broken": Kind.RL}
+    assert [finding.problem for finding in check_recipe("mine", tmp_path)] == [None, None]
+    assert set(PAPERS) < set(RECIPES) == {name for name in recipe_names(kind=None) if name.startswith("sft_")}
+    assert set(recipe_names(kind=None)) == {*RECIPES, *recipe_names()}
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_is_in_order_and_names_what_the_papers_do_not_say(recipe):
+    findings = check_recipe(recipe)
+    assert [(finding.profile, finding.problem) for finding in findings] == [(None, None), ("sft_cpu", None)]
+    config = composed(recipe)
+    for key, value in PAPERS.get(recipe, {}).items():
+        assert OmegaConf.select(config, key) == value, key
+    noted = {key for block in Block for note in recipe_notes(recipe, block) for key in note.keys}
+    assert {"optim.weight_decay", "optim.clip_grad", "data.train_batch_size"} <= noted
+    for key in noted:
+        assert OmegaConf.select(config, key) is not None, key
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_run_of_rl_starts_where_the_stage_before_it_ends(recipe):
+    name = recipe.removeprefix("sft_")
+    rl, stage = composed(name), composed(recipe)
+    assert stage.model.path == rl.actor_rollout_ref.model.path
+    assert (stage.docagent.system, stage.docagent.store) == (rl.docagent.system, rl.docagent.store)
+    assert name in recipe_summary(recipe)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["+optim.learning_rate=1"], "optim.learning_rate"),
+        (["+data.stor=x"], r"data\.stor: .*data\.store"),
+        (["+docagent.judge=x"], r"docagent\.judge"),
+        (["trainer.save_freq=0"], "trainer.save_freq=0"),
+        (["data.val_files=null"], "data.val_files=null"),
+        (["data.custom_cls.path=null"], "LedgerSftDataset"),
+        (["model.enable_activation_offload=true"], "enable_activation_offload"),
+        (["checkpoint.save_contents=[model,optimizer,extra]"], "checkpoint.save_contents"),
+        (["data.pad_mode=right"], "data.pad_mode=right"),
+        (["+actor_rollout_ref.model.path=x"], r"\+profile=cpu .*sft_trainer"),
+        (["docagent.system=nobody"], "'nobody'"),
+        # all problems at once
+        (["optim.lr=0", "trainer.total_epochs=0"], r"(?s)optim.lr=0.*trainer.total_epochs=0"),
+    ],
+)
+def test_what_no_run_can_have_is_refused(overrides, message):
+    with pytest.raises(UserError, match=message):
+        check_sft_statically(composed(VRAG, overrides))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "processes", "problem"),
+    [
+        ([], 8, None),
+        ([], 3, "data.train_batch_size=32"),
+        (["data.use_dynamic_bsz=false", "data.micro_batch_size_per_gpu=3"], 8, "3"),
+        (["engine.ulysses_sequence_parallel_size=4"], 6, " 6"),
+    ],
+)
+def test_a_batch_has_to_be_shared_evenly(overrides, processes, problem):
+    found = size_problems(composed(VRAG, overrides), processes)
+    assert len(found) == (problem is not None)
+    assert all(problem in each for each in found)
+
+
+RECIPE = "sft_vrag_rl_qwen2_5_vl_7b"
+MODULE = "verl.trainer.sft_trainer"
+
+
+@pytest.fixture(scope="module")
+def tokenizer(workspace):
+    return AutoTokenizer.from_pretrained(workspace / "models" / "tiny_vrag_rl")
+
+
+@pytest.fixture(scope="module")
+def row(workspace):
+    store = DocumentStore(workspace / "store")
+    page = store.page(PageRef(store.doc_ids()[0], 1))
+    picture = ImageRef(page.ref, page.image_hash, (0, 0, *page.size), (56, 56))
+    return SftRow("q1", "vrag_rl", 0, 1.0, (5, 6, 7), (0, 1, 1), (picture,))
+
+
+@pytest.fixture
+def sft(workspace, tokenizer, row):
+    """The configuration of a run over these rows; `files` has some of them, and another tokenizer perhaps."""
+
+    def make(*overrides, by=tokenizer, **files):
+        for name in ("train", "val"):
+            write_sft(files.get(name, [row] * 4), workspace / "sft" / "vrag_rl" / f"{name}.parquet", by)
+        return composed(RECIPE, ["+profile=cpu", f"docagent.workspace={workspace}", *overrides])
+
+    return make
+
+
+def test_a_good_run_passes_and_everything_that_is_missing_is_in_one_error(sft):
+    assert check_sft(sft()).freeze_vision_tower
+    missing = {
+        "data.train_files": "/nowhere/train.parquet",
+        "model.path": "/nowhere/model",
+        "data.store": "/n",
+    }
+    with pytest.raises(UserError) as told:
+        check_sft(sft(*(f"{key}={value}" for key, value in missing.items())))
+    assert all(key in str(told.value) and value in str(told.value) for key, value in missing.items())
+
+
+def test_rows_of_another_tokenizer_are_refused(sft):
+    with pytest.raises(UserError, match=r"train\.parquet"):
+        check_sft(sft(by=build_tokenizer(["plates plates zyxwv zyxwv"] * 50)))
+
+
+@pytest.mark.parametrize("key", ["data.max_length", "data.max_token_len_per_gpu"])
+def test_rows_that_are_too_long_are_counted(sft, row, key):
+    longer = replace(row, question_id="long", input_ids=(5,) * 90, loss_mask=(0,) * 90)
+    run = sft("data.use_dynamic_bsz=true", f"{key}=50", val=[row, longer, row, row])
+    with pytest.raises(UserError, match=rf"1 of 4 .*{key}=50.*question long"):
+        check_sft(run)
+
+
+def test_a_batch_that_the_rows_do_not_fill_is_refused(sft, row):
+    with pytest.raises(UserError, match=r"data\.val_files: 3 .*data\.train_batch_size=4"):
+        check_sft(sft(val=[row] * 3))
+    with pytest.raises(UserError, match=r"data\.train_files: 2 rows"):
+        check_sft(sft("data.train_max_samples=2"))
+
+
+def test_documents_that_the_store_lacks_and_an_accelerator_that_is_not_there_are_named(sft, row):
+    gone = replace(row, images=(replace(row.images[0], page=PageRef("gone.pdf", 1)),))
+    with pytest.raises(UserError, match=r"gone\.pdf"):
+        check_sft(sft(train=[row, gone, row, row]))
+    with pytest.raises(UserError, match=r"\+profile=cpu"):
+        check_sft(sft("trainer.device=cuda"))
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "value", "message"),
+    [
+        (os.environ, "WORLD_SIZE", "3", " 3 "),
+        (sft_preflight, "patch_status", list, "VERL_USE_EXTERNAL_PLUGINS"),
+        (sys.modules["__main__"], "__spec__", SimpleNamespace(name=sft_preflight.RAY_TRAINER), "torchrun"),
+    ],
+)
+def test_processes_that_cannot_run_it_are_refused(sft, monkeypatch, what, name, value, message):
+    (monkeypatch.setitem if what is os.environ else monkeypatch.setattr)(what, name, value)
+    with pytest.raises(UserError, match=message):
+        check_sft(sft())
+
+
+def test_one_process_needs_no_torchrun_and_metrics_have_a_file_for_each_start(sft, tmp_path, monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", sft_preflight.LOG_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    run = sft(f"docagent.run_dir={tmp_path}")
+    settle_process(run)
+    assert (os.environ["WORLD_SIZE"], os.environ["MASTER_ADDR"]) == ("1", "127.0.0.1")
+    assert os.environ.pop(sft_preflight.LOG_VARIABLE) == str(tmp_path / "metrics" / "after_0.jsonl")
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "latest_checkpointed_iteration.txt").write_text("7")
+    settle_process(run)
+    assert os.environ[sft_preflight.LOG_VARIABLE].endswith("after_7.jsonl")
+
+
+PROGRAM = f"""
+import json, runpy
+runpy.run_module({MODULE!r}, run_name="trainer")
+import verl.workers.engine.fsdp.transformer_impl
+from verl.workers.engine import EngineRegistry
+from docagent_rl.training.patching import patch_status
+from docagent_rl.training.workers.frozen import register_frozen_engine
+print(json.dumps({{s.name: s.state.value for s in patch_status()}}))
+before = EngineRegistry.get_engine_cls("language_model", "fsdp2")
+register_frozen_engine("fsdp2")
+after, other = (EngineRegistry.get_engine_cls(kind, "fsdp2") for kind in ("language_model", "value_model"))
+print(after.__name__, issubclass(after, before), other.__name__)
+"""
+
+
+@pytest.mark.slow
+def test_patches_kernels_and_the_engine_that_freezes_are_in_the_trainers_process(warm_python):
+    ended = subprocess.run([warm_python, "-c", PROGRAM], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    *_, states, engines = ended.stdout.splitlines()
+    states = json.loads(states)
+    applied = {name for name, state in states.items() if state == PatchState.APPLIED.value}
+    assert {"sft_resume_at_epoch_end", "flash_attention_by_torch", "gloo_process_group"} <= applied
+    assert PatchState.VERSION_MISMATCH.value not in states.values()
+    assert engines == "FrozenVisionEngine True FSDPEngineWithValueHead"

@@ -1,0 +1,174 @@
+"""Turns of a script; sessions built again from their record, in ids and in texts."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import replace
+
+import pytest
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.documents import DocumentStore
+from docagent_rl.lab.sft.conversations import conversations
+from docagent_rl.lab.sft.replay import replay, replay_sizes
+from docagent_rl.lab.sft.rows import sft_rows
+from docagent_rl.lab.sft.sessions import Account, Dropped, Parts, RowMaker, made_rows
+from docagent_rl.lab.tiny.trial import Setting
+from docagent_rl.records.splitting import SplitUnit
+from docagent_rl.rollout.resources import SessionResources
+from docagent_rl.rollout.session import Limits
+from docagent_rl.rollout.trajectory import Status
+from docagent_rl.systems import SYSTEMS
+from tests.examples.learning.small_task import LIMITS
+from tests.lab.sft.recorded import about, copied, in_texts, masked
+from tests.scripted import play_all
+
+
+def again(trajectory, task):
+    return asyncio.run(replay(trajectory, task.resources.codec, task.resources.encoder))
+
+
+def stumble(trajectory):
+    """Two turns that fail, so that the session ends at its limit."""
+    return "nothing" if len(trajectory.turns) != 1 else "<search>no such word"
+
+
+def test_the_script_sees_what_its_turns_led_to_and_writes_their_encoding(task):
+    seen = []
+
+    def write(trajectory):
+        seen.append([turn.info["effect"]["kind"] for turn in trajectory.turns])
+        return "no action at all" if len(seen) == 1 else "<answer>7</answer>"
+
+    session, codec = task.play(write), task.resources.codec
+    assert seen == [[], ["feedback"]]
+    assert session.trajectory.end == "answered"
+    assert session.trajectory.metrics["invalid_actions"] == 1
+    (ledger,) = session.ledgers
+    for turn, record in zip(ledger.turns, session.trajectory.turns, strict=True):
+        assert turn.token_ids == [
+            *codec.tokenizer.encode(record.text, add_special_tokens=False),
+            codec.end_of_turn_id,
+        ]
+        assert record.stop == "end_of_turn"
+
+
+@pytest.mark.parametrize("text", ["", "<search>a</search><|im_end|>", "<|image_pad|>"])
+def test_a_turn_that_no_policy_could_sample_is_refused(task, played, text):
+    with pytest.raises(UserError, match=re.escape(repr(text))):
+        task.play(lambda _: text)
+    trajectory = in_texts(copied(played))
+    trajectory.turns[0].text = text
+    with pytest.raises(UserError, match=re.escape(repr(text))):
+        again(trajectory, task)
+
+
+def test_a_turn_longer_than_a_policy_could_sample_is_refused(task):
+    limits = Limits(prompt=LIMITS.prompt, response=LIMITS.response, turn=8, min_turn=4)
+    with pytest.raises(UserError, match=r"\d+ .*\b8\b.*turn_tokens"):
+        task.play(lambda _: "<search>" + "revenue " * 9 + "</search>", limits=limits)
+
+
+def test_an_observation_that_was_dropped_stays_dropped(task):
+    limits = Limits(prompt=LIMITS.prompt, response=24, turn=16, min_turn=8)
+    session = task.play(limits=limits)
+    assert session.trajectory.turns[-1].dropped
+    (row,) = sft_rows(session.trajectory, again(copied(session), task))
+    assert row.images == ()
+    assert row == sft_rows(session.trajectory, session.ledgers)[0]
+
+
+def test_another_tokenisation_and_a_masked_session_are_refused(task, played):
+    trajectory = copied(played)
+    trajectory.turns[0].observation_tokens += 1
+    with pytest.raises(UserError, match=rf"{trajectory.uid}_0: .*\b1\b.*\d+.*\d+"):
+        again(trajectory, task)
+    trajectory.status = Status.MASKED.value
+    with pytest.raises(UserError, match=f"{trajectory.uid}_0"):
+        again(trajectory, task)
+
+
+def test_tokens_of_another_model_are_encoded_anew_only_when_asked(task, played):
+    trajectory = copied(played)
+    for turn in trajectory.turns:
+        turn.token_ids = [1, *turn.token_ids]
+    trajectory.prompt_tokens += 3
+    with pytest.raises(UserError, match=f"{trajectory.uid}_0"):
+        replay_sizes(trajectory, task.resources.codec)
+    ledgers = replay_sizes(trajectory, task.resources.codec, retokenise=True)
+    assert sft_rows(trajectory, ledgers) == sft_rows(played.trajectory, played.ledgers)
+
+
+def test_a_text_that_was_cut_off_teaches_no_end_of_turn(task):
+    session = task.play(stumble)
+    trajectory = in_texts(copied(session))
+    assert again(trajectory, task)[0].row().response_ids == session.ledgers[0].row().response_ids
+    trajectory.turns[-1].stop = "truncated"
+    *ids, last = session.ledgers[0].row().response_ids
+    assert last == task.resources.codec.end_of_turn_id
+    assert again(trajectory, task)[0].row().response_ids == ids
+
+
+RECIPES = [*(f"{name}_qwen2_5_vl_7b" for name in SYSTEMS if name != "mm_doc_r1"), "mm_doc_r1_qwen3_8b"]
+WIDE = Limits(prompt=20_000, response=60_000, turn=2_000)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_rows_and_conversations_of_every_system_come_back_from_the_record(recipe, world, processor):
+    overrides = ["+profile=cpu", f"docagent.workspace={world.root}", "docagent.judge.kind=rule"]
+    setting = Setting.of(composed(recipe, overrides))
+    resources = SessionResources(setting.config, processor.tokenizer, processor if "vl" in recipe else None)
+    sessions = play_all(resources, WIDE, [record for record in world.records if record.answers][:2])
+    maker = RowMaker(resources.codec, DocumentStore(world.root / "store"))
+    for session in sessions:
+        rows = sft_rows(session.trajectory, session.ledgers)
+        assert maker.rows(copied(session)) == rows
+        assert maker.rows(in_texts(copied(session))) == rows
+        contexts = conversations(session.trajectory)
+        shown = [[image for turn in turns for image in turn.images] for turns in contexts]
+        assert shown == [list(row.images) for row in rows]
+        assert {turns[-1].role for turns in contexts} == {"assistant"}
+        written = [turn for turns in contexts for turn in turns if turn.role == "assistant"]
+        assert [turn.parts for turn in written] == [(turn.text,) for turn in session.trajectory.turns]
+
+
+def test_accounts_add_up(task, played):
+    one = played.trajectory
+    account, ticks = Account(), []
+    rows = list(
+        made_rows([masked(one), one, one], RowMaker(task.resources.codec), account, lambda: ticks.append(1))
+    )
+    assert (account.sessions, account.rows, len(ticks)) == (2, len(rows), 3)
+    assert account.tokens == sum(len(row.input_ids) for row in rows)
+    assert account.trained == 2 * sum(turn.sampled for turn in one.turns)
+    assert account.longest == max(len(row.input_ids) for row in rows)
+    assert account.dropped == {Dropped.MASKED: 1}
+
+
+def test_one_row_that_is_too_long_leaves_out_the_session(task, played):
+    maker = RowMaker(task.resources.codec)
+    longest = max(len(row.input_ids) for row in maker.rows(played.trajectory))
+    assert replace(maker, max_length=longest).rows(played.trajectory) is not Dropped.TOO_LONG
+    assert replace(maker, max_length=longest - 1).rows(played.trajectory) is Dropped.TOO_LONG
+
+
+def test_masked_sessions_choose_nothing(played):
+    sessions = [about(played.trajectory, name, 0) for name in ("a.pdf", "b.pdf", "c.pdf")]
+    lost = masked(about(played.trajectory, "d.pdf", 0))
+    parts = Parts.choose([*sessions, lost], 0.5, SplitUnit.DOCUMENT, 0)
+    assert len(parts.aside) == 2
+    assert ("d.pdf",) not in parts.aside
+    assert not parts.validates(masked(sessions[0]))
+
+
+def test_documents_that_a_question_ties_are_in_one_part(played):
+    several = about(played.trajectory, "a.pdf", 0)
+    several.record["extra"] = {"page_ids": ["a.pdf#1", "b.pdf#1"]}
+    apart = [about(played.trajectory, name, 0) for name in ("a.pdf", "b.pdf", "c.pdf")]
+    for seed in range(8):
+        parts = Parts.choose([several, *apart], 0.5, SplitUnit.DOCUMENT, seed)
+        first, second, other = (parts.validates(session) for session in apart)
+        assert first == second == parts.validates(several)
+        assert other is not first

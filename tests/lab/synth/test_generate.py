@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.lab.synth import Difficulty, SynthSettings, generate, synthesize
+from docagent_rl.records.record import read_jsonl
+from docagent_rl.records.validation import validate_jsonl
+
+SETTINGS = SynthSettings(documents=5, seed=1, questions_per_document=4, difficulties=(Difficulty.EASY,))
+
+
+def digests(root: Path) -> dict[str, str]:
+    files = [path for path in root.rglob("*") if path.is_file()]
+    return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("synth") / "corpus"
+    assert synthesize(out, SETTINGS).built == 5
+    return out
+
+
+def test_the_corpus_is_complete_and_each_document_in_one_split(corpus):
+    records = read_jsonl(corpus / "records.jsonl")
+    pdfs = {path.stem for path in (corpus / "pdfs").iterdir()}
+    assert [record.extra["row"] for record in records] == list(range(20))
+    assert validate_jsonl(corpus / "records.jsonl").problems == ()
+    assert set(digests(corpus)) == {*(f"pdfs/{name}.pdf" for name in pdfs), "records.jsonl", "synth.json"}
+    splits = {(record.doc_id, record.split) for record in records}
+    assert {doc_id for doc_id, _ in splits} == pdfs
+    assert sorted(split.value for _, split in splits) == ["test", "train", "train", "train", "val"]
+
+
+def test_a_complete_corpus_is_left_alone(corpus):
+    before = {path: path.stat().st_mtime_ns for path in corpus.rglob("*")}
+    report = synthesize(corpus, SETTINGS)
+    assert (report.built, report.documents, report.records) == (0, 5, 20)
+    assert sum(report.splits.values()) == sum(report.kinds.values()) == 20
+    with pytest.raises(UserError, match='"seed": 1'):
+        synthesize(corpus, dataclasses.replace(SETTINGS, seed=9))
+    assert before == {path: path.stat().st_mtime_ns for path in corpus.rglob("*")}
+
+
+def test_an_interrupted_corpus_is_continued_to_the_same_bytes(corpus, tmp_path, monkeypatch):
+    build, built = generate._build, []
+
+    def interrupted(target: Path, settings: SynthSettings, index: int, split: str) -> None:
+        if index == 3 and len(built) == 3:
+            raise KeyboardInterrupt
+        built.append(index)
+        build(target, settings, index, split)
+
+    monkeypatch.setattr(generate, "_build", interrupted)
+    out = tmp_path / "corpus"
+    with pytest.raises(KeyboardInterrupt):
+        synthesize(out, SETTINGS)
+    assert not (out / "records.jsonl").exists()
+    built.append(-1)
+    assert synthesize(out, SETTINGS).built == 2
+    assert built == [0, 1, 2, -1, 3, 4]
+    assert digests(out) == digests(corpus)
+
+
+def test_a_lost_pdf_is_written_again_and_another_seed_gives_other_documents(corpus, tmp_path):
+    settings = dataclasses.replace(SETTINGS, documents=2, seed=2)
+    synthesize(tmp_path, settings)
+    assert not {name for name in digests(corpus) if name.endswith("pdf")} & set(digests(tmp_path))
+    before = digests(tmp_path)
+    next((tmp_path / "pdfs").iterdir()).unlink()
+    assert synthesize(tmp_path, settings).built == 1
+    assert digests(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("thesis.txt", "precious", "{folder}"),
+        ("synth.json", "{", r"synth\.json"),
+        ("synth.json", "[]", r"synth\.json"),
+        ("synth.json", "{}", r"synth\.json"),
+    ],
+)
+def test_a_folder_of_something_else_is_left_alone(tmp_path, name, content, said):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UserError, match=said.format(folder=tmp_path.name)):
+        synthesize(tmp_path, SETTINGS)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, content)]
+
+
+def test_more_documents_than_names_are_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(UserError, match="documents"):
+        synthesize(tmp_path / "x", dataclasses.replace(SETTINGS, documents=1_000_000))
+    assert not (tmp_path / "x").exists()

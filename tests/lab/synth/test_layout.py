@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+from itertools import pairwise
+
+import matplotlib
+import numpy as np
+import pypdfium2
+import pytest
+
+from docagent_rl.lab.synth.charts import DPI, draw_chart
+from docagent_rl.lab.synth.layout import Rendered, render
+from docagent_rl.lab.synth.model import Chart, ChartKind, Measure, PageFormat
+from docagent_rl.lab.synth.plan import plan_document
+from docagent_rl.lab.synth.settings import PROFILES, Difficulty, SynthSettings
+
+RATIOS = {PageFormat.A4: 0.71, PageFormat.LETTER: 0.77, PageFormat.LANDSCAPE: 1.41, PageFormat.SLIDE: 1.78}
+
+
+def open_pdf(rendered: Rendered) -> pypdfium2.PdfDocument:
+    return pypdfium2.PdfDocument(io.BytesIO(rendered.pdf))
+
+
+@pytest.fixture(scope="module")
+def texts(documents: list[Rendered]) -> list[list[str]]:
+    """Of the pages of each document."""
+    return [[page.get_textpage().get_text_range() for page in open_pdf(each)] for each in documents]
+
+
+def test_every_page_format_can_be_laid_out_and_a_plan_gives_the_same_bytes():
+    settings = SynthSettings(documents=100, seed=11, difficulties=(Difficulty.EASY,))
+    plans = {plan.page_format: plan for plan in (plan_document(settings, index) for index in range(30))}
+    rendered = {page_format: render(plan) for page_format, plan in plans.items()}
+    sizes = {page_format: open_pdf(each)[0].get_size() for page_format, each in rendered.items()}
+    assert {name: round(width / height, 2) for name, (width, height) in sizes.items()} == RATIOS
+    assert render(plans[PageFormat.SLIDE]).pdf == rendered[PageFormat.SLIDE].pdf
+
+
+def test_lengths_fit_the_difficulty(documents, texts):
+    for rendered, pages in zip(documents, texts, strict=True):
+        fewest, most = PROFILES[rendered.plan.difficulty].pages
+        assert fewest <= rendered.num_pages <= most
+        assert rendered.num_pages == len(pages)
+
+
+def test_contents_and_bookmarks_lead_to_the_headings(documents, texts):
+    for rendered, pages in zip(documents, texts, strict=True):
+        bookmarks = [
+            (each.get_title(), each.get_dest().get_index() + 1) for each in open_pdf(rendered).get_toc()
+        ]
+        headings = [(section.title, rendered.spot(section.key).page) for section in rendered.sections]
+        assert bookmarks == headings
+        # the table of contents stands before the first heading
+        contents = " ".join(" ".join(pages[: headings[0][1] - 1]).split())
+        for title, page in headings:
+            assert title in re.split(r"[\r\n]+", pages[page - 1]), (title, page)
+            assert re.search(rf"{re.escape(title)} {page}(?!\d)", contents), (title, page, contents)
+
+
+def test_pages_tables_and_figures_are_numbered_in_order(documents, texts):
+    for rendered, pages in zip(documents, texts, strict=True):
+        for number, text in enumerate(pages, start=1):
+            assert f"Page {number} of {rendered.num_pages}" in text
+        whole = " ".join(" ".join(pages).split())
+        for name in ("Table", "Figure"):
+            found = [int(number) for number in re.findall(rf"{name} (\d+)\. [A-Z]", whole)]
+            assert found == list(range(1, len(found) + 1))
+        for chart in (b for section in rendered.sections for b in section.blocks if isinstance(b, Chart)):
+            assert f"{rendered.labels[chart.key]}. {chart.full_caption}" in whole
+
+
+def test_nothing_is_cut_off_or_overlaps(documents):
+    """All that was drawn lies inside the page and no two paragraphs, tables or pictures touch."""
+    for rendered in documents:
+        by_page: dict[int, list[tuple[str, tuple]]] = {}
+        for key, spot in rendered.spots.items():
+            assert 0 < spot.box[0] < spot.box[2] < 1
+            assert 0 < spot.box[1] < spot.box[3] < 0.96
+            if "/row/" not in key:
+                by_page.setdefault(spot.page, []).append((key, spot.box))
+        for spots in by_page.values():
+            ordered = sorted(spots, key=lambda spot: spot[1][1])
+            for (upper, first), (lower, second) in pairwise(ordered):
+                assert first[3] <= second[1] + 1e-4, (rendered.plan.doc_id, upper, lower)
+
+
+def test_text_stays_between_the_margins(documents):
+    for page in (page for rendered in documents for page in open_pdf(rendered)):
+        width, height = page.get_size()
+        text = page.get_textpage()
+        for index in range(text.count_rects()):
+            left, bottom, right, top = text.get_rect(index)
+            assert 50 < left < right < width - 50
+            assert 15 < bottom < top < height - 30
+
+
+def test_a_document_that_is_too_long_loses_chapters(documents):
+    plan = next(rendered.plan for rendered in documents if rendered.plan.difficulty is Difficulty.MEDIUM)
+    shorter = render(dataclasses.replace(plan, pages=(6, 7)))
+    assert shorter.num_pages <= 7
+    full = render(dataclasses.replace(plan, pages=(8, 1000)))
+    assert len(shorter.sections) < len(full.sections)
+    assert full.sections == plan.sections(len(plan.chapters), len(plan.back))
+
+
+def drawn(kind: ChartKind, *values: str) -> np.ndarray:
+    labels, measure = ("Q1", "Q2", "Q3", "Q4")[: len(values)], Measure("energy use", "MWh", 1, 100, 0)
+    chart = Chart("chart/1", kind, "Energy use.", labels, values, measure, "Brenoka", False)
+    return np.asarray(draw_chart(chart, (360.0, 180.0), "#1f4e79"))
+
+
+def accent(image: np.ndarray) -> np.ndarray:
+    """Pixels in the accent colour in each column of the picture."""
+    return (np.abs(image.astype(int) - (0x1F, 0x4E, 0x79)).sum(axis=2) < 12).sum(axis=0)
+
+
+@pytest.mark.parametrize("kind", list(ChartKind))
+def test_same_content_same_pixels_whatever_the_style_of_the_user(kind):
+    values = ("20%", "30%", "40%", "10%") if kind is ChartKind.PIE else ("20", "30", "40", "10")
+    first = drawn(kind, *values)
+    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "black"}):
+        np.testing.assert_array_equal(first, drawn(kind, *values))
+        assert matplotlib.rcParams["font.size"] == 30
+    assert first.shape == (180 * DPI // 72, 360 * DPI // 72, 3)
+    assert all((edge == 255).all() for edge in (first[[0, -1]], first[:, [0, -1]]))
+
+
+def test_bars_have_heights_in_proportion_to_the_values():
+    heights = accent(drawn(ChartKind.BAR, "1,000", "500", "250"))
+    edges = np.flatnonzero(np.diff((heights > 3).astype(int)))
+    bars = [int(np.median(heights[start + 2 : stop - 1])) for start, stop in edges.reshape(-1, 2)]
+    assert [bars[0] / bar for bar in bars] == pytest.approx([1, 2, 4], rel=0.05)
+
+
+def test_wedges_have_areas_in_proportion_to_the_values():
+    image = drawn(ChartKind.PIE, "60%", "30%", "10%")
+    assert accent(image).sum() / (image.min(axis=2) < 235).sum() == pytest.approx(0.6, abs=0.06)

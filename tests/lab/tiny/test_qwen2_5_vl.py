@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import pytest
+import torch
+from transformers import (
+    AutoModelForImageTextToText,
+    AutoTokenizer,
+    GenerationConfig,
+    Qwen2_5_VLForConditionalGeneration,
+)
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.lab.tiny.qwen2_5_vl import FINGERPRINT_FILE, build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.warm_up import WarmUp
+from tests.lab.tiny.conftest import conversations
+
+
+def weights(path):
+    return (path / "model.safetensors").read_bytes()
+
+
+def record(path):
+    return json.loads((path / FINGERPRINT_FILE).read_text())
+
+
+def test_loads_like_a_hub_checkpoint(checkpoint):
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    model, report = AutoModelForImageTextToText.from_pretrained(checkpoint, output_loading_info=True)
+    assert type(model) is Qwen2_5_VLForConditionalGeneration
+    assert not report["missing_keys"] | report["unexpected_keys"]
+    assert model.dtype == torch.float32
+    config, id_of = model.config, tokenizer.convert_tokens_to_ids
+    assert (config.model_type, config.architectures) == ("qwen2_5_vl", [type(model).__name__])
+    assert model.get_input_embeddings().num_embeddings == len(tokenizer) == config.text_config.vocab_size
+    for name in ("image", "video"):
+        assert getattr(config, f"{name}_token_id") == id_of(f"<|{name}_pad|>")
+    for name in ("start", "end"):
+        assert getattr(config, f"vision_{name}_token_id") == id_of(f"<|vision_{name}|>")
+    generation = GenerationConfig.from_pretrained(checkpoint)
+    assert generation.eos_token_id == id_of(["<|im_end|>", "<|endoftext|>"])
+    assert generation.pad_token_id == tokenizer.pad_token_id == id_of("<|endoftext|>")
+
+
+def test_the_seed_decides_the_weights_alone_and_a_damaged_build_is_made_again(checkpoint, tmp_path):
+    other = build_tiny_qwen2_5_vl(tmp_path, seed=1)  # into an empty folder
+    assert weights(other) != weights(checkpoint)
+    names = {file.name for file in checkpoint.iterdir()}
+    assert names == {file.name for file in other.iterdir()}
+    for name in names - {"model.safetensors", FINGERPRINT_FILE}:
+        assert (other / name).read_bytes() == (checkpoint / name).read_bytes(), name
+    (other / FINGERPRINT_FILE).write_text("{")
+    assert weights(build_tiny_qwen2_5_vl(other, seed=0)) == weights(checkpoint)
+    (other / "model.safetensors").unlink()
+    assert weights(build_tiny_qwen2_5_vl(other, seed=0)) == weights(checkpoint)
+
+
+def brief(transcripts=conversations, full_steps=1):
+    return WarmUp(transcripts, short_steps=0, full_steps=full_steps, pool=2, batch_size=1, threads=1)
+
+
+def test_a_build_is_kept_until_its_settings_or_its_transcripts_change(tmp_path):
+    path = build_tiny_qwen2_5_vl(tmp_path / "tiny", warm_up=brief())
+    stamps = {file: file.stat().st_mtime_ns for file in path.iterdir()}
+    first, first_weights = record(path), weights(path)
+    assert build_tiny_qwen2_5_vl(path, warm_up=brief()) == path
+    assert {file: file.stat().st_mtime_ns for file in path.iterdir()} == stamps
+    build_tiny_qwen2_5_vl(path, warm_up=brief(full_steps=2))
+    assert weights(path) != first_weights
+    build_tiny_qwen2_5_vl(path, warm_up=brief(partial(conversations, opening="Be exact. ")))
+    other = record(path)
+    assert other["warm_up"].pop("conversations") != first["warm_up"].pop("conversations")
+    assert other == first
+
+
+def test_never_replaces_what_it_did_not_write(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(UserError, match=tmp_path.name):
+        build_tiny_qwen2_5_vl(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["config.json"]

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import asyncio
+import math
+
+import pytest
+import torch
+from PIL import Image
+from transformers import AutoProcessor, Qwen2_5_VLForConditionalGeneration
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.config import DocAgentConfig
+from docagent_rl.documents import PageRef
+from docagent_rl.envs.images import ImageRef
+from docagent_rl.lab.tiny.sampler import BatchSampler, Sampling
+from docagent_rl.lab.tiny.trial import Setting, chance_to_vary, play_trial, reward_values, shares
+from docagent_rl.rollout.images import EncodedImage
+from docagent_rl.rollout.session import Limits
+from docagent_rl.rollout.trajectory import Status, Trajectory
+from docagent_rl.systems import get_system
+
+
+@pytest.fixture(scope="module")
+def policy(checkpoint):
+    model = Qwen2_5_VLForConditionalGeneration.from_pretrained(checkpoint, dtype=torch.float32)
+    return model.eval(), AutoProcessor.from_pretrained(checkpoint)
+
+
+@pytest.fixture
+def sampler(policy):
+    model, processor = policy
+    stops = [processor.tokenizer.eos_token_id]
+    return lambda **changes: BatchSampler(
+        model, processor, stop_ids=stops, **{"sampling": Sampling(), **changes}
+    )
+
+
+def greedy(policy, ids, image, count):
+    """One sequence, without a cache, padding or the library's sampling; up to the end of its turn."""
+    model, processor = policy
+    ids = torch.tensor([ids])
+    vision = processor.image_processor(images=[image], return_tensors="pt") if image else {}
+    said = []
+    while len(said) < count and processor.tokenizer.eos_token_id not in said:
+        logits = model(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            mm_token_type_ids=(ids == processor.image_token_id).long(),
+            **vision,
+        ).logits
+        said.append(int(logits[0, -1].argmax()))
+        ids = torch.cat([ids, torch.tensor([said[-1:]])], dim=1)
+    return said
+
+
+@torch.no_grad()
+def test_a_batch_samples_what_each_would_alone(policy, sampler):
+    """At a temperature near 0, with and without an image, and of different lengths."""
+    processor = policy[1]
+    image = Image.new("RGB", (112, 140), "navy")
+    placeholders = "<|vision_start|>" + "<|image_pad|>" * 20 + "<|vision_end|>"
+    texts = ["What is shown", f"{placeholders}The report of the year", "A table"]
+    rows = [processor.tokenizer.encode(text) for text in texts]
+    images = [None, image, None]
+    batch = sampler(sampling=Sampling(temperature=1e-4), batch_size=2)
+    ref = ImageRef(PageRef("doc", 1), "hash", (0, 0, *image.size), image.size)
+    encoded = EncodedImage.make(ref, image, processor.image_processor)
+    pairs = list(zip(rows, images, strict=True))
+    calls = [batch.generate(ids, [encoded] if shown else [], 5) for ids, shown in pairs]
+    replies = asyncio.run(batch.together(calls))
+    alone = [greedy(policy, ids, shown, 5) for ids, shown in pairs]
+    assert [list(reply.token_ids) for reply in replies] == alone
+
+
+def test_the_seed_decides_what_is_drawn_and_not_who_comes_first(sampler):
+    def draw(seed, *waits):
+        batch = sampler(seed=seed, batch_size=2)
+
+        async def session(wait):
+            for _ in range(wait):  # turns of the event loop
+                await asyncio.sleep(0)
+            return (await batch.generate([9, 8, 7], [], 12)).token_ids
+
+        return asyncio.run(batch.together([session(wait) for wait in waits]))
+
+    assert draw(0, 0, 10, 20) == draw(0, 20, 0, 10) != draw(1, 0, 10, 20)
+
+
+@pytest.fixture(scope="module")
+def trial(policy, world):
+    config = DocAgentConfig(
+        system="unidoc_rl",
+        workspace=world.root,
+        run_dir=world.root / "run",
+        store=world.root / "store",
+        retriever={"index": world.root / "index"},
+        env=dict(get_system("unidoc_rl").small),
+    )
+    limits = Limits(prompt=1536, response=256, turn=8, min_turn=4)
+    unknown = type(world.records[0]).from_dict({**world.records[0].to_dict(), "doc_id": "nowhere"})
+    records = [*world.records[:2], unknown]
+    return play_trial(Setting(config, limits, Sampling()), *policy, records, sessions=2, together=4)
+
+
+def test_a_trial_plays_every_question_and_masks_what_cannot_be_played(trial):
+    assert [(t.uid, t.session) for t in trial] == [(str(n), s) for n in range(3) for s in range(2)]
+    assert [t.masked for t in trial] == [False] * 4 + [True] * 2
+    assert "nowhere" in trial[-1].error
+    assert all(t.turns and t.metrics["turns"] == len(t.turns) for t in trial[:4])
+    values = reward_values(trial)
+    assert set(values) == {"search_ndcg", "select", "roi", "format", "outcome", "total"}
+    assert {len(each) for each in values.values()} == {4}
+    assert reward_values(trial[4:]) == {}
+
+
+def test_settings_are_those_of_the_recipe():
+    setting = Setting.of(composed("alden_qwen2_5_vl_7b", ["+profile=cpu", "docagent.workspace=somewhere"]))
+    assert setting.limits == Limits(prompt=1536, response=1024, turn=64, min_turn=8)
+    assert (setting.sampling, setting.template) == (Sampling(temperature=1.0, top_p=0.99), {})
+    assert setting.config.env["max_turns"] == get_system("alden").small["max_turns"]
+    assert Setting.of(composed("mm_doc_r1_qwen3_4b")).template == {"enable_thinking": False}
+
+
+def played(uid, value, status=Status.FINISHED):
+    trajectory = Trajectory(uid=uid, session=0, step=0, split="train", record={}, system="mine")
+    trajectory.metrics = {"reward/total": value, "reward/flat": 1.0, "turns": 2.0}
+    trajectory.status = status.value
+    return trajectory
+
+
+def test_the_chance_to_vary_is_that_of_the_draws():
+    """Two questions of one session, one paid: a step of both varies always, a step of one never."""
+    pair = [played("a", 1.0), played("b", 0.0)]
+    assert chance_to_vary(pair, prompts=2, steps=1, draws=20) == {"total": 1.0, "flat": 0.0, "all": 0.0}
+    assert chance_to_vary(pair, prompts=1, steps=2, draws=20)["total"] == 0.0
+    # a step of 2 of 4 questions, one of them paid, holds the paid one in half of the draws
+    four = [played(uid, float(uid == "a")) for uid in "abcd"]
+    found = chance_to_vary(four, prompts=2, steps=1, draws=4000)["total"]
+    assert math.isclose(found, 0.5, abs_tol=0.03)
+    assert shares([1.0, 0.0, 0.0, 0.001]) == {0.0: 0.75, 1.0: 0.25}
+    # masked sessions are not drawn
+    with pytest.raises(UserError, match=r"\b1\b.*\b2\b"):
+        chance_to_vary([played("a", 0.0), played("b", 1.0, Status.MASKED)], prompts=2, steps=1)

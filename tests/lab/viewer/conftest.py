@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from docagent_rl.lab.viewer.api import Api
+from docagent_rl.lab.viewer.folder import ViewedRun
+from docagent_rl.lab.viewer.runs import OpenRun, Places
+from tests.corpus import store  # noqa: F401  a fixture
+from tests.viewer_runs import run_folder, session
+
+
+@pytest.fixture(scope="session")
+def opened(store):  # noqa: F811
+    """Open folders as runs, indexed."""
+
+    def run(*paths, **places):
+        where = Places(store.path, **places)
+        runs = [OpenRun(number, path.name, ViewedRun(path), where) for number, path in enumerate(paths)]
+        for each in runs:
+            each.update()
+        return runs
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def asked(opened):
+    """Ask the API over folders."""
+
+    def ask(*paths, **places):
+        api = Api(opened(*paths, **places))
+
+        def answer(address):
+            path, _, query = address.partition("?")
+            return json.loads(api.answer(path, query).content)
+
+        answer.api = api
+        return answer
+
+    return ask
+
+
+@pytest.fixture(scope="session")
+def made(store, tmp_path_factory):  # noqa: F811
+    """Write a run of two questions of two sessions each, one of them masked, and a validation."""
+
+    def make():
+        sessions = [
+            session(store, 0, reward=1.0),
+            session(store, 1, reward=0.0, said="needle"),
+            session(store, 0, question=2, reward=0.5, step=2, system="alden"),
+            session(
+                store, 1, question=2, step=2, status="masked", end="infrastructure", turns=[], reward=0.0
+            ),
+            session(store, 0, split="val", step=2),
+        ]
+        return run_folder(tmp_path_factory.mktemp("made") / "run", sessions)
+
+    return make
+
+
+@pytest.fixture
+def run(made):
+    """A run that a test may change."""
+    return made()
+
+
+@pytest.fixture(scope="session")
+def ask(made, asked):
+    """Ask the API over a run that stays as it is."""
+    return asked(made())

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.lab.viewer.api import Api
+from docagent_rl.lab.viewer.export import MOST_SESSIONS, Build, Chosen, answers, component, page
+from tests.viewer_runs import run_folder, session
+
+BUILD = Build("const end = '</script><!--';\nrun();", "body { color: black }")
+HOSTILE = "</script><script>alert(1)</script><!-- ]]> \u2028"
+
+
+class Parts(HTMLParser):
+    """What a browser makes of a file: its elements, each with the text right after its tag."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found = [("", {}, [])]
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs=()):
+        self.found.append((tag, dict(attrs), []))
+
+    def handle_endtag(self, tag):
+        self.handle_starttag("")
+
+    def handle_data(self, data):
+        self.found[-1][2].append(data)
+
+    def of(self, tag):
+        return [(given, "".join(texts)) for name, given, texts in self.found if name == tag]
+
+
+def hash_of(text):
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@pytest.fixture(scope="module")
+def api(opened, made):
+    return Api(opened(made()))
+
+
+def test_a_session_brings_all_that_the_page_asks_for_and_nothing_else(api):
+    (row,) = json.loads(api.answer("/api/runs/0/sessions", "split=val").content)["rows"]
+    number = row["id"]
+    found = answers(api, Chosen(ids=(number,)))
+    path = f"/api/runs/0/sessions/{number}"
+    assert found["start"] == f"#/session/0/{number}"
+    assert found["/api/runs/0/sessions"]["total"] == 1
+    assert found[path] == json.loads(api.answer(path).content)
+    images = [key for key in found if key.startswith(f"{path}/images/")]
+    assert len(images) == found[path]["images"] == 3
+    assert found[images[0]].startswith("data:image/png;base64,")
+    assert len([key for key in found if key.startswith("/api/runs/0/pages/K/")]) == 5
+    assert "/api/runs/0/groups/group1" not in found
+    assert not re.search(r"(?:src|href)\s*=|https?://", page(found, BUILD))
+
+
+def test_a_group_comes_side_by_side_and_a_query_chooses_sessions(opened, store, tmp_path):
+    made = [session(store, 0), session(store, 1), session(store, 0, question=2)]
+    api = Api(opened(run_folder(tmp_path / "run", made)))
+    found = answers(api, Chosen(uid="group1"))
+    assert found["start"] == "#/group/0/group1"
+    assert len(found["/api/runs/0/groups/group1"]["sessions"]) == 2
+    assert found["/api/runs/0/funnel"]["groups"][0]["sessions"] == 2
+    found = answers(api, Chosen(query="uid=group1"))
+    assert (found["/api/runs/0/sessions"]["total"], found["start"]) == (2, "#/sessions?r=0")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        (Chosen(), "one of"),
+        (Chosen(uid="a", query="b"), "one of"),
+        (Chosen(query="step=9"), "no session"),
+        (Chosen(query="colour=1"), "colour"),
+    ],
+)
+def test_what_cannot_be_exported_is_said(api, chosen, message):
+    with pytest.raises(UserError, match=message):
+        answers(api, chosen)
+
+
+def test_a_file_takes_so_many_sessions(opened, store, tmp_path):
+    made = [session(store, number, turns=[]) for number in range(MOST_SESSIONS + 1)]
+    api = Api(opened(run_folder(tmp_path / "run", made)))
+    with pytest.raises(UserError, match=f"{MOST_SESSIONS + 1} "):
+        answers(api, Chosen(query="step=1"))
+
+
+def test_the_file_runs_its_own_script_alone(opened, store, tmp_path):
+    made = session(store, said=HOSTILE)
+    made.record["question"] = made.uid = HOSTILE
+    api = Api(opened(run_folder(tmp_path / "run", [made])))
+    parts = Parts(page(answers(api, Chosen(query="step=1")), BUILD))
+    (given, data), (_, code) = parts.of("script")
+    assert given == {"type": "application/json", "id": "data"}
+    assert json.loads(data)["/api/runs/0/sessions"]["rows"][0]["question"] == HOSTILE
+    # code that spells the end of its element stays code: in a string the escape is the character
+    assert code.replace("\\x3c", "<") == BUILD.script
+    (policy,) = [
+        m["content"] for m, _ in parts.of("meta") if m.get("http-equiv") == "Content-Security-Policy"
+    ]
+    ((_, style),) = parts.of("style")
+    for part in ("default-src 'none'", hash_of(code), hash_of(style)):
+        assert part in policy
+    assert "connect-src" not in policy
+
+
+def test_names_are_encoded_as_browsers_do_it():
+    assert component("a/b c#1'(é)") == "a%2Fb%20c%231'(%C3%A9)"

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+
+import pytest
+
+from tests.processes import ends
+from tools.warm import WarmPython
+
+MULTIPROCESSING = """
+import multiprocessing, sys
+
+def work(queue):
+    queue.put(("decimal" in sys.modules, 41 + 1))
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=work, args=(queue,))
+    process.start()
+    print(queue.get(timeout=300))
+    process.join()
+    print(process.exitcode)
+"""
+
+
+@pytest.fixture(scope="module")
+def warm():
+    with WarmPython(["decimal", "numpy"]) as python:
+        yield python
+
+
+def run(warm: WarmPython, *arguments: str, **options) -> subprocess.CompletedProcess:
+    options = {"capture_output": True, "text": True, "timeout": 300, **options}
+    return subprocess.run([warm.executable, *arguments], **options)
+
+
+def test_imports_are_done_for_children_too(warm):
+    child = "import sys; print('decimal' in sys.modules, 'tomllib' in sys.modules)"
+    assert run(warm, "-c", child).stdout == "True False\n"
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    assert run(warm, "-c", program).stdout == "True False\n"
+
+
+def test_arguments_folder_and_environment(warm, tmp_path):
+    program = tmp_path / "program.py"
+    text = "import os, sys, numpy\nprint(sys.argv[1:], os.getcwd(), os.environ['A'], numpy.random.random())\n"
+    program.write_text(text)
+    found = [run(warm, "-u", str(program), "x", "-y", cwd=tmp_path, env={"A": "b"}).stdout for _ in range(2)]
+    assert all(each.startswith(f"['x', '-y'] {tmp_path} b 0.") for each in found)
+    assert found[0] != found[1]  # random numbers differ
+    assert run(warm, "-m", "json.tool", input="[1]").stdout == "[\n    1\n]\n"
+    # whatever files the server's own streams were
+    other = "import sys; [s.reconfigure(errors='replace') for s in (sys.stdout, sys.stderr)]; print(1)"
+    assert run(warm, "-c", other).stdout == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "said"),
+    [
+        ("raise SystemExit(7)", 7, ""),
+        ("1 / 0", 1, "ZeroDivisionError"),
+        ("import os; os.kill(os.getpid(), 9)", -signal.SIGKILL, ""),
+        # kills its group, and no other program
+        ("import os; os.killpg(0, 9)", -signal.SIGKILL, ""),
+    ],
+)
+def test_how_a_program_ends(warm, program, code, said):
+    done = run(warm, "-c", program)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert run(warm, "-c", "print(1)").stdout == "1\n"
+
+
+def test_processes_of_multiprocessing(warm, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(MULTIPROCESSING)
+    assert run(warm, str(program)).stdout == "(True, 42)\n0\n"
+
+
+def started(warm: WarmPython, program: str) -> tuple[subprocess.Popen, str]:
+    """A program that says a line and goes on; its process and the line."""
+    program = f"import os, signal, sys, time\n{program}\ntime.sleep(600)"
+    process = subprocess.Popen([warm.executable, "-u", "-c", program], stdout=subprocess.PIPE, text=True)
+    return process, process.stdout.readline()
+
+
+def test_signals_reach_the_program(warm):
+    process, _ = started(warm, "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5)); print()")
+    process.terminate()
+    assert process.wait(300) == 5
+
+
+def test_a_killed_client_takes_its_program_along(warm):
+    process, pid = started(warm, "print(os.getpid())")
+    process.kill()
+    process.wait()
+    assert ends(int(pid))
+
+
+def test_imports_that_fail():
+    with pytest.raises(RuntimeError), WarmPython(["docagent_rl.no_such_module"]):
+        pass

@@ -1,0 +1,66 @@
+"""Starts and stops the warm process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+_ALONE = {"OMP_NUM_THREADS": "1", "TORCH_COMPILE_DISABLE": "1"}
+"""Read when libraries are imported; the second as `+profile=cpu` has it."""
+TRAINER_IMPORTS = "tools.warm.trainer_imports"
+"""What the processes of a training run import."""
+
+
+class WarmPython:
+    """A context in which `executable` is a Python with `modules` imported already.
+
+    Args:
+        modules: imported once, in order.
+        env: environment of the imports, over this process's; programs have their own.
+
+    Raises:
+        RuntimeError: the imports fail.
+    """
+
+    def __init__(self, modules: Sequence[str] = (TRAINER_IMPORTS,), env: dict[str, str] | None = None):
+        self._folder = Path(tempfile.mkdtemp(prefix="warm-"))
+        self._modules, self._env = tuple(modules), {**_ALONE, **(env or {})}
+
+    @property
+    def executable(self) -> Path:
+        """Takes the arguments of `python` (a script, `-m` or `-c`)."""
+        return self._folder / "python"
+
+    def __enter__(self) -> WarmPython:
+        client = (HERE / "client.py").read_text(encoding="utf-8")
+        self.executable.write_text(f"#!{sys.executable} -SEs\n{client}", encoding="utf-8")
+        self.executable.chmod(self.executable.stat().st_mode | stat.S_IXUSR)
+        self._server = subprocess.Popen(
+            [sys.executable, str(HERE / "server.py"), str(self._folder), *self._modules],
+            env={**os.environ, **self._env},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        lines = []
+        for line in self._server.stdout or ():
+            lines.append(line)
+            if line == "ready\n":
+                return self
+        self._remove()
+        raise RuntimeError(f"the warm Python process cannot start: {''.join(lines)[-2000:]}")
+
+    def __exit__(self, *_: object) -> None:
+        self._server.terminate()
+        self._remove()
+
+    def _remove(self) -> None:
+        self._server.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
