@@ -7,10 +7,11 @@ the meta device and cut as FSDP2 cuts them.
 from __future__ import annotations
 
 import contextlib
-import copy
 import io
+import json
 import warnings
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from hydra.errors import HydraException
@@ -18,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
+from docagent_rl.config import plain
 from docagent_rl.training.settings.architectures import known_model
 from docagent_rl.training.settings.divisibility import TENSOR_PARALLEL
 
@@ -34,10 +36,19 @@ def assertion_problems(config: DictConfig) -> list[str]:
     Returns:
         One sentence a problem, with the section it is about.
     """
-    config = copy.deepcopy(config)
+    # resolved once: verl would do it for each section
+    return list(
+        _problems(json.dumps({key: value for key, value in plain(config).items() if key != "docagent"}))
+    )
+
+
+@lru_cache(maxsize=8)
+def _problems(config_json: str) -> tuple[str, ...]:
+    """Of what verl reads; ablations change little of it, so that most are known."""
+    config = OmegaConf.create(json.loads(config_json))
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return [*_validated(config), *_dataclasses(config), *_models(config)]
+        return (*_validated(config), *_dataclasses(config), *_models(config))
 
 
 def _validated(config: DictConfig) -> Iterator[str]:
@@ -85,16 +96,11 @@ def _reference(config: DictConfig) -> DictConfig:
 
 def _made(section: DictConfig) -> Any:
     """The dataclass of a section, or what verl says; models are looked at apart, for they load files."""
-    with open_dict(section):
-        model = section.pop("model", None)
+    values = {key: value for key, value in plain(section).items() if key != "model"}
     try:
-        return omega_conf_to_dataclass(section)
+        return omega_conf_to_dataclass(OmegaConf.create(values))
     except REFUSED as error:
         return _said(error)
-    finally:
-        if model is not None:
-            with open_dict(section):
-                section.model = model
 
 
 def _models(config: DictConfig) -> Iterator[str]:
