@@ -60,7 +60,7 @@ def test_both_ways_of_a_system_by_part(folder, questions, processor):
     ends = [front_end(folder / "model", processor)]
     stage = Stage(processor, partial(render, store=theatre.store), ends, 2, 2, len(theatre.passes))
     with queue():
-        found = compare(theatre, stage, room=1 << 30)
+        found = compare(theatre, stage, room=1 << 27)
     mine, theirs = found.mine, found.theirs
     for name in (RENDER, HAND, FRONT_END, JOIN, STORE, RECORD):
         assert mine.part(name).seconds > 0 < theirs.part(name).seconds
