@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from docagent_rl.base.surrogates import encodable
@@ -40,7 +40,7 @@ class SessionDigest:
         text: of the whole session where it is not that of its turns.
         holes: see `SessionLine`.
         search_s: seconds of the searches that were not known before, by retriever.
-        evidence: see `Trajectory.evidence`.
+        evidence: the fields of `Trajectory.evidence`.
     """
 
     uid: str
@@ -100,7 +100,7 @@ class SessionDigest:
             text=text,
             holes=list(holes),
             search_s=trajectory.search_s,
-            evidence=trajectory.evidence,
+            evidence=astuple(trajectory.evidence),
         )
 
     @property

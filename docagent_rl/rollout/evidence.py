@@ -10,22 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.records.record import parse_page_id
 from docagent_rl.retrieval.tokens import Tokenizer
-
-if TYPE_CHECKING:
-    from docagent_rl.rollout.trajectory import Trajectory
 
 RIGHT = 0.5
 """An answer counts as right from here on, where scores are graded."""
 COVERED = 0.5
 """Share of an evidence box that a crop has to hold."""
 _WHOLE = (0, 0, 1, 1)
-_OF_SESSION = ("record", "prompt", "outcome", "status")
-_OF_TURN = ("info", "dropped", "row", "searches", "observation")
 
 Fractions = tuple[float, float, float, float]
 """`(x1, y1, x2, y2)` of a page's sides, 0 to 1."""
@@ -142,12 +137,6 @@ def _evidence_of(session: Mapping[str, Any]) -> Evidence:
         stage = Stage.RIGHT
     ways = {branch for look, branch in read if look.page in gold}
     return Evidence(stage, asked, right, next(filter(ways.__contains__, Branch)) if looked else None)
-
-
-def evidence_of_trajectory(trajectory: Trajectory) -> Evidence:
-    """How far a session came that has just ended."""
-    turns = [{name: getattr(turn, name) for name in _OF_TURN} for turn in trajectory.turns]
-    return evidence_of({**{name: getattr(trajectory, name) for name in _OF_SESSION}, "turns": turns})
 
 
 def shares(found: Iterable[Evidence]) -> dict[str, float]:

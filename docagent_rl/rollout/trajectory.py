@@ -13,9 +13,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.surrogates import encodable
 from docagent_rl.envs.base import ImagePart, Observation
-from docagent_rl.rollout.evidence import evidence_of_trajectory
+from docagent_rl.rollout.evidence import Evidence, evidence_of
 
 VERSION = 1
+_OF_SESSION = ("record", "prompt", "outcome", "status")
+_OF_TURN = ("info", "dropped", "row", "searches", "observation")
 
 
 class Status(Enum):
@@ -162,10 +164,10 @@ class Trajectory:
         return found
 
     @property
-    def evidence(self) -> tuple[str | None, bool | None, bool | None, str | None]:
-        """What became of the question's evidence: stage, reach, right, branch (`Evidence`)."""
-        each = evidence_of_trajectory(self)
-        return each.stage and each.stage.value, each.reach, each.right, each.branch and each.branch.value
+    def evidence(self) -> Evidence:
+        """How far a trajectory that has just ended came with the evidence of its question."""
+        turns = [{name: getattr(turn, name) for name in _OF_TURN} for turn in self.turns]
+        return evidence_of({**{name: getattr(self, name) for name in _OF_SESSION}, "turns": turns})
 
     def to_json(self) -> str:
         """One line of JSON, which can be written: lone surrogates become question marks."""

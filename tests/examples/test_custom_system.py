@@ -13,7 +13,7 @@ from docagent_rl.envs.measures import Marks
 from docagent_rl.lab.agents.texts import play_texts, said
 from docagent_rl.lab.collect.case import case_of
 from docagent_rl.lab.collect.filters import Answer, Evidence, Finished, Format, Scoring
-from docagent_rl.rollout.evidence import Branch, Stage, evidence_of_trajectory
+from docagent_rl.rollout.evidence import Branch, Stage
 from docagent_rl.rollout.player import new_trajectory
 from tests.lab.agents.stage import resources
 
@@ -38,9 +38,9 @@ def played(world):
 
 async def test_a_right_session_is_kept_and_a_wrong_one_is_lost_where_it_fails(played):
     right, wrong = await played(""), await played("no such thing")
-    found = evidence_of_trajectory(right)
+    found = right.evidence
     assert (found.stage, found.right, found.branch) == (Stage.RIGHT, True, Branch.WHOLE)
-    assert (evidence_of_trajectory(wrong).stage, wrong.outcome) == (Stage.KEPT, 0.0)
+    assert (wrong.evidence.stage, wrong.outcome) == (Stage.KEPT, 0.0)
     assert [each.keep([case_of(right)]) for each in FILTERS] == [[True]] * len(FILTERS)
     assert [each.keep([case_of(wrong)])[0] for each in FILTERS] == [True, True, False, False, True]
 
@@ -53,7 +53,7 @@ async def test_a_form_that_is_a_penalty_is_in_order_at_0(played, full, sound):
 
 
 async def test_without_an_outcome_nothing_is_said_to_be_wrong(played, caplog):
-    found = evidence_of_trajectory(await played("no", Marks()))
+    found = (await played("no", Marks())).evidence
     assert (found.stage, found.right, found.reached(Stage.RIGHT)) == (Stage.KEPT, None, None)
     with caplog.at_level(logging.WARNING):
         warn_of_marks(SYSTEM)

@@ -14,7 +14,7 @@ from docagent_rl.lab.agents.scripted import game_of
 from docagent_rl.lab.agents.texts import play_texts
 from docagent_rl.lab.agents.texts import said as text_of
 from docagent_rl.lab.viewer.funnel import counts_of, lost_at
-from docagent_rl.rollout.evidence import Branch, Stage, evidence_of_trajectory
+from docagent_rl.rollout.evidence import Branch, Stage
 from docagent_rl.rollout.player import new_trajectory
 from docagent_rl.systems import SYSTEMS
 from docagent_rl.systems.doc_v_star.pen import DocVStarPen
@@ -139,7 +139,7 @@ async def test_every_agent_is_diagnosed_as_what_it_is(world, said, system, agent
     changes = (FINDING_MORE if agent is careless else CHANGES).get(system, {})
     shared = resources(world, system, judge={"kind": "anls"}, env_cpu=changes)
     played = [await play(shared, record, agent, said) for record in world.records[:3]]
-    found = [evidence_of_trajectory(each) for each in played]
+    found = [each.evidence for each in played]
     missed, stage = DIAGNOSES[agent]
     if (agent, system) == (careless, "unidoc_rl"):  # candidates are shown to choose from
         missed, stage = Stage.LOOKED, Stage.SHOWN
