@@ -91,6 +91,7 @@ lint: setup
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/ty check
 	$(BIN)/python -m tools.viewer_build --check
+	$(BIN)/python -m tools.recipe_openings --check
 
 viewer: setup
 	$(BIN)/python -m tools.viewer_build

@@ -17,6 +17,7 @@ from yaml import YAMLError
 
 from docagent_rl.base.composition import composing_for
 from docagent_rl.base.errors import UserError
+from docagent_rl.checks.provenance import provenance_problems
 from docagent_rl.checks.recipe_list import (
     ABLATIONS,
     ROOT,
@@ -131,7 +132,10 @@ def check_recipe(
     judged = _judged_stage if kind is Kind.SFT else _judged
     for profile in PROFILES[kind]:
         top = _load(ROOT / "profile" / f"{profile}.yaml") if profile else OmegaConf.create()
-        findings.append(judged(Finding(name, profile), _over(plain, top)))
+        finding = judged(Finding(name, profile), _over(plain, top))
+        if profile is None and finding.problem is None and cluster == AS_WRITTEN:
+            finding = replace(finding, problem="; ".join(provenance_problems(name, plain, root)) or None)
+        findings.append(finding)
         for ablation, change in changes.items():
             findings.append(judged(Finding(name, profile, ablation), _over(plain, change, top)))
     return findings

@@ -19,11 +19,12 @@ ABLATIONS = "ablations"
 """Folder of the ablations, one in it for each system, and their Hydra group: `+ablations=<system>/<name>`."""
 NOTES = (
     "Departs from the paper:",
+    "The paper is silent, as the released code has it:",
     "The paper is silent, chosen here:",
     "With docagent.env.variant=released also set:",
     "Rewarded without a document:",
 )
-"""Titles of the notes that end the comment of a recipe (see `docagent_rl.checks.recipe_notes`)."""
+"""Titles of the notes that end the comment of a recipe, in the order of `checks.provenance.Source`."""
 
 
 class Kind(Enum):

@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from docagent_rl.base.section import VariantSection
+from docagent_rl.checks.provenance import Source, read_provenance
 from docagent_rl.checks.recipe_list import recipe_names
-from docagent_rl.checks.recipe_notes import Block, recipe_notes
 from docagent_rl.systems import SYSTEMS, get_system
 
 VARIANTS = ("paper", "released")
@@ -82,8 +82,8 @@ def differences(name: str) -> Iterator[tuple[str, str, str, str]]:
         yield "(prompt)", f"`{prompts[0]}`", f"`{prompts[1]}`", "The package's prompt."
     paper, released = (dict(_flat(defaults[variant])) for variant in VARIANTS)
     recipe = next(recipe for recipe in recipe_names() if recipe.startswith(name))
-    notes = [note for block in (Block.DEPARTURES, Block.CHOICES) for note in recipe_notes(recipe, block)]
-    ours = tuple(f"{key}." for note in notes for key in note.keys)
+    named = read_provenance(recipe).keys(Source.DEPARTS, Source.RELEASE, Source.SILENT)
+    ours = tuple(f"{key}." for key in named)
     for key in dict.fromkeys([*paper, *released]):
         if paper.get(key) != released.get(key):
             yield (

@@ -14,6 +14,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.checks.provenance import Source, read_provenance
 from docagent_rl.checks.recipe_check import Cluster, Finding, check_recipes, composed, scaled
 from docagent_rl.checks.recipe_list import (
     ROOT,
@@ -26,7 +27,6 @@ from docagent_rl.checks.recipe_list import (
     recipe_summary,
     require_recipes,
 )
-from docagent_rl.checks.recipe_notes import Block, recipe_notes
 from docagent_rl.checks.variant_table import variant_table
 from docagent_rl.lab.viewer.reward import reward_of
 
@@ -72,7 +72,9 @@ def list_command(context: typer.Context) -> None:
 
 @app.command("show")
 def show_command(name: Annotated[str, typer.Argument(help="A recipe.")]) -> None:
-    """Show what a recipe reproduces, its reward, where it departs from the paper and what was chosen.
+    """Show what a recipe reproduces, its reward, and where each setting comes from.
+
+    A setting is printed in the paper, taken from the released code, chosen here, or departs from the paper.
 
     Example: docagent-rl recipes show alden_qwen2_5_vl_7b
     """
@@ -81,11 +83,18 @@ def show_command(name: Annotated[str, typer.Argument(help="A recipe.")]) -> None
     console.print(Text(recipe_summary(name)))
     if name in recipe_names(kind=Kind.RL) and (reward := reward_of(composed(name))) is not None:
         console.print(Text(f"reward: {reward.formula}"))
-    for block in Block:
-        notes = recipe_notes(name, block)
-        if notes:
+    provenance = read_provenance(name)
+    if provenance.printed:
+        table = Table(
+            Column("key", overflow="fold"), "value", "where", title="Printed:", title_justify="left"
+        )
+        for key, printed in provenance.printed.items():
+            table.add_row(Text(key), Text(str(printed.value)), Text(printed.where))
+        console.print(table)
+    for source in Source:
+        if notes := provenance.notes.get(source):
             key = Column("key", overflow="fold")
-            table = Table(key, "what", title=block.value, title_justify="left", show_lines=True)
+            table = Table(key, "what", title=source.title, title_justify="left", show_lines=True)
             for note in notes:
                 table.add_row(Text("\n".join(note.keys)), Text(note.text))
             console.print(table)

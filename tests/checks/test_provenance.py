@@ -1,0 +1,110 @@
+"""Where settings come from. That every shipped recipe is in order is tested with its check."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.checks.provenance import (
+    Note,
+    Printed,
+    Source,
+    opening_notes,
+    provenance_problems,
+    read_provenance,
+)
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_list import ROOT, ablation_names, recipe_names, recipe_summary
+from tools.recipe_openings import opened
+
+RECIPE = "vrag_rl_qwen2_5_vl_7b"
+LR = "actor_rollout_ref.actor.optim.lr"
+
+
+@pytest.fixture
+def written(tmp_path):
+    """A folder of recipes with provenance files of these texts; `mine` is a recipe that sets the rate."""
+    (tmp_path / "provenance").mkdir()
+    text = f"# run it\n# Mine.\ndefaults:\n  - {RECIPE}\n  - _self_\n"
+    (tmp_path / "mine.yaml").write_text(text + "actor_rollout_ref: {actor: {optim: {lr: 3.0e-6}}}\n")
+
+    def write(**files: str):
+        for name, text in files.items():
+            (tmp_path / "provenance" / f"{name}.yaml").write_text(text)
+        return tmp_path
+
+    return write
+
+
+@pytest.mark.parametrize("recipe", recipe_names(kind=None))
+def test_the_opening_of_a_recipe_is_that_of_its_provenance(recipe):
+    assert opened(recipe, ROOT) == (ROOT / f"{recipe}.yaml").read_text(encoding="utf-8")
+    found = read_provenance(recipe)
+    assert found.printed
+    assert not any(source.title in recipe_summary(recipe) for source in Source)
+    words = re.findall(r"[\w/]+", " ".join(note.text for notes in found.notes.values() for note in notes))
+    named = {word for word in words if word.startswith(("mm_doc_r1/", "doc_v_star/"))}
+    assert named <= set(ablation_names())
+
+
+def test_lists_are_taken_over_and_added_to(written):
+    base = f"printed:\n  {LR}: [1.0e-6, Table 5]\n  b: [1, Sec. 2]\nsilent:\n  c, d: why\n"
+    root = written(
+        base=base, mine=f"like: base\nprinted: {{{LR}: [2.0e-6, Eq. 1]}}\ndeparts: {{{LR}: more}}\n"
+    )
+    found = read_provenance("mine", root)
+    assert found.printed == {LR: Printed(2e-6, "Eq. 1"), "b": Printed(1, "Sec. 2")}
+    assert found.notes[Source.SILENT] == [Note(("c", "d"), "why")]
+    assert found.keys(Source.DEPARTS, Source.SILENT) == {LR, "c", "d"}
+    assert opening_notes("mine", root) == [
+        f"# {Source.DEPARTS.title}",
+        "#   actor.optim.lr: more",
+        f"# {Source.SILENT.title}",
+        "#   as in base",
+    ]
+    assert read_provenance("nobody", root).printed == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("like: mine", "mine -> mine"),
+        ("like: nobody", "nobody"),
+        ("guessed: {a: b}", "guessed"),
+        ("printed: {a: 3}", "mine.yaml"),
+        ("silent: [a", "mine.yaml"),
+        ("- a", "mine.yaml"),
+    ],
+)
+def test_what_is_no_provenance_is_refused(written, text, named):
+    with pytest.raises(UserError, match=named):
+        read_provenance("mine", written(mine=text))
+
+
+@pytest.fixture(scope="module")
+def config():
+    return composed(RECIPE, [f"{LR}=3.0e-6"])
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        (f"printed: {{{LR}: [3.0e-6, Table 5]}}", []),
+        (f"printed: {{{LR}: [1.0e-6, Table 5]}}", [LR]),
+        (f"printed: {{{LR}: [1.0e-6, Table 5]}}\ndeparts: {{{LR}: why}}", []),
+        (f"printed: {{{LR}: [3.0e-6, Table 5]}}\ndeparts: {{{LR}: why}}", [LR]),
+        (f"departs: {{{LR}: why}}", [LR]),
+        (f"silent: {{{LR}s: why}}", [LR, f"{LR}s"]),
+        ("silent: {actor_rollout_ref.actor.optim: why}", []),
+        ("silent: {data.nothing: why}", [LR, "data.nothing"]),
+    ],
+)
+def test_settings_without_provenance_and_false_ones_are_named(written, config, text, keys):
+    root = written(mine=text)
+    found = {problem.split()[1] for problem in provenance_problems("mine", config, root)}
+    # those of the environment have none here
+    assert {key for key in found if not key.startswith("docagent.env.")} == set(keys)
+    assert any(key.startswith("docagent.env.") for key in found)
+    assert provenance_problems("yours", config, root) == []
