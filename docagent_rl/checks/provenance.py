@@ -60,7 +60,7 @@ class Source(StrEnum):
     UNREAD = "unread"
 
     @property
-    def title(self) -> str:
+    def heading(self) -> str:
         """What stands above the notes."""
         return NOTES[list(Source).index(self)]
 
@@ -223,7 +223,7 @@ def opening_notes(name: str, root: Traversable = ROOT) -> list[str]:
         own = found.own.get(source, ())
         if not own and not (found.like and found.notes.get(source)):
             continue
-        lines.append(f"# {source.title}")
+        lines.append(f"# {source.heading}")
         if found.like and len(found.notes.get(source, ())) > len(own):
             lines.append(f"#   as in {found.like}")
         for note in own:

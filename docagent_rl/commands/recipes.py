@@ -94,7 +94,7 @@ def show_command(name: Annotated[str, typer.Argument(help="A recipe.")]) -> None
     for source in Source:
         if notes := provenance.notes.get(source):
             key = Column("key", overflow="fold")
-            table = Table(key, "what", title=source.title, title_justify="left", show_lines=True)
+            table = Table(key, "what", title=source.heading, title_justify="left", show_lines=True)
             for note in notes:
                 table.add_row(Text("\n".join(note.keys)), Text(note.text))
             console.print(table)

@@ -43,7 +43,7 @@ def test_the_opening_of_a_recipe_is_that_of_its_provenance(recipe):
     assert opened(recipe, ROOT) == (ROOT / f"{recipe}.yaml").read_text(encoding="utf-8")
     found = read_provenance(recipe)
     assert found.printed
-    assert not any(source.title in recipe_summary(recipe) for source in Source)
+    assert not any(source.heading in recipe_summary(recipe) for source in Source)
     words = re.findall(r"[\w/]+", " ".join(note.text for notes in found.notes.values() for note in notes))
     named = {word for word in words if word.startswith(("mm_doc_r1/", "doc_v_star/"))}
     assert named <= set(ablation_names())
@@ -59,9 +59,9 @@ def test_lists_are_taken_over_and_added_to(written):
     assert found.notes[Source.SILENT] == [Note(("c", "d"), "why")]
     assert found.keys(Source.DEPARTS, Source.SILENT) == {LR, "c", "d"}
     assert opening_notes("mine", root) == [
-        f"# {Source.DEPARTS.title}",
+        f"# {Source.DEPARTS.heading}",
         "#   actor.optim.lr: more",
-        f"# {Source.SILENT.title}",
+        f"# {Source.SILENT.heading}",
         "#   as in base",
     ]
     assert read_provenance("nobody", root).printed == {}
