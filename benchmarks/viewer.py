@@ -89,8 +89,8 @@ def main(
     """Print the seconds of each."""
     lines = [
         json.loads(line)
-        for file in ViewedRun(run).session_files()
-        for line in file.path.read_text(encoding="utf-8").splitlines()
+        for name in ViewedRun(run).session_files()
+        for line in (run / name).read_text(encoding="utf-8").splitlines()
     ]
     found: list[tuple[str, str, str]] = []
     with tempfile.TemporaryDirectory() as name:

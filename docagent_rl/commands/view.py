@@ -84,9 +84,9 @@ def view_command(
             runs[0],
             TextOptions(number, question, status, 3 if limit is None else limit, table, svg, force),
         )
+    from docagent_rl.lab.viewer.app import serve
     from docagent_rl.lab.viewer.export import Chosen
-    from docagent_rl.lab.viewer.runs import Places
-    from docagent_rl.lab.viewer.serving import open_runs, serve
+    from docagent_rl.lab.viewer.runs import Places, open_runs
 
     if store is not None and not store.is_dir():
         raise UserError(f"{store}: no such store")
@@ -101,7 +101,7 @@ def view_command(
         return _export(opened, export, Chosen(tuple(session or ()), group, query), force=force)
     if session or group is not None or query is not None:
         raise UserError("--session, --group and --query choose what is written: name --export as well")
-    return serve(opened, host=host, port=port, browse=not no_open, told=_tell)
+    return serve(opened, host=host, port=port, browse=not no_open, announce=_announce)
 
 
 def _export(runs: Sequence[OpenRun], file: Path, chosen: Chosen, *, force: bool) -> None:
@@ -128,5 +128,5 @@ def _draw(runs: Sequence[OpenRun], file: Path, query: str, by: str, *, force: bo
     typer.echo(f"written: {file}")
 
 
-def _tell(address: str) -> None:
+def _announce(address: str) -> None:
     typer.echo(f"{address}   (Ctrl-C ends it)")

@@ -1,37 +1,36 @@
-"""What the page asks for, by address. The same answers go into an exported file."""
+"""The answers of the viewer by address. The same answers go into an exported file."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
+
+import orjson
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.viewer import queries
-from docagent_rl.lab.viewer.aggregates import step_numbers
 from docagent_rl.lab.viewer.comparison import comparison
 from docagent_rl.lab.viewer.credit import baseline, session_credit
 from docagent_rl.lab.viewer.curves import described, read_curves
-from docagent_rl.lab.viewer.filters import Pair, read_pairs
+from docagent_rl.lab.viewer.filters import Pair, read_pairs, whole
 from docagent_rl.lab.viewer.funnel import funnel
 from docagent_rl.lab.viewer.images import session_image, thumbnail
-from docagent_rl.lab.viewer.replies import encoded
 from docagent_rl.lab.viewer.runs import OpenRun
 from docagent_rl.lab.viewer.session import session_view
+from docagent_rl.lab.viewer.steps import step_numbers
 from docagent_rl.lab.viewer.warnings import findings
 
 JSON = "application/json"
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """An answer.
 
     Args:
         content: its bytes.
-        type: what they are.
+        type: their media type.
         lasting: the same address always has the same answer.
     """
 
@@ -40,11 +39,8 @@ class Reply:
     lasting: bool = False
 
 
-Handler = Callable[["OpenRun", Sequence[str], Sequence[Pair]], Reply]
-
-
 class Api:
-    """The runs that are looked at.
+    """The answers over some runs.
 
     Args:
         runs: in the order of the command line.
@@ -56,7 +52,7 @@ class Api:
         self._version = version
 
     def answer(self, path: str, query: str = "") -> Reply:
-        """The answer to an address.
+        """Return the answer to an address.
 
         Args:
             path: `/api/...`, percent-encoded or not.
@@ -67,91 +63,85 @@ class Api:
         """
         pairs = read_pairs(query)
         if path == "/api/runs":
-            return told({"version": self._version, "runs": [run.described() for run in self.runs]})
+            return as_json({"version": self._version, "runs": [run.described() for run in self.runs]})
         if path == "/api/compare":
             return self._compare(dict(pairs))
-        for pattern, handler in _ROUTES:
-            if found := pattern.fullmatch(path):
-                number, *rest = found.groups()
-                return handler(self.run(number), [unquote(each) for each in rest], pairs)
+        if found := re.fullmatch("/api/runs/([^/]+)/(.+)", path):
+            run, names = self._run(found[1]), [unquote(name) for name in found[2].split("/")]
+            for pattern, handler in _ROUTES.items():
+                parts = pattern.split("/")
+                if len(parts) == len(names) and all(p in ("*", n) for p, n in zip(parts, names, strict=True)):
+                    return handler(run, pairs, *(n for p, n in zip(parts, names, strict=True) if p == "*"))
         raise UserError(f"there is nothing at {path}")
 
     def _compare(self, options: Mapping[str, str]) -> Reply:
         split, measure = options.get("split") or "val", options.get("measure") or "reward"
-        runs = [self.run(options.get(side, "")) for side in ("a", "b")]
-        steps = [_whole(step) if (step := options.get(f"step_{side}")) else None for side in ("a", "b")]
-        return told(comparison(runs, split, measure, steps))
+        runs = [self._run(options.get(side, "")) for side in ("a", "b")]
+        steps = [whole(options[name], name) if options.get(name) else None for name in ("step_a", "step_b")]
+        return as_json(comparison(runs, split, measure, steps))
 
-    def run(self, number: str) -> OpenRun:
-        """A run by its number.
-
-        Raises:
-            UserError: there is none.
-        """
+    def _run(self, number: str) -> OpenRun:
         if not (number.isascii() and number.isdecimal()) or len(number) > 6 or int(number) >= len(self.runs):
             raise UserError(f"no run {number}")
         return self.runs[int(number)]
 
 
-def told(content: Any) -> Reply:
-    """An answer in JSON."""
-    return Reply(encoded(content))
+def as_json(content: Any) -> Reply:
+    """Return an answer in JSON; what is no number there, such as NaN, is null."""
+    return Reply(orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY))
 
 
-def _sessions(run: OpenRun, names: Sequence[str], pairs: Sequence[Pair]) -> Reply:
+def _sessions(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
     with run.index() as base:
-        found = queries.sessions(base, pairs)
-    return told({"total": found.total, "rows": found.rows})
+        return as_json(queries.sessions(base, pairs))
 
 
-def _facets(run: OpenRun, names: Sequence[str], pairs: Sequence[Pair]) -> Reply:
+def _facets(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
     with run.index() as base:
-        return told(queries.facets(base, pairs))
+        return as_json(queries.facets(base, pairs))
 
 
-def _session(run: OpenRun, names: Sequence[str], pairs: Sequence[Pair]) -> Reply:
-    return told(_viewed(run, run.session(_whole(names[0]))))
+def _session(run: OpenRun, pairs: Sequence[Pair], number: str) -> Reply:
+    return as_json(_viewed(run, whole(number, "session")))
 
 
-def _viewed(run: OpenRun, session: Mapping[str, Any], *, tokens: bool = True) -> dict[str, Any]:
-    uid, step, number = str(session["uid"]), int(session["step"]), int(session["session"])
+def _viewed(run: OpenRun, number: int, *, tokens: bool = True) -> dict[str, Any]:
+    session = run.session(number)
+    place = int(session["step"]), str(session["uid"]), int(session["session"])
     # a validation has none: what lies there is that of the step of its number
     trained = session.get("split") == "train"
-    credit = session_credit(run.folder.path, step, uid, number) if trained else None
+    credit = session_credit(run.folder.path, *place) if trained else None
     view = session_view(
         session, run=run.number, store=run.store, tokenizer=run.tokenizer, credit=credit, tokens=tokens
     )
-    if credit is not None:
-        with run.index() as base:
-            rewards = queries.group_rewards(base, uid, step)
-        compared_with = baseline(
-            credit.estimator, run.folder.estimator_options, view["advantage"], rewards, number
-        )
-        view["credit"]["baseline"] = compared_with
-    reward = run.folder.reward
-    formula = reward.described() if reward is not None and reward.system == view["system"] else None
-    return {**view, "stage": run.stage(view["id"]), "formula": formula}
-
-
-def _image(run: OpenRun, names: Sequence[str], pairs: Sequence[Pair]) -> Reply:
-    content, kind = session_image(run.session(_whole(names[0])), _whole(names[1]), run.store)
-    return Reply(content, kind, lasting=True)
-
-
-def _page(run: OpenRun, names: Sequence[str], pairs: Sequence[Pair]) -> Reply:
-    width = _whole(dict(pairs).get("width", "160"))
-    content, kind = thumbnail(run.store, names[0], _whole(names[1]), width)
-    return Reply(content, kind, lasting=True)
-
-
-def _group(run: OpenRun, names: Sequence[str], pairs: Sequence[Pair]) -> Reply:
-    options = dict(pairs)
-    step = _whole(options["step"]) if options.get("step") else None
     with run.index() as base:
-        ids = queries.group_ids(base, names[0], step, options.get("split") or None)
-    found = [_viewed(run, run.session(number), tokens=False) for number in ids]
+        view["stage"] = queries.session_row(base, view["id"])["stage"] or None
+        rewards = queries.group_rewards(base, place[1], place[0])
+    if credit is not None:
+        view["credit"]["baseline"] = baseline(
+            credit.estimator, run.folder.estimator_options, credit.advantage, rewards, place[2]
+        )
+    reward = run.folder.reward
+    view["formula"] = reward.described() if reward is not None and reward.system == view["system"] else None
+    return view
+
+
+def _image(run: OpenRun, pairs: Sequence[Pair], session: str, number: str) -> Reply:
+    recorded = run.session(whole(session, "session"))
+    return Reply(*session_image(recorded, whole(number, "image"), run.store), lasting=True)
+
+
+def _page(run: OpenRun, pairs: Sequence[Pair], doc_id: str, page: str) -> Reply:
+    width = whole(dict(pairs).get("width", "160"), "width")
+    return Reply(*thumbnail(run.store, doc_id, whole(page, "page"), width), lasting=True)
+
+
+def _group(run: OpenRun, pairs: Sequence[Pair], uid: str) -> Reply:
+    with run.index() as base:
+        ids = queries.group_ids(base, uid, dict(pairs))
+    found = [_viewed(run, number, tokens=False) for number in ids]
     record = found[0]["record"]
-    return told(
+    return as_json(
         {
             "question": record.get("question"),
             "gold": record.get("answers") or [],
@@ -161,37 +151,32 @@ def _group(run: OpenRun, names: Sequence[str], pairs: Sequence[Pair]) -> Reply:
     )
 
 
-def _funnel(run: OpenRun, names: Sequence[str], pairs: Sequence[Pair]) -> Reply:
+def _funnel(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
     with run.index() as base:
-        return told(funnel(base, pairs))
+        return as_json(funnel(base, pairs))
 
 
-def _metrics(run: OpenRun, names: Sequence[str], pairs: Sequence[Pair]) -> Reply:
-    return told(described(read_curves(run.folder.path)))
+def _metrics(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
+    return as_json(described(read_curves(run.folder.path)))
 
 
-def _warnings(run: OpenRun, names: Sequence[str], pairs: Sequence[Pair]) -> Reply:
-    curves = read_curves(run.folder.path)
+def _warnings(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
+    curves = described(read_curves(run.folder.path))
     with run.index() as base:
         steps = {split: step_numbers(base, split) for split in ("train", "val")}
-    found = [each for split in steps for each in findings(steps[split], split, curves[split].values)]
-    return told([each.described() for each in found])
+    found = [each for split in steps for each in findings(steps[split], split, curves[split]["values"])]
+    return as_json([each._asdict() for each in found])
 
 
-def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= 16):
-        raise UserError(f"{text!r} is no number")
-    return int(text)
-
-
-_ROUTES: tuple[tuple[re.Pattern[str], Handler], ...] = (
-    (re.compile(r"/api/runs/([^/]+)/sessions"), _sessions),
-    (re.compile(r"/api/runs/([^/]+)/facets"), _facets),
-    (re.compile(r"/api/runs/([^/]+)/sessions/([^/]+)"), _session),
-    (re.compile(r"/api/runs/([^/]+)/sessions/([^/]+)/images/([^/]+)"), _image),
-    (re.compile(r"/api/runs/([^/]+)/pages/([^/]+)/([^/]+)"), _page),
-    (re.compile(r"/api/runs/([^/]+)/groups/([^/]+)"), _group),
-    (re.compile(r"/api/runs/([^/]+)/funnel"), _funnel),
-    (re.compile(r"/api/runs/([^/]+)/metrics"), _metrics),
-    (re.compile(r"/api/runs/([^/]+)/warnings"), _warnings),
-)
+_ROUTES: dict[str, Callable[..., Reply]] = {
+    "sessions": _sessions,
+    "facets": _facets,
+    "sessions/*": _session,
+    "sessions/*/images/*": _image,
+    "pages/*/*": _page,
+    "groups/*": _group,
+    "funnel": _funnel,
+    "metrics": _metrics,
+    "warnings": _warnings,
+}
+"""Handlers of a run's addresses; each takes the run, the parameters, and the names at the stars."""

@@ -1,39 +1,57 @@
-"""The server: a static page and what it asks for."""
+"""The server: a static page and the answers it asks for, on the loopback device unless told otherwise."""
 
 from __future__ import annotations
 
 import logging
+import secrets
 import sqlite3
+import webbrowser
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, Response
 
+from docagent_rl import __version__
 from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.guard import Guard, Policy
-from docagent_rl.lab.viewer.api import Api
-from docagent_rl.lab.viewer.replies import HEADERS, encoded
+from docagent_rl.lab.viewer.api import Api, as_json
+from docagent_rl.lab.viewer.runs import OpenRun, Poller
 
 logger = logging.getLogger(__name__)
 
-STATIC = ("index.html", "app.js", "app.css")
-_TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""The page runs what the package ships and asks this server alone; text of others never becomes code."""
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+_LASTING = {"Cache-Control": "private, max-age=31536000, immutable"}
+_STATIC = {"index.html": "text/html", "app.js": "text/javascript", "app.css": "text/css"}
 _NO_PAGE = "<!doctype html><title>docagent-rl view</title><p>The page is not built: see CONTRIBUTING.md."
 
 
 def make_app(api: Api, token: str, cookie: str) -> Guard:
-    """The application.
+    """Make the application.
 
     Args:
-        api: what answers.
+        api: its answers.
         token: that the address holds which is opened first.
         cookie: name of the cookie that holds it from then on.
     """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 
     @app.exception_handler(UserError)
-    async def told(request: Request, error: UserError) -> Response:
+    async def refused(request: Request, error: UserError) -> Response:
         return _error(getattr(error, "status", 404), str(error))
 
     @app.exception_handler(sqlite3.Error)
@@ -42,38 +60,73 @@ def make_app(api: Api, token: str, cookie: str) -> Guard:
         return _error(503, f"the index cannot be read ({error}); it is made anew, or remove it")
 
     @app.get("/api/{path:path}")
-    def asked(path: str, request: Request) -> Response:
+    def answer(path: str, request: Request) -> Response:
         # as it was sent: what is decoded may hold slashes of names
         raw = request.scope.get("raw_path") or request.url.path.encode()
-        reply = api.answer(raw.decode("ascii", "replace"), request.url.query)
-        headers = {"Cache-Control": "private, max-age=31536000, immutable"} if reply.lasting else {}
-        return Response(reply.content, media_type=reply.type, headers=headers)
+        content, kind, lasting = api.answer(raw.decode("ascii", "replace"), request.url.query)
+        return Response(content, media_type=kind, headers=_LASTING if lasting else {})
 
     @app.get("/{name}")
     def static(name: str) -> Response:
-        return _static(name)
+        if name not in _STATIC:
+            return _error(404, "no such page")
+        file = static_file(name)
+        if not file.is_file():
+            return HTMLResponse(_NO_PAGE)
+        media = f"{_STATIC[name]}; charset=utf-8"
+        return Response(file.read_bytes(), media_type=media, headers={"Cache-Control": "no-cache"})
 
     @app.get("/")
     def page() -> Response:
-        return _static("index.html")
+        return static("index.html")
 
     return Guard(app, Policy(token, cookie=cookie, headers=HEADERS))
 
 
 def static_file(name: str) -> Traversable:
-    """A file of the page's build."""
+    """Return a file of the page's build."""
     return files("docagent_rl.lab.viewer") / "static" / name
 
 
-def _static(name: str) -> Response:
-    if name not in STATIC:
-        return _error(404, "no such page")
-    file = static_file(name)
-    if not file.is_file():
-        return HTMLResponse(_NO_PAGE)
-    media = f"{_TYPES[name.rpartition('.')[2]]}; charset=utf-8"
-    return Response(file.read_bytes(), media_type=media, headers={"Cache-Control": "no-cache"})
+def serve(
+    runs: Sequence[OpenRun],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    browse: bool = False,
+    announce: Callable[[str], None] = print,
+) -> None:
+    """Serve until interrupted those who open the address, which holds a token of its own.
+
+    Args:
+        runs: to look at.
+        host: to listen at.
+        port: 0: one that is free.
+        browse: open the page in the user's browser.
+        announce: takes the address once it can be opened.
+
+    Raises:
+        UserError: the address cannot be listened at.
+    """
+    from docagent_rl.endpoints.serving import listen, run, url_of
+
+    listener = listen(host, port)
+    token = secrets.token_urlsafe(32)
+    # browsers keep cookies by name and machine, whatever the port
+    app = make_app(Api(runs, __version__), token, f"docagent-view-{listener.getsockname()[1]}")
+    address = f"{url_of(listener)}/?token={token}"
+    poller = Poller(runs)
+    poller.start()
+    announce(address)
+    if browse:
+        webbrowser.open(address)
+    try:
+        run(app, listener)
+    except KeyboardInterrupt:
+        pass  # the way to end it
+    finally:
+        poller.stop()
 
 
 def _error(status: int, text: str) -> Response:
-    return Response(encoded({"error": text}), status_code=status, media_type="application/json")
+    return Response(as_json({"error": text}).content, status_code=status, media_type="application/json")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -13,21 +14,23 @@ from docagent_rl.lab.eval.report.paired import compare
 from docagent_rl.lab.eval.report.permutation import FEWEST
 from docagent_rl.lab.eval.scoring.measures import mean
 from docagent_rl.lab.eval.scoring.scored import ScoredSession
+from docagent_rl.lab.viewer.filters import TERM
 from docagent_rl.lab.viewer.runs import OpenRun
 
 DRAWS = 2_000
 """Resamples of documents."""
 _COLUMNS = ("reward", "turns", "tokens", "invalid", "images", "seconds", "right")
-_TERM = "term:"
 METHOD = (
     "difference b - a of the means over the questions that both have, sessions of a question averaged; 95% "
     f"interval by {DRAWS} resamples of documents, p by changing the sides of documents"
 )
+_Key = tuple[int, str, int]
+"""Step, group and number of a session."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What is compared, of one session."""
+    """The number of one session that is compared."""
 
     session: int
     question_id: str
@@ -35,71 +38,88 @@ class Value:
     doc_id: str
     value: float
 
+    def scored(self) -> ScoredSession:
+        """Return it as `compare` takes it."""
+        return ScoredSession(
+            question_id=self.question_id,
+            session=0,
+            document=self.doc_id,
+            dataset="",
+            system="",
+            agent="",
+            status="",
+            reason="",
+            scored=True,
+            answer=None,
+            prediction=None,
+            labels={},
+            groups=[],
+            values={"value": float(self.value)},
+        )
+
 
 def comparison(
     runs: Sequence[OpenRun], split: str, measure: str, steps: Sequence[int | None]
 ) -> dict[str, Any]:
-    """Two runs, or two steps of one, ready for JSON.
+    """Compare two runs, or two steps of one, ready for JSON.
 
-    `same_sessions` says that both hold the same sessions, rewarded in two ways; `same_reward` whether both
-    are rewarded alike, `None` where that is not known or nothing that is compared depends on it.
+    `same_sessions` says that both hold the same sessions, rewarded in two ways, which then pair one by one;
+    `same_reward` whether both are rewarded alike, `None` where that is not known or nothing that is compared
+    depends on it.
 
     Args:
         runs: the two, or one twice.
         split: `train` or `val`.
         measure: a column, or `term:<name>`.
-        steps: of each; the last there is by default, of one run its first and its last.
+        steps: of each; by default the last, of one run its first and its last.
 
     Raises:
         UserError: there is nothing to compare, or no such number.
     """
-    folders = [run.folder for run in runs]
-    same = folders[0].same_sessions(folders[1]) and steps == [None, None]
+    one, other = (run.folder for run in runs)
+    same = one.same_sessions(other) and steps == [None, None]
     with runs[0].index() as first, runs[1].index() as second:
-        if same:
-            numbers: list[int | None] = [None, None]
-            ours, theirs = values_of_shared(first, second, measure, split)
-        else:
-            ends = ("min" if runs[0] is runs[1] else "max", "max")
-            numbers = [
-                _step_of(base, split, end) if step is None else step
-                for base, end, step in zip((first, second), ends, steps, strict=True)
-            ]
-            if runs[0] is runs[1] and numbers[0] == numbers[1]:
-                raise UserError(f"both sides are step {numbers[0]} of one run: choose two steps")
-            ours, theirs = (
-                values_of(base, measure, split, step)
-                for base, step in zip((first, second), numbers, strict=True)
-            )
-    alike = None
-    if (measure == "reward" or measure.startswith(_TERM)) and all(folder.reward for folder in folders):
-        alike = folders[0].reward == folders[1].reward
-    formulas = [None if folder.reward is None else str(folder.reward.formula) for folder in folders]
-    told = {"step_a": numbers[0], "step_b": numbers[1], "formula_a": formulas[0], "formula_b": formulas[1]}
-    return {**told, "same_sessions": same, "same_reward": alike, **compared(ours, theirs)}
+        if not same:
+            ends = ("min" if one is other else "max", "max")
+            sides = zip((first, second), ends, steps, strict=True)
+            steps = [_step(base, split, end) if step is None else step for base, end, step in sides]
+            if one is other and steps[0] == steps[1]:
+                raise UserError(f"both sides are step {steps[0]} of one run: choose two steps")
+        ours, theirs = (
+            values_of(base, measure, split, step) for base, step in zip((first, second), steps, strict=True)
+        )
+    if same:
+        both = [key for key in ours if key in theirs]
+        if not both:
+            raise UserError(f"the two have no session of split={split} in common that has this number")
+        ours, theirs = ({key: side[key] for key in both} for side in (ours, theirs))
+    depends = measure == "reward" or measure.startswith(TERM)
+    formulas = [folder.reward and str(folder.reward.formula) for folder in (one, other)]
+    return {
+        "step_a": steps[0],
+        "step_b": steps[1],
+        "formula_a": formulas[0],
+        "formula_b": formulas[1],
+        "same_sessions": same,
+        "same_reward": one.reward == other.reward if depends and all(formulas) else None,
+        **compared(list(ours.values()), list(theirs.values())),
+    }
 
 
-def compared(first: Sequence[Value], second: Sequence[Value], *, seed: int = 0) -> dict[str, Any]:
-    """The sessions of two sides; questions pair by their ids, and only where they are about one document.
-
-    Args:
-        first: sessions of the one.
-        second: of the other.
-        seed: of the resamples.
+def compared(first: Sequence[Value], second: Sequence[Value]) -> dict[str, Any]:
+    """Compare two sides; questions pair by id, and only where they are about one document.
 
     Raises:
         UserError: they have no question in common.
     """
-    measure = mean("value", "value")
-    ours, theirs = ([_scored(each) for each in values] for values in (first, second))
-    found = compare(ours, theirs, [measure], draws=DRAWS, seed=seed)
+    sides = ([each.scored() for each in values] for values in (first, second))
+    found = compare(*sides, [mean("value", "value")], draws=DRAWS, seed=0)
     a, b = _by_question(first), _by_question(second)
-    clashing = set(found.clashing)
-    both = sorted(key for key in a.keys() & b.keys() if key not in clashing)
+    both = a.keys() & b.keys() - set(found.clashing)
     if not both:
         raise UserError("the two have no question in common, by id and document")
     whole = found.whole[0]
-    rows: list[dict[str, Any]] = [
+    rows = [
         {
             "question_id": key,
             "question": a[key][0].question,
@@ -110,7 +130,6 @@ def compared(first: Sequence[Value], second: Sequence[Value], *, seed: int = 0) 
         }
         for key in both
     ]
-    rows.sort(key=lambda row: (row["b"] - row["a"], row["question_id"]))
     return {
         "pairs": len(rows),
         "mean_a": whole.first,
@@ -129,99 +148,46 @@ def compared(first: Sequence[Value], second: Sequence[Value], *, seed: int = 0) 
         "lost": found.lost,
         "tied": found.tied,
         "method": METHOD,
-        "rows": rows,
+        "rows": sorted(rows, key=lambda row: (row["b"] - row["a"], row["question_id"])),
     }
 
 
-def _step_of(base: sqlite3.Connection, split: str, end: str) -> int:
+def values_of(base: sqlite3.Connection, measure: str, split: str, step: int | None) -> dict[_Key, Value]:
+    """Return the sessions that were played and have a number, by step, group and number.
+
+    Args:
+        base: the index.
+        measure: a column, or `term:<name>`.
+        split: `train` or `val`.
+        step: of the sessions; all of them without one.
+
+    Raises:
+        UserError: there is no such number.
+    """
+    column, own = f'"{measure}"', ()
+    if measure.startswith(TERM):
+        column = "(SELECT value FROM terms WHERE session = sessions.id AND name = ?)"
+        own = (measure.removeprefix(TERM),)
+    elif measure not in _COLUMNS:
+        raise UserError(f"measure={measure!r}; known are {', '.join(_COLUMNS)}, {TERM}<name>")
+    rows = base.execute(
+        f"SELECT step, uid, session, id, question_id, question, doc_id, {column} AS value FROM sessions "
+        "WHERE split = ? AND (? OR step = ?) AND status != 'masked' AND value IS NOT NULL "
+        f"ORDER BY {'step, uid, session' if step is None else 'session'}",
+        (*own, split, step is None, step),
+    )
+    return {(row[0], row[1], row[2]): Value(*tuple(row)[3:]) for row in rows}
+
+
+def _step(base: sqlite3.Connection, split: str, end: str) -> int:
     (step,) = base.execute(f"SELECT {end}(step) FROM sessions WHERE split = ?", (split,)).fetchone()
     if step is None:
         raise UserError(f"a run has no sessions of split={split}")
     return step
 
 
-def values_of(base: sqlite3.Connection, measure: str, split: str, step: int | None) -> list[Value]:
-    """Sessions of a step that were played, with a number of each.
-
-    Args:
-        base: the index.
-        measure: a column, or `term:<name>`.
-        split: `train` or `val`.
-        step: of the sessions.
-
-    Raises:
-        UserError: there is no such number.
-    """
-    column, given = _column(measure)
-    rows = base.execute(
-        f"SELECT id, question_id, question, doc_id, {column} AS value FROM sessions "
-        "WHERE split = ? AND step = ? AND status != 'masked' ORDER BY session",
-        (*given, split, step),
-    )
-    return [Value(*tuple(row)) for row in rows if row["value"] is not None]
-
-
-def values_of_shared(
-    first: sqlite3.Connection, second: sqlite3.Connection, measure: str, split: str
-) -> tuple[list[Value], list[Value]]:
-    """The sessions that both runs hold, of all steps: those of a run that was paid again, and of its own.
-
-    Args:
-        first: the index of the one.
-        second: of the other.
-        measure: a column, or `term:<name>`.
-        split: `train` or `val`.
-
-    Raises:
-        UserError: there are none, or no such number.
-    """
-    ours, theirs = (_by_session(base, measure, split) for base in (first, second))
-    both = [key for key in ours if key in theirs]
-    if not both:
-        raise UserError(f"the two have no session of split={split} in common that has this number")
-    return [ours[key] for key in both], [theirs[key] for key in both]
-
-
-def _by_session(base: sqlite3.Connection, measure: str, split: str) -> dict[tuple[Any, ...], Value]:
-    column, given = _column(measure)
-    rows = base.execute(
-        f"SELECT step, uid, session, id, question_id, question, doc_id, {column} AS value FROM sessions "
-        "WHERE split = ? AND status != 'masked' ORDER BY step, uid, session",
-        (*given, split),
-    )
-    return {tuple(row)[:3]: Value(*tuple(row)[3:]) for row in rows if row["value"] is not None}
-
-
-def _column(measure: str) -> tuple[str, tuple[str, ...]]:
-    if measure.startswith(_TERM):
-        own = "(SELECT value FROM terms WHERE session = sessions.id AND name = ?)"
-        return own, (measure.removeprefix(_TERM),)
-    if measure not in _COLUMNS:
-        raise UserError(f"measure={measure!r}; known are {', '.join(_COLUMNS)}, term:<name>")
-    return f'"{measure}"', ()
-
-
-def _by_question(values: Iterable[Value]) -> Mapping[str, list[Value]]:
-    found: dict[str, list[Value]] = {}
+def _by_question(values: Iterable[Value]) -> dict[str, list[Value]]:
+    found = defaultdict(list)
     for each in values:
-        found.setdefault(each.question_id, []).append(each)
+        found[each.question_id].append(each)
     return found
-
-
-def _scored(each: Value) -> ScoredSession:
-    return ScoredSession(
-        question_id=each.question_id,
-        session=0,
-        document=each.doc_id,
-        dataset="",
-        system="",
-        agent="",
-        status="",
-        reason="",
-        scored=True,
-        answer=None,
-        prediction=None,
-        labels={},
-        groups=[],
-        values={"value": float(each.value)},
-    )

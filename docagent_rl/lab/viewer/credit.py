@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+
+import numpy as np
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.rollout.credit import SIMILARITIES, TOKENS, CreditRow, StepCredit, credit_file, read_credit
@@ -19,14 +21,23 @@ _KEPT = 64
 """Groups whose credit is kept in memory."""
 
 
+def mean_advantages(rows: Iterable[CreditRow]) -> dict[tuple[str, int], float]:
+    """Return the mean over the sampled tokens of each session, by group and number."""
+    found = defaultdict(list)
+    for row in rows:
+        if len(row.lists.get("advantages", ())):
+            found[row.uid, row.session].append(row.lists["advantages"])
+    return {key: float(np.concatenate(values).mean(dtype=float)) for key, values in found.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class SessionCredit:
-    """What an estimator made of a session.
+    """The numbers that an estimator gave a session.
 
     Args:
         estimator: its name.
         rows: of the session, in order.
-        mates: of its group, by number of the session: the rows.
+        mates: the numbers of all sessions of its group.
     """
 
     estimator: str
@@ -36,36 +47,33 @@ class SessionCredit:
     @property
     def advantage(self) -> float | None:
         """The mean over all sampled tokens."""
-        values = [float(v) for row in self.rows for v in row.lists.get("advantages", ())]
-        return fmean(values) if values else None
+        return next(iter(mean_advantages(self.rows).values()), None)
 
     def turns(self, turns: Sequence[Mapping[str, Any]]) -> list[dict[str, list[float]] | None]:
-        """The numbers of each turn's tokens; `None` where rows and turns do not fit."""
+        """Return the numbers of each turn's tokens; `None` where rows and turns do not fit."""
         rows = {row.row: row for row in self.rows}
         begins: Counter[int] = Counter()
         found: list[dict[str, list[float]] | None] = []
         for turn in turns:
             place, count = int(turn.get("row", 0)), len(turn.get("token_ids") or ())
-            row = rows.get(place)
-            begin, end = begins[place], begins[place] + count
-            begins[place] = end
-            if row is None or len(row.lists.get("advantages", ())) < end:
-                found.append(None)
-                continue
-            found.append({name: row.lists[name][begin:end].tolist() for name in TOKENS if name in row.lists})
+            begin = begins[place]
+            begins[place] = end = begin + count
+            lists = rows[place].lists if place in rows else {}
+            fits = place in rows and len(lists.get("advantages", ())) >= end
+            cut = {name: lists[name][begin:end].tolist() for name in TOKENS if name in lists}
+            found.append(cut if fits else None)
         return found
 
     def described(self, turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """What the estimator saw, ready for JSON: turn values and advantages, the group's baseline."""
+        """Return it ready for JSON: values and advantages of turns, likeness to the sessions of the group."""
         likeness = next((row.lists[SIMILARITIES] for row in self.rows if SIMILARITIES in row.lists), None)
+        pairs = None if likeness is None else zip(map(str, self.mates), map(float, likeness), strict=False)
         return {
             "estimator": self.estimator,
             "advantage": self.advantage,
             "baseline": None,
-            "turns": [_of_turn(own) for own in self.turns(turns)],
-            "similarities": None
-            if likeness is None
-            else {str(mate): float(value) for mate, value in zip(self.mates, likeness, strict=False)},
+            "turns": [_turn(own or {}) for own in self.turns(turns)],
+            "similarities": None if pairs is None else dict(pairs),
         }
 
 
@@ -76,14 +84,14 @@ def baseline(
     rewards: Mapping[int, float],
     session: int,
 ) -> float | None:
-    """What a session's reward was compared with; `None` where an estimator knows no such number.
+    """Return the number that a session's reward was compared with; `None` where an estimator has none.
 
     Args:
         estimator: its name.
         options: of the estimator (`docagent.advantage.options`).
         advantage: of the session.
         rewards: of the sessions of the group that counted, by number.
-        session: which of them.
+        session: number of the session.
     """
     if session not in rewards:
         return None
@@ -99,37 +107,28 @@ def baseline(
 
 
 def session_credit(run_dir: Path, step: int, uid: str, session: int) -> SessionCredit | None:
-    """The credit of a session; `None` where none is stored, or what is stored is damaged."""
-    known = _group(credit_file(run_dir, step), uid)
-    if known is None:
-        return None
-    rows = known.of(uid, session)
-    if not rows:
-        return None
-    mates = sorted({row.session for row in known.rows})
-    return SessionCredit(known.estimator, rows, mates)
-
-
-def _group(path: Path, uid: str) -> StepCredit | None:
+    """Return the credit of a session; `None` where none is stored, or the file is damaged."""
+    path = credit_file(run_dir, step)
     try:
-        changed = path.stat().st_mtime_ns
+        known = _group(path, uid, path.stat().st_mtime_ns)
     except OSError:
         return None
-    return _read(path, uid, changed)
+    if known is None or not (rows := known.of(uid, session)):
+        return None
+    return SessionCredit(known.estimator, rows, sorted({row.session for row in known.rows}))
 
 
 @lru_cache(maxsize=_KEPT)
-def _read(path: Path, uid: str, changed: int) -> StepCredit | None:
-    """Of a file as it was at a time."""
+def _group(path: Path, uid: str, changed: int) -> StepCredit | None:
+    """Read a group out of a file as it was at a time."""
     try:
         return read_credit(path, uid=uid)
     except UserError:
         return None
 
 
-def _of_turn(lists: Mapping[str, list[float]] | None) -> dict[str, float | None]:
-    """What a turn was worth before it, and what it was credited with."""
-    if not lists or not lists.get("advantages"):
-        return {"value": None, "advantage": None}
-    values = lists.get("values")
-    return {"value": values[0] if values else None, "advantage": fmean(lists["advantages"])}
+def _turn(lists: Mapping[str, list[float]]) -> dict[str, float | None]:
+    """Return the value before a turn, and its mean advantage."""
+    advantages = lists.get("advantages")
+    value = (lists.get("values") or [None])[0] if advantages else None
+    return {"value": value, "advantage": fmean(advantages) if advantages else None}

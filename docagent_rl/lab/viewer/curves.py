@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,64 +14,48 @@ from docagent_rl.lab.viewer.features import number
 _FILE = re.compile(r"(val-)?(\d{1,12})\.json")
 _VALIDATED = ("val-core/", "val-aux/")
 
+Curves = dict[str, dict[int, dict[str, float]]]
+"""Numbers by split, step and name."""
 
-@dataclass(frozen=True, slots=True)
-class Series:
-    """Numbers by step.
 
-    Args:
-        steps: in order.
-        values: by name, one a step; `None` where a step has none.
+def read_curves(run_dir: Path) -> Curves:
+    """Read the numbers of `<run>/metrics`: those of training as `train`, those of validations as `val`.
+
+    The file of a step that was validated as well holds both: verl's names tell them apart.
     """
-
-    steps: list[int] = field(default_factory=list)
-    values: dict[str, list[float | None]] = field(default_factory=dict)
-
-    def described(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return {"steps": self.steps, "values": self.values}
-
-
-def read_curves(run_dir: Path) -> dict[str, Series]:
-    """Read the numbers of `<run>/metrics`, those of training as `train` and those of validations as `val`.
-
-    The file of a step that was validated, too, holds both: verl's names tell them apart.
-    """
-    found: dict[str, dict[int, dict[str, float]]] = {"train": {}, "val": {}}
+    found: Curves = {"train": {}, "val": {}}
     for path in (run_dir / "metrics").glob("*.json"):
-        if name := _FILE.fullmatch(path.name):
-            try:
-                status = path.stat()
-            except OSError:
-                continue
-            own, step = "val" if name[1] else "train", int(name[2])
-            found[own].setdefault(step, {})
-            for key, value in _read(path, status.st_mtime_ns, status.st_size).items():
-                split = "val" if key.startswith(_VALIDATED) else own
-                found[split].setdefault(step, {})[key] = value
-    return {split: series(steps) for split, steps in found.items()}
+        name = _FILE.fullmatch(path.name)
+        if name is None:
+            continue
+        try:
+            status = path.stat()
+        except OSError:  # set aside since it was listed
+            continue
+        own, step = "val" if name[1] else "train", int(name[2])
+        found[own].setdefault(step, {})
+        for key, value in _read(path, status.st_mtime_ns, status.st_size).items():
+            split = "val" if key.startswith(_VALIDATED) else own
+            found[split].setdefault(step, {})[key] = value
+    return found
 
 
-def series(steps: Mapping[int, Mapping[str, float]]) -> Series:
-    """Numbers of steps as one list for each name."""
+def series(steps: Mapping[int, Mapping[str, float]]) -> dict[str, Any]:
+    """Return steps in order and, for each name, a number a step: `None` where a step has none."""
     order = sorted(steps)
     names = sorted({name for numbers in steps.values() for name in numbers})
-    return Series(order, {name: [number(steps[step].get(name)) for step in order] for name in names})
+    return {"steps": order, "values": {n: [number(steps[step].get(n)) for step in order] for n in names}}
 
 
-def described(curves: Mapping[str, Series]) -> dict[str, Any]:
-    """Ready for JSON, with all names."""
-    names = _sorted(name for each in curves.values() for name in each.values)
-    return {"names": names, **{split: each.described() for split, each in curves.items()}}
-
-
-def _sorted(names: Iterable[str]) -> list[str]:
-    return sorted(set(names))
+def described(curves: Curves) -> dict[str, Any]:
+    """Return curves ready for JSON, with all their names."""
+    found = {split: series(steps) for split, steps in curves.items()}
+    return {"names": sorted({name for each in found.values() for name in each["values"]}), **found}
 
 
 @lru_cache(maxsize=100_000)
 def _read(path: Path, changed: int, size: int) -> Mapping[str, float]:
-    """A file as it was at a time; what is damaged holds nothing."""
+    """Read a file as it was at a time; a damaged one holds nothing."""
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -8,11 +8,11 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.viewer.api import JSON, Api
+from docagent_rl.lab.viewer.api import Api
 from docagent_rl.lab.viewer.app import static_file
 
 MOST_SESSIONS = 200
@@ -25,40 +25,34 @@ _POLICY = (
     "base-uri 'none'; form-action 'none'"
 )
 _TAG = re.compile(r"<(?=/(?:script|style)|!--|script)", re.IGNORECASE)
+_RUN = "/api/runs/0"
 
 
-@dataclass(frozen=True, slots=True)
-class Build:
-    """The page as it is shipped.
-
-    Args:
-        script: of the page.
-        style: of the page.
-    """
+class Build(NamedTuple):
+    """The page as it is shipped: its script and its style."""
 
     script: str
     style: str
 
     @classmethod
     def shipped(cls) -> Build:
-        """Of this package.
+        """Read that of this package.
 
         Raises:
             UserError: it was not built.
         """
         try:
-            texts = [static_file(name).read_text(encoding="utf-8") for name in ("app.js", "app.css")]
+            return cls(*(static_file(name).read_text(encoding="utf-8") for name in ("app.js", "app.css")))
         except OSError as error:
             raise UserError(f"the page is not built: {error}") from error
-        return cls(*texts)
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What is exported.
+    """The sessions of a file, named in one of three ways.
 
     Args:
-        ids: of sessions; all that `query` finds where there are none.
+        ids: of sessions.
         uid: of a group.
         query: of a list.
     """
@@ -69,7 +63,7 @@ class Chosen:
 
     @property
     def filters(self) -> str:
-        """As the query of a list.
+        """The query of their list.
 
         Raises:
             UserError: nothing is named, or more than one way.
@@ -77,12 +71,12 @@ class Chosen:
         if sum((bool(self.ids), self.uid is not None, self.query is not None)) != 1:
             raise UserError("--export takes one of --session, --group and --query")
         if self.ids:
-            return "ids=" + ",".join(map(str, self.ids))
+            return _by_id(self.ids)
         return f"uid={component(self.uid)}" if self.uid is not None else (self.query or "")
 
 
 def answers(api: Api, chosen: Chosen) -> dict[str, Any]:
-    """What the page would ask for, by path without query; images as data URIs.
+    """Return what the page would ask for, by path without query; images as data URIs.
 
     Args:
         api: over one run, whose index is up to date.
@@ -93,30 +87,33 @@ def answers(api: Api, chosen: Chosen) -> dict[str, Any]:
     """
     if len(api.runs) != 1:
         raise UserError("--export writes sessions of one run")
-    filters = f"{chosen.filters}&limit={MOST_SESSIONS}"
-    listed = _asked(api, "/api/runs/0/sessions", filters)
-    if not listed["total"]:
+    listed = _asked(api, f"{_RUN}/sessions", f"{chosen.filters}&limit={MOST_SESSIONS}")
+    total, rows = listed["total"], listed["rows"]
+    if not total:
         raise UserError("no session matches")
-    if listed["total"] > MOST_SESSIONS:
-        raise UserError(
-            f"{listed['total']} sessions match, a file takes {MOST_SESSIONS}: narrow --query, by step= say"
-        )
+    if total > MOST_SESSIONS:
+        raise UserError(f"{total} sessions match, a file takes {MOST_SESSIONS}: narrow --query, by step= say")
     runs = _asked(api, "/api/runs")
-    runs["runs"][0]["sessions"] = listed["total"]
-    found = {"/api/runs": runs, "/api/runs/0/sessions": listed}
-    for row in listed["rows"]:
-        path = f"/api/runs/0/sessions/{row['id']}"
+    runs["runs"][0]["sessions"] = total
+    found = {"/api/runs": runs, f"{_RUN}/sessions": listed}
+    for row in rows:
+        path = f"{_RUN}/sessions/{row['id']}"
         found[path] = session = _asked(api, path)
         found.update(_images(api, path, session))
-    for uid in {row["uid"] for row in listed["rows"]}:
-        found.update(_group(api, uid, [row for row in listed["rows"] if row["uid"] == uid]))
-    found["/api/runs/0/funnel"] = _asked(api, "/api/runs/0/funnel", _by_id(listed["rows"]))
-    found["start"] = _start(chosen, listed["rows"])
-    return found
+    for uid in {row["uid"] for row in rows}:
+        own = {row["id"] for row in rows if row["uid"] == uid}
+        group = _asked(api, path := f"{_RUN}/groups/{component(uid)}")
+        if {session["id"] for session in group["sessions"]} == own and len(own) > 1:
+            found[path] = group
+    found[f"{_RUN}/funnel"] = _asked(api, f"{_RUN}/funnel", _by_id(row["id"] for row in rows))
+    start = f"#/session/0/{rows[0]['id']}" if len(rows) == 1 else "#/sessions?r=0"
+    if chosen.uid is not None and len(rows) > 1:
+        start = f"#/group/0/{component(chosen.uid)}"
+    return {**found, "start": start}
 
 
 def page(table: dict[str, Any], build: Build) -> str:
-    """One HTML file that runs its own script alone and asks for nothing."""
+    """Return one HTML file that runs its own script alone and asks for nothing."""
     script, style = _closed(build.script), _closed(build.style)
     policy = _POLICY.format(script=_hash(script), style=_hash(style))
     # `<` does not stand in data: nothing in it ends its element or begins another
@@ -132,12 +129,12 @@ def page(table: dict[str, Any], build: Build) -> str:
 
 
 def component(text: str) -> str:
-    """A name within an address, encoded as the page's `encodeURIComponent` does it."""
+    """Encode a name within an address as the page's `encodeURIComponent` does it."""
     return quote(text, safe="!'()*~-_.")
 
 
 def _closed(code: str) -> str:
-    r"""Code of our own in which nothing ends its element: in a string, `<\/script` is `</script`."""
+    r"""Return code of our own in which nothing ends its element: in a string, `<\/script` is `</script`."""
     return _TAG.sub(lambda found: "\\x3c", code)
 
 
@@ -146,53 +143,31 @@ def _hash(text: str) -> str:
 
 
 def _asked(api: Api, path: str, query: str = "") -> Any:
-    reply = api.answer(path, query)
-    return json.loads(reply.content)
+    return json.loads(api.answer(path, query).content)
 
 
-def _uri(api: Api, path: str, query: str = "") -> str:
-    reply = api.answer(path, query)
-    if reply.type == JSON:
-        raise ValueError(f"{path} is no image")
-    return f"data:{reply.type};base64,{base64.b64encode(reply.content).decode()}"
+def _by_id(ids: Iterable[int]) -> str:
+    return "ids=" + ",".join(map(str, ids))
 
 
 def _images(api: Api, path: str, session: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Images of a session and thumbnails of its documents, as far as the store has them."""
+    """Yield images of a session and thumbnails of its documents, as far as the store has them."""
     if api.runs[0].store is None:
         return
     addresses = [f"{path}/images/{number}" for number in range(session["images"])]
     documents = session["document"]
     for document in documents if isinstance(documents, list) else [documents]:
         name = component(document["doc_id"])
-        addresses += [f"/api/runs/0/pages/{name}/{page}" for page in _thumbnails(document)]
+        addresses += [f"{_RUN}/pages/{name}/{page}" for page in _thumbnails(document)]
     for address in addresses:
         try:
-            yield address, _uri(api, address, f"width={THUMBNAIL_PX}")
+            image = api.answer(address, f"width={THUMBNAIL_PX}")
         except UserError:
             continue  # the page says that it is not there
+        yield address, f"data:{image.type};base64,{base64.b64encode(image.content).decode()}"
 
 
 def _thumbnails(document: dict[str, Any]) -> Iterable[int]:
     if document["pages"] <= MOST_THUMBNAILS:
         return range(1, document["pages"] + 1)
-    names = ("gold", "fetched", "shown", "searched")
-    return sorted({page for name in names for page in document[name]})
-
-
-def _group(api: Api, uid: str, rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """A group that is there as a whole."""
-    path = f"/api/runs/0/groups/{component(uid)}"
-    group = _asked(api, path)
-    if {session["id"] for session in group["sessions"]} == {row["id"] for row in rows} and len(rows) > 1:
-        yield path, group
-
-
-def _by_id(rows: Sequence[dict[str, Any]]) -> str:
-    return "ids=" + ",".join(str(row["id"]) for row in rows)
-
-
-def _start(chosen: Chosen, rows: Sequence[dict[str, Any]]) -> str:
-    if chosen.uid is not None and len(rows) > 1:
-        return f"#/group/0/{component(chosen.uid)}"
-    return f"#/session/0/{rows[0]['id']}" if len(rows) == 1 else "#/sessions?r=0"
+    return sorted({page for name in ("gold", "fetched", "shown", "searched") for page in document[name]})

@@ -1,10 +1,10 @@
-"""A recorded session as one row: all that lists, filters and counts need. Pure."""
+"""A recorded session as one row of the index: all that lists, filters and counts need. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,9 +22,9 @@ class Features:
     """One session; fields of the same names are those of `Trajectory`.
 
     Args:
-        id: of the session, the same whenever its run is indexed (`session_id`).
+        id: see `session_id`.
         mask: why it is masked; empty where it is not.
-        terms: the session's reward terms by name.
+        terms: its reward terms by name.
         turns: their number.
         invalid: turns whose action was invalid.
         tokens: of prompt and response.
@@ -76,19 +76,14 @@ class Features:
 
 
 def features_of(session: Mapping[str, Any]) -> Features:
-    """The row of a session.
-
-    Args:
-        session: a line of a trajectory file, parsed.
+    """Return the row of a line of a trajectory file.
 
     Raises:
         AttributeError, KeyError, TypeError, ValueError: it is no session.
     """
-    record = session["record"]
-    turns = session["turns"]
-    seen = [turn for turn in turns if not turn.get("dropped")]
-    found = evidence_of(session)
-    masked = session["status"] == "masked"
+    record, turns, end = session["record"], session["turns"], str(session.get("end") or "")
+    messages = [session.get("prompt"), *(t.get("observation") for t in turns if not t.get("dropped"))]
+    evidence = evidence_of(session)
     searches = [search for turn in turns for search in turn.get("searches") or ()]
     return Features(
         id=session_id(session),
@@ -102,27 +97,25 @@ def features_of(session: Mapping[str, Any]) -> Features:
         uid=str(session["uid"]),
         session=int(session["session"]),
         status=str(session["status"]),
-        end=str(session.get("end") or ""),
-        mask=str(session.get("end") or "") if masked else "",
+        end=end,
+        mask=end if session["status"] == "masked" else "",
         reward=number(session.get("reward")),
-        terms=terms_of(session),
+        terms=_terms(session.get("metrics") or {}),
         turns=len(turns),
         invalid=sum(turn.get("info", {}).get("valid") is False for turn in turns),
         tokens=int(session.get("prompt_tokens") or 0) + int(session.get("response_tokens") or 0),
-        images=sum(1 for _ in images_of(session.get("prompt")))
-        + sum(1 for turn in seen for _ in images_of(turn.get("observation"))),
+        images=sum(1 for each in messages for _ in images_of(each)),
         answer=answer_of(session),
         gold=[str(answer) for answer in record.get("answers") or ()],
         evidence_kind=", ".join(sorted({str(kind) for kind in record.get("evidence_sources") or ()})),
-        stage=found.stage.value if found.stage else "",
-        reach=found.reach,
-        right=found.right,
-        guessed=found.guessed,
-        branch=found.branch or "",
-        seconds=sum(number(each) or 0.0 for turn in turns for each in turn.get("seconds", {}).values()),
+        stage=evidence.stage.value if evidence.stage else "",
+        reach=evidence.reach,
+        right=evidence.right,
+        guessed=evidence.guessed,
+        branch=evidence.branch or "",
+        seconds=sum((number(s) or 0.0 for turn in turns for s in turn.get("seconds", {}).values()), 0.0),
         drift=_drift(turns),
-        truncated=session.get("end") == "context_full"
-        or any(t.get("stop") == StopCause.TRUNCATED.value for t in turns),
+        truncated=end == "context_full" or any(t.get("stop") == StopCause.TRUNCATED.value for t in turns),
         search_k=max((int(search.get("top_k") or 0) for search in searches), default=None),
         search_within=any(search.get("doc_id") for search in searches) if searches else None,
         text="\n".join(_texts(session)),
@@ -130,35 +123,32 @@ def features_of(session: Mapping[str, Any]) -> Features:
 
 
 def session_id(session: Mapping[str, Any]) -> int:
-    """A number for a session that stays when its file is written again: 48 bits of a hash."""
+    """Return a number of a session that stays when its file is written again: 48 bits of a hash."""
     name = "\0".join(str(session[key]) for key in ("split", "step", "uid", "session"))
     return int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:6], "big")
 
 
-def terms_of(session: Mapping[str, Any]) -> dict[str, float]:
-    """The reward terms among a session's numbers."""
-    metrics = session.get("metrics") or {}
-    found = ((name.removeprefix(_TERM), number(v)) for name, v in metrics.items() if name.startswith(_TERM))
-    return {name: value for name, value in found if value is not None}
-
-
 def number(value: Any) -> float | None:
-    """A finite number, or none."""
+    """Return a finite number; `None` for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if math.isfinite(value) else None
 
 
-def _drift(turns: list[Mapping[str, Any]]) -> float | None:
-    total, count = 0.0, 0
-    for turn in turns:
-        theirs = turn.get("trainer_log_probs")
-        if theirs is None:
-            continue
-        for ours, other in zip(turn.get("log_probs") or (), theirs, strict=False):
-            total += abs(ours - other)
-            count += 1
-    return total / count if count and math.isfinite(total) else None
+def _terms(metrics: Mapping[str, Any]) -> dict[str, float]:
+    found = {name.removeprefix(_TERM): number(v) for name, v in metrics.items() if name.startswith(_TERM)}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _drift(turns: Sequence[Mapping[str, Any]]) -> float | None:
+    known = [turn for turn in turns if turn.get("trainer_log_probs") is not None]
+    pairs = [
+        pair
+        for turn in known
+        for pair in zip(turn.get("log_probs") or (), turn["trainer_log_probs"], strict=False)
+    ]
+    total = sum(abs(ours - theirs) for ours, theirs in pairs)
+    return total / len(pairs) if pairs and math.isfinite(total) else None
 
 
 def _texts(session: Mapping[str, Any]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import visible
@@ -20,11 +20,11 @@ _LABEL = 48
 
 
 def funnel_figure(found: Mapping[str, Any], by: str) -> str:
-    """The picture as SVG; the same counts give the same bytes. Texts in it are never markup or formulae.
+    """Return the picture as SVG, the same for the same counts; texts in it are never markup or formulae.
 
     Args:
-        found: what `funnel.funnel` returns.
-        by: what it was counted by; steps become lines, all else bars.
+        found: see `funnel.funnel`.
+        by: the field that was counted apart; steps become lines, all else bars.
 
     Raises:
         UserError: no session has known evidence.
@@ -45,15 +45,15 @@ def funnel_figure(found: Mapping[str, Any], by: str) -> str:
         warnings.simplefilter("ignore")  # of letters that the font lacks: the reader's has them
         drawn, axes = pyplot.subplots(figsize=(8, 4), layout="constrained")
         if by == "step":
-            _lines(axes, groups, found["stages"])
+            _lines(axes, sorted(groups, key=lambda group: int(group["key"])), found["stages"])
         else:
             _bars(axes, groups[:_MOST], found["stages"])
         axes.set_ylim(0, 1.08)
         axes.set_ylabel("share of the sessions whose evidence is known")
         axes.grid(axis="y", linewidth=0.4)
+        axes.legend(fontsize=7)
         for text in drawn.findobj(Text):
-            if isinstance(text, Text):
-                text.set_parse_math(False)
+            cast("Text", text).set_parse_math(False)
         buffer = io.StringIO()
         drawn.savefig(buffer, format="svg", metadata={"Date": None})
         pyplot.close(drawn)
@@ -64,32 +64,32 @@ def _bars(axes: Axes, groups: Sequence[Mapping[str, Any]], stages: Sequence[Mapp
     width = 0.8 / len(groups)
     known = [stage for stage in stages if any(group["counts"][stage["id"]] is not None for group in groups)]
     for number, group in enumerate(groups):
-        label = f"{_safe(group['key'])} ({group['sessions']})"
         counts = [group["counts"][stage["id"]] for stage in known]
-        places = [place - 0.4 + width * (number + 0.5) for place in range(len(known))]
-        shares = [(count or 0) / group["sessions"] for count in counts]
-        bars = axes.bar(places, shares, width, label=label, color=COLOURS[number % len(COLOURS)])
+        bars = axes.bar(
+            [place - 0.4 + width * (number + 0.5) for place in range(len(known))],
+            [(count or 0) / group["sessions"] for count in counts],
+            width,
+            label=f"{_safe(group['key'])} ({group['sessions']})",
+            color=COLOURS[number % len(COLOURS)],
+        )
         if len(groups) <= 3:
             axes.bar_label(bars, ["" if count is None else str(count) for count in counts], fontsize=7)
     axes.set_xticks(range(len(known)), [stage["label"] for stage in known])
-    axes.legend(fontsize=7)
 
 
 def _lines(axes: Axes, groups: Sequence[Mapping[str, Any]], stages: Sequence[Mapping[str, str]]) -> None:
-    ordered = sorted(groups, key=lambda group: int(group["key"]))
     for number, stage in enumerate(stages[1:]):
-        points = [
-            (int(group["key"]), group["counts"][stage["id"]] / group["sessions"])
-            for group in ordered
-            if group["counts"][stage["id"]] is not None
-        ]
-        if points:
-            colour = COLOURS[number % len(COLOURS)]
+        known = [group for group in groups if group["counts"][stage["id"]] is not None]
+        if known:
             axes.plot(
-                *zip(*points, strict=True), marker="o", markersize=3, label=stage["label"], color=colour
+                [int(group["key"]) for group in known],
+                [group["counts"][stage["id"]] / group["sessions"] for group in known],
+                marker="o",
+                markersize=3,
+                label=stage["label"],
+                color=COLOURS[number % len(COLOURS)],
             )
     axes.set_xlabel("step")
-    axes.legend(fontsize=7)
 
 
 def _safe(text: str) -> str:

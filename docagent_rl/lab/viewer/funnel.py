@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from itertools import groupby, pairwise
 from typing import Any
 
 from docagent_rl.base.errors import UserError
@@ -30,103 +29,79 @@ _BRANCHES = {
     Branch.WHOLE: ("read whole", "The page was shown whole, and not only to choose from."),
     Branch.TEXT: ("as text", "Its text was shown, or somebody else read it."),
 }
-_BY = ("none", *(name for name in ("step", "system", "kind", "dataset", "split", "stage") if name in FIELDS))
-
-
-@dataclass
-class _Group:
-    sessions: list[tuple[int, Evidence]] = field(default_factory=list)
-    without: int = 0
-    right: int = 0
-    played: int = 0
+_BY = ("none", "step", "system", "kind", "dataset", "split", "stage")
 
 
 def funnel(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Counts by stage.
+    """Count the sessions that came to each stage, ready for JSON.
 
     Args:
         base: the index.
-        pairs: filters, and `by`, what to count apart.
+        pairs: filters, and `by`, the field whose values are counted apart.
 
     Raises:
-        UserError: a parameter is unknown, or its value.
+        UserError: a parameter is unknown, or does not take its value.
     """
     by = dict(pairs).get("by") or "none"
     if by not in _BY:
         raise UserError(f"by={by!r}; known are {', '.join(_BY)}")
-    where = condition(pairs, ignored={"by"})
-    column = "''" if by == "none" else FIELDS[by]
+    where, values = condition(pairs, ignored={"by"})
+    column = "'all'" if by == "none" else FIELDS[by]
     rows = base.execute(
-        f'SELECT {column} AS key, id, stage, reach, "right", branch, mask FROM sessions {where.where} '
+        f'SELECT {column} AS key, id, stage, reach, "right", branch, mask FROM sessions WHERE {where} '
         "ORDER BY key, step, uid, session",
-        where.values,
+        values,
     )
-    groups: dict[str, _Group] = defaultdict(_Group)
-    for row in rows:
-        group = groups[str(row["key"])]
-        group.played += not row["mask"]
-        group.right += bool(row["right"]) and not row["mask"]
-        if not row["stage"]:
-            group.without += 1
-            continue
-        group.sessions.append((row["id"], _evidence(row)))
     return {
         "stages": [{"id": stage, "label": name, "about": about} for stage, (name, about) in WORDS.items()],
         "branches": [{"id": way, "label": name, "about": about} for way, (name, about) in _BRANCHES.items()],
-        "groups": [_counted("all" if by == "none" else key, group) for key, group in groups.items()],
+        "groups": [_group(str(key), list(own)) for key, own in groupby(rows, lambda row: row["key"])],
     }
 
 
 def counts_of(found: Iterable[Evidence]) -> dict[str, int | None]:
-    """How many sessions came to each stage; `None` where that is not known of all."""
+    """Count the sessions that came to each stage; `None` where that is not known of all."""
     known = list(found)
-    numbers: dict[str, int | None] = {}
-    for stage in STAGES:
-        reached = [each.reached(stage) for each in known]
-        numbers[stage.value] = None if None in reached else sum(map(bool, reached))
-    return numbers
+    reached = {stage.value: [each.reached(stage) for each in known] for stage in STAGES}
+    return {stage: None if None in each else sum(map(bool, each)) for stage, each in reached.items()}
 
 
-def lost_at(found: Iterable[tuple[int, Evidence]], counts: Mapping[str, int | None]) -> dict[str, list[int]]:
-    """Wrong sessions that came to the stage before and no further, by the stage that they missed."""
-    lost: dict[str, list[int]] = {}
+def lost_at(found: Sequence[tuple[int, Evidence]], counts: Mapping[str, int | None]) -> dict[str, list[int]]:
+    """Return wrong sessions that came to the stage before and no further, by the stage that they missed."""
     stages = [stage for stage in STAGES if counts[stage.value] is not None]
-    for number, stage in enumerate(stages[1:], 1):
-        before = stages[number - 1]
-        lost[stage.value] = [
-            session
-            for session, each in found
-            if not each.right and each.reached(before) and not each.reached(stage)
-        ]
-    return lost
+    wrong = [(session, each) for session, each in found if not each.right]
+    return {
+        stage.value: [session for session, e in wrong if e.reached(before) and not e.reached(stage)]
+        for before, stage in pairwise(stages)
+    }
 
 
-def _counted(key: str, group: _Group) -> dict[str, Any]:
-    counts = counts_of(evidence for _, evidence in group.sessions)
-    lost = lost_at(group.sessions, counts)
+def _group(key: str, rows: Sequence[sqlite3.Row]) -> dict[str, Any]:
+    found = [(row["id"], _evidence(row)) for row in rows if row["stage"]]
+    each = [evidence for _, evidence in found]
+    counts = counts_of(each)
+    lost = lost_at(found, counts)
+    branches = {branch: [one for one in each if one.branch is branch] for branch in Branch}
     return {
         "key": key,
-        "sessions": len(group.sessions),
+        "sessions": len(found),
         "counts": counts,
         "lost": {stage: sessions[:MOST_LOST] for stage, sessions in lost.items()},
         "lost_counts": {stage: len(sessions) for stage, sessions in lost.items()},
         "filters": {stage: _filter(stage, counts) for stage in lost},
-        "without": group.without,
-        "played": group.played,
-        "right": group.right,
+        "without": len(rows) - len(found),
+        "played": sum(not row["mask"] for row in rows),
+        "right": sum(bool(row["right"]) and not row["mask"] for row in rows),
         "branches": {
-            branch: {
-                "sessions": sum(each.branch is branch for _, each in group.sessions),
-                "right": sum(each.branch is branch and bool(each.right) for _, each in group.sessions),
-            }
-            for branch in Branch
+            branch: {"sessions": len(own), "right": sum(bool(one.right) for one in own)}
+            for branch, own in branches.items()
         },
-        "guessed": sum(evidence.guessed for _, evidence in group.sessions),
+        "guessed": sum(one.guessed for one in each),
     }
 
 
 def _filter(missed: str, counts: Mapping[str, int | None]) -> str:
-    """The link to the sessions of a loss: wrong ones whose last stage lies before it."""
+    """Return the link to the sessions of a loss: wrong ones whose last stage lies before it."""
     names = [stage.value for stage in STAGES]
     end = names.index(missed)
     begin = max(place for place in range(end) if counts[names[place]] is not None)
@@ -135,8 +110,5 @@ def _filter(missed: str, counts: Mapping[str, int | None]) -> str:
 
 
 def _evidence(row: sqlite3.Row) -> Evidence:
-    def known(value: int | None) -> bool | None:
-        return None if value is None else bool(value)
-
-    branch = Branch(row["branch"]) if row["branch"] else None
-    return Evidence(Stage(row["stage"]), known(row["reach"]), known(row["right"]), branch)
+    reach, right = (None if row[name] is None else bool(row[name]) for name in ("reach", "right"))
+    return Evidence(Stage(row["stage"]), reach, right, Branch(row["branch"]) if row["branch"] else None)

@@ -1,176 +1,269 @@
-"""Keeps the index of a run up to date: each file of sessions is read once, and again when it changes."""
+"""The index of a run: a SQLite file with a row a session. A file is read once, and again when it changes."""
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import logging
+import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-from docagent_rl.lab.viewer.advantages import update_advantages
-from docagent_rl.lab.viewer.features import Features, features_of
-from docagent_rl.lab.viewer.folder import SessionFile, ViewedRun
-from docagent_rl.lab.viewer.lines import lines_from, parsed, read_at
-from docagent_rl.lab.viewer.schema import prepare, reading, writing
+import orjson
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.surrogates import encodable
+from docagent_rl.lab.viewer.credit import mean_advantages
+from docagent_rl.lab.viewer.features import Features, features_of
+from docagent_rl.lab.viewer.folder import ViewedRun
+from docagent_rl.rollout.credit import read_credit
+
+SCHEMA = 5
+"""Version of the tables; an index of another version is made anew."""
+_WAIT_S = 30.0
 _HEAD = 4096
-"""Bytes at both ends of what is indexed by which a file that has grown is known again."""
-_SOME = 500
-"""Lines of one change of the index: others may read and write in between."""
+"""Bytes at both ends of what was read by which a file that has grown is recognised."""
+_LINES = 500
+"""Lines a transaction; others may read and write in between."""
 _BAD = (AttributeError, KeyError, TypeError, ValueError)
-_COLUMNS = [each.name for each in fields(Features) if each.name not in ("text", "terms", "gold")]
+_COLUMNS = tuple(each.name for each in fields(Features) if each.name not in ("id", "text"))
+# `texts` keeps words without texts, so that rows cannot be deleted: those of sessions that are gone join with
+# nothing
+_TABLES = f"""
+CREATE TABLE files (
+    name TEXT PRIMARY KEY, size INTEGER, changed INTEGER, indexed INTEGER, head BLOB, damaged INTEGER
+);
+CREATE TABLE sessions (
+    id INTEGER PRIMARY KEY, file, begin, length, text_id, advantage,
+    {", ".join(f'"{name}"' for name in _COLUMNS)}
+);
+CREATE INDEX sessions_file ON sessions (file);
+CREATE INDEX sessions_step ON sessions (split, step);
+CREATE INDEX sessions_uid ON sessions (uid);
+CREATE INDEX sessions_question ON sessions (question_id);
+CREATE TABLE terms (
+    session INTEGER REFERENCES sessions ON DELETE CASCADE, name TEXT, value REAL, PRIMARY KEY (session, name)
+) WITHOUT ROWID;
+CREATE INDEX terms_name ON terms (name, value);
+CREATE VIRTUAL TABLE texts USING fts5 (content, content='', tokenize="unicode61");
+CREATE TABLE state (revision INTEGER);
+INSERT INTO state VALUES (0);
+"""
 
 logger = logging.getLogger(__name__)
 
-Told = Callable[[int, int], None]
-"""Is called with bytes read and bytes there are to read."""
+Progress = Callable[[int, int], None]
+"""Takes the bytes that were read and all bytes there are to read."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    size: int
-    changed: int
-    indexed: int
-    head: bytes
+class Index:
+    """The file of an index.
+
+    Its methods raise `OSError` or `sqlite3.Error` where it cannot be read or written.
+    """
+
+    path: Path
+
+    def prepare(self) -> None:
+        """Create the file; one of another version, or that is no database, is made anew."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with closing(self._connection()) as base:
+                if base.execute("PRAGMA user_version").fetchone()[0] == SCHEMA:
+                    return
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError:
+            pass
+        for suffix in ("", "-journal", "-wal", "-shm"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        with closing(self._connection()) as base:
+            base.executescript(f"BEGIN EXCLUSIVE; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
+
+    @contextmanager
+    def reading(self) -> Generator[sqlite3.Connection]:
+        """Open the file for reading; columns of a row are found by name."""
+        with closing(self._connection()) as base:
+            base.row_factory = sqlite3.Row
+            base.execute("PRAGMA query_only = ON")
+            yield base
+
+    @contextmanager
+    def writing(self) -> Generator[sqlite3.Connection]:
+        """Open the file for one transaction, which is written whole or not at all."""
+        with closing(self._connection()) as base:
+            base.execute("PRAGMA synchronous = OFF")  # what a crash damages is made anew
+            base.execute("PRAGMA cache_size = -65536")
+            base.execute("PRAGMA foreign_keys = ON")
+            base.execute("BEGIN IMMEDIATE")
+            try:
+                yield base
+                base.execute("UPDATE state SET revision = revision + 1")
+            except BaseException:  # an interrupt too
+                base.execute("ROLLBACK")
+                raise
+            base.execute("COMMIT")
+
+    def stale(self, files: Mapping[str, os.stat_result]) -> list[str]:
+        """Return the names of files that were not read as they are now."""
+        with self.reading() as base:
+            known = {
+                row["name"]: (row["size"], row["changed"]) for row in base.execute("SELECT * FROM files")
+            }
+        return [n for n, status in files.items() if known.get(n) != (status.st_size, status.st_mtime_ns)]
+
+    def _connection(self) -> sqlite3.Connection:
+        return sqlite3.connect(self.path, timeout=_WAIT_S, isolation_level=None)
 
 
-def update_index(run: ViewedRun, told: Told = lambda done, total: None) -> bool:
-    """Read what is new.
-
-    Args:
-        run: whose index.
-        told: of the progress.
-
-    Returns:
-        Whether anything has changed.
+def update_index(run: ViewedRun, progress: Progress = lambda done, total: None) -> bool:
+    """Read what is new in a run; return whether anything has changed.
 
     Raises:
         OSError, sqlite3.Error: the index cannot be read or written.
     """
-    path = run.index_file
-    prepare(path)
-    with reading(path) as base:
-        known = {row["name"]: _Known(*tuple(row)[1:5]) for row in base.execute("SELECT * FROM files")}
-    files = {file.name: file for file in run.session_files()}
-    gone = [name for name in known if name not in files]
-    stale = [file for file in files.values() if _changed(file, known.get(file.name))]
+    index = Index(run.index_file)
+    index.prepare()
+    files, credit = run.session_files(), run.credit_files()
+    with index.reading() as base:
+        gone = [name for (name,) in base.execute("SELECT name FROM files") if name not in {*files, *credit}]
     if gone:
-        with writing(path) as base:
+        with index.writing() as base:
             for name in gone:
                 _forget(base, name)
-                base.execute("DELETE FROM files WHERE name = ?", (name,))
-            _count(base)
-    done, total = 0, sum(file.size for file in stale)
-    told(done, total)
-    for file in stale:
-        _index_file(path, file, known.get(file.name), lambda size, base=done: told(base + size, total))
-        done += file.size
-    credited = update_advantages(path, run, anew={file.step for file in stale})
-    return bool(gone or stale or credited)
+    stale = index.stale(files)
+    done, total = 0, sum(files[name].st_size for name in stale)
+    progress(done, total)
+    for name in stale:
+        _read_sessions(
+            index, run.path, name, files[name], lambda size, base=done: progress(base + size, total)
+        )
+        done += files[name].st_size
+    paid = index.stale(credit)  # that of sessions which were read again is stale as well
+    for name in paid:
+        _read_credit(index, run.path, name, credit[name])
+    return bool(gone or stale or paid)
 
 
-def _changed(file: SessionFile, known: _Known | None) -> bool:
-    return known is None or (known.size, known.changed) != (file.size, file.changed)
+def parsed(line: bytes) -> dict[str, Any]:
+    """Parse a line of a session file; half characters in it become question marks.
+
+    Raises:
+        ValueError: it is no JSON object.
+    """
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError:  # NaN, or half a character written as an escape, which Python's takes
+        try:
+            found = json.loads(encodable(json.dumps(json.loads(line), ensure_ascii=False)))
+        except RecursionError as error:
+            raise ValueError("it is nested too deeply") from error
+    if not isinstance(found, dict):
+        raise ValueError("it is no JSON object")
+    return found
 
 
-def _index_file(path: Path, file: SessionFile, known: _Known | None, told: Callable[[int], None]) -> None:
-    begin = known.indexed if known is not None and _only_grown(file, known) else 0
-    if begin == 0:
-        with writing(path) as base:
-            _forget(base, file.name)
-            _note(base, file, _Known(-1, -1, 0, b""), 0)
-            _count(base)
-    for some in _pieces(lines_from(file.path, begin)):
-        end = some[-1][0] + len(some[-1][1])
-        rows, damaged = _rows(file, some)
-        with writing(path) as base:
-            _insert(base, file.name, rows)
-            _note(base, file, _Known(-1, -1, end, _head(file.path, end)), damaged)
-            _count(base)
-        told(end)
-    with writing(path) as base:  # whole: a last line that is being written comes with the next change
+def _read_sessions(
+    index: Index, run: Path, name: str, status: os.stat_result, progress: Callable[[int], None]
+) -> None:
+    path = run / name
+    begin = _unchanged(index, path, name, status)
+    with index.writing() as base:
+        if begin == 0:
+            _forget(base, name)
+            base.execute("INSERT INTO files VALUES (?, NULL, NULL, 0, x'', 0)", (name,))
+        base.execute("DELETE FROM files WHERE name = ?", (f"credit/{path.stem}.parquet",))
+    with path.open("rb") as file:
+        file.seek(begin)
+        whole = takewhile(lambda line: line.endswith(b"\n"), file)  # the last one may still be written
+        while lines := list(islice(whole, _LINES)):
+            rows = list(_rows(path, begin, lines))
+            begin += sum(map(len, lines))
+            damaged = sum(row is None for row in rows)
+            with index.writing() as base:
+                _insert(base, name, [row for row in rows if row])
+                base.execute(
+                    "UPDATE files SET indexed = ?, head = ?, damaged = damaged + ? WHERE name = ?",
+                    (begin, _head(path, begin), damaged, name),
+                )
+            progress(begin)
+    with index.writing() as base:
         base.execute(
-            "UPDATE files SET size = ?, changed = ? WHERE name = ?", (file.size, file.changed, file.name)
+            "UPDATE files SET size = ?, changed = ? WHERE name = ?",
+            (status.st_size, status.st_mtime_ns, name),
         )
 
 
-def _only_grown(file: SessionFile, known: _Known) -> bool:
-    """Whether what is indexed of a file still stands there."""
-    if not known.indexed or file.size < known.indexed:
-        return False
-    return _head(file.path, known.indexed) == known.head
+def _unchanged(index: Index, path: Path, name: str, status: os.stat_result) -> int:
+    """Return the bytes of a file that were read and still stand there; 0 where it was written anew."""
+    with index.reading() as base:
+        known = base.execute("SELECT indexed, head FROM files WHERE name = ?", (name,)).fetchone()
+    if known is None or not 0 < known["indexed"] <= status.st_size:
+        return 0
+    return known["indexed"] if _head(path, known["indexed"]) == known["head"] else 0
 
 
 def _head(path: Path, end: int) -> bytes:
-    """Tells a file that was written anew from one that has grown: which one it is, how it begins and ends."""
-    begin = max(0, end - _HEAD)
-    text = read_at(path, 0, min(end, _HEAD)) + read_at(path, begin, end - begin)
+    """Return a hash of which file it is, and of how its first `end` bytes begin and end."""
+    with path.open("rb") as file:
+        text = file.read(min(end, _HEAD))
+        file.seek(max(0, end - _HEAD))
+        text += file.read(min(end, _HEAD))
     return hashlib.sha256(str(path.stat().st_ino).encode() + text).digest()
 
 
-def _pieces(lines: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
-    rest = iter(lines)
-    while some := list(itertools.islice(rest, _SOME)):
-        yield some
-
-
-def _rows(
-    file: SessionFile, lines: Sequence[tuple[int, bytes]]
-) -> tuple[list[tuple[int, int, Features]], int]:
-    """The sessions of lines with their places, and how many lines are damaged."""
-    rows, damaged = [], 0
-    for begin, line in lines:
-        if not line.strip():
-            continue
+def _rows(path: Path, begin: int, lines: Sequence[bytes]) -> Iterator[tuple[int, int, Features] | None]:
+    """Yield place, length and features of each line; `None` for a damaged one."""
+    for line in lines:
         try:
-            rows.append((begin, len(line), features_of(parsed(line))))
+            if line.strip():
+                yield begin, len(line), features_of(parsed(line))
         except _BAD as error:
-            damaged += 1
-            logger.warning("%s: what begins at byte %d is no session: %r", file.path, begin, error)
-    return rows, damaged
+            logger.warning("%s: what begins at byte %d is no session: %r", path, begin, error)
+            yield None
+        begin += len(line)
 
 
 def _insert(base: sqlite3.Connection, name: str, rows: Sequence[tuple[int, int, Features]]) -> None:
-    (last,) = base.execute("SELECT last_text FROM state").fetchone()
-    columns = ["file", "begin", "length", "text_id", *_COLUMNS, "terms", "gold"]
-    names = ", ".join(f'"{column}"' for column in columns)
-    marks = ", ".join("?" * len(columns))
-    values: list[tuple[Any, ...]] = []
-    for number, (begin, length, row) in enumerate(rows, last + 1):
-        own = (getattr(row, column) for column in _COLUMNS)
-        values.append((name, begin, length, number, *own, json.dumps(row.terms), json.dumps(row.gold)))
-    # the last one of a session that stands there twice counts, as it does for evaluations
-    base.executemany(f"INSERT OR REPLACE INTO sessions ({names}) VALUES ({marks})", values)
-    base.executemany(
-        "INSERT INTO texts (rowid, content) VALUES (?, ?)",
-        ((number, row.text) for number, (_, _, row) in enumerate(rows, last + 1)),
-    )
-    base.executemany("DELETE FROM terms WHERE session = ?", ((row.id,) for _, _, row in rows))
-    base.executemany(
-        "INSERT OR REPLACE INTO terms VALUES (?, ?, ?)",
-        ((row.id, term, value) for _, _, row in rows for term, value in row.terms.items()),
-    )
-    base.execute("UPDATE state SET last_text = ?", (last + len(rows),))
+    marks = ", ".join("?" * (6 + len(_COLUMNS)))
+    for begin, length, row in rows:
+        text_id = base.execute("INSERT INTO texts (content) VALUES (?)", (row.text,)).lastrowid
+        values = [getattr(row, column) for column in _COLUMNS]
+        values = [json.dumps(value) if isinstance(value, dict | list) else value for value in values]
+        # of a session that stands there twice the last line counts, as for evaluations
+        base.execute(
+            f"INSERT OR REPLACE INTO sessions VALUES ({marks})",
+            (row.id, name, begin, length, text_id, None, *values),
+        )
+        base.executemany(
+            "INSERT INTO terms VALUES (?, ?, ?)", ((row.id, *term) for term in row.terms.items())
+        )
 
 
 def _forget(base: sqlite3.Connection, name: str) -> None:
-    base.execute("DELETE FROM terms WHERE session IN (SELECT id FROM sessions WHERE file = ?)", (name,))
     base.execute("DELETE FROM sessions WHERE file = ?", (name,))
+    base.execute("DELETE FROM files WHERE name = ?", (name,))
 
 
-def _note(base: sqlite3.Connection, file: SessionFile, known: _Known, damaged: int) -> None:
-    base.execute(
-        "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET size = excluded.size, "
-        "changed = excluded.changed, indexed = excluded.indexed, head = excluded.head, "
-        "damaged = CASE excluded.indexed WHEN 0 THEN 0 ELSE files.damaged + excluded.damaged END",
-        (file.name, known.size, known.changed, known.indexed, known.head, damaged),
-    )
-
-
-def _count(base: sqlite3.Connection) -> None:
-    base.execute("UPDATE state SET revision = revision + 1")
+def _read_credit(index: Index, run: Path, name: str, status: os.stat_result) -> None:
+    """Write the mean advantages of a step's sessions; a damaged file has none."""
+    try:
+        credit = read_credit(run / name, lists=["advantages"])
+    except UserError as error:
+        logger.warning("%s", error)
+        credit = None
+    means = mean_advantages(credit.rows if credit else ())
+    with index.writing() as base:
+        base.executemany(
+            "UPDATE sessions SET advantage = ? "
+            "WHERE split = 'train' AND step = ? AND uid = ? AND session = ?",
+            ((mean, int(Path(name).stem), *key) for key, mean in means.items()),
+        )
+        entry = (name, status.st_size, status.st_mtime_ns)
+        base.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, 0, x'', 0)", entry)

@@ -1,4 +1,4 @@
-"""How the sessions of a run are rewarded, as its configuration says."""
+"""The reward of a run, by its configuration."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Reward:
     """The reward of a run; runs whose rewards are equal have numbers on one scale.
 
     Args:
-        system: that is rewarded.
-        formula: how the terms make the reward.
-        settings: that terms are made by, judge and roles among them.
+        system: its name.
+        formula: of terms and weights.
+        settings: by which terms are computed, judge and roles among them.
     """
 
     system: str
@@ -38,11 +38,9 @@ class Reward:
 
 
 def reward_of(config: DictConfig) -> Reward | None:
-    """Read the reward of a run off its configuration.
+    """Return the reward of a configuration.
 
-    Returns:
-        `None` where that does not tell: there is none, it is of another release, or of a system that is not
-            one of the package's.
+    `None` where that names none: it is empty, cannot be parsed, or its system is not the package's.
     """
     name = OmegaConf.select(config, "docagent.system")
     if name not in SYSTEMS:  # another name would run code of whoever wrote the configuration
@@ -68,5 +66,5 @@ def reward_of(config: DictConfig) -> Reward | None:
 
 def _section(config: DictConfig, key: str) -> dict[str, Any]:
     found = OmegaConf.select(config, f"docagent.{key}")
-    # OmegaConf names all that a container of any kind may become
+    # OmegaConf declares all that a container of any kind may become
     return {} if found is None else cast("dict[str, Any]", OmegaConf.to_container(found, resolve=True))

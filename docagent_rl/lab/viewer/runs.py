@@ -1,11 +1,11 @@
-"""The runs that are looked at, each with its index, its store, its tokenizer."""
+"""The runs of a viewer, each with its index, its store, its tokenizer."""
 
 from __future__ import annotations
 
 import logging
 import sqlite3
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,17 +16,15 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.shown import ShownRasters, beside
 from docagent_rl.lab.viewer.folder import ViewedRun
-from docagent_rl.lab.viewer.index import update_index
-from docagent_rl.lab.viewer.lines import parsed, read_at
-from docagent_rl.lab.viewer.queries import place_of, summary
+from docagent_rl.lab.viewer.index import Index, parsed, update_index
+from docagent_rl.lab.viewer.queries import session_row, summary
 from docagent_rl.lab.viewer.reach import update_reach
-from docagent_rl.lab.viewer.schema import prepare, reading
 from docagent_rl.retrieval import Retriever
 from docagent_rl.retrieval.bm25 import open_bm25
 from docagent_rl.retrieval.config import RetrieverConfig
 
 POLL_S = 2.0
-"""How often the folder of a run is looked at."""
+"""Seconds between two looks at the folder of a run."""
 _RESTING = 5
 """Times as long are the pauses of runs in which nothing happens."""
 _WORDS = "bm25"
@@ -38,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where to look for what a run's own configuration names elsewhere.
+    """What a user names where the run's own configuration names another place.
 
     Args:
         store: of documents.
@@ -53,13 +51,15 @@ class Places:
 
 @dataclass
 class OpenRun:
-    """A run that is looked at.
+    """A run of a viewer.
 
     Args:
         number: of the run on the command line, from 0.
         name: short, tells it from the others.
         folder: its files.
-        places: that were named.
+        places: of its documents, tokenizer and index.
+        progress: bytes that were read and that there are, while its files are being read.
+        failure: why there is no index.
     """
 
     number: int
@@ -70,16 +70,16 @@ class OpenRun:
     failure: str | None = None
 
     def update(self) -> bool:
-        """Read what is new; see `update_index`. A failure is kept for the page to show."""
+        """Read what is new; return whether anything has changed. A failure is kept for the page to show."""
 
-        def told(done: int, total: int) -> None:
+        def progress(done: int, total: int) -> None:
             self.progress = (done, total) if total else None
 
         try:
-            changed = update_index(self.folder, told)
+            changed = update_index(self.folder, progress)
             self.failure = None
             if self.retriever is not None:
-                changed |= update_reach(self.folder.index_file, self.retriever, self.session)
+                changed |= update_reach(Index(self.folder.index_file), self.retriever, self.session)
             return changed
         except UserError as error:
             logger.warning("whether questions reach their pages is not known: %s", error)
@@ -93,7 +93,7 @@ class OpenRun:
             self.progress = None
 
     def require_update(self) -> None:
-        """As `update`, for what is written and not looked at.
+        """Read what is new.
 
         Raises:
             UserError: the index cannot be kept.
@@ -104,51 +104,45 @@ class OpenRun:
 
     @contextmanager
     def index(self) -> Generator[sqlite3.Connection]:
-        """Its index, for reading."""
-        if not self.folder.index_file.exists():
-            prepare(self.folder.index_file)
-        with reading(self.folder.index_file) as base:
+        """Open its index for reading."""
+        index = Index(self.folder.index_file)
+        if not index.path.exists():
+            index.prepare()
+        with index.reading() as base:
             yield base
 
     def session(self, number: int) -> dict[str, Any]:
-        """A session as it was recorded.
+        """Return a session as it was recorded.
 
         Raises:
             UserError: there is none, or its line is not what was indexed.
         """
         with self.index() as base:
-            name, begin, length = place_of(base, number)
+            row = session_row(base, number)
         try:
-            return parsed(read_at(self.folder.file(name), begin, length))
+            with self.folder.file(row["file"]).open("rb") as file:
+                file.seek(row["begin"])
+                return parsed(file.read(row["length"]))
         except (OSError, ValueError) as error:
-            raise UserError(f"{name} has changed since it was indexed: load the page again") from error
-
-    def stage(self, number: int) -> str | None:
-        """How far a session came, as the index knows it; `None` where that means nothing."""
-        with self.index() as base:
-            row = base.execute("SELECT stage FROM sessions WHERE id = ?", (number,)).fetchone()
-        return row["stage"] or None if row is not None else None
+            raise UserError(f"{row['file']} has changed since it was indexed: load the page again") from error
 
     def described(self) -> dict[str, Any]:
-        """What the page shows of it."""
+        """Return what the page shows of it."""
         with self.index() as base:
             found = summary(base)
         indexing = self.progress
+        metrics = sum(1 for _ in (self.folder.path / "metrics").glob("*.json"))
         return {
             "id": self.number,
             "name": self.name,
             "kind": self.folder.kind.value,
             **found,
-            "revision": found["revision"] + self._numbers_revision(),
-            "indexing": None if indexing is None else {"done": indexing[0], "total": indexing[1]},
+            "revision": found["revision"] + metrics,
+            "indexing": indexing and {"done": indexing[0], "total": indexing[1]},
             "failure": self.failure,
             "store": self.store is not None,
             "tokenizer": self.tokenizer is not None,
         }
-
-    def _numbers_revision(self) -> int:
-        """Grows with each file of numbers."""
-        return sum(1 for _ in (self.folder.path / "metrics").glob("*.json"))
 
     @cached_property
     def store(self) -> DocumentStore | None:
@@ -177,13 +171,13 @@ class OpenRun:
         return [*self._dirs("docagent.store"), *(path for path in near if path.is_dir())]
 
     def _dirs(self, key: str) -> list[Path]:
-        """Folders that the configuration names; none where the command names a store."""
+        """Return folders that the configuration names; none where the command names a store."""
         named = [] if self.places.store is not None else self.folder.configured_paths(key)
         return [path for path in named if path.is_dir()]
 
     @cached_property
     def retriever(self) -> Retriever | None:
-        """What the questions themselves are asked of: the run's own index of words; `None` without one.
+        """The run's own index of words, which the questions are asked of; `None` without one.
 
         Raises:
             UserError: the index that was named is none, or belongs to another store.
@@ -203,9 +197,8 @@ class OpenRun:
 
     @cached_property
     def tokenizer(self) -> Any:
-        """What turns ids into texts; `None` where none is found."""
-        for path in self._tokenizers():
-            file = path / "tokenizer.json"
+        """A tokenizer of the library `tokenizers`; `None` where none is found."""
+        for file in (path / "tokenizer.json" for path in self._tokenizers()):
             if not file.is_file():
                 continue
             from tokenizers import Tokenizer
@@ -216,22 +209,37 @@ class OpenRun:
                 logger.warning("%s is no tokenizer: %s", file, error)
         return None
 
-    def _tokenizers(self) -> list[Path]:
+    def _tokenizers(self) -> Iterator[Path]:
         if self.places.tokenizer is not None:
-            return [self.places.tokenizer]
+            yield self.places.tokenizer
+            return
         workspace = None if self.searched is None else self.searched.path.parent
-        model = "actor_rollout_ref.model"
-        named = [
-            path
-            for key in ("tokenizer_path", "path")
-            for path in self.folder.configured_paths(f"{model}.{key}", workspace)
-        ]
-        saved = sorted(self.folder.path.glob("checkpoints/global_step_*/actor/huggingface"))
-        return named + saved[-1:]
+        for key in ("tokenizer_path", "path"):
+            yield from self.folder.configured_paths(f"actor_rollout_ref.model.{key}", workspace)
+        yield from sorted(self.folder.path.glob("checkpoints/global_step_*/actor/huggingface"))[-1:]
+
+
+def open_runs(paths: Sequence[Path], places: Places) -> list[OpenRun]:
+    """Open the runs of a command line; names are as long as tells their folders apart.
+
+    Raises:
+        UserError: one is no run, or is named twice.
+    """
+    folders = [ViewedRun(path) for path in paths]
+    found = [folder.path for folder in folders]
+    if len(set(found)) < len(found):
+        raise UserError("a run is named twice")
+    depth, names = 0, [""] * len(found)
+    while len(set(names)) < len(names) or not depth:
+        depth += 1
+        names = ["/".join(path.parts[-depth:]) for path in found]
+    return [
+        OpenRun(n, name, folder, places) for n, (name, folder) in enumerate(zip(names, folders, strict=True))
+    ]
 
 
 class Poller:
-    """Looks at runs again and again, in a thread of its own.
+    """Reads what is new in runs again and again, in a thread of its own.
 
     Args:
         runs: to keep indexed.

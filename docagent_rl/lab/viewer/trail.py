@@ -1,12 +1,13 @@
-"""The path of a session through its documents: which pages are gold, were found, opened, shown."""
+"""The path of a session through its documents: pages that are gold, were found, opened, shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.viewer.pages import pieces_of
+from docagent_rl.documents import DocumentStore
+from docagent_rl.lab.viewer.messages import pieces_of
 from docagent_rl.records.record import parse_page_id
 from docagent_rl.rollout.evidence import found_pages, gold_boxes, gold_pages, turn_looks
 
@@ -18,38 +19,34 @@ Page = tuple[str, int]
 
 
 def documents(
-    session: Mapping[str, Any], length: Callable[[str], int | None]
+    session: Mapping[str, Any], store: DocumentStore | None
 ) -> dict[str, Any] | list[dict[str, Any]]:
-    """Each document that the session touched; the question's own first, alone where it is the only one.
+    """Return each document that the session touched, the question's own first; no list where it is alone.
 
     Args:
         session: as recorded.
-        length: pages of a document, where they are known.
+        store: which knows how long documents are.
     """
-    record = session["record"]
+    record, turns = session["record"], session["turns"]
     own = str(record.get("doc_id") or "")
-    gold = _pages(gold_pages(record))
+    looks = [_pages(look.page for look in turn_looks(turn, n)) for n, turn in enumerate(turns)]
     boxes = {parse_page_id(page): found for page, found in gold_boxes(record).items()}
-    shown, fetched = _pages(str(piece.get("page")) for piece in pieces_of(session)), set[Page]()
-    searched = _pages(page for turn in session["turns"] for page in found_pages(turn))
-    for number, turn in enumerate(session["turns"]):
-        looks = _pages(look.page for look in turn_looks(turn, number))
-        if not turn.get("dropped"):
-            shown |= looks
-        if (turn.get("info", {}).get("action") or {}).get("kind") in _OPENING:
-            fetched |= looks
+    pages = {
+        "gold": _pages(gold_pages(record)),
+        "fetched": {page for turn, seen in zip(turns, looks, strict=True) if _opens(turn) for page in seen},
+        "searched": _pages(page for turn in turns for page in found_pages(turn)),
+        "shown": _pages(str(piece.get("page")) for piece in pieces_of(session))
+        | {page for turn, seen in zip(turns, looks, strict=True) if not turn.get("dropped") for page in seen},
+    }
     ranks: dict[str, int] = {own: 0} if own else {}
-    for rank, pages in enumerate((gold, fetched | shown, searched), 1):
-        for doc_id, _ in sorted(pages):
+    for rank, some in enumerate((pages["gold"], pages["fetched"] | pages["shown"], pages["searched"]), 1):
+        for doc_id, _ in sorted(some):
             ranks.setdefault(doc_id, rank)
     found = [
         {
             "doc_id": doc_id,
-            "pages": _length(doc_id, record, length, (gold, shown, searched)),
-            "gold": _of(doc_id, gold),
-            "fetched": _of(doc_id, fetched),
-            "searched": _of(doc_id, searched),
-            "shown": _of(doc_id, shown),
+            "pages": _length(doc_id, store, record, pages),
+            **{name: _of(doc_id, some) for name, some in pages.items()},
             "boxes": {str(page): [list(box) for box in boxes[doc_id, page]] for page in _of(doc_id, boxes)},
         }
         for doc_id in sorted(ranks, key=lambda name: (ranks[name], name))[:MOST_DOCUMENTS]
@@ -57,19 +54,23 @@ def documents(
     return found[0] if len(found) == 1 else found
 
 
+def _opens(turn: Mapping[str, Any]) -> bool:
+    return (turn.get("info", {}).get("action") or {}).get("kind") in _OPENING
+
+
 def _length(
-    doc_id: str,
-    record: Mapping[str, Any],
-    length: Callable[[str], int | None],
-    touched: Iterable[Iterable[Page]],
+    doc_id: str, store: DocumentStore | None, record: Mapping[str, Any], pages: Mapping[str, set[Page]]
 ) -> int:
-    """Pages of a document; where nobody knows, up to the last one that was touched."""
-    known = length(doc_id)
-    if known is not None:
-        return known
-    told = (record.get("extra") or {}).get("num_pages") if doc_id == record.get("doc_id") else None
-    seen = max((page for pages in touched for name, page in pages if name == doc_id), default=0)
-    return max(int(told), seen) if isinstance(told, int) else seen
+    """Return the pages of a document; where nobody knows, up to the last one that was touched."""
+    if store is not None and doc_id in store:
+        try:
+            return store.document(doc_id).num_pages
+        except UserError:
+            pass
+    stated = (record.get("extra") or {}).get("num_pages") if doc_id == record.get("doc_id") else None
+    touched = pages["gold"] | pages["shown"] | pages["searched"]
+    last = max(_of(doc_id, touched), default=0)
+    return max(int(stated), last) if isinstance(stated, int) else last
 
 
 def _of(doc_id: str, pages: Iterable[Page]) -> list[int]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from statistics import fmean
-from typing import Any
+from typing import NamedTuple
 from urllib.parse import quote
 
-from docagent_rl.lab.viewer.aggregates import Share, StepNumbers
+from docagent_rl.lab.viewer.steps import Share, StepNumbers, pooled
 
 RECENT = 5
 """Steps that count as the present."""
 FEWEST = 6
-"""Steps from which on a change over the run can be told."""
+"""Steps from which on a change over the run is judged."""
 EVEN = 0.5
 """Share of groups without any difference in reward that is too many: GRPO learns nothing from them."""
 RISE = 0.1
@@ -32,21 +31,20 @@ _SOME_GROUPS = 50
 
 
 class Severity(StrEnum):
-    """How much it matters."""
+    """How much a warning matters."""
 
     WARN = "warn"
     BAD = "bad"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One warning.
 
     Args:
         id: of its kind.
         severity: see `Severity`.
         title: a few words.
-        text: what was seen, in numbers, and what it may mean.
+        text: the numbers, and what they may mean.
         steps: first and last.
         filter: query of the sessions behind it; empty where none are.
     """
@@ -58,25 +56,11 @@ class Finding:
     steps: tuple[int, int]
     filter: str = ""
 
-    def described(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return {
-            "id": self.id,
-            "severity": self.severity.value,
-            "title": self.title,
-            "text": self.text,
-            "steps": list(self.steps),
-            "filter": self.filter,
-        }
-
-
-Check = Callable[[Sequence[StepNumbers], str], Iterator[Finding]]
-
 
 def findings(
     steps: Sequence[StepNumbers], split: str, curves: Mapping[str, Sequence[float | None]] | None = None
 ) -> list[Finding]:
-    """Warnings over the steps of a split, bad ones first.
+    """Return the warnings over the steps of a split, bad ones first.
 
     Args:
         steps: in order.
@@ -85,184 +69,144 @@ def findings(
     """
     if not steps:
         return []
-    found = [finding for check in _CHECKS for finding in check(steps, split)]
-    found += _entropy(steps, curves or {})
+    view = _View(steps, split)
+    checks = (_collapse, _even_groups, _invalid, _truncated, _masked, _drift, _shortcut, _guessed)
+    found = [finding for check in checks for finding in check(view)]
+    found += _entropy(view, (curves or {}).get("actor/entropy", ()))
     return sorted(found, key=lambda each: (each.severity is not Severity.BAD, each.id))
 
 
-def _collapse(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
-    """A term that varied once and is the same in every session now."""
-    recent = steps[-RECENT:]
-    if len(steps) <= len(recent):
-        return
-    for name in sorted({name for step in steps for name in step.terms}):
-        spans = [step.terms[name] for step in recent if name in step.terms]
-        before = [step.terms[name] for step in steps[: -len(recent)] if name in step.terms]
+class _View:
+    """The steps of a split with their ends: the recent ones, the first third and the last."""
+
+    def __init__(self, steps: Sequence[StepNumbers], split: str) -> None:
+        third = len(steps) // 3
+        self.steps, self.split, self.recent = steps, split, steps[-RECENT:]
+        self.first, self.last = steps[:third], steps[-max(1, third) :]
+
+    def change(self, name: str) -> tuple[Share, Share] | None:
+        """Return a share of the first and of the last third; `None` where they do not tell."""
+        first, last = pooled(self.first, name), pooled(self.last, name)
+        return (first, last) if len(self.steps) >= FEWEST and first.count and last.count else None
+
+    def recently(self, name: str, title: str, text: str, link: str = "", *, bad: bool = False) -> Finding:
+        """Make a warning about the recent steps."""
+        return self._finding(self.recent, name, title, text, link, bad=bad)
+
+    def lately(self, name: str, title: str, text: str, link: str) -> Finding:
+        """Make a bad warning about the last third of the steps."""
+        return self._finding(self.last, name, title, text, link, bad=True)
+
+    def _finding(
+        self, steps: Sequence[StepNumbers], name: str, title: str, text: str, link: str, *, bad: bool
+    ) -> Finding:
+        first, last = steps[0].step, steps[-1].step
+        where = f"split={self.split}&step={first}-{last}{link}"
+        return Finding(name, Severity.BAD if bad else Severity.WARN, title, text, (first, last), where)
+
+
+def _collapse(view: _View) -> Iterator[Finding]:
+    before = view.steps[: -len(view.recent)]
+    varied = {name for step in before for name, (low, high) in step.terms.items() if low < high}
+    for name in sorted(varied):
+        spans = [step.terms[name] for step in view.recent if name in step.terms]
         level = {value for span in spans for value in span}
-        if len(spans) == len(recent) and len(level) == 1 and any(low < high for low, high in before):
-            yield Finding(
-                f"collapse:{name}",
-                Severity.WARN,
-                f"Reward term {name} is {next(iter(level)):.3g} in every session",
-                "It varied before and teaches nothing now.",
-                _ends(recent),
-                _link(recent, split),
-            )
+        if len(spans) == len(view.recent) and len(level) == 1:
+            title = f"Reward term {name} is {level.pop():.3g} in every session"
+            yield view.recently(f"collapse:{name}", title, "It varied before and teaches nothing now.")
 
 
-def _even_groups(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
-    recent = steps[-RECENT:]
-    groups, even = sum(step.groups for step in recent), [uid for step in recent for uid in step.even]
-    if split == "train" and groups >= 4 and len(even) / groups > EVEN:
-        uids = "".join(f"&uid={quote(uid, safe='')}" for uid in even[-_SOME_GROUPS:])
-        yield Finding(
+def _even_groups(view: _View) -> Iterator[Finding]:
+    groups = sum(step.groups for step in view.recent)
+    even = [uid for step in view.recent for uid in step.even]
+    if view.split == "train" and groups >= 4 and len(even) / groups > EVEN:
+        yield view.recently(
             "even_groups",
-            Severity.BAD if len(even) == groups else Severity.WARN,
             f"{len(even)} of {groups} groups have one reward for all their sessions",
             "Their advantages are 0 under estimators that compare sessions of a group: questions that are "
             "too easy, too hard, or a policy that always does the same.",
-            _ends(recent),
-            _link(recent, split) + uids,
+            "".join(f"&uid={quote(uid, safe='')}" for uid in even[-_SOME_GROUPS:]),
+            bad=len(even) == groups,
         )
 
 
-def _invalid(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
-    change = _change(steps, "invalid")
+def _invalid(view: _View) -> Iterator[Finding]:
+    change = view.change("invalid")
     if change is not None and change[1].mean - change[0].mean > RISE:
-        yield Finding(
-            "invalid",
-            Severity.BAD,
-            "More turns are invalid",
-            f"{change[0]} turns at first, {change[1]} now.",
-            _ends(_last(steps)),
-            _link(_last(steps), split) + "&invalid=1:",
-        )
+        text = f"{change[0]} turns at first, {change[1]} now."
+        yield view.lately("invalid", "More turns are invalid", text, "&invalid=1:")
 
 
-def _truncated(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
-    recent = steps[-RECENT:]
-    share = _pooled(recent, "truncated")
+def _truncated(view: _View) -> Iterator[Finding]:
+    share = pooled(view.recent, "truncated")
     if share.count and share.mean > TRUNCATED:
-        yield Finding(
+        yield view.recently(
             "truncated",
-            Severity.WARN,
             f"{share} sessions are cut",
             "A turn hit its token cap, or the context was full: raise the budgets, or what is learnt is to "
             "stop early.",
-            _ends(recent),
-            _link(recent, split) + "&truncated=1",
+            "&truncated=1",
         )
 
 
-def _masked(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
-    recent = steps[-RECENT:]
-    sessions, masked = sum(step.sessions for step in recent), sum(step.masked for step in recent)
-    if sessions and masked / sessions > MASKED:
-        yield Finding(
+def _masked(view: _View) -> Iterator[Finding]:
+    share = Share(sum(step.masked for step in view.recent), sum(step.sessions for step in view.recent))
+    if share.count and share.mean > MASKED:
+        yield view.recently(
             "masked",
-            Severity.BAD if masked / sessions > 4 * MASKED else Severity.WARN,
-            f"{masked} of {sessions} sessions are masked",
+            f"{share.total} of {share.count} sessions are masked",
             "They are left out of the loss: a service fails, or questions cannot be played.",
-            _ends(recent),
-            _link(recent, split) + "&status=masked",
+            "&status=masked",
+            bad=share.mean > 4 * MASKED,
         )
 
 
-def _drift(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
-    recent = steps[-RECENT:]
-    level = _pooled(recent, "drift")
+def _drift(view: _View) -> Iterator[Finding]:
+    level = pooled(view.recent, "drift")
     if level.count and level.mean > DRIFT:
-        yield Finding(
+        yield view.recently(
             "drift",
-            Severity.BAD,
             f"Server and trainer differ by {level.mean:.3f} nats a token",
             "Their log-probs of the sampled tokens should agree: other weights, other images, other "
             "precision, or sessions that are too old.",
-            _ends(recent),
-            _link(recent, split) + f"&drift={DRIFT}:",
+            f"&drift={DRIFT}:",
+            bad=True,
         )
 
 
-def _shortcut(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
-    """Reward up while evidence falls."""
-    reward, shown = _change(steps, "reward"), _change(steps, "shown")
+def _shortcut(view: _View) -> Iterator[Finding]:
+    reward, shown = view.change("reward"), view.change("shown")
     if reward is None or shown is None:
         return
     if reward[1].mean > reward[0].mean and shown[0].mean - shown[1].mean > FALL:
-        yield Finding(
+        yield view.lately(
             "shortcut",
-            Severity.BAD,
             "Reward rises while evidence falls",
             f"Reward {reward[0].mean:.3f} to {reward[1].mean:.3f}; gold pages shown to {shown[0]} sessions "
             f"and then to {shown[1]}: the policy may have found a way to be paid without reading.",
-            _ends(_last(steps)),
-            _link(_last(steps), split) + "&guessed=1",
+            "&guessed=1",
         )
 
 
-def _guessed(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
-    recent = steps[-RECENT:]
-    share = _pooled(recent, "guessed")
+def _guessed(view: _View) -> Iterator[Finding]:
+    share = pooled(view.recent, "guessed")
     if share.count and share.mean > GUESSED:
-        yield Finding(
+        yield view.recently(
             "guessed",
-            Severity.WARN,
             f"{share} right answers come without the evidence",
             "Not every gold page was shown: guesses, a lenient judge, or evidence that stands elsewhere too.",
-            _ends(recent),
-            _link(recent, split) + "&guessed=1",
+            "&guessed=1",
         )
 
 
-def _entropy(steps: Sequence[StepNumbers], curves: Mapping[str, Sequence[float | None]]) -> Iterator[Finding]:
-    values = [value for value in curves.get("actor/entropy", ()) if value is not None]
+def _entropy(view: _View, curve: Sequence[float | None]) -> Iterator[Finding]:
+    values = [value for value in curve if value is not None]
     if len(values) < FEWEST:
         return
-    third = max(1, len(values) // 3)
+    third = len(values) // 3
     first, last = fmean(values[:third]), fmean(values[-third:])
     if first > 0 and last < ENTROPY * first:
-        yield Finding(
-            "entropy",
-            Severity.WARN,
-            f"Entropy fell from {first:.3f} to {last:.3f}",
-            "Sessions of a group become alike, and there is less to learn from.",
-            _ends(steps),
-        )
-
-
-_CHECKS: tuple[Check, ...] = (
-    _collapse,
-    _even_groups,
-    _invalid,
-    _truncated,
-    _masked,
-    _drift,
-    _shortcut,
-    _guessed,
-)
-
-
-def _last(steps: Sequence[StepNumbers]) -> Sequence[StepNumbers]:
-    return steps[-max(1, len(steps) // 3) :]
-
-
-def _change(steps: Sequence[StepNumbers], name: str) -> tuple[Share, Share] | None:
-    """Of the first and of the last third; `None` of too few steps, or where nothing is known."""
-    if len(steps) < FEWEST:
-        return None
-    first, last = _pooled(steps[: len(steps) // 3], name), _pooled(_last(steps), name)
-    return (first, last) if first.count and last.count else None
-
-
-def _pooled(steps: Sequence[StepNumbers], name: str) -> Share:
-    found: list[Share] = [getattr(step, name) for step in steps]
-    return Share(sum(each.total for each in found), sum(each.count for each in found))
-
-
-def _ends(steps: Sequence[StepNumbers]) -> tuple[int, int]:
-    return steps[0].step, steps[-1].step
-
-
-def _link(steps: Sequence[StepNumbers], split: str) -> str:
-    first, last = _ends(steps)
-    return f"split={split}&step={first}-{last}"
+        title = f"Entropy fell from {first:.3f} to {last:.3f}"
+        text = "Sessions of a group become alike, and there is less to learn from."
+        ends = view.steps[0].step, view.steps[-1].step
+        yield Finding("entropy", Severity.WARN, title, text, ends)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from docagent_rl.lab.viewer.aggregates import Share, StepNumbers
 from docagent_rl.lab.viewer.curves import described, read_curves
+from docagent_rl.lab.viewer.steps import Share, StepNumbers
 from docagent_rl.lab.viewer.warnings import findings
 from tests.viewer_runs import run_folder, session
 
@@ -18,7 +18,7 @@ def write(folder, name, numbers):
 def test_numbers_stand_by_step(tmp_path):
     assert described(read_curves(tmp_path))["names"] == []
     write(tmp_path, "10.json", {"a": 3.0})  # read again when it changes
-    assert read_curves(tmp_path)["train"].values == {"a": [3.0]}
+    assert read_curves(tmp_path)["train"] == {10: {"a": 3.0}}
     write(tmp_path, "10.json", {"a": 1.0, "b": 2.0})
     write(tmp_path, "2.json", {"a": 0.5, "c": float("nan")})
     write(tmp_path, "val-2.json", {"d": 1.0})
@@ -41,9 +41,9 @@ def steps(number=12, **columns):
     made = []
     for place in range(number):
         given = {name: value(place) if callable(value) else value for name, value in columns.items()}
-        for name in given.keys() & SHARES:
-            given[name] = given[name] if isinstance(given[name], Share) else Share(24 * given[name], 24)
-        made.append(StepNumbers(place + 1, sessions=8, **given))
+        shares = {name: given.pop(name) for name in given.keys() & SHARES}
+        shares = {name: v if isinstance(v, Share) else Share(24 * v, 24) for name, v in shares.items()}
+        made.append(StepNumbers(place + 1, sessions=8, shares=shares, **given))
     return made
 
 
@@ -90,7 +90,7 @@ def test_shares_are_of_the_sums_and_said_with_their_counts():
     # steps of 1 of 1, 1 of 1 and 0 of 4: 2 of 6, though the mean of the steps' shares is two thirds
     made = [steps(1, guessed=Share(*share))[0] for share in ((1, 1), (1, 1), (0, 4))]
     assert not found(made)
-    made[2].guessed = Share(3, 4)
+    made[2].shares["guessed"] = Share(3, 4)
     assert found(made)["guessed"].title.startswith("5 of 6 ")
 
 

@@ -8,19 +8,18 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.viewer.folder import INDEX, ViewedRun
-from docagent_rl.lab.viewer.index import update_index
-from docagent_rl.lab.viewer.schema import reading
+from docagent_rl.lab.viewer.index import Index, update_index
 from tests.viewer_runs import run_folder, session
 
 
 def rows(run, what="count(*)"):
-    with reading(run.index_file) as base:
+    with Index(run.index_file).reading() as base:
         found = base.execute(f"SELECT {what} FROM sessions ORDER BY step, uid, session")
         return [tuple(row) for row in found]
 
 
 def told(run, query):
-    with reading(run.index_file) as base:
+    with Index(run.index_file).reading() as base:
         return base.execute(query).fetchone()[0]
 
 
@@ -73,7 +72,7 @@ def test_a_run_that_goes_on_is_followed(evaluation):
         assert update_index(viewed)
     begins = [0, len(lines[0]), len(lines[0]) + len(lines[1])]
     assert rows(viewed, "session, begin") == list(enumerate(begins))
-    assert told(viewed, "SELECT last_text FROM state") == 3  # each line once
+    assert told(viewed, "SELECT count(*) FROM texts_docsize") == 3  # each line once
 
 
 def test_lines_in_another_order_are_read_anew(evaluation):
