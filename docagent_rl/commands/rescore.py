@@ -1,17 +1,18 @@
-"""`docagent-rl rescore`: stored sessions paid another way."""
+"""`docagent-rl rescore`: stored sessions rewarded anew."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from docagent_rl.envs.token_budget import TokenCounter
-    from docagent_rl.lab.rescoring.difference import Payment, Turns
-    from docagent_rl.lab.rescoring.table import Origin
+    from docagent_rl.lab.rescoring.difference import Change, Difference, Turns
     from docagent_rl.rollout.trajectory import Trajectory
 
 PAGE, DATA = "rescore.md", RESCORED
+_MARK, _VERSION = "docagent_rl_rescore", 1
 
 
 def rescore_command(
@@ -63,30 +64,36 @@ def rescore_command(
 
     # verl warns of every training engine that is not installed
     warnings.filterwarnings("ignore", module=r"verl\.workers\.engine")
-    stored, changes = StoredRun.open(run), list(overrides or ())
-    sides = (stored.config, stored.changed(changes))
+    stored, edits = StoredRun.open(run), list(overrides or ())
+    sides = (stored.config, stored.changed(edits))
     files = stored.chosen(step or [], validation=validation)
     if out.resolve() == run.resolve():
         raise UserError("--out is the run itself: name another folder")
-    place = _Place(out, run.resolve(), tuple(changes), force=force)
+    # a run's own names; the sessions of an evaluation become a validation of step 0
+    names = [path.name if STEP_FILE.fullmatch(path.name) else "val-0.jsonl" for path in files.values()]
+    output = _Output(out, {"run": str(run.resolve()), "overrides": edits, "files": names}, force=force)
     counter = run_counter(run, tokenizer)
     with spending(ModelConfig()):  # without limits: it tells what a judge was asked
-        payments, turns = asyncio.run(_repaid(sides, files, at_a_time, place, counter))
-    if not payments:
+        changes, turns = asyncio.run(_rescored(sides, files, at_a_time, output, counter))
+    if not changes:
         raise UserError(f"{run} holds no session that was played in {', '.join(files) or 'the steps named'}")
-    place.finish(payments, turns, files)
+    output.finish(changes, turns)
 
 
-async def _repaid(
-    sides: Sequence[DictConfig], files: dict[str, Path], at_a_time: int, place: _Place, counter: TokenCounter
-) -> tuple[list[Payment], list[Turns]]:
-    """What sessions earn before and after, and the advantages of either side, where both can be told.
+async def _rescored(
+    sides: Sequence[DictConfig],
+    files: Mapping[str, Path],
+    at_a_time: int,
+    output: _Output,
+    counter: TokenCounter,
+) -> tuple[list[Change], list[Turns]]:
+    """Return the rewards of sessions before and after, and both sides' advantages, where both are known.
 
     The sessions of a step are written and let go before the next one is read.
     """
     from docagent_rl.config import DocAgentConfig, plain
-    from docagent_rl.lab.rescoring.difference import Payment
-    from docagent_rl.lab.rescoring.repaid import repay_all
+    from docagent_rl.lab.rescoring.difference import Change
+    from docagent_rl.lab.rescoring.rescored import rescore_all
     from docagent_rl.lab.rescoring.stored import sessions_of
     from docagent_rl.rollout.env_resources import EnvResources
     from docagent_rl.training.trainer.estimators import load_modules
@@ -97,48 +104,46 @@ async def _repaid(
         load_modules(each.modules)
     resources = EnvResources(parsed[-1], counter, running=False)
     credits = [Crediting(side, each.advantage) for side, each in zip(sides, parsed, strict=True)]
-    place.claim(sides[1], files)
+    output.claim(sides[1])
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    payments: list[Payment] = []
+    changes: list[Change] = []
     turns: list[list[list[float]]] = [[], []]
 
-    async def step(file: Path, bars: Progress, task: TaskID) -> None:
+    async def step(name: str, file: Path, bars: Progress) -> None:
         sessions = list(sessions_of(file))
-        bars.update(task, total=len(sessions))
-        found = await repay_all(sessions, resources, at_a_time=at_a_time, done=lambda: bars.advance(task))
-        payments.extend(map(Payment.of, found))
+        task = bars.add_task(name, total=len(sessions))
+        found = await rescore_all(sessions, resources, at_a_time=at_a_time, done=lambda: bars.advance(task))
+        changes.extend(map(Change.of, found))
         # a chat model's sessions hold no ids
         sampled = [each for each in found if any(turn.token_ids for turn in each.before.turns)]
         if sampled and all(credit.possible for credit in credits):
             turns[0].extend(credits[0].turns([each.before for each in sampled]))
             turns[1].extend(credits[1].turns([each.after for each in sampled]))
-        place.write([each.after for each in found])
+        output.write([each.after for each in found])
 
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         for name, file in files.items():
-            await step(file, bars, bars.add_task(name, total=None))
+            await step(name, file, bars)
             await asyncio.sleep(0)  # the loop holds the results that it woke this up with until it runs again
-    return payments, list(turns) if turns[0] else []
+    return changes, list(turns) if turns[0] else []
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where the sessions and the tables go.
+class _Output:
+    """The folder of the sessions and the tables.
 
     Args:
-        out: the folder.
-        run: whose sessions they are.
-        overrides: what was changed.
+        folder: its path.
+        origin: run, overrides, and names of the files of sessions that are written.
         force: replace what another command has left there.
     """
 
-    out: Path
-    run: Path
-    overrides: tuple[str, ...]
+    folder: Path
+    origin: Mapping[str, Any]
     force: bool
 
-    def claim(self, config: DictConfig, files: Mapping[str, Path]) -> None:
-        """See that nothing but an earlier rescore lies there, before anything is played; what that left goes.
+    def claim(self, config: DictConfig) -> None:
+        """Check that nothing but an earlier rescore lies there, and remove the sessions of that.
 
         Raises:
             UserError: something else lies there.
@@ -146,30 +151,21 @@ class _Place:
         from omegaconf import OmegaConf
 
         from docagent_rl.checkpoints.archives import remove_seal
-        from docagent_rl.lab.rescoring.table import Origin
 
-        data, steps = self.out / DATA, self.out / "trajectories"
-        earlier = Origin.of(data.read_bytes()) if data.is_file() else None
-        left = {name for name in earlier.files if STEP_FILE.fullmatch(name)} if earlier else set()
-        there = sorted(path for path in steps.glob("*.jsonl") if path.name not in left)
+        data, steps = self.folder / DATA, self.folder / "trajectories"
+        earlier = _earlier_files(data)
+        there = sorted(path for path in steps.glob("*.jsonl") if path.name not in (earlier or ()))
         if there and not self.force:
             raise UserError(f"{there[0]} is there: name another folder, or replace it with --force")
-        begun, kept = self._origin(files).to_json(), OmegaConf.to_yaml(config)
-        composed = self.out / "hydra" / "config.yaml"  # by which the viewer finds the documents
-        for path, content in ((data, begun), (self.out / PAGE, begun), (composed, kept)):
+        begun, kept = self._data(), OmegaConf.to_yaml(config)
+        composed = self.folder / "hydra" / "config.yaml"  # by which the viewer finds the documents
+        for path, content in ((data, begun), (self.folder / PAGE, begun), (composed, kept)):
             check_output(path, content, force=self.force, ours=lambda _: earlier is not None)
-        for name in left:  # steps paid by other values would stand beside those that are paid now
+        for name in earlier or ():  # steps of other values would stand beside those that are written now
             (steps / name).unlink(missing_ok=True)
             remove_seal(steps / name)
         atomic_write(data, begun)
         atomic_write(composed, kept)
-
-    def _origin(self, files: Mapping[str, Path]) -> Origin:
-        from docagent_rl.lab.rescoring.table import Origin
-
-        # a run's own names; the sessions of an evaluation become a validation of step 0
-        names = [path.name if STEP_FILE.fullmatch(path.name) else "val-0.jsonl" for path in files.values()]
-        return Origin(str(self.run), self.overrides, tuple(names))
 
     def write(self, sessions: Sequence[Trajectory]) -> None:
         """Write the sessions of a step."""
@@ -177,21 +173,36 @@ class _Place:
 
         if sessions:
             first = sessions[0]
-            write_trajectories(self.out, first.step, sessions, validation=first.split == "val")
+            write_trajectories(self.folder, first.step, sessions, validation=first.split == "val")
 
-    def finish(self, payments: Sequence[Payment], turns: Sequence[Turns], files: Mapping[str, Path]) -> None:
+    def finish(self, changes: Sequence[Change], turns: Sequence[Turns]) -> None:
         """Write the tables, and print them."""
         from docagent_rl.lab.eval.report.markdown import markdown
         from docagent_rl.lab.eval.report.terminal import rendered
-        from docagent_rl.lab.rescoring.difference import difference
-        from docagent_rl.lab.rescoring.table import grids_of
+        from docagent_rl.lab.rescoring.difference import difference, grids_of
 
-        found = difference(payments, *turns)
-        grids = grids_of(found, payments)
-        atomic_write(self.out / PAGE, markdown(grids, None))
-        atomic_write(self.out / DATA, self._origin(files).to_json(found))
+        found = difference(changes, *turns)
+        grids = grids_of(found, changes)
+        atomic_write(self.folder / PAGE, markdown(grids, None))
+        atomic_write(self.folder / DATA, self._data(found))
         console = Console()
         for grid in grids:
             console.print(rendered(grid))
-        where = f"{self.out}: {PAGE}, {DATA}, trajectories/ (docagent-rl view)"
+        where = f"{self.folder}: {PAGE}, {DATA}, trajectories/ (docagent-rl view)"
         Console(stderr=True).print(where, markup=False)
+
+    def _data(self, found: Difference | None = None) -> str:
+        """Return the content of `DATA`, with all numbers once all steps are written."""
+        numbers = {} if found is None else asdict(found)
+        return json.dumps({_MARK: _VERSION, **self.origin, **numbers}, indent=2, allow_nan=False) + "\n"
+
+
+def _earlier_files(data: Path) -> set[str] | None:
+    """Return the files of sessions that an earlier rescore wrote; `None` where there was none."""
+    try:
+        found = json.loads(data.read_bytes())
+    except (OSError, ValueError):
+        return None
+    if not isinstance(found, dict) or _MARK not in found:
+        return None
+    return {name for name in map(str, found.get("files") or ()) if STEP_FILE.fullmatch(name)}

@@ -1,1 +1,1 @@
-"""Stored sessions paid again: by another variant, weight, judge or estimator, and without a model."""
+"""Stored sessions rewarded anew: by another variant, weight, judge or estimator, and without a model."""

@@ -1,4 +1,4 @@
-"""What another way of paying changes: rewards, terms, order within groups, and credit."""
+"""The effect of other rewards on stored sessions: on terms, on the order within groups, on credit."""
 
 from __future__ import annotations
 
@@ -8,23 +8,30 @@ from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
+from scipy.stats import kendalltau
 
-from docagent_rl.lab.rescoring.repaid import Repaid
+from docagent_rl.lab.eval.report.grids import NOTHING, Grid
+from docagent_rl.lab.rescoring.rescored import Rescored
 from docagent_rl.rollout.trajectory import Trajectory
 
+MOST = 10
+"""Sessions that are named in a table."""
 _SAME = 1e-9
 """Rewards that differ by less are equal."""
 
+Turns = Sequence[Sequence[float]]
+"""Mean advantages by session and turn."""
+
 
 @dataclass(frozen=True, slots=True)
-class Payment:
-    """What a session earned and what it earns, without its turns.
+class Change:
+    """The rewards of a session on both sides, without its turns.
 
     Args:
         uid: of its group in its step.
         session: its number in the group.
         step: of the trainer.
-        question_id: of what was asked.
+        question_id: of its question.
         before: `reward`, and the environment's own numbers of its terms.
         after: likewise.
         same: it was shown the same and ended alike.
@@ -39,16 +46,10 @@ class Payment:
     same: bool
 
     @classmethod
-    def of(cls, repaid: Repaid) -> Payment:
-        """Of a session that was said again."""
-        old = repaid.before
-        sides = _totals(old), _totals(repaid.after)
-        return cls(old.uid, old.session, old.step, str(old.question_id), *sides, repaid.went.same)
-
-    @property
-    def change(self) -> float:
-        """Of the reward."""
-        return self.after["reward"] - self.before["reward"]
+    def of(cls, rescored: Rescored) -> Change:
+        """Return that of a session that was repeated."""
+        old, sides = rescored.before, (_totals(rescored.before), _totals(rescored.after))
+        return cls(old.uid, old.session, old.step, str(old.question_id), *sides, rescored.same)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,8 @@ class TermChange:
     """A reward term over all sessions.
 
     Args:
-        name: of the term, or `reward` for what a session earns.
-        before: mean; None where no session had it.
+        name: of the term, or `reward` for the session's reward.
+        before: mean; `None` where no session had it.
         after: likewise.
         changed: share of sessions in which it differs.
     """
@@ -70,14 +71,14 @@ class TermChange:
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
-    """What becomes of groups of sessions of one question.
+    """The groups of several sessions of one question.
 
     Args:
-        groups: of two sessions and more.
-        flat_before: groups whose sessions all earn the same, so that nothing is learned from them.
+        groups: their number.
+        flat_before: groups whose rewards are all equal, so that nothing is learned from them.
         flat_after: likewise.
-        agreement: mean over groups that are flat neither before nor after of Kendall's tau-b of the sessions'
-            rewards; None: there is none.
+        agreement: mean of Kendall's tau-b of the sessions' rewards, over groups that are flat neither before
+            nor after; `None`: there is none.
         best_changed: share of the groups whose best session is no longer among the best.
     """
 
@@ -90,14 +91,14 @@ class GroupChange:
 
 @dataclass(frozen=True, slots=True)
 class CreditChange:
-    """What becomes of the advantages of turns.
+    """The advantages of turns.
 
     Args:
         turns: with sampled tokens.
         before: mean of their sizes.
         after: likewise.
-        flipped: share of turns that were pushed up and are pushed down now, or the other way round.
-        correlation: of the advantages, Pearson's; None where one side does not vary.
+        flipped: share of turns whose advantage has the other sign.
+        correlation: of the advantages, Pearson's; `None` where one side does not vary.
     """
 
     turns: int
@@ -109,14 +110,14 @@ class CreditChange:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """All of it.
+    """All changes.
 
     Args:
-        sessions: that were paid again.
+        sessions: that were repeated.
         same: share of them that were shown the same and ended alike.
         terms: `reward` first.
         groups: by question.
-        credit: None where no estimator is named.
+        credit: `None` where no estimator is named.
     """
 
     sessions: int
@@ -126,41 +127,73 @@ class Difference:
     credit: CreditChange | None = None
 
 
-Turns = Sequence[Sequence[float]]
-"""Mean advantages by session and turn."""
-
-
 def difference(
-    payments: Sequence[Payment], before: Turns | None = None, after: Turns | None = None
+    changes: Sequence[Change], before: Turns | None = None, after: Turns | None = None
 ) -> Difference:
-    """What changes.
+    """Sum up changes.
 
     Args:
-        payments: of sessions before and after, at least one.
-        before: their advantages.
-        after: likewise; turns that are not said again have none.
+        changes: of at least one session.
+        before: advantages of sessions.
+        after: likewise; turns that were not repeated have none.
     """
-    credit = None if before is None or after is None else _credit(before, after)
+    sides = [(each.before, each.after) for each in changes]
+    names = dict.fromkeys(name for pair in sides for side in pair for name in side)
     return Difference(
-        len(payments), fmean(each.same for each in payments), _terms(payments), _groups(payments), credit
+        sessions=len(changes),
+        same=fmean(each.same for each in changes),
+        terms=tuple(_term(name, sides) for name in names),
+        groups=_groups(changes),
+        credit=None if before is None or after is None else _credit(before, after),
     )
 
 
-def _terms(payments: Sequence[Payment]) -> tuple[TermChange, ...]:
-    sides = [(each.before, each.after) for each in payments]
-    names = dict.fromkeys(name for pair in sides for side in pair for name in side)
-    return tuple(_term(name, sides) for name in names)
+def grids_of(found: Difference, changes: Sequence[Change]) -> list[Grid]:
+    """Return tables: terms, groups, credit, and the sessions whose rewards change most."""
+    note = f"{found.sessions:,} sessions, {100 * found.same:.1f} % of them shown the same and ended alike"
+    terms = tuple((t.name, _n(t.before), _n(t.after), f"{100 * t.changed:.1f} %") for t in found.terms)
+    groups, credit = found.groups, found.credit
+    grids = [
+        Grid("Rewards", ("term", "before", "after", "sessions that change"), terms, (note,)),
+        Grid(
+            "Groups",
+            ("", "number"),
+            (
+                ("groups of two sessions and more", f"{groups.groups:,}"),
+                ("whose sessions all earned the same before", f"{groups.flat_before:,}"),
+                ("and do after", f"{groups.flat_after:,}"),
+                ("order of the sessions of the others, Kendall's tau-b", _n(groups.agreement)),
+                ("groups with another best session", f"{100 * groups.best_changed:.1f} %"),
+            ),
+        ),
+    ]
+    if credit is not None:
+        rows = (
+            ("turns with advantages", f"{credit.turns:,}"),
+            ("mean size before", _n(credit.before)),
+            ("mean size after", _n(credit.after)),
+            ("turns of the other sign", f"{100 * credit.flipped:.1f} %"),
+            ("correlation", _n(credit.correlation)),
+        )
+        grids.append(Grid("Advantages of turns", ("", "number"), rows))
+    moved = [(each, each.before["reward"], each.after["reward"]) for each in changes]
+    rows = tuple(
+        (each.question_id, str(each.step), str(each.session), _n(old), _n(new))
+        for each, old, new in sorted(moved, key=lambda row: -abs(row[2] - row[1]))[:MOST]
+        if old != new
+    )
+    head = ("question", "step", "session", "before", "after")
+    return [*grids, Grid("Sessions whose reward changes most", head, rows)] if rows else grids
 
 
 def _totals(session: Trajectory) -> dict[str, float]:
-    """What a session earns, and the environment's own numbers of its terms."""
     terms = {name.partition("/")[2]: v for name, v in session.metrics.items() if name.startswith("reward/")}
     return {"reward": session.reward, **terms}
 
 
 def _term(name: str, sides: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> TermChange:
     old, new = ([pair[side].get(name) for pair in sides] for side in (0, 1))
-    changed = fmean(not _equal(a, b) for a, b in zip(old, new, strict=True))
+    changed = fmean(not _equal(*pair) for pair in zip(old, new, strict=True))
     return TermChange(name, _mean(old), _mean(new), changed)
 
 
@@ -175,45 +208,25 @@ def _equal(first: float | None, second: float | None) -> bool:
     return abs(first - second) < _SAME
 
 
-def _groups(payments: Sequence[Payment]) -> GroupChange:
-    groups: dict[tuple[int, str], list[Payment]] = defaultdict(list)
-    for each in payments:
-        groups[each.step, each.uid].append(each)
-    pairs = [
-        (np.array([e.before["reward"] for e in group]), np.array([e.after["reward"] for e in group]))
-        for group in groups.values()
-        if len(group) > 1
+def _groups(changes: Sequence[Change]) -> GroupChange:
+    groups: dict[tuple[int, str], list[tuple[float, float]]] = defaultdict(list)
+    for each in changes:
+        groups[each.step, each.uid].append((each.before["reward"], each.after["reward"]))
+    pairs = [np.array(group, dtype=float).T for group in groups.values() if len(group) > 1]
+    flat = [np.ptp(pair, axis=1) < _SAME for pair in pairs]
+    agreements = [
+        float(kendalltau(*np.round(pair, 9)).statistic)
+        for pair, sides in zip(pairs, flat, strict=True)
+        if not sides.any()
     ]
-    flat = [tuple(bool(np.ptp(side) < _SAME) for side in pair) for pair in pairs]
-    agreements = [kendall(*pair) for pair, sides in zip(pairs, flat, strict=True) if not any(sides)]
-    moved = [not _best(old) & _best(new) for old, new in pairs]
+    best = [pair >= pair.max(axis=1, keepdims=True) - _SAME for pair in pairs]
     return GroupChange(
         groups=len(pairs),
-        flat_before=sum(sides[0] for sides in flat),
-        flat_after=sum(sides[1] for sides in flat),
+        flat_before=sum(bool(sides[0]) for sides in flat),
+        flat_after=sum(bool(sides[1]) for sides in flat),
         agreement=fmean(agreements) if agreements else None,
-        best_changed=fmean(moved) if moved else 0.0,
+        best_changed=fmean(not (old & new).any() for old, new in best) if best else 0.0,
     )
-
-
-def kendall(first: np.ndarray, second: np.ndarray) -> float:
-    """Kendall's tau-b of two sequences that both vary: 1 for the same order, -1 for the opposite.
-
-    Args:
-        first: (n,)
-        second: (n,)
-    """
-    upper = np.triu_indices(len(first), 1)
-    a, b = (np.sign(_rounded(x)[:, None] - _rounded(x)[None, :])[upper] for x in (first, second))
-    return float((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum()))
-
-
-def _rounded(values: np.ndarray) -> np.ndarray:
-    return np.round(values.astype(float), 9)
-
-
-def _best(rewards: np.ndarray) -> set[int]:
-    return set(np.flatnonzero(rewards >= rewards.max() - _SAME).tolist())
 
 
 def _credit(before: Turns, after: Turns) -> CreditChange:
@@ -230,3 +243,7 @@ def _credit(before: Turns, after: Turns) -> CreditChange:
         flipped=float((old * new < 0).mean()),
         correlation=float(np.corrcoef(old, new)[0, 1]) if varies else None,
     )
+
+
+def _n(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.4f}"

@@ -1,4 +1,4 @@
-"""The runs whose sessions are paid again: where their sessions are, and by which configuration they were."""
+"""The run whose sessions are rewarded anew: its sessions and its configuration."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.agents.run_folder import RunFolder
+from docagent_rl.lab.viewer.folder import STEP_FILE
 from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
 
 _HYDRA = Path("hydra") / "config.yaml"
 _FREE = ("docagent.env.", "docagent.roles.", "docagent.advantage.options.")
 """Keys below these are checked by those who read them."""
+_ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class StoredRun:
 
     Args:
         path: the folder.
-        config: what it was played by.
+        config: its configuration.
         files: of its sessions, by name: `train/<step>`, `val/<step>`, or `sessions`.
     """
 
@@ -35,18 +37,17 @@ class StoredRun:
 
     @classmethod
     def open(cls, path: Path) -> StoredRun:
-        """Read what a run is.
+        """Read the folder of a run.
 
         Raises:
-            UserError: the folder holds none, or no session.
+            UserError: there is none, or no session.
         """
         if (path / _HYDRA).is_file():
             config, files = OmegaConf.load(path / _HYDRA), _steps(path)
         else:
             folder = RunFolder(path)
-            config, files = _of_manifest(folder), {"sessions": folder.sessions_file}
-            if not folder.sessions_file.is_file():
-                files = {}
+            config = _of_manifest(folder)
+            files = {"sessions": folder.sessions_file} if folder.sessions_file.is_file() else {}
         if not files:
             raise UserError(f"{path} holds no sessions")
         if not isinstance(config, DictConfig) or "docagent" not in config:
@@ -55,7 +56,7 @@ class StoredRun:
         return cls(path, config, files)
 
     def chosen(self, steps: Sequence[int], *, validation: bool) -> dict[str, Path]:
-        """The files of some steps, of training or of validations; of an evaluation its only one.
+        """Return the files of some steps, of training or of validations; of an evaluation its only one.
 
         Args:
             steps: all of them where none is named.
@@ -68,16 +69,14 @@ class StoredRun:
             return self.files
         kind = "val" if validation else "train"
         found = {name: path for name, path in self.files.items() if name.startswith(f"{kind}/")}
-        if not steps:
-            return found
-        wanted = {f"{kind}/{step}" for step in steps}
+        wanted = {f"{kind}/{step}" for step in steps} or found.keys()
         if missing := sorted(wanted - found.keys()):
             there = ", ".join(name.partition("/")[2] for name in found) or "none"
             raise UserError(f"{self.path}: no sessions of {missing[0]}; there are steps {there}")
         return {name: path for name, path in found.items() if name in wanted}
 
     def changed(self, overrides: Sequence[str]) -> DictConfig:
-        """The configuration with other values.
+        """Return the configuration with other values.
 
         Args:
             overrides: `KEY=VALUE`, of keys that are there.
@@ -85,26 +84,23 @@ class StoredRun:
         Raises:
             UserError: a key is not there, or a value cannot be read.
         """
-        config = OmegaConf.create(OmegaConf.to_container(self.config))
+        config = self.config.copy()
         for override in overrides:
             key, equals, _ = override.lstrip("+").partition("=")
             if not equals:
                 raise UserError(f"{override!r}: give KEY=VALUE")
-            known = key.startswith(_FREE) or OmegaConf.select(config, key, default=_ABSENT) is not _ABSENT
-            if not known:
+            if not key.startswith(_FREE) and OmegaConf.select(config, key, default=_ABSENT) is _ABSENT:
                 raise UserError(f"{key}: the configuration of {self.path} has no such key")
             try:
                 value = OmegaConf.select(OmegaConf.from_dotlist([override.lstrip("+")]), key)
                 OmegaConf.update(config, key, value, merge=True, force_add=True)
             except (OmegaConfBaseException, ValueError) as error:
                 raise UserError(f"{override}: {error}") from error
-        if not isinstance(config, DictConfig):
-            raise UserError(f"{self.path}: its configuration is no mapping")
         return config
 
 
 def sessions_of(file: Path) -> Iterator[Trajectory]:
-    """The sessions of a file that were played.
+    """Yield the sessions of a file that were played.
 
     Raises:
         UserError: a line cannot be read.
@@ -112,11 +108,8 @@ def sessions_of(file: Path) -> Iterator[Trajectory]:
     return (each for each in read_trajectories(file) if not each.masked)
 
 
-_ABSENT = object()
-
-
 def _follow(config: DictConfig, run: Path) -> None:
-    """Have a configuration name the workspace that a run lies in, where the one it was made in has no store.
+    """Change a configuration to name the workspace that a run lies in, where that of its time has no store.
 
     Args:
         config: changed in place.
@@ -140,14 +133,13 @@ def _follow(config: DictConfig, run: Path) -> None:
 def _steps(path: Path) -> dict[str, Path]:
     found = {}
     for file in (path / "trajectories").glob("*.jsonl"):
-        kind, _, step = f"train-{file.stem}".replace("train-val-", "val-").partition("-")
-        if step.isdecimal():
-            found[kind, int(step)] = file
+        if name := STEP_FILE.fullmatch(file.name):
+            found["val" if name[1] else "train", int(name[2])] = file
     return {f"{kind}/{step}": found[kind, step] for kind, step in sorted(found)}
 
 
 def _of_manifest(folder: RunFolder) -> DictConfig:
-    """The configuration of an evaluation, which keeps what sessions depend on."""
+    """Return the configuration of an evaluation, which keeps what sessions depend on."""
     kept = folder.manifest().get("config")
     if not isinstance(kept, dict) or not isinstance(kept.get("docagent"), dict):
         raise UserError(f"{folder.manifest_file} does not say by which configuration it was played")

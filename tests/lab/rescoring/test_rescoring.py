@@ -1,19 +1,14 @@
-"""Stored runs that are paid again: their steps, their advantages, and what another way of paying changes."""
+"""Stored runs that are rewarded anew: their steps, their advantages, and what other rewards change."""
 
 import numpy as np
 import pytest
 import yaml
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 from omegaconf import OmegaConf
-from scipy.stats import kendalltau
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import AdvantageConfig
-from docagent_rl.lab.agents.replay import Comparison
 from docagent_rl.lab.agents.run_folder import RunFolder
-from docagent_rl.lab.rescoring.difference import Payment, difference, kendall
-from docagent_rl.lab.rescoring.repaid import Repaid
+from docagent_rl.lab.rescoring.difference import Change, difference
 from docagent_rl.lab.rescoring.stored import StoredRun
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.training.trainer.archive import write_trajectories
@@ -130,12 +125,8 @@ def test_an_evaluation(tmp_path):
 
 
 def pair(uid, session, before, after, *, same=True):
-    plain = {"step": 1, "split": "train", "record": {"question_id": uid}, "system": "s", "status": "finished"}
-    sides = [
-        Trajectory(uid, session, **plain, reward=r, metrics={"reward/total": r, "turns": 2.0})
-        for r in (before, after)
-    ]
-    return Payment.of(Repaid(*sides, Comparison(2, 0, same, after - before)))
+    sides = ({"reward": reward, "total": reward} for reward in (before, after))
+    return Change(uid, session, 1, uid, *sides, same)
 
 
 def test_means_and_shares():
@@ -154,8 +145,14 @@ def test_groups_that_are_flat_and_those_that_turn_round():
     pairs = [pair(name, n, *each) for name, rewards in groups.items() for n, each in enumerate(rewards)]
     found = difference(pairs).groups
     assert (found.groups, found.flat_before, found.flat_after) == (3, 1, 0)
-    assert found.agreement == 0.0  # -1 and 1
+    assert found.agreement == pytest.approx(0.0)  # -1 and 1
     assert found.best_changed == pytest.approx(1 / 3)
+
+
+def test_ties_weigh_in_the_agreement():
+    """Tau-b: of three pairs one agrees, one is tied before and one after."""
+    pairs = [pair("a", n, *each) for n, each in enumerate([(0, 0), (0, 1), (1, 1)])]
+    assert difference(pairs).groups.agreement == pytest.approx(0.5)  # 1 / sqrt(2 * 2)
 
 
 def test_credit():
@@ -166,14 +163,3 @@ def test_credit():
     assert found.after == pytest.approx(4 / 3)
     assert found.correlation == pytest.approx(np.corrcoef([1, -1, 0.5], [2, 1, 1])[0, 1])
     assert difference(sessions, [[0.0], [0.0]], [[0.0], [0.0]]).credit.turns == 0
-
-
-numbers = st.lists(st.integers(0, 4), min_size=2, max_size=9)
-
-
-@settings(max_examples=40)
-@given(numbers, st.randoms(use_true_random=False))
-def test_kendall_is_that_of_scipy(first, rng):
-    second = [rng.randint(0, 4) for _ in first]
-    assume(len(set(first)) > 1 and len(set(second)) > 1)
-    assert kendall(np.array(first), np.array(second)) == pytest.approx(kendalltau(first, second).statistic)
