@@ -112,14 +112,14 @@ def compared(first: Sequence[Value], second: Sequence[Value]) -> dict[str, Any]:
     Raises:
         UserError: they have no question in common.
     """
-    sides = ([each.scored() for each in values] for values in (first, second))
-    found = compare(*sides, [mean("value", "value")], draws=DRAWS, seed=0)
+    ours, theirs = ([each.scored() for each in values] for values in (first, second))
+    found = compare(ours, theirs, [mean("value", "value")], draws=DRAWS, seed=0)
     a, b = _by_question(first), _by_question(second)
     both = a.keys() & b.keys() - set(found.clashing)
     if not both:
         raise UserError("the two have no question in common, by id and document")
     whole = found.whole[0]
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "question_id": key,
             "question": a[key][0].question,

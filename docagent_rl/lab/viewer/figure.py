@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import visible
@@ -53,7 +53,7 @@ def funnel_figure(found: Mapping[str, Any], by: str) -> str:
         axes.grid(axis="y", linewidth=0.4)
         axes.legend(fontsize=7)
         for text in drawn.findobj(Text):
-            cast("Text", text).set_parse_math(False)
+            text.set_parse_math(False)
         buffer = io.StringIO()
         drawn.savefig(buffer, format="svg", metadata={"Date": None})
         pyplot.close(drawn)

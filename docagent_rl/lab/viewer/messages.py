@@ -90,7 +90,7 @@ class Messages:
         tiles = [
             {**self._piece(tile["image"]), "at": _place(tile, image["canvas"])} for tile in image["tiles"]
         ]
-        pages = {tile["page"] for tile in tiles}
+        pages = {str(tile["page"]) for tile in tiles}
         alone = pages.pop() if len(pages) == 1 else None
         return {
             "page": alone,
