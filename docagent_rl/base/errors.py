@@ -11,10 +11,6 @@ class UserError(Exception):
     """
 
 
-class BudgetError(UserError):
-    """What a command may spend is spent; what it has done is kept."""
-
-
 class InfrastructureError(Exception):
     """A service failed (retriever, judge, rollout server) after its own retries and deadline.
 

@@ -36,7 +36,7 @@ from docagent_rl.losses.aggregation import check_loss
 from docagent_rl.losses.checks import check_kl
 from docagent_rl.records.parquet import AGENT_NAME, read_table, validate_parquet
 from docagent_rl.retrieval.opening import search_servers
-from docagent_rl.rewards.judges import make_judge
+from docagent_rl.rewards.judge import make_judge
 from docagent_rl.rollout.playability import listed
 from docagent_rl.systems import get_system
 from docagent_rl.training.loopback import keep_to_loopback

@@ -17,7 +17,7 @@ from docagent_rl.base.terminal import shown
 from docagent_rl.endpoints.model_config import BudgetConfig, ModelConfig
 
 if TYPE_CHECKING:
-    from docagent_rl.endpoints.budget import Budget
+    from docagent_rl.endpoints.meter import Meter
     from docagent_rl.endpoints.remote_model import RemoteModel
 
 _LONGEST = 1500
@@ -27,7 +27,7 @@ _LONGEST = 1500
 def open_models(
     endpoint: ModelConfig, judge: ModelConfig, cache: Path | None
 ) -> tuple[RemoteModel, RemoteModel | None]:
-    """A command's model, and its judge where options name another; they share cache, budget and tally.
+    """A command's model, and its judge where options name another; they share cache and meter.
 
     What the judge's options leave out (address, key, model, currency) is the model's, but for the prices:
     another model has its own.
@@ -52,12 +52,12 @@ def open_models(
     if "currency" not in judge.price.model_fields_set:
         changes["price"] = judge.price.model_copy(update={"currency": endpoint.price.currency})
     other = judge.model_copy(update=changes)
-    model = endpoint.open("model", cache, budget=shared_budget(endpoint, {"judge": other}))
-    return model, other.open("judge", endpoint.cache_dir or cache, budget=model.budget, ledger=model.ledger)
+    model = endpoint.open("model", cache, meter=shared_meter(endpoint, {"judge": other}))
+    return model, other.open("judge", endpoint.cache_dir or cache, meter=model.meter)
 
 
-def shared_budget(model: ModelConfig, others: Mapping[str, ModelConfig]) -> Budget:
-    """One budget for a command's models.
+def shared_meter(model: ModelConfig, others: Mapping[str, ModelConfig]) -> Meter:
+    """Return the one meter of a command's models.
 
     Args:
         model: whose limits hold.
@@ -67,7 +67,7 @@ def shared_budget(model: ModelConfig, others: Mapping[str, ModelConfig]) -> Budg
         UserError: they cost different currencies, the cost of one is not known though a greatest cost is
             given, or one has limits of its own.
     """
-    from docagent_rl.endpoints.budget import Budget
+    from docagent_rl.endpoints.meter import Meter
 
     currency = model.price.currency if model.price.input is not None else None
     for name, other in others.items():
@@ -88,12 +88,12 @@ def shared_budget(model: ModelConfig, others: Mapping[str, ModelConfig]) -> Budg
                 "first model (--max-cost, --max-tokens, --max-requests)"
             )
         currency = other.price.currency if priced else currency
-    return Budget(**model.budget.model_dump(), currency=currency or model.price.currency)
+    return Meter(**model.budget.model_dump(), currency=currency or model.price.currency)
 
 
 @contextmanager
 def spending(model: ModelConfig, others: Mapping[str, ModelConfig] | None = None) -> Generator[None]:
-    """One budget and one tally for everything that a command asks, judge and roles of environments included.
+    """Meter everything that a command asks, judge and roles of environments included, on one budget.
 
     What was asked is printed on standard error at the end, of a command that fails, too.
 
@@ -102,19 +102,18 @@ def spending(model: ModelConfig, others: Mapping[str, ModelConfig] | None = None
         others: further models that options may name, by the prefix of these.
 
     Raises:
-        UserError: one budget cannot count them all (`shared_budget`).
+        UserError: one budget cannot count them all (`shared_meter`).
     """
-    from docagent_rl.endpoints.ledger import Ledger
-    from docagent_rl.endpoints.metering import charging
+    from docagent_rl.endpoints.meter import metering
 
-    ledger = Ledger()
+    named = {name: other for name, other in (others or {}).items() if other.named}
+    meter = shared_meter(model, named)
     try:
-        named = {name: other for name, other in (others or {}).items() if other.named}
-        with charging(shared_budget(model, named), ledger):
+        with metering(meter):
             yield
     finally:
-        if ledger.accounts:
-            Console(stderr=True).print(ledger.table())
+        if meter.accounts:
+            Console(stderr=True).print(meter.table())
 
 
 def check_models(*models: RemoteModel | None) -> None:
@@ -151,7 +150,7 @@ def run_with_progress(
         task = bar.add_task(what, total=total)
 
         def tick() -> None:
-            bar.update(task, advance=1, description=f"{what} ({model.budget.words()})")
+            bar.update(task, advance=1, description=f"{what} ({model.meter.words()})")
 
         asyncio.run(work(tick))
 

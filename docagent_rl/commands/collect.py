@@ -237,7 +237,7 @@ def _report(
     from docagent_rl.lab.collect.collection import KEPT, sift
     from docagent_rl.lab.collect.page_judge import PageJudge
     from docagent_rl.lab.eval.summary import tally_of, unplayed_table
-    from docagent_rl.rewards.judges import make_judge
+    from docagent_rl.rewards.judge import make_judge
     from docagent_rl.rollout.trajectory import MaskReason
 
     # a judge that nobody chose has no say

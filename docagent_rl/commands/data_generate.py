@@ -27,7 +27,7 @@ from docagent_rl.commands.asking import (
 from docagent_rl.commands.earlier_output import funnel_file, may_replace
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.documents import DocumentStore
-from docagent_rl.endpoints.budget import BudgetError
+from docagent_rl.endpoints.meter import BudgetError
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind, View
 from docagent_rl.records.parquet import read_parquet
@@ -205,12 +205,12 @@ def _played(run: Generation, out: Path) -> tuple[list[Record], Funnel]:
         done = True
     except BudgetError as error:
         left = f"{run.undone} of {len(run.slots)} requests for questions"
-        raise error.leaving(left, run.model.budget.words()) from None
+        raise error.leaving(left, run.model.meter.words()) from None
     except KeyboardInterrupt:
         interrupted()
     finally:
         records, funnel = run.outcome()
-        Console(stderr=True).print(run.model.ledger.table())
+        Console(stderr=True).print(run.model.meter.table())
         if not done and records:
             atomic_write(partial, _lines(records))
             Console(stderr=True).print(shown(f"{partial}: the {len(records)} questions made so far"))
@@ -245,7 +245,7 @@ def _alden(
     if dry_run:
         first = next((label_messages(record, prompts) for record in records if needs_label(record)), [])
         print_request(Console(), "a label", first)
-        Console().print(forecast_labels(records, prompts, settings).table(model.price))
+        Console().print(forecast_labels(records, prompts, settings).table(model.endpoint.price))
         return
     digest = digest_of_labels(records, model.endpoint.model, prompts, settings)
     replace = may_replace(out, digest, force=force)
@@ -258,11 +258,11 @@ def _alden(
         run_with_progress(work, len(records), "Labelling questions", model)
     except BudgetError as error:
         left = f"{len(records) - len(labelling.fates)} of {len(records)} questions"
-        raise error.leaving(left, model.budget.words()) from None
+        raise error.leaving(left, model.meter.words()) from None
     except KeyboardInterrupt:
         interrupted()
     finally:
-        Console(stderr=True).print(model.ledger.table())
+        Console(stderr=True).print(model.meter.table())
     made = rewritten(records, labelling, model.endpoint.model, prompts)
     _write_both(out, _lines(made), labelling.to_json(records, digest, _lines(made)), replace=replace)
     for fate, count in labelling.counts().items():
@@ -327,7 +327,7 @@ def _show_forecast(run: Generation) -> None:
     for kind, messages in samples(run):
         print_request(console, kind.value, messages)
     found = forecast(run)
-    console.print(found.table(run.model.price, run.judge.price if run.judge else None))
+    console.print(found.table(run.model.endpoint.price, run.judge.endpoint.price if run.judge else None))
     typer.echo(
         f"{found.cached} of {len(run.slots)} requests for questions are in the cache and cost nothing. "
         "Nothing was asked."

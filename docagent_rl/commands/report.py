@@ -111,7 +111,6 @@ def write_report(files: dict[str, str], out: Path, *, force: bool) -> None:
 async def _scored(
     runs: Sequence[Path], judge: ModelConfig, second: ModelConfig, price: Any
 ) -> list[tuple[Any, dict[str, Any]]]:
-    from docagent_rl.endpoints.ledger import Ledger
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.eval.report.build import expected_sessions
     from docagent_rl.lab.eval.scoring.run import paper_experts, score_run
@@ -121,7 +120,7 @@ async def _scored(
     folders = [RunFolder(path) for path in runs]
     manifests = [folder.manifest() for folder in folders]
     experts = frozenset(paper_experts(folders))
-    budget, ledger = judge.make_budget(), Ledger()
+    meter = judge.make_meter()
     configs = [
         (config, name)
         for config, name in ((judge, "judge"), (second, "second judge"))
@@ -134,7 +133,7 @@ async def _scored(
             for number, (folder, manifest) in enumerate(zip(folders, manifests, strict=True)):
                 # each run keeps what its judges said, so that it can be reported on alone
                 cache = judge.cache_dir or folder.path / "verdicts"
-                models = [config.open(name, cache, budget=budget, ledger=ledger) for config, name in configs]
+                models = [config.open(name, cache, meter=meter) for config, name in configs]
                 name = f"scoring run {number + 1} of {len(runs)}"
                 task = progress.add_task(name, total=expected_sessions(manifest))
                 try:
@@ -148,8 +147,8 @@ async def _scored(
                         await model.aclose()
                 found.append((sessions, manifest))
     finally:
-        if ledger.accounts:
-            Console(stderr=True).print(ledger.table())
+        if meter.accounts:
+            Console(stderr=True).print(meter.table())
     return found
 
 
@@ -164,7 +163,7 @@ def _settings(models: Sequence[Any], experts: frozenset[Any], price: Any) -> Sco
 
 
 def _price(sent: float | None, sampled: float | None, cached: float | None) -> Any:
-    from docagent_rl.endpoints.price import Price
+    from docagent_rl.endpoints.endpoint import Price
 
     if sent is None and sampled is None and cached is None:
         return None

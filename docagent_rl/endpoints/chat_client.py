@@ -1,4 +1,4 @@
-"""Asking a language model behind an OpenAI-compatible endpoint: one client for judges and roles."""
+"""Asking a language model behind an OpenAI-compatible endpoint: one client for judges, roles and commands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import openai
 
@@ -15,14 +15,12 @@ from docagent_rl.base.surrogates import encodable
 from docagent_rl.base.untrusted import without_joint_tokens, without_tokens
 from docagent_rl.endpoints.api_keys import NO_KEY, read_api_key, redacted, without_key
 from docagent_rl.endpoints.chat_failure import BusyError, RefusedError, TransientError, failure
-from docagent_rl.endpoints.chat_reply import ChatReply, CutOffError, ReplyError, Written, read_reply
-from docagent_rl.endpoints.endpoint import Endpoint
+from docagent_rl.endpoints.chat_reply import ChatReply, CutOffError, ReplyError, read_reply
+from docagent_rl.endpoints.endpoint import Endpoint, Price, Sampling
 from docagent_rl.endpoints.http_client import BodyError, asynchronous_client, check_url, public_url
-from docagent_rl.endpoints.metering import payer_of
-from docagent_rl.endpoints.price import Price
+from docagent_rl.endpoints.meter import Meter, ReplyMeter, current_meter
 from docagent_rl.endpoints.retrying import Places, call_service
-from docagent_rl.endpoints.sampling import Sampling
-from docagent_rl.endpoints.usage import Usage, message_tokens, text_tokens, told_usage
+from docagent_rl.endpoints.usage import Usage, message_tokens, reported_usage
 
 T = TypeVar("T")
 if TYPE_CHECKING:
@@ -30,50 +28,24 @@ if TYPE_CHECKING:
 
 ChatMessage = Mapping[str, Any]
 """A message of the chat-completions protocol: `role` and `content`."""
-
+HELLO = [{"role": "user", "content": "Reply with the word ready."}]
+"""A request for a sign of life."""
 
 _LENGTH = "max_completion_tokens"
 """The other name of `max_tokens`, the only one that OpenAI's models that think take."""
-CHECK_S = 10.0
-"""Seconds for a sign of life."""
-
-
-class Meter(Protocol):
-    """Is told of every request of a reply, those that fail included."""
-
-    def sending(self) -> None:
-        """A request is about to be sent; what this raises prevents it."""
-        ...
-
-    def used(self, usage: Usage) -> None:
-        """A request's tokens, whether or not its reply can be used."""
-        ...
-
-    def failed(self) -> None:
-        """A request brought no reply that can be used."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class ChatEndpoint:
-    """Where a model is asked, and how patiently.
+    """Where a model is asked, and how patiently; see `endpoint.Endpoint` for what is not told here.
 
     Args:
         base_url: of the OpenAI-compatible API, usually ending in `/v1`.
         model: name of the model.
         api_key: kept out of every message and of `repr`, also when the server repeats it.
-        timeout_s: seconds for one request.
-        deadline_s: seconds for one reply, from its first request: all attempts and the backoff, and not the
-            wait for a free place.
-        attempts: requests for one reply at most.
-        backoff_s: seconds before the second attempt; doubles.
-        concurrency: requests in flight at most, for every event loop; up to 1,000, the connections that the
-            client opens.
-        max_tokens: length of the reply. A reply that reaches it is a failure, never an answer.
         temperature: of the sampling.
-        extra_body: further fields of every request, for servers that know more than the protocol. Where
-            `max_completion_tokens` is among them, whatever its value, `max_tokens` is sent under that name.
-        check_s: seconds for a sign of life before anything depends on the endpoint.
+        extra_body: further fields of every request. Where `max_completion_tokens` is among them, whatever its
+            value, `max_tokens` is sent under that name.
         price: of its tokens; none is not counted in money.
     """
 
@@ -88,12 +60,12 @@ class ChatEndpoint:
     max_tokens: int = 512
     temperature: float = 0.0
     extra_body: Mapping[str, Any] = field(default_factory=dict)
-    check_s: float = CHECK_S
+    check_s: float = 10.0
     price: Price | None = None
 
     @classmethod
     def of(cls, section: Endpoint, name: str, **more: Any) -> ChatEndpoint:
-        """What a section describes, its key read from the environment.
+        """Return what a section describes, its key read from the environment.
 
         Args:
             section: with an address and a model.
@@ -106,12 +78,7 @@ class ChatEndpoint:
         shared = section.model_dump(include=set(Endpoint.model_fields) - {"api_key_env", "price"})
         key = read_api_key(section.api_key_env, f"{name}.api_key_env")
         check_url(section.base_url, f"{name}.base_url")
-        shared.update(more)
-        return cls(**shared, api_key=key, price=section.price.made())
-
-    def for_check(self) -> ChatEndpoint:
-        """The same, asked with the patience of a check: a user waits for it."""
-        return replace(self, deadline_s=min(self.deadline_s, self.check_s))
+        return cls(**{**shared, **more}, api_key=key, price=section.price.made())
 
     def __repr__(self) -> str:
         return f"ChatEndpoint({self.model!r} at {public_url(self.base_url)})"
@@ -125,18 +92,31 @@ class ChatClient:
     Args:
         endpoint: where to ask.
         name: of the service, for messages.
+        meter: is charged; by default that of `meter.metering`.
     """
 
-    def __init__(self, endpoint: ChatEndpoint, name: str) -> None:
+    def __init__(self, endpoint: ChatEndpoint, name: str, meter: Meter | None = None) -> None:
         self.endpoint = endpoint
         self._name = name
+        self._meter = meter
         self._places = Places(endpoint.concurrency)
         self._connections: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, openai.AsyncOpenAI] = (
             weakref.WeakKeyDictionary()
         )
 
     async def ask(self, messages: Sequence[ChatMessage], read: Callable[[str], T]) -> T:
-        """Ask until there is a reply that `read` accepts.
+        """Ask until there is a reply that `read` accepts, and return what it reads; see `complete`."""
+        return read((await self.complete(messages, read)).text)
+
+    async def complete(
+        self,
+        messages: Sequence[ChatMessage],
+        accept: Callable[[str], object],
+        *,
+        sampling: Sampling = Sampling(),  # noqa: B008 - frozen
+        partial: bool = False,
+    ) -> ChatReply:
+        """Ask until there is a reply that `accept` lets through.
 
         A reply that is no chat completion, or that did not end by itself, is a failure like a refused
         connection. One that was cut off at `max_tokens` is asked for again only when it is sampled: at
@@ -147,62 +127,32 @@ class ChatClient:
         Args:
             messages: what is sent. Spellings of special tokens in their texts are broken, also those that
                 the texts of one message make together.
-            read: turns the text of the first choice into the result; raises `ReplyError` for a reply that is
-                worth another attempt.
-
-        Raises:
-            InfrastructureError: the attempts or the deadline are spent, or the request was refused.
-        """
-        return (await self._ask(messages, lambda reply: read(reply.text), Sampling(), None))[0]
-
-    async def complete(
-        self,
-        messages: Sequence[ChatMessage],
-        accept: Callable[[str], object],
-        *,
-        sampling: Sampling = Sampling(),  # noqa: B008 - frozen
-        meter: Meter | None = None,
-        partial: bool = False,
-    ) -> ChatReply:
-        """As `ask`; gives the reply as it stands, with its tokens.
-
-        Args:
-            messages: see `ask`.
             accept: sees the text, and raises `ReplyError` for a reply that is worth another attempt.
-            sampling: what this reply is sampled by.
-            meter: is told of every request; by default that of `metering.charging`.
+            sampling: of this reply.
             partial: a reply that was cut off, or that consists of thoughts alone, is one as well.
 
         Raises:
+            BudgetError: the request may pass the budget; nothing was sent.
             InfrastructureError: the attempts or the deadline are spent, or the request was refused; its cause
                 is the last failure.
         """
+        endpoint, most = self.endpoint, sampling.max_tokens or self.endpoint.max_tokens
+        # images are decoded for their sizes
+        sent = await asyncio.to_thread(message_tokens, messages)
+        meter = self._meter or current_meter() or Meter()
+        async with meter.reply(endpoint.model, endpoint.price, sent, most) as charges:
+            return await self._attempts(messages, accept, sampling, partial, charges)
 
-        def verbatim(reply: Written) -> Written:
-            accept(reply.text)
-            return reply
-
-        reply, usage = await self._ask(messages, verbatim, sampling, meter, partial)
-        return ChatReply(
-            reply.text,
-            usage.prompt_tokens,
-            usage.completion_tokens,
-            estimated=usage.estimated,
-            thoughts=reply.thoughts,
-            cut_off=reply.cut_off,
-        )
-
-    async def check(
-        self, messages: Sequence[ChatMessage], read: Callable[[str], T], meter: Meter | None = None
-    ) -> T:
-        """As `ask`, for a sign of life (`ChatEndpoint.for_check`).
+    async def check(self, messages: Sequence[ChatMessage], read: Callable[[str], T]) -> T:
+        """As `ask`, for a sign of life: with the patience of somebody who waits for it (`check_s`).
 
         Raises:
             InfrastructureError: there is none in time; the message says what to raise for a slow model.
         """
-        client = ChatClient(self.endpoint.for_check(), self._name)
+        patience = min(self.endpoint.deadline_s, self.endpoint.check_s)
+        client = ChatClient(replace(self.endpoint, deadline_s=patience), self._name, self._meter)
         try:
-            return (await client._ask(messages, lambda reply: read(reply.text), Sampling(), meter))[0]
+            return await client.ask(messages, read)
         except InfrastructureError as error:
             if isinstance(error.__cause__, TimeoutError):
                 raise InfrastructureError(f"{error} (check_s; a slow model needs more)") from error
@@ -216,80 +166,77 @@ class ChatClient:
         if client is not None:
             await client.close()
 
-    async def _ask(
+    async def _attempts(
         self,
         messages: Sequence[ChatMessage],
-        read: Callable[[Written], T],
+        accept: Callable[[str], object],
         sampling: Sampling,
-        meter: Meter | None,
-        partial: bool = False,
-    ) -> tuple[T, Usage]:
-        if meter is None and (payer := payer_of(self.endpoint.model, self.endpoint.price)) is not None:
-            most = sampling.max_tokens or self.endpoint.max_tokens
-            estimate = payer.estimate(message_tokens(messages), most)
-            async with payer.metered(estimate) as meter:
-                return await self._ask(messages, read, sampling, meter, partial)
-        sent = [_sendable(message) for message in messages]
-        passing = (TransientError, ReplyError)
-        chance = self.endpoint.temperature if sampling.temperature is None else sampling.temperature
+        partial: bool,
+        charges: ReplyMeter,
+    ) -> ChatReply:
+        endpoint, sendable = self.endpoint, [_sendable(message) for message in messages]
+        chance = endpoint.temperature if sampling.temperature is None else sampling.temperature
+        again = (TransientError, ReplyError)
+
+        async def attempt() -> ChatReply:
+            charges.sending()
+            try:
+                reply = await self._request(sendable, sampling, partial, charges)
+                accept(reply.text)
+            except ReplyError as error:
+                charges.failed()
+                failed: Exception = type(error)(redacted(str(error), endpoint.api_key))
+            except (TransientError, RefusedError, CutOffError, asyncio.CancelledError):
+                charges.failed()
+                raise
+            else:
+                return reply
+            # outside of the handler: what was caught may hold the key, and so must not become the context
+            raise failed
+
         return await call_service(
-            lambda: self._metered(sent, read, sampling, meter, partial),
-            what=f"{self._name} {self.endpoint.model!r} at {public_url(self.endpoint.base_url)}",
-            attempts=self.endpoint.attempts,
-            deadline_s=self.endpoint.deadline_s,
-            backoff_s=self.endpoint.backoff_s,
-            retry_on=(*passing, CutOffError) if chance and sampling.seed is None else passing,
+            attempt,
+            what=f"{self._name} {endpoint.model!r} at {public_url(endpoint.base_url)}",
+            attempts=endpoint.attempts,
+            deadline_s=endpoint.deadline_s,
+            backoff_s=endpoint.backoff_s,
+            retry_on=(*again, CutOffError) if chance and sampling.seed is None else again,
             give_up_on=(RefusedError, CutOffError),
             places=self._places,
             uncounted=(BusyError,),
         )
 
-    async def _metered(
-        self,
-        messages: Sequence[ChatMessage],
-        read: Callable[[Written], T],
-        sampling: Sampling,
-        meter: Meter | None,
-        partial: bool = False,
-    ) -> tuple[T, Usage]:
-        if meter is None:
-            return await self._request(messages, read, sampling, lambda usage: None, partial)
-        meter.sending()
-        try:
-            return await self._request(messages, read, sampling, meter.used, partial)
-        except (TransientError, RefusedError, CutOffError, ReplyError, asyncio.CancelledError):
-            meter.failed()
-            raise
-
     async def _request(
-        self,
-        messages: Sequence[ChatMessage],
-        read: Callable[[Written], T],
-        sampling: Sampling,
-        used: Callable[[Usage], None],
-        partial: bool,
-    ) -> tuple[T, Usage]:
-        endpoint = self.endpoint
+        self, messages: Sequence[ChatMessage], sampling: Sampling, partial: bool, charges: ReplyMeter
+    ) -> ChatReply:
+        """Return the reply to one request, without the key, and charge its tokens."""
+        endpoint, key = self.endpoint, self.endpoint.api_key
         most = sampling.max_tokens or endpoint.max_tokens
         try:
             # the client's own limit begins anew with every piece of a reply
             async with asyncio.timeout(endpoint.timeout_s):
                 body = await self._body(messages, sampling)
-            reply, usage = _counted(body, messages, most, used, partial)
-            return read(_keyless(reply, endpoint.api_key)), usage
         except TimeoutError:
             # it may be at work, and be paid for
-            used(Usage(message_tokens(messages), 0, estimated=True))
+            charges.used(_estimate(messages))
             failed: Exception = TransientError(f"no reply within {endpoint.timeout_s:g} s")
         except BodyError as error:
             failed = TransientError(str(error))
         except openai.OpenAIError as error:
-            failed = failure(error, endpoint.api_key)
-        except CutOffError:
-            failed = CutOffError(f"reply cut off at max_tokens={most}: raise max_tokens of the {self._name}")
-        except ReplyError as error:
-            failed = type(error)(redacted(str(error), endpoint.api_key))
-        # outside of the handlers: what was caught may hold the key, and so must not become the context
+            failed = failure(error, key)
+        else:
+            usage = reported_usage(body) or _estimate(messages)
+            try:
+                reply = read_reply(body, usage, most_tokens=most, partial=partial)
+                usage = reply.usage
+            except CutOffError:
+                told = f"reply cut off at max_tokens={most}: raise max_tokens of the {self._name}"
+                raise CutOffError(told) from None
+            finally:
+                charges.used(usage)
+            text, thoughts = without_key(reply.text, key), without_key(reply.thoughts, key)
+            return replace(reply, text=text, thoughts=thoughts)
+        # outside of the handlers, as above
         raise failed
 
     async def _body(self, messages: Sequence[ChatMessage], sampling: Sampling) -> bytes:
@@ -303,7 +250,6 @@ class ChatClient:
             messages=cast("Iterable[ChatCompletionMessageParam]", messages),
             temperature=temperature,
             extra_body={**endpoint.extra_body, **chosen, length: most},
-            extra_headers={"Accept-Encoding": "gzip, deflate"},
         )
         return reply.content
 
@@ -321,24 +267,9 @@ class ChatClient:
         return self._connections[loop]
 
 
-def _counted(
-    body: bytes, messages: Sequence[ChatMessage], most: int, used: Callable[[Usage], None], partial: bool
-) -> tuple[Written, Usage]:
-    """A reply and its tokens, which are told also when there is no text that can be used."""
-    usage = told_usage(body)
-    try:
-        reply = read_reply(body, most_tokens=most, partial=partial)
-    except (ReplyError, CutOffError):
-        used(usage or Usage(message_tokens(messages), 0, estimated=True))
-        raise
-    sampled = text_tokens(reply.text) + text_tokens(reply.thoughts)
-    usage = usage or Usage(message_tokens(messages), sampled, estimated=True)
-    used(usage)
-    return reply, usage
-
-
-def _keyless(reply: Written, key: str) -> Written:
-    return replace(reply, text=without_key(reply.text, key), thoughts=without_key(reply.thoughts, key))
+def _estimate(messages: Sequence[ChatMessage]) -> Usage:
+    """Return the tokens of a request without a reply."""
+    return Usage(message_tokens(messages), 0, estimated=True)
 
 
 def _sendable(message: ChatMessage) -> ChatMessage:

@@ -1,4 +1,4 @@
-"""What a failed request tells: in words that hold no key, and how long to wait."""
+"""Failed requests: in words that hold no key, how long to wait, and what they say of the endpoint."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import openai
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.api_keys import redacted
+from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError
 from docagent_rl.endpoints.http_client import public_url
 from docagent_rl.endpoints.retrying import describe
 
@@ -21,6 +22,9 @@ _LONGEST = 4000
 _PASSING = (408, 409, 425, 429)
 # OpenAI's code for an account that is empty, which comes with 429, too: no wait fills it
 _NO_MONEY = "insufficient_quota"
+_THIS_ONE = (400, 413, 422)
+"""Statuses of a request that is too long, or that a filter stops; others may pass."""
+_SILENT_FIRST = 5
 
 
 class TransientError(Exception):
@@ -68,7 +72,7 @@ _TOO_LONG = re.compile(
 
 
 def failure(error: openai.OpenAIError, key: str) -> TransientError | RefusedError:
-    """An error of the client library, in our words.
+    """Return an error of the client library, in our words.
 
     The library's errors hold the request and the reply, and a reply may hold the key: none of them may be
     the cause or the context of what is raised.
@@ -88,7 +92,7 @@ def failure(error: openai.OpenAIError, key: str) -> TransientError | RefusedErro
             limited = error.status_code == 429 and error.code != _NO_MONEY
             busy = limited or (error.status_code in (429, 503) and wait is not None)
             return (BusyError if busy else TransientError)(message, wait)
-        too_long = error.status_code in (400, 413, 422) and _TOO_LONG.search(message[:_LONGEST])
+        too_long = error.status_code in _THIS_ONE and _TOO_LONG.search(message[:_LONGEST])
         return (TooLongError if too_long else RefusedError)(message, error.status_code)
     if isinstance(error, openai.APITimeoutError):
         return TransientError("no reply in time")
@@ -107,8 +111,38 @@ def is_outage(error: InfrastructureError) -> bool:
     return isinstance(error.__cause__, TransientError | TimeoutError)
 
 
+class Refusals:
+    """Tells an endpoint that refuses some requests from one that refuses all of them."""
+
+    def __init__(self) -> None:
+        self._answered = False
+        self._refused = 0
+
+    def answered(self) -> None:
+        """Note that a reply came."""
+        self._answered = True
+
+    def of_one(self, error: InfrastructureError) -> str | None:
+        """Return why one request has no reply that can be used, in words; others are answered.
+
+        Args:
+            error: of `chat_client.ChatClient`.
+
+        Returns:
+            `None` where the endpoint failed, or refuses everything.
+        """
+        cause = error.__cause__
+        if isinstance(cause, ReplyError | CutOffError):
+            return str(cause)
+        if isinstance(cause, RefusedError) and cause.status in _THIS_ONE:
+            self._refused += 1
+            if self._answered or self._refused < _SILENT_FIRST:
+                return f"refused by the server: HTTP {cause.status}"
+        return None
+
+
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a service asks to wait, from `Retry-After` (RFC 9110, section 10.2.3).
+    """Return the seconds that a service asks to wait, from `Retry-After` (RFC 9110, section 10.2.3).
 
     Args:
         headers: of the reply. A date is counted from the reply's own `Date`, since clocks differ.
@@ -135,7 +169,7 @@ def _moment(date: str) -> float | None:
 
 
 def _said(error: openai.APIStatusError) -> str:
-    """The message of the error's body, as far as it has one."""
+    """Return the message of the error's body, as far as it has one."""
     body = error.body
     said = body.get("message") if isinstance(body, Mapping) else body
     if isinstance(said, str) and said.strip():

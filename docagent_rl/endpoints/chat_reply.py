@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from docagent_rl.base.surrogates import encodable
 from docagent_rl.base.untrusted import mended
+from docagent_rl.endpoints.usage import Usage, text_tokens
 
 _CUT_OFF = "length"
 # how servers say that a reply ended by itself; some say nothing
@@ -28,14 +29,14 @@ class CutOffError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """A reply and what it took.
+    """A reply and its tokens.
 
     Args:
         text: as the model wrote it, thoughts included.
         prompt_tokens: of the messages sent.
         completion_tokens: of the reply.
         cached: it was there already, and cost nothing.
-        estimated: the server does not tell its tokens; they were estimated from the length of the texts.
+        estimated: the server reports no tokens; they were estimated from the length of the texts.
         thoughts: what the server keeps apart from the text (`reasoning_content`).
         cut_off: the reply reached its greatest length.
     """
@@ -48,14 +49,10 @@ class ChatReply:
     thoughts: str = ""
     cut_off: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What the body of a chat completion holds; see `ChatReply`."""
-
-    text: str
-    thoughts: str = ""
-    cut_off: bool = False
+    @property
+    def usage(self) -> Usage:
+        """Its tokens."""
+        return Usage(self.prompt_tokens, self.completion_tokens, self.estimated)
 
 
 class _Part(BaseModel):
@@ -82,32 +79,21 @@ class _Completion(_Part):
     choices: list[_Choice] = Field(min_length=1)
 
 
-def reply_text(body: bytes, *, most_tokens: int | None = None) -> str:
-    """The text of the first choice.
+def read_reply(
+    body: bytes, usage: Usage, *, most_tokens: int | None = None, partial: bool = False
+) -> ChatReply:
+    """Return the first choice of a chat completion.
 
     Args:
         body: as it arrived; anything at all.
-        most_tokens: of the text, where a limit was asked for; a text that cannot keep it is refused by its
+        usage: as the server reports it, or estimated for the messages alone.
+        most_tokens: of the reply, where a limit was asked for; a text that cannot keep it is refused by its
             length (`LONGEST_TOKEN`), before anything counts or compares all of it.
-
-    Raises:
-        ReplyError: it is no chat completion, has no text, or the text did not end by itself.
-        CutOffError: the text reached its greatest length.
-    """
-    return read_reply(body, most_tokens=most_tokens).text
-
-
-def read_reply(body: bytes, *, most_tokens: int | None = None, partial: bool = False) -> Written:
-    """The first choice, thoughts and text apart.
-
-    Args:
-        body: as it arrived; anything at all.
-        most_tokens: see `reply_text`; of thoughts and text together.
         partial: take what was cut off, and a reply of thoughts alone, as they are.
 
     Raises:
-        ReplyError: see `reply_text`.
-        CutOffError: see `reply_text`; not for a partial reply.
+        ReplyError: it is no chat completion, has no text, or the text did not end by itself.
+        CutOffError: the text reached its greatest length; not for a partial reply.
     """
     try:
         choice = _Completion.model_validate_json(body).choices[0]
@@ -126,11 +112,19 @@ def read_reply(body: bytes, *, most_tokens: int | None = None, partial: bool = F
     length = len(text) + (len(thoughts) if partial else 0)
     if most_tokens is not None and length > most_tokens * LONGEST_TOKEN:
         raise ReplyError(f"a reply of {length} characters is longer than max_tokens={most_tokens} can be")
-    return Written(text, thoughts, cut_off)
+    estimate = text_tokens(text) + text_tokens(thoughts)
+    return ChatReply(
+        text,
+        usage.prompt_tokens,
+        estimate if usage.estimated else usage.completion_tokens,
+        estimated=usage.estimated,
+        thoughts=thoughts,
+        cut_off=cut_off,
+    )
 
 
 def without_thoughts(text: str) -> str:
-    """What a reasoning model says after its thoughts; without thoughts, all of it.
+    """Return what a reasoning model says after its thoughts; without thoughts, all of it.
 
     Raises:
         ReplyError: the thoughts do not end.
@@ -143,7 +137,7 @@ def without_thoughts(text: str) -> str:
 
 
 def said(text: str) -> str:
-    """What a reply says: without thoughts, and without what `untrusted` put into texts that it quotes.
+    """Return a reply without thoughts, and without what `untrusted` put into texts that it quotes.
 
     Raises:
         ReplyError: nothing is left.

@@ -1,15 +1,46 @@
-"""The keys of every section that names a model behind an OpenAI-compatible endpoint."""
+"""The section of a model behind an OpenAI-compatible endpoint, its price, and how a reply is sampled."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
 from docagent_rl.base.section import Section
 
-if TYPE_CHECKING:
-    from docagent_rl.endpoints.price import Price
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The price of a served model, in any one currency.
+
+    Args:
+        input: of a million tokens sent.
+        output: of a million tokens sampled.
+        cached: of a million tokens that an earlier request of the session has sent; `None` is as `input`.
+        currency: its name, for tables and messages.
+
+    Raises:
+        ValueError: a price is negative or not finite.
+    """
+
+    input: float
+    output: float
+    cached: float | None = None
+    currency: str = "USD"
+
+    def __post_init__(self) -> None:
+        prices = (self.input, self.output, 0.0 if self.cached is None else self.cached)
+        if not all(price >= 0 and math.isfinite(price) for price in prices):
+            raise ValueError(f"prices must be finite and not negative, found {prices}")
+
+    def cost(self, sent: int, sampled: int, fresh: int | None = None) -> float:
+        """Return the cost of tokens sent and sampled; of those sent, `fresh` were never sent before."""
+        fresh = sent if fresh is None else min(fresh, sent)
+        again = self.input if self.cached is None else self.cached
+        return (fresh * self.input + (sent - fresh) * again + sampled * self.output) / 1e6
 
 
 class PriceConfig(Section):
@@ -26,9 +57,7 @@ class PriceConfig(Section):
         return self
 
     def made(self) -> Price | None:
-        """The price; `None` where none is given."""
-        from docagent_rl.endpoints.price import Price
-
+        """Return the price; `None` where none is given."""
         if self.input is None or self.output is None:
             return None
         return Price(self.input, self.output, currency=self.currency)
@@ -64,3 +93,26 @@ class Endpoint(Section):
     def named(self) -> bool:
         """Whether it says where to ask whom."""
         return bool(self.base_url and self.model)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """The sampling of one reply; `None` leaves a field to the endpoint's settings.
+
+    Args:
+        temperature: 0 is greedy.
+        top_p: share of the probability that is sampled from.
+        max_tokens: length of the reply.
+        seed: sent to the server, for those that know it.
+        response_format: of the protocol, for servers that let through JSON alone.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    response_format: Mapping[str, Any] | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields that are set, as the protocol names them."""
+        return {name: value for name, value in asdict(self).items() if value is not None}

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import cast
 from urllib.parse import urlsplit, urlunsplit
 
@@ -18,13 +17,10 @@ import httpx2
 from docagent_rl.base.errors import UserError
 
 LONGEST_BODY = 16 << 20
-"""Bytes of a reply at most, after decompression; a reply of 100,000 tokens has a tenth of that."""
+"""Bytes of a reply at most; a reply of 100,000 tokens has a tenth of that."""
 _LOGS = {"openai._base_client": logging.INFO, "httpx2": logging.WARNING, "httpcore2": logging.INFO}
 """Below these levels the loggers write addresses with their passwords, reason phrases and headers of replies,
 and those of some versions whole request bodies, page images included."""
-_PIECE = 64 << 10
-_ZLIB_OR_GZIP = zlib.MAX_WBITS | 32
-_ENCODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
 
 
 class BodyError(Exception):
@@ -32,13 +28,15 @@ class BodyError(Exception):
 
 
 def asynchronous_client(timeout_s: float) -> httpx2.AsyncClient:
-    """A client whose replies end at `LONGEST_BODY`; it takes the proxies of the environment.
+    """Return a client whose replies end at `LONGEST_BODY`; it takes the proxies of the environment.
 
     Args:
         timeout_s: seconds for a connection, and for each piece of a reply; who asks bounds the whole.
     """
     _keep_logs_clean()
     return httpx2.AsyncClient(
+        # nothing is unpacked: little may unpack to much
+        headers={"Accept-Encoding": "identity"},
         timeout=timeout_s,
         follow_redirects=False,
         # those of the `openai` library; callers have fewer places (`Endpoint.concurrency`)
@@ -48,7 +46,7 @@ def asynchronous_client(timeout_s: float) -> httpx2.AsyncClient:
 
 
 def client_of_run(url: str, timeout_s: float) -> httpx2.Client:
-    """A client of a server that is a part of the run: no proxy of the environment stands between them.
+    """Return a client of a server that is a part of the run: no proxy of the environment stands between them.
 
     Args:
         url: of the server.
@@ -59,7 +57,7 @@ def client_of_run(url: str, timeout_s: float) -> httpx2.Client:
 
 
 def read_body(response: httpx2.Response, *, longest: int, until: float) -> bytes:
-    """The body of a streamed response.
+    """Return the body of a streamed response.
 
     Args:
         response: of `client_of_run`.
@@ -81,7 +79,7 @@ def read_body(response: httpx2.Response, *, longest: int, until: float) -> bytes
 
 
 def public_url(url: str) -> str:
-    """The address without what may be secret in it: user, password and query."""
+    """Return the address without what may be secret in it: user, password and query."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -90,7 +88,7 @@ def public_url(url: str) -> str:
 
 
 def check_url(url: str | None, setting: str) -> str:
-    """The address without slashes at its end.
+    """Return the address without slashes at its end.
 
     Args:
         url: of a service.
@@ -115,55 +113,36 @@ def _keep_logs_clean() -> None:
 
 
 async def _bound(response: httpx2.Response) -> None:
-    """Hook of an HTTP client: the body of a response cannot be read beyond `LONGEST_BODY`.
-
-    Reading raises `BodyError` there, with no more than that in memory, and the connection is closed.
-
-    Args:
-        response: not read yet.
+    """Bound the body of a response that is not read yet: reading more than `LONGEST_BODY` raises `BodyError`,
+    with no more than that in memory, and the connection is closed.
 
     Raises:
-        BodyError: the response announces a longer body, or a compression that was not asked for.
+        BodyError: the response announces a longer body, or is compressed.
     """
     announced = response.headers.get("content-length", "0")
     if announced.isdecimal() and int(announced[:20]) > LONGEST_BODY:
         raise _too_long()
-    encoding = response.headers.pop("content-encoding", "").strip().lower()
-    if encoding not in _ENCODINGS:
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity"):
         raise BodyError(f"the reply is compressed by {encoding[:20]!r}, which was not asked for")
-    stream = cast("httpx2.AsyncByteStream", response.stream)  # of an asynchronous client
-    response.stream = _Bounded(stream, packed=encoding not in ("", "identity"))
+    # of an asynchronous client
+    response.stream = _Bounded(cast("httpx2.AsyncByteStream", response.stream))
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream, *, packed: bool) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream
-        self._packed = packed
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        unpacker = zlib.decompressobj(_ZLIB_OR_GZIP) if self._packed else None
         total = 0
         async for piece in self._stream:
-            for part in _unpacked(piece, unpacker) if unpacker else (piece,):
-                total += len(part)
-                if total > LONGEST_BODY:
-                    raise _too_long()
-                yield part
-        if unpacker and not unpacker.eof:
-            raise BodyError("the reply ends before its compressed data do")
+            total += len(piece)
+            if total > LONGEST_BODY:
+                raise _too_long()
+            yield piece
 
     async def aclose(self) -> None:
         await self._stream.aclose()
-
-
-def _unpacked(piece: bytes, unpacker: zlib._Decompress) -> Iterator[bytes]:
-    """Small parts, so that little that unpacks to much is cut off in time."""
-    try:
-        while part := unpacker.decompress(piece, _PIECE):
-            yield part
-            piece = unpacker.unconsumed_tail
-    except zlib.error as error:
-        raise BodyError(f"the reply cannot be decompressed: {error}") from error
 
 
 def _too_long() -> BodyError:

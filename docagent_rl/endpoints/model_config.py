@@ -14,8 +14,7 @@ from docagent_rl.base.section import Section, explain, merged
 from docagent_rl.endpoints.endpoint import Endpoint
 
 if TYPE_CHECKING:
-    from docagent_rl.endpoints.budget import Budget
-    from docagent_rl.endpoints.ledger import Ledger
+    from docagent_rl.endpoints.meter import Meter
     from docagent_rl.endpoints.remote_model import RemoteModel
 
 
@@ -47,11 +46,10 @@ class ModelConfig(Endpoint):
         if not isinstance(data, Mapping) or not isinstance(data.get("timeout_s"), int | float):
             return data
         timeout, attempts = data["timeout_s"], data.get("attempts", 3)
+        attempts = attempts if isinstance(attempts, int) else 3
         fields = cls.model_fields
         longer = {
-            "deadline_s": max(
-                fields["deadline_s"].default, timeout * (attempts if isinstance(attempts, int) else 3)
-            ),
+            "deadline_s": max(fields["deadline_s"].default, timeout * attempts),
             "check_s": max(fields["check_s"].default, timeout / 4),
         }
         return {**longer, **data}
@@ -64,7 +62,7 @@ class ModelConfig(Endpoint):
 
     @classmethod
     def load(cls, file: Path | None, options: Mapping[str, Any]) -> ModelConfig:
-        """A YAML file with options over it.
+        """Return a YAML file's keys with options over them.
 
         Args:
             file: of the keys of this section; `None` takes the options alone.
@@ -90,22 +88,19 @@ class ModelConfig(Endpoint):
                 f"{what} needs a model: give --base-url and --model, or both in a file (--endpoint)"
             )
 
-    def make_budget(self) -> Budget:
-        """Its limits, nothing spent."""
-        from docagent_rl.endpoints.budget import Budget
+    def make_meter(self) -> Meter:
+        """Return a meter with its limits, nothing spent."""
+        from docagent_rl.endpoints.meter import Meter
 
-        return Budget(**self.budget.model_dump(), currency=self.price.currency)
+        return Meter(**self.budget.model_dump(), currency=self.price.currency)
 
-    def open(
-        self, name: str, cache_dir: Path | None, *, budget: Budget | None = None, ledger: Ledger | None = None
-    ) -> RemoteModel:
-        """The model.
+    def open(self, name: str, cache_dir: Path | None, *, meter: Meter | None = None) -> RemoteModel:
+        """Return the model.
 
         Args:
             name: of its part, for messages.
             cache_dir: where replies are kept unless the configuration says; `None` keeps none.
-            budget: shared with other models; `None` is that of `metering.charging`, else the configuration's.
-            ledger: shared with other models; `None` is that of `metering.charging`, else a new one.
+            meter: shared with other models; `None` is that of `meter.metering`, else one of its own.
 
         Raises:
             UserError: it names no model, the key's environment variable is not set, or the cache cannot be
@@ -114,22 +109,15 @@ class ModelConfig(Endpoint):
         # heavy imports that reading a configuration does without
         from docagent_rl.endpoints.chat_client import ChatEndpoint
         from docagent_rl.endpoints.json_cache import JsonCache
-        from docagent_rl.endpoints.metering import charged
+        from docagent_rl.endpoints.meter import current_meter
         from docagent_rl.endpoints.remote_model import RemoteModel
 
         self.require(f"the {name}")
         body = {**({} if self.top_p is None else {"top_p": self.top_p}), **self.extra_body}
         endpoint = ChatEndpoint.of(self, name, temperature=self.temperature, extra_body=body)
         folder = self.cache_dir or cache_dir
-        shared, tally = charged() or (None, None)
-        return RemoteModel(
-            endpoint,
-            name,
-            cache=None if folder is None else JsonCache(folder, f"{name} cache", forever=True),
-            budget=budget or shared or self.make_budget(),
-            price=endpoint.price,
-            ledger=ledger or tally,
-        )
+        cache = None if folder is None else JsonCache(folder, f"{name} cache", forever=True)
+        return RemoteModel(endpoint, name, cache=cache, meter=meter or current_meter() or self.make_meter())
 
 
 def _mapping(file: Path) -> dict[str, Any]:

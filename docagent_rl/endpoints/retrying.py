@@ -1,4 +1,4 @@
-"""Calling services that may fail: places, attempts, backoff and one deadline over all attempts."""
+"""Calling services that may fail: places, attempts, backoff, one deadline; and many calls in order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import math
 import random
 import weakref
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -21,6 +21,7 @@ from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.terminal import visible
 
 T = TypeVar("T")
+J = TypeVar("J")
 _LONGEST_WAIT_S = 20.0
 _LEAST_WAIT_S = 0.05
 """Before a call that was not taken is made again, which may be as often as the deadline lets."""
@@ -139,14 +140,50 @@ async def call_service(
         raise InfrastructureError(told) from error
 
 
+async def run_jobs(
+    jobs: Iterable[J],
+    work: Callable[[J], Awaitable[None]],
+    *,
+    at_once: int,
+    done: Callable[[], None] | None = None,
+) -> None:
+    """Do all jobs, in their order, some at a time.
+
+    When one fails no other is begun, and those at work come to their end: what they ask for is paid for
+    already. Then the first failure is raised.
+
+    Args:
+        jobs: taken one by one, as they are begun.
+        work: does one.
+        at_once: jobs at work at most.
+        done: called after each.
+    """
+    waiting, failures = iter(jobs), []
+
+    async def worker(jobs: Iterator[J]) -> None:
+        for job in jobs:
+            try:
+                await work(job)
+            except Exception as error:  # whatever it is: raised below, when the others have ended
+                failures.append(error)
+            if failures:
+                return
+            if done is not None:
+                done()
+
+    await asyncio.gather(*(worker(waiting) for _ in range(at_once)))
+    if failures:
+        raise failures[0]
+
+
 def describe(error: BaseException) -> str:
-    """One line about an error: its type and the first line of its message."""
+    """Return one line about an error: its type and the first line of its message."""
     lines = str(error).splitlines()
     return f"{type(error).__name__}: {visible(lines[0][:300])}" if lines else type(error).__name__
 
 
 def _asked_wait(state: RetryCallState) -> float:
-    """Seconds that the failure of the last attempt asks to wait; 0 when it asks for none."""
+    """Return the seconds that the failure of the last attempt asks to wait; 0 when it asks for none."""
     return min(getattr(_failed(state), "retry_after_s", None) or 0.0, LONGEST_ASKED_WAIT_S)
 
 

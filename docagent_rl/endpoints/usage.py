@@ -1,4 +1,4 @@
-"""Tokens of a request: as the server counts them, or estimated."""
+"""Tokens of messages and replies: as a server reports them, or estimated; and images as parts of messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import binascii
 import hashlib
 import io
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ class Usage:
     Args:
         prompt_tokens: of the messages sent.
         completion_tokens: of the reply, thoughts included.
-        estimated: the server did not tell, and they were estimated from the length of the texts.
+        estimated: the server reports none; they were estimated from the length of the texts.
     """
 
     prompt_tokens: int
@@ -48,8 +48,8 @@ class _Body(BaseModel):
     usage: _Usage
 
 
-def told_usage(body: bytes) -> Usage | None:
-    """The usage in the body of a chat completion; `None` when there is none that can be read."""
+def reported_usage(body: bytes) -> Usage | None:
+    """Return the usage in the body of a chat completion; `None` when there is none that can be read."""
     try:
         usage = _Body.model_validate_json(body).usage
     except ValidationError:
@@ -58,28 +58,28 @@ def told_usage(body: bytes) -> Usage | None:
 
 
 def text_tokens(text: str) -> int:
-    """About how many tokens a text has: a token for four ASCII characters and for each other one."""
+    """Estimate the tokens of a text: one for four ASCII characters and for each other one."""
     wide = 0 if text.isascii() else sum(ord(character) > 127 for character in text)
     return math.ceil((len(text) - wide) / _CHARACTERS) + wide
 
 
 def message_tokens(messages: Iterable[Mapping[str, Any]]) -> int:
-    """About how many tokens messages have; images by their pixels."""
-    total = 0
-    for message in messages:
-        content = message["content"]
-        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        total += _OVERHEAD + sum(_part_tokens(part) for part in parts)
-    return total
+    """Estimate the tokens of messages; images count by their pixels."""
+    return sum(_OVERHEAD + sum(map(_part_tokens, content_parts(message["content"]))) for message in messages)
 
 
 def pixel_tokens(pixels: int) -> int:
-    """About how many tokens an image of so many pixels has."""
+    """Estimate the tokens of an image of so many pixels."""
     return math.ceil(pixels / _PATCH)
 
 
+def content_parts(content: str | Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return the parts of a message's content; a plain text is one."""
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
 def image_bytes(part: Mapping[str, Any]) -> bytes | None:
-    """The bytes of an image part with a `data:` URL; `None` for other addresses."""
+    """Return the bytes of an image part with a `data:` URL; `None` for other addresses."""
     url = part["image_url"]["url"]
     if not url.startswith(_DATA):
         return None
@@ -90,32 +90,25 @@ def image_bytes(part: Mapping[str, Any]) -> bytes | None:
 
 
 def image_part(data: bytes, kind: str = "image/jpeg") -> dict[str, Any]:
-    """A picture as part of a message.
-
-    Args:
-        data: the file.
-        kind: its media type.
-    """
+    """Return a picture, of a media type, as part of a message."""
     url = f"{_DATA}{kind};base64,{base64.b64encode(data).decode('ascii')}"
     return {"type": "image_url", "image_url": {"url": url}}
 
 
 def digestible(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The message with the SHA-256 of each image in the place of its bytes."""
+    """Return the message with the SHA-256 of each image in place of its bytes."""
     content = message["content"]
-    if isinstance(content, str):
-        return dict(message)
-    return {**message, "content": [_digestible(part) for part in content]}
+    return {**message, "content": content if isinstance(content, str) else list(map(_digestible, content))}
 
 
 def _digestible(part: Mapping[str, Any]) -> dict[str, Any]:
     if part["type"] != "image_url":
         return dict(part)
+    image = dict(part["image_url"])
     data = image_bytes(part)
-    url = part["image_url"]["url"]
-    name = {"sha256": hashlib.sha256(data if data is not None else url.encode()).hexdigest()}
-    rest = {key: value for key, value in part["image_url"].items() if key != "url"}
-    return {"type": "image_url", "image_url": {**rest, **name}}
+    url = image.pop("url")
+    digest = hashlib.sha256(url.encode() if data is None else data).hexdigest()
+    return {"type": "image_url", "image_url": {**image, "sha256": digest}}
 
 
 def _part_tokens(part: Mapping[str, Any]) -> int:

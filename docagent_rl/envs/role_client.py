@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import io
 import json
-import threading
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import cachetools
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore
-from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
+from docagent_rl.endpoints.answers import Answers
+from docagent_rl.endpoints.chat_client import HELLO, ChatClient, ChatEndpoint
 from docagent_rl.endpoints.chat_reply import said
 from docagent_rl.endpoints.json_cache import JsonCache
+from docagent_rl.endpoints.usage import image_part
 from docagent_rl.envs.base import ImagePart, Message, Part, Picture, TextPart
 from docagent_rl.envs.delivery import render
 from docagent_rl.envs.roles import RoleConfig
@@ -26,19 +23,16 @@ from docagent_rl.envs.roles import RoleConfig
 _REMEMBERED = 4096
 _JPEG_QUALITY = 90
 
-Encoder = Callable[[Picture], str]
-"""`picture -> data URL`; may block."""
-
 
 def openai_role(name: str, config: RoleConfig, store: DocumentStore) -> OpenAIRole:
-    """The model that a configuration describes.
+    """Return the model that a configuration describes.
 
     Raises:
         UserError: the key's environment variable is not set or the cache cannot be opened.
     """
     endpoint = ChatEndpoint.of(config, f"roles.{name}", temperature=config.temperature)
     cache = JsonCache(config.cache_dir, f"{name} cache") if config.cache_dir is not None else None
-    return OpenAIRole(name, endpoint, lambda picture: data_url(picture, store), cache)
+    return OpenAIRole(name, endpoint, store, cache)
 
 
 class OpenAIRole:
@@ -50,37 +44,25 @@ class OpenAIRole:
     Args:
         name: of the role, for messages.
         endpoint: where to ask.
-        encode: delivers images; called in threads.
+        store: where images come from.
         cache: replies given before.
     """
 
     def __init__(
-        self, name: str, endpoint: ChatEndpoint, encode: Encoder, cache: JsonCache | None = None
+        self, name: str, endpoint: ChatEndpoint, store: DocumentStore, cache: JsonCache | None = None
     ) -> None:
         self.name = name
         self.endpoint = endpoint
         self._client = ChatClient(endpoint, name)
-        self._encode = encode
+        self._store = store
         self._cache = cache
-        self._replies: cachetools.LRUCache[str, str] = cachetools.LRUCache(_REMEMBERED)
-        self._lock = threading.Lock()
-        self._flights: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Task[str]]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._replies: Answers[str] = Answers(_REMEMBERED)
 
     async def complete(self, messages: Sequence[Message]) -> str:
         """See `RoleModel`."""
         key = self._key(messages)
-        with self._lock:
-            known = self._replies.get(key)
-        if known is not None:
-            return known
-        flights = self._flights.setdefault(asyncio.get_running_loop(), {})
-        if key not in flights:
-            flights[key] = asyncio.create_task(self._fetch(key, messages))
-            flights[key].add_done_callback(lambda _: flights.pop(key, None))
-        # one caller that gives up must not take the reply away from the others
-        return await asyncio.shield(flights[key])
+        reply, _ = await self._replies.get(key, lambda: self._fetch(key, messages))
+        return reply
 
     async def check(self) -> None:
         """Ask for one word, past the cache.
@@ -89,7 +71,7 @@ class OpenAIRole:
             UserError: there is no reply; the message names the endpoint and the model.
         """
         try:
-            await self._client.check([{"role": "user", "content": "Reply with the word ready."}], said)
+            await self._client.check(HELLO, said)
         except InfrastructureError as error:
             raise UserError(
                 f"the {self.name} does not answer: {error}. Check base_url, model and api_key_env of "
@@ -106,8 +88,6 @@ class OpenAIRole:
             reply = await self._client.ask([await self._encoded(message) for message in messages], said)
             if self._cache:
                 reply = await asyncio.to_thread(self._cache.put_first, key, reply)
-        with self._lock:
-            self._replies[key] = reply
         return reply
 
     async def _encoded(self, message: Message) -> dict[str, Any]:
@@ -119,7 +99,7 @@ class OpenAIRole:
 
     def _part(self, part: Part) -> dict[str, Any]:
         if isinstance(part, ImagePart):
-            return {"type": "image_url", "image_url": {"url": self._encode(part.image)}}
+            return image_part(_jpeg(part.image, self._store))
         return {"type": "text", "text": part.text}
 
     def _key(self, messages: Sequence[Message]) -> str:
@@ -129,15 +109,10 @@ class OpenAIRole:
         return hashlib.sha256(json.dumps([self.name, asked, said], sort_keys=True).encode()).hexdigest()
 
 
-def data_url(picture: Picture, store: DocumentStore) -> str:
-    """A picture as a JPEG in a `data:` URL. Blocks.
-
-    Raises:
-        UserError: the store does not hold the page as it was.
-    """
+def _jpeg(picture: Picture, store: DocumentStore) -> bytes:
     buffer = io.BytesIO()
     render(picture, store).save(buffer, format="JPEG", quality=_JPEG_QUALITY)
-    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+    return buffer.getvalue()
 
 
 def _identity(part: Part) -> list[str]:

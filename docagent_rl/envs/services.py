@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.surrogates import encodable
 from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.endpoints.answers import Answers
 from docagent_rl.endpoints.retrying import Places, call_service
-from docagent_rl.envs.answers import Answers
 from docagent_rl.envs.roles import RoleModel
 from docagent_rl.envs.search_log import SearchNote, note_search
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
@@ -71,7 +71,7 @@ class RetrieverService:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_places", Places(self.concurrency))
-        object.__setattr__(self, "_answers", Answers(self.cached))
+        object.__setattr__(self, "_answers", Answers(self.cached or None))
 
     async def search(
         self, query: str, *, doc_id: str | None, top_k: int, exclude: Collection[PageRef] = ()

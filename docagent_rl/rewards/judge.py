@@ -1,4 +1,4 @@
-"""Judges: how right the answer of an episode is."""
+"""Judges, which say how right an answer is, and their configuration."""
 
 from __future__ import annotations
 
@@ -73,3 +73,36 @@ class JudgeConfig(Endpoint):
         if self.kind is JudgeKind.OPENAI and not self.named:
             raise ValueError("a judge of kind openai needs base_url and model")
         return self
+
+
+def make_judge(config: JudgeConfig) -> Judge:
+    """Return the judge that a configuration describes.
+
+    Raises:
+        UserError: the key's environment variable is not set, the prompt is unusable or the cache cannot be
+            opened.
+    """
+    # imports that reading a configuration does without
+    if config.kind is JudgeKind.OPENAI:
+        return _openai_judge(config)
+    from docagent_rl.rewards.rule_judge import AnlsJudge, ExactMatchJudge, RecallJudge, RuleJudge
+
+    match config.kind:
+        case JudgeKind.EXACT:
+            return ExactMatchJudge()
+        case JudgeKind.ANLS:
+            return AnlsJudge(config.threshold)
+        case JudgeKind.RECALL:
+            return RecallJudge()
+    return RuleJudge()
+
+
+def _openai_judge(config: JudgeConfig) -> Judge:
+    from docagent_rl.base.prompts import load_prompt
+    from docagent_rl.endpoints.chat_client import ChatEndpoint
+    from docagent_rl.endpoints.json_cache import JsonCache
+    from docagent_rl.rewards.judge_client import JUDGE_PROMPT, OpenAIJudge
+
+    endpoint = ChatEndpoint.of(config, "judge")
+    cache = JsonCache(config.cache_dir, "judge cache") if config.cache_dir is not None else None
+    return OpenAIJudge(endpoint, load_prompt(config.prompt, JUDGE_PROMPT), cache)

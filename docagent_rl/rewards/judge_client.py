@@ -1,4 +1,4 @@
-"""A judge that asks a language model behind an OpenAI-compatible endpoint."""
+"""Judges that ask a language model behind an OpenAI-compatible endpoint."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate
 from docagent_rl.base.untrusted import defused_values
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
 from docagent_rl.endpoints.chat_reply import THINK_OPEN, ReplyError, without_thoughts
-from docagent_rl.rewards.verdict_cache import VerdictCache
+from docagent_rl.endpoints.json_cache import JsonCache
+
+if TYPE_CHECKING:
+    from docagent_rl.endpoints.remote_model import RemoteModel
 
 JUDGE_PROMPT = PromptSpec(
     required=frozenset({"user"}),
@@ -30,7 +34,7 @@ class VerdictError(ReplyError):
 
 
 def parse_verdict(reply: str, *, echoes: bool = False) -> bool:
-    """The verdict of a judge: the content of its last `<judge>` tag, which must be `true` or `false`.
+    """Return the verdict of a judge: the content of its last `<judge>` tag, which must be `true` or `false`.
 
     Surrounding whitespace and case do not matter; "not true" is no verdict, and neither is a reply with both.
     Thoughts hold none.
@@ -61,7 +65,7 @@ def parse_verdict(reply: str, *, echoes: bool = False) -> bool:
 def verdict_messages(
     prompt: PromptTemplate, question: str, references: Sequence[str], prediction: str
 ) -> list[dict[str, str]]:
-    """What a judge is sent about an answer, see `Judge.judge`."""
+    """Return the messages to a judge about an answer, see `Judge.judge`."""
     texts = {"question": question, "references": list(references), "prediction": prediction}
     values = defused_values({name: _untagged(value) for name, value in texts.items()})
     roles = [role for role in ("system", "user") if role in prompt]
@@ -85,7 +89,7 @@ class OpenAIJudge:
     """
 
     def __init__(
-        self, endpoint: ChatEndpoint, prompt: PromptTemplate, cache: VerdictCache | None = None
+        self, endpoint: ChatEndpoint, prompt: PromptTemplate, cache: JsonCache | None = None
     ) -> None:
         self.endpoint = endpoint
         self._client = ChatClient(endpoint, "judge")
@@ -100,7 +104,7 @@ class OpenAIJudge:
             return float(await self._ask(messages, echoes))
         key = self._key(messages)
         verdict = await asyncio.to_thread(self._cache.get, key)
-        if verdict is None:
+        if not isinstance(verdict, bool):
             verdict = await self._ask(messages, echoes)
             await asyncio.to_thread(self._cache.put, key, verdict)
         return float(verdict)
@@ -134,6 +138,38 @@ class OpenAIJudge:
         return hashlib.sha256(
             json.dumps([str(self.endpoint.base_url), self.endpoint.model, *messages, *more]).encode()
         ).hexdigest()
+
+
+class RemoteJudge:
+    """A `Judge` that shares cache and meter with a command's other models; equal verdicts are asked for once.
+
+    Args:
+        model: is asked.
+        prompt: parts `user` and, optionally, `system` (`JUDGE_PROMPT`).
+    """
+
+    def __init__(self, model: RemoteModel, prompt: PromptTemplate) -> None:
+        self.model = model
+        self._prompt = prompt
+
+    async def judge(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """See `Judge`.
+
+        Raises:
+            CutOffError: the verdict did not fit into the model's `max_tokens`.
+            BudgetError: the request may pass the budget.
+            InfrastructureError: the endpoint failed, or no reply had a verdict that can be read.
+        """
+        echoes = spells_verdict(question, references, prediction)
+        reply = await self.model.ask(
+            verdict_messages(self._prompt, question, references, prediction),
+            lambda text: parse_verdict(text, echoes=echoes),
+        )
+        return float(parse_verdict(reply.text))
+
+    async def check(self) -> None:
+        """See `Judge`."""
+        await self.model.check()
 
 
 def _untagged(value: str | list[str]) -> str | list[str]:

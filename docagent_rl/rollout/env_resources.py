@@ -17,7 +17,7 @@ from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
 from docagent_rl.retrieval import Retriever
 from docagent_rl.retrieval.config import Backend, RetrieverConfig
 from docagent_rl.retrieval.opening import open_before_run, open_retriever
-from docagent_rl.rewards.judges import make_judge
+from docagent_rl.rewards.judge import make_judge
 from docagent_rl.systems import System, get_system
 
 

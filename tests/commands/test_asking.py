@@ -12,7 +12,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.commands.asking import open_models, spending
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.commands.replies import keep_replies
-from docagent_rl.endpoints.budget import BudgetError
+from docagent_rl.endpoints.meter import BudgetError
 from docagent_rl.endpoints.model_config import ModelConfig
 from tests.chat_server import completion
 from tests.commands.conftest import called
@@ -31,12 +31,11 @@ def prices(sent: float, sampled: float, **more) -> dict:
 
 def test_the_judge_has_its_own_price_and_no_other():
     model, judge = opened(prices(1, 2), {"model": "j", **prices(30, 40)})
-    assert (model.price.input, judge.price.input) == (1, 30)
-    assert judge.budget is model.budget
-    assert judge.ledger is model.ledger
+    assert (model.endpoint.price.input, judge.endpoint.price.input) == (1, 30)
+    assert judge.meter is model.meter
     # what another model costs is not known
     _, judge = opened(prices(1, 2), {"model": "j"})
-    assert judge.price is None
+    assert judge.endpoint.price is None
     assert (judge.endpoint.base_url, judge.endpoint.model) == (MODEL["base_url"], "j")
     assert opened(prices(1, 2))[1] is None
 
@@ -51,8 +50,8 @@ def test_the_judge_has_its_own_price_and_no_other():
 )
 def test_one_currency_counts(model, judge, currency):
     first, second = opened(model, {"model": "j", **judge})
-    assert first.budget.currency == currency
-    assert {each.price.currency for each in (first, second) if each.price} == {currency}
+    assert first.meter.currency == currency
+    assert {each.endpoint.price.currency for each in (first, second) if each.endpoint.price} == {currency}
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import json
 
 import pytest
 
-from docagent_rl.base.errors import BudgetError, UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.commands.collect import collect_command
+from docagent_rl.endpoints.meter import BudgetError
 from docagent_rl.rollout.trajectory import read_trajectories
 from tests.chat_server import ChatServer, completion, serving
 from tests.checks.conftest import RECIPES

@@ -63,7 +63,7 @@ def test_a_dry_run_tells_enough(reports, server, tmp_path):
     expected = forecast(run)
     assert expected.cached == 0
     play(run)
-    spent = run.model.ledger.accounts["m"]
+    spent = run.model.meter.accounts["m"]
     # replies that cannot be read are asked for again, which no forecast knows
     assert expected.total.requests * 0.2 <= spent.requests <= expected.total.requests * 1.1
     assert spent.prompt_tokens <= expected.total.prompt_tokens * 1.2

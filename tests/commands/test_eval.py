@@ -17,7 +17,7 @@ from docagent_rl.commands.ask import ask_command
 from docagent_rl.commands.eval import _report, eval_command
 from docagent_rl.commands.probe import probe_command
 from docagent_rl.commands.view import view_command
-from docagent_rl.endpoints.price import Price
+from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.endpoints.usage import message_tokens
 from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
 from docagent_rl.lab.viewer.folder import ViewedRun

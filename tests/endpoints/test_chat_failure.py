@@ -19,13 +19,15 @@ from hypothesis import strategies as st
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
 from docagent_rl.endpoints.chat_failure import (
+    Refusals,
     RefusedError,
     TooLongError,
+    TransientError,
     failure,
     is_outage,
     retry_after_s,
 )
-from docagent_rl.endpoints.chat_reply import ReplyError
+from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError
 from tests.chat_server import ChatServer, RawServer, completion, serving
 
 HELLO = [{"role": "user", "content": "hello"}]
@@ -200,3 +202,31 @@ def test_a_conversation_that_does_not_fit_is_told_from_other_refusals(status, me
     response = httpx2.Response(status, request=request)
     found = failure(openai.APIStatusError("told", response=response, body={"message": message}), "key")
     assert type(found) is kind
+
+
+def failed_by(cause: Exception) -> InfrastructureError:
+    error = InfrastructureError("the model failed")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("cause", "why"),
+    [
+        (ReplyError("a reply without text"), "a reply without text"),
+        (CutOffError("cut off"), "cut off"),
+        (RefusedError("no", 400), "400"),
+        (RefusedError("no", 401), None),
+        (TransientError("no connection"), None),
+    ],
+)
+def test_a_refusal_of_one_request_is_told_from_others(cause, why):
+    found = Refusals().of_one(failed_by(cause))
+    assert found is None if why is None else why in found
+
+
+def test_an_endpoint_that_refuses_everything():
+    refusals, error = Refusals(), failed_by(RefusedError("no", 400))
+    assert [refusals.of_one(error) is None for _ in range(6)] == [False] * 4 + [True] * 2
+    refusals.answered()
+    assert refusals.of_one(error) is not None

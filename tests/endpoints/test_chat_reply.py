@@ -12,17 +12,12 @@ from hypothesis import strategies as st
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
-from docagent_rl.endpoints.chat_reply import (
-    CutOffError,
-    ReplyError,
-    Written,
-    read_reply,
-    reply_text,
-    without_thoughts,
-)
+from docagent_rl.endpoints.chat_reply import ChatReply, CutOffError, ReplyError, read_reply, without_thoughts
+from docagent_rl.endpoints.usage import Usage
 from tests.chat_server import RawServer, completion
 
 HELLO = [{"role": "user", "content": "hello"}]
+REPORTED = Usage(7, 5)
 
 
 @pytest.fixture(scope="module")
@@ -80,15 +75,15 @@ def test_any_value_in_any_place(path, value):
     body = json.dumps(replaced(path, value)).encode()
     if wanted is None:
         with pytest.raises(ReplyError):
-            reply_text(body)
+            read_reply(body, REPORTED)
     else:
-        assert reply_text(body) == wanted
+        assert read_reply(body, REPORTED).text == wanted
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes(body):
     with pytest.raises(ReplyError):
-        reply_text(body)
+        read_reply(body, REPORTED)
 
 
 @pytest.mark.parametrize("status", [204, 302, 418, 599])
@@ -111,7 +106,7 @@ DEEP = 20_000
 )  # fmt: skip
 def test_bodies_that_are_no_completion(body):
     with pytest.raises(ReplyError):
-        reply_text(body)
+        read_reply(body, REPORTED)
 
 
 @pytest.mark.parametrize(
@@ -151,9 +146,11 @@ def test_thoughts_must_end(text):
 def test_a_partial_reply_keeps_what_was_cut_off_and_its_thoughts_apart():
     body = completion("<search>rev", "length")
     body["choices"][0]["message"]["reasoning_content"] = "I need the revenue."
-    found = read_reply(json.dumps(body).encode(), partial=True)
-    assert found == Written("<search>rev", "I need the revenue.", cut_off=True)
+    found = read_reply(json.dumps(body).encode(), REPORTED, partial=True)
+    assert found == ChatReply("<search>rev", 7, 5, thoughts="I need the revenue.", cut_off=True)
     with pytest.raises(CutOffError):
-        read_reply(json.dumps(body).encode())
+        read_reply(json.dumps(body).encode(), REPORTED)
     body["choices"][0]["message"] = {"content": None, "reasoning": "Still thinking"}
-    assert read_reply(json.dumps(body).encode(), partial=True) == Written("", "Still thinking", cut_off=True)
+    found = read_reply(json.dumps(body).encode(), Usage(7, 0, estimated=True), partial=True)
+    assert (found.text, found.thoughts, found.cut_off) == ("", "Still thinking", True)
+    assert (found.completion_tokens, found.estimated) == (4, True)

@@ -4,8 +4,7 @@ import openai
 import pytest
 
 from docagent_rl.endpoints.chat_client import ChatEndpoint
-from docagent_rl.endpoints.endpoint import Endpoint
-from docagent_rl.endpoints.price import Price
+from docagent_rl.endpoints.endpoint import Endpoint, Price
 from docagent_rl.envs.roles import RoleConfig
 from docagent_rl.rewards.judge import JudgeConfig
 
@@ -33,7 +32,7 @@ def test_every_key_of_an_endpoint_reaches_the_client(section, monkeypatch):
     assert {name: getattr(made, name) for name in plain} == {name: SETTINGS[name] for name in plain}
     assert made.api_key == "secret"
     assert made.price == Price(1.0, 3.0, currency="EUR")
-    assert made.price.of_tokens(1_000_000, 250_000) == pytest.approx(1.75)
+    assert made.price.cost(1_000_000, 250_000) == pytest.approx(1.75)
     # nothing is left out, and nothing is a section's own
     assert set(SETTINGS) == set(Endpoint.model_fields)
     assert set(SETTINGS).isdisjoint(section.__annotations__)

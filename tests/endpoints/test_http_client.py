@@ -9,7 +9,6 @@ import json
 import logging
 import time
 import tracemalloc
-import zlib
 
 import httpx2
 import pytest
@@ -86,25 +85,11 @@ def test_a_body_of_the_greatest_length_is_read(raw):
     assert "16 MiB" in refused(raw.url)
 
 
-@pytest.mark.parametrize("kind", ["gzip", "deflate"])
-def test_compressed_replies_are_read_and_little_that_unpacks_to_much_is_cut_off(raw, kind):
-    def respond(*pieces):
-        pack = zlib.compressobj(wbits=31 if kind == "gzip" else 15)
-        raw.respond(b"".join(map(pack.compress, pieces)) + pack.flush(), content_encoding=kind)
-
-    respond(json.dumps(completion("good")).encode())
-    assert asyncio.run(ask(raw.url)) == "good"
-    respond(*[bytes(1 << 20)] * (FLOOD >> 20))
-    assert "16 MiB" in refused(raw.url)
-
-
-def test_an_unasked_compression_and_a_broken_one_are_failures(raw):
-    packed = gzip.compress(json.dumps(completion("good")).encode())
-    for body, kind in [(packed, "zstd"), (packed[:-9], "gzip"), (b"{}", "gzip")]:
-        raw.respond(body, content_encoding=kind)
-        assert "compress" in refused(raw.url, attempts=2)
-        assert raw.requests == 2
-        raw.requests = 0
+@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+def test_compression_is_a_failure_since_little_may_unpack_to_much(raw, kind):
+    raw.respond(gzip.compress(json.dumps(completion("good")).encode()), content_encoding=kind)
+    assert f"compressed by '{kind}'" in refused(raw.url, attempts=2)
+    assert raw.requests == 2
 
 
 @pytest.mark.parametrize("status", [301, 307, 308])

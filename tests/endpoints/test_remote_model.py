@@ -7,16 +7,13 @@ import sqlite3
 
 import pytest
 
-from docagent_rl.base import errors
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.endpoints.budget import Budget, BudgetError
 from docagent_rl.endpoints.chat_client import ChatEndpoint
 from docagent_rl.endpoints.chat_reply import CutOffError
+from docagent_rl.endpoints.endpoint import Price, Sampling
 from docagent_rl.endpoints.json_cache import JsonCache
-from docagent_rl.endpoints.ledger import Ledger
-from docagent_rl.endpoints.price import Price
+from docagent_rl.endpoints.meter import BudgetError, Meter
 from docagent_rl.endpoints.remote_model import RemoteModel
-from docagent_rl.endpoints.sampling import Sampling
 from docagent_rl.endpoints.usage import image_part
 from tests.chat_server import ChatServer, completion, serving
 from tests.endpoints.test_usage import picture
@@ -49,14 +46,14 @@ def model(server, folder=None, **more) -> RemoteModel:
 
 
 async def test_asks_once_and_tells_the_tokens(server, tmp_path):
-    asked = model(server, tmp_path, price=Price(10.0, 100.0))
+    asked = model(server, tmp_path, endpoint={"price": Price(10.0, 100.0)})
     first = await asked.ask(HELLO)
     again = await model(server, tmp_path).ask(HELLO)
     assert (first.text, first.prompt_tokens, first.completion_tokens) == ("hello 0.0 None", 100, 10)
     assert (first.cached, again.cached, first.estimated) == (False, True, False)
     assert dataclasses.replace(again, cached=False) == first
     assert len(server.requests) == 1
-    assert asked.budget.spent.cost == pytest.approx(0.002)
+    assert asked.meter.spent.cost == pytest.approx(0.002)
 
 
 async def test_equal_requests_in_flight_are_sent_once(server):
@@ -65,7 +62,7 @@ async def test_equal_requests_in_flight_are_sent_once(server):
     replies = await asyncio.gather(*(asked.ask(HELLO) for _ in range(5)))
     assert len(server.requests) == 1
     assert sorted(reply.cached for reply in replies) == [False, True, True, True, True]
-    (account,) = asked.ledger.accounts.values()
+    (account,) = asked.meter.accounts.values()
     assert (account.requests, account.cached) == (1, 4)
 
 
@@ -108,7 +105,7 @@ async def test_tokens_are_estimated_where_the_server_is_silent(server):
     asked = model(server)
     reply = await asked.ask(HELLO)
     assert (reply.prompt_tokens, reply.completion_tokens, reply.estimated) == (6, 1, True)
-    assert asked.ledger.accounts["m"].estimated == 1
+    assert asked.meter.accounts["m"].estimated == 1
 
 
 async def test_a_reply_cut_off_is_not_asked_for_again_until_it_may_be_longer(server, tmp_path):
@@ -126,32 +123,29 @@ async def test_a_reply_cut_off_is_not_asked_for_again_until_it_may_be_longer(ser
 
 
 async def test_nothing_is_sent_beyond_the_budget_and_the_same_goes_on(server, tmp_path):
-    budget = Budget(max_requests=4)
-    asked = model(server, tmp_path, budget=budget)
+    asked = model(server, tmp_path, meter=Meter(max_requests=4))
     texts = [f"number {n}" for n in range(10)]
     done = await asyncio.gather(*(asked.ask(question(text)) for text in texts), return_exceptions=True)
     assert sum(isinstance(each, BudgetError) for each in done) == 6
     assert len(server.requests) == 4
-    more = model(server, tmp_path, budget=Budget(max_requests=6))
+    more = model(server, tmp_path, meter=Meter(max_requests=6))
     replies = await asyncio.gather(*(more.ask(question(text)) for text in texts))
     assert len(server.requests) == 10
     assert sum(reply.cached for reply in replies) == 4
 
 
 async def test_what_a_request_reserves_covers_its_longest_reply(server):
-    asked = model(server, price=Price(10.0, 1000.0), budget=Budget(max_cost=0.049))
-    with pytest.raises(errors.BudgetError, match="0 requests"):
+    asked = model(server, endpoint={"price": Price(10.0, 1000.0)}, meter=Meter(max_cost=0.049))
+    with pytest.raises(BudgetError, match="0 requests"):
         await asked.ask(HELLO)
     assert server.requests == []
 
 
-async def test_models_share_a_ledger_that_prints(server):
-    ledger = Ledger()
-    first = model(server, ledger=ledger, price=Price(10.0, 100.0, currency="EUR"))
-    await first.ask(HELLO)
-    table = ledger.table()
-    cells = [list(column.cells) for column in table.columns]
-    assert [str(column[0]) for column in cells] == ["m", "1", "0", "0", "100", "10", "0.0020 EUR"]
+async def test_accounts_are_printed(server):
+    asked = model(server, endpoint={"price": Price(10.0, 100.0, currency="EUR")})
+    await asked.ask(HELLO)
+    cells = [str(next(iter(column.cells))) for column in asked.meter.table().columns]
+    assert cells == ["m", "1", "0", "0", "100", "10", "0.0020 EUR"]
 
 
 async def test_who_is_busy_is_there_and_who_is_silent_is_named(server):
@@ -181,9 +175,9 @@ async def test_outages_are_counted_until_a_reply_comes(server, tmp_path):
 
 async def test_a_sign_of_life_is_counted(server):
     server.compute = lambda request: completion("ready", usage=(9, 1))
-    asked = model(server, budget=Budget(max_requests=1))
+    asked = model(server, meter=Meter(max_requests=1))
     await asked.check()
-    assert asked.budget.spent.tokens == 10
+    assert asked.meter.spent.tokens == 10
     with pytest.raises(BudgetError):
         await asked.check()
     assert len(server.requests) == 1

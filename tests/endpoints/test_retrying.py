@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.endpoints.retrying import LONGEST_ASKED_WAIT_S, Places, call_service, describe
+from docagent_rl.endpoints.retrying import LONGEST_ASKED_WAIT_S, Places, call_service, describe, run_jobs
 from tests import virtual_clock
 
 OPTIONS = {"what": "the service", "attempts": 3, "deadline_s": 5, "backoff_s": 0, "retry_on": (OSError,)}
@@ -163,3 +163,34 @@ def test_errors_are_described_in_one_short_line_that_acts_on_no_terminal():
     assert describe(ValueError()) == "ValueError"
     assert len(describe(ValueError("x" * 1000))) < 320
     assert describe(ValueError("a\x1b[2J")) == r"ValueError: a\x1b[2J"
+
+
+def test_jobs_at_work_come_to_their_end_and_no_other_begins():
+    begun, ended = [], []
+
+    async def work(job: int) -> None:
+        begun.append(job)
+        await asyncio.sleep(0.01 * job)
+        if job == 1:
+            raise ValueError("one")
+        ended.append(job)
+
+    with pytest.raises(ValueError, match="one"):
+        virtual_clock.run(run_jobs(range(100), work, at_once=4))
+    assert (begun, ended) == ([0, 1, 2, 3, 4], [0, 2, 3, 4])
+
+
+async def test_jobs_are_done_some_at_a_time():
+    busy, most, done = 0, 0, []
+
+    async def work(job: int) -> None:
+        nonlocal busy, most
+        busy += 1
+        most = max(most, busy)
+        await asyncio.sleep(0)
+        busy -= 1
+        done.append(job)
+
+    ticks = []
+    await run_jobs(iter(range(20)), work, at_once=3, done=lambda: ticks.append(1))
+    assert (sorted(done), most, len(ticks)) == (list(range(20)), 3, 20)

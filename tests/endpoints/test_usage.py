@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from docagent_rl.endpoints.usage import Usage, digestible, image_part, message_tokens, text_tokens, told_usage
+from docagent_rl.endpoints.usage import (
+    Usage,
+    digestible,
+    image_part,
+    message_tokens,
+    reported_usage,
+    text_tokens,
+)
 
 
 def picture(width: int, height: int) -> bytes:
@@ -26,7 +33,7 @@ def picture(width: int, height: int) -> bytes:
     ],
 )
 def test_what_the_server_counts_is_read_if_it_can_be(usage, read):
-    assert told_usage(json.dumps({"usage": usage}).encode()) == read
+    assert reported_usage(json.dumps({"usage": usage}).encode()) == read
 
 
 def test_images_count_by_their_pixels():

@@ -17,8 +17,7 @@ async def judge_server():
 
 @pytest.fixture
 def openai_judge(judge_server, monkeypatch) -> Callable:
-    from docagent_rl.rewards.judge import JudgeConfig
-    from docagent_rl.rewards.judges import make_judge
+    from docagent_rl.rewards.judge import JudgeConfig, make_judge
 
     def make(**changes):
         settings = {

@@ -4,9 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.rewards.judge import JudgeConfig, JudgeKind
+from docagent_rl.rewards.judge import JudgeConfig, JudgeKind, make_judge
 from docagent_rl.rewards.judge_client import OpenAIJudge
-from docagent_rl.rewards.judges import make_judge
 from docagent_rl.rewards.rule_judge import AnlsJudge, ExactMatchJudge, RecallJudge, RuleJudge
 
 ENDPOINT = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}

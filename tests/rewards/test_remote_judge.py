@@ -5,8 +5,7 @@ import pytest
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.prompts import load_prompt
 from docagent_rl.endpoints.model_config import ModelConfig
-from docagent_rl.rewards.judge_client import JUDGE_PROMPT
-from docagent_rl.rewards.remote_judge import RemoteJudge
+from docagent_rl.rewards.judge_client import JUDGE_PROMPT, RemoteJudge
 from tests.chat_server import ChatServer, completion, serving
 
 

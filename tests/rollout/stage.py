@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from docagent_rl.envs.delivery import render
 from docagent_rl.envs.services import EnvServices, RetrieverService
-from docagent_rl.rewards.judge import JudgeConfig
-from docagent_rl.rewards.judges import make_judge
+from docagent_rl.rewards.judge import JudgeConfig, make_judge
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.images import ImageEncoder
 from docagent_rl.rollout.session import Limits, Sampled, Session

@@ -10,8 +10,8 @@ from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.chat_client import ChatMessage
 from docagent_rl.endpoints.chat_failure import TooLongError
 from docagent_rl.endpoints.chat_reply import ChatReply
+from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.endpoints.remote_model import RemoteModel
-from docagent_rl.endpoints.sampling import Sampling
 
 
 class ContextFullError(Exception):

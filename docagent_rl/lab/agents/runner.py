@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.endpoints.budget import BudgetError
+from docagent_rl.endpoints.meter import BudgetError
 from docagent_rl.lab.agents.run_folder import Key, RunFolder, key_of, service_failed
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.player import Player, new_trajectory

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents import PageRef
+from docagent_rl.endpoints.chat_failure import Refusals
 from docagent_rl.endpoints.chat_reply import CutOffError
-from docagent_rl.endpoints.crew import work_through
-from docagent_rl.endpoints.refusals import Refusals
+from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.lab.agents.run_folder import Key
 from docagent_rl.lab.collect.case import Case
 from docagent_rl.lab.collect.filters import Answer, Evidence, Filter, score
@@ -71,7 +71,7 @@ async def _look_at(cases: Sequence[Case], look: Look, seen: dict[Key, Case]) -> 
         else:
             refusals.answered()
 
-    await work_through(cases, one, at_once=_AT_A_TIME)
+    await run_jobs(cases, one, at_once=_AT_A_TIME)
 
 
 def _second_look(

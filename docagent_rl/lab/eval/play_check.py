@@ -20,7 +20,7 @@ from docagent_rl.lab.eval.agent import Agent
 from docagent_rl.lab.eval.agents import appoint, split_overrides
 from docagent_rl.records.record import Record
 from docagent_rl.retrieval.opening import search_servers
-from docagent_rl.rewards.judges import make_judge
+from docagent_rl.rewards.judge import make_judge
 from docagent_rl.rollout.env_resources import open_shown_store
 from docagent_rl.systems import get_system
 from docagent_rl.training.settings.keys import unknown_keys

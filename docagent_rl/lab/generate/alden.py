@@ -16,8 +16,8 @@ from enum import StrEnum
 from typing import Any
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.endpoints.crew import work_through
 from docagent_rl.endpoints.remote_model import RemoteModel
+from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.endpoints.usage import message_tokens
 from docagent_rl.lab.generate.config import GenerateConfig, Kind
 from docagent_rl.lab.generate.forecast import Forecast
@@ -103,7 +103,7 @@ async def label_questions(
 
     waiting = (place for place in range(len(records)) if place not in labelling.fates)
     try:
-        await work_through(waiting, one, at_once=model.endpoint.concurrency, done=progress)
+        await run_jobs(waiting, one, at_once=model.endpoint.concurrency, done=progress)
     finally:
         await model.aclose()
 

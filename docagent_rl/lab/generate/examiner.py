@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from docagent_rl.base.errors import InfrastructureError
+from docagent_rl.endpoints.chat_failure import Refusals
 from docagent_rl.endpoints.chat_reply import CutOffError
-from docagent_rl.endpoints.refusals import Refusals
 from docagent_rl.lab.generate.config import GenerateConfig, Kind
 from docagent_rl.lab.generate.draft import Draft, Dropped, Stage
 from docagent_rl.lab.generate.outage import NoReplyError, spared
@@ -17,7 +17,7 @@ from docagent_rl.lab.generate.prompt_files import Prompts, conversation, fill
 from docagent_rl.lab.generate.reader import ShapeReader
 from docagent_rl.lab.generate.replies import Answered, Cleared, Guessed, UnkeptError, UnreadableError
 from docagent_rl.lab.generate.shape import shape_problem
-from docagent_rl.rewards.remote_judge import RemoteJudge
+from docagent_rl.rewards.judge_client import RemoteJudge
 from docagent_rl.rewards.rule_judge import RuleJudge
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from docagent_rl.endpoints.price import Price
+from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.endpoints.usage import message_tokens
 from docagent_rl.lab.generate.config import JudgedBy, Kind
 from docagent_rl.lab.generate.generation import Generation
@@ -75,7 +75,7 @@ class Forecast:
             judge: of the model that compares answers.
         """
         own, line = (judge if name == _COMPARED else price), self.steps[name]
-        return None if own is None else own.of_tokens(line.prompt_tokens, line.completion_tokens)
+        return None if own is None else own.cost(line.prompt_tokens, line.completion_tokens)
 
     def table(self, price: Price | None, judge: Price | None = None) -> Table:
         """For the terminal.

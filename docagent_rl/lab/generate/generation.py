@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.chat_failure import RefusedError
-from docagent_rl.endpoints.crew import work_through
 from docagent_rl.endpoints.remote_model import RemoteModel
+from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind
 from docagent_rl.lab.generate.draft import Draft, Dropped, Stage
 from docagent_rl.lab.generate.duplicates import repeated
@@ -23,7 +23,7 @@ from docagent_rl.lab.generate.prompt_files import Prompts
 from docagent_rl.lab.generate.reader import ShapeReader
 from docagent_rl.lab.generate.writer import Writer
 from docagent_rl.records.record import Record, check_record
-from docagent_rl.rewards.remote_judge import RemoteJudge
+from docagent_rl.rewards.judge_client import RemoteJudge
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ class Generation:
         """
         waiting = (slot for slot in self.slots if slot.slot_id not in self._results)
         try:
-            await work_through(waiting, self._slot, at_once=self.model.endpoint.concurrency, done=progress)
+            await run_jobs(waiting, self._slot, at_once=self.model.endpoint.concurrency, done=progress)
         except InfrastructureError as error:
             if self.config.view.pictures and isinstance(error.__cause__, RefusedError):
                 raise InfrastructureError(

@@ -18,7 +18,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.roles import make_roles
 from docagent_rl.retrieval.config import Backend
 from docagent_rl.retrieval.opening import search_servers
-from docagent_rl.rewards.judges import make_judge
+from docagent_rl.rewards.judge import make_judge
 from docagent_rl.training.nodes.fingerprint import (
     Fingerprint,
     of_file,

@@ -30,10 +30,10 @@ def resources(world: Any, system: str, **more: Any) -> EnvResources:
     return EnvResources(DocAgentConfig.parse(section))
 
 
-def chat_player(world: Any, server: Any, system: str = "vrag_rl", *, limits=None, budget=None, **more: Any):
+def chat_player(world: Any, server: Any, system: str = "vrag_rl", *, limits=None, meter=None, **more: Any):
     """A player whose model is behind the server."""
     options = {"timeout_s": 60, "deadline_s": 120, "backoff_s": 0, **more.pop("endpoint", {})}
-    remote = RemoteModel(ChatEndpoint(server.url, "m", **options), "player", budget=budget)
+    remote = RemoteModel(ChatEndpoint(server.url, "m", **options), "player", meter=meter)
     return ChatPlayer.of(
         resources(world, system, **more), EndpointModel(remote), limits or ChatLimits(turn=200)
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.endpoints.budget import BudgetError
+from docagent_rl.endpoints.meter import BudgetError
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.runner import Runner, RunSettings
 from docagent_rl.records.record import Record, Split

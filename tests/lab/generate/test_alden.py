@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.endpoints.budget import Budget, BudgetError
+from docagent_rl.endpoints.meter import BudgetError, Meter
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.lab.generate.alden import (
     Fate,
@@ -116,7 +116,7 @@ def test_a_refusal_names_question_document_and_page(server, tmp_path):
 
 def test_labels_are_kept_and_a_budget_is_too(server, tmp_path):
     with pytest.raises(BudgetError):
-        label(server, tmp_path, budget=Budget(max_requests=1))
+        label(server, tmp_path, meter=Meter(max_requests=1))
     assert len(server.requests) == 1
     label(server, tmp_path)
     total = len(server.requests)

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from docagent_rl.endpoints.price import Price
+from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.lab.generate.config import Difficulty, Kind
 from docagent_rl.lab.generate.draft import OUTAGES, Draft, Dropped, Stage
 from docagent_rl.lab.generate.forecast import Forecast

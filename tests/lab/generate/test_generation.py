@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.endpoints.budget import Budget, BudgetError
+from docagent_rl.endpoints.meter import BudgetError, Meter
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.lab.generate.config import (
     FilterConfig,
@@ -33,10 +33,10 @@ MANY = tuple(
 )
 
 
-def generation(store, server, folder, *, documents=None, known=(), budget=None, concurrency=16, **changes):
+def generation(store, server, folder, *, documents=None, known=(), meter=None, concurrency=16, **changes):
     config = GenerateConfig(**{"kinds": MANY, **changes})
     options = {"price": {"input": 1.0, "output": 4.0}, "backoff_s": 0, "concurrency": concurrency}
-    model = ModelConfig(base_url=server.url, model="m", **options).open("model", folder, budget=budget)
+    model = ModelConfig(base_url=server.url, model="m", **options).open("model", folder, meter=meter)
     prompts = Prompts.load(config.prompts)
     return Generation(store, documents or store.doc_ids(), config, prompts, model, known=known)
 
@@ -113,7 +113,7 @@ def test_the_same_run_gives_the_same_bytes_and_costs_nothing(reports, whole):
     assert lines(again) == lines(whole.records)
     assert table.to_json(second.digest) == whole.funnel.to_json(whole.run.digest)
     assert len(whole.server.requests) == asked
-    assert second.model.budget.spent.requests == 0 < whole.run.model.budget.spent.cost
+    assert second.model.meter.spent.requests == 0 < whole.run.model.meter.spent.cost
 
 
 @pytest.mark.slow
@@ -121,12 +121,12 @@ def test_a_budget_is_kept_and_the_run_goes_on(reports, server, whole, tmp_path):
     asked = len(whole.server.requests)
     most, steps = asked // 4 + 1, 0
     while True:
-        run = generation(reports, server, tmp_path, budget=Budget(max_requests=most))
+        run = generation(reports, server, tmp_path, meter=Meter(max_requests=most))
         steps += 1
         try:
             asyncio.run(run.run())
         except BudgetError:
-            assert run.model.budget.spent.requests <= most
+            assert run.model.meter.spent.requests <= most
             assert run.undone > 0
             continue
         break

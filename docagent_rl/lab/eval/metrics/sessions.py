@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from docagent_rl.endpoints.price import Price
+from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.lab.eval.metrics.scored import Mean
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 
@@ -125,7 +125,11 @@ def session_table(uses: Iterable[SessionUse], price: Price | None = None) -> Ses
     everything = list(uses)
     played = [use for use in everything if use.played]
     turns = sum(use.turns for use in played)
-    costs = [] if price is None else [price.of(use) for use in played]
+    costs = (
+        []
+        if price is None
+        else [price.cost(use.sent_tokens, use.output_tokens, use.fresh_tokens) for use in played]
+    )
     return SessionTable(
         sessions=len(everything),
         unplayed=len(everything) - len(played),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docagent_rl.endpoints.price import Price
+from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.lab.eval.metrics.doc_v_star import Tool
 from docagent_rl.lab.eval.metrics.pages import page_numbers
 from docagent_rl.lab.eval.metrics.sessions import SessionUse
@@ -79,5 +79,5 @@ def use_values(trajectory: Trajectory, price: Price | None) -> dict[str, float |
         "image_tokens": float(use.image_tokens),
         "images": float(use.images),
         "seconds": use.seconds,
-        "cost": None if price is None else price.of(use),
+        "cost": None if price is None else price.cost(use.sent_tokens, use.output_tokens, use.fresh_tokens),
     }

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.endpoints.price import Price
+from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.eval.metrics.prompt_files import Extractor
 from docagent_rl.lab.eval.scoring.agent import agent_of, extractor_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.endpoints.price import Price
+from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.envs.checks import references
 from docagent_rl.envs.system import PaperJudge
 from docagent_rl.lab.eval.metrics.judged import Flavour, is_judged

@@ -80,8 +80,9 @@ def test_latency_is_given_with_its_tail_and_cost_counts_what_is_sent_again():
     assert empty.seconds == Spread(None, None, None, None)
     assert empty.cost is empty.total_cost is None
     use = SessionUse(True, True, sent_tokens=3_000_000, fresh_tokens=1_000_000, output_tokens=500_000)
-    assert Price(2.0, 8.0).of(use) == pytest.approx(6 + 4)
-    assert Price(2.0, 8.0, cached=0.5).of(use) == pytest.approx(2 + 1 + 4)
+    assert Price(2.0, 8.0).cost(use.sent_tokens, use.output_tokens, use.fresh_tokens) == pytest.approx(6 + 4)
+    cached = Price(2.0, 8.0, cached=0.5)
+    assert cached.cost(use.sent_tokens, use.output_tokens, use.fresh_tokens) == pytest.approx(2 + 1 + 4)
     table = session_table([use, use, SessionUse(False, False)], Price(2.0, 8.0))
     assert (table.cost, table.total_cost) == (Mean(10.0, 2), 20.0)
 

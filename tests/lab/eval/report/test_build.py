@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import pytest
 
-from docagent_rl.endpoints.price import Price
+from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.lab.eval.metrics.alden import AldenRow, Label, alden_table
 from docagent_rl.lab.eval.metrics.doc_v_star import Tool, ToolPages, tool_table
 from docagent_rl.lab.eval.metrics.mmlongbench_doc import mmlongbench_acc_f1, mmlongbench_score

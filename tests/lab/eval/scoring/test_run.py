@@ -11,8 +11,8 @@ import pytest
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.chat_client import ChatEndpoint
+from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.endpoints.json_cache import JsonCache
-from docagent_rl.endpoints.price import Price
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.eval.metrics.sessions import SessionUse
@@ -171,7 +171,8 @@ async def test_scores_are_read_again_only_while_they_hold(tmp_path):
     price = Price(1.0, 2.0)
     priced = await score_run(folder, ScoringSettings(price=price), heard.append)
     assert len(heard) == 12 + 13 + 13
-    assert priced[0].values["cost"] == pytest.approx(price.of(SessionUse.of(next(iter(folder.sessions())))))
+    use = SessionUse.of(next(iter(folder.sessions())))
+    assert priced[0].values["cost"] == pytest.approx(price.cost(use.sent_tokens, use.output_tokens))
 
 
 async def test_the_last_session_of_a_key_counts_and_torn_or_missing_ones_are_told(tmp_path):

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
+from docagent_rl.endpoints.chat_reply import said
+from docagent_rl.endpoints.endpoint import Price
+from docagent_rl.endpoints.meter import Amount, BudgetError, Meter, current_meter, metering
+from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.endpoints.usage import Usage
+from tests.chat_server import ChatServer, completion, serving
+
+HELLO = [{"role": "user", "content": "hello"}]
+PER_TOKEN = Price(1e5, 1e5)
+"""A tenth of a dollar a token."""
+
+
+async def spend(meter: Meter, estimate: int, used: int) -> None:
+    """Send one request of so many tokens."""
+    async with meter.reply("m", PER_TOKEN, estimate, 0) as charges:
+        charges.sending()
+        await asyncio.sleep(0)
+        charges.used(Usage(used, 0))
+
+
+async def test_refuses_before_a_limit_is_passed():
+    meter = Meter(max_tokens=100)
+    await spend(meter, 60, 50)
+    with pytest.raises(BudgetError, match=r"\b50\b.*\b60\b.*\b100\b.*--max-tokens"):
+        await spend(meter, 60, 60)
+    assert meter.spent == Amount(1, 50, pytest.approx(5))
+
+
+async def test_waits_for_requests_in_flight_that_may_leave_room():
+    meter = Meter(max_tokens=100)
+    await asyncio.gather(*(spend(meter, 60, 10) for _ in range(4)))
+    assert meter.spent.tokens == 40
+
+
+async def test_an_error_says_what_is_left():
+    with pytest.raises(BudgetError) as caught:
+        await spend(Meter(max_requests=0), 1, 1)
+    left = caught.value.leaving("7 of 9 documents")
+    assert "7 of 9 documents" in str(left)
+    assert isinstance(left, UserError)
+    with pytest.raises(UserError, match="max_cost"):
+        Meter(max_cost=float("nan"))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=25), st.integers(0, 120))
+def test_no_order_of_requests_passes_a_limit(sizes, limit):
+    meter = Meter(max_cost=limit / 10)
+
+    async def job(size: int) -> bool:
+        try:
+            await spend(meter, size, size)
+        except BudgetError:
+            return False
+        return True
+
+    async def play() -> list[bool]:
+        return await asyncio.gather(*(job(size) for size in sizes))
+
+    done = asyncio.run(play())
+    assert meter.spent.cost <= limit / 10 * (1 + 1e-6)
+    assert meter.spent.requests == sum(done)
+    left = limit - sum(size for size, ok in zip(sizes, done, strict=True) if ok)
+    assert all(size > left for size, ok in zip(sizes, done, strict=True) if not ok)
+
+
+def test_threads_share_a_meter():
+    meter, refused = Meter(max_requests=50), []
+
+    def work() -> None:
+        for _ in range(20):
+            try:
+                asyncio.run(spend(meter, 1, 1))
+            except BudgetError:
+                refused.append(1)
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            pool.submit(work)
+    assert (meter.spent.requests, len(refused)) == (50, 30)
+
+
+@pytest.fixture
+async def server():
+    async with serving(ChatServer(compute=lambda _: completion("yes", usage=(100, 10)))) as running:
+        yield running
+
+
+def endpoint(server, **more) -> ChatEndpoint:
+    return ChatEndpoint(server.url, "judge-1", **{"timeout_s": 5, "backoff_s": 0, "max_tokens": 50, **more})
+
+
+async def test_who_has_no_meter_is_charged_within_the_block_alone(server):
+    meter, client = Meter(), ChatClient(endpoint(server, price=Price(10.0, 100.0)), "judge")
+    assert await client.ask(HELLO, str) == "yes"
+    with metering(meter):
+        # tasks, and those that they begin, belong to the block
+        assert await asyncio.gather(*(client.ask(HELLO, str) for _ in range(3))) == ["yes"] * 3
+    assert await client.ask(HELLO, str) == "yes"
+    assert len(server.requests) == 5
+    assert (meter.spent.requests, meter.spent.tokens) == (3, 330)
+    assert meter.spent.cost == pytest.approx(3 * 0.002)
+    account = meter.accounts["judge-1"]
+    assert (account.requests, account.prompt_tokens, account.completion_tokens) == (3, 300, 30)
+    assert account.cost == pytest.approx(3 * 0.002)
+
+
+async def test_every_attempt_is_charged_and_the_budget_kept_before_it_is_sent(server):
+    empty, yes = completion("", usage=(7, 0)), completion("yes", usage=(100, 10))
+    cut, slow = completion("yes and", "length", usage=(100, 50)), 60.0
+    server.script, server.compute = [empty, slow, yes, cut], None
+    meter = Meter(max_requests=4)
+    with metering(meter):
+        client = ChatClient(endpoint(server, timeout_s=0.3), "judge")
+        assert await client.ask(HELLO, said) == "yes"
+        with pytest.raises(Exception, match="max_tokens=50"):
+            await client.ask(HELLO, said)
+        with pytest.raises(BudgetError):
+            await client.ask(HELLO, said)
+    # nobody knows what the slow one took but its prompt, about
+    assert (meter.spent.requests, meter.spent.tokens) == (4, 7 + 6 + 110 + 150)
+    assert len(server.requests) == 4
+    account = meter.accounts["judge-1"]
+    assert (account.failed, account.estimated) == (3, 1)
+
+
+async def test_models_that_are_opened_in_the_block_share_its_meter(server):
+    meter = Meter()
+    config = ModelConfig(base_url=server.url, model="player", price={"input": 1.0, "output": 2.0})
+    with metering(meter):
+        assert current_meter() is meter
+        await config.open("model", None).ask(HELLO)
+        await ChatClient(endpoint(server), "judge").ask(HELLO, said)
+    assert meter.spent.requests == 2  # and none twice
+    assert {name: each.requests for name, each in meter.accounts.items()} == {"player": 1, "judge-1": 1}
+    assert meter.accounts["judge-1"].cost is None
+    assert current_meter() is None
