@@ -12,11 +12,16 @@ from dataclasses import dataclass
 
 from docagent_rl.rewards.answer_kinds import AnswerKind, kind_of, norm_id
 from docagent_rl.rewards.rule.atoms import Atom, read
-from docagent_rl.rewards.rule.claims import claims_only
+from docagent_rl.rewards.rule.claims import (
+    claims_only,
+    declines,
+    is_refusal,
+    mentions_refusal,
+    polarity,
+    reference_polarity,
+)
 from docagent_rl.rewards.rule.likeness import content, forms, same_sentence, spans
-from docagent_rl.rewards.rule.polarity import polarity, reference_polarity
 from docagent_rl.rewards.rule.question import Question, read_question
-from docagent_rl.rewards.rule.refusals import declines, is_refusal, refers_to_refusing
 from docagent_rl.rewards.rule.spelling import fold, result_of
 from docagent_rl.rewards.text import anls, squad_normalise, token_recall
 
@@ -73,7 +78,7 @@ class RuleJudge(_AlwaysThere):
             return False
         if is_refusal(reference):
             return declines(answer.folded, question)
-        if refers_to_refusing(answer.folded):
+        if mentions_refusal(answer.folded):
             return False
         affirmed = reference_polarity(wanted.atoms)
         if affirmed is not None:

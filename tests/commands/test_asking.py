@@ -81,7 +81,7 @@ def test_one_budget_counts_both_by_their_own_prices(server):  # noqa: F811
 
     with pytest.raises(BudgetError):
         asyncio.run(ask())
-    accounts = first.ledger.accounts
+    accounts = first.meter.accounts
     assert (accounts["m"].cost, accounts["j"].cost) == (pytest.approx(2), pytest.approx(10))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from docagent_rl.rewards.judge import Judge
-from docagent_rl.rewards.rule.phrases import FRAME, FUNCTION, LABELLED, NEGATORS, PREPOSITIONS
+from docagent_rl.rewards.rule.words import FRAME, FUNCTION, LABELLED, NEGATORS, PREPOSITIONS
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from tests.rewards.document_free import KINDS, METRICS, SEED, STEPS, best_text, free_table

@@ -39,7 +39,7 @@ async def test_a_judge_without_a_verdict_fails(server, tmp_path):
     asked = judge(server, tmp_path)
     with pytest.raises(InfrastructureError, match="no verdict"):
         await asked.judge("Who?", ["Ada"], "Bob")
-    assert asked.model.ledger.accounts["m"].failed == 3
+    assert asked.model.meter.accounts["m"].failed == 3
 
 
 async def test_check(server, tmp_path):

@@ -9,7 +9,7 @@ from docagent_rl.lab.generate.config import Kind
 from docagent_rl.lab.generate.draft import Draft
 from docagent_rl.lab.generate.plan import Slot
 from docagent_rl.lab.generate.replies import WrittenQuestion
-from docagent_rl.rewards.rule.refusals import is_refusal
+from docagent_rl.rewards.rule.claims import is_refusal
 from docagent_rl.rewards.text import squad_normalise
 
 _PAGE = re.compile(r"(?i)\b(?:pages?|pg\.?|p\.)\s*(?:no\.?|number)?\s*(\d{1,6})\b")

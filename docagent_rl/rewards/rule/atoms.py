@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from docagent_rl.rewards.rule.dates import Date, date_at, time_at
-from docagent_rl.rewards.rule.phrases import ARTICLES, LABELLED, NUMBERED
 from docagent_rl.rewards.rule.quantities import Quantity, ordinal_at, quantity_at
-from docagent_rl.rewards.rule.spelling import stem
+from docagent_rl.rewards.rule.words import ARTICLES, LABELLED, NUMBERED, stem
 
 
 class AtomKind(Enum):
-    """What an atom is."""
+    """The kind of an atom."""
 
     WORD = "word"
     QUANTITY = "quantity"
@@ -28,12 +27,11 @@ class Atom:
     """One thing that a text speaks of.
 
     Args:
-        kind: what it is.
+        kind: of it.
         text: the stem of a word, the digits of a number, a mark.
         raw: as it stands in the folded text.
         value: of the other kinds: an amount, readings of a date, minutes after midnight, an ordinal.
         opens: whether it is the first of a sentence.
-        possessive: whether it ended in 's.
         is_article: whether it is an article, rather than the letter A.
     """
 
@@ -42,7 +40,6 @@ class Atom:
     raw: str
     value: Quantity | frozenset[Date] | int | None = None
     opens: bool = False
-    possessive: bool = False
     is_article: bool = False
 
     @property
@@ -61,165 +58,146 @@ class Atom:
         return self.kind is AtomKind.WORD and self.raw[:1].isupper()
 
 
+_BLANKS = " \t\r\x0b\x0c\u00a0"
 _ADDRESS = re.compile(
     r"(?:https?://|www\.)[^\s,;]+|[\w.+%-]+@[\w-]+(?:\.[\w-]+)+"
     r"|[\w-]+\.(?:pdf|docx?|xlsx?|pptx?|txt|csv|json|xml|html?|png|jpe?g|py|zip|ipynb|md)(?!\w)"
 )
-_DOTTED = re.compile(r"[0-9]+(?:\.[0-9]+){2,}(?![\w])")
-_DECADE = re.compile(r"[12][0-9]{2}0'?s(?!\w)")
+_SCHEME = re.compile(r"\A(?:https://)?(?:http://)?(?:www\.)?")
+# version 3.2.1, the 1990s
+_DOTTED = re.compile(r"[0-9]+(?:\.[0-9]+){2,}(?!\w)|[12][0-9]{2}0'?s(?!\w)")
 _VERSION = re.compile(r"v\.? ?(?=[0-9]+(?:\.[0-9]+)+)", re.IGNORECASE)
-_QUARTER = re.compile(r"(?P<what>Q|FY|H)[ -]?(?P<number>[0-9]{1,4})(?!\w)")
-_QUARTER_NAMES = {"Q": ("quarter",), "H": ("half",), "FY": ("fiscal", "year")}
+_QUARTER = re.compile(r"(?P<name>Q|FY|H)[ -]?(?P<number>[0-9]{1,4})(?!\w)")
 _CODE = re.compile(
-    r"(?=[A-Za-z0-9-]*[A-Za-z])(?=[A-Za-z0-9-]*[0-9])[A-Za-z]+-?[0-9][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*(?!\w)|[0-9]+(?:[A-Za-z]|s)(?!\w)"
+    r"(?=[A-Za-z0-9-]*[A-Za-z])(?=[A-Za-z0-9-]*[0-9])"
+    r"[A-Za-z]+-?[0-9][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*(?!\w)|[0-9]+[A-Za-z](?!\w)"
 )
 _INITIALS = re.compile(r"(?:[A-Za-z]\.){2,}[A-Za-z]?(?!\w)|[A-Za-z]/[A-Za-z](?!\w)")
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*(?:\+{1,2}|#)?|[^\W_]+")
-_JOINED = re.compile(r"(?:e|co|re)-(?=[a-z])", re.IGNORECASE)
-_MARK = re.compile(r"\n[ \t\n]*| +- +|&|\S")
-_ROMAN = re.compile(r"[ivx]{1,6}", re.IGNORECASE)
-_ROMANS = {"i": 1, "v": 5, "x": 10}
-_SENTENCE_ENDS = frozenset(".!?\n")
+_JOINED = re.compile(r"((?:e|co|re))-(?=[a-z])", re.IGNORECASE)
+_MARK = re.compile(r"\n[ \t\n]*| +- +|\S|[\s\S]")
+_MARK_WORDS = {"&": "and", "\u00a7": "section"}
+_ROMANS = (
+    "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii", "xiii", "xiv", "xv", "xvi",
+    "xvii", "xviii", "xix", "xx", "xxi", "xxii", "xxiii", "xxiv", "xxv", "xxvi", "xxvii", "xxviii",
+    "xxix", "xxx",
+)  # fmt: skip
+_PRONOUN = re.compile(r"one(?: of|(?![^\W_]))", re.IGNORECASE)
+_BEFORE_PRONOUNS = frozenset({"the", "thi", "this", "that", "which", "a", "an", "only"})
+
+_Found = tuple[list[Atom], int]
+"""Atoms, of which some spellings hold two (Q3), and where they end."""
 
 
 def read(folded: str) -> list[Atom]:
-    """The atoms of a folded text, in order; takes time linear in its length."""
+    """Return the atoms of a folded text, in order; takes time linear in its length."""
     atoms: list[Atom] = []
     at = 0
     while at < len(folded):
-        if folded[at] in " \t\r\x0b\x0c\u00a0" and not folded.startswith(" - ", at):
+        if folded[at] in _BLANKS and not folded.startswith(" - ", at):
             at += 1
             continue
-        found, at = _next(folded, at, atoms)
-        opens = not atoms or atoms[-1].text in _SENTENCE_ENDS
+        found, at = _next(folded, at, atoms[-1].text if atoms else "")
+        opens = not atoms or atoms[-1].text in (".", "!", "?", "\n")
         atoms.extend(replace(atom, opens=opens and not number) for number, atom in enumerate(found))
     return [replace(a, is_article=True) if _is_article(atoms, at) else a for at, a in enumerate(atoms)]
 
 
 def _is_article(atoms: list[Atom], at: int) -> bool:
-    atom = atoms[at]
+    atom, after = atoms[at], atoms[at + 1] if at + 1 < len(atoms) else None
     if atom.kind is not AtomKind.WORD or atom.text not in ARTICLES:
         return False
-    after = atoms[at + 1] if at + 1 < len(atoms) else None
     if after is None or after.kind is AtomKind.MARK:
         return False
     if atom.text != "a":
         return True
-    if at and atoms[at - 1].text in LABELLED:
-        return False
-    return atom.raw == "a" or (atom.opens and not after.is_capital)
+    is_label = at > 0 and atoms[at - 1].text in LABELLED
+    return not is_label and (atom.raw == "a" or (atom.opens and not after.is_capital))
 
 
-def _next(text: str, at: int, before: list[Atom]) -> tuple[list[Atom], int]:
-    """The atoms that begin at a place; some spellings hold two, such as Q3."""
-    glued = at > 0 and text[at - 1].isalnum() and not (before and before[-1].text == "version")
+def _next(text: str, at: int, before: str) -> _Found:
     if found := _ADDRESS.match(text, at):
-        low = found[0].casefold().removeprefix("https://").removeprefix("http://").removeprefix("www.")
-        return [Atom(AtomKind.WORD, low.rstrip("/."), found[0])], found.end()
-    if not glued:
-        if typed := _typed(text, at, before):
-            return typed
-        if spelled := _spelled(text, at):
-            return spelled
+        address = _SCHEME.sub("", found[0].casefold()).rstrip("/.")
+        return [Atom(AtomKind.WORD, address, found[0])], found.end()
+    is_glued = at > 0 and text[at - 1].isalnum() and before != "version"
+    if not is_glued and (typed := _typed(text, at, before) or _spelled(text, at)):
+        return typed
     if found := _WORD.match(text, at):
         return [_word(found[0], before)], found.end()
     found = _MARK.match(text, at)
-    mark = found[0].strip(" ") if found else text[at]
-    end = found.end() if found else at + 1
-    if mark.startswith("\n"):
-        return [Atom(AtomKind.MARK, "\n", "\n")], end
-    if mark == "&":
-        return [Atom(AtomKind.WORD, "and", "&")], end
-    return (
-        [Atom(AtomKind.WORD, "section", mark)]
-        if mark == "\u00a7"
-        else [Atom(AtomKind.MARK, mark, found[0] if found else mark)]
-    ), end
+    assert found is not None  # it takes any character
+    mark = "\n" if found[0].startswith("\n") else found[0].strip(" ")
+    if mark in _MARK_WORDS:
+        return [Atom(AtomKind.WORD, _MARK_WORDS[mark], mark)], found.end()
+    return [Atom(AtomKind.MARK, mark, found[0])], found.end()
 
 
-def _typed(text: str, at: int, before: list[Atom]) -> tuple[list[Atom], int] | None:
-    if found := _DOTTED.match(text, at):
-        dated = date_at(text, at)
-        if not dated:
-            return [Atom(AtomKind.WORD, found[0], found[0])], found.end()
+def _typed(text: str, at: int, before: str) -> _Found | None:
     if dated := date_at(text, at):
-        return [Atom(AtomKind.DATE, text[at : dated[1]].casefold(), text[at : dated[1]], dated[0])], dated[1]
+        raw = text[at : dated[1]]
+        return [Atom(AtomKind.DATE, raw.casefold(), raw, dated[0])], dated[1]
     if timed := time_at(text, at):
         return [Atom(AtomKind.TIME, str(timed[0]), text[at : timed[1]], timed[0])], timed[1]
-    if version := _VERSION.match(text, at):
-        return [Atom(AtomKind.WORD, "version", version[0])], version.end()
-    if found := _DECADE.match(text, at):
-        return [Atom(AtomKind.WORD, found[0].casefold().replace("'", ""), found[0])], found.end()
-    if (found := _CODE.match(text, at)) and not _is_amount(text, at, found, before):
-        return _code(text, at, found)
+    if found := _DOTTED.match(text, at):
+        return [Atom(AtomKind.WORD, found[0].replace("'", ""), found[0])], found.end()
+    if found := _VERSION.match(text, at):
+        return [Atom(AtomKind.WORD, "version", found[0])], found.end()
+    if (found := _CODE.match(text, at)) and not _is_amount(text, found, before):
+        return _quarter(text, at) or (
+            [Atom(AtomKind.WORD, found[0].casefold().replace("-", ""), found[0])],
+            found.end(),
+        )
     if ordinal := ordinal_at(text, at):
         return [Atom(AtomKind.ORDINAL, f"{ordinal[0]}th", text[at : ordinal[1]], ordinal[0])], ordinal[1]
-    if _is_pronoun(text, at, before):
+    # "one" that stands for a thing: the one in Lisbon, one of them
+    if (found := _PRONOUN.match(text, at)) and (found[0][3:] or before in _BEFORE_PRONOUNS):
         return None
     if amount := quantity_at(text, at):
-        quantity, end = amount
-        return [Atom(AtomKind.QUANTITY, quantity.digits, text[at:end], quantity)], end
+        return [Atom(AtomKind.QUANTITY, amount[0].digits, text[at : amount[1]], amount[0])], amount[1]
     return None
 
 
-def _code(text: str, at: int, found: re.Match[str]) -> tuple[list[Atom], int]:
-    if quarter := _QUARTER.match(text, at):
-        number = int(quarter["number"])
-        names = [Atom(AtomKind.WORD, name, name) for name in _QUARTER_NAMES[quarter["what"]]]
-        if quarter["what"] == "FY":
-            year = quantity_at(quarter["number"], 0)
-            return [
-                *names,
-                Atom(AtomKind.QUANTITY, str(number), str(number), year and year[0]),
-            ], quarter.end()
-        return [Atom(AtomKind.ORDINAL, f"{number}th", quarter[0], number), *names], quarter.end()
-    return [Atom(AtomKind.WORD, found[0].casefold().replace("-", ""), found[0])], found.end()
+def _quarter(text: str, at: int) -> _Found | None:
+    found = _QUARTER.match(text, at)
+    if not found:
+        return None
+    number = int(found["number"])
+    if found["name"] == "FY":
+        names = [Atom(AtomKind.WORD, name, name) for name in ("fiscal", "year")]
+        return [*names, _number(number, str(number))], found.end()
+    name = "quarter" if found["name"] == "Q" else "half"
+    ordinal = Atom(AtomKind.ORDINAL, f"{number}th", found[0], number)
+    return [ordinal, Atom(AtomKind.WORD, name, name)], found.end()
 
 
-def _is_amount(text: str, at: int, found: re.Match[str], before: list[Atom]) -> bool:
-    """Whether 12g is twelve grams; behind "figure" it is a name."""
-    if not text[at].isdigit() or (before and before[-1].text in NUMBERED):
-        return bool(_currency_code(text, at))
-    amount = quantity_at(text, at)
-    return bool(amount and amount[1] >= found.end())
-
-
-def _currency_code(text: str, at: int) -> bool:
-    amount = quantity_at(text, at)
-    return bool(amount and amount[0].unit and text[at].isalpha())
-
-
-def _is_pronoun(text: str, at: int, before: list[Atom]) -> bool:
-    """Whether "one" stands for a thing: the one in Lisbon, one of them."""
-    if text[at : at + 3].casefold() != "one" or text[at + 3 : at + 4].isalnum():
+def _is_amount(text: str, code: re.Match[str], before: str) -> bool:
+    """Whether 12g is twelve grams, or EUR12 an amount; behind "figure" it is a name."""
+    amount = quantity_at(text, code.start())
+    if amount is None:
         return False
-    return text[at + 3 : at + 6] == " of" or bool(
-        before and before[-1].text in ("the", "thi", "this", "that", "which", "a", "an", "only")
-    )
+    if text[code.start()].isdigit():
+        return before not in NUMBERED and amount[1] >= code.end()
+    return amount[0].unit is not None
 
 
-def _spelled(text: str, at: int) -> tuple[list[Atom], int] | None:
+def _spelled(text: str, at: int) -> _Found | None:
     if found := _INITIALS.match(text, at):
         raw = found[0].replace(".", "")
         return [Atom(AtomKind.WORD, raw.casefold(), raw)], found.end()
     if (joined := _JOINED.match(text, at)) and (rest := _WORD.match(text, joined.end())):
-        raw = joined[0][:-1] + rest[0]
+        raw = joined[1] + rest[0]
         return [Atom(AtomKind.WORD, stem(raw), raw)], rest.end()
     return None
 
 
-def _word(raw: str, before: list[Atom]) -> Atom:
-    possessive = raw.casefold().endswith("'s")
-    plain = raw[:-2] if possessive else raw
-    if before and before[-1].text in NUMBERED and _ROMAN.fullmatch(plain):
-        number = _roman(plain.casefold())
-        amount = quantity_at(str(number), 0)
-        return Atom(AtomKind.QUANTITY, str(number), plain, amount and amount[0])
+def _word(raw: str, before: str) -> Atom:
+    plain = raw[:-2] if raw.casefold().endswith("'s") else raw
+    if before in NUMBERED and plain.casefold() in _ROMANS:
+        return _number(_ROMANS.index(plain.casefold()) + 1, plain)
     # a single letter is a name: its case is kept apart from the article's by the reader of claims
-    return Atom(AtomKind.WORD, stem(plain), plain, possessive=possessive)
+    return Atom(AtomKind.WORD, stem(plain), plain)
 
 
-def _roman(letters: str) -> int:
-    values = [_ROMANS[letter] for letter in letters]
-    ahead = [*values[1:], 0]
-    return sum(-value if value < following else value for value, following in zip(values, ahead, strict=True))
+def _number(number: int, raw: str) -> Atom:
+    amount = quantity_at(str(number), 0)
+    return Atom(AtomKind.QUANTITY, str(number), raw, amount and amount[0])

@@ -1,12 +1,38 @@
-"""What an answer says beside its reference: words that answer nothing, or something else."""
+"""What an answer claims beside its reference; yes and no; and answers that decline."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 
-from docagent_rl.rewards.rule.atoms import Atom, AtomKind
-from docagent_rl.rewards.rule.phrases import FRAME, GRAMMAR, NEGATORS, NUMBERED
+from docagent_rl.rewards.rule.atoms import Atom, AtomKind, read
 from docagent_rl.rewards.rule.question import Question
+from docagent_rl.rewards.rule.words import FRAME, GRAMMAR, NEGATORS, NO, NUMBERED, YES
+
+_NOT = r"(?:do|does|did|could|can|is|are|was|were|has|have)(?: not|nt) "
+_SAYS = (
+    r"(?:know|mention|say|state|specify|provide|contain|give|include|report|disclose|have|list|show|indicate"
+    r"|appear|find|answer|determine|tell|explain|describe|cover|address)"
+)
+_DECLINES = re.compile(
+    r"\b(?:(?:not|non|isnt|arent) ?answerable|unanswerable|n/?a|unknown"
+    r"|not (?:be )?(?:known|determined|answered|found)"
+    r"|(?:can ?not|cant|could not|couldnt|unable to|not possible to|impossible to|not able to) "
+    r"(?:be )?(?:answer|determin|f[io]u?nd|tell|say|infer|identif|locat|establish|conclud|deduc|see)\w*"
+    rf"|{_NOT}{_SAYS}"
+    r"|(?:not|isnt|arent|wasnt|werent) (?:enough|sufficient|mentioned|stated|specified|provided|given"
+    r"|available|disclosed|reported|included|listed|shown|indicated|applicable|recorded|contained)"
+    r"|insufficient (?:information|data|context|evidence)"
+    r"|no (?:answer|information|mention|data|evidence|details?|indication|record)"
+    r"|none of the \w+ (?:gives?|mentions?|states?|says?|contains?|provides?|lists?)|no idea|not sure)\b",
+)
+_STRONG = re.compile(
+    r"\b(?:(?:not|non|isnt) ?answerable|unanswerable|n/a|(?:can ?not|cant) be (?:answered|determined)"
+    r"|(?:do not|dont) know|no idea)\b|\A\W*(?:unknown|no answer|na)\W*\Z",
+)
+_WHOLE = re.compile(r"\W*(?:none|nothing|null|nil)\W*")
+_LONGEST_REFERENCE = 10
+_POLARITIES = {"yes": True, "no": False, "true": True, "false": False}
 
 
 def claims_only(atoms: Sequence[Atom], hits: Collection[int], question: Question) -> bool:
@@ -62,3 +88,63 @@ def _places(atoms: Sequence[Atom], question: Question) -> set[int]:
         if label and atoms[at + 1].kind in (AtomKind.QUANTITY, AtomKind.ORDINAL):
             found |= {at, at + 1}
     return found
+
+
+def reference_polarity(reference: Sequence[Atom]) -> bool | None:
+    """Whether a reference is yes or no; `None` where it is something else."""
+    words = [atom for atom in reference if atom.kind is not AtomKind.MARK]
+    return _POLARITIES.get(words[0].text) if len(words) == 1 else None
+
+
+def polarity(said: Sequence[Atom], question: Question) -> bool | None:
+    """Whether an answer says yes or no; `None` where it says neither or both.
+
+    It says so by its first word; or, where the others answer nothing, by a word for yes or no anywhere
+    ("that is correct") or by the question's own words ("it was paid"), and one that denies turns these round.
+    """
+    words = [atom for atom in said if atom.kind is not AtomKind.MARK]
+    found = {atom.text in YES for atom in words if atom.text in YES | NO}
+    if len(found) > 1 or not words:
+        return None
+    if words[0].text in YES | NO:
+        return found.pop()
+    rest = [atom for atom in words if atom.text not in YES | NO]
+    if not all(is_idle(atom, question) or atom.text in NEGATORS for atom in rest):
+        return None
+    if not found and not _echoes(rest, question):
+        return None
+    denied = any(atom.text in NEGATORS for atom in rest)
+    return (True if not found else found.pop()) != denied
+
+
+def _echoes(words: Sequence[Atom], question: Question) -> bool:
+    """Whether an answer says what the question said, which had no alternatives and denied nothing."""
+    if not question.is_polar or question.is_choice or question.negators:
+        return False
+    return any(question.repeats(atom) and atom.text not in GRAMMAR | FRAME for atom in words)
+
+
+def is_refusal(reference: str) -> bool:
+    """Whether a reference says that there is no answer."""
+    low = _low(reference)
+    return len(low.split()) <= _LONGEST_REFERENCE and bool(
+        _STRONG.search(low) or _DECLINES.fullmatch(low.strip(" .!"))
+    )
+
+
+def mentions_refusal(folded: str) -> bool:
+    """Whether a text says anywhere, in so many words, that there is no answer."""
+    return bool(_STRONG.search(_low(folded)))
+
+
+def declines(folded: str, question: Question) -> bool:
+    """Whether an answer declines and says nothing else that could be an answer."""
+    low = _low(folded)
+    if _WHOLE.fullmatch(low):
+        return True
+    rest, times = _DECLINES.subn(" ", low)
+    return times > 0 and all(is_idle(atom, question) for atom in read(rest))
+
+
+def _low(text: str) -> str:
+    return " ".join(text.casefold().replace("'", "").replace("\u2019", "").split())

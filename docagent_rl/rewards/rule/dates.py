@@ -44,7 +44,7 @@ class Date:
 
 
 def date_at(text: str, at: int) -> tuple[frozenset[Date], int] | None:
-    """The date that begins at a place, and where it ends; both readings of one such as 03/04/2021."""
+    """Return the date that begins at a place, and where it ends; both readings of one such as 03/04/2021."""
     weekday = _WEEKDAY.match(text, at)
     found = _DATE.match(text, weekday.end() if weekday else at)
     if not found:
@@ -56,7 +56,7 @@ def date_at(text: str, at: int) -> tuple[frozenset[Date], int] | None:
 
 
 def time_at(text: str, at: int) -> tuple[int, int] | None:
-    """The time of day that begins at a place, in minutes after midnight, and where it ends."""
+    """Return the time of day that begins at a place, in minutes after midnight, and where it ends."""
     found = _TIME.match(text, at)
     if not found:
         return None
@@ -67,7 +67,7 @@ def time_at(text: str, at: int) -> tuple[int, int] | None:
 
 
 def _read(span: str, day_first: bool) -> Date | None:
-    """What dateutil fills in from its default was missing."""
+    """Return a date; what dateutil fills in from its default is missing."""
     from dateutil.parser import ParserError, parse
 
     try:

@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from docagent_rl.rewards.rule.atoms import Atom, AtomKind
-from docagent_rl.rewards.rule.phrases import (
-    ARTICLES,
-    FUNCTION,
-    NUMBERED,
-    PREPOSITIONS,
-    SUFFIXES,
-    TITLES,
-)
 from docagent_rl.rewards.rule.quantities import Quantity
 from docagent_rl.rewards.rule.question import Question
-from docagent_rl.rewards.rule.spelling import root
-from docagent_rl.rewards.rule.units import PERCENT, UnitKind
+from docagent_rl.rewards.rule.units import PERCENT, SHARE
+from docagent_rl.rewards.rule.words import ARTICLES, GRAMMAR, NUMBERED, SUFFIXES, TITLES, root
 
 _LONGEST_CORE = 5
 _FEWEST_IN_SENTENCE = 2
@@ -24,13 +16,13 @@ _BREAKS = frozenset("\n;|/?!:([])")
 
 
 def content(atoms: Sequence[Atom]) -> list[Atom]:
-    """The atoms without marks and articles; all of them where nothing else is there."""
+    """Return the atoms without marks and articles; all of them where nothing else is there."""
     kept = [a for a in atoms if a.kind is not AtomKind.MARK and not a.is_article]
     return kept or list(atoms)
 
 
 def forms(reference: Sequence[Atom], question: Question) -> list[list[Atom]]:
-    """The ways in which a reference may be said, the fullest first."""
+    """Return the ways in which a reference may be said, the fullest first."""
     full = content(reference)
     found = [full]
     if len(full) <= _LONGEST_CORE:
@@ -43,7 +35,7 @@ def forms(reference: Sequence[Atom], question: Question) -> list[list[Atom]]:
 
 
 def spans(form: Sequence[Atom], said: Sequence[Atom], question: Question) -> Iterator[tuple[int, int]]:
-    """Where a form stands in an answer: the first of its atoms and the one behind its last."""
+    """Yield where a form stands in an answer: the first of its atoms and the one behind its last."""
     at = 0
     while at < len(said):
         end = _match(form, said, at, question)
@@ -59,17 +51,13 @@ def same_sentence(reference: Sequence[Atom], said: Sequence[Atom], question: Que
     """
     if any(atom.kind not in (AtomKind.WORD, AtomKind.MARK) for atom in (*reference, *said)):
         return False
-    wanted, given = (
-        [word for word in _roots(atoms) if word not in question.roots] for atoms in (reference, said)
-    )
+    wanted, given = ([w for w in _roots(atoms) if w not in question.roots] for atoms in (reference, said))
     return len(wanted) >= _FEWEST_IN_SENTENCE and wanted == given
 
 
 def same_quantity(wanted: Quantity, given: Quantity, question: Question) -> bool:
     """Whether two amounts are the same, by their units or by the unit that the question names."""
-    if wanted.unit is not None and given.unit is not None:
-        return wanted.equals(given)
-    if wanted.unit is None and given.unit is None:
+    if (wanted.unit is None) == (given.unit is None):
         return wanted.equals(given)
     if PERCENT in (wanted.unit, given.unit) and _same_share(wanted, given):
         return True
@@ -78,25 +66,20 @@ def same_quantity(wanted: Quantity, given: Quantity, question: Question) -> bool
     unit = wanted.unit or given.unit
     if unit in question.units:
         return True
-    if wanted.unit is not None or unit is None or unit.kind is UnitKind.SHARE:
+    if wanted.unit is not None or unit is None or unit.kind == SHARE:
         return False
     # a unit that was not asked for is extra, unless something else was asked for
-    others = {other for other in question.units if other.kind is unit.kind}
-    return not question.counts and not others
+    return not question.counts and all(other.kind != unit.kind for other in question.units)
 
 
 def _same_share(wanted: Quantity, given: Quantity) -> bool:
     percent, plain = (wanted, given) if wanted.unit == PERCENT else (given, wanted)
-    return (
-        percent.high is None
-        and plain.high is None
-        and 0 < abs(plain.value) < 1
-        and plain.value * 100 == percent.value
-    )
+    is_range = percent.high is not None or plain.high is not None
+    return not is_range and 0 < abs(plain.value) < 1 and plain.value * 100 == percent.value
 
 
 def _match(form: Sequence[Atom], said: Sequence[Atom], at: int, question: Question) -> int:
-    """Where a form that begins at a place ends; 0 where it does not."""
+    """Return where a form that begins at a place ends; 0 where it does not."""
     start, number = at, 0
     while number < len(form):
         if at >= len(said):
@@ -128,14 +111,8 @@ def _same(form: Sequence[Atom], number: int, said: Sequence[Atom], at: int, ques
     if {wanted.kind, given.kind} == {AtomKind.ORDINAL, AtomKind.QUANTITY}:
         ordinal, amount = (wanted, given) if wanted.kind is AtomKind.ORDINAL else (given, wanted)
         plain = amount.quantity
-        return bool(
-            plain
-            and plain.unit is None
-            and plain.high is None
-            and plain.value == ordinal.value
-            and len(form) == 1
-            and not question.counts
-        )
+        is_number = plain is not None and plain.unit is None and plain.high is None
+        return is_number and plain.value == ordinal.value and len(form) == 1 and not question.counts
     if wanted.kind is not given.kind:
         return False
     if wanted.kind in (AtomKind.TIME, AtomKind.ORDINAL):
@@ -163,5 +140,4 @@ def _same_number(
 
 
 def _roots(atoms: Sequence[Atom]) -> list[str]:
-    dropped = FUNCTION | PREPOSITIONS | ARTICLES
-    return [root(a.raw) for a in atoms if a.kind is not AtomKind.MARK and a.text not in dropped]
+    return [root(a.raw) for a in atoms if a.kind is not AtomKind.MARK and a.text not in GRAMMAR | ARTICLES]

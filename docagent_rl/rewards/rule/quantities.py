@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from docagent_rl.rewards.rule.units import Unit, UnitKind, same_amount, unit_at, unit_of
+from docagent_rl.rewards.rule.units import MONEY, Unit, same_amount, unit_at, unit_of
 
 _MAX_DIGITS = 40
 _CURRENCY = (
@@ -21,7 +21,7 @@ _DIGITS = (
 )
 _NUMBER = re.compile(
     rf"(?P<sign>[-+](?=[0-9.]|{_CURRENCY}))?(?P<currency>{_CURRENCY} ?)?(?P<inner>[-+](?=[0-9.]))?{_DIGITS}"
-    r"(?P<power> ?[x\u00d7*] ?10\^?(?P<exponent>-?[0-9]{1,2})(?![0-9])|e(?P<e>[+-]?[0-9]{1,2})(?![\w.]))?",
+    r"(?: ?[x\u00d7*] ?10\^?(?P<exponent>-?[0-9]{1,2})(?![0-9])|e(?P<e>[+-]?[0-9]{1,2})(?![\w.]))?",
     re.IGNORECASE,
 )
 _FRACTION = re.compile(
@@ -36,10 +36,7 @@ _ONES = (
 _TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
 _POWERS = "hundred|thousand|million|billion|trillion"
 _CARDINAL = rf"(?:{_ONES}|{_TENS}|{_POWERS})(?!\w)"
-_WORDS = re.compile(
-    rf"(?:a (?={_POWERS}))?{_CARDINAL}(?:(?:[- ]| and ){_CARDINAL}){{0,20}}",
-    re.IGNORECASE,
-)
+_WORDS = re.compile(rf"(?:a (?={_POWERS}))?{_CARDINAL}(?:(?:[- ]| and ){_CARDINAL}){{0,20}}", re.IGNORECASE)
 _ORDINALS = (
     "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|thirteenth|fourteenth"
     "|fifteenth|sixteenth|seventeenth|eighteenth|nineteenth|twentieth|thirtieth|fortieth|fiftieth"
@@ -48,16 +45,12 @@ _ORDINAL = re.compile(
     rf"(?P<digits>[0-9]{{1,4}})(?:st|nd|rd|th)(?!\w)|(?P<words>(?:(?:{_TENS})-)?(?:{_ORDINALS}))(?!\w)",
     re.IGNORECASE,
 )
-_SHARES = {
-    "half": Decimal("0.5"), "a half": Decimal("0.5"), "one half": Decimal("0.5"),
-    "a quarter": Decimal("0.25"),
-    "one quarter": Decimal("0.25"), "three quarters": Decimal("0.75"),
-    "a dozen": Decimal(12), "one dozen": Decimal(12),
-}  # fmt: skip
+_SHARES = {"half": "0.5", "a half": "0.5", "one half": "0.5", "a quarter": "0.25", "one quarter": "0.25",
+           "three quarters": "0.75"}  # fmt: skip
 _NAMED = re.compile(
     rf"(?:{'|'.join(sorted(_SHARES, key=len, reverse=True))})(?= of\b| *[^\w\s]| *\Z)", re.IGNORECASE
 )
-_DOZEN = re.compile(r"(?:a|one) dozen(?!\w)", re.IGNORECASE)
+_DOZEN = re.compile(r"(?:(?:a|one) dozen)(?!\w)", re.IGNORECASE)
 _DOZENS = re.compile(r" dozen(?!\w)", re.IGNORECASE)
 _SCALES = {
     "hundred": 2, "thousand": 3, "k": 3, "lakh": 5, "million": 6, "mn": 6, "mio": 6, "mm": 6, "m": 6,
@@ -69,7 +62,7 @@ _SCALE = re.compile(
     re.IGNORECASE,
 )
 _TO = re.compile(r" ?- ?| (?:to|until|till|through|and) ", re.IGNORECASE)
-_FROM = re.compile(r"(?P<opening>from|between) (?:the )?", re.IGNORECASE)
+_FROM = re.compile(r"(?:from|between) (?:the )?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +71,7 @@ class Quantity:
 
     Args:
         value: the amount, scaled: 3.5 million is 3500000.
-        unit: what of; `None` for a mere number.
+        unit: `None` for a mere number.
         high: the upper end of a range.
         digits: as printed, which tells section 3.2 from section 3.20.
     """
@@ -105,18 +98,17 @@ class Quantity:
 
 
 def quantity_at(text: str, at: int) -> tuple[Quantity, int] | None:
-    """The amount or range that begins at a place, and where it ends."""
+    """Return the amount or range that begins at a place, and where it ends."""
     opening = _FROM.match(text, at)
-    if opening:
-        lone = _amount_at(text, opening.end())
-        ranged = lone and _range(lone, text, spoken=True)
-        return ranged if ranged and ranged[0].high is not None else None
-    amount = _amount_at(text, at)
-    return _range(amount, text, spoken=False) if amount else None
+    low = _amount_at(text, opening.end() if opening else at)
+    if low is None:
+        return None
+    ranged = _range(low, text, spoken=opening is not None)
+    return None if opening and ranged[0].high is None else ranged
 
 
 def ordinal_at(text: str, at: int) -> tuple[int, int] | None:
-    """The ordinal that begins at a place, and where it ends."""
+    """Return the ordinal that begins at a place, and where it ends."""
     found = _ORDINAL.match(text, at)
     if not found:
         return None
@@ -132,16 +124,15 @@ def _range(low: tuple[Quantity, int], text: str, *, spoken: bool) -> tuple[Quant
     """Extend an amount to a range when another follows; "and" only joins what "between" opened."""
     quantity, end = low
     joint = _TO.match(text, end)
-    if not joint or (joint[0].strip().lower() == "and" and not spoken) or quantity.high is not None:
+    if not joint or (joint[0].strip().lower() == "and" and not spoken):
         return low
     upper = _amount_at(text, joint.end())
     if not upper or text[joint.end()] in "+-":
         return low
-    high, high_end = upper
-    units = {quantity.unit, high.unit} - {None}
-    if len(units) > 1 or (quantity.unit and not high.unit):
+    units = {quantity.unit, upper[0].unit} - {None}
+    if len(units) > 1 or (quantity.unit and not upper[0].unit):
         return low
-    return replace(quantity, unit=next(iter(units), None), high=high.value, digits=""), high_end
+    return replace(quantity, unit=next(iter(units), None), high=upper[0].value, digits=""), upper[1]
 
 
 def _amount_at(text: str, at: int) -> tuple[Quantity, int] | None:
@@ -157,37 +148,32 @@ def _amount_at(text: str, at: int) -> tuple[Quantity, int] | None:
 
 
 def _written(found: re.Match[str], text: str) -> tuple[Quantity, int] | None:
-    digits = _canonical(found)
+    if found["european"]:
+        digits = found["european"].replace(".", "").replace(",", ".")
+    elif found["grouped"]:
+        digits = re.sub("[,' ]", "", found["grouped"])
+    else:
+        digits = (found["comma"] or found["plain"]).replace(",", ".")
     if len(digits) > _MAX_DIGITS:
         return None
-    value = Decimal(digits)
-    exponent = found["exponent"] or found["e"]
-    if exponent:
-        value = value.scaleb(int(exponent))
-    if "-" in ((found["sign"] or "") + (found["inner"] or "")):
+    value = Decimal(digits).scaleb(int(found["exponent"] or found["e"] or 0))
+    if "-" in (found["sign"], found["inner"]):
         value = -value
     unit = unit_of(found["currency"].strip()) if found["currency"] else None
     return _with_unit(Quantity(value, unit, digits=digits), text, found.end())
 
 
-def _canonical(found: re.Match[str]) -> str:
-    if found["european"]:
-        return found["european"].replace(".", "").replace(",", ".")
-    if found["grouped"]:
-        return re.sub("[,' ]", "", found["grouped"])
-    return (found["comma"] or found["plain"]).replace(",", ".")
-
-
 def _worded(text: str, at: int) -> tuple[Quantity, int] | None:
-    if named := _NAMED.match(text, at) or _DOZEN.match(text, at):
-        return Quantity(_SHARES[named[0].casefold()]), named.end()
+    if named := _NAMED.match(text, at):
+        return Quantity(Decimal(_SHARES[named[0].casefold()])), named.end()
+    if dozen := _DOZEN.match(text, at):
+        return Quantity(Decimal(12)), dozen.end()
     found = _WORDS.match(text, at)
     if not found:
         return None
     from number_parser import parse_number
 
-    words = found[0].casefold().removeprefix("a ")
-    number = parse_number(words, language="en")
+    number = parse_number(found[0].casefold().removeprefix("a "), language="en")
     if number is None:
         return None
     return _with_unit(Quantity(Decimal(number), digits=str(number)), text, found.end())
@@ -199,8 +185,8 @@ def _with_unit(quantity: Quantity, text: str, end: int) -> tuple[Quantity, int]:
     if not found:
         return quantity, end
     unit, after, factor = found
-    if quantity.unit is not None and (unit.kind is not UnitKind.MONEY or unit != quantity.unit):
-        # what follows $5 is no unit of it, unless it says the currency again
+    # what follows $5 is no unit of it, unless it says the currency again
+    if quantity.unit is not None and (unit.kind != MONEY or unit != quantity.unit):
         return quantity, end
     return replace(quantity, unit=unit, value=quantity.value * factor), after
 
@@ -212,9 +198,8 @@ def _scaled(quantity: Quantity, text: str, end: int) -> tuple[Quantity, int]:
     found = _SCALE.match(text, end)
     if not found:
         return quantity, end
-    word, money = found["word"], quantity.unit is not None
-    if len(word) == 1 or word.lower() == "mm":
-        glued = not found["gap"]
-        if not money and not (glued and word in "kKMB"):
-            return quantity, end
+    word = found["word"]
+    is_short = len(word) == 1 or word.lower() == "mm"
+    if is_short and quantity.unit is None and (found["gap"] or word not in "kKMB"):
+        return quantity, end
     return replace(quantity, value=quantity.value.scaleb(_SCALES[word.lower()]), digits=""), found.end()

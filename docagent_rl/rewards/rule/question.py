@@ -8,19 +8,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from docagent_rl.rewards.rule.atoms import Atom, AtomKind, read
-from docagent_rl.rewards.rule.phrases import (
-    ARTICLES,
-    FUNCTION,
-    NEGATORS,
-    NUMBER_QUESTIONS,
-    PERCENT_WORDS,
-    PREPOSITIONS,
-)
-from docagent_rl.rewards.rule.spelling import fold, root
+from docagent_rl.rewards.rule.spelling import fold
 from docagent_rl.rewards.rule.units import PERCENT, Unit, unit_of
+from docagent_rl.rewards.rule.words import ARTICLES, GRAMMAR, NEGATORS, PERCENT_WORDS, root
 
 _MAX_CHARS = 2000
-_ASKED = re.compile(r"\b(?:which|what) (\w+)(?: (\w+))?", re.IGNORECASE)
+_ASKED = re.compile(r"\b(?:which|what) (\w+(?: \w+)?)", re.IGNORECASE)
 _POLAR = re.compile(
     r"\s*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|must)\b", re.IGNORECASE
 )
@@ -60,10 +53,10 @@ class Question:
         """Whether an atom only says what the question said."""
         if atom.quantity:
             return atom.quantity.value in self.values
-        if atom.kind is AtomKind.ORDINAL or atom.kind is not AtomKind.WORD:
+        if atom.kind is not AtomKind.WORD:
             return atom.text in self.stems
-        said = atom.text in self.stems or root(atom.raw) in self.roots
-        return said and not (self.is_choice and atom.text in self.names)
+        is_said = atom.text in self.stems or root(atom.raw) in self.roots
+        return is_said and not (self.is_choice and atom.text in self.names)
 
 
 @functools.lru_cache(maxsize=256)
@@ -72,30 +65,23 @@ def read_question(text: str) -> Question:
     folded = fold(text[:_MAX_CHARS])
     atoms = read(folded)
     words = [atom for atom in atoms if atom.kind is AtomKind.WORD]
-    stems = frozenset(atom.text for atom in atoms if atom.kind is not AtomKind.MARK) - ARTICLES
     if not words:
         return Question()
-    common = {atom.text for atom in words if not atom.is_capital}
+    stems = frozenset(atom.text for atom in atoms if atom.kind is not AtomKind.MARK) - ARTICLES
     quantities = [atom.quantity for atom in atoms if atom.quantity]
-    units = {unit for atom in words if len(atom.raw) > 1 and (unit := unit_of(atom.raw))}
-    units |= {quantity.unit for quantity in quantities if quantity.unit}
+    units = {unit_of(atom.raw) for atom in words if len(atom.raw) > 1} | {each.unit for each in quantities}
     if PERCENT_WORDS & stems or "%" in folded:
         units.add(PERCENT)
-    low = folded.casefold()
     return Question(
         stems=stems,
         roots=frozenset(root(atom.raw) for atom in words),
-        nouns=frozenset(common) - FUNCTION - PREPOSITIONS - ARTICLES,
+        nouns=frozenset(atom.text for atom in words if not atom.is_capital) - GRAMMAR - ARTICLES,
         names=frozenset(atom.text for atom in words if atom.is_capital),
-        asked=frozenset(
-            word.text
-            for found in _ASKED.finditer(folded)
-            for word in read(" ".join(filter(None, found.groups())))
-        ),
+        asked=frozenset(word.text for found in _ASKED.findall(folded) for word in read(found)),
         values=frozenset(quantity.value for quantity in quantities),
-        units=frozenset(units),
+        units=frozenset(unit for unit in units if unit is not None),
         is_choice="or" in stems,
-        is_polar=bool(_POLAR.match(low)),
+        is_polar=bool(_POLAR.match(folded)),
         negators=NEGATORS & stems,
-        counts=any(phrase in low for phrase in NUMBER_QUESTIONS[:1]),
+        counts="how many" in folded.casefold(),
     )

@@ -18,27 +18,10 @@ _LONGEST_SUM = 200
 _SUM = re.compile("[0-9][0-9 .,+*/()$\u00d7-]*")
 _RESULT = re.compile(r"-?[0-9][0-9,]*(?:\.[0-9]+)?")
 _BULLET = re.compile(r"^[ \t]*(?:[-*\u2022]|[0-9]{1,2}[.)])[ \t]+", re.MULTILINE)
-_BRITISH = (("isation", "ization"), ("ising", "izing"), ("ised", "ized"), ("ise", "ize"))
-_SAME_WORDS = {
-    "colour": "color", "colours": "colors", "labour": "labor", "favour": "favor", "harbour": "harbor",
-    "behaviour": "behavior", "neighbour": "neighbor", "centre": "center", "centres": "centers",
-    "theatre": "theater", "metre": "meter", "metres": "meters", "litre": "liter", "litres": "liters",
-    "fibre": "fiber", "grey": "gray", "programme": "program", "licence": "license", "defence": "defense",
-}  # fmt: skip
-_ABBREVIATIONS = {
-    "dept": "department", "govt": "government", "corp": "corporation", "inc": "incorporated",
-    "ltd": "limited", "co": "company", "dr": "doctor", "prof": "professor", "st": "saint", "mt": "mount",
-    "vs": "versus", "fig": "figure", "sec": "section", "ch": "chapter", "eq": "equation", "p": "page",
-    "pp": "page", "app": "appendix", "vol": "volume", "univ": "university", "assn": "association",
-    "intl": "international", "jan": "january", "feb": "february", "mar": "march", "apr": "april",
-    "jun": "june", "jul": "july", "aug": "august", "sep": "september", "sept": "september",
-    "oct": "october", "nov": "november", "dec": "december", "\u00a7": "section", "&": "and",
-}  # fmt: skip
-_FEWEST_LETTERS = 4
 
 
 def fold(text: str) -> str:
-    r"""The text with one form of every digit, dash, quote, accent and blank; its case and marks are kept.
+    r"""Return the text with one form of every digit, dash, quote, accent and blank, in its case.
 
     Markup around an answer goes: `**x**`, `$12$`, `\boxed{x}`, bullets and numbers of a list. So do
     characters that are not seen. Digits of all scripts become ASCII; circled ones stay apart.
@@ -54,7 +37,7 @@ def fold(text: str) -> str:
 
 
 def result_of(folded: str) -> str:
-    """What stands behind the equals sign of a sum that comes out: 42 for `30 + 12 = 42`."""
+    """Return what stands behind the equals sign of a sum that comes out: 42 for `30 + 12 = 42`."""
     left, equals, right = folded[:_LONGEST_SUM].partition("=")
     result = right.strip(" .$")
     if not equals or not _SUM.fullmatch(left) or not _RESULT.fullmatch(result):
@@ -65,40 +48,6 @@ def result_of(folded: str) -> str:
     except (ValueError, TypeError, OverflowError):
         return folded
     return right.strip() if same else folded
-
-
-def stem(word: str) -> str:
-    """A word in lower case, without plural, in American spelling, its abbreviation written out."""
-    low = word.casefold().replace("'", "")
-    low = _ABBREVIATIONS.get(low, low)
-    low = _SAME_WORDS.get(low, low)
-    for british, american in _BRITISH:
-        if low.endswith(british) and len(low) > len(british) + _FEWEST_LETTERS - 1:
-            low = low.removesuffix(british) + american
-            break
-    return _singular(low)
-
-
-def root(word: str) -> str:
-    """A stem that also forgets tense: `increase`, `increased` and `increasing` have one root."""
-    low = stem(word)
-    for ending in ("ing", "ed", "es", "e"):
-        if low.endswith(ending) and len(low) - len(ending) >= _FEWEST_LETTERS:
-            return low.removesuffix(ending)
-    return low
-
-
-def _singular(word: str) -> str:
-    if (
-        word == "does"
-        or len(word) < _FEWEST_LETTERS
-        or not word.endswith("s")
-        or word.endswith(("ss", "us", "is"))
-    ):
-        return word
-    if word.endswith("ies") and len(word) > _FEWEST_LETTERS:
-        return word[:-3] + "y"
-    return word[:-2] if word.endswith(("sses", "xes", "ches", "shes")) else word[:-1]
 
 
 def _plain(char: str) -> str:
@@ -115,7 +64,7 @@ def _plain(char: str) -> str:
 
 
 def _without_accents(text: str) -> str:
-    """Latin letters without their accents; other scripts need theirs."""
+    """Drop the accents of Latin letters; other scripts need theirs."""
     if text.isascii():
         return text
     kept: list[str] = []

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.rewards.rule.atoms import read
-from docagent_rl.rewards.rule.claims import claims_only
+from docagent_rl.rewards.rule.claims import claims_only, declines, is_refusal, polarity
 from docagent_rl.rewards.rule.question import read_question
 
 
@@ -38,3 +38,62 @@ def test_what_may_stand_beside_the_reference(wanted, text, question, only):
     atoms, asked = read(text), read_question(question)
     hits = {at for at, atom in enumerate(atoms) if atom.raw.casefold() in wanted.casefold().split()}
     assert claims_only(atoms, hits, asked) is only
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Yes, with delay", True),
+        ("Yes, with no delay", None),
+        ("No, it was not paid", False),
+        ("That is correct", True),
+        ("yes and no", None),
+        ("not yes", False),
+        ("That is not correct", False),
+        ("It was paid", True),
+        ("It was not paid", False),
+        ("Lisbon", None),
+        ("Lisbon is correct", None),
+        ("it was", None),
+        ("", None),
+    ],
+)
+def test_polarity(text, said):
+    assert polarity(read(text), read_question("Was it paid?")) is said
+
+
+@pytest.mark.parametrize(
+    "question", ["Who paid it?", "Was it paid or lost?", "Was it not paid?", "Where was it paid?"]
+)
+def test_words_of_other_questions_affirm_nothing(question):
+    assert polarity(read("It was paid"), read_question(question)) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["Not answerable", "N/A", "The problem is not answerable", "unanswerable", "Unknown"]
+)
+def test_references_that_refuse(text):
+    assert is_refusal(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Lisbon", "answerable", "Canada", "The fee is not included in the price of the ticket for adults."],
+)
+def test_references_that_do_not(text):
+    assert not is_refusal(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "declined"),
+    [
+        ("The pages do not give the salary.", True),
+        ("I don't know", True),
+        ("I don't know, maybe 42", False),
+        ("Not answerable. Lisbon.", False),
+        ("Unknown: 12", False),
+        ("The salary is not stated, but Roe earns most", False),
+    ],
+)
+def test_declining(text, declined):
+    assert declines(text, read_question("What is the salary?")) is declined

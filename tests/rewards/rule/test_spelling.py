@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.rewards.rule.spelling import fold, result_of, root, stem
+from docagent_rl.rewards.rule.spelling import fold, result_of
+from docagent_rl.rewards.rule.words import root, stem
 
 
 @pytest.mark.parametrize(

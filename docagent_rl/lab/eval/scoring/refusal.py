@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from docagent_rl.rewards.rule.claims import declines
 from docagent_rl.rewards.rule.question import read_question
-from docagent_rl.rewards.rule.refusals import declines
 from docagent_rl.rewards.rule_judge import MAX_CHARS, Answer
 
 

@@ -1,8 +1,55 @@
-"""The words that carry no answer of their own, and those that turn one round."""
+"""Words: their stems, those that carry no answer of their own, and those that turn one round."""
 
 from __future__ import annotations
 
-from docagent_rl.rewards.rule.spelling import stem
+import re
+
+_BRITISH = (("isation", "ization"), ("ising", "izing"), ("ised", "ized"), ("ise", "ize"))
+_SAME_WORDS = {
+    "colour": "color", "colours": "colors", "labour": "labor", "favour": "favor", "harbour": "harbor",
+    "behaviour": "behavior", "neighbour": "neighbor", "centre": "center", "centres": "centers",
+    "theatre": "theater", "metre": "meter", "metres": "meters", "litre": "liter", "litres": "liters",
+    "fibre": "fiber", "grey": "gray", "programme": "program", "licence": "license", "defence": "defense",
+}  # fmt: skip
+_ABBREVIATIONS = {
+    "dept": "department", "govt": "government", "corp": "corporation", "inc": "incorporated",
+    "ltd": "limited", "co": "company", "dr": "doctor", "prof": "professor", "st": "saint", "mt": "mount",
+    "vs": "versus", "fig": "figure", "sec": "section", "ch": "chapter", "eq": "equation", "p": "page",
+    "pp": "page", "app": "appendix", "vol": "volume", "univ": "university", "assn": "association",
+    "intl": "international", "jan": "january", "feb": "february", "mar": "march", "apr": "april",
+    "jun": "june", "jul": "july", "aug": "august", "sep": "september", "sept": "september",
+    "oct": "october", "nov": "november", "dec": "december", "\u00a7": "section", "&": "and",
+}  # fmt: skip
+_FEWEST_LETTERS = 4
+
+
+def stem(word: str) -> str:
+    """Return a word in lower case, without plural, in American spelling, its abbreviation written out."""
+    low = word.casefold().replace("'", "")
+    low = _ABBREVIATIONS.get(low, low)
+    low = _SAME_WORDS.get(low, low)
+    for british, american in _BRITISH:
+        if low.endswith(british) and len(low) > len(british) + _FEWEST_LETTERS - 1:
+            low = low.removesuffix(british) + american
+            break
+    return _singular(low)
+
+
+def root(word: str) -> str:
+    """Return a stem that also forgets tense: `increase`, `increased` and `increasing` have one root."""
+    low = stem(word)
+    for ending in ("ing", "ed", "es", "e"):
+        if low.endswith(ending) and len(low) - len(ending) >= _FEWEST_LETTERS:
+            return low.removesuffix(ending)
+    return low
+
+
+def _singular(word: str) -> str:
+    if word == "does" or len(word) < _FEWEST_LETTERS or not re.search("[^sui]s$", word):
+        return word
+    if word.endswith("ies") and len(word) > _FEWEST_LETTERS:
+        return word[:-3] + "y"
+    return word[:-2] if word.endswith(("sses", "xes", "ches", "shes")) else word[:-1]
 
 
 def _stems(words: str) -> frozenset[str]:
@@ -53,4 +100,3 @@ NEGATORS = _stems(
 YES = _stems("yes yep yeah true correct right indeed affirmative")
 NO = _stems("no nope false incorrect wrong untrue negative")
 PERCENT_WORDS = _stems("percent percentage % share proportion rate fraction pct")
-NUMBER_QUESTIONS = ("how many", "how much", "number of", "count of")
