@@ -1,4 +1,4 @@
-"""Whose configuration Hydra composes: that of verl's supervised trainer, or that of another one."""
+"""The trainer whose configuration Hydra composes: verl's supervised one, or another."""
 
 from __future__ import annotations
 

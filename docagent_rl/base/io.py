@@ -17,7 +17,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.surrogates import encodable
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""What the system calls a full disk."""
+"""Errors of a full disk."""
 
 _SCRATCH = r"\.[a-z0-9_]{8}\.(tmp|old)"
 
@@ -40,7 +40,7 @@ def atomic_write(path: str | os.PathLike, content: bytes | str | Iterable[bytes]
 
 
 def replace_file(target: Path, data: bytes | Iterable[bytes], *, sweep: bool = True) -> None:
-    """What `atomic_write` does, with the system's own errors.
+    """Write as `atomic_write` does, with the system's own errors.
 
     Args:
         target: the file.

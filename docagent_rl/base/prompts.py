@@ -39,7 +39,7 @@ _JINJA.filters["fenced"] = fenced
 
 @dataclass(frozen=True, slots=True)
 class PromptSpec:
-    """What a prompt file must hold.
+    """The parts and variables of a prompt file.
 
     Args:
         required: parts that must be there.
@@ -97,7 +97,7 @@ def load_prompt(name_or_path: str, spec: PromptSpec) -> PromptTemplate:
         UserError: no such prompt; not YAML; a part is missing, unknown or no text; a template has a syntax
             error or uses an unknown variable. The message names file and part.
     """
-    path = _find(name_or_path)
+    path = prompt_file(name_or_path)
     try:
         stamp = path.stat().st_mtime_ns
     except OSError as error:
@@ -106,12 +106,19 @@ def load_prompt(name_or_path: str, spec: PromptSpec) -> PromptTemplate:
 
 
 def prompt_file(name_or_path: str) -> Path:
-    """Where a prompt lies.
+    """Return the path of a prompt, from its name or path.
 
     Raises:
         UserError: there is no prompt of this name.
     """
-    return _find(name_or_path)
+    if name_or_path.endswith((".yaml", ".yml")):
+        return Path(name_or_path)
+    if name_or_path not in _files():
+        raise UserError(
+            f"there is no prompt {name_or_path!r}: give the path of a .yaml file, or one of "
+            f"{', '.join(prompt_names())}"
+        )
+    return _files()[name_or_path]
 
 
 def prompt_names() -> list[str]:
@@ -123,17 +130,6 @@ def prompt_names() -> list[str]:
 def _files() -> Mapping[str, Path]:
     """Prompt files by name: each lies in the folder `prompts` of what reads it."""
     return {path.stem: path for path in _PACKAGE.glob("**/prompts/*.yaml")}
-
-
-def _find(name_or_path: str) -> Path:
-    if name_or_path.endswith((".yaml", ".yml")):
-        return Path(name_or_path)
-    if name_or_path not in _files():
-        raise UserError(
-            f"there is no prompt {name_or_path!r}: give the path of a .yaml file, or one of "
-            f"{', '.join(prompt_names())}"
-        )
-    return _files()[name_or_path]
 
 
 @functools.lru_cache(maxsize=64)

@@ -21,7 +21,7 @@ class VariantSection(Section):
     """
 
     variants: ClassVar[Mapping[Any, Mapping[str, Any]]]
-    """What a key is when a configuration leaves it out, by variant."""
+    """Defaults of the keys, by variant."""
 
     @model_validator(mode="before")
     @classmethod

@@ -78,7 +78,7 @@ def defused_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def mended(text: str) -> str:
-    """What a model wrote, without the invisible characters that it copied from defused text."""
+    """Return a model's text without the invisible characters that it copied from defused text."""
     return _BROKEN.sub("", text)
 
 

@@ -17,7 +17,7 @@ _imported: set[str] = set()
 
 
 def waiting_modules() -> list[str]:
-    """Those that `MODULES_VARIABLE` names and nobody has imported yet."""
+    """Return the modules that `MODULES_VARIABLE` names and nobody has imported yet."""
     names = os.environ.get(MODULES_VARIABLE, "").split(",")
     return [name for name in names if name and name not in _imported]
 

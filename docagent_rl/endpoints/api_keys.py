@@ -5,21 +5,20 @@ from __future__ import annotations
 import base64
 import itertools
 import os
-import string
+import re
 
 from docagent_rl.base.errors import UserError
 
 NO_KEY = "none"
-"""What is sent to servers that ask for no key."""
+"""The key of servers that ask for none."""
 HIDDEN = "[api key]"
-"""What stands for a key in messages."""
+"""The stand-in of a key in messages."""
 # this many characters of a key in a row are hidden too
 _TELLING = 8
-_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def read_api_key(variable: str | None, setting: str) -> str:
-    """The key in an environment variable, without blanks around it; `NO_KEY` when no variable is named.
+    """Return the key in an environment variable, stripped; `NO_KEY` when no variable is named.
 
     Args:
         variable: name of the variable.
@@ -43,7 +42,7 @@ def read_api_key(variable: str | None, setting: str) -> str:
 
 
 def redacted(text: str, key: str) -> str:
-    """The text without the key: whole, in pieces that would help to guess it, in any case, or in base64.
+    """Hide the key in a text: whole, in pieces that would help to guess it, in any case, or in base64.
 
     Args:
         text: that a service may have written.
@@ -53,27 +52,20 @@ def redacted(text: str, key: str) -> str:
         return text
     if len(key) < _TELLING:
         return text.replace(key, HIDDEN)
-    seen, spellings = text.translate(_LOWER), [form.translate(_LOWER) for form in _forms(key)]
-    hidden = bytearray(len(text))
-    for form in spellings:
-        windows = {form[start : start + _TELLING] for start in range(len(form) - _TELLING + 1)}
-        for start in range(len(text) - _TELLING + 1):
-            if seen[start : start + _TELLING] in windows:
-                hidden[start : start + _TELLING] = b"\1" * _TELLING
-    pieces = (
-        HIDDEN if secret else "".join(character for _, character in group)
-        for secret, group in itertools.groupby(zip(hidden, text, strict=True), key=lambda pair: pair[0])
-    )
-    return "".join(pieces)
+    windows = {form[n : n + _TELLING] for form in _forms(key) for n in range(len(form) - _TELLING + 1)}
+    anywhere = re.compile(f"(?={'|'.join(map(re.escape, windows))})", re.IGNORECASE | re.ASCII)
+    hidden = {found.start() + n for found in anywhere.finditer(text) for n in range(_TELLING)}
+    groups = itertools.groupby(enumerate(text), key=lambda pair: pair[0] in hidden)
+    return "".join(HIDDEN if secret else "".join(char for _, char in group) for secret, group in groups)
 
 
 def without_key(text: str, key: str) -> str:
-    """A model's reply without the key. Short keys, such as `EMPTY`, are words that a reply may hold."""
+    """Hide the key in a reply of a model. Short keys, such as `EMPTY`, are words that a reply may hold."""
     return text.replace(key, HIDDEN) if len(key) >= 2 * _TELLING else text
 
 
 def _forms(key: str) -> list[str]:
-    """The key and its base64 at the three places in a longer text where it may begin, without the edges."""
+    """Return the key, and its base64 at three places of a longer text where it may begin, without edges."""
     raw = key.encode("utf-8", "replace")
     packed = (base64.b64encode(b"\0" * shift + raw).decode("ascii") for shift in range(3))
     inner = (form[4 if shift else 0 :].rstrip("=")[:-1] for shift, form in enumerate(packed))

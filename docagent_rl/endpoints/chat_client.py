@@ -37,7 +37,7 @@ _LENGTH = "max_completion_tokens"
 
 @dataclass(frozen=True, slots=True)
 class ChatEndpoint:
-    """Where a model is asked, and how patiently; see `endpoint.Endpoint` for what is not told here.
+    """The address of a model and the patience of who asks; further fields as in `endpoint.Endpoint`.
 
     Args:
         base_url: of the OpenAI-compatible API, usually ending in `/v1`.
@@ -65,7 +65,7 @@ class ChatEndpoint:
 
     @classmethod
     def of(cls, section: Endpoint, name: str, **more: Any) -> ChatEndpoint:
-        """Return what a section describes, its key read from the environment.
+        """Return the endpoint that a section describes, its key read from the environment.
 
         Args:
             section: with an address and a model.
@@ -105,7 +105,7 @@ class ChatClient:
         )
 
     async def ask(self, messages: Sequence[ChatMessage], read: Callable[[str], T]) -> T:
-        """Ask until there is a reply that `read` accepts, and return what it reads; see `complete`."""
+        """Ask until `read` accepts a reply, and return its result; see `complete`."""
         return read((await self.complete(messages, read)).text)
 
     async def complete(
@@ -144,7 +144,7 @@ class ChatClient:
             return await self._attempts(messages, accept, sampling, partial, charges)
 
     async def check(self, messages: Sequence[ChatMessage], read: Callable[[str], T]) -> T:
-        """As `ask`, for a sign of life: with the patience of somebody who waits for it (`check_s`).
+        """Ask for a sign of life, within `check_s`; see `ask`.
 
         Raises:
             InfrastructureError: there is none in time; the message says what to raise for a slow model.

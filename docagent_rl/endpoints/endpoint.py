@@ -64,7 +64,7 @@ class PriceConfig(Section):
 
 
 class Endpoint(Section):
-    """Where a model is asked, and how patiently."""
+    """The address of a model, and the patience of who asks."""
 
     base_url: str | None = None
     model: str | None = None

@@ -25,7 +25,7 @@ BODY_S = 30.0
 _JSON = "application/json"
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
 _QUERY = "token"
-"""What carries the token in the address that a browser opens first."""
+"""The parameter that carries the token in the address that a browser opens first."""
 
 
 class RefusalError(Exception):
@@ -44,7 +44,7 @@ class RefusalError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a server asks of its clients.
+    """The conditions of a server for its clients.
 
     Args:
         token: that they have to send (`Authorization: Bearer`); None: none.
@@ -69,7 +69,7 @@ class Guard:
     """An ASGI application around another one. It reads bodies itself, so that the other gets bounded ones.
 
     Args:
-        app: what is guarded.
+        app: the application behind it.
         policy: of the server.
     """
 

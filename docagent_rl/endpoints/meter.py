@@ -1,4 +1,4 @@
-"""What the models of a command are asked: counted by model, and kept within a budget."""
+"""Requests to the models of a command: counted by model, and kept within a budget."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class BudgetConfig(Section):
-    """What one run of a command may spend; `null` is without limit."""
+    """The limits of one run of a command; `null` is without limit."""
 
     max_cost: float | None = Field(None, ge=0, allow_inf_nan=False)
     """In the currency of the price."""
@@ -42,7 +42,7 @@ class ModelConfig(Endpoint):
     @model_validator(mode="before")
     @classmethod
     def _patient(cls, data: Any) -> Any:
-        """Who waits longer for one request waits longer for a reply and for a sign of life, too."""
+        """Raise the deadline and the patience of a check with the time for one request."""
         if not isinstance(data, Mapping) or not isinstance(data.get("timeout_s"), int | float):
             return data
         timeout, attempts = data["timeout_s"], data.get("attempts", 3)

@@ -20,7 +20,7 @@ FILE_EXTENSIONS = (
 
 
 class AnswerKind(StrEnum):
-    """What an answer is."""
+    """The kind of an answer."""
 
     EMAIL = "email"
     URL = "url"
@@ -37,7 +37,7 @@ class AnswerKind(StrEnum):
 
 
 class IdentifierRule(StrEnum):
-    """Which kinds must match exactly."""
+    """A choice of the kinds that must match exactly."""
 
     ALL = "all"
     """All kinds but text."""

@@ -1,4 +1,4 @@
-"""How right a short answer is: edit distance for text, exact match for what names something.
+"""The score of a short answer: edit distance for text, exact match for identifiers.
 
 Doc-V*'s answer term (appendix C), and how `collect` compares an answer with its references.
 """
@@ -28,13 +28,13 @@ ABSTENTIONS = (
     "none",
     "unknown",
 )
-"""What counts as declining to answer; prompts ask for the first."""
+"""Answers that decline; prompts ask for the first."""
 
 _ITEM_ENDS = re.compile(r"[;\r\n]+")
 
 
 class GoldForm(Enum):
-    """How the gold answers of a question are meant."""
+    """The meaning of several gold answers."""
 
     VARIANTS = "variants"
     """Each of them is right by itself."""
@@ -46,7 +46,7 @@ class GoldForm(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """What is right.
+    """The right answers of a question.
 
     Args:
         form: how the texts are meant.
@@ -59,7 +59,7 @@ class Gold:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRule:
-    """How answers are scored.
+    """The rule by which answers are scored.
 
     Args:
         threshold: similarities of free text below it count as 0 (tau in the paper).

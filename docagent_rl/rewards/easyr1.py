@@ -61,7 +61,7 @@ def final_answer(response: str) -> str | None:
 
 
 def reference_text(question: str, references: Sequence[str]) -> str:
-    """What the column `reference` holds: the question, which judges read, and its right answers."""
+    """Return the text of the column `reference`: the question, which judges read, and its right answers."""
     return json.dumps({"question": question, "references": list(references)}, ensure_ascii=False)
 
 

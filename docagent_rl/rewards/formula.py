@@ -1,4 +1,4 @@
-"""How a reward is made of its terms, as data: what rewards a session is also what is shown of it."""
+"""The sum of a reward's terms, as data: the same rewards a session and is shown of it."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Judge(Protocol):
 
 
 class JudgeKind(StrEnum):
-    """How answers are judged."""
+    """A way to judge answers."""
 
     RULE = "rule"
     """Says the reference and nothing beside it; no model. Not for papers: docs/rule_judge.md."""

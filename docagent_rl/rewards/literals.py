@@ -44,7 +44,7 @@ _DISPLAYS: dict[type[ast.expr], Callable[[list[Any]], Any]] = {ast.List: list, a
 
 
 def safe_literal(text: str, *, logic: bool = False) -> Any:
-    """The value of a Python expression made of literals and arithmetic between numbers.
+    """Return the value of a Python expression made of literals and arithmetic between numbers.
 
     Stands in for the `eval()` of official scorers: strings, numbers, booleans, `None`, lists, tuples, sets
     and dictionaries, unary plus and minus, and `+ - * / // % **` between numbers. Nothing is called or looked
@@ -72,7 +72,7 @@ def safe_literal(text: str, *, logic: bool = False) -> Any:
 
 
 def _value(node: ast.expr | None) -> Any:
-    """Of the key of what a dictionary unpacks, which is None, there is none."""
+    # `None` is the key of a dictionary that is unpacked, which is no literal
     match node:
         case ast.Constant(value=value) if value is None or isinstance(value, str | int | float):
             return value
@@ -90,7 +90,7 @@ def _value(node: ast.expr | None) -> Any:
 
 
 def _logical(node: ast.expr | None) -> Any:
-    """What is not needed for the result is not looked at, as in Python."""
+    """Return the value of a logical expression; as in Python, parts that do not matter are not read."""
     match node:
         case ast.BoolOp(op=op, values=[*others, last]):
             for other in others:

@@ -11,7 +11,7 @@ from docagent_rl.rewards.literals import safe_literal
 from docagent_rl.rewards.text import edit_distance
 
 FAIL_TO_ANSWER = "Fail to answer"
-"""What an extractor writes when the answer only says that the material could not be read."""
+"""The reply of an extractor when the answer only says that the material could not be read."""
 
 _ANSWER, _FORMAT = "Extracted answer:", "Answer format:"
 _LABEL = re.compile(rf"({_ANSWER[:-1]}|{_FORMAT[:-1]})\s*:", re.IGNORECASE)
@@ -22,7 +22,7 @@ _EXACT = re.compile(
 
 
 class AnswerFormat(StrEnum):
-    """How a gold answer is compared."""
+    """The format of a gold answer, which decides how it is compared."""
 
     INT = "Int"
     FLOAT = "Float"
@@ -32,7 +32,7 @@ class AnswerFormat(StrEnum):
 
     @classmethod
     def of(cls, name: str) -> AnswerFormat:
-        """The format of that name, in the spelling of MMLongBench-Doc or of LongDocURL.
+        """Return the format of that name, in the spelling of MMLongBench-Doc or of LongDocURL.
 
         Names of other datasets mean text.
         """
@@ -47,7 +47,7 @@ _FORMATS = {
 
 
 def extracted_answer(reply: str) -> str | None:
-    """The short answer in an extractor's reply; `None` when it does not hold to the form.
+    """Return the short answer in an extractor's reply; `None` when it does not hold to the form.
 
     The form is a line `Extracted answer: ...` and then `Answer format: ...`, case-sensitive. The format line
     is not used: scores go by the gold format.
@@ -57,12 +57,12 @@ def extracted_answer(reply: str) -> str | None:
 
 
 def unlabelled(text: str) -> str:
-    """Text for an extractor, without the labels of its reply, which it might quote."""
+    """Return text for an extractor, without the labels of its reply, which it might quote."""
     return _LABEL.sub(r"\1 -", text)
 
 
 def score(gold: str | Sequence[str], prediction: str, answer_format: AnswerFormat) -> float:
-    """How right an extracted answer is.
+    """Return how right an extracted answer is.
 
     Args:
         gold: the right answer; for a list its items, or their Python literal.
@@ -84,7 +84,7 @@ def score(gold: str | Sequence[str], prediction: str, answer_format: AnswerForma
 
 
 def clean(text: object) -> str:
-    """The official cleaning: case, parentheses, one pair of outer quotes, leading `$`, trailing `%`.
+    """Clean a text as officially: case, parentheses, one pair of outer quotes, leading `$`, trailing `%`.
 
     The official code also strips units such as miles, but throws the result away; so do we.
     """
@@ -92,7 +92,7 @@ def clean(text: object) -> str:
 
 
 def unwrapped(text: str) -> str:
-    """Text without groups in parentheses, one pair of outer quotes and leading `$`."""
+    """Return text without groups in parentheses, one pair of outer quotes and leading `$`."""
     plain = _without_parentheses(text)
     plain = plain[1:] if plain[:1] in ("'", '"') else plain
     plain = plain[:-1] if plain[-1:] in ("'", '"') else plain
@@ -175,7 +175,7 @@ def _list_score(gold: str | Sequence[str], prediction: str) -> float:
 
 
 def _items(value: str | Sequence[str]) -> list[str]:
-    """Cleaned items, sorted as strings.
+    """Return cleaned items, sorted as strings.
 
     Raises:
         ValueError: text that begins like a list and is none.

@@ -45,7 +45,7 @@ def recall(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Navigation:
-    """How well the pages of an episode cover the evidence (ALDEN, appendix E), each in `[0, 1]`."""
+    """Coverage of the evidence by the pages of an episode (ALDEN, appendix E), each in `[0, 1]`."""
 
     recall: float
     precision: float

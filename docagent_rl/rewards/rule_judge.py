@@ -32,7 +32,7 @@ _LONGEST_REFERENCE = 200
 
 
 class _AlwaysThere:
-    """What needs no service is always there."""
+    """A judge that needs no service."""
 
     __slots__ = ()
 

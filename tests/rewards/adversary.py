@@ -19,23 +19,10 @@ from tests.rewards.document_free import KINDS, METRICS, SEED, STEPS, best_text, 
 
 GOLDS: dict[str, tuple[str, ...]] = {
     "names": (
-        "Paris",
-        "London",
-        "Jane Roe",
-        "Mark Webb",
-        "United Nations",
-        "Acme Corp",
-        "Will Smith",
-        "Oslo",
+        "Paris", "London", "Jane Roe", "Mark Webb", "United Nations", "Acme Corp", "Will Smith", "Oslo",
     ),
     "words": (
-        "blue",
-        "green",
-        "raw material costs",
-        "higher wages",
-        "the finance committee",
-        "steel",
-        "north",
+        "blue", "green", "raw material costs", "higher wages", "the finance committee", "steel", "north",
     ),
     "numbers": ("12", "13", "1,234", "0.5", "-7", "3", "twenty", "1 million"),
     "amounts": ("5 km", "6 km", "$12", "€12", "40 kg", "3.5 million dollars", "20 minutes", "7 m2"),
@@ -49,7 +36,7 @@ GOLDS: dict[str, tuple[str, ...]] = {
     "codes": ("A-113", "B-113", "v1.2", "v1.3", "Q3 2020", "Q2 2020"),
     "lists": ("red; white", "red; black", "Ann Lee; Bob Ray", "1; 2", "1; 3"),
     "idle": ("above", "below", "value", "number", "all", "some", "more", "less", "Is", "May"),
-}
+}  # fmt: skip
 """Right answers by kind; of two of a kind at most one can be right."""
 
 QUESTIONS = (
@@ -66,27 +53,11 @@ QUESTIONS = (
     "Which section describes {0}?",
 )
 JOINTS = (
-    *(
-        ", ",
-        "; ",
-        " / ",
-        " - ",
-        "\n",
-        ". ",
-        ": ",
-        " (",
-        ") ",
-        " = ",
-        " | ",
-        " ",
-        "\n- ",
-        "\n1. ",
-        "\n\n",
-        " & ",
-    ),
+    *(", ", "; ", " / ", " - ", "\n", ". ", ": ", " (", ") ", " = ", " | ", " "),
+    *("\n- ", "\n1. ", "\n\n", " & "),
     *(" or ", " and ", " but ", " not ", " rather than ", " instead of ", " either ", " if not ", " i.e. "),
     *(", that is, ", " also known as ", ", alternatively ", " plus ", " then ", " versus ", " as well as "),
-)
+)  # fmt: skip
 WORDS = sorted(FUNCTION | FRAME | PREPOSITIONS | NEGATORS | LABELLED)
 COATS: tuple[Callable[[str], str], ...] = (
     str.upper,

@@ -29,16 +29,8 @@ LEARNT, HELD_OUT = 30, 200
 """Golds that the search sees, and golds on which its text is measured."""
 PIECES = (*string.digits, *string.ascii_lowercase, " ", ".", ",", "%", "of", "the", "and", "in", "is")
 STARTS = (
-    "1 2 3 4 5 6 7 8 9 0",
-    string.ascii_lowercase,
-    "etaoin shrdlu",
-    "yes",
-    "no",
-    "0",
-    "1",
-    "the",
-    "2020",
-)
+    "1 2 3 4 5 6 7 8 9 0", string.ascii_lowercase, "etaoin shrdlu", "yes", "no", "0", "1", "the", "2020",
+)  # fmt: skip
 FIRST, LAST = (
     names.split()
     for names in (

@@ -1,1 +1,1 @@
-"""What the rule judge reads answers with: spelling, quantities, dates, phrases, claims."""
+"""The parts of the rule judge: spelling, words, quantities, dates, questions, claims."""

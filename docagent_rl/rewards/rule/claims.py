@@ -1,4 +1,4 @@
-"""What an answer claims beside its reference; yes and no; and answers that decline."""
+"""Claims of an answer beside its reference; yes and no; answers that decline."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _is_common(atom: Atom) -> bool:
 
 
 def _places(atoms: Sequence[Atom], question: Question) -> set[int]:
-    """Where an answer names a page, a table or the like that was not asked for: two atoms each."""
+    """Return where an answer names a page, a table or the like that was not asked for: two atoms each."""
     found: set[int] = set()
     for at, atom in enumerate(atoms[:-1]):
         label = atom.text in NUMBERED and atom.text not in question.asked

@@ -1,4 +1,4 @@
-"""Where an answer says the same as a reference."""
+"""The places where an answer says the same as a reference."""
 
 from __future__ import annotations
 

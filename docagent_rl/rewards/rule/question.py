@@ -1,4 +1,4 @@
-"""What a question says about its answer."""
+"""Hints of a question about its answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POLAR = re.compile(
 
 @dataclass(frozen=True)
 class Question:
-    """What a question says about its answer.
+    """Hints of a question about its answer.
 
     Args:
         stems: of its words; answers may repeat them.
