@@ -1,4 +1,4 @@
-"""What a run over a cluster needs beyond one on this machine, as far as its driver can tell before Ray."""
+"""Checks of what a run over a cluster needs beyond one on this machine, as far as its driver can tell."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ ANSWER_S = 10.0
 """Seconds for Ray to take a connection."""
 STARTING_ONLY = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "include_dashboard")
 """What `ray.init` refuses, or what means nothing, where Ray runs already; the CPU profile sets some."""
-FILES = ("data.train_files", "data.val_files")
 PLACES = (
     "docagent.workspace",
     "docagent.run_dir",
@@ -39,7 +38,8 @@ PLACES = (
     "docagent.judge.cache_dir",
     "trainer.default_local_dir",
     "actor_rollout_ref.rollout.agent.agent_loop_config_path",
-    *FILES,
+    "data.train_files",
+    "data.val_files",
 )
 """Keys of files and folders that processes of the run open, the first the one that others follow."""
 MODELS = ("actor_rollout_ref.model.path", "critic.model.path", "docagent.advantage.embedder.model")
@@ -62,10 +62,7 @@ class Attachment:
 
 
 def attachment(config: DictConfig) -> Attachment | None:
-    """The Ray that the run attaches to, in Ray's own order of looking; `None` where it starts its own.
-
-    Args:
-        config: the composed configuration.
+    """Return the Ray that the run attaches to, in Ray's own order; `None` where it starts its own.
 
     Raises:
         UserError: there is to be one, and there is none.
@@ -74,13 +71,13 @@ def attachment(config: DictConfig) -> Attachment | None:
     from ray._private.utils import get_ray_address_file
 
     settings = OmegaConf.select(config, RAY) or {}
-    given, folder = settings.get("address"), settings.get("_temp_dir")
+    given, folder, variable = settings.get("address"), settings.get("_temp_dir"), os.environ.get(VARIABLE)
     try:
         # Ray's own callers give it no address either
         found = canonicalize_bootstrap_address(given, folder)  # ty: ignore[invalid-argument-type]
     except (ConnectionError, ValueError) as error:
         raise UserError(
-            f"{RAY}.address={given}, {VARIABLE}={os.environ.get(VARIABLE)}: Ray finds no cluster there "
+            f"{RAY}.address={given}, {VARIABLE}={variable}: Ray finds no cluster there "
             f"({str(error).splitlines()[0]}): give host:port of its head, or none"
         ) from error
     if found is None:
@@ -88,8 +85,8 @@ def attachment(config: DictConfig) -> Attachment | None:
     # the variable takes the place of `auto`, and of nothing
     if given not in (None, "auto"):
         return Attachment(found, f"{RAY}.address={given}", asked=True)
-    if os.environ.get(VARIABLE):
-        return Attachment(found, f"{VARIABLE}={os.environ[VARIABLE]}", asked=True)
+    if variable:
+        return Attachment(found, f"{VARIABLE}={variable}", asked=True)
     return Attachment(found, str(get_ray_address_file(folder)), asked=given == "auto")
 
 
@@ -103,37 +100,30 @@ def check_cluster(config: DictConfig, parsed: DocAgentConfig) -> None:
     Raises:
         UserError: a path is relative, an endpoint is on loopback, or no Ray answers where one should run.
     """
-    found = attachment(config)
+    found, nodes = attachment(config), spans_nodes(config)
     if found is not None:
         _check_answer(found)
-        _check_meant(config, found)
-        log = logger.info if found.asked else logger.warning
-        log(
-            "the run attaches to the Ray at %s, which %s names%s",
-            found.address,
-            found.source,
-            "" if found.asked else f": {VARIABLE}=local starts one of its own, `ray stop` ends that one",
-        )
-    if found is not None or spans_nodes(config):
-        _check_paths(config, found)
-    if key := spans_nodes(config):
-        _check_endpoints(config, parsed, key)
+        _check_sizes(config, found)
+        named = f"the run attaches to the Ray at {found.address}, which {found.source} names"
+        if found.asked:
+            logger.info(named)
+        else:
+            logger.warning("%s: %s=local starts one of its own, `ray stop` ends that one", named, VARIABLE)
+        _check_paths(config, f"Ray runs at {found.address} already")
+    elif nodes:
+        _check_paths(config, f"{nodes} is more than 1")
+    if nodes:
+        _check_endpoints(config, parsed, nodes)
 
 
 def spans_nodes(config: DictConfig) -> str | None:
-    """The key that asks for more than one node, if one does."""
+    """Return the key that asks for more than one node, if one does."""
     return next((key for key in NODES if int(OmegaConf.select(config, key) or 0) > 1), None)
 
 
 def leave_out_own_ray(config: DictConfig) -> None:
-    """Take out of `ray_kwargs.ray_init` what only a Ray that the run starts can be given.
-
-    Args:
-        config: the composed configuration, changed where the run attaches to a Ray.
-    """
-    if attachment(config) is None:
-        return
-    if dropped := _sizes(config):
+    """Take out of `ray_kwargs.ray_init` what only a Ray that the run starts can be given."""
+    if attachment(config) is not None and (dropped := _sizes(config)):
         with open_dict(config):
             for key in dropped:
                 del config.ray_kwargs.ray_init[key]
@@ -141,16 +131,18 @@ def leave_out_own_ray(config: DictConfig) -> None:
         logger.info("%s: left out %s, which only a Ray of the run's own takes", RAY, listed)
 
 
+def _sizes(config: DictConfig) -> dict[str, object]:
+    settings = OmegaConf.select(config, RAY) or {}
+    return {key: settings[key] for key in STARTING_ONLY if settings.get(key) is not None}
+
+
 def _check_answer(found: Attachment) -> None:
     host, _, port = found.address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_S).close()
     except (OSError, ValueError) as error:
-        remedy = (
-            f"name another one, or unset {VARIABLE}"
-            if found.asked
-            else f"`ray stop` forgets it, {VARIABLE}=local starts one for this run alone"
-        )
+        forget = f"`ray stop` forgets it, {VARIABLE}=local starts one for this run alone"
+        remedy = f"name another one, or unset {VARIABLE}" if found.asked else forget
         raise UserError(
             f"the run would attach to the Ray at {found.address}, which {found.source} names, and nothing "
             f"answers there ({error}): {remedy}"
@@ -159,7 +151,7 @@ def _check_answer(found: Attachment) -> None:
         _check_token(found)
 
 
-def _check_meant(config: DictConfig, found: Attachment) -> None:
+def _check_sizes(config: DictConfig, found: Attachment) -> None:
     """A run that says how large its Ray is means one of its own, whoever's `ray start` was here before."""
     sized = _sizes(config)
     if sized and not found.asked:
@@ -168,11 +160,6 @@ def _check_meant(config: DictConfig, found: Attachment) -> None:
             f"{RAY}.{next(iter(sized))} is for a Ray of its own: {VARIABLE}=local starts one, "
             f"{VARIABLE}={found.address} means that one"
         )
-
-
-def _sizes(config: DictConfig) -> dict[str, object]:
-    settings = OmegaConf.select(config, RAY) or {}
-    return {key: settings[key] for key in STARTING_ONLY if settings.get(key) is not None}
 
 
 def _check_token(found: Attachment) -> None:
@@ -194,17 +181,16 @@ def _check_token(found: Attachment) -> None:
                 ) from error
 
 
-def _check_paths(config: DictConfig, found: Attachment | None) -> None:
+def _check_paths(config: DictConfig, because: str) -> None:
     relative = [each for each in _paths(config) if not Path(each[1]).expanduser().is_absolute()]
     if not relative:
         return
-    because = f"Ray runs at {found.address} already" if found else f"{spans_nodes(config)} is more than 1"
-    key, path = relative[0]
-    others = f" (so {'are' if relative[2:] else 'is'} {', '.join(key for key, _ in relative[1:])})"
+    (key, path), *others = relative
+    names = ", ".join(other for other, _ in others)
+    also = f" (so {'are' if others[1:] else 'is'} {names})" if others else ""
     raise UserError(
-        f"{key}={path} is relative{others if relative[1:] else ''}, but {because}, and its processes start "
-        "in folders of their own: give an absolute path that every node sees"
-        + (" (DOCAGENT_WORKSPACE)" if key == PLACES[0] else "")
+        f"{key}={path} is relative{also}, but {because}, and its processes start in folders of their own: "
+        "give an absolute path that every node sees" + (" (DOCAGENT_WORKSPACE)" if key == PLACES[0] else "")
     )
 
 
@@ -223,17 +209,17 @@ def _paths(config: DictConfig) -> Iterator[tuple[str, str]]:
 
 def _check_endpoints(config: DictConfig, parsed: DocAgentConfig, nodes: str) -> None:
     here = [(key, url) for key, url in _endpoints(parsed) if _is_loopback(url)]
-    if here:
-        settings = " ".join(
-            f"{key}=http://HOST:PORT{'/v1' if key.endswith('base_url') else ''}" for key, _ in here
-        )
-        named = ", ".join(f"{key}={public_url(url)}" for key, url in here)
-        raise UserError(
-            f"{named}: an address of loopback is another machine on "
-            f"every node, and {nodes}={OmegaConf.select(config, nodes)}: let the server listen where all "
-            f"nodes reach it, and set {settings}"
-            + (" (DOCAGENT_JUDGE_URL)" if here[0][0] == "docagent.judge.base_url" else "")
-        )
+    if not here:
+        return
+    named = ", ".join(f"{key}={public_url(url)}" for key, url in here)
+    settings = " ".join(
+        f"{key}=http://HOST:PORT{'/v1' if key.endswith('base_url') else ''}" for key, _ in here
+    )
+    raise UserError(
+        f"{named}: an address of loopback is another machine on every node, and "
+        f"{nodes}={OmegaConf.select(config, nodes)}: let the server listen where all nodes reach it, and set "
+        f"{settings}" + (" (DOCAGENT_JUDGE_URL)" if here[0][0] == "docagent.judge.base_url" else "")
+    )
 
 
 def _endpoints(parsed: DocAgentConfig) -> Iterator[tuple[str, str]]:

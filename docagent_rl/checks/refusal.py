@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -33,30 +32,33 @@ def refuse(error: Exception, config: DictConfig) -> NoReturn:
     Raises:
         SystemExit: always, with status 2.
     """
-    print(visible(f"docagent-rl: {_message(error, config)}"), file=sys.stderr, flush=True)
+    if isinstance(error, UserError | InfrastructureError):
+        message = clean(str(error))
+    elif isinstance(error, OmegaConfBaseException):
+        message = clean(f"configuration: {error}")
+    else:
+        message = _bug(error, config)
+    print(visible(f"docagent-rl: {message}"), file=sys.stderr, flush=True)
     raise SystemExit(2) from error
 
 
-def _message(error: Exception, config: DictConfig) -> str:
-    if isinstance(error, UserError | InfrastructureError):
-        return clean(str(error))
-    if isinstance(error, OmegaConfBaseException):
-        return clean(f"configuration: {error}")
-    text = clean(str(error)) or "no message"
+def _bug(error: Exception, config: DictConfig) -> str:
+    text, first = traceback_text(error), (clean(str(error)) or "no message").splitlines()[0]
+    try:
+        where = f"traceback: {_beside_run(text, config)}"
+    except (OSError, OmegaConfBaseException, TypeError, ValueError):
+        try:
+            with tempfile.NamedTemporaryFile(
+                "w", prefix="docagent_rl_", suffix=f"_{TRACEBACK_FILE}", encoding="utf-8", delete=False
+            ) as file:
+                file.write(text)
+            where = f"traceback: {file.name}"
+        except OSError:
+            where = text
     return (
         f"the checks before the run failed unexpectedly, so the run does not start: {type(error).__name__}: "
-        f"{text.splitlines()[0]}\n  {_kept(traceback_text(error), config)}"
+        f"{first}\n  {where}"
     )
-
-
-def _kept(text: str, config: DictConfig) -> str:
-    """Write a traceback where it can be written; where it is, or itself."""
-    for write in (_beside_run, _in_temporary):
-        try:
-            return f"traceback: {write(text, config)}"
-        except (OSError, OmegaConfBaseException, TypeError, ValueError):
-            continue
-    return text
 
 
 def _beside_run(text: str, config: DictConfig) -> Path:
@@ -65,10 +67,3 @@ def _beside_run(text: str, config: DictConfig) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def _in_temporary(text: str, _: DictConfig) -> Path:
-    handle, name = tempfile.mkstemp(prefix="docagent_rl_", suffix=f"_{TRACEBACK_FILE}")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    return Path(name)

@@ -1,52 +1,47 @@
-"""Checks that the services of a run are those that its user chose; nothing here asks any of them."""
+"""Checks that the services of a run are those that its user chose, and that they answer."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.config import DocAgentConfig, Profile
+from docagent_rl.checks.check import PlannedRun
+from docagent_rl.config import Profile
 from docagent_rl.endpoints.http_client import public_url
-from docagent_rl.envs.roles import RoleName
+from docagent_rl.envs.roles import make_roles
 from docagent_rl.envs.search_scope import SearchScope
 from docagent_rl.envs.services import NO_SECOND_RANKING
-from docagent_rl.envs.system import System
 from docagent_rl.retrieval.config import Backend, RetrieverConfig, ServerApi
+from docagent_rl.retrieval.opening import search_servers
 from docagent_rl.retrieval.service.vrag_api import PAGES_A_QUERY
+from docagent_rl.rewards.judge import make_judge
 
 logger = logging.getLogger(__name__)
 
 
-def check_second_ranking(config: DocAgentConfig, system: System, env: Any) -> None:
+def check_second_ranking(run: PlannedRun) -> None:
     """See that there is a second ranking exactly where one is asked for.
-
-    Args:
-        config: the section `docagent`.
-        system: its system.
-        env: the configuration of the environment.
 
     Raises:
         UserError: it is missing, it is the first one again, or nothing would ask for it.
     """
-    text = config.text_retriever
-    if not system.two_rankings(env):
+    text, first = run.section.text_retriever, run.section.retriever
+    if not run.system.two_rankings(run.env):
         if text is not None:
             raise UserError(
-                f"docagent.text_retriever is set, but {system.name} asks docagent.retriever alone as it is "
-                "configured: set docagent.text_retriever=null"
+                f"docagent.text_retriever is set, but {run.system.name} asks docagent.retriever alone as it "
+                "is configured: set docagent.text_retriever=null"
             )
         return
     if text is None:
         raise UserError(NO_SECOND_RANKING)
-    first = config.retriever
     if _ranking(text) == _ranking(first):
         raise UserError(
             f"docagent.text_retriever and docagent.retriever are both {text.kind} over "
-            f"{text.index or public_url(text.service.url or '')}, "
-            "so that every search would list the same pages twice: give docagent.text_retriever.index an "
-            "index that ranks otherwise, or set docagent.env.search.text_ranking=shared and "
-            "docagent.text_retriever=null"
+            f"{text.index or public_url(text.service.url or '')}, so that every search would list the same "
+            "pages twice: give docagent.text_retriever.index an index that ranks otherwise, or set "
+            "docagent.env.search.text_ranking=shared and docagent.text_retriever=null"
         )
 
 
@@ -56,20 +51,16 @@ def _ranking(config: RetrieverConfig) -> tuple:
     return config.kind, places, config.service.url, config.fusion, config.weights, config.options
 
 
-def check_search_servers(config: DocAgentConfig, env: Any) -> None:
+def check_search_servers(run: PlannedRun) -> None:
     """See that released search servers can do what the environment asks for.
-
-    Args:
-        config: the section `docagent`.
-        env: the configuration of the environment.
 
     Raises:
         UserError: a server of ALDEN would be asked for the whole corpus, or VRAG-RL's for more pages than it
             gives.
     """
-    search = getattr(env, "search", None)
+    search = getattr(run.env, "search", None)
     corpus = getattr(search, "scope", None) is SearchScope.CORPUS
-    for section, whole in config.retrievers().items():
+    for section, whole in run.section.retrievers().items():
         for key, each in whole.flat(section):
             if each.backend is Backend.HTTP:
                 _check_api(f"{key}.service.api", each.service.api, corpus, getattr(search, "top_k", 1))
@@ -95,7 +86,7 @@ def _check_api(key: str, api: ServerApi, corpus: bool, top_k: int) -> None:
         )
 
 
-def check_stand_ins(config: DocAgentConfig, system: System) -> None:
+def check_stand_ins(run: PlannedRun) -> None:
     """Refuse rules that would stand in for models without anybody having chosen them.
 
     The CPU profile chooses all of them.
@@ -104,9 +95,11 @@ def check_stand_ins(config: DocAgentConfig, system: System) -> None:
         UserError: roles without a model or an explicit rule, or a judge of no kind; the message names them,
             the keys, and how to take the rules.
     """
-    if config.profile is Profile.CPU:
+    system, section = run.system, run.section
+    if section.profile is Profile.CPU:
         return
-    if missing := [role for role in system.roles if not _chosen(config, role)]:
+    chosen = {role for role, config in section.roles.items() if config.backend is not None}
+    if missing := [role for role in system.roles if role not in chosen]:
         keys = " ".join(f"docagent.roles.{role}.base_url=..." for role in missing)
         rules = " ".join(f"docagent.roles.{role}.backend=embedded" for role in missing)
         raise UserError(
@@ -114,7 +107,7 @@ def check_stand_ins(config: DocAgentConfig, system: System) -> None:
             f"them and give {keys} (and .model, where it is null). Rules can play them instead, but then "
             f"this is not the paper's system: {rules}"
         )
-    if system.judged and config.judge.kind is None:
+    if system.judged and section.judge.kind is None:
         raise UserError(
             f"{system.name} has its answers judged, and no judge is chosen: set docagent.judge.kind=openai "
             "with docagent.judge.base_url and docagent.judge.model, or, which is not the paper's, one of the "
@@ -122,5 +115,19 @@ def check_stand_ins(config: DocAgentConfig, system: System) -> None:
         )
 
 
-def _chosen(config: DocAgentConfig, role: RoleName) -> bool:
-    return role in config.roles and config.roles[role].backend is not None
+def check_services(run: PlannedRun) -> None:
+    """Ask the judge, every role and every retriever that is served by somebody else for a sign of life.
+
+    Raises:
+        UserError: one cannot be asked as it is configured.
+        InfrastructureError: one does not answer.
+    """
+    asyncio.run(_ask_services(run))
+
+
+async def _ask_services(run: PlannedRun) -> None:
+    store = run.section.open_store()
+    roles = make_roles(run.section.roles, store)
+    servers = search_servers(run.section.retrievers(), store)
+    asked = (make_judge(run.section.judge), *roles.values(), *servers.values())
+    await asyncio.gather(*(service.check() for service in asked))

@@ -3,56 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, explain
 from docagent_rl.config import Profile, plain
 from docagent_rl.systems import get_system
-from docagent_rl.training.settings.frozen_checks import SFT_KEY, STRATEGIES, unsupported
-from docagent_rl.training.settings.keys import unknown_keys
-from docagent_rl.training.settings.values import Rule, one_of, real, whole
+from docagent_rl.training.settings.frozen_checks import SFT_KEY, frozen_problem
+from docagent_rl.training.settings.keys import sft_reference, unknown_keys
+from docagent_rl.training.settings.values import (
+    Amount,
+    Count,
+    Fraction,
+    Natural,
+    OptionalCount,
+    PositiveAmount,
+    Resume,
+    value_problems,
+)
 
 DATA_SET = ("pkg://docagent_rl.lab.sft.dataset", "LedgerSftDataset")
-_EPOCH = "after_each_epoch"
-
-
-def _often(value: Any) -> bool:
-    """0 would divide by zero: verl takes the remainder of each step."""
-    return value == _EPOCH or (isinstance(value, int) and not isinstance(value, bool) and value not in (0,))
-
-
-_FREQUENCY = Rule(f"a whole number of steps, -1 or {_EPOCH}", _often)
-RULES: Mapping[str, Rule] = {
-    "data.train_batch_size": whole(1),
-    "data.micro_batch_size_per_gpu": whole(1),
-    "data.max_length": whole(2),
-    "data.max_token_len_per_gpu": whole(2),
-    "data.num_workers": whole(0),
-    "data.pad_mode": one_of("no_padding"),
-    "engine.strategy": one_of(*STRATEGIES),
-    "engine.ulysses_sequence_parallel_size": whole(1),
-    "optim.lr": real(0, open_below=True),
-    "optim.weight_decay": real(0),
-    "optim.clip_grad": real(0, open_below=True),
-    "optim.lr_scheduler_type": one_of("constant", "cosine"),
-    "optim.lr_warmup_steps_ratio": real(0, 1),
-    "trainer.total_epochs": whole(1),
-    "trainer.total_training_steps": whole(1, null=True),
+_Length = Annotated[Count, Field(ge=2)]
+_FREQUENCY = Count | Literal[-1, "after_each_epoch"]
+"""0 would divide by zero: verl takes the remainder of each step."""
+VALUES: Mapping[str, Any] = {
+    "data.train_batch_size": Count,
+    "data.micro_batch_size_per_gpu": Count,
+    "data.max_length": _Length,
+    "data.max_token_len_per_gpu": _Length,
+    "data.num_workers": Natural,
+    "data.pad_mode": Literal["no_padding"],
+    "engine.strategy": Literal["fsdp", "fsdp2"],
+    "engine.ulysses_sequence_parallel_size": Count,
+    "optim.lr": PositiveAmount,
+    "optim.weight_decay": Amount,
+    "optim.clip_grad": PositiveAmount,
+    "optim.lr_scheduler_type": Literal["constant", "cosine"],
+    "optim.lr_warmup_steps_ratio": Fraction,
+    "trainer.total_epochs": Count,
+    "trainer.total_training_steps": OptionalCount,
     "trainer.save_freq": _FREQUENCY,
     "trainer.test_freq": _FREQUENCY,
-    "trainer.max_ckpt_to_keep": whole(1, null=True),
-    "trainer.resume_mode": one_of("auto", "disable", "resume_path"),
-    "trainer.nnodes": whole(1),
-    "trainer.n_gpus_per_node": whole(1),
+    "trainer.max_ckpt_to_keep": OptionalCount,
+    "trainer.resume_mode": Resume,
+    "trainer.nnodes": Count,
+    "trainer.n_gpus_per_node": Count,
 }
 
 
@@ -85,16 +85,10 @@ class SftSection(Section):
 
 
 def check_sft_statically(config: DictConfig) -> SftSection:
-    """Check what the configuration alone tells: keys, values, system, what the trainer would trip over.
-
-    Args:
-        config: the composed configuration.
-
-    Returns:
-        The section `docagent`.
+    """Check what the configuration alone tells, and return its section `docagent`.
 
     Raises:
-        UserError: all problems at once.
+        UserError: all problems of keys, values and what the trainer would trip over at once.
     """
     if "actor_rollout_ref" in config:
         raise UserError(
@@ -112,23 +106,21 @@ def check_sft_statically(config: DictConfig) -> SftSection:
     except OmegaConfBaseException as error:
         raise UserError(f"configuration: {error}") from error
     get_system(section.system)
-    problems = [*unknown_keys(written, _reference()), *_value_problems(config)]
+    problems = [*unknown_keys(written, sft_reference()), *value_problems(config, VALUES), *_problems(config)]
     if problems:
         raise UserError("settings that no run can have:\n  " + "\n  ".join(problems))
     return section
 
 
 def size_problems(config: DictConfig, processes: int) -> list[str]:
-    """What does not divide, by the number of processes (GPUs); verl would round down and say nothing.
+    """List what does not divide, by the number of processes (GPUs) of all nodes; verl would round down.
 
-    Args:
-        config: the composed configuration, its values checked.
-        processes: of all nodes.
+    The values of the configuration are checked.
     """
-    ranks, left = divmod(processes, config.engine.ulysses_sequence_parallel_size)
+    shared = config.engine.ulysses_sequence_parallel_size
+    ranks, left = divmod(processes, shared)
     if left or not ranks:
-        size = config.engine.ulysses_sequence_parallel_size
-        return [f"engine.ulysses_sequence_parallel_size={size}: does not divide {processes} processes"]
+        return [f"engine.ulysses_sequence_parallel_size={shared}: does not divide {processes} processes"]
     batch, micro = config.data.train_batch_size, config.data.micro_batch_size_per_gpu
     if batch % ranks:
         return [
@@ -136,59 +128,30 @@ def size_problems(config: DictConfig, processes: int) -> list[str]:
             "(torchrun --nproc-per-node sets how many there are)"
         ]
     if not config.data.use_dynamic_bsz and batch // ranks % micro:
-        return [
-            f"data.micro_batch_size_per_gpu={micro}: the {batch // ranks} rows of a process are no multiple"
-        ]
+        rows = batch // ranks
+        return [f"data.micro_batch_size_per_gpu={micro}: the {rows} rows of a process are no multiple"]
     return []
 
 
-def _value_problems(config: DictConfig) -> Iterator[str]:
-    for key, rule in RULES.items():
-        value = OmegaConf.select(config, key)
-        if not rule.allows(value):
-            yield f"{key}={value}: has to be {rule.what}"
-    chosen = (config.data.custom_cls.path, config.data.custom_cls.name)
-    if chosen != DATA_SET:
-        yield f"data.custom_cls={chosen}: only {DATA_SET[1]} reads the rows of `docagent-rl data sft`"
-    if config.data.val_files is None and _tests(config):
+def _problems(config: DictConfig) -> Iterator[str]:
+    dataset = (config.data.custom_cls.path, config.data.custom_cls.name)
+    if dataset != DATA_SET:
+        yield f"data.custom_cls={dataset}: only {DATA_SET[1]} reads the rows of `docagent-rl data sft`"
+    frequency = config.trainer.test_freq
+    if config.data.val_files is None and frequency != -1:
         yield (
-            f"trainer.test_freq={config.trainer.test_freq}: there is nothing to validate on "
-            "(data.val_files=null); set it to -1"
+            f"trainer.test_freq={frequency}: there is nothing to validate on (data.val_files=null); set it "
+            "to -1"
         )
-    if config.docagent.freeze_vision_tower and config.engine.strategy not in STRATEGIES:
-        yield f"{SFT_KEY}: {unsupported(config.engine.strategy)}"
-    if config.docagent.freeze_vision_tower and OmegaConf.select(config, "model.enable_activation_offload"):
-        yield f"{SFT_KEY}: model.enable_activation_offload counts on a backward pass through every block"
-    if "hf_model" not in config.checkpoint.save_contents:
+    if config.docagent.freeze_vision_tower:
+        problem = frozen_problem(SFT_KEY, config.engine.strategy, "model", config)
+        yield from [problem] if problem else []
+    contents = set(config.checkpoint.save_contents)
+    if "hf_model" not in contents:
         yield "checkpoint.save_contents: without hf_model there is nothing that RL could start from"
-    missing = {"model", "optimizer", "extra"} - set(config.checkpoint.save_contents)
+    missing = {"model", "optimizer", "extra"} - contents
     if missing and config.trainer.resume_mode == "auto":
         yield (
             f"checkpoint.save_contents: without {', '.join(sorted(missing))} no run can go on from a "
             "checkpoint: add them, or set trainer.resume_mode=disable"
         )
-
-
-def _tests(config: DictConfig) -> bool:
-    return config.trainer.test_freq == _EPOCH or config.trainer.test_freq > 0
-
-
-@cache
-def _reference() -> Mapping[str, Any]:
-    """Every key of verl's supervised trainer, and ours."""
-    spec = find_spec("verl")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("verl")
-    folder = Path(spec.origin).parent / "trainer" / "config"
-    found = _yaml(folder / "sft_trainer_engine.yaml")
-    for entry in found.pop("defaults"):
-        if isinstance(entry, Mapping):
-            ((place, name),) = entry.items()
-            group, _, key = place.partition("@")
-            found[key] = _yaml(folder / group / f"{name}.yaml")
-    found["data"]["store"] = None
-    return found
-
-
-def _yaml(path: Path) -> dict[str, Any]:
-    return yaml.safe_load(path.read_text(encoding="utf-8"))

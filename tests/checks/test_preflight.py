@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from pathlib import Path
 
@@ -10,10 +11,18 @@ import pytest
 from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.checks.preflight import Preflight, agent_loops, check_statically
+from docagent_rl.checks.data import agent_loops
+from docagent_rl.checks.preflight import (
+    TITLES_VARIABLE,
+    Preflight,
+    check_statically,
+    end_earlier,
+    pass_on_environment,
+)
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.refusal import TRACEBACK_FILE, refuse
 from docagent_rl.records.parquet import write_parquet
+from docagent_rl.watch.leftovers import RUN_VARIABLE, earlier_starts
 
 NOBODY = "http://127.0.0.1:9"
 HTTP = ["docagent.retriever.backend=http", f"docagent.retriever.service.url={NOBODY}"]
@@ -211,3 +220,17 @@ def test_without_such_a_folder_it_is_in_the_temporary_one(config, told, tmp_path
     assert [path] == list(tmp_path.iterdir())
     assert "RuntimeError: odd" in path.read_text()
     assert "AssertionError" in told(AssertionError(), config)
+
+
+def test_every_start_has_an_id_of_its_own_that_all_its_processes_have(tmp_path, monkeypatch):
+    ids = []
+    for name in (RUN_VARIABLE, TITLES_VARIABLE):
+        monkeypatch.setenv(name, "")
+    for _ in range(2):
+        config = OmegaConf.create({"docagent": {"run_dir": str(tmp_path)}, "ray_kwargs": {"ray_init": {}}})
+        end_earlier(config)
+        pass_on_environment(config)
+        ids.append(config.ray_kwargs.ray_init.runtime_env.env_vars[RUN_VARIABLE])
+        assert os.environ[RUN_VARIABLE] == ids[-1]
+    assert earlier_starts(tmp_path) == (ids[1], ids[0])
+    assert ids[0] != ids[1]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from custom_system import SYSTEM
-from docagent_rl.checks.preflight_data import warn_of_marks
+from docagent_rl.checks.data import warn_of_marks
 from docagent_rl.envs.measures import Marks
 from docagent_rl.lab.agents.texts import play_texts, said
 from docagent_rl.lab.collect.case import case_of

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.checks.check import PlannedRun, When, run_checks
+from docagent_rl.checks.configuration import refuse_unknown_keys
 from docagent_rl.checks.environment import settle_environment
+from docagent_rl.checks.preflight import CHECKS
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.recipe_list import Kind, recipe_kind
-from docagent_rl.checks.service_checks import check_search_servers, check_second_ranking, check_stand_ins
-from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.documents import DocumentStore
-from docagent_rl.envs.roles import make_roles
+from docagent_rl.checks.service_checks import check_services
+from docagent_rl.config import DocAgentConfig
 from docagent_rl.lab.eval.agent import Agent
 from docagent_rl.lab.eval.agents import appoint, split_overrides
 from docagent_rl.records.record import Record
-from docagent_rl.retrieval.opening import search_servers
-from docagent_rl.rewards.judge import make_judge
 from docagent_rl.rollout.env_resources import open_shown_store
-from docagent_rl.systems import get_system
-from docagent_rl.training.settings.keys import unknown_keys
-from docagent_rl.training.trainer.estimators import load_modules
 
 
 def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> DictConfig:
@@ -51,11 +46,9 @@ def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> Dic
         settle_environment(run)
         _near(run)
         appoint(run, agent, own)
-        problems = unknown_keys(_written(run))
+        refuse_unknown_keys(run)
     except OmegaConfBaseException as error:
         raise UserError(f"configuration: {error}") from error
-    if problems:
-        raise UserError("unknown configuration keys, which nothing would read:\n  " + "\n  ".join(problems))
     return run
 
 
@@ -74,14 +67,9 @@ def check_play(run: DictConfig, records: Iterable[Record]) -> DocAgentConfig:
             none of the store's documents.
         InfrastructureError: a judge, a role or a retriever does not answer.
     """
-    parsed = DocAgentConfig.parse(plain(run.docagent))
-    load_modules(parsed.modules)
-    system = get_system(parsed.system)
-    env = system.parse_config(parsed.env)
-    check_second_ranking(parsed, system, env)
-    check_search_servers(parsed, env)
-    system.load_prompt(env, parsed.prompt)
-    check_stand_ins(parsed, system)
+    planned = PlannedRun.of(run)
+    parsed = planned.section
+    run_checks(CHECKS, When.PLAY, planned)
     store = parsed.open_store()
     open_shown_store(parsed, store)
     documents = {record.doc_id for record in records}
@@ -91,21 +79,8 @@ def check_play(run: DictConfig, records: Iterable[Record]) -> DocAgentConfig:
             f"{store} holds none of the {len(documents)} documents that are asked about ({some}): ingest "
             f"them (`docagent-rl ingest PDFS --store {parsed.store}`), or name their store by docagent.store="
         )
-    asyncio.run(_services(parsed, store))
+    check_services(planned)
     return parsed
-
-
-async def _services(parsed: DocAgentConfig, store: DocumentStore) -> None:
-    """Ask everything that is served by somebody else for a sign of life."""
-    roles, servers = make_roles(parsed.roles, store), search_servers(parsed.retrievers(), store)
-    checks = (*roles.values(), *servers.values())
-    await asyncio.gather(make_judge(parsed.judge).check(), *(each.check() for each in checks))
-
-
-def _written(run: DictConfig) -> dict:
-    written = plain(run, resolve=False)
-    written.pop("hydra", None)
-    return written
 
 
 def _near(run: DictConfig) -> None:

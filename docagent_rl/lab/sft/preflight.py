@@ -15,16 +15,16 @@ from omegaconf import DictConfig, OmegaConf
 from docagent_rl.base.errors import UserError
 from docagent_rl.checkpoints.layout import read_tracker
 from docagent_rl.checks.environment import settle_environment
+from docagent_rl.checks.machine import check_folders
 from docagent_rl.checks.refusal import refuse
 from docagent_rl.checks.sft_check import SftSection, check_sft_statically, size_problems
-from docagent_rl.checks.surroundings import check_folders
 from docagent_rl.config import data_files
 from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.sft.files import SftFile
 from docagent_rl.lab.sft.rows import tokenizer_digest
 from docagent_rl.training.patching import patch_status
 from docagent_rl.training.platforms.detect import is_cpu_platform
-from docagent_rl.training.settings.frozen_checks import SFT_KEY
+from docagent_rl.training.settings.frozen_checks import SFT_KEY, vision_problem
 
 RAY_TRAINER = "verl.trainer.sft_trainer_ray"
 LOG_VARIABLE = "VERL_FILE_LOGGER_PATH"
@@ -142,12 +142,8 @@ def _model_problems(config: DictConfig, section: SftSection) -> Iterator[str]:
         made = f"; `docagent-rl demo --system {section.tiny_model}` makes one" if section.profile else ""
         yield f"model.path={path}: no model there (config.json is missing){made}"
         return
-    if section.freeze_vision_tower:
-        from transformers import PretrainedConfig
-
-        found, _ = PretrainedConfig.get_config_dict(folder)
-        if not any(name.startswith("vision") for name in found):
-            yield f"{SFT_KEY}: {path} is a model without a vision tower: set it to false"
+    if section.freeze_vision_tower and (problem := vision_problem(SFT_KEY, folder)):
+        yield problem
 
 
 def _row_problems(config: DictConfig) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Whether batch sizes and GPUs of a configuration go together, as far as verl asks without a machine."""
+"""Reads the sizes of a configuration, and says which of them verl would refuse."""
 
 from __future__ import annotations
 
@@ -21,20 +21,13 @@ from docagent_rl.training.settings.divisibility import (
     Part,
     problems,
 )
+from docagent_rl.training.settings.frozen_checks import STRATEGIES
 
 ACTOR, REF, ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", "rollout"))
-STRATEGIES = ("fsdp", "fsdp2")
 
 
 def arithmetic_problems(config: DictConfig) -> list[str]:
-    """What verl would refuse, at the start or at the first update.
-
-    Args:
-        config: the composed configuration.
-
-    Returns:
-        One sentence a problem, each with the keys to change.
-    """
+    """List what verl would refuse, at the start or at the first update, with the keys to change."""
     return _problems(config) or assertion_problems(config)
 
 
@@ -44,8 +37,7 @@ def check_sizes(config: DictConfig) -> None:
     Raises:
         UserError: all problems, each with the values to set.
     """
-    found = _problems(config)
-    if found:
+    if found := _problems(config):
         raise UserError("batches and GPUs do not go together:\n  " + "\n  ".join(found))
 
 
@@ -56,109 +48,89 @@ def _problems(config: DictConfig) -> list[str]:
 
 
 def read_layout(config: DictConfig, nodes: int | None = None, per_node: int | None = None) -> Layout:
-    """The sizes of a configuration.
-
-    Args:
-        config: the composed configuration.
-        nodes: other than `trainer.nnodes`.
-        per_node: GPUs of a node, other than `trainer.n_gpus_per_node`.
+    """Read the sizes of a configuration, with other numbers of nodes and of GPUs a node if they are given.
 
     Raises:
         UserError: there is no system of the configured name.
     """
     parts = list(_parts(config))
-    keys = {key for part in parts for key in _keys(part)} | {BATCH, SESSIONS, NODES, PER_NODE, *SERVER}
-    values = {key: int(value) for key in keys if (value := OmegaConf.select(config, key)) is not None}
-    values |= {key: 1 for key in keys if key not in values and key in SERVER}
+    values = dict.fromkeys(SERVER, 1) | {part.sequence_parallel: 1 for part in parts}
+    values |= {part.fsdp_size: -1 for part in parts}
+    named = [key for part in parts for key in (part.mini, part.micro, part.infer_micro, *part.tokens) if key]
+    for key in (*values, *named, BATCH, SESSIONS, NODES, PER_NODE):
+        if (value := OmegaConf.select(config, key)) is not None:
+            values[key] = int(value)
     values |= {key: number for key, number in ((NODES, nodes), (PER_NODE, per_node)) if number is not None}
     context = config.data.max_prompt_length + config.data.max_response_length
-    modes = [OmegaConf.select(config, f"{part}.loss_agg_mode") for part in (ACTOR, "critic")]
+    modes = [OmegaConf.select(config, f"{section}.loss_agg_mode") for section in _trained(config)]
+    system = OmegaConf.select(config, "docagent.system", throw_on_missing=False)
     return Layout(
         values=values,
-        parts=[_known(part, values) for part in parts],
+        parts=parts,
         longest=min(context, OmegaConf.select(config, f"{ROLLOUT}.max_model_len") or context),
         own_servers=str(OmegaConf.select(config, "trainer.v1.trainer_mode")).endswith("separate_async"),
-        several_rows=_several_rows(config),
-        mean_over_rows=any(str(mode).startswith("seq-mean") for mode in modes[: len(_trained(parts))]),
+        several_rows=system is not None and get_system(str(system)).several_rows,
+        mean_over_rows=any(str(mode).startswith("seq-mean") for mode in modes),
     )
 
 
-def _several_rows(config: DictConfig) -> bool:
-    name = OmegaConf.select(config, "docagent.system", throw_on_missing=False)
-    return name is not None and get_system(str(name)).several_rows
+def _trained(config: DictConfig) -> list[str]:
+    return [ACTOR, *(["critic"] if has_critic(config) else [])]
 
 
 def _parts(config: DictConfig) -> Iterator[Part]:
     """The policy, and where they are the reference and the critic."""
-    dynamic = bool(OmegaConf.select(config, f"{ACTOR}.use_dynamic_bsz"))
-    yield Part(
+
+    def part(section: str, engine: str, dynamic: str, tokens: tuple[str, ...], **sizes: str) -> Part:
+        own = f"{section}.ulysses_sequence_parallel_size"
+        # the engine's where that of the section is 1, and always for a critic
+        mine = section != "critic" and (OmegaConf.select(config, own) or 1) > 1
+        present = {name: key for name, key in sizes.items() if OmegaConf.select(config, key) is not None}
+        return Part(
+            sequence_parallel=own if mine else f"{section}.{engine}.ulysses_sequence_parallel_size",
+            fsdp_size=f"{section}.{engine}.fsdp_size",
+            tokens=tuple(key for key in dict.fromkeys(tokens) if OmegaConf.select(config, key) is not None),
+            dynamic=bool(OmegaConf.select(config, f"{section}.{dynamic}")),
+            **present,
+        )
+
+    yield part(
+        ACTOR,
+        "fsdp_config",
+        "use_dynamic_bsz",
+        (f"{ACTOR}.ppo_max_token_len_per_gpu", f"{ROLLOUT}.log_prob_max_token_len_per_gpu"),
         mini=f"{ACTOR}.ppo_mini_batch_size",
         micro=f"{ACTOR}.ppo_micro_batch_size_per_gpu",
         infer_micro=f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu",
-        tokens=f"{ACTOR}.ppo_max_token_len_per_gpu",
-        infer_tokens=f"{ROLLOUT}.log_prob_max_token_len_per_gpu",
-        dynamic=dynamic,
-        **_mesh(config, ACTOR, "fsdp_config"),
     )
     if has_reference(config):
-        yield Part(
-            mini=None,
-            micro=None,
+        yield part(
+            REF,
+            "fsdp_config",
+            "log_prob_use_dynamic_bsz",
+            (f"{REF}.log_prob_max_token_len_per_gpu",),
             infer_micro=f"{REF}.log_prob_micro_batch_size_per_gpu",
-            tokens=None,
-            infer_tokens=f"{REF}.log_prob_max_token_len_per_gpu",
-            dynamic=bool(OmegaConf.select(config, f"{REF}.log_prob_use_dynamic_bsz")),
-            **_mesh(config, REF, "fsdp_config"),
         )
     if has_critic(config):
         given = OmegaConf.select(config, "critic.ppo_infer_max_token_len_per_gpu") is not None
-        tokens = f"critic.ppo_{'infer_' if given else ''}max_token_len_per_gpu"
-        yield Part(
+        yield part(
+            "critic",
+            "fsdp",
+            "use_dynamic_bsz",
+            (f"critic.ppo_{'infer_' if given else ''}max_token_len_per_gpu",),
             mini="critic.ppo_mini_batch_size",
             micro="critic.ppo_micro_batch_size_per_gpu",
             infer_micro="critic.forward_micro_batch_size_per_gpu",
-            tokens=tokens,
-            infer_tokens=tokens,
-            dynamic=bool(OmegaConf.select(config, "critic.use_dynamic_bsz")),
-            **_mesh(config, "critic", "fsdp"),
         )
 
 
-def _mesh(config: DictConfig, section: str, engine: str) -> dict[str, str]:
-    own = f"{section}.ulysses_sequence_parallel_size"
-    # the engine's where that of the section is 1, and always for a critic
-    mine = section != "critic" and (OmegaConf.select(config, own) or 1) > 1
-    key = own if mine else f"{section}.{engine}.ulysses_sequence_parallel_size"
-    return {"sequence_parallel": key, "fsdp_size": f"{section}.{engine}.fsdp_size"}
-
-
-def _known(part: Part, values: dict[str, int]) -> Part:
-    """Without keys that are null; what a mesh lacks is one row a GPU and all GPUs for the weights."""
-    values.setdefault(part.sequence_parallel, 1)
-    values.setdefault(part.fsdp_size, -1)
-    names = ("mini", "micro", "infer_micro", "tokens", "infer_tokens")
-    kept = {name: key if (key := getattr(part, name)) in values else None for name in names}
-    return Part(
-        **kept, sequence_parallel=part.sequence_parallel, fsdp_size=part.fsdp_size, dynamic=part.dynamic
-    )
-
-
-def _keys(part: Part) -> list[str]:
-    named = (part.mini, part.micro, part.infer_micro, part.tokens, part.infer_tokens)
-    return [key for key in (*named, part.sequence_parallel, part.fsdp_size) if key is not None]
-
-
-def _trained(parts: list[Part]) -> list[Part]:
-    return [part for part in parts if part.mini is not None]
-
-
 def has_reference(config: DictConfig) -> bool:
-    """Whether a reference runs."""
+    """Return whether a reference runs."""
     return bool(need_reference_policy(config))
 
 
 def has_critic(config: DictConfig) -> bool:
-    """Whether a critic is trained."""
+    """Return whether a critic is trained."""
     with warnings.catch_warnings():
         # verl remarks that a critic is off, which is meant
         warnings.simplefilter("ignore")
@@ -167,7 +139,7 @@ def has_critic(config: DictConfig) -> bool:
 
 def _losses(config: DictConfig) -> Iterator[str]:
     """Losses and kernels of verl that micro-batches or a value head would break."""
-    for section in (ACTOR, *(["critic"] if has_critic(config) else [])):
+    for section in _trained(config):
         mode = OmegaConf.select(config, f"{section}.loss_agg_mode")
         scale = OmegaConf.select(config, f"{section}.loss_scale_factor")
         if mode == "seq-mean-token-sum-norm" and scale is None:

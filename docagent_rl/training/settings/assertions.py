@@ -1,4 +1,4 @@
-"""Walks what verl asserts when its workers are built, without building them.
+"""Asks verl what it would assert when a run starts and when its workers are built, without building them.
 
 Configurations become verl's own dataclasses, whose `__post_init__` and `validate` say no; models are built on
 the meta device and cut as FSDP2 cuts them.
@@ -10,7 +10,7 @@ import contextlib
 import io
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +19,8 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.tracebacks import clean
 from docagent_rl.config import plain
 from docagent_rl.training.settings.architectures import known_model
 from docagent_rl.training.settings.divisibility import TENSOR_PARALLEL
@@ -27,36 +29,49 @@ ACTOR, REF, MODEL, ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("actor", 
 REFUSED = (AssertionError, ValueError, TypeError, NotImplementedError, HydraException)
 
 
-def assertion_problems(config: DictConfig) -> list[str]:
-    """What verl would say while it builds the workers of a run.
+def check_by_verl(config: DictConfig) -> None:
+    """Let verl check what it would check right after the preflight, where a failure is a traceback.
 
-    Args:
-        config: the composed configuration.
-
-    Returns:
-        One sentence a problem, with the section it is about.
+    Raises:
+        UserError: verl refuses the configuration; the message is verl's.
     """
+    with _quiet():
+        found = _validated(config)
+    if found is not None:
+        raise UserError(f"verl refuses this configuration: {found}")
+
+
+def assertion_problems(config: DictConfig) -> list[str]:
+    """List what verl would say while it builds the workers of a run, with the sections."""
     # resolved once: verl would do it for each section
-    return list(
-        _problems(json.dumps({key: value for key, value in plain(config).items() if key != "docagent"}))
-    )
+    values = {key: value for key, value in plain(config).items() if key != "docagent"}
+    return list(_problems(json.dumps(values)))
 
 
 @lru_cache(maxsize=8)
 def _problems(config_json: str) -> tuple[str, ...]:
-    """Of what verl reads; ablations change little of it, so that most are known."""
+    """The same of what verl reads; ablations change little of it, so that most are known."""
     config = OmegaConf.create(json.loads(config_json))
+    with _quiet():
+        refusal = _validated(config)
+        return (*filter(None, [refusal]), *_dataclasses(config), *_models(config))
+
+
+@contextlib.contextmanager
+def _quiet() -> Generator[None]:
+    """Drop what verl prints and warns of: it says it all again when it starts."""
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return (*_validated(config), *_dataclasses(config), *_models(config))
+        yield
 
 
-def _validated(config: DictConfig) -> Iterator[str]:
+def _validated(config: DictConfig) -> str | None:
+    """Of a critic verl would load the model's files."""
     try:
-        # of a critic it would load the tokenizer
         validate_config(config, need_reference_policy(config), use_critic=False)
     except REFUSED as error:
-        yield _said(error)
+        return _message(error)
+    return None
 
 
 def _dataclasses(config: DictConfig) -> Iterator[str]:
@@ -71,19 +86,19 @@ def _dataclasses(config: DictConfig) -> Iterator[str]:
     if need_critic(config):
         sections["critic"] = config.critic
     for name, section in sections.items():
-        made = _made(section)
-        if isinstance(made, str):
-            yield f"{name}: {made}"
-        elif name == "critic":
-            try:
+        # models load files: they are looked at apart
+        values = {key: value for key, value in plain(section).items() if key != "model"}
+        try:
+            made = omega_conf_to_dataclass(OmegaConf.create(values))
+            if name == "critic":
                 gpus = config.trainer.nnodes * config.trainer.n_gpus_per_node
                 made.validate(gpus, config.data.train_batch_size)
-            except REFUSED as error:
-                yield f"critic: {_said(error)}"
+        except REFUSED as error:
+            yield f"{name}: {_message(error)}"
 
 
 def _reference(config: DictConfig) -> DictConfig:
-    """As the worker renames its keys."""
+    """The section of the reference, its keys renamed as the worker does it."""
     ref, actor = config.actor_rollout_ref.ref, config.actor_rollout_ref.actor
     with open_dict(ref):
         ref.ppo_mini_batch_size = actor.ppo_mini_batch_size
@@ -92,15 +107,6 @@ def _reference(config: DictConfig) -> DictConfig:
         ref.use_dynamic_bsz = ref.pop("log_prob_use_dynamic_bsz", False)
         ref.ppo_max_token_len_per_gpu = ref.pop("log_prob_max_token_len_per_gpu", None)
     return ref
-
-
-def _made(section: DictConfig) -> Any:
-    """The dataclass of a section, or what verl says; models are looked at apart, for they load files."""
-    values = {key: value for key, value in plain(section).items() if key != "model"}
-    try:
-        return omega_conf_to_dataclass(OmegaConf.create(values))
-    except REFUSED as error:
-        return _said(error)
 
 
 def _models(config: DictConfig) -> Iterator[str]:
@@ -114,21 +120,21 @@ def _models(config: DictConfig) -> Iterator[str]:
             continue
         text = model.config.get_text_config()
         heads, kv = text.num_attention_heads, text.num_key_value_heads
-        shared = OmegaConf.select(config, f"{engine}.ulysses_sequence_parallel_size") or 1
+        ulysses = f"{engine}.ulysses_sequence_parallel_size"
+        shared = {ulysses: OmegaConf.select(config, ulysses) or 1}
         if key == MODEL:
-            shared = max(shared, OmegaConf.select(config, f"{ACTOR}.ulysses_sequence_parallel_size") or 1)
-        if heads % shared or (kv % shared and shared % kv):
-            where = f"{engine}.ulysses_sequence_parallel_size={shared}"
-            yield f"{where}: the model has {heads} heads, {kv} of keys"
-        tensor = OmegaConf.select(config, TENSOR_PARALLEL)
-        if key == MODEL and (heads % tensor or (kv % tensor and tensor % kv)):
-            yield f"{TENSOR_PARALLEL}={tensor}: the model has {heads} heads, {kv} of keys"
+            own = OmegaConf.select(config, f"{ACTOR}.ulysses_sequence_parallel_size") or 1
+            shared[ulysses] = max(own, shared[ulysses])
+            shared[TENSOR_PARALLEL] = OmegaConf.select(config, TENSOR_PARALLEL)
+        for name, size in shared.items():
+            if heads % size or (kv % size and size % kv):
+                yield f"{name}={size}: the model has {heads} heads, {kv} of keys"
         given = OmegaConf.select(config, f"{engine}.wrap_policy.transformer_layer_cls_to_wrap")
         layers = [given] if isinstance(given, str) else list(given or model._no_split_modules or [])
         if not any(type(m).__name__ in layers for m in _select_fsdp2_wrap_targets(model, layers)):
             yield f"{engine}.wrap_policy: no layer of {type(model).__name__} is named {', '.join(layers)}"
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     cause = error.__cause__ if isinstance(error, HydraException) and error.__cause__ else error
-    return str(cause) or type(cause).__name__
+    return clean(str(cause)) or type(cause).__name__

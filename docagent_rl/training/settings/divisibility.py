@@ -1,82 +1,74 @@
 """Which batches, micro-batches, servers and GPUs go together under verl 0.9.1, and what to change.
 
-Pure: integers in, problems out. Each rule names what of verl asserts it. With micro-batches of tokens
-(`use_dynamic_bsz`) the rules on micro-batches, on the whole batch and on its ratio to a mini-batch fall away;
-mini-batches, sequence parallelism, FSDP groups and rollout servers have to divide all the same.
+Pure: integers in, problems out. Each rule's docstring names what of verl asserts it. With micro-batches
+of tokens (`use_dynamic_bsz`) the rules on micro-batches, on the whole batch and on its ratio to a mini-batch
+fall away; mini-batches, sequence parallelism, FSDP groups and rollout servers have to divide all the same.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 BATCH = "data.train_batch_size"
 SESSIONS = "actor_rollout_ref.rollout.n"
 NODES = "trainer.nnodes"
 PER_NODE = "trainer.n_gpus_per_node"
-TENSOR_PARALLEL = "actor_rollout_ref.rollout.tensor_model_parallel_size"
-SERVER = (
-    TENSOR_PARALLEL,
-    "actor_rollout_ref.rollout.data_parallel_size",
-    "actor_rollout_ref.rollout.pipeline_model_parallel_size",
-)
+AXES = ("tensor_model", "data", "pipeline_model")
+SERVER = tuple(f"actor_rollout_ref.rollout.{axis}_parallel_size" for axis in AXES)
+TENSOR_PARALLEL = SERVER[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A model in training workers: keys of its sizes, `None` where it has no such size.
+    """A model in training workers: the keys of its sizes, `None` where it has no such size."""
 
-    Args:
-        mini: questions of a mini-batch; times `SESSIONS` it counts rows.
-        micro: rows of a micro-batch of an update, on one GPU.
-        infer_micro: the same of a pass without gradients.
-        tokens: of a dynamic micro-batch of an update, on one GPU.
-        infer_tokens: the same of a pass without gradients.
-        sequence_parallel: GPUs that share a row.
-        fsdp_size: GPUs that share the weights; -1 means all.
-        dynamic: whether micro-batches hold tokens rather than rows.
-    """
-
-    mini: str | None
-    micro: str | None
-    infer_micro: str | None
-    tokens: str | None
-    infer_tokens: str | None
     sequence_parallel: str
+    """GPUs that share a row."""
     fsdp_size: str
-    dynamic: bool
+    """GPUs that share the weights; -1 means all."""
+    mini: str | None = None
+    """Questions of a mini-batch; times `SESSIONS` they count rows."""
+    micro: str | None = None
+    """Rows of a micro-batch of an update, on one GPU."""
+    infer_micro: str | None = None
+    """The same of a pass without gradients."""
+    tokens: tuple[str, ...] = ()
+    """Tokens of a dynamic micro-batch on one GPU, of an update and of a pass without gradients."""
+    dynamic: bool = False
+    """Whether micro-batches hold tokens rather than rows."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The sizes of a run.
-
-    Args:
-        values: by key of the configuration.
-        parts: its models: policy, and where they are reference and critic.
-        longest: tokens of the longest row.
-        several_rows: a session has one or more rows, so that their number is known only when it has ended.
-        mean_over_rows: the loss of the policy or the critic counts rows.
-        own_servers: rollout servers have GPUs of their own.
-    """
+    """The sizes of a run: its values by key, and its models, the policy first."""
 
     values: Mapping[str, int]
     parts: Sequence[Part]
     longest: int
+    """Tokens of the longest row."""
     several_rows: bool = False
+    """A session has one or more rows, so that their number is known only when it has ended."""
     mean_over_rows: bool = False
+    """The loss of the policy or the critic counts rows."""
     own_servers: bool = False
+    """Rollout servers have GPUs of their own."""
 
     @property
     def gpus(self) -> int:
-        """Of the training workers, and of the rollout servers that share them."""
+        """GPUs of the training workers, and of the rollout servers that share them."""
         return self.values[NODES] * self.values[PER_NODE]
 
     @property
     def server(self) -> int:
         """GPUs of a rollout server."""
         return math.prod(self.values[key] for key in SERVER)
+
+    @property
+    def played(self) -> int:
+        """Sessions of a step, which are its rows where each session has one."""
+        return self.values[BATCH] * self.values[SESSIONS]
 
     def workers(self, part: Part) -> int:
         """Data-parallel workers of a model (`FSDPEngine.get_data_parallel_size`); at least 1."""
@@ -97,24 +89,17 @@ class Layout:
 
     @property
     def rows(self) -> int:
-        """Of a step, the empty ones included; where sessions have several rows, what it is a multiple of."""
-        if self.several_rows:
-            return self.multiple
-        return -(-self.values[BATCH] * self.values[SESSIONS] // self.multiple) * self.multiple
+        """Rows of a step, the empty ones included; of several-row sessions, what it is a multiple of."""
+        return self.multiple if self.several_rows else _up(self.played, self.multiple)
 
     def changed(self, change: Mapping[str, int]) -> Layout:
-        """With other values."""
+        """Return the layout with other values."""
         return replace(self, values={**self.values, **change})
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What does not go together.
-
-    Args:
-        text: one sentence with the keys.
-        change: values of keys with which this rule holds.
-    """
+    """What does not go together, in one sentence with the keys, and values with which the rule holds."""
 
     text: str
     change: Mapping[str, int]
@@ -123,16 +108,16 @@ class Problem:
         return f"{self.text}: set {_overrides(self.change)}"
 
 
-Rule = Callable[[Layout], Iterator[Problem]]
-
-
 def problems(layout: Layout) -> list[Problem]:
-    """What verl refuses, at the start or at the first update, and what it would answer with empty rows."""
-    return [problem for rule in RULES for problem in rule(layout)]
+    """List what verl refuses, at the start or at the first update, and where it would add empty rows."""
+    rules = (
+        _servers, _groups, _mini_batches, _mini_in_batch, _batch, _empty_rows, _micro_batches, _tokens,
+    )  # fmt: skip
+    return [problem for rule in rules for problem in rule(layout)]
 
 
 def remedy(layout: Layout) -> dict[str, int]:
-    """Values of keys with which all rules hold; none where they do.
+    """Return values of keys with which all rules hold; none where they do.
 
     Changes are made one after the other, since one may settle or raise another problem.
 
@@ -140,7 +125,7 @@ def remedy(layout: Layout) -> dict[str, int]:
         ValueError: no end was found.
     """
     found: dict[str, int] = {}
-    for _ in range(10 * len(RULES)):
+    for _ in range(80):
         open_problems = problems(layout.changed(found))
         if not open_problems:
             return found
@@ -155,7 +140,7 @@ def _servers(layout: Layout) -> Iterator[Problem]:
     if layout.own_servers or (layout.gpus % server == 0 and whole):
         return
     named = ", ".join(f"{key}={layout.values[key]}" for key in SERVER if layout.values[key] != 1)
-    fits = max(d for d in _divisors(math.gcd(node, layout.gpus)) if d <= layout.values[TENSOR_PARALLEL])
+    fits = _divisor(math.gcd(node, layout.gpus), layout.values[TENSOR_PARALLEL])
     others = {key: 1 for key in SERVER[1:] if layout.values[key] != 1}
     yield Problem(
         f"{layout.gpus} GPUs, {node} a node, cannot be divided into servers of {server} ({named})",
@@ -166,30 +151,25 @@ def _servers(layout: Layout) -> Iterator[Problem]:
 def _groups(layout: Layout) -> Iterator[Problem]:
     """`FSDPEngine._init_device_mesh` and `fsdp.utils.create_device_mesh`, which torch refuses otherwise."""
     for part in layout.parts:
-        size = layout.values[part.sequence_parallel]
-        if layout.gpus % size:
-            fits = max(d for d in _divisors(layout.gpus) if d <= size)
-            yield Problem(
-                f"{part.sequence_parallel}={size} does not divide {layout.gpus} GPUs",
-                {part.sequence_parallel: fits},
-            )
-        size = layout.values[part.fsdp_size]
-        if 0 < size < layout.gpus and layout.gpus % size:
-            yield Problem(f"{part.fsdp_size}={size} does not divide {layout.gpus} GPUs", {part.fsdp_size: -1})
+        shared, group = layout.values[part.sequence_parallel], layout.values[part.fsdp_size]
+        fits = {part.sequence_parallel: _divisor(layout.gpus, shared)}
+        if layout.gpus % shared:
+            yield Problem(f"{part.sequence_parallel}={shared} does not divide {layout.gpus} GPUs", fits)
+        if 0 < group < layout.gpus and layout.gpus % group:
+            text = f"{part.fsdp_size}={group} does not divide {layout.gpus} GPUs"
+            yield Problem(text, {part.fsdp_size: -1})
 
 
 def _mini_batches(layout: Layout) -> Iterator[Problem]:
     """`TrainingWorker.train_mini_batch`: workers share a mini-batch."""
     for part in layout.parts:
         rows, workers = layout.mini_rows(part), layout.workers(part)
-        if part.mini is None or rows % workers == 0:
-            continue
-        step = workers // math.gcd(layout.values[SESSIONS], workers)
-        yield Problem(
-            f"{part.mini}={layout.values[part.mini]} times {SESSIONS}={layout.values[SESSIONS]} is {rows} "
-            f"rows, which {workers} data-parallel workers cannot share equally",
-            {part.mini: _up(layout.values[part.mini], step)},
-        )
+        if part.mini is not None and rows % workers:
+            yield Problem(
+                f"{_product(layout, part.mini)} rows, which {workers} data-parallel workers cannot share "
+                "equally",
+                _fill(layout, part.mini, workers),
+            )
 
 
 def _mini_in_batch(layout: Layout) -> Iterator[Problem]:
@@ -207,15 +187,9 @@ def _mini_in_batch(layout: Layout) -> Iterator[Problem]:
 
 def _batch(layout: Layout) -> Iterator[Problem]:
     """`utils.config.validate_config`: not with dynamic micro-batches of the policy."""
-    rows = layout.values[BATCH] * layout.values[SESSIONS]
-    if layout.parts[0].dynamic or rows % layout.gpus == 0:
-        return
-    step = layout.gpus // math.gcd(layout.values[SESSIONS], layout.gpus)
-    yield Problem(
-        f"{BATCH}={layout.values[BATCH]} times {SESSIONS}={layout.values[SESSIONS]} is {rows}, "
-        f"which {layout.gpus} GPUs cannot share equally",
-        {BATCH: _up(layout.values[BATCH], step)},
-    )
+    if not layout.parts[0].dynamic and layout.played % layout.gpus:
+        text = f"{_product(layout, BATCH)}, which {layout.gpus} GPUs cannot share equally"
+        yield Problem(text, _fill(layout, BATCH, layout.gpus))
 
 
 def _empty_rows(layout: Layout) -> Iterator[Problem]:
@@ -223,66 +197,53 @@ def _empty_rows(layout: Layout) -> Iterator[Problem]:
 
     verl asserts nothing here; where sessions have several rows, empty ones cannot be avoided.
     """
-    rows = layout.values[BATCH] * layout.values[SESSIONS]
-    if layout.several_rows or not layout.mean_over_rows or rows % layout.multiple == 0:
-        return
-    step = layout.multiple // math.gcd(layout.values[SESSIONS], layout.multiple)
-    yield Problem(
-        f"{BATCH}={layout.values[BATCH]} times {SESSIONS}={layout.values[SESSIONS]} is {rows} rows, to "
-        f"which verl adds {layout.rows - rows} empty ones to fill mini-batches, and the loss is their mean",
-        {BATCH: _up(layout.values[BATCH], step)},
-    )
+    if layout.mean_over_rows and not layout.several_rows and layout.rows > layout.played:
+        yield Problem(
+            f"{_product(layout, BATCH)} rows, to which verl adds {layout.rows - layout.played} empty ones to "
+            "fill mini-batches, and the loss is their mean",
+            _fill(layout, BATCH, layout.multiple),
+        )
 
 
 def _micro_batches(layout: Layout) -> Iterator[Problem]:
     """`workers.engine.utils.prepare_micro_batches`: not with dynamic micro-batches."""
     for part in layout.parts:
         workers = layout.workers(part)
-        trained = [(part.micro, layout.mini_rows(part))] if part.mini else []
-        for key, rows in (*trained, (part.infer_micro, layout.rows)):
-            if key is None or part.dynamic or rows % workers:
+        trained = [(part.micro, layout.mini_rows(part), "a mini-batch")] if part.mini else []
+        for key, rows, of in (*trained, (part.infer_micro, layout.rows, "a step")):
+            if key is None or part.dynamic or rows % workers or rows // workers % layout.values[key] == 0:
                 continue
             own, size = rows // workers, layout.values[key]
-            if own % size:
-                what = "of a mini-batch" if key == part.micro else "of a step"
-                yield Problem(
-                    f"{key}={size} does not divide the {own} rows {what} on a GPU",
-                    {key: max(d for d in _divisors(own) if d <= size)},
-                )
+            text = f"{key}={size} does not divide the {own} rows of {of} on a GPU"
+            yield Problem(text, {key: _divisor(own, size)})
 
 
 def _tokens(layout: Layout) -> Iterator[Problem]:
     """`utils.seqlen_balancing.rearrange_micro_batches`: dynamic micro-batches hold the longest row."""
     for part in layout.parts:
         shared = layout.values[part.sequence_parallel]
-        for key in dict.fromkeys((part.tokens, part.infer_tokens)):
-            if key is None or not part.dynamic or layout.values[key] * shared >= layout.longest:
-                continue
-            yield Problem(
-                f"{key}={layout.values[key]} cannot hold a row of {layout.longest} tokens",
-                {key: -(-layout.longest // shared)},
-            )
+        for key in part.tokens if part.dynamic else ():
+            if layout.values[key] * shared < layout.longest:
+                text = f"{key}={layout.values[key]} cannot hold a row of {layout.longest} tokens"
+                yield Problem(text, {key: -(-layout.longest // shared)})
 
 
-RULES: Sequence[Rule] = (
-    _servers,
-    _groups,
-    _mini_batches,
-    _mini_in_batch,
-    _batch,
-    _empty_rows,
-    _micro_batches,
-    _tokens,
-)
+def _product(layout: Layout, key: str) -> str:
+    size, sessions = layout.values[key], layout.values[SESSIONS]
+    return f"{key}={size} times {SESSIONS}={sessions} is {size * sessions}"
+
+
+def _fill(layout: Layout, key: str, divisor: int) -> dict[str, int]:
+    """Raise `key`, in questions, so that `divisor` divides its rows."""
+    return {key: _up(layout.values[key], divisor // math.gcd(layout.values[SESSIONS], divisor))}
 
 
 def _up(number: int, step: int) -> int:
-    """The next multiple of `step`."""
     return -(-number // step) * step
 
 
-def _divisors(number: int) -> list[int]:
-    return [d for d in range(1, number + 1) if number % d == 0]
+def _divisor(number: int, most: int) -> int:
+    return max(d for d in range(1, min(number, most) + 1) if number % d == 0)
 
 
 def _overrides(change: Mapping[str, int]) -> str:

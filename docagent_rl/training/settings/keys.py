@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import importlib
-import importlib.util
 from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +19,37 @@ OPEN = ("ray_kwargs.ray_init", "docagent", "hydra", "model_engine")
 
 @cache
 def reference() -> Mapping[str, Any]:
-    """Verl's own trainer configuration, every key of it; the same object for every caller."""
-    spec = importlib.util.find_spec("verl")
+    """Return verl's trainer configuration, every key of it; the same object for every caller."""
+    return _verl("_generated_ppo_trainer")
+
+
+@cache
+def sft_reference() -> Mapping[str, Any]:
+    """Return the configuration of verl's supervised trainer, with the key that our data set reads."""
+    found = _verl("sft_trainer_engine")
+    for entry in found.pop("defaults"):
+        if isinstance(entry, Mapping):
+            ((place, name),) = entry.items()
+            group, _, key = place.partition("@")
+            found[key] = _verl(f"{group}/{name}")
+    found["data"]["store"] = None
+    return found
+
+
+def _verl(name: str) -> dict[str, Any]:
+    spec = find_spec("verl")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("verl")
-    path = Path(spec.origin).parent / "trainer" / "config" / "_generated_ppo_trainer.yaml"
+    path = Path(spec.origin).parent / "trainer" / "config" / f"{name}.yaml"
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
 def unknown_keys(config: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> list[str]:
-    """Keys that neither verl's configuration nor the dataclass behind a section has.
+    """Return a sentence for each key that neither verl's configuration nor the dataclass of a section has.
 
     Args:
         config: the composed configuration as a plain mapping.
-        known: the configuration to compare with; verl's by default.
-
-    Returns:
-        One sentence a key, with the nearest known name.
+        known: the configuration to compare with; by default that of verl's trainer.
     """
     return list(_walk(config, reference() if known is None else known, ""))
 

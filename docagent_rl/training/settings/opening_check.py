@@ -1,42 +1,77 @@
-"""Refuses a run whose training questions cannot be played, and says what validation will count as wrong."""
+"""The questions of a run, and whether each can be played.
+
+A run whose training questions cannot be played is refused; of validation it is said what will count as wrong.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any, TextIO
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from verl.utils import hf_processor, hf_tokenizer
 from verl.utils.fs import copy_to_local
 
-from docagent_rl import config as settings
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import visible
-from docagent_rl.config import DocAgentConfig
+from docagent_rl.config import DocAgentConfig, Unplayable, data_files
+from docagent_rl.records.parquet import AGENT_NAME, read_table
+from docagent_rl.records.record import Record
 from docagent_rl.rollout.chat import template_kwargs
-from docagent_rl.rollout.openings import Openings, Unplayable, open_all
+from docagent_rl.rollout.openings import Openings, open_all
+from docagent_rl.rollout.playability import listed
 from docagent_rl.rollout.resources import SessionResources
-from docagent_rl.training.settings.run_questions import KEYS, Questions, run_questions
 
-_NAMED = 10
-"""Documents that a message names at most."""
+KEYS = ("train_files", "val_files")
 _MANY = 1000
 """Questions that take a while."""
 
 
-def check_openings(config: DictConfig, parsed: DocAgentConfig, out: TextIO | None = None) -> None:
-    """Make the prompt of every question and report those that cannot be played.
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """The questions of `data.train_files` or `data.val_files` that verl takes and our loop plays.
+
+    Args:
+        key: `train_files` or `val_files`.
+        rows: questions in the files.
+        records: those that may be played; without those of other agent loops.
+        used: how many verl takes (`data.train_max_samples`, `data.val_max_samples`).
+    """
+
+    key: str
+    rows: int
+    records: tuple[Record, ...]
+    used: int
+
+
+def run_questions(config: DictConfig, key: str) -> Questions:
+    """Read the questions of `train_files` or `val_files`, which exist and are valid."""
+    rows: list[tuple[str, str]] = []
+    for file in data_files(config, key):
+        columns = read_table(file, columns=["agent_name", "record"]).to_pydict()
+        rows += zip(columns["agent_name"], columns["record"], strict=True)
+    most = OmegaConf.select(config, f"data.{key.removesuffix('_files')}_max_samples") or -1
+    used = min(most, len(rows)) if most > 0 else len(rows)
+    # verl draws them at random when it shuffles
+    taken = rows if OmegaConf.select(config, "data.shuffle") else rows[:used]
+    records = tuple(Record.from_json(text) for agent, text in taken if agent == AGENT_NAME)
+    return Questions(key, len(rows), records, used)
+
+
+def check_openings(config: DictConfig, parsed: DocAgentConfig) -> None:
+    """Make the prompt of every question and report on standard error which cannot be played.
 
     Args:
         config: the composed configuration; its data files exist and are valid.
         parsed: its section `docagent`.
-        out: where the report goes; by default the standard error stream.
 
     Raises:
         UserError: training questions cannot be played and `docagent.rollout.unplayable` is `refuse`, no
-            question of a file can be played, or
-            `docagent.rollout.prompt_tokens` promises more than `data.max_prompt_length`.
+            question of a file can be played, or `docagent.rollout.prompt_tokens` promises more than
+            `data.max_prompt_length`.
     """
     limit = int(config.data.max_prompt_length)
     promised = parsed.rollout.prompt_tokens
@@ -47,33 +82,49 @@ def check_openings(config: DictConfig, parsed: DocAgentConfig, out: TextIO | Non
         )
     resources = SessionResources(parsed, *load_tokenizer(config), template_kwargs(config), running=False)
     for key in KEYS:
-        _check_file(run_questions(config, key), resources, limit, out or sys.stderr)
+        _check_file(run_questions(config, key), resources, limit)
 
 
-def _check_file(questions: Questions, resources: SessionResources, limit: int, out: TextIO) -> None:
+def _check_file(questions: Questions, resources: SessionResources, limit: int) -> None:
     name, count = f"data.{questions.key}", len(questions.records)
+    validate = questions.key == "val_files"
     if count > _MANY:
-        print(f"docagent-rl: {name}: making {count} prompts", file=out)
-    found = open_all(questions.records, resources, limit=limit, validate=questions.validate)
-    print(visible("".join(_report(name, found, limit))), end="", file=out)
+        print(f"docagent-rl: {name}: making {count} prompts", file=sys.stderr)
+    found = open_all(questions.records, resources, limit=limit, validate=validate)
+    if found.adapted:
+        print(f"docagent-rl: {name}: documents whose prompt was made to fit {limit} tokens:", file=sys.stderr)
+        for how, documents in sorted(found.adapted.items()):
+            print(visible(f"  {how}: {len(documents)}, e.g. {min(documents)}"), file=sys.stderr)
     if not found.unplayable:
         return
-    told = f"{name}: {_listed(found, resources.system.name)}"
-    if len(found.unplayable) == count:
-        raise UserError(told)
-    if questions.validate:
-        what = "they count as wrong and are reported beside the score"
-    elif resources.config.rollout.unplayable is settings.Unplayable.MASK:
-        what = "their sessions are masked and counted"
+    number = len(found.unplayable)
+    head = f"{name}: {number} of {found.questions} questions cannot be played by {resources.system.name}"
+    message = f"{head}\n  {listed(list(_by_document(found)))}"
+    if number == count:
+        raise UserError(message)
+    if validate:
+        outcome = "they count as wrong and are reported beside the score"
+    elif resources.config.rollout.unplayable is Unplayable.MASK:
+        outcome = "their sessions are masked and counted"
     else:
         raise UserError(
-            f"{told}\n  drop these questions, or set docagent.rollout.unplayable=mask to train on the others"
+            f"{message}\n  drop these questions, or set docagent.rollout.unplayable=mask to train on the "
+            "others"
         )
-    print(visible(f"docagent-rl: {told}\n  {what}"), file=out)
+    print(visible(f"docagent-rl: {message}\n  {outcome}"), file=sys.stderr)
+
+
+def _by_document(found: Openings) -> Iterator[str]:
+    """A line for each document: what cannot be played is mostly a matter of the document."""
+    ordered = sorted(found.unplayable, key=lambda each: each.doc_id)
+    for doc_id, group in groupby(ordered, key=lambda each: each.doc_id):
+        first, *others = group
+        more = f" and {len(others)} more" if others else ""
+        yield f"document {doc_id!r}, question {first.question_id!r}{more}: {first.reason}"
 
 
 def load_tokenizer(config: DictConfig) -> tuple[Any, Any | None]:
-    """Tokenizer and processor of the model, as verl loads them for the rollout.
+    """Load tokenizer and processor of the model as verl loads them for the rollout.
 
     Raises:
         UserError: the model has no tokenizer that can be loaded.
@@ -96,27 +147,3 @@ def load_tokenizer(config: DictConfig) -> tuple[Any, Any | None]:
     if processor is not None and not getattr(processor, "chat_template", None):
         processor.chat_template = tokenizer.chat_template
     return tokenizer, processor
-
-
-def _report(name: str, found: Openings, limit: int) -> Iterator[str]:
-    if found.adapted:
-        yield f"docagent-rl: data.{name}: documents whose prompt was made to fit {limit} tokens:\n"
-        for how, documents in sorted(found.adapted.items()):
-            yield f"  {how}: {len(documents)}, e.g. {min(documents)}\n"
-
-
-def _listed(found: Openings, system: str) -> str:
-    """Documents first: what cannot be played is mostly a matter of the document."""
-    documents: dict[str, list[Unplayable]] = {}
-    for question in found.unplayable:
-        documents.setdefault(question.doc_id, []).append(question)
-    head = f"{len(found.unplayable)} of {found.questions} questions cannot be played by {system}"
-    lines = [_line(doc_id, questions) for doc_id, questions in sorted(documents.items())]
-    more = len(lines) - _NAMED
-    return "\n  ".join([head, *lines[:_NAMED], *([f"and {more} more documents"] if more > 0 else [])])
-
-
-def _line(doc_id: str, questions: Sequence[Unplayable]) -> str:
-    first = questions[0]
-    others = f" and {len(questions) - 1} more" if len(questions) > 1 else ""
-    return f"document {doc_id!r}, question {first.question_id!r}{others}: {first.reason}"

@@ -26,31 +26,22 @@ def size_server_cache(run: DictConfig, image_tokens: int) -> None:
         run: the composed configuration; changed in place.
         image_tokens: visual tokens of a session at most.
     """
-    if run.actor_rollout_ref.rollout.name != "vllm" or not image_tokens:
+    vllm = run.actor_rollout_ref.rollout.name == "vllm"
+    if not vllm or not image_tokens or OmegaConf.select(run, KEY) is not None:
         return
-    if OmegaConf.select(run, KEY) is not None:
-        return
-    nodes = int(OmegaConf.select(run, "trainer.nnodes", default=1))
     servers = servers_of(run)
+    nodes = int(OmegaConf.select(run, "trainer.nnodes", default=1))
     sessions = int(run.data.train_batch_size) * int(run.actor_rollout_ref.rollout.n)
-    size = cache_gib(
-        sessions=-(-sessions // servers),
-        image_tokens=image_tokens,
-        memory=psutil.virtual_memory().total,
-        servers=-(-servers // nodes),
-    )
+    tokens = -(-sessions // servers) * image_tokens
+    size = cache_gib(tokens, psutil.virtual_memory().total // -(-servers // nodes))
     OmegaConf.update(run, KEY, size, force_add=True)
 
 
-def cache_gib(*, sessions: int, image_tokens: int, memory: int, servers: int) -> float:
-    """Size of a server's cache in GiB.
+def cache_gib(tokens: int, memory: float) -> float:
+    """Return the size of a server's cache in GiB.
 
     Args:
-        sessions: that the server plays at a time.
-        image_tokens: visual tokens of each at most.
-        memory: of a node, in bytes.
-        servers: on a node.
+        tokens: visual tokens of all sessions that the server plays at a time.
+        memory: bytes of its node, divided by the servers there.
     """
-    needed = sessions * image_tokens * TOKEN_BYTES / 2**30
-    share = MEMORY_SHARE * memory / servers / 2**30
-    return round(max(LEAST_GIB, min(needed, share)), 2)
+    return round(max(LEAST_GIB, min(tokens * TOKEN_BYTES, MEMORY_SHARE * memory) / 2**30), 2)

@@ -38,7 +38,7 @@ NAMES = {
 
 def layout(dynamic: bool = False, several_rows: bool = False, mean_over_rows: bool = True, **values: int):
     """VRAG-RL on one node of eight, with fixed micro-batches unless told otherwise."""
-    part = rules.Part(MINI, MICRO, INFER, TOKENS, TOKENS, SHARED, GROUP, dynamic)
+    part = rules.Part(SHARED, GROUP, MINI, MICRO, INFER, (TOKENS, TOKENS), dynamic)
     plain = {rules.SERVER[n]: size for n, size in enumerate((2, 1, 1))}
     plain |= dict(NAMES.values())
     given_values = {NAMES[name][0]: value for name, value in values.items()}

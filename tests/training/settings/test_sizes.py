@@ -90,18 +90,17 @@ def test_verls_own_fields_of_its_dataclasses_and_free_sections_are_known():
 
 
 @pytest.mark.parametrize(
-    ("sessions", "image_tokens", "memory", "servers", "expected"),
+    ("tokens", "memory", "expected"),
     [
-        (100, 19_000, 2000 * GIB, 8, 21.74),  # what the sessions show
-        (100, 19_000, 1000 * GIB, 8, 12.5),  # a tenth of the memory, shared by eight
-        (4, 1000, 1000 * GIB, 8, cache.LEAST_GIB),
-        (100, 19_000, 64 * GIB, 8, cache.LEAST_GIB),
+        (1_900_000, 2000 * GIB // 8, 21.74),  # what the sessions show
+        (1_900_000, 1000 * GIB // 8, 12.5),  # a tenth of the memory, shared by eight
+        (4000, 1000 * GIB // 8, cache.LEAST_GIB),
+        (1_900_000, 8 * GIB, cache.LEAST_GIB),
     ],
 )
-def test_caches_of_servers_by_hand(sessions, image_tokens, memory, servers, expected):
+def test_caches_of_servers_by_hand(tokens, memory, expected):
     assert cache.TOKEN_BYTES == 12_288
-    found = cache.cache_gib(sessions=sessions, image_tokens=image_tokens, memory=memory, servers=servers)
-    assert found == expected
+    assert cache.cache_gib(tokens, memory) == expected
 
 
 def test_a_cache_that_is_set_stays_and_text_needs_none(recipe):

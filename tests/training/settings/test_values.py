@@ -4,7 +4,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.training.settings.values import CRITIC_RULES, RULES, check_by_verl, check_mode, check_values
+from docagent_rl.training.settings.assertions import check_by_verl
+from docagent_rl.training.settings.values import CRITIC_VALUES, VALUES, check_mode, check_values
 
 VRAG, ALDEN = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b"
 POLICY, ROLLOUT = "actor_rollout_ref", "actor_rollout_ref.rollout"
@@ -58,13 +59,13 @@ def test_values_that_no_run_can_have_are_named_and_no_others(recipe, number):
     assert sorted(named(run)) == sorted(bad)
 
 
-def test_every_key_has_a_rule_of_its_own(recipe):
-    """No rule takes a mapping; all are named together."""
+def test_every_key_has_a_type(recipe):
+    """None is a mapping; all are named together."""
     run = recipe(ALDEN, "critic.enable=true")
     OmegaConf.set_struct(run, False)
-    for key in {**RULES, **CRITIC_RULES}:
+    for key in {**VALUES, **CRITIC_VALUES}:
         OmegaConf.update(run, key, {}, merge=False)
-    assert named(run) == [*RULES, *CRITIC_RULES]
+    assert named(run) == [*VALUES, *CRITIC_VALUES]
 
 
 def test_a_checkpoint_to_resume_from_has_a_step(recipe):

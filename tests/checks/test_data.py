@@ -8,7 +8,7 @@ from PIL import Image
 from transformers import AutoTokenizer
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.preflight_data import page_tokens
+from docagent_rl.checks.data import page_tokens
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.documents.ingestion import ingest

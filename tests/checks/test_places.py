@@ -8,7 +8,7 @@ from verl.single_controller.ray.base import ResourcePoolManager
 from verl.workers.rollout.replica import RolloutReplica
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.preflight_places import POOL_CPUS, STANDALONE_CPUS, bookings, check_places
+from docagent_rl.checks.places import POOL_CPUS, STANDALONE_CPUS, bookings, check_places
 from docagent_rl.checks.recipe_check import composed
 
 CPUS, GPUS = "ray_kwargs.ray_init.num_cpus", "ray_kwargs.ray_init.num_gpus"
@@ -28,7 +28,7 @@ def make(*overrides):
 
 
 def test_what_verl_books_is_counted():
-    assert {b.what: (b.cpus, b.gpus) for b in bookings(make())} == {
+    assert {b.part: (b.cpus, b.gpus) for b in bookings(make())} == {
         "the transfer queue's controller": (1, 0),
         "storage of the transfer queue": (1, 0),
         "workers that train": (3, 1),
@@ -36,7 +36,7 @@ def test_what_verl_books_is_counted():
     }
     sizes = (f"{SERVICE}.shards=2", f"{SERVICE}.replicas=3", f"{SERVICE}.num_cpus=0.5")
     booked = bookings(make("docagent.retriever.backend=ray", *sizes))
-    assert [(b.cpus, b.gpus) for b in booked if "docagent.retriever" in b.what] == [(3, 0)]
+    assert [(b.cpus, b.gpus) for b in booked if "docagent.retriever" in b.part] == [(3, 0)]
     assert ResourcePoolManager.__dataclass_fields__["max_colocate_count"].default == POOL_CPUS
     assert f"max_colocate_count={STANDALONE_CPUS}" in inspect.getsource(RolloutReplica.init_standalone)
 

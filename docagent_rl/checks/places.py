@@ -1,4 +1,4 @@
-"""Whether the Ray that a run starts has a place for everything that verl books there.
+"""Checks that the Ray which a run starts has a place for everything that verl books there.
 
 Ray waits without end for a place that it does not have.
 """
@@ -26,30 +26,26 @@ STORAGE_UNITS = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """Places for one part of a run: `keys` are those of the configuration that it comes from."""
+    """Places for one part of a run, and the keys of the configuration that they come from."""
 
-    what: str
+    part: str
     cpus: int
-    gpus: int
-    keys: str
+    gpus: int = 0
+    keys: str = ""
 
 
 def bookings(config: DictConfig) -> list[Booking]:
-    """What verl books for a run, and one CPU for all that needs a place only while it starts.
+    """List what verl books for a run, and one CPU for all that needs a place only while it starts.
 
     Source: verl 0.9.1, `trainer_base.PPOTrainer._init_resource_pool_mgr`, `replica.RolloutReplica`;
     TransferQueue 0.1.11, `controller`, `storage/simple_storage`.
-
-    Args:
-        config: the composed configuration.
     """
-    found = [Booking("the transfer queue's controller", 1, 0, "")]
+    found = [Booking("the transfer queue's controller", 1)]
     units = OmegaConf.select(config, STORAGE_UNITS)
     if units and OmegaConf.select(config, "transfer_queue.backend.storage_backend") == "SimpleStorage":
-        found.append(Booking("storage of the transfer queue", int(units), 0, STORAGE_UNITS))
-    found += _pools(config)
-    found += _searchers(config)
-    return [*found, Booking("actors that are starting", 1, 0, "")]
+        found.append(Booking("storage of the transfer queue", int(units), keys=STORAGE_UNITS))
+    found += [*_pools(config), *_retrievers(config)]
+    return [*found, Booking("actors that are starting", 1)]
 
 
 def check_places(config: DictConfig) -> None:
@@ -57,30 +53,22 @@ def check_places(config: DictConfig) -> None:
 
     Nothing is said of a Ray that runs already: it may grow (see `watch.places`).
 
-    Args:
-        config: the composed configuration, its values checked.
-
     Raises:
         UserError: names what is booked, by which keys, and what there is.
     """
     if not starts_ray(config):
         return
-    if key := spans_nodes(config):
-        _check_several(config, key)
-    booked = bookings(config)
-    _check("CPU", "num_cpus", _cpus(config), sum(b.cpus for b in booked), [(b, b.cpus) for b in booked])
-    _check("GPU", "num_gpus", _gpus(config), sum(b.gpus for b in booked), [(b, b.gpus) for b in booked])
-
-
-def _check_several(config: DictConfig, key: str) -> None:
-    """Several nodes may be played on one machine, by one who says how many GPUs Ray is to believe in."""
-    booked, there = sum(booking.gpus for booking in bookings(config)), _gpus(config)
-    if there is not None and there < booked:
+    booked, gpus = bookings(config), _gpus(config)
+    needed = sum(each.gpus for each in booked)
+    # several nodes may be played on one machine, by one who says how many GPUs Ray is to believe in
+    if (key := spans_nodes(config)) and gpus is not None and gpus < needed:
         raise UserError(
-            f"{key}={OmegaConf.select(config, key)}: the run books {booked} GPU and would start a Ray of its "
-            f"own on this machine, which has {there}: start Ray on every node (`ray start --head` here, "
+            f"{key}={OmegaConf.select(config, key)}: the run books {needed} GPU and would start a Ray of its "
+            f"own on this machine, which has {gpus}: start Ray on every node (`ray start --head` here, "
             "`ray start --address=HEAD:6379` there), or name one that runs by RAY_ADDRESS"
         )
+    _check("CPU", "num_cpus", _cpus(config), [(each, each.cpus) for each in booked])
+    _check("GPU", "num_gpus", gpus, [(each, each.gpus) for each in booked])
 
 
 def _pools(config: DictConfig) -> Iterator[Booking]:
@@ -91,14 +79,14 @@ def _pools(config: DictConfig) -> Iterator[Booking]:
         pools.append(("the teachers", "distillation", POOL_CPUS))
     if str(config.trainer.v1.trainer_mode).endswith("separate_async"):
         pools.append(("rollout servers of their own", "actor_rollout_ref.rollout", STANDALONE_CPUS))
-    for what, section, cpus in pools:
+    for part, section, cpus in pools:
         keys = f"{section}.n_gpus_per_node", f"{section}.nnodes"
-        gpus = int(OmegaConf.select(config, keys[0]) or 0) * int(OmegaConf.select(config, keys[1]) or 0)
+        gpus = math.prod(int(OmegaConf.select(config, key) or 0) for key in keys)
         if gpus:
-            yield Booking(what, cpus * gpus, gpus, " times ".join(keys))
+            yield Booking(part, cpus * gpus, gpus, " times ".join(keys))
 
 
-def _searchers(config: DictConfig) -> Iterator[Booking]:
+def _retrievers(config: DictConfig) -> Iterator[Booking]:
     """Actors of retrievers (`backend: ray`)."""
     for section in ("docagent.retriever", "docagent.text_retriever"):
         settings = OmegaConf.select(config, section)
@@ -106,22 +94,26 @@ def _searchers(config: DictConfig) -> Iterator[Booking]:
             continue
         service = ServiceConfig.model_validate(OmegaConf.to_container(settings.get("service") or {}))
         actors = service.shards * service.replicas
-        keys = f"{section}.service.shards times replicas times num_cpus, num_gpus"
-        cpus, gpus = math.ceil(actors * service.num_cpus), math.ceil(actors * service.num_gpus)
-        yield Booking(f"actors of {section}", cpus, gpus, keys)
+        yield Booking(
+            f"actors of {section}",
+            math.ceil(actors * service.num_cpus),
+            math.ceil(actors * service.num_gpus),
+            f"{section}.service.shards times replicas times num_cpus, num_gpus",
+        )
 
 
-def _check(name: str, key: str, there: int | None, needed: int, parts: list[tuple[Booking, int]]) -> None:
-    if there is None or there >= needed:
+def _check(name: str, key: str, available: int | None, parts: list[tuple[Booking, int]]) -> None:
+    needed = sum(number for _, number in parts)
+    if available is None or available >= needed:
         return
     listed = "\n  ".join(
-        f"{number} for {booking.what}" + (f" ({booking.keys})" if booking.keys else "")
+        f"{number} for {booking.part}" + (f" ({booking.keys})" if booking.keys else "")
         for booking, number in parts
         if number
     )
     raise UserError(
-        f"Ray would start with {there} {name} and the run books {needed}, for which it would wait without "
-        f"end:\n  {listed}\n  set ray_kwargs.ray_init.{key}={needed} or more"
+        f"Ray would start with {available} {name} and the run books {needed}, for which it would wait "
+        f"without end:\n  {listed}\n  set ray_kwargs.ray_init.{key}={needed} or more"
         + (", which are places for actors, not cores" if name == "CPU" else " if there are so many")
     )
 
@@ -134,7 +126,7 @@ def _cpus(config: DictConfig) -> int:
 
 
 def _gpus(config: DictConfig) -> int | None:
-    """As Ray counts them; `None` where it counts something else."""
+    """GPUs as Ray counts them; `None` where it counts something else."""
     from ray._private.accelerators import get_accelerator_manager_for_resource
 
     given = OmegaConf.select(config, f"{RAY}.num_gpus")
@@ -142,11 +134,9 @@ def _gpus(config: DictConfig) -> int | None:
         return int(given)
     if is_cpu_platform():
         return 0
-    if config.trainer.device != "cuda":
-        return None
     manager = get_accelerator_manager_for_resource("GPU")
-    if manager is None:
+    if config.trainer.device != "cuda" or manager is None:
         return None
-    there = manager.get_current_node_num_accelerators()
+    number = manager.get_current_node_num_accelerators()
     visible = manager.get_current_process_visible_accelerator_ids()
-    return there if visible is None else min(there, len(visible))
+    return number if visible is None else min(number, len(visible))

@@ -1,0 +1,204 @@
+"""Checks of questions and documents against the system that is to play them."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from yaml import YAMLError
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.checks.check import PlannedRun
+from docagent_rl.config import data_files
+from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.display import DisplayError, DisplayRule
+from docagent_rl.envs.search_scope import SearchScope
+from docagent_rl.envs.system import System
+from docagent_rl.records.parquet import AGENT_NAME, read_table, validate_parquet
+from docagent_rl.records.record import Record
+from docagent_rl.rollout.playability import listed
+from docagent_rl.training.settings.opening_check import KEYS, Questions, run_questions
+
+logger = logging.getLogger(__name__)
+
+PATTERNS = ("*", "?", "[", "]", "::")
+"""What `datasets.load_dataset` does not take for a part of a name."""
+AGENT_LOOPS = "actor_rollout_ref.rollout.agent.agent_loop_config_path"
+
+
+def check_files(run: PlannedRun) -> None:
+    """Open store and indexes, and see that the data files are there, valid and about the store's documents.
+
+    Raises:
+        UserError: the first problem found, with the file.
+    """
+    from docagent_rl.rollout.env_resources import open_shown_store
+    from docagent_rl.rollout.resources import open_retrievers
+
+    store = run.section.open_store()
+    open_shown_store(run.section, store)
+    open_retrievers(run.section, store, running=False)
+    for key in KEYS:
+        for file in data_files(run.config, key):
+            check_name(key, file)
+            if not file.is_file():
+                raise UserError(
+                    f"data.{key}: {file} does not exist; `docagent-rl data convert` writes such files"
+                )
+            report = validate_parquet(file, store=store)
+            if not report.ok:
+                raise UserError(listed(report.problems))
+            _check_agents(run.config, file)
+
+
+def check_name(key: str, file: Path) -> None:
+    """See that a data file is read by its name; verl reads what the name matches.
+
+    Raises:
+        UserError: the path is a pattern, or a chain of file systems.
+    """
+    if found := [each for each in PATTERNS if each in str(file)]:
+        raise UserError(
+            f"data.{key}: {file} holds {' '.join(found)}, which verl's data loader takes for a pattern: "
+            "rename the folder or the file"
+        )
+
+
+def _check_agents(config: DictConfig, file: Path) -> None:
+    extra = OmegaConf.select(config, AGENT_LOOPS)
+    known = {AGENT_NAME} | (agent_loops(extra) if extra else set())
+    unknown = set(read_table(file, columns=["agent_name"])["agent_name"].to_pylist()) - known
+    if unknown:
+        raise UserError(
+            f"{file}: agent_name {min(unknown)!r} is not among {', '.join(sorted(known))}; "
+            f"loops of your own are listed in {AGENT_LOOPS}"
+        )
+
+
+def agent_loops(path: str) -> set[str]:
+    """Return the names in a file of agent loops, as verl reads it.
+
+    Raises:
+        UserError: it cannot be read, or is no list of loops with names.
+    """
+    try:
+        loops = OmegaConf.load(path)
+    except (OSError, UnicodeDecodeError, YAMLError) as error:
+        raise UserError(f"{AGENT_LOOPS}={path}: cannot be read ({error})") from error
+    entries = loops if isinstance(loops, ListConfig) else [None]
+    named = [entry.get("name") if isinstance(entry, DictConfig) else None for entry in entries]
+    names = [name for name in named if isinstance(name, str)]
+    if len(names) < len(named):
+        raise UserError(f"{AGENT_LOOPS}={path}: has to be a list of loops, each with a `name`")
+    return set(names)
+
+
+def check_questions(run: PlannedRun) -> None:
+    """See that the questions fill a batch, and that the pages of their documents can be shown.
+
+    Raises:
+        UserError: the first kind of problem found, with its numbers or pages.
+    """
+    warn_of_marks(run.system)
+    both = [run_questions(run.config, key) for key in KEYS]
+    _check_batches(run.config, both[0])
+    _check_pages(run, (record for each in both for record in each.records))
+
+
+def warn_of_marks(system: System) -> None:
+    """Warn of a system that does not name its outcome what will be missing."""
+    if system.marks.outcome is None:
+        logger.warning(
+            "%s does not name the metric that says how right an answer is: the evidence funnel will show no "
+            "accuracy, and filters of `collect` by outcome keep nothing. Set marks=Marks(outcome=...) in its "
+            "System",
+            system.name,
+        )
+
+
+def _check_batches(config: DictConfig, train: Questions) -> None:
+    """Verl drops an incomplete last batch of training; validation keeps incomplete ones."""
+    sizes = {"data.train_batch_size": config.data.train_batch_size}
+    if str(config.trainer.v1.trainer_mode) == "sync" and config.data.get("gen_batch_size"):
+        sizes["data.gen_batch_size"] = config.data.gen_batch_size
+    limited = f"(data.train_max_samples={train.used} of {train.rows} questions in data.train_files)"
+    source = limited if train.used < train.rows else "in data.train_files"
+    for key, size in sizes.items():
+        if size > train.used:
+            raise UserError(
+                f"{key}={size} is above the {train.used} questions {source}: verl drops an incomplete batch, "
+                f"so there would be no step. Set {key} to {train.used} or less (and "
+                "actor_rollout_ref.actor.ppo_mini_batch_size with it), or add questions"
+            )
+
+
+def _check_pages(run: PlannedRun, records: Iterable[Record]) -> None:
+    """Refuse documents with a page that no image processor takes: a session that meets it would be lost."""
+    display = getattr(run.env, "display", None)
+    if display is None:
+        return
+    store = run.section.open_store()
+    reasons: dict[tuple[int, int], str | None] = {}
+    problems = []
+    for doc_id in _documents(store, run, records):
+        document = store.document(doc_id)
+        for page in map(document.page, range(1, document.num_pages + 1)):
+            if page.size not in reasons:
+                reasons[page.size] = _refusal(display, page.size)
+            if reasons[page.size]:
+                problems.append(f"page {page.ref}: {reasons[page.size]}")
+    if problems:
+        raise UserError(
+            f"{len(problems)} pages of {store.path} cannot be shown; leave their documents out:\n  "
+            + listed(problems)
+        )
+
+
+def _documents(store: DocumentStore, run: PlannedRun, records: Iterable[Record]) -> list[str]:
+    """Those that the questions are about; all of the store when the search goes over all."""
+    if getattr(getattr(run.env, "search", None), "scope", None) is SearchScope.CORPUS:
+        return store.doc_ids()
+    return sorted({record.doc_id for record in records} & set(store.doc_ids()))
+
+
+def _refusal(display: DisplayRule, size: tuple[int, int]) -> str | None:
+    try:
+        display.shown(size)
+    except DisplayError as error:
+        return str(error)
+    return None
+
+
+def image_tokens_of(run: PlannedRun) -> int:
+    """Return the visual tokens of an episode at most, by the pages of the store.
+
+    The bound by the configuration alone stays when there is no store yet, and for an environment that shows
+    images by a rule of its own.
+    """
+    nominal, display = run.env.max_image_tokens, getattr(run.env, "display", None)
+    try:
+        store = DocumentStore(run.section.store)
+    except UserError:
+        return nominal  # missing: the demo may make it, or the next check says so
+    if not isinstance(display, DisplayRule):
+        return nominal
+    sizes = {store.page(ref).size for ref in store.pages()}
+    most = max((page_tokens(display, size) for size in sizes), default=nominal)
+    return min(nominal, run.system.max_images(run.env) * most)
+
+
+def page_tokens(display: DisplayRule, size: tuple[int, int]) -> int:
+    """Return an upper bound on the visual tokens of a page of `size` pixels and of any part of it.
+
+    A page below `max_pixels` is shown as it is, each side rounded to the grid, or enlarged to `min_pixels`;
+    ordinary side ratios as in `DisplayRule.max_tokens`.
+    """
+    factor = display.factor
+    ratio = max(2.0, max(size) / min(size))
+    spread, least = math.sqrt(ratio) + 1 / math.sqrt(ratio), display.min_pixels / factor**2
+    rounded = (size[0] / factor + 0.5) * (size[1] / factor + 0.5)
+    enlarged = least + math.sqrt(least) * spread + 1
+    return min(display.max_tokens(ratio), math.floor(max(rounded, enlarged)))
