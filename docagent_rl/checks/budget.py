@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from docagent_rl.checks.run_sizes import BFLOAT16, FLOAT32, Model, Run, Searching, Trained
-
 GIB = 2**30
+FLOAT32, BFLOAT16 = 4, 2
+"""Bytes of a number."""
 FUSED_TOKENS = 512
 """Positions whose logits verl's fused kernels hold at a time (`FusedLinearForPPO.chunk_size`)."""
 CONTEXT = 2 * GIB
@@ -32,8 +32,150 @@ VALUES_OF_A_PATCH = 3 * 2 * 14 * 14
 PATCHES_OF_A_TOKEN = 4
 
 
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The sizes of a language model: parameters, and widths."""
+
+    parameters: int
+    vision: int
+    """Parameters of the vision tower."""
+    head: int
+    """Parameters of the output head, 0 where it shares the embeddings'."""
+    embeddings: int
+    """Parameters of the input embeddings."""
+    layers: int
+    hidden: int
+    inner: int
+    """Width within the MLP."""
+    kv: int
+    """Width of keys, and of values."""
+    vocabulary: int
+    vision_layers: int = 0
+    vision_hidden: int = 0
+    vision_inner: int = 0
+
+    @property
+    def layer(self) -> int:
+        """Parameters of one layer of the language model."""
+        return (self.parameters - self.vision - self.head - self.embeddings) // self.layers
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A model in training."""
+
+    model: Model
+    name: str
+    shards: int
+    """GPUs that share weights, gradients and optimizer states."""
+    tokens: int
+    """Tokens of its longest micro-batch on a GPU."""
+    frozen_vision: bool = False
+    unused_head: bool = False
+    """Nothing of the loss reaches the output head (a critic)."""
+    checkpointing: bool = True
+    """Layers are computed again in the backward pass."""
+    fused: bool = True
+    """Log-probs come without a matrix of logits."""
+    offloaded: bool = False
+    """Weights and optimizer states wait in host memory while it does not train."""
+
+    @property
+    def learned(self) -> int:
+        """Parameters that have gradients and optimizer states."""
+        still = self.model.vision * self.frozen_vision + self.model.head * self.unused_head
+        return self.model.parameters - still
+
+    @property
+    def weights(self) -> int:
+        """Bytes on one GPU, float32."""
+        return FLOAT32 * self.model.parameters // self.shards
+
+    @property
+    def gradients(self) -> int:
+        """Bytes on one GPU, float32."""
+        return FLOAT32 * self.learned // self.shards
+
+    @property
+    def optimizer(self) -> int:
+        """Bytes on one GPU of the two moments of Adam, float32."""
+        return 2 * FLOAT32 * self.learned // self.shards
+
+    @property
+    def checkpoint(self) -> int:
+        """Bytes of the whole model on disk: weights and moments."""
+        return FLOAT32 * self.model.parameters + 2 * FLOAT32 * self.learned
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A rollout server of vLLM."""
+
+    model: Model
+    share: float
+    """Of the GPU's memory that it takes while awake."""
+    gpus: int
+    longest: int
+    """Tokens of the longest session."""
+    sleeps: bool = True
+    """Gives its memory back during updates."""
+
+    @property
+    def weights(self) -> int:
+        """Bytes on one GPU, bfloat16."""
+        return BFLOAT16 * self.model.parameters // self.gpus
+
+    @property
+    def session(self) -> int:
+        """Bytes of keys and values of one longest session on one GPU, bfloat16."""
+        return 2 * BFLOAT16 * self.model.layers * self.model.kv * self.longest // self.gpus
+
+
+@dataclass(frozen=True, slots=True)
+class Searching:
+    """A retriever of the run, in its own actors or in all processes that ask it."""
+
+    name: str
+    model: int
+    """Bytes of the model that reads queries; 0: none, or a server has it."""
+    index: int
+    """Bytes of the index's files, which all processes of a node map together; 0: not built yet."""
+    processes: int
+    """Processes of the run that have it open."""
+    own: bool
+    """Whether these serve it alone."""
+    gpu: bool = False
+    """Whether the model lies on a GPU, which no trainer has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is budgeted."""
+
+    trained: Sequence[Trained]
+    """Policy and, where there is one, critic."""
+    server: Server
+    reference: Model | None
+    """The model that runs from host memory, if any."""
+    gpus_per_node: int
+    nodes: int
+    rows: int
+    """Rows of a step."""
+    image_tokens: int
+    """Visual tokens of a row at most."""
+    agents: int
+    """Agent loop workers of the run."""
+    images: int
+    """Bytes of images that the run keeps in Ray's store."""
+    kept: int | None
+    """Checkpoints that stay; None: all."""
+    best: bool = False
+    """The best by validation stays beside them."""
+    searching: Sequence[Searching] = ()
+
+
 class Place(StrEnum):
-    """What is counted."""
+    """Where memory is taken."""
 
     UPDATE = "GPU, update"
     ROLLOUT = "GPU, rollout"
@@ -59,46 +201,36 @@ class Line:
 
 
 def budget(run: Run, gpu_memory: int) -> list[Line]:
-    """All parts.
-
-    Args:
-        run: the sizes.
-        gpu_memory: bytes of one GPU, of which the server takes its share.
-    """
+    """List all parts of a run's budget; the server takes its share of the `gpu_memory` bytes of a GPU."""
     return [*_update(run, gpu_memory), *_rollout(run, gpu_memory), *_host(run), *_disk(run)]
 
 
 def total(lines: Sequence[Line], place: Place, *, exact: bool = False) -> int:
-    """Bytes of a place; `exact` leaves estimates out, which is the least that a run takes."""
+    """Return the bytes of a place; `exact` leaves estimates out, which is the least that a run takes."""
     return sum(line.size for line in lines if line.place is place and not (exact and line.estimate))
 
 
 def kept_states(model: Model, tokens: int, *, checkpointing: bool) -> int:
-    """Estimate of what autograd keeps of a language model's pass over packed tokens, bytes.
+    """Estimate what autograd keeps of a language model's pass over packed tokens, bytes.
 
     With checkpointing the input of each layer, bfloat16, and all states of one layer; otherwise all states
     of all layers. A layer's states, per token: about eight of width d, two of keys and values and four of the
     MLP's width in bfloat16, and two of width d in float32, for the norms.
     """
-    one = tokens * (
-        BFLOAT16 * (8 * model.hidden + 2 * model.kv + 4 * model.inner) + 2 * FLOAT32 * model.hidden
-    )
-    if checkpointing:
-        return tokens * BFLOAT16 * model.hidden * model.layers + one
-    return one * model.layers
+    d = model.hidden
+    one = tokens * (BFLOAT16 * (8 * d + 2 * model.kv + 4 * model.inner) + 2 * FLOAT32 * d)
+    return tokens * BFLOAT16 * d * model.layers + one if checkpointing else one * model.layers
 
 
 def kept_vision(model: Model, tokens: int, *, checkpointing: bool) -> int:
-    """The same of a vision tower's pass over the patches of `tokens` visual tokens."""
-    patches, d = tokens * PATCHES_OF_A_TOKEN, model.vision_hidden
+    """Estimate the same of a vision tower's pass over the patches of `tokens` visual tokens."""
+    patches, d, layers = tokens * PATCHES_OF_A_TOKEN, model.vision_hidden, model.vision_layers
     one = patches * (BFLOAT16 * (11 * d + 4 * model.vision_inner) + 2 * FLOAT32 * d)
-    if checkpointing:
-        return patches * BFLOAT16 * d * model.vision_layers + one
-    return one * model.vision_layers
+    return patches * BFLOAT16 * d * layers + one if checkpointing else one * layers
 
 
 def logits(model: Model, tokens: int, *, fused: bool) -> int:
-    """Estimate of logits and what is made of them, with the head's gradient, bytes.
+    """Estimate logits and what is made of them, with the head's gradient, bytes.
 
     A logit is held in bfloat16 and five times in float32 where verl fuses the kernels (probabilities, one-hot
     labels, gradients), for 512 positions at a time; else in bfloat16 with its gradient and twice in float32,
@@ -106,65 +238,53 @@ def logits(model: Model, tokens: int, *, fused: bool) -> int:
     """
     head = BFLOAT16 * model.vocabulary * model.hidden
     if fused:
-        held = min(tokens, FUSED_TOKENS) * model.vocabulary * (BFLOAT16 + 5 * FLOAT32)
-        return held + head
+        return min(tokens, FUSED_TOKENS) * model.vocabulary * (BFLOAT16 + 5 * FLOAT32) + head
     return tokens * model.vocabulary * (2 * BFLOAT16 + 2 * FLOAT32) + head
 
 
 def patches(image_tokens: int) -> int:
-    """Patches of a row's images as they travel, a byte a value of one frame of two, bytes."""
+    """Return the bytes of a row's images as they travel, a byte a value of one frame of two."""
     return image_tokens * PATCHES_OF_A_TOKEN * VALUES_OF_A_PATCH // 2
 
 
 def features(image_tokens: int) -> int:
-    """What a pass makes of them, float32, both frames, bytes."""
+    """Return the bytes that a pass makes of them, float32, both frames."""
     return image_tokens * PATCHES_OF_A_TOKEN * VALUES_OF_A_PATCH * FLOAT32
 
 
 def _update(run: Run, gpu_memory: int) -> Iterator[Line]:
     """While the largest of the models trains; the others' shards stay."""
-    place = Place.UPDATE
+    place, work = Place.UPDATE, {part.name: list(_work(part, run)) for part in run.trained}
+    largest = max(run.trained, key=lambda part: total(work[part.name], place))
     for part in run.trained:
-        if not part.offloaded:
+        if not part.offloaded or part is largest:
             yield Line(place, f"{part.name}: weights", part.weights)
             yield Line(place, f"{part.name}: optimizer", part.optimizer)
-    largest = max(run.trained, key=lambda part: _working(part, run))
-    if largest.offloaded:
-        yield Line(place, f"{largest.name}: weights", largest.weights)
-        yield Line(place, f"{largest.name}: optimizer", largest.optimizer)
-    yield Line(place, f"{largest.name}: gradients", largest.gradients)
-    yield Line(place, f"{largest.name}: gathered layers", _gathered(largest))
-    model, tokens = largest.model, largest.tokens
-    states = kept_states(model, tokens, checkpointing=largest.checkpointing)
-    yield Line(place, f"{largest.name}: states of {tokens:,} tokens", states, estimate=True)
-    images = min(run.image_tokens, tokens)
-    if images:
-        vision = kept_vision(model, images, checkpointing=largest.checkpointing)
-        if largest.frozen_vision:
-            vision //= max(model.vision_layers, 1)  # one layer at a time
-        what = f"{largest.name}: states of {images:,} visual tokens"
-        yield Line(place, what, vision + features(images), estimate=True)
-    if not largest.unused_head:
-        what = f"{largest.name}: logits, {'fused' if largest.fused else 'not fused'}"
-        yield Line(place, what, logits(model, tokens, fused=largest.fused), estimate=True)
+    yield from work[largest.name]
     if not run.server.sleeps:
         yield Line(place, "rollout server, awake", int(run.server.share * gpu_memory))
     yield Line(place, "contexts", CONTEXT, estimate=True)
 
 
-def _working(part: Trained, run: Run) -> int:
-    images = min(run.image_tokens, part.tokens)
-    states = kept_states(part.model, part.tokens, checkpointing=part.checkpointing)
-    vision = kept_vision(part.model, images, checkpointing=part.checkpointing)
-    vocabulary = logits(part.model, part.tokens, fused=part.fused) if not part.unused_head else 0
-    return part.gradients + states + vision + vocabulary
-
-
-def _gathered(part: Trained) -> int:
-    """Embeddings, head and two layers in bfloat16, and one layer's gradient in float32."""
-    model = part.model
-    whole = model.embeddings + model.head + 2 * model.layer
-    return BFLOAT16 * whole + FLOAT32 * model.layer
+def _work(part: Trained, run: Run) -> Iterator[Line]:
+    """What an update of a model takes beside its weights and optimizer."""
+    place, model, name, tokens = Place.UPDATE, part.model, part.name, part.tokens
+    yield Line(place, f"{name}: gradients", part.gradients)
+    # embeddings, head and two layers in bfloat16, and one layer's gradient in float32
+    gathered = BFLOAT16 * (model.embeddings + model.head + 2 * model.layer) + FLOAT32 * model.layer
+    yield Line(place, f"{name}: gathered layers", gathered)
+    states = kept_states(model, tokens, checkpointing=part.checkpointing)
+    yield Line(place, f"{name}: states of {tokens:,} tokens", states, estimate=True)
+    images = min(run.image_tokens, tokens)
+    if images:
+        vision = kept_vision(model, images, checkpointing=part.checkpointing)
+        if part.frozen_vision:
+            vision //= max(model.vision_layers, 1)  # one layer at a time
+        what = f"{name}: states of {images:,} visual tokens"
+        yield Line(place, what, vision + features(images), estimate=True)
+    if not part.unused_head:
+        what = f"{name}: logits, {'fused' if part.fused else 'not fused'}"
+        yield Line(place, what, logits(model, tokens, fused=part.fused), estimate=True)
 
 
 def _rollout(run: Run, gpu_memory: int) -> Iterator[Line]:
@@ -172,12 +292,11 @@ def _rollout(run: Run, gpu_memory: int) -> Iterator[Line]:
     for part in run.trained:
         if not part.offloaded:
             yield Line(place, f"{part.name}: weights and optimizer", part.weights + part.optimizer)
-    taken = int(server.share * gpu_memory)
-    cache = taken - server.weights - SERVER_WORKSPACE
+    cache = int(server.share * gpu_memory) - server.weights - SERVER_WORKSPACE
     yield Line(place, "server: weights", server.weights)
     yield Line(place, "server: workspace", SERVER_WORKSPACE, estimate=True)
-    fits = cache // server.session if server.session else 0
-    what = f"server: cache, {max(fits, 0)} of the longest sessions at {server.longest:,} tokens"
+    fits = max(cache // server.session, 0) if server.session else 0
+    what = f"server: cache, {fits} of the longest sessions at {server.longest:,} tokens"
     yield Line(place, what, max(cache, server.session))
     yield Line(place, "contexts", CONTEXT, estimate=True)
 
@@ -185,13 +304,12 @@ def _rollout(run: Run, gpu_memory: int) -> Iterator[Line]:
 def _host(run: Run) -> Iterator[Line]:
     place, gpus = Place.HOST, run.gpus_per_node
     if run.reference is not None:
-        shards = run.trained[0].shards
-        yield Line(place, "reference, float32", FLOAT32 * run.reference.parameters * gpus // shards)
-    for model in run.trained:
-        if model.offloaded:
-            yield Line(
-                place, f"{model.name}: weights and optimizer", (model.weights + model.optimizer) * gpus
-            )
+        share = FLOAT32 * run.reference.parameters * gpus // run.trained[0].shards
+        yield Line(place, "reference, float32", share)
+    for part in run.trained:
+        if part.offloaded:
+            what = f"{part.name}: weights and optimizer"
+            yield Line(place, what, (part.weights + part.optimizer) * gpus)
     step = run.rows * patches(run.image_tokens) // run.nodes
     if step:
         yield Line(place, f"images of {run.rows} rows, queue and workers", 2 * step, estimate=True)
@@ -199,9 +317,11 @@ def _host(run: Run) -> Iterator[Line]:
         yield Line(place, "image caches of the servers", servers * SERVER_IMAGES, estimate=True)
         # what workers hold of them is at most as much again
         yield Line(place, "images that the run keeps", 2 * run.images // run.nodes, estimate=True)
-    agents = -(-run.agents // run.nodes)
-    yield Line(place, "processes", 2 * gpus * PROCESS + agents * AGENT_PROCESS, estimate=True)
-    yield Line(place, "largest model while it loads", _loading(run), estimate=True)
+    processes = 2 * gpus * PROCESS + -(-run.agents // run.nodes) * AGENT_PROCESS
+    yield Line(place, "processes", processes, estimate=True)
+    # one process a node loads a model, or all where embeddings are tied
+    loading = max(FLOAT32 * part.model.parameters * (1 if part.model.head else gpus) for part in run.trained)
+    yield Line(place, "largest model while it loads", loading, estimate=True)
     for each in run.searching:
         yield from _searching(each, run.nodes)
 
@@ -216,14 +336,6 @@ def _searching(part: Searching, nodes: int) -> Iterator[Line]:
         yield Line(Place.HOST, f"{part.name}: {several}", processes * SEARCH_PROCESS, estimate=True)
     if part.index:
         yield Line(Place.HOST, f"{part.name}: index, mapped", part.index, estimate=True)
-
-
-def _loading(run: Run) -> int:
-    """Estimate, float32: one process a node loads a model, or all where embeddings are tied."""
-    return max(
-        FLOAT32 * part.model.parameters * (1 if part.model.head else run.gpus_per_node)
-        for part in run.trained
-    )
 
 
 def _disk(run: Run) -> Iterator[Line]:

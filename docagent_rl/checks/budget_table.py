@@ -10,12 +10,26 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.budget import GIB, Line, Place, budget, total
-from docagent_rl.checks.run_sizes import BFLOAT16, FLOAT32, Model, Run, Searching, Server, Trained
-from docagent_rl.config import DocAgentConfig
+from docagent_rl.checks.budget import (
+    BFLOAT16,
+    FLOAT32,
+    GIB,
+    Line,
+    Model,
+    Place,
+    Run,
+    Searching,
+    Server,
+    Trained,
+    budget,
+    total,
+)
+from docagent_rl.checks.recipe_check import Cluster, composed
+from docagent_rl.checks.recipe_list import recipe_names
+from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.retrieval.config import Backend, RetrieverConfig
 from docagent_rl.retrieval.encoders.models import MODELS
 from docagent_rl.retrieval.encoders.spec import Precision
@@ -29,23 +43,48 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ACTOR, MODEL, ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("actor", "model", "rollout"))
+ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+_INTRODUCTION = """\
+# Memory
+
+What each recipe takes, in GiB, on {gpus} of {memory:g} GiB, with the checkpoints that are kept.
+Written by `{command}`;
+`docagent-rl recipes budget RECIPE [overrides]` is for one, changed as you like. A run on GPUs prints the same
+table before it starts, and is refused where it cannot fit.
+
+Weights, gradients, optimizer states, gathered layers, the server's weights and its cache are counted. States
+of layers, logits, processes and features are estimates, for the longest row with all the images that a
+session may show; none has been measured on a GPU. The rollout fills the share of the GPU that its server is
+given (`gpu_memory_utilization`). A retriever's index is in it once it is built.
+
+"""
+ADVICE = {
+    Place.UPDATE: "take more GPUs, or a smaller model",
+    Place.ROLLOUT: (
+        f"lower {ROLLOUT}.gpu_memory_utilization, raise {ROLLOUT}.tensor_model_parallel_size, or set "
+        f"param_offload=true and optimizer_offload=true in {ACTOR}.fsdp_config (and critic.fsdp)"
+    ),
+    Place.HOST: "take nodes with more memory, or more of them",
+    Place.DISK: (
+        "free some, lower trainer.max_actor_ckpt_to_keep and trainer.max_critic_ckpt_to_keep to 1, or set "
+        "trainer.default_local_dir"
+    ),
+}
 
 
 def sizes_of(model: nn.Module) -> Model:
-    """The sizes of a model of transformers, counted; on the meta device too."""
+    """Count the sizes of a model of transformers; on the meta device too."""
     built: Any = model
-    config = built.config.get_text_config()
-    vision = getattr(built.config, "vision_config", None)
+    config, vision = built.config.get_text_config(), getattr(built.config, "vision_config", None)
     named = [(name, p.numel()) for name, p in model.named_parameters()]
-    tied = built.get_input_embeddings().weight is built.get_output_embeddings().weight
+    embeddings, head = built.get_input_embeddings().weight, built.get_output_embeddings().weight
     wide = _size(vision, "embed_dim", "hidden_size")  # Qwen2-VL's hidden size is what its tower puts out
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     return Model(
         parameters=sum(number for _, number in named),
         vision=sum(number for name, number in named if "visual." in name or "vision" in name),
-        head=0 if tied else built.get_output_embeddings().weight.numel(),
-        embeddings=built.get_input_embeddings().weight.numel(),
+        head=0 if embeddings is head else head.numel(),
+        embeddings=embeddings.numel(),
         layers=config.num_hidden_layers,
         hidden=config.hidden_size,
         inner=_size(config, "intermediate_size", "moe_intermediate_size") or 4 * config.hidden_size,
@@ -64,7 +103,7 @@ def _size(config: Any, *names: str) -> int:
 
 
 def read_run(config: DictConfig, parsed: DocAgentConfig) -> Run | None:
-    """What is budgeted of a configuration; None for models that only the hub knows, and other engines.
+    """Read what is budgeted of a configuration; None for models that only the hub knows, and other engines.
 
     Args:
         config: the composed configuration.
@@ -73,27 +112,27 @@ def read_run(config: DictConfig, parsed: DocAgentConfig) -> Run | None:
     # imports verl, which takes seconds
     from docagent_rl.training.settings.arithmetic import has_critic, has_reference, read_layout
 
-    model = known_model(str(OmegaConf.select(config, f"{MODEL}.path")))
-    if model is None or OmegaConf.select(config, f"{ACTOR}.strategy") not in STRATEGIES:
+    policy, trainer = config.actor_rollout_ref, config.trainer
+    paths = [policy.model.path, *([config.critic.model.path] if has_critic(config) else [])]
+    models = [known_model(str(path)) for path in paths]
+    if None in models or policy.actor.get("strategy") not in STRATEGIES:
         return None
-    sizes, layout = sizes_of(model), read_layout(config)
+    sizes, layout, rollout = (
+        [sizes_of(model) for model in models if model],
+        read_layout(config),
+        policy.rollout,
+    )
+    trained = [_policy(config, sizes[0], layout.longest)]
+    kept = [trainer.max_actor_ckpt_to_keep]
+    if sizes[1:]:
+        trained.append(_critic(config, parsed, sizes[1], layout.longest))
+        kept.append(trainer.max_critic_ckpt_to_keep)
     env = get_system(parsed.system).parse_config(parsed.env)
-    rollout, trainer = config.actor_rollout_ref.rollout, config.trainer
-    trained = [_policy(config, sizes, layout.longest)]
-    if has_critic(config):
-        critic = known_model(str(config.critic.model.path))
-        if critic is None:
-            return None
-        trained.append(_critic(config, parsed, sizes_of(critic), layout.longest))
-    adapters = OmegaConf.select(config, f"{MODEL}.lora_rank") or 0
-    limits = [OmegaConf.select(trainer, f"max_{part}_ckpt_to_keep") for part in ("actor", "critic")]
-    kept = limits[: len(trained)]
+    share, sleeps = rollout.gpu_memory_utilization, rollout.free_cache_engine
     return Run(
         trained=trained,
-        server=Server(
-            sizes, rollout.gpu_memory_utilization, layout.server, layout.longest, rollout.free_cache_engine
-        ),
-        reference=sizes if has_reference(config) and not adapters else None,
+        server=Server(sizes[0], share, layout.server, layout.longest, sleeps),
+        reference=sizes[0] if has_reference(config) and not policy.model.get("lora_rank") else None,
         gpus_per_node=trainer.n_gpus_per_node,
         nodes=trainer.nnodes,
         rows=layout.rows,
@@ -106,19 +145,51 @@ def read_run(config: DictConfig, parsed: DocAgentConfig) -> Run | None:
     )
 
 
+def _policy(config: DictConfig, sizes: Model, longest: int) -> Trained:
+    section, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
+    return Trained(
+        sizes,
+        "policy",
+        frozen_vision=freezes_actor(config),
+        checkpointing=model.enable_gradient_checkpointing,
+        fused=model.use_fused_kernels,
+        **_engine(config, section, section.fsdp_config, longest),
+    )
+
+
+def _critic(config: DictConfig, parsed: DocAgentConfig, sizes: Model, longest: int) -> Trained:
+    section = config.critic
+    return Trained(
+        sizes,
+        "critic",
+        frozen_vision=freezes_critic(config, parsed),
+        unused_head=True,
+        checkpointing=section.model.enable_gradient_checkpointing,
+        **_engine(config, section, section.fsdp, longest),
+    )
+
+
+def _engine(config: DictConfig, section: DictConfig, fsdp: DictConfig, longest: int) -> dict[str, Any]:
+    gpus = config.trainer.nnodes * config.trainer.n_gpus_per_node
+    rows = section.ppo_micro_batch_size_per_gpu or 1
+    return {
+        "shards": gpus if fsdp.fsdp_size <= 0 else min(fsdp.fsdp_size, gpus),
+        "tokens": section.ppo_max_token_len_per_gpu if section.use_dynamic_bsz else rows * longest,
+        "offloaded": fsdp.param_offload and fsdp.optimizer_offload,
+    }
+
+
 def _searching(parsed: DocAgentConfig, agents: int) -> Iterator[Searching]:
     for key, section in parsed.retrievers().items():
-        own = section.backend is Backend.RAY
-        service = section.service
-        # without actors of their own: the agent loop workers', and the driver's, which checks the run
-        processes = service.shards * service.replicas if own else agents + 1
+        own, service = section.backend is Backend.RAY, section.service
         opened = [] if section.backend is Backend.HTTP else [each for _, each in section.flat(key)]
         if opened:
             yield Searching(
                 key.rpartition(".")[2],
                 model=sum(map(_query_model, opened)),
                 index=sum(_files(path) for _, path in section.indexes(key)),
-                processes=processes,
+                # without actors of their own: the agent loop workers', and the driver's, which checks the run
+                processes=service.shards * service.replicas if own else agents + 1,
                 own=own,
                 gpu=service.num_gpus > 0,
             )
@@ -134,97 +205,70 @@ def _query_model(section: RetrieverConfig) -> int:
 
 
 def _files(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) if folder.is_dir() else 0
-
-
-def _policy(config: DictConfig, sizes: Model, longest: int) -> Trained:
-    section, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
-    return Trained(
-        sizes,
-        "policy",
-        shards=_shards(config, section.fsdp_config.fsdp_size),
-        tokens=_tokens(section, longest),
-        frozen_vision=freezes_actor(config),
-        checkpointing=model.enable_gradient_checkpointing,
-        fused=model.use_fused_kernels,
-        offloaded=section.fsdp_config.param_offload and section.fsdp_config.optimizer_offload,
-    )
-
-
-def _critic(config: DictConfig, parsed: DocAgentConfig, sizes: Model, longest: int) -> Trained:
-    section = config.critic
-    return Trained(
-        sizes,
-        "critic",
-        shards=_shards(config, section.fsdp.fsdp_size),
-        tokens=_tokens(section, longest),
-        frozen_vision=freezes_critic(config, parsed),
-        unused_head=True,
-        checkpointing=section.model.enable_gradient_checkpointing,
-        offloaded=section.fsdp.param_offload and section.fsdp.optimizer_offload,
-    )
-
-
-def _shards(config: DictConfig, fsdp_size: int) -> int:
-    gpus = config.trainer.nnodes * config.trainer.n_gpus_per_node
-    return gpus if fsdp_size <= 0 else min(fsdp_size, gpus)
-
-
-def _tokens(section: DictConfig, longest: int) -> int:
-    if section.use_dynamic_bsz:
-        return section.ppo_max_token_len_per_gpu
-    return (section.ppo_micro_batch_size_per_gpu or 1) * longest
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def markdown(lines: Sequence[Line]) -> str:
-    """A budget as a table; sizes in GiB."""
+    """Draw a budget as a table; sizes in GiB."""
     rows = ["| where | what | GiB | |", "|---|---|---:|---|"]
     for place in Place:
         for line in (each for each in lines if each.place is place):
-            rows.append(
-                f"| {place} | {line.what} | {_gib(line.size)} | {'estimate' if line.estimate else ''} |"
-            )
+            estimate = "estimate" if line.estimate else ""
+            rows.append(f"| {place} | {line.what} | {_gib(line.size)} | {estimate} |")
         rows.append(f"| **{place}** | **all** | **{_gib(total(lines, place))}** | |")
     return "\n".join(rows) + "\n"
-
-
-def summary(name: str, lines: Sequence[Line]) -> str:
-    """One row for a recipe: what each place takes, GiB."""
-    return f"| `{name}` | {' | '.join(_gib(total(lines, place)) for place in Place)} |"
-
-
-SUMMARY_HEAD = f"| recipe | {' | '.join(Place)} |\n|---|{'---:|' * len(Place)}"
 
 
 def _gib(size: int) -> str:
     return f"{size / GIB:,.1f}"
 
 
+def budget_of_recipe(name: str, overrides: Sequence[str], cluster: Cluster, gpu_memory: float) -> str:
+    """Draw the budget of one recipe on GPUs of `gpu_memory` GiB, with overrides as on the command line.
+
+    Raises:
+        UserError: Hydra cannot compose it, or its model is not known here.
+    """
+    return markdown(_lines(name, overrides, cluster, gpu_memory))
+
+
+def budget_page(nodes: int, gpus: int, gpu_memory: float) -> str:
+    """Write a page on all recipes on one machine, with the parts of each."""
+    found = {name: _lines(name, (), Cluster(nodes, gpus), gpu_memory) for name in recipe_names()}
+    command = (
+        f"docagent-rl recipes budget --nnodes {nodes} --gpus-per-node {gpus} --gpu-memory {gpu_memory:g}"
+    )
+    machine = f"{nodes} node{'s' * (nodes > 1)} of {gpus} GPUs"
+    rows = [f"| recipe | {' | '.join(Place)} |\n|---|{'---:|' * len(Place)}"]
+    for name, lines in found.items():
+        rows.append(f"| `{name}` | {' | '.join(_gib(total(lines, place)) for place in Place)} |")
+    parts = [f"\n## {name}\n\n{markdown(lines)}" for name, lines in found.items()]
+    text = _INTRODUCTION.format(gpus=machine, memory=gpu_memory, command=command)
+    return text + "\n".join(rows) + "\n" + "".join(parts)
+
+
+def _lines(name: str, overrides: Sequence[str], cluster: Cluster, gpu_memory: float) -> list[Line]:
+    config = composed(name, overrides)
+    config.merge_with(cluster.change)
+    run = read_run(config, DocAgentConfig.parse(plain(config.docagent)))
+    if run is None:
+        raise UserError(
+            f"recipe {name}: {config.actor_rollout_ref.model.path} is neither a folder nor a model known here"
+        )
+    return budget(run, int(gpu_memory * GIB))
+
+
 def impossible(lines: Sequence[Line], limits: dict[Place, int]) -> Iterator[str]:
-    """What cannot be, whatever the estimates: one sentence a place.
+    """Say what cannot be, whatever the estimates, with what to do: one sentence a place.
 
     Args:
         lines: a budget.
-        limits: bytes that there are, of the places that are known.
+        limits: bytes of the places that are known.
     """
-    for place, there in limits.items():
+    for place, limit in limits.items():
         least = total(lines, place, exact=True)
-        if least > there:
-            yield f"{place}: at least {_gib(least)} GiB are needed, there are {_gib(there)}: {ADVICE[place]}"
-
-
-ADVICE = {
-    Place.UPDATE: "take more GPUs, or a smaller model",
-    Place.ROLLOUT: (
-        f"lower {ROLLOUT}.gpu_memory_utilization, raise {ROLLOUT}.tensor_model_parallel_size, or set "
-        f"param_offload=true and optimizer_offload=true in {ACTOR}.fsdp_config (and critic.fsdp)"
-    ),
-    Place.HOST: "take nodes with more memory, or more of them",
-    Place.DISK: (
-        "free some, lower trainer.max_actor_ckpt_to_keep and trainer.max_critic_ckpt_to_keep to 1, or set "
-        "trainer.default_local_dir"
-    ),
-}
+        if least > limit:
+            yield f"{place}: at least {_gib(least)} GiB are needed, there are {_gib(limit)}: {ADVICE[place]}"
 
 
 def check_memory(config: DictConfig, parsed: DocAgentConfig) -> None:
@@ -244,12 +288,11 @@ def check_memory(config: DictConfig, parsed: DocAgentConfig) -> None:
     limits = _limits(config)
     lines = budget(run, limits.get(Place.UPDATE, 80 * GIB))
     logger.info("what the run takes:\n%s", markdown(lines))
-    problems = list(impossible(lines, limits))
-    if problems:
+    if problems := list(impossible(lines, limits)):
         raise UserError("the run does not fit:\n  " + "\n  ".join(problems))
-    for place, there in limits.items():
-        if total(lines, place) > there:
-            logger.warning("%s may be short: %s of %s GiB", place, _gib(total(lines, place)), _gib(there))
+    for place, limit in limits.items():
+        if (needed := total(lines, place)) > limit:
+            logger.warning("%s may be short: %s of %s GiB", place, _gib(needed), _gib(limit))
 
 
 def _limits(config: DictConfig) -> dict[Place, int]:
@@ -257,18 +300,17 @@ def _limits(config: DictConfig) -> dict[Place, int]:
     import psutil
 
     found: dict[Place, int] = {}
-    memory = gpu_memory()
-    if memory is not None:
+    if (memory := gpu_memory()) is not None:
         found |= {Place.UPDATE: memory, Place.ROLLOUT: memory, Place.HOST: psutil.virtual_memory().total}
     if config.trainer.save_freq > 0:
         folder = Path(config.trainer.default_local_dir).absolute()
-        there = next(path for path in (folder, *folder.parents) if path.exists())
-        found[Place.DISK] = shutil.disk_usage(there).free
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
+        found[Place.DISK] = shutil.disk_usage(existing).free
     return found
 
 
 def gpu_memory() -> int | None:
-    """Bytes of the smallest GPU of this machine, by the driver; None where there is none."""
+    """Return the bytes of the smallest GPU of this machine, by the driver; None where there is none."""
     if importlib.util.find_spec("pynvml") is None:
         return None
     pynvml: Any = importlib.import_module("pynvml")  # nvidia-ml-py, of the GPU requirements alone

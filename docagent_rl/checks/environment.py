@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from antlr4 import ParserRuleContext
-from omegaconf import Container, DictConfig, ListConfig, OmegaConf, read_write
+from omegaconf import DictConfig, ListConfig, OmegaConf, read_write
 from omegaconf.errors import GrammarParseError
 from omegaconf.grammar.gen.OmegaConfGrammarParser import OmegaConfGrammarParser as Grammar
 from omegaconf.grammar_parser import parse
@@ -38,15 +38,19 @@ def settle_environment(config: DictConfig) -> None:
             the run, and verl prints it.
         omegaconf.errors.OmegaConfBaseException: a variable is not set, and there is no default.
     """
-    places = [place for place in _leaves(config) if "${" in place[2]]
-    secrets = {str(text) for _, key, text in _leaves(config) if key in KEYS_NAMED_BY}
-    for parent, key, text in places:
-        tree = _tree(text)
-        if tree is None or not _local(tree):
+    plain: Any = OmegaConf.to_container(config)
+    plain.pop("hydra", None)
+    leaves = list(_leaves(config, plain))
+    secrets = {text for _, key, text in leaves if key in KEYS_NAMED_BY}
+    for parent, key, text in leaves:
+        try:
+            tree = parse(text) if "${" in text else None
+        except GrammarParseError:  # OmegaConf says it better, where the value is read
             continue
-        name = parent._get_full_key(key)
+        if tree is None or not _resolvers(tree):
+            continue
         for variable in _variables(tree):
-            _refuse_secret(variable, name, secrets)
+            _refuse_secret(variable, parent._get_full_key(key), secrets)
         value = _partly(tree, text) if _has_keys(tree) else None
         if value is None:
             value = parent[key]
@@ -55,26 +59,13 @@ def settle_environment(config: DictConfig) -> None:
             parent[key] = value
 
 
-def _leaves(node: Any, top: bool = True) -> Iterator[tuple[DictConfig | ListConfig, Any, str]]:
+def _leaves(node: Any, plain: Any) -> Iterator[tuple[DictConfig | ListConfig, Any, str]]:
     """Every string of a configuration as it is written: where it is, under which key, its text."""
-    if node._is_none() or node._is_missing() or node._is_interpolation():
-        return
-    keys = range(len(node)) if isinstance(node, ListConfig) else list(node.keys())
-    for key in keys:
-        if top and key == "hydra":
-            continue
-        child = node._get_node(key)
-        if isinstance(child, Container) and not child._is_interpolation():
-            yield from _leaves(child, top=False)
-        elif child is not None and isinstance(text := child._value(), str):
-            yield node, key, text
-
-
-def _tree(text: str) -> ParserRuleContext | None:
-    try:
-        return parse(text)
-    except GrammarParseError:  # OmegaConf says it better, where the value is read
-        return None
+    for key, value in plain.items() if isinstance(plain, dict) else enumerate(plain):
+        if isinstance(value, dict | list):
+            yield from _leaves(node._get_node(key), value)
+        elif isinstance(value, str):
+            yield node, key, value
 
 
 def _walk(tree: Any) -> Iterator[Any]:
@@ -89,10 +80,6 @@ def _resolvers(tree: Any) -> list[Any]:
     return [call for call in calls if call.resolverName().getText() in LOCAL]
 
 
-def _local(tree: Any) -> bool:
-    return bool(_resolvers(tree))
-
-
 def _has_keys(tree: Any) -> bool:
     return any(isinstance(each, Grammar.InterpolationNodeContext) for each in _walk(tree))
 
@@ -103,25 +90,19 @@ def _variables(tree: Any) -> Iterator[str]:
             yield call.sequence().element(0).getText().strip("'\"")
 
 
-def _partly(tree: Any, text: str) -> str | None:
+def _partly(tree: ParserRuleContext, text: str) -> str | None:
     """The text with values for its parts that are of this process; None if a part hangs on other keys."""
-    content = tree.getChild(0)
     parts: list[str] = []
-    for each in content.getChildren():
-        written = _source(each, text)
-        if not _local(each):
+    for each in tree.getChild(0).getChildren():
+        first, last = (each.symbol, each.symbol) if hasattr(each, "symbol") else (each.start, each.stop)
+        written = text[first.start : last.stop + 1]
+        if not _resolvers(each):
             parts.append(written)
-        elif not _has_keys(each):
-            parts.append(_escaped(str(OmegaConf.create({"value": written}).value), ends=True))
-        else:
+        elif _has_keys(each):
             return None
+        else:
+            parts.append(_escaped(str(OmegaConf.create({"value": written}).value), ends=True))
     return "".join(parts)
-
-
-def _source(tree: Any, text: str) -> str:
-    symbol = getattr(tree, "symbol", None)
-    start, stop = (symbol, symbol) if symbol is not None else (tree.start, tree.stop)
-    return text[start.start : stop.stop + 1]
 
 
 def _escaped(value: str, *, ends: bool = False) -> str:
@@ -131,11 +112,10 @@ def _escaped(value: str, *, ends: bool = False) -> str:
 
 
 def _refuse_secret(variable: str, key: str, secrets: set[str]) -> None:
-    if variable not in secrets and SECRET.isdisjoint(variable.lower().split("_")):
-        return
-    raise UserError(
-        f"{key} takes its value from the environment variable {variable}, which holds a secret, and the "
-        "configuration is saved with the run and printed: set the variable where the processes of the run "
-        "start instead, before `ray start` on every node, and name it where a name is asked for "
-        "(docagent.judge.api_key_env); see docs/security.md"
-    )
+    if variable in secrets or not SECRET.isdisjoint(variable.lower().split("_")):
+        raise UserError(
+            f"{key} takes its value from the environment variable {variable}, which holds a secret, and the "
+            "configuration is saved with the run and printed: set the variable where the processes of the "
+            "run start instead, before `ray start` on every node, and name it where a name is asked for "
+            "(docagent.judge.api_key_env); see docs/security.md"
+        )

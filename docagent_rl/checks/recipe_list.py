@@ -25,6 +25,7 @@ NOTES = (
     "Rewarded without a document:",
 )
 """Titles of the notes that end the comment of a recipe, in the order of `checks.provenance.Source`."""
+_SFT_BASE = "sft_trainer_engine"
 
 
 class Kind(Enum):
@@ -34,26 +35,13 @@ class Kind(Enum):
     SFT = "verl.trainer.sft_trainer"
 
 
-_SFT_BASE = "sft_trainer_engine"
-
-
 def recipe_names(root: Traversable = ROOT, kind: Kind | None = Kind.RL) -> list[str]:
-    """Names that `--config-name` takes, sorted.
-
-    Args:
-        root: folder of recipes.
-        kind: of the trainer that takes them; `None`: of any.
-    """
+    """List the names that `--config-name` takes, of one kind or of any (`None`), sorted."""
     return [name for name in _yaml_names(root) if kind is None or recipe_kind(name, root) is kind]
 
 
 def require_recipes(names: Iterable[str], root: Traversable = ROOT, kind: Kind | None = None) -> None:
-    """See that there are such recipes.
-
-    Args:
-        names: as given by the user.
-        root: folder of recipes.
-        kind: of the trainer that takes them; `None`: of any.
+    """See that there are recipes of these names, of one kind or of any (`None`).
 
     Raises:
         UserError: there is no recipe of a name; names the nearest one.
@@ -67,59 +55,58 @@ def require_recipes(names: Iterable[str], root: Traversable = ROOT, kind: Kind |
 
 
 def recipe_kind(name: str, root: Traversable = ROOT) -> Kind:
-    """Whose configuration a recipe completes, by what it and those it builds on begin with.
+    """Return whose configuration a recipe completes, by what it and those it builds on begin with.
 
     A file that cannot be read counts as a recipe of reinforcement learning; its check says what is wrong.
     """
-    above, names = set(), [name]
+    seen, names = set(), [name]
     while names:
         current = names.pop()
-        file = root / f"{current}.yaml" if (root / f"{current}.yaml").is_file() else ROOT / f"{current}.yaml"
         if current == _SFT_BASE:
             return Kind.SFT
-        if current in above or not file.is_file():
-            continue
-        above.add(current)
-        names += _defaults(file)
+        if current not in seen:
+            seen.add(current)
+            own = root / f"{current}.yaml"
+            names += _defaults(own if own.is_file() else ROOT / f"{current}.yaml")
     return Kind.RL
 
 
 def _defaults(file: Traversable) -> list[str]:
     try:
         read = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, yaml.YAMLError):
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
         return []
     listed = read.get("defaults") if isinstance(read, Mapping) else None
     return [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
 
 
 def recipe_summary(name: str, root: Traversable = ROOT) -> str:
-    """The comment that opens a recipe, without its first line (the launch command) and its notes."""
+    """Return the comment that opens a recipe, without the launch command in its first line and its notes."""
     lines = _comment(root / f"{name}.yaml")[1:]
     return "\n".join(takewhile(lambda line: line not in NOTES, lines)).strip()
 
 
 def ablation_names(recipe: str | None = None, root: Traversable = ROOT) -> list[str]:
-    """Names that `+ablations=` takes, sorted: `<system>/<name>`, and `<name>` for one outside these folders.
+    """List the names that `+ablations=` takes, of one recipe or all, sorted.
 
-    Args:
-        recipe: leave out those that do not belong to it.
-        root: folder of recipes.
+    They are `<system>/<name>`, and `<name>` for one outside these folders.
     """
     folder = root / ABLATIONS
-    names = _yaml_names(folder) if folder.is_dir() else []
-    for system in folder.iterdir() if folder.is_dir() else ():
+    if not folder.is_dir():
+        return []
+    names = _yaml_names(folder)
+    for system in folder.iterdir():
         names += [f"{system.name}/{name}" for name in _yaml_names(system)] if system.is_dir() else []
     return sorted(name for name in names if recipe is None or recipe in ablation_recipes(name, root))
 
 
 def ablation_summary(name: str, root: Traversable = ROOT) -> str:
-    """What an ablation is, in one line: the second of its comment."""
+    """Return what an ablation is, in one line: the second of its comment."""
     return "".join(_comment(root / ABLATIONS / f"{name}.yaml")[1:2])
 
 
 def ablation_recipes(name: str, root: Traversable = ROOT) -> list[str]:
-    """The recipes that an ablation belongs to, as its line `# for:` lists them.
+    """Return the recipes that an ablation belongs to, as its line `# for:` lists them.
 
     Raises:
         UserError: the file has no such line.
@@ -130,15 +117,13 @@ def ablation_recipes(name: str, root: Traversable = ROOT) -> list[str]:
 
 
 def ablation_row(name: str, root: Traversable = ROOT) -> str:
-    """The paper's row and number, as the line `# paper:` of an ablation gives them; empty without one."""
+    """Return the paper's row and number, as the line `# paper:` of an ablation gives them, or nothing."""
     return _field(name, "paper", root)
 
 
 def _field(name: str, field: str, root: Traversable) -> str:
-    for line in _comment(root / ABLATIONS / f"{name}.yaml"):
-        if line.startswith(f"{field}: "):
-            return line.removeprefix(f"{field}: ")
-    return ""
+    prefix, lines = f"{field}: ", _comment(root / ABLATIONS / f"{name}.yaml")
+    return next((line.removeprefix(prefix) for line in lines if line.startswith(prefix)), "")
 
 
 def _yaml_names(folder: Traversable) -> list[str]:
@@ -146,9 +131,5 @@ def _yaml_names(folder: Traversable) -> list[str]:
 
 
 def _comment(path: Traversable) -> list[str]:
-    lines = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("#"):
-            break
-        lines.append(line.removeprefix("#").strip())
-    return lines
+    lines = takewhile(lambda line: line.startswith("#"), path.read_text(encoding="utf-8").splitlines())
+    return [line.removeprefix("#").strip() for line in lines]

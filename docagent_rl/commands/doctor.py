@@ -14,9 +14,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from docagent_rl.checks.doctor import Probe, ProcessKind, Report, check_system
+from docagent_rl.checks.doctor import Probe, ProcessKind, Report, check_system, check_versions
 from docagent_rl.checks.probing import TIMEOUT_S, examine
-from docagent_rl.checks.versions import check_versions
 from docagent_rl.training.patching import PatchState
 from docagent_rl.training.registrations import Registered, prepare_environment
 

@@ -172,11 +172,11 @@ def budget_command(
 
     Example: docagent-rl recipes budget alden_qwen2_5_vl_7b trainer.nnodes=1 --gpu-memory 80
     """
-    from docagent_rl.checks.budget_page import budget_of_recipe, budget_page
+    from docagent_rl.checks.budget_table import budget_of_recipe, budget_page
 
     cluster = Cluster(nnodes, gpus_per_node)
     if recipe is None:
-        typer.echo(budget_page(Cluster(nnodes or 1, gpus_per_node or 8), gpu_memory), nl=False)
+        typer.echo(budget_page(nnodes or 1, gpus_per_node or 8, gpu_memory), nl=False)
         return
     require_recipes([recipe], kind=Kind.RL)
     typer.echo(budget_of_recipe(recipe, overrides or [], cluster, gpu_memory), nl=False)
@@ -209,6 +209,6 @@ def _verdict(findings: Sequence[Finding]) -> Text:
         and (finding.ablation is None or finding.problem != plain.get(finding.profile))
     ]
     if not problems:
-        return Text(findings[0].verdict, style="green")
-    lines = (" ".join([*finding.overrides, finding.verdict]) for finding in problems)
+        return Text("ok", style="green")
+    lines = (" ".join([*finding.overrides, finding.problem or ""]) for finding in problems)
     return Text("\n".join(lines), style="red")

