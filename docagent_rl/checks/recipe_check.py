@@ -51,7 +51,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where a recipe is to run: `trainer.nnodes` and `trainer.n_gpus_per_node`; `None`: as the recipe says."""
+    """Where a recipe is to run: `trainer.nnodes` and `trainer.n_gpus_per_node`; `None`: as it says."""
 
     nodes: int | None = None
     gpus_per_node: int | None = None

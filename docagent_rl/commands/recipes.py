@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import track
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -23,6 +23,7 @@ from docagent_rl.checks.recipe_list import (
     ablation_recipes,
     ablation_row,
     ablation_summary,
+    recipe_kind,
     recipe_names,
     recipe_summary,
     require_recipes,
@@ -30,26 +31,18 @@ from docagent_rl.checks.recipe_list import (
 from docagent_rl.checks.variant_table import variant_table
 from docagent_rl.lab.viewer.reward import reward_of
 
-OTHERS = "other numbers of GPUs"
-
-_KINDS = (
-    (
-        Kind.RL,
-        "reinforcement learning",
-        f"python -m {Kind.RL.value} --config-name <recipe>   (+profile=cpu on a laptop)",
-    ),
-    (
-        Kind.SFT,
+_KINDS = {
+    Kind.RL: ("reinforcement learning", "python"),
+    Kind.SFT: (
         "supervised fine-tuning (docs/sft.md)",
-        f"torchrun --standalone --nproc-per-node <GPUs> -m {Kind.SFT.value} --config-name <recipe>   "
-        "(+profile=cpu on a laptop)",
+        "torchrun --standalone --nproc-per-node <GPUs>",
     ),
-)
+}
 app = typer.Typer(help="List and check what can be run.")
 
-NamesArgument = Annotated[
-    list[str] | None, typer.Argument(help="Recipes; by default all.", metavar="[NAME]...")
-]
+Names = Annotated[list[str] | None, typer.Argument(help="Recipes; by default all.", metavar="[NAME]...")]
+Nodes = Annotated[int | None, typer.Option("--nnodes", min=1, help="As trainer.nnodes.")]
+Gpus = Annotated[int | None, typer.Option("--gpus-per-node", min=1, help="As trainer.n_gpus_per_node.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -61,11 +54,12 @@ def list_command(context: typer.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     console = Console()
-    for kind, title, launch in _KINDS:
+    for kind, (title, program) in _KINDS.items():
         table = Table("recipe", "what it runs", show_lines=True, title=title, title_justify="left")
         for name in recipe_names(kind=kind):
             table.add_row(name, Text(recipe_summary(name)))
         console.print(table)
+        launch = f"{program} -m {kind.value} --config-name <recipe>   (+profile=cpu on a laptop)"
         console.print(launch, markup=False, soft_wrap=True)
     console.print("docagent-rl recipes show <recipe>   says where it departs from the paper", markup=False)
 
@@ -81,15 +75,14 @@ def show_command(name: Annotated[str, typer.Argument(help="A recipe.")]) -> None
     require_recipes([name])
     console = Console()
     console.print(Text(recipe_summary(name)))
-    if name in recipe_names(kind=Kind.RL) and (reward := reward_of(composed(name))) is not None:
+    if recipe_kind(name) is Kind.RL and (reward := reward_of(composed(name))) is not None:
         console.print(Text(f"reward: {reward.formula}"))
     provenance = read_provenance(name)
     if provenance.printed:
-        table = Table(
-            Column("key", overflow="fold"), "value", "where", title="Printed:", title_justify="left"
-        )
-        for key, printed in provenance.printed.items():
-            table.add_row(Text(key), Text(str(printed.value)), Text(printed.where))
+        key = Column("key", overflow="fold")
+        table = Table(key, "value", "where", title="Printed:", title_justify="left")
+        for setting, printed in provenance.printed.items():
+            table.add_row(Text(setting), Text(str(printed.value)), Text(printed.where))
         console.print(table)
     for source in Source:
         if notes := provenance.notes.get(source):
@@ -101,7 +94,7 @@ def show_command(name: Annotated[str, typer.Argument(help="A recipe.")]) -> None
 
 
 @app.command("ablations")
-def ablations_command(names: NamesArgument = None) -> None:
+def ablations_command(names: Names = None) -> None:
     """List the ablations with the paper's row of each.
 
     Example: docagent-rl recipes ablations vrag_rl_qwen2_5_vl_7b
@@ -120,38 +113,37 @@ def ablations_command(names: NamesArgument = None) -> None:
 
 @app.command("check")
 def check_command(
-    names: NamesArgument = None,
+    names: Names = None,
     folder: Annotated[
         Path | None, typer.Option(help="Check the recipes of this folder instead of the package's.")
     ] = None,
-    nnodes: Annotated[int | None, typer.Option(min=1, help="As trainer.nnodes.")] = None,
-    gpus_per_node: Annotated[int | None, typer.Option(min=1, help="As trainer.n_gpus_per_node.")] = None,
+    nnodes: Nodes = None,
+    gpus_per_node: Gpus = None,
 ) -> None:
     """Check recipes without running them, as they are and with their profile for the CPU and each ablation.
 
     Keys, types, prompts, token budgets, estimators, and whether batch sizes and GPUs go together: as the
     recipe has them, or as --nnodes and --gpus-per-node say. Without these it also says what to change for
-    1, 2, 4, 8 and 16 GPUs. The status is 1 when there are problems; a recipe that waits for an estimator is
-    none.
+    1, 2, 4, 8 and 16 GPUs. The status is 1 when there are problems.
 
     Example: docagent-rl recipes check vrag_rl_qwen2_5_vl_7b --nnodes 2
     """
     if folder is not None and not folder.is_dir():
         raise UserError(f"{folder} is no folder")
-    root = ROOT if folder is None else folder
+    root, cluster = ROOT if folder is None else folder, Cluster(nnodes, gpus_per_node)
     require_recipes(names or [], root)
+    names = names or recipe_names(root, None)
     table = Table("recipe", "checked", Column("verdict", overflow="fold"), show_lines=True)
-    others = Table("recipe", "GPUs", Column("set", overflow="fold"), title=OTHERS, show_lines=True)
+    others = Table(
+        "recipe", "GPUs", Column("set", overflow="fold"), title="other numbers of GPUs", show_lines=True
+    )
     failed = False
-    cluster = Cluster(nnodes, gpus_per_node)
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("checking", total=len(names or recipe_names(root, None)))
-        for findings in check_recipes(names or [], root, cluster):
-            table.add_row(findings[0].recipe, str(len(findings)), _verdict(findings))
-            failed |= any(finding.problem is not None for finding in findings)
-            if cluster == Cluster() and findings[0].problem is None:
-                _add_scaled(others, findings[0].recipe, root)
-            progress.advance(task)
+    checked = check_recipes(names, root, cluster)
+    for findings in track(checked, "checking", len(names), console=Console(stderr=True), transient=True):
+        table.add_row(findings[0].recipe, str(len(findings)), _verdict(findings))
+        failed |= any(finding.problem is not None for finding in findings)
+        if cluster == Cluster() and findings[0].problem is None:
+            _add_scaled(others, findings[0].recipe, root)
     console = Console()
     console.print(table)
     if others.row_count:
@@ -164,8 +156,8 @@ def check_command(
 def budget_command(
     recipe: Annotated[str | None, typer.Argument(help="A recipe; by default a table of all.")] = None,
     overrides: Annotated[list[str] | None, typer.Argument(help="As on the launch command.")] = None,
-    nnodes: Annotated[int | None, typer.Option(min=1, help="As trainer.nnodes.")] = None,
-    gpus_per_node: Annotated[int | None, typer.Option(min=1, help="As trainer.n_gpus_per_node.")] = None,
+    nnodes: Nodes = None,
+    gpus_per_node: Gpus = None,
     gpu_memory: Annotated[float, typer.Option(min=1, help="GiB of one GPU.")] = 80,
 ) -> None:
     """Print what a run takes of GPU memory, host memory and disk, by part, as Markdown. No GPU is needed.
@@ -174,12 +166,12 @@ def budget_command(
     """
     from docagent_rl.checks.budget_table import budget_of_recipe, budget_page
 
-    cluster = Cluster(nnodes, gpus_per_node)
     if recipe is None:
-        typer.echo(budget_page(nnodes or 1, gpus_per_node or 8, gpu_memory), nl=False)
-        return
-    require_recipes([recipe], kind=Kind.RL)
-    typer.echo(budget_of_recipe(recipe, overrides or [], cluster, gpu_memory), nl=False)
+        text = budget_page(nnodes or 1, gpus_per_node or 8, gpu_memory)
+    else:
+        require_recipes([recipe], kind=Kind.RL)
+        text = budget_of_recipe(recipe, overrides or [], Cluster(nnodes, gpus_per_node), gpu_memory)
+    typer.echo(text, nl=False)
 
 
 @app.command("variants")
@@ -200,15 +192,11 @@ def _add_scaled(table: Table, recipe: str, root: Traversable) -> None:
 
 
 def _verdict(findings: Sequence[Finding]) -> Text:
-    """The verdict of a recipe, and every problem with the overrides that lead to it, once a profile."""
+    """Every problem of a recipe with the overrides that lead to it, once a profile, or `ok`."""
     plain = {finding.profile: finding.problem for finding in findings if finding.ablation is None}
-    problems = [
-        finding
+    lines = [
+        " ".join([*finding.overrides, finding.problem])
         for finding in findings
-        if finding.problem is not None
-        and (finding.ablation is None or finding.problem != plain.get(finding.profile))
+        if finding.problem and (finding.ablation is None or finding.problem != plain.get(finding.profile))
     ]
-    if not problems:
-        return Text("ok", style="green")
-    lines = (" ".join([*finding.overrides, finding.problem or ""]) for finding in problems)
-    return Text("\n".join(lines), style="red")
+    return Text("\n".join(lines), style="red") if lines else Text("ok", style="green")
