@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from docagent_rl.endpoints.remote_model import RemoteModel
     from docagent_rl.envs.token_budget import TokenCounter
     from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.collect.collection import Collection
     from docagent_rl.lab.collect.config import CollectConfig
     from docagent_rl.rollout.env_resources import EnvResources
     from docagent_rl.rollout.player import Player
@@ -93,73 +91,70 @@ def collect_command(
     config = CollectConfig.load(preset)
     if failed_by is not None:
         config = config.model_copy(update={"filters": (*config.filters, Failed(run=failed_by))})
-    _check_options(player, teacher, replay)
-    _check_helpers(player, config, grounder, evidence)
+    _check_options(player, config, replay, teacher, grounder, evidence)
     records = drawn(read_records(data), limit, seed)
     run = play_config(recipe, Agent.SYSTEM, overrides or ())
     run, teacher = keep_replies(run, teacher, out)
     parsed = check_play(run, records)
-    system = get_system(parsed.system).name
-    config.check_system(system)
+    config.check_system(get_system(parsed.system).name)
     check_runs(config.filters)
     together = at_a_time or (teacher.concurrency if player is Who.ENDPOINT else _AT_A_TIME)
     settings = RunSettings(sessions or config.sessions, together, parsed.rollout.session_attempts)
-
-    collection, folder = Collection(recipe, system, records, settings), RunFolder(out)
+    collection, folder = Collection(recipe, get_system(parsed.system).name, records, settings), RunFolder(out)
 
     async def opened() -> Player:
-        match player:
-            case Who.ENDPOINT:
-                ask = not collection.is_whole(folder)
-                return await _teacher(run, parsed, config, teacher, grounder, seed, ask=ask)
-            case Who.REPLAY:
-                return _replay(parsed, replay)
+        if player is Who.ENDPOINT:
+            ask = not collection.is_whole(folder)
+            return await _teacher(run, parsed, config, teacher, grounder, seed, ask=ask)
+        if replay is not None:
+            return _replay(parsed, replay)
         return _script(parsed, config, player is Who.DETOURS, seed)
 
-    console = Console(stderr=True)
+    async def collect() -> None:
+        playing = await opened()
+        try:
+            await collection.play(playing, folder)
+        finally:
+            await playing.close()
+
     with spending(teacher, {"grounder": grounder, "evidence": evidence}):
-        looking = _looking(evidence, teacher, out)
+        looking = None
+        if evidence.named:
+            looking = evidence.open("evidence judge", teacher.cache_dir or out.resolve() / REPLIES / "model")
         check_models(looking)
         try:
-            asyncio.run(_collect(collection, opened, folder))
+            asyncio.run(collect())
             _report(folder, config, parsed, looking)
         except KeyboardInterrupt:
-            console.print("Interrupted. What was played is kept; the same command goes on from here.")
+            typer.echo("Interrupted. What was played is kept; the same command goes on from here.", err=True)
             raise typer.Exit(130) from None
 
 
-def _check_options(player: Who, teacher: ModelConfig, replay: Path | None) -> None:
-    """See that the options go together."""
+def _check_options(
+    player: Who,
+    config: CollectConfig,
+    replay: Path | None,
+    teacher: ModelConfig,
+    grounder: ModelConfig,
+    evidence: ModelConfig,
+) -> None:
+    """See that the options go together, and that no model is named in vain."""
+    from docagent_rl.lab.collect.filters import Evidence
+
     if player is Who.ENDPOINT:
         teacher.require("--player endpoint")
     elif teacher.model or teacher.base_url:
         raise UserError(f"--player {player.value} asks no model: leave out --model and --base-url")
+    elif grounder.named:
+        raise UserError(f"--player {player.value} draws its own boxes: leave out --grounder-model")
     if (player is Who.REPLAY) is (replay is None):
         raise UserError("--player replay and --replay RUN go together")
-
-
-def _check_helpers(who: Who, config: CollectConfig, grounder: ModelConfig, evidence: ModelConfig) -> None:
-    """See that no further model is named in vain."""
-    from docagent_rl.lab.collect.filters import Evidence
-
-    if grounder.named and who is not Who.ENDPOINT:
-        raise UserError(f"--player {who.value} draws its own boxes: leave out --grounder-model")
     asks = any(isinstance(step, Evidence) and step.judged for step in config.filters)
     if evidence.named and not asks:
         raise UserError(
             "--evidence-model is named, and no filter asks it: --preset doc_v_star does, or a file of your "
             "own with {kind: evidence, judged: true}"
         )
-
-
-async def _collect(
-    collection: Collection, opened: Callable[[], Awaitable[Player]], folder: RunFolder
-) -> None:
-    player = await opened()
-    try:
-        await collection.play(player, folder)
-    finally:
-        await player.close()
 
 
 async def _teacher(
@@ -179,11 +174,10 @@ async def _teacher(
 
     if config.temperature is not None and "temperature" not in teacher.model_fields_set:
         teacher = teacher.model_copy(update={"temperature": config.temperature})
-    remote = teacher.open("teacher", None)
-    drawing = None
+    models = [teacher.open("teacher", None)]
     if grounder.named:
-        drawing = grounder.open("grounder", teacher.cache_dir)
-    for model in filter(None, (remote, drawing) if ask else ()):
+        models.append(grounder.open("grounder", teacher.cache_dir))
+    for model in models if ask else ():
         await model.check()
     limits = ChatLimits(
         turn=parsed.rollout.turn_tokens,
@@ -191,11 +185,23 @@ async def _teacher(
         min_turn=parsed.rollout.min_turn_tokens,
         seed=seed,
     )
+    writer, *drawing = map(EndpointModel, models)
+    second = drawing[0] if drawing else None
     resources = _resources(parsed)
-    second = None if drawing is None else EndpointModel(drawing)
-    return TeacherPlayer.of(
-        resources, EndpointModel(remote), limits, config.teacher, grounder=second, seed=seed
-    )
+    return TeacherPlayer.of(resources, writer, limits, config.teacher, grounder=second, seed=seed)
+
+
+def _script(parsed: DocAgentConfig, config: CollectConfig, astray: bool, seed: int) -> Player:
+    from docagent_rl.lab.agents.scripted import NO_DETOURS, ScriptPlayer
+
+    detours = config.detours if astray else NO_DETOURS
+    return ScriptPlayer(_resources(parsed), detours, seed, validate=False)
+
+
+def _replay(parsed: DocAgentConfig, source: Path) -> Player:
+    from docagent_rl.lab.agents.replay import ReplayPlayer
+
+    return ReplayPlayer(_resources(parsed, run_counter(source)), source, validate=False)
 
 
 def _resources(parsed: DocAgentConfig, counter: TokenCounter | None = None) -> EnvResources:
@@ -208,31 +214,10 @@ def _resources(parsed: DocAgentConfig, counter: TokenCounter | None = None) -> E
     return resources
 
 
-def _script(parsed: DocAgentConfig, config: CollectConfig, astray: bool, seed: int) -> Player:
-    from docagent_rl.lab.agents.scripted import NO_DETOURS, ScriptPlayer
-
-    detours = config.detours if astray else NO_DETOURS
-    return ScriptPlayer(_resources(parsed), detours, seed, validate=False)
-
-
-def _replay(parsed: DocAgentConfig, source: Path | None) -> Player:
-    from docagent_rl.lab.agents.replay import ReplayPlayer
-
-    if source is None:  # `_check_options` saw to it
-        raise UserError("--player replay needs --replay RUN")
-    return ReplayPlayer(_resources(parsed, run_counter(source)), source, validate=False)
-
-
-def _looking(evidence: ModelConfig, teacher: ModelConfig, out: Path) -> RemoteModel | None:
-    """The judge that sees pages; `None` where none is named."""
-    if not evidence.named:
-        return None
-    return evidence.open("evidence judge", teacher.cache_dir or out.resolve() / REPLIES / "model")
-
-
 def _report(
     folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig, looking: RemoteModel | None
 ) -> None:
+    """Filter what was played, and print what each filter left and what could not be played."""
     from docagent_rl.documents import DocumentStore
     from docagent_rl.lab.collect.collection import KEPT, sift
     from docagent_rl.lab.collect.page_judge import PageJudge
@@ -240,21 +225,19 @@ def _report(
     from docagent_rl.rewards.judge import make_judge
     from docagent_rl.rollout.trajectory import MaskReason
 
+    console, errors = Console(), Console(stderr=True)
     # a judge that nobody chose has no say
     judge = make_judge(parsed.judge) if parsed.judge.kind is not None else None
     evidence = None if looking is None else PageJudge.of(looking, DocumentStore(parsed.store))
     funnel = sift(folder, config, judge, evidence)
-    console = Console()
     console.print(funnel.table())
     for warning in funnel.warnings():
-        Console(stderr=True).print(shown(warning))
+        errors.print(shown(warning))
     tally = tally_of(folder.sessions())
     if (unplayed := unplayed_table(tally, "are left out")) is not None:
         console.print(unplayed)
     if failed := tally.masked.get(MaskReason.INFRASTRUCTURE.value):
-        Console(stderr=True).print(
-            f"{failed} of them for a service that failed: the same command plays these"
-        )
+        errors.print(f"{failed} of them for a service that failed: the same command plays these")
     if not funnel.stages[0].sessions:
         raise UserError(f"{folder.path}: none of its {funnel.sessions} sessions could be played")
-    Console(stderr=True).print(f"{folder.path / KEPT}; docagent-rl view {folder.path}", markup=False)
+    errors.print(f"{folder.path / KEPT}; docagent-rl view {folder.path}", markup=False)

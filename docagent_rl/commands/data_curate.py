@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +22,7 @@ from docagent_rl.records.record import Record
 from docagent_rl.records.splitting import SplitUnit, unit_key
 
 if TYPE_CHECKING:
+    from docagent_rl.lab.collect.case import Case
     from docagent_rl.lab.collect.curation import Choice, Rate
 
 _LONGER_THAN = 10
@@ -62,31 +65,29 @@ def curate_command(
 
     Example: docagent-rl data curate runs/x4 --out rl.parquet --rule doc_v_star --without runs/c1/kept.jsonl
     """
-    from docagent_rl.lab.agents.replay import trajectories_of
-    from docagent_rl.lab.collect.case import case_of
     from docagent_rl.lab.collect.curation import choose_learnable, choose_stratified, rates
 
-    if prefer is not None and rule is not Rule.UNIDOC_RL:
+    stratified = rule is Rule.DOC_V_STAR
+    if prefer is not None and stratified:
         raise UserError("--prefer belongs to --rule unidoc_rl")
     if out.suffix != ".parquet":
         raise UserError(f"--out {out}: name a .parquet file")
-    records, cases, unplayed = _pool(run, case_of, trajectories_of)
-    least = _LONGER_THAN if longer_than is None and rule is Rule.DOC_V_STAR else longer_than or 0
-    left_out = _left_out(records, least, rule, without or (), without_documents or ())
-    left_out |= dict.fromkeys(unplayed - set(left_out), "sessions that could not be played")
-    scoring = by or (Scoring.LIKENESS if rule is Rule.DOC_V_STAR else Scoring.OUTCOME)
-    played = Counter(case.question for case in cases if case.question not in left_out)
-    most = max(played.values(), default=0)
+    records, cases, unplayed = _pool(run)
+    least = _LONGER_THAN if longer_than is None and stratified else longer_than or 0
+    left_out = dict.fromkeys(unplayed, "sessions that could not be played")
+    left_out |= _left_out(records, least, stratified, without or (), without_documents or ())
+    sessions = Counter(case.question for case in cases if case.question not in left_out)
+    most = max(sessions.values(), default=0)
     # of a run that was stopped: a rate of fewer sessions is another measure
-    left_out |= {
-        question: "fewer sessions than others" for question, number in played.items() if number < most
-    }
+    fewer = [question for question, number in sessions.items() if number < most]
+    left_out |= dict.fromkeys(fewer, "fewer sessions than others")
     counted = [case for case in cases if case.question not in left_out]
+    scoring = by or (Scoring.LIKENESS if stratified else Scoring.OUTCOME)
     if scoring is Scoring.OUTCOME and counted and all(case.outcome is None for case in counted):
         raise UserError(f"{run}: no session says how right a judge found it; score with --by likeness")
     found = rates(counted, scoring, threshold)
     _check_sessions(found, rule)
-    if rule is Rule.DOC_V_STAR:
+    if stratified:
         choice = choose_stratified(found, count or QUESTIONS, seed)
     else:
         preferred = _dropped(prefer) if prefer is not None else ()
@@ -100,8 +101,11 @@ def curate_command(
     _write(choice, found, records, out, force)
 
 
-def _pool(run: Path, case_of, trajectories_of):
+def _pool(run: Path) -> tuple[dict[str, Record], list[Case], set[str]]:
     """Questions by id, sessions that were played, and questions of which some could not be."""
+    from docagent_rl.lab.agents.replay import trajectories_of
+    from docagent_rl.lab.collect.case import case_of
+
     records: dict[str, Record] = {}
     cases, unplayed = [], set()
     for trajectory in trajectories_of(run):
@@ -119,32 +123,32 @@ def _pool(run: Path, case_of, trajectories_of):
 def _left_out(
     records: dict[str, Record],
     longer_than: int,
-    rule: Rule,
-    without: list[Path] | tuple,
-    without_documents: list[Path] | tuple,
+    stratified: bool,
+    without: Sequence[Path],
+    without_documents: Sequence[Path],
 ) -> dict[str, str]:
     """Questions that no rule sees, with the reason."""
-    taken = [record for file in without for record in questions_of(file)]
-    used = {record.question_id for record in taken}
-    said = {unit_key(record, SplitUnit.QUESTION) for record in taken}
+    used = [record for file in without for record in questions_of(file)]
+    taken = {record.question_id for record in used}
+    said = {unit_key(record, SplitUnit.QUESTION) for record in used}
     apart = [record for file in without_documents for record in questions_of(file)]
     closed = frozenset[str]().union(*(record.document_keys for record in apart))
     found: dict[str, str] = {}
     for question, record in records.items():
         pages = record.extra.get("num_pages")
-        if question in used or unit_key(record, SplitUnit.QUESTION) in said:
+        if question in taken or unit_key(record, SplitUnit.QUESTION) in said:
             found[question] = "used before"
         elif record.document_keys & closed:
             found[question] = "its document is kept apart"
         elif longer_than and not (isinstance(pages, int) and pages > longer_than):
             found[question] = f"not known to be longer than {longer_than} pages"
-        elif rule is Rule.DOC_V_STAR and not record.gold_pages and record.answerable is not False:
+        elif stratified and not record.gold_pages and record.answerable is not False:
             found[question] = "unknown evidence"
     return found
 
 
 def questions_of(file: Path) -> list[Record]:
-    """Of a file of questions, or of the sessions in a file or in a run's folder: each question once.
+    """Return the questions of a file, or of the sessions in a file or in a run's folder, each once.
 
     Raises:
         UserError: it holds neither.
@@ -177,15 +181,12 @@ def _check_sessions(found: list[Rate], rule: Rule) -> None:
         )
     numbers = {rate.sessions for rate in found}
     if numbers != {SESSIONS[rule]}:
-        console = Console(stderr=True)
-        told = ", ".join(map(str, sorted(numbers)))
-        console.print(f"sessions of a question: {told}; the paper plays {SESSIONS[rule]}", markup=False)
+        played = ", ".join(map(str, sorted(numbers)))
+        typer.echo(f"sessions of a question: {played}; the paper plays {SESSIONS[rule]}", err=True)
 
 
 def _dropped(file: Path) -> set[str]:
     """Questions that the quality filter dropped: every session of them failed for its answer or form."""
-    import json
-
     bad: dict[str, bool] = {}
     try:
         for line in file.read_text(encoding="utf-8").splitlines():
@@ -199,18 +200,9 @@ def _dropped(file: Path) -> set[str]:
 
 
 def _write(choice: Choice, found: list[Rate], records: dict[str, Record], out: Path, force: bool) -> None:
-    by_question = {rate.question: rate for rate in found}
+    passed = {rate.question: {"right": rate.right, "sessions": rate.sessions} for rate in found}
     chosen = [
-        replace(
-            record,
-            extra={
-                **record.extra,
-                "pass_rate": {
-                    "right": by_question[question].right,
-                    "sessions": by_question[question].sessions,
-                },
-            },
-        )
+        replace(record, extra={**record.extra, "pass_rate": passed[question]})
         for question, record in records.items()
         if question in choice.questions
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,39 +77,33 @@ def sft_command(
     from docagent_rl.lab.sft.sessions import Account, Parts, RowMaker, made_rows
 
     files = session_files(trajectories)
-    parts: list[tuple[Path, bool | None]] = [(out, None)]
-    chosen = None
+    chosen, outs = None, [out]
     with sessions_progress(files, passes=1 if val_fraction is None else 3) as ticked:
         if val_fraction is not None:
             chosen = Parts.choose(ticked(read_sessions(files)), val_fraction, by, seed)
-            train, val = both_files(out)
-            parts = [(train, False), (val, True)]
+            outs = list(both_files(out))
         codec = codec_of(model, template_kwargs)
         maker = RowMaker(codec, DocumentStore(store), max_length, retokenise)
-        digest, accounts, written = tokenizer_digest(codec.tokenizer), [], []
-        for path, validates in parts:
+        digest, accounts, written = tokenizer_digest(codec.tokenizer), [Account() for _ in outs], []
+        for number, (path, account) in enumerate(zip(outs, accounts, strict=True)):
             sessions = (
                 each
                 for each in ticked(read_sessions(files))
-                if chosen is None or validates == chosen.validates(each)
+                if chosen is None or chosen.validates(each) == bool(number)
             )
-            account = Account()
+            pieces = file_pieces(made_rows(sessions, maker, account), digest, str(path))
             try:
-                pieces = file_pieces(made_rows(sessions, maker, account), digest, str(path))
                 written.append(write_stream(path, pieces, force=force))
             except UserError:
-                if account.dropped:
-                    Console(stderr=True).print(_dropped([account]))
+                _print_dropped([account])
                 raise
-            accounts.append(account)
-    for (path, _), account, new in zip(parts, accounts, written, strict=True):
+    for path, account, new in zip(outs, accounts, written, strict=True):
         typer.echo(
             f"{path}: {account.rows} rows of {account.sessions} sessions, {account.tokens} tokens "
             f"({account.trained} trained on), {account.images} images, longest row {account.longest}"
             f"{'' if new else ', unchanged'}"
         )
-    if any(account.dropped for account in accounts):
-        Console(stderr=True).print(_dropped(accounts))
+    _print_dropped(accounts)
 
 
 def export_sessions(
@@ -141,8 +136,7 @@ def export_sessions(
         f"{path}: {account.rows} examples of {account.sessions} sessions, {account.images} images"
         f"{'' if new else ', unchanged'}"
     )
-    if account.dropped:
-        Console(stderr=True).print(_dropped([account]))
+    _print_dropped([account])
 
 
 def _some(lines: Iterable[bytes], source: Path) -> Generator[bytes]:
@@ -220,12 +214,13 @@ def _lines(file: Path) -> int:
         return sum(1 for line in lines if line.strip())
 
 
-def _dropped(accounts: Iterable[Any]) -> Table:
-    table = Table("sessions left out", "why")
-    counts: dict[str, int] = {}
+def _print_dropped(accounts: Iterable[Any]) -> None:
+    """Print how many sessions were left out, by reason."""
+    counts = Counter[str]()
     for account in accounts:
-        for reason, count in account.dropped.items():
-            counts[reason.value] = counts.get(reason.value, 0) + count
-    for why, count in sorted(counts.items(), key=lambda each: -each[1]):
-        table.add_row(str(count), shown(why))
-    return table
+        counts.update({reason.value: count for reason, count in account.dropped.items()})
+    if counts:
+        table = Table("sessions left out", "why")
+        for reason, count in counts.most_common():
+            table.add_row(str(count), shown(reason))
+        Console(stderr=True).print(table)

@@ -19,12 +19,7 @@ from docagent_rl.checks.probing import TIMEOUT_S, examine
 from docagent_rl.training.patching import PatchState
 from docagent_rl.training.registrations import Registered, prepare_environment
 
-_STYLES = {
-    PatchState.APPLIED.value: "green",
-    PatchState.NOT_NEEDED.value: "dim",
-    PatchState.WAITING.value: "red",
-    PatchState.VERSION_MISMATCH.value: "red",
-}
+_STYLES = {PatchState.APPLIED.value: "green", PatchState.NOT_NEEDED.value: "dim"}
 
 
 def doctor_command(
@@ -46,10 +41,8 @@ def doctor_command(
     Example: docagent-rl doctor --no-vllm
     """
     prepare_environment()
-    kinds = [ProcessKind.DRIVER]
-    kinds += [ProcessKind.RAY] if ray else []
-    kinds += [ProcessKind.VLLM] if vllm else []
-    report = _examine(tuple(kinds), model, timeout)
+    asked = {ProcessKind.DRIVER: True, ProcessKind.RAY: ray, ProcessKind.VLLM: vllm}
+    report = _examine([kind for kind, wanted in asked.items() if wanted], model, timeout)
     if as_json:
         typer.echo(json.dumps(report.as_dict(), indent=2))
     else:
@@ -58,37 +51,37 @@ def doctor_command(
         raise typer.Exit(1)
 
 
-def _examine(kinds: tuple[ProcessKind, ...], model: Path | None, timeout_s: float) -> Report:
+def _examine(kinds: list[ProcessKind], model: Path | None, timeout_s: float) -> Report:
     console = Console(stderr=True)
     probes: dict[ProcessKind, Probe] = {}
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         answers = examine(kinds, model, timeout_s)
         for number, kind in enumerate(kinds, start=1):
-            asked = f"asking the {kind.value}, {number} of {len(kinds)}, at most {timeout_s:g} s"
-            task = progress.add_task(asked)
+            task = progress.add_task(
+                f"asking the {kind.value}, {number} of {len(kinds)}, at most {timeout_s:g} s"
+            )
             began = time.monotonic()
             _, probes[kind] = next(answers)
             progress.remove_task(task)
-            said = probes[kind].error or f"answered after {time.monotonic() - began:.0f} s"
-            console.print(f"{kind.value}: {said}", markup=False, highlight=False, soft_wrap=True)
+            answer = probes[kind].error or f"answered after {time.monotonic() - began:.0f} s"
+            console.print(f"{kind.value}: {answer}", markup=False, highlight=False, soft_wrap=True)
         progress.add_task("looking at the machine")
         return Report(check_versions(), probes, check_system())
 
 
 def _show(report: Report, console: Console) -> None:
-    console.print(_version_table(report))
-    console.print(_registration_table(report))
-    console.print(_patch_table(report))
-    console.print(_system_table(report))
+    for table in (_versions(report), _registrations(report), _patches(report), _machine(report)):
+        console.print(table)
     for problem in report.problems:
-        line = Text.assemble((f"{problem.where}: {problem.what}", "bold red"), f"\n  {problem.remedy}")
-        console.print(line)
+        console.print(
+            Text.assemble((f"{problem.where}: {problem.what}", "bold red"), f"\n  {problem.remedy}")
+        )
     if not report.problems:
         console.print("Nothing is missing.", style="bold green")
 
 
-def _version_table(report: Report) -> Table:
+def _versions(report: Report) -> Table:
     table = Table("package", "installed", "supported", title="Versions", title_justify="left")
     for check in report.versions:
         style = "green" if check.matches else "red"
@@ -96,15 +89,13 @@ def _version_table(report: Report) -> Table:
     return table
 
 
-def _registration_table(report: Report) -> Table:
+def _registrations(report: Report) -> Table:
     table = Table("", title="Registered", title_justify="left", show_lines=True)
     for kind in report.probes:
         table.add_column(kind.value, overflow="fold")
-    for row in fields(Registered):
-        if row.name == "patches":
-            continue
-        cells = [_names(probe.registered, row.name) for probe in report.probes.values()]
-        table.add_row(row.name.replace("_", " "), *cells)
+    for name in (field.name for field in fields(Registered) if field.name != "patches"):
+        cells = [_names(probe.registered, name) for probe in report.probes.values()]
+        table.add_row(name.replace("_", " "), *cells)
     return table
 
 
@@ -113,10 +104,10 @@ def _names(registered: Registered | None, field: str) -> Text:
         return Text("?", "red")
     value = getattr(registered, field)
     names = [value] if isinstance(value, str) else value
-    return Text(", ".join(names) if names else "none", "" if names else "red")
+    return Text(", ".join(names)) if names else Text("none", "red")
 
 
-def _patch_table(report: Report) -> Table:
+def _patches(report: Report) -> Table:
     table = Table("patch", title="Patches of upstream code", title_justify="left")
     answers = [probe.registered.patches if probe.registered else {} for probe in report.probes.values()]
     for kind in report.probes:
@@ -127,7 +118,7 @@ def _patch_table(report: Report) -> Table:
     return table
 
 
-def _system_table(report: Report) -> Table:
+def _machine(report: Report) -> Table:
     table = Table("machine", "", "advice", title="Machine", title_justify="left")
     for check in report.system:
         table.add_row(check.name, Text(check.value), Text(check.advice, "yellow"))
