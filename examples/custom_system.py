@@ -1,9 +1,9 @@
 """A system of your own: one search, one look, one answer, and a reward for short answers.
 
-PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name vrag_rl_qwen2_5_vl_7b +profile=cpu \
-    +env=own docagent.system=custom_system:SYSTEM
+PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name base +profile=cpu \
+    docagent.system=custom_system:SYSTEM
 
-In a recipe: `defaults: [vrag_rl_qwen2_5_vl_7b, env: own, _self_]`, and its own keys under `docagent.env`.
+In a recipe: `defaults: [base, _self_]`, and its own keys under `docagent.env`.
 """
 
 from pathlib import Path

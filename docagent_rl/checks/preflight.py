@@ -38,6 +38,7 @@ from docagent_rl.checks.service_checks import (
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.losses.aggregation import check_loss
 from docagent_rl.losses.checks import check_kl
+from docagent_rl.systems import SYSTEMS
 from docagent_rl.training.loopback import keep_to_loopback
 from docagent_rl.training.nodes.check import ATTACHED_VARIABLE
 from docagent_rl.training.settings.arithmetic import check_sizes
@@ -123,6 +124,10 @@ def check_statically(config: DictConfig) -> DocAgentConfig:
 
 def _checked(config: DictConfig, when: When) -> PlannedRun:
     check_keys(config)
+    if OmegaConf.is_missing(config.docagent, "system"):
+        raise UserError(
+            f"docagent.system is not set: give {', '.join(SYSTEMS)}, or package.module:SYSTEM of your own"
+        )
     run = PlannedRun.of(config)
     run_checks(CHECKS, when, run)
     return run

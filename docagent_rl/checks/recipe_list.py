@@ -15,6 +15,8 @@ from docagent_rl.base.errors import UserError
 
 ROOT = files("docagent_rl") / "recipes"
 """The package's own recipes."""
+BASE = "base"
+"""The recipe without a system, from which those of users start; it is no recipe of a paper."""
 ABLATIONS = "ablations"
 """Folder of the ablations, one in it for each system, and their Hydra group: `+ablations=<system>/<name>`."""
 NOTES = (
@@ -37,7 +39,8 @@ class Kind(Enum):
 
 def recipe_names(root: Traversable = ROOT, kind: Kind | None = Kind.RL) -> list[str]:
     """List the names that `--config-name` takes, of one kind or of any (`None`), sorted."""
-    return [name for name in _yaml_names(root) if kind is None or recipe_kind(name, root) is kind]
+    names = (name for name in _yaml_names(root) if name != BASE)
+    return [name for name in names if kind is None or recipe_kind(name, root) is kind]
 
 
 def require_recipes(names: Iterable[str], root: Traversable = ROOT, kind: Kind | None = None) -> None:

@@ -61,7 +61,10 @@ def list_command(context: typer.Context) -> None:
         console.print(table)
         launch = f"{program} -m {kind.value} --config-name <recipe>   (+profile=cpu on a laptop)"
         console.print(launch, markup=False, soft_wrap=True)
-    console.print("docagent-rl recipes show <recipe>   says where it departs from the paper", markup=False)
+    console.print("docagent-rl recipes show <recipe>   says where its settings come from", markup=False)
+    console.print(
+        "--config-name base docagent.system=package.module:SYSTEM   runs a system of your own", markup=False
+    )
 
 
 @app.command("show")

@@ -7,6 +7,7 @@ from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks import recipe_check
+from docagent_rl.checks.preflight import check_statically
 from docagent_rl.checks.recipe_check import Cluster, check_recipe, check_recipes, composed, scaled
 from docagent_rl.checks.recipe_list import (
     ablation_names,
@@ -16,7 +17,7 @@ from docagent_rl.checks.recipe_list import (
     recipe_names,
 )
 from docagent_rl.systems import SYSTEMS
-from docagent_rl.training.settings.arithmetic import check_sizes
+from docagent_rl.training.settings.arithmetic import arithmetic_problems, check_sizes
 from tests.checks.conftest import RECIPES
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
@@ -51,6 +52,17 @@ def test_a_system_of_ones_own_inherits_a_recipe_without_the_keys_of_its_environm
     monkeypatch.syspath_prepend("examples")
     found = mine(f"docagent: {{system: 'custom_system:SYSTEM', env: {env}}}\n", above=above)
     assert [str(f.problem).count(str(problem)) for f in found] == [1, 1]
+
+
+def test_the_base_has_no_system_and_runs_one_of_ones_own(monkeypatch):
+    monkeypatch.syspath_prepend("examples")
+    with pytest.raises(UserError, match=r"docagent\.system"):
+        check_statically(composed("base"))
+    for profile in ([], ["+profile=cpu"]):
+        config = composed("base", ["docagent.system=custom_system:SYSTEM", *profile])
+        assert check_statically(config).system == "custom_system:SYSTEM"
+        assert arithmetic_problems(config) == []
+    assert "base" not in recipe_names(kind=None)
 
 
 @pytest.mark.parametrize("ablation", ["# for: mine\n- 1\n", "# for: mine\na: {b", "docagent: {}\n"])

@@ -11,7 +11,7 @@ from tests.e2e.scanned import scan
 FOLDER = Path(__file__).parents[2] / "examples"
 
 EXAMPLES = {
-    "custom_system": ("docagent.system=custom_system:SYSTEM", "+env=own"),
+    "custom_system": ("docagent.system=custom_system:SYSTEM",),
     "custom_estimator": (
         "docagent.modules=[custom_estimator]",
         "algorithm.adv_estimator=median_baseline",
@@ -46,6 +46,7 @@ def play(folder: Path, demo: Path, python: Path) -> Run:
         (*examples, *SHORT, model, "docagent.credit=false"),
         python,
         python_path=FOLDER,
+        recipe="base",
     )
     run.finish()
     return run
