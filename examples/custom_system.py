@@ -10,13 +10,20 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from docagent_rl.actions import Answer, Search
-from docagent_rl.actions.arguments import read_answer, read_search
-from docagent_rl.actions.grammar import TagGrammar
+from docagent_rl.actions.base import Answer, Search
+from docagent_rl.actions.grammar import TagGrammar, read_answer, read_search
 from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents.display import DisplayRule
-from docagent_rl.envs.base import DocEnv, EndReason, ImagePart, Observation, RewardTerms, StepResult, TextPart
-from docagent_rl.envs.measures import Marks
+from docagent_rl.envs.base import (
+    DocEnv,
+    EndReason,
+    ImagePart,
+    Marks,
+    Observation,
+    RewardTerms,
+    StepResult,
+    TextPart,
+)
 from docagent_rl.envs.system import System
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import page_view

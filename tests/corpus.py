@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.actions import StopCause
+from docagent_rl.actions.base import StopCause
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason, Observation, RewardTerms, StepResult

@@ -1,4 +1,4 @@
-"""What an agent can do, and the interface of the grammars that read it.
+"""The actions of agents, and the interface of the grammars that read them.
 
 A system adds an action as a subclass of `Action`, or of one of those here that it is a form of.
 """
@@ -53,11 +53,11 @@ class Action:
 
     @property
     def kind(self) -> str:
-        """Name by which it is recorded: a form of an action goes by the action's."""
+        """The name by which it is recorded: a form of an action goes by the action's."""
         return self._general().__name__.lower()
 
     def arguments(self) -> dict[str, Any]:
-        """What it was given, by name, ready for JSON; a form of an action adds nothing."""
+        """Return its arguments by name, ready for JSON; a form of an action adds nothing."""
         names = [field.name for field in fields(self._general()) if field.name not in ("block", "argument")]
         return {name: _listed(getattr(self, name)) for name in names}
 
@@ -134,7 +134,7 @@ class Invalid(Action):
 
 @dataclass(frozen=True, slots=True)
 class ParsedTurn:
-    """What a grammar makes of one assistant turn.
+    """One assistant turn as a grammar reads it.
 
     Args:
         action: the action to execute.

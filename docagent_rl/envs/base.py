@@ -1,44 +1,71 @@
-"""What an environment shows, takes and rewards; nothing here knows of tokens or of verl."""
+"""The interface of environments: messages, turns, rewards. Nothing here knows of tokens or of verl."""
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, TypeVar, cast
 
 from docagent_rl.actions.base import Action, Span, StopCause
-from docagent_rl.envs.images import Fill, ImageRef, ImageSheet, Label, Picture, Size, Tile
-from docagent_rl.envs.measures import UNMARKED, Marks
-from docagent_rl.envs.messages import ImagePart, Message, Observation, Part, Role, TextPart
+from docagent_rl.envs.images import Picture
 from docagent_rl.envs.turn_log import TurnLog
 from docagent_rl.records.record import Record
 
-__all__ = [
-    "AssistantTurn",
-    "DocEnv",
-    "EndReason",
-    "EpisodeState",
-    "Fill",
-    "ImagePart",
-    "ImageRef",
-    "ImageSheet",
-    "Label",
-    "Message",
-    "Observation",
-    "Part",
-    "Picture",
-    "RewardTerms",
-    "Role",
-    "Size",
-    "StepResult",
-    "TextPart",
-    "Tile",
-    "TokenTerm",
-    "UnknownActionError",
-]
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Text of a message."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    """An image of a message."""
+
+    image: Picture
+
+
+Part = TextPart | ImagePart
+
+
+class Role(Enum):
+    """The speaker of a message."""
+
+    SYSTEM = "system"
+    USER = "user"
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One chat message that the policy did not write."""
+
+    role: Role
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The messages that the policy sees before its next turn: the prompt, later usually one user message."""
+
+    messages: tuple[Message, ...]
+    fresh: bool = False
+    """Begin a new context with these messages instead of going on with the old one; every context becomes a
+    training row of its own, and all rows of an episode share its reward."""
+
+    @property
+    def images(self) -> tuple[Picture, ...]:
+        """The images, in the order of their placeholders."""
+        return tuple(p.image for m in self.messages for p in m.parts if isinstance(p, ImagePart))
+
+    @classmethod
+    def user(cls, *parts: Part) -> Observation:
+        """Return one user message."""
+        return cls((Message(Role.USER, parts),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +134,13 @@ class EndReason(Enum):
 
     @property
     def complete(self) -> bool:
-        """The policy ended the episode by itself, in order."""
+        """Whether the policy ended the episode by itself, in order."""
         return self in (EndReason.ANSWERED, EndReason.FINISHED)
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What a turn led to.
+    """The result of a turn.
 
     Args:
         observation: the next observation; `None` when the episode has ended.
@@ -133,7 +160,7 @@ class StepResult:
 
     @property
     def done(self) -> bool:
-        """No further turn is asked for."""
+        """Whether no further turn is asked for."""
         return self.end is not None
 
 
@@ -144,24 +171,74 @@ class EpisodeState:
     Args:
         sample: the question.
         log: its turns.
+        terms: its reward, for systems that reward the last turn alone.
         end: why it ended; `None` while it goes on.
     """
 
     sample: Record
     log: TurnLog = field(default_factory=TurnLog, kw_only=True)
+    terms: RewardTerms = field(default_factory=RewardTerms, kw_only=True)
     end: EndReason | None = field(default=None, kw_only=True)
+
+    def settle(self, end: EndReason, values: Mapping[str, float]) -> RewardTerms:
+        """End the episode with these terms, of which `total` is the reward, and return them."""
+        self.end, self.terms = end, RewardTerms(values, reward=values["total"])
+        return self.terms
+
+    def common_metrics(self, terms: Iterable[str]) -> dict[str, float]:
+        """Return the numbers that all systems have.
+
+        They are `reward/*` for each of `terms`, those of the log, `finished` (ended with an answer) and
+        `context_full`.
+        """
+        return {
+            **{f"reward/{name}": float(self.terms.values.get(name, 0.0)) for name in terms},
+            **self.log.metrics(),
+            "finished": float(self.end is EndReason.ANSWERED),
+            "context_full": float(self.end is EndReason.CONTEXT_FULL),
+        }
 
 
 EpisodeT = TypeVar("EpisodeT", bound=EpisodeState)
 
 
-class UnknownActionError(TypeError):
-    """A grammar accepts an action that the environment does not carry out: a bug of the system.
+def measured(numbers: Mapping[str, float | None]) -> dict[str, float]:
+    """Return the numbers that there are: `None` is left out, so that no average takes it for 0.
+
+    A recall, precision or NDCG of a question without gold pages is such a number.
+    """
+    return {name: value for name, value in numbers.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The metrics of an environment that mark an episode; without one, nothing is known of that.
 
     Args:
-        system: its name.
-        action: what the grammar made of the turn.
+        outcome: says how right the answer is, 0 to 1.
+        form: says whether the turns keep the form.
+        full_form: its value where they do: 1 of a reward, 0 of a penalty.
     """
+
+    outcome: str | None = None
+    form: str | None = None
+    full_form: float = 1.0
+
+    def outcome_of(self, metrics: Mapping[str, float]) -> float | None:
+        """Return how right the environment found the answer."""
+        return metrics.get(self.outcome) if self.outcome else None
+
+    def form_of(self, metrics: Mapping[str, float]) -> bool | None:
+        """Return whether the form got full marks."""
+        given = metrics.get(self.form) if self.form else None
+        return None if given is None else given >= self.full_form
+
+
+UNMARKED = Marks()
+
+
+class UnknownActionError(TypeError):
+    """A grammar accepts an action that its environment does not carry out: a bug of the system."""
 
     def __init__(self, system: str, action: Action) -> None:
         super().__init__(f"{system} has no action {type(action).__name__}")
@@ -171,7 +248,7 @@ class DocEnv(ABC, Generic[EpisodeT]):
     """One episode of one system. Make a new environment for every session; nothing is shared between them.
 
     A system writes `show_prompt`, `step`, `conclude` and `metrics`, and `open_episode` where it keeps more
-    than `EpisodeState`.
+    than `EpisodeState`; or it extends `EpisodeEnv`, which does most of that.
 
     Raises (all methods that touch services):
         InfrastructureError: a retriever or a judge failed after its own retries and deadline.
@@ -193,7 +270,7 @@ class DocEnv(ABC, Generic[EpisodeT]):
         return await asyncio.to_thread(self.begin, episode)
 
     def opening(self, sample: Record) -> Observation:
-        """A prompt as long as that of `reset` can be, for checks before a run; no service is asked.
+        """Return a prompt as long as that of `reset` can be, for checks before a run; no service is asked.
 
         Raises:
             UserError: the sample cannot be played.
@@ -201,12 +278,12 @@ class DocEnv(ABC, Generic[EpisodeT]):
         return self.begin(self.open_episode(sample))
 
     def begin(self, episode: EpisodeT) -> Observation:
-        """Go on with an episode that was opened; its prompt."""
+        """Go on with an episode that was opened; return its prompt."""
         self._episode = episode
         return self.show_prompt(episode)
 
     def open_episode(self, sample: Record) -> EpisodeT:
-        """The state before the first turn; no service is asked.
+        """Return the state before the first turn; no service is asked.
 
         Raises:
             UserError: the sample cannot be played.
@@ -219,7 +296,7 @@ class DocEnv(ABC, Generic[EpisodeT]):
 
     @abstractmethod
     def show_prompt(self, episode: EpisodeT) -> Observation:
-        """The prompt of an episode that is about to begin; `episode` and `running` are set.
+        """Return the prompt of an episode that is about to begin; `episode` and `running` are set.
 
         Raises:
             UserError: it cannot be shown.
@@ -249,7 +326,7 @@ class DocEnv(ABC, Generic[EpisodeT]):
         return episode
 
     def adapted(self) -> str | None:
-        """What was changed to make the prompt fit, in a few words; `None`: nothing."""
+        """Return what was changed to make the prompt fit, in a few words; `None`: nothing."""
         return None
 
     @abstractmethod
@@ -265,20 +342,20 @@ class DocEnv(ABC, Generic[EpisodeT]):
 
     @abstractmethod
     def metrics(self) -> dict[str, float]:
-        """Numbers of the whole episode by name (reward terms by their names, counters, rates).
+        """Return numbers of the whole episode by name (reward terms by their names, counters, rates).
 
         The names are the same for every episode of a system, so that they can be averaged. A number that
         means nothing for an episode, such as a recall where nothing is gold, is left out and averaged over
-        the episodes that have it (`measures.measured`).
+        the episodes that have it (`measured`).
         """
 
     def outcome(self) -> Mapping[str, Any] | None:
-        """What somebody else made of an episode that has ended, JSON-ready; `None`: the policy answers.
+        """Return what another model made of an ended episode, JSON-ready; `None`: the policy answers.
 
         It is recorded as `outcome` of the last turn.
         """
         return None
 
     def trajectory_text(self) -> str | None:
-        """The text by which episodes of a question are compared; None: the system has no form of its own."""
+        """Return the text by which episodes of a question are compared; `None`: the system has none."""
         return None

@@ -1,18 +1,19 @@
-"""What a script knows of the session that it plays."""
+"""Agents that know the references: the state of an episode from their side, and how they write turns."""
 
 from __future__ import annotations
 
 import math
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from docagent_rl.actions.base import Box
 from docagent_rl.actions.coordinates import Frame
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.envs.checks import references
-from docagent_rl.envs.script import Move, content_words
+from docagent_rl.envs.script import Move, TurnWriter, content_words
 from docagent_rl.records.gold_boxes import gold_boxes
 from docagent_rl.records.record import Record, parse_page_id
 
@@ -22,7 +23,7 @@ TRIES = 2
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What a turn is to do.
+    """The action that a turn is to hold.
 
     Args:
         move: its kind.
@@ -71,7 +72,7 @@ class Game:
 
     @property
     def last(self) -> bool:
-        """No turn follows."""
+        """Whether no turn follows."""
         return self.turn >= self.turns
 
     @property
@@ -81,7 +82,7 @@ class Game:
 
     @property
     def num_pages(self) -> int:
-        """Of the question's document."""
+        """Pages of the question's document."""
         return self.store.document(self.record.doc_id).num_pages
 
     @property
@@ -91,7 +92,7 @@ class Game:
 
     @property
     def kind(self) -> str:
-        """Of the effect."""
+        """The kind of the effect."""
         return str(self.effect.get("kind", ""))
 
     @property
@@ -119,24 +120,100 @@ class Game:
         return references(self.record)[0]
 
     def boxes(self, page: PageRef) -> tuple[Box, ...]:
-        """Where the evidence is on a page, as fractions of it; empty where nobody said."""
+        """Return where the evidence is on a page, as fractions of it; empty where nobody said."""
         return gold_boxes(self.record).get((page.doc_id, page.page), ())
 
     def word(self) -> str:
-        """A word of the question."""
+        """Return a word of the question."""
         return self.rng.choice(content_words(self.record.question))
 
     def chance(self, share: float) -> bool:
-        """True in a share of the cases."""
+        """Return true in a share of the cases."""
         return self.rng.random() < share
 
     def look(self, pages: list[PageRef]) -> None:
-        """Note what was shown."""
+        """Note pages that were shown."""
         self.seen += [page for page in pages if page not in self.seen]
 
 
+class Pen(TurnWriter, ABC):
+    """Writes the turns of one system for the oracle, its detours and chance.
+
+    Args:
+        config: of the system, parsed.
+    """
+
+    forgives: ClassVar[bool] = True
+    """Whether a turn that cannot be read leaves the session going on."""
+    thoughts: ClassVar[Mapping[Move, str]]
+    """The thought before each action, with a place for a word."""
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    @property
+    def pages_a_search(self) -> int:
+        """New pages that a search shows."""
+        return 1
+
+    @property
+    def corpus(self) -> bool:
+        """Whether searches look through all documents."""
+        return False
+
+    @abstractmethod
+    def legal(self, game: Game) -> tuple[Move, ...]:
+        """Return what may come now."""
+
+    @abstractmethod
+    def right(self, game: Game) -> Act:
+        """Return the best action of somebody who knows the references.
+
+        A search may leave its query open: the first of `pages` is what it is for.
+        """
+
+    @abstractmethod
+    def needs(self, game: Game) -> int:
+        """Return the turns that the rest takes when everything goes well, the answer included, without what
+        may be left out.
+        """
+
+    def write(self, act: Act, game: Game) -> str:
+        """Return a well-formed turn: a thought, then the action."""
+        return f"<think>{self.thought(act, game)}</think>{self.action(act, game)}"
+
+    def thought(self, act: Act, game: Game) -> str:
+        """Return a thought about a word of the question."""
+        return self.thoughts[act.move].format(game.word())
+
+    def action(self, act: Act, game: Game) -> str:
+        """Return the block of an action."""
+        return self.block(act.move, self.argument(act, game))
+
+    def argument(self, act: Act, game: Game) -> object:
+        """Return the content of the block of an action."""
+        return act.index if act.move is Move.SELECT else act.query or act.text
+
+    def look(self, game: Game) -> None:
+        """Note what the last turn showed."""
+        game.look(game.brought)
+
+    def search_for(self, game: Game) -> Act:
+        """Return a search for the first page that is missing, or for anything."""
+        if game.missing:
+            return Act(Move.SEARCH, pages=(game.missing[0],))
+        return Act(Move.SEARCH, query=game.record.question)
+
+    def to_magnify(self, game: Game) -> PageRef | None:
+        """Return the gold page with boxes that was shown last, unless it was magnified."""
+        page = game.seen[-1] if game.seen else None
+        if page is None or page in game.magnified or page not in game.gold or not game.boxes(page):
+            return None
+        return page
+
+
 def on_view(box: Box, region: tuple[float, ...], frame: tuple[int, int]) -> list[int]:
-    """A region of a page in the coordinates of the view that shows it, rounded outward and clamped.
+    """Return a region of a page in the coordinates of the view that shows it, rounded outward and clamped.
 
     Args:
         box: as fractions of the page.
@@ -157,7 +234,7 @@ def on_view(box: Box, region: tuple[float, ...], frame: tuple[int, int]) -> list
 
 
 def view_of(game: Game, frame: Frame) -> tuple[tuple[float, ...], tuple[int, int]]:
-    """What of its page the view shown last shows, and the sides of the frame that boxes on it are in."""
+    """Return the region that the view shown last shows, and the sides of the frame of boxes on it."""
     effect = game.effect
     pages = effect.get("pages")
     view = pages[-1] if pages else effect

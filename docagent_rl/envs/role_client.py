@@ -16,8 +16,9 @@ from docagent_rl.endpoints.chat_client import HELLO, ChatClient, ChatEndpoint
 from docagent_rl.endpoints.chat_reply import said
 from docagent_rl.endpoints.json_cache import JsonCache
 from docagent_rl.endpoints.usage import image_part
-from docagent_rl.envs.base import ImagePart, Message, Part, Picture, TextPart
+from docagent_rl.envs.base import ImagePart, Message, Part, TextPart
 from docagent_rl.envs.delivery import render
+from docagent_rl.envs.images import Picture
 from docagent_rl.envs.roles import RoleConfig
 
 _REMEMBERED = 4096

@@ -1,4 +1,4 @@
-"""Helpers of an episode that are not trained: planner, reader, answer agent, extractor."""
+"""Models of an episode that are not trained: planner, reader, answer agent, extractor."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any, Protocol, Self
 
 from pydantic import Field, model_validator
 
-from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.envs.base import Message
 
@@ -29,7 +27,7 @@ class RoleName(StrEnum):
 
 
 class RoleBackend(StrEnum):
-    """Who plays a role."""
+    """The player of a role."""
 
     EMBEDDED = "embedded"
     """A rule of the environment, offline and deterministic."""
@@ -71,7 +69,7 @@ class RoleModel(Protocol):
     """A model that plays a role."""
 
     async def complete(self, messages: Sequence[Message]) -> str:
-        """The reply to a conversation; equal conversations have one reply.
+        """Return the reply to a conversation; equal conversations have one reply.
 
         Args:
             messages: texts and images by reference; the images are delivered when they are needed.
@@ -83,36 +81,9 @@ class RoleModel(Protocol):
         ...
 
     async def check(self) -> None:
-        """See that the model answers, before anything depends on it.
+        """Check that the model answers, before anything depends on it.
 
         Raises:
             UserError: it does not; the message says what to change.
         """
         ...
-
-
-def make_roles(configs: Mapping[RoleName, RoleConfig], store: DocumentStore) -> dict[str, RoleModel]:
-    """Build the models that play roles; roles with the embedded backend, or the policy's, are left out.
-
-    Args:
-        configs: by role (`RoleName`).
-        store: where page images come from.
-
-    Raises:
-        UserError: a key's environment variable is not set, a cache cannot be opened, or the policy is to play
-            a role other than the answer agent.
-    """
-    played = [name for name, config in configs.items() if config.backend is RoleBackend.POLICY]
-    refused = sorted(set(played) - {RoleName.ANSWER})
-    if refused:
-        raise UserError(
-            f"roles.{refused[0]}.backend is policy: the policy can be the answer agent alone (a plan is "
-            "shared by a group, the reader needs eyes, the extractor grades)"
-        )
-    remote = {name: config for name, config in configs.items() if config.backend is RoleBackend.OPENAI}
-    if not remote:
-        return {}
-    # a heavy import that embedded roles do without
-    from docagent_rl.envs.role_client import openai_role
-
-    return {name: openai_role(name, config, store) for name, config in remote.items()}

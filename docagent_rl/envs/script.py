@@ -1,4 +1,4 @@
-"""What all scripted policies share: what they know, what they may do, and how they fail."""
+"""Scripted agents: what they know, what they may do, and how they fail."""
 
 from __future__ import annotations
 
@@ -10,8 +10,25 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from docagent_rl.envs.words import OBJECTS, SUBJECTS
 from docagent_rl.records.record import Record
+
+SUBJECTS = tuple(
+    """
+    revenue income profit cost expense budget margin sales growth share price rate tax debt cash asset
+    population energy water production demand supply emission carbon solar wind oil gas traffic export
+    import market customer product service employee company country region city school student patient
+    hospital project team department user system network device model method experiment survey study
+    result
+    """.split()  # noqa: SIM905  a line of words reads better than a list of them
+)
+"""Words that are common in reports, for whatever has to write something about any of them."""
+
+OBJECTS = tuple(
+    """
+    report chapter section table figure chart diagram graph map photo image page document slide row
+    column title caption footnote appendix legend axis header list summary paragraph
+    """.split()  # noqa: SIM905  a line of words reads better than a list of them
+)
 
 MALFORMED_SHARE = 0.06
 """Share of turns that are spoilt, so that environments meet invalid actions too."""
@@ -32,7 +49,7 @@ nothing; words of every page would always find the first."""
 
 
 class Move(StrEnum):
-    """What a well-formed turn does."""
+    """The action of a well-formed turn."""
 
     SEARCH = "search"
     FETCH = "fetch"
@@ -45,7 +62,7 @@ class Move(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QuestionStatistics:
-    """What questions have in common.
+    """The words, answers and pages that questions have in common.
 
     Args:
         words: content words that many of them hold.
@@ -59,7 +76,7 @@ class QuestionStatistics:
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> QuestionStatistics:
-        """Count words and answers."""
+        """Count words, answers and pages."""
         words: Counter[str] = Counter()
         answers: Counter[str] = Counter()
         pages: Counter[int] = Counter()
@@ -74,7 +91,7 @@ class QuestionStatistics:
 
 @dataclass(slots=True)
 class ScriptContext:
-    """What a script knows when it writes a turn; unlike a policy it knows the references.
+    """The knowledge of a script when it writes a turn; unlike a policy it knows the references.
 
     Args:
         rng: source of all its choices.
@@ -96,7 +113,7 @@ class ScriptContext:
 
     @property
     def last(self) -> bool:
-        """No turn follows."""
+        """Whether no turn follows."""
         return self.turn >= self.turns
 
     @property
@@ -117,7 +134,7 @@ class ScriptContext:
         return sorted(page for doc_id, page in self.record.gold_pages if doc_id == self.record.doc_id)
 
     def chance(self, share: float) -> bool:
-        """True in a share of the cases."""
+        """Return true in a share of the cases."""
         return self.rng.random() < share
 
     @property
@@ -127,21 +144,22 @@ class ScriptContext:
         return [word for word in words if word in self.statistics.words] or words
 
     def word(self) -> str:
-        """A word of the question, or of reports in general."""
+        """Return a word of the question, or of reports in general."""
         return self.rng.choice((self.rng.choice(self.words), self.rng.choice(OBJECTS)))
 
     def query(self) -> list[str]:
-        """One or two words that most documents hold, and now and then a word of the question."""
+        """Return one or two words that most documents hold, and now and then a word of the question."""
         words = self.rng.sample(COMMON_WORDS, self.rng.randint(1, 2))
         return [*words, *self.rng.sample(self.words, int(self.chance(0.25)))]
 
     def absent_page(self) -> int:
-        """A number behind the last page."""
+        """Return a number behind the last page."""
         return self.num_pages + self.rng.randint(1, 9)
 
     def likely_pages(self, count: int) -> list[int]:
-        """Distinct pages of the document, fewer than `count` in a short one, mostly those that often hold
-        evidence: a habit that a tiny model can learn.
+        """Return distinct pages of the document, fewer than `count` in a short one.
+
+        They are mostly those that often hold evidence: a habit that a tiny model can learn.
         """
         numbers = range(1, self.num_pages + 1)
         weights = {page: 0.1 + self.statistics.pages.get(page, 0) for page in numbers}
@@ -149,12 +167,12 @@ class ScriptContext:
         return sorted(drawn[:count])
 
     def answer(self) -> str:
-        """A frequent answer, often the reference where that is one."""
+        """Return a frequent answer, often the reference where that is one."""
         right = [answer for answer in self.record.answers if answer in self.statistics.answers]
         return right[0] if right and self.chance(RIGHT_ANSWERS) else self.rng.choice(self.statistics.answers)
 
     def corners(self) -> list[int]:
-        """A box in pixels whose corners have two and three digits and end in 0.
+        """Return a box in pixels whose corners have two and three digits and end in 0.
 
         It stays a box when its digits are sampled one by one, and a 0 is the end of a number.
         """
@@ -175,31 +193,76 @@ class Line:
     move: Move | None
 
 
-class Script(ABC):
-    """Writes the turns of one system."""
+class TurnWriter:
+    """Writes the actions of a system's agents as tagged blocks."""
+
+    title: ClassVar[str]
+    """The name of the system."""
+    tags: ClassVar[Mapping[Move, str]]
+    """The tag of each action."""
+
+    def block(self, move: Move, argument: object) -> str:
+        """Return an action as a tagged block.
+
+        Raises:
+            ValueError: the system has no such action.
+        """
+        if move not in self.tags:
+            raise ValueError(f"{self.title} has no {move}")
+        return f"<{self.tags[move]}>{argument}</{self.tags[move]}>"
+
+
+class Script(TurnWriter, ABC):
+    """Writes the turns of one system at random, on whose episodes a tiny model is warmed up.
+
+    Args:
+        config: of the system, parsed.
+    """
 
     warm_up: ClassVar[Mapping[str, Any]] = {"pool": 128}
     """Settings of `WarmUp` that differ from its defaults."""
+    thoughts: ClassVar[Mapping[Move, str | tuple[str, ...]]]
+    """The thought before each action, or several to choose from, with a place for a word."""
 
-    @abstractmethod
     def __init__(self, config: Any) -> None:
-        """Make the script for a configuration of the system, parsed."""
+        self.config = config
 
     @classmethod
     def configs(cls, config: Any) -> Sequence[Any]:
-        """The configurations that one model should know where it is made for this one, which comes first."""
+        """Return the configurations that one model made for this one should know; this comes first."""
         return (config,)
 
     @abstractmethod
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
-        """What may come now, with weights."""
+        """Return what may come now, with weights."""
 
-    @abstractmethod
     def write(self, move: Move, context: ScriptContext) -> str:
-        """A well-formed turn that does this."""
+        """Return a well-formed turn that does this: a thought, then the action."""
+        return f"<think>{self.thought(move, context)}</think>{self.action(move, context)}"
+
+    def thought(self, move: Move, context: ScriptContext) -> str:
+        """Return a thought about a word."""
+        thoughts = self.thoughts[move]
+        thought = thoughts if isinstance(thoughts, str) else context.rng.choice(thoughts)
+        return thought.format(context.word())
+
+    def action(self, move: Move, context: ScriptContext) -> str:
+        """Return the block of an action."""
+        return self.block(move, self.argument(move, context))
+
+    def argument(self, move: Move, context: ScriptContext) -> object:
+        """Return the content of the block of an action."""
+        match move:
+            case Move.SEARCH:
+                return " ".join(context.query())
+            case Move.CROP:
+                return context.corners()
+            case Move.ANSWER:
+                return context.answer()
+        return ""
 
     def line(self, context: ScriptContext) -> Line:
-        """The next turn; a small share is spoilt."""
+        """Return the next turn; a small share is spoilt."""
         moves = self.moves(context)
         move = context.rng.choices(list(moves), list(moves.values()))[0]
         text = self.write(move, context)
@@ -209,7 +272,7 @@ class Script(ABC):
 
 
 def spoilt(text: str, context: ScriptContext) -> str:
-    """A turn without its closing tag, or one that is plain talk."""
+    """Return a turn without its closing tag, or one that is plain talk."""
     end = text.rfind("</")
     if end > 0 and context.chance(0.6):
         return text[:end]
@@ -217,6 +280,6 @@ def spoilt(text: str, context: ScriptContext) -> str:
 
 
 def content_words(question: str) -> list[str]:
-    """The question's words of four letters or more, or common words when it has none."""
+    """Return the question's words of four letters or more, or common words when it has none."""
     words = [word.strip(".,;:!?\"'()[]<>{}") for word in question.split()]
     return [word for word in words if len(word) >= 4 and word.isalpha()] or list(SUBJECTS[:8])

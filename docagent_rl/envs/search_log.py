@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.measures import measured
+from docagent_rl.envs.base import measured
 from docagent_rl.retrieval import Hit
 from docagent_rl.retrieval.tokens import Tokenizer
 

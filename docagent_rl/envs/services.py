@@ -18,7 +18,7 @@ from docagent_rl.base.surrogates import encodable
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.endpoints.answers import Answers
 from docagent_rl.endpoints.retrying import Places, call_service
-from docagent_rl.envs.roles import RoleModel
+from docagent_rl.envs.roles import RoleBackend, RoleConfig, RoleModel, RoleName
 from docagent_rl.envs.search_log import SearchNote, note_search
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
 from docagent_rl.retrieval import Hit, Retriever
@@ -76,7 +76,7 @@ class RetrieverService:
     async def search(
         self, query: str, *, doc_id: str | None, top_k: int, exclude: Collection[PageRef] = ()
     ) -> list[Hit]:
-        """The best pages for one query (see `Retriever.search`).
+        """Return the best pages for one query (see `Retriever.search`).
 
         A query that a service refuses has no hits: whoever wrote it is at fault. The search is noted
         (`search_log`).
@@ -121,7 +121,7 @@ class RetrieverService:
 
 @dataclass(slots=True)
 class _Search:
-    """One search, of which tries are counted."""
+    """One search, whose tries are counted."""
 
     retriever: Retriever
     query: str
@@ -139,7 +139,7 @@ class _Search:
 
 
 async def _in_thread(function: Callable[[], T]) -> T:
-    """What a function returns or raises, in a thread of its own.
+    """Return what a function returns, or raise what it raises, in a thread of its own.
 
     The threads of `asyncio.to_thread` are shared: calls that hang would use them up, and a call would queue
     for one while its deadline runs.
@@ -162,7 +162,7 @@ async def _in_thread(function: Callable[[], T]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class EnvServices:
-    """What an environment needs besides its configuration. One set serves all sessions of a process."""
+    """The services of an environment. One set serves all sessions of a process."""
 
     store: DocumentStore
     retriever: RetrieverService
@@ -177,7 +177,7 @@ class EnvServices:
     """Tokens of a prompt at most, for systems that can make theirs fit; `None`: no limit is known."""
 
     def second(self) -> RetrieverService:
-        """The retriever of page texts.
+        """Return the retriever of page texts.
 
         Raises:
             UserError: there is none.
@@ -185,3 +185,30 @@ class EnvServices:
         if self.text_retriever is None:
             raise UserError(NO_SECOND_RANKING)
         return self.text_retriever
+
+
+def make_roles(configs: Mapping[RoleName, RoleConfig], store: DocumentStore) -> dict[str, RoleModel]:
+    """Return the models that play roles; roles with the embedded backend, or the policy's, are left out.
+
+    Args:
+        configs: by role (`RoleName`).
+        store: where page images come from.
+
+    Raises:
+        UserError: a key's environment variable is not set, a cache cannot be opened, or the policy is to play
+            a role other than the answer agent.
+    """
+    played = [name for name, config in configs.items() if config.backend is RoleBackend.POLICY]
+    refused = sorted(set(played) - {RoleName.ANSWER})
+    if refused:
+        raise UserError(
+            f"roles.{refused[0]}.backend is policy: the policy can be the answer agent alone (a plan is "
+            "shared by a group, the reader needs eyes, the extractor grades)"
+        )
+    remote = {name: config for name, config in configs.items() if config.backend is RoleBackend.OPENAI}
+    if not remote:
+        return {}
+    # a heavy import that embedded roles do without
+    from docagent_rl.envs.role_client import openai_role
+
+    return {name: openai_role(name, config, store) for name, config in remote.items()}

@@ -1,10 +1,11 @@
-"""What a system is: how it is configured, what its agent may do, what it is rewarded for."""
+"""The description of a system: its configuration, its environment, its reward, its scripted agents."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,9 +16,8 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.base.section import explain
 from docagent_rl.documents import DocumentStore
-from docagent_rl.envs.base import DocEnv
-from docagent_rl.envs.measures import UNMARKED, Marks
-from docagent_rl.envs.pen import Pen
+from docagent_rl.envs.base import UNMARKED, DocEnv, Marks
+from docagent_rl.envs.game import Pen
 from docagent_rl.envs.roles import RoleName
 from docagent_rl.envs.script import Script
 from docagent_rl.envs.services import EnvServices
@@ -31,7 +31,7 @@ class EnvMaker(Protocol):
     def __call__(
         self, config: Any, services: EnvServices, prompt: PromptTemplate, *, validate: bool
     ) -> DocEnv:
-        """A fresh environment; `validate` is true in validation and evaluation."""
+        """Return a fresh environment; `validate` is true in validation and evaluation."""
         ...
 
 
@@ -39,12 +39,12 @@ class SampleCheck(Protocol):
     """Refuses a question that cannot be played."""
 
     def __call__(self, record: Record, store: DocumentStore, config: Any, validate: bool, /) -> None:
-        """Raises `UserError`, naming the question."""
+        """Raise `UserError`, naming the question."""
         ...
 
 
 class PaperJudge(StrEnum):
-    """By what judge the paper of a system reports every benchmark, beside the benchmark's own way."""
+    """The judge by which the paper of a system reports every benchmark, beside the benchmark's own way."""
 
     LABEL = "label"
     """It replies a label, of which one is right."""
@@ -56,64 +56,58 @@ class PaperJudge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A system: how it is configured, what its agent may do, and what it is rewarded for.
-
-    Args:
-        name: as in configuration files.
-        summary: one line.
-        config_type: pydantic model of its configuration, the section `docagent.env`.
-        env: makes the environment of a session.
-        make_grammar: makes the grammar from a configuration.
-        prompt_spec: what a prompt file of the system must hold.
-        default_prompt: the package's prompt for a configuration.
-        max_turns: assistant turns of an episode at most.
-        max_images: images of an episode at most.
-        two_rankings: whether a configuration asks a second retriever (`docagent.text_retriever`).
-        formula: how the terms make the reward; `None` where a system of one's own does not say.
-        reward_keys: settings of its configuration that terms and reward depend on.
-        marks: which of its numbers say how right an answer is and whether the form was kept; the evidence
-            funnel and the filters of `collect` go by them.
-        judged: whether answers are put to the judge (`docagent.judge`).
-        roles: models beside the policy that it asks (`docagent.roles`).
-        check_sample: `(record, store, config, validate)`, raises `UserError` for a question that cannot be
-            played. For systems whose opening asks a service or prepares a whole document; the others are
-            opened (`DocEnv.opening`) to find out.
-        paper_judge: how its paper judges answers; evaluations of a published system have that number beside
-            the benchmark's.
-        cites: whether sessions of a published system name their evidence; in others those do in which it
-            stands: a list of relevant pages, a selected page.
-        pen: writes the turns of scripts that play it: the oracle, its detours, chance.
-        script: a scripted policy, on whose episodes a tiny model of the system is warmed up.
-        several_rows: whether a session may have several contexts (`Observation.fresh`), each a training row,
-            so that the rows of a step are known only when its sessions have ended.
-        small: what `+profile=cpu` changes in `docagent.env`: sizes for a tiny model on one core, and nothing
-            of the protocol.
-        padding: what turns that lead to nothing earn all the same, in words, by variant of its configuration.
-    """
+    """A system: how it is configured, what its agent may do, and what it is rewarded for."""
 
     name: str
+    """As in configuration files."""
     summary: str
+    """One line."""
     config_type: type[BaseModel]
+    """The pydantic model of its configuration, the section `docagent.env`."""
     env: EnvMaker
     make_grammar: Callable[[Any], Grammar]
+    """Makes the grammar of a configuration."""
     prompt_spec: PromptSpec
-    default_prompt: Callable[[Any], str]
-    max_turns: Callable[[Any], int]
-    max_images: Callable[[Any], int]
+    """What a prompt file of the system must hold."""
+    default_prompt: Callable[[Any], str] = attrgetter("prompt")
+    """The package's prompt for a configuration."""
+    max_turns: Callable[[Any], int] = attrgetter("assistant_turns")
+    """Assistant turns of an episode at most."""
+    max_images: Callable[[Any], int] = attrgetter("max_images")
+    """Images of an episode at most."""
     two_rankings: Callable[[Any], bool] = lambda config: False
+    """Whether a configuration asks a second retriever (`docagent.text_retriever`)."""
     marks: Marks = UNMARKED
+    """Which of its numbers say how right an answer is and whether the form was kept; the evidence funnel and
+    the filters of `collect` go by them."""
     judged: bool = False
+    """Whether answers are put to the judge (`docagent.judge`)."""
     roles: tuple[RoleName, ...] = ()
+    """Models beside the policy that it asks (`docagent.roles`)."""
     formula: Callable[[Any], Formula] | None = None
+    """How the terms make the reward; `None` where a system of one's own does not say."""
     reward_keys: tuple[str, ...] = ("reward",)
+    """Settings of its configuration that terms and reward depend on."""
     check_sample: SampleCheck | None = None
+    """Refuses questions that cannot be played, for systems whose opening asks a service or prepares a whole
+    document; the others are opened (`DocEnv.opening`) to find out."""
     paper_judge: PaperJudge | None = None
+    """How its paper judges answers; evaluations of a published system have that number, too."""
     cites: bool = False
+    """Whether sessions of a published system name their evidence; in others those do in which it stands: a
+    list of relevant pages, a selected page."""
     pen: type[Pen] | None = None
+    """Writes the turns of the agents without a model: the oracle, its detours, chance."""
     script: type[Script] | None = None
+    """A scripted agent, on whose episodes a tiny model of the system is warmed up."""
     several_rows: bool = False
+    """Whether a session may have several contexts (`Observation.fresh`), each a training row. The rows of
+    a step are then known only when its sessions have ended."""
     small: Mapping[str, Any] = field(default_factory=dict)
+    """What `+profile=cpu` changes in `docagent.env`: sizes for a tiny model on one core, and nothing of the
+    protocol."""
     padding: Mapping[str, str] = field(default_factory=dict)
+    """What turns that lead to nothing earn all the same, in words, by variant of its configuration."""
 
     def parse_config(self, data: Mapping[str, Any] | BaseModel) -> Any:
         """Validate plain data as the system's configuration; a configuration is returned as it is.
@@ -131,7 +125,7 @@ class System:
     def load_prompt(
         self, config: Mapping[str, Any] | BaseModel, path: str | Path | None = None
     ) -> PromptTemplate:
-        """The prompt of a configuration, or the user's own (`docagent.prompt`).
+        """Return the prompt of a configuration, or the user's own (`docagent.prompt`).
 
         Raises:
             UserError: the file is missing or unusable; the message names it and the part.
@@ -147,7 +141,7 @@ class System:
         prompt: str | Path | None = None,
         validate: bool = False,
     ) -> DocEnv:
-        """A fresh environment for one session.
+        """Return a fresh environment for one session.
 
         Args:
             config: plain data, or what `parse_config` made of it.
@@ -161,22 +155,22 @@ class System:
         parsed = self.parse_config(config)
         return self.open(parsed, services, self.load_prompt(parsed, prompt), validate=validate)
 
+    def open(
+        self, config: Any, services: EnvServices, prompt: PromptTemplate, *, validate: bool = False
+    ) -> DocEnv:
+        """Return a fresh environment for a configuration that was parsed and a prompt that was loaded."""
+        env = self.env(config, services, prompt, validate=validate)
+        env.marks = self.marks
+        return env
+
     def make_pen(self, config: Any) -> Pen:
-        """The pen for a configuration, parsed.
+        """Return the pen for a configuration, parsed.
 
         Raises:
             UserError: the system has none.
         """
         if self.pen is None:
             raise UserError(
-                f"no script plays {self.name!r}: its System has no pen (`docagent_rl.envs.pen.Pen`)"
+                f"no script plays {self.name!r}: its System has no pen (`docagent_rl.envs.game.Pen`)"
             )
         return self.pen(config)
-
-    def open(
-        self, config: Any, services: EnvServices, prompt: PromptTemplate, *, validate: bool = False
-    ) -> DocEnv:
-        """The same, of what was parsed and loaded."""
-        env = self.env(config, services, prompt, validate=validate)
-        env.marks = self.marks
-        return env

@@ -1,4 +1,4 @@
-"""What happened in an episode, turn by turn, and the counts that follow from it."""
+"""The turns of an episode, and the counts that follow from them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from docagent_rl.actions.base import Action, Invalid, InvalidReason, ParsedTurn
+from docagent_rl.actions.grammar import bad_argument
 
 ParsedT = TypeVar("ParsedT", bound=ParsedTurn)
-"""What the grammar of a system makes of a turn."""
+"""The turn that a system's grammar returns."""
 
 
 @dataclass(slots=True)
 class LoggedTurn(Generic[ParsedT]):
-    """One assistant turn.
+    """One assistant turn and what it led to.
 
     Args:
         turn: its number, from 1.
-        parsed: what the grammar made of it.
+        parsed: the turn as the grammar reads it.
         executed: whether its action was carried out; a last turn is only read for an answer.
         refused: why the environment could not execute an action that the grammar accepts.
         effect: what the action led to, JSON-ready, with a key `kind`.
@@ -37,21 +38,29 @@ class LoggedTurn(Generic[ParsedT]):
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
+    def action(self) -> Action:
+        """The action of the turn."""
+        return self.parsed.action
+
+    @property
     def invalid(self) -> Invalid | None:
         """The fault of the turn, if it has one."""
-        action = self.parsed.action
-        return action if isinstance(action, Invalid) else self.refused
+        return self.action if isinstance(self.action, Invalid) else self.refused
+
+    def refuse(self, detail: str) -> None:
+        """Mark the action as one that cannot be executed here; `detail` is a clause for the feedback."""
+        self.refused = bad_argument(detail, self.action.block, self.action.argument)
 
     def ran(self, kind: type[Action]) -> bool:
-        """Whether an action of this kind was carried out."""
-        return self.executed and self.invalid is None and isinstance(self.parsed.action, kind)
+        """Return whether an action of this kind was carried out."""
+        return self.executed and self.invalid is None and isinstance(self.action, kind)
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready dictionary for the trajectory."""
+        """Return a JSON-ready dictionary for the trajectory."""
         invalid = self.invalid
         return {
             "turn": self.turn,
-            "action": describe_action(self.parsed.action),
+            "action": describe_action(self.action),
             "valid": invalid is None,
             "reason": invalid.reason.value if invalid else None,
             "detail": invalid.detail if invalid else None,
@@ -71,11 +80,15 @@ class TurnLog:
     turns: list[LoggedTurn] = field(default_factory=list)
 
     def ran(self, kind: type[Action]) -> int:
-        """Number of turns whose action was of this kind and was carried out."""
+        """Return the number of turns whose action was of this kind and was carried out."""
         return sum(logged.ran(kind) for logged in self.turns)
 
+    def effects(self, kind: str) -> int:
+        """Return the number of turns that led to an effect of this kind."""
+        return sum(logged.effect.get("kind") == kind for logged in self.turns)
+
     def metrics(self) -> dict[str, float]:
-        """Counts and rates by name; the names do not depend on what happened."""
+        """Return counts and rates by name; the names do not depend on what happened."""
         turns = len(self.turns)
         faults = [logged.invalid.reason for logged in self.turns if logged.invalid]
         by_reason = {f"invalid/{reason.value}": float(faults.count(reason)) for reason in InvalidReason}
@@ -90,7 +103,7 @@ class TurnLog:
 
 
 def describe_action(action: Action) -> dict[str, Any]:
-    """An action as a JSON-ready dictionary: kind, spans and arguments."""
+    """Return an action as a JSON-ready dictionary: kind, spans and arguments."""
     return {
         "kind": action.kind,
         "block": list(action.block) if action.block else None,

@@ -11,7 +11,7 @@ from docagent_rl.actions.coordinates import Frame, Raster, Rounding, crop_raster
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import Page, PageRef, PageRegion
 from docagent_rl.documents.display import DisplayError, DisplayRule, Size
-from docagent_rl.envs.base import ImageRef
+from docagent_rl.envs.images import ImageRef
 
 
 class SizeRule(Protocol):

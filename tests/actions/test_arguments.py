@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.actions import Crop, Invalid, InvalidReason
-from docagent_rl.actions.arguments import read_box
+from docagent_rl.actions.base import Crop, Invalid, InvalidReason
+from docagent_rl.actions.grammar import read_box
 
 SPANS = ((0, 9), (2, 7))
 

@@ -10,9 +10,8 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.documents.shown import ShownRasters
-from docagent_rl.envs.base import ImageRef
 from docagent_rl.envs.delivery import render
-from docagent_rl.envs.images import Resample
+from docagent_rl.envs.images import ImageRef, Resample
 from docagent_rl.envs.views import page_view
 from docagent_rl.systems.doc_v_star.overview import OverviewStyle, overview
 

@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.envs.base import ImagePart, ImageRef, Message, Role, TextPart
+from docagent_rl.envs.base import ImagePart, Message, Role, TextPart
+from docagent_rl.envs.images import ImageRef
 from docagent_rl.envs.role_client import openai_role
 from docagent_rl.envs.roles import RoleConfig
 from tests.base.test_untrusted import TOKENS

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from docagent_rl.actions import (
+from docagent_rl.actions.base import (
     Answer,
     Crop,
     Fetch,
@@ -14,7 +14,7 @@ from docagent_rl.actions import (
     Search,
     Select,
 )
-from docagent_rl.actions.arguments import bad_argument
+from docagent_rl.actions.grammar import bad_argument
 from docagent_rl.envs.turn_log import LoggedTurn, TurnLog, describe_action
 
 SPANS = ((0, 9), (2, 7))

@@ -9,7 +9,7 @@ import pytest
 
 from custom_system import SYSTEM
 from docagent_rl.checks.data import warn_of_marks
-from docagent_rl.envs.measures import Marks
+from docagent_rl.envs.base import Marks
 from docagent_rl.lab.agents.texts import play_texts, said
 from docagent_rl.lab.collect.case import case_of
 from docagent_rl.lab.collect.filters import Answer, Evidence, Finished, Format, Scoring

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from docagent_rl.actions import StopCause
+from docagent_rl.actions.base import StopCause
 from docagent_rl.envs.base import AssistantTurn
 
 HUGE = "9" * 5000

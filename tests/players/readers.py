@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from docagent_rl.actions import StopCause
+from docagent_rl.actions.base import StopCause
 from docagent_rl.envs.base import AssistantTurn
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from docagent_rl.envs.base import AssistantTurn, DocEnv, Observation, Picture, StepResult
+from docagent_rl.envs.base import AssistantTurn, DocEnv, Observation, StepResult
+from docagent_rl.envs.images import Picture
 from docagent_rl.records.record import Record
 from docagent_rl.rewards.rule_judge import RuleJudge
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from docagent_rl.envs.words import OBJECTS, SUBJECTS
+from docagent_rl.envs.script import OBJECTS, SUBJECTS
 from docagent_rl.rewards.answer_rule import AnswerRule, Gold, GoldForm
 from docagent_rl.rewards.judge import Judge
 from docagent_rl.rewards.mmlongbench import AnswerFormat

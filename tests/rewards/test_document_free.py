@@ -8,7 +8,7 @@ import pytest
 
 from docagent_rl.rewards.retrieval import ndcg
 from docagent_rl.systems.doc_v_star.rewards import evidence_score
-from docagent_rl.systems.mm_doc_r1.rewards import MMDocReward
+from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
 from docagent_rl.systems.unidoc_rl.roi import roi_f1, roi_iou
 from docagent_rl.systems.unidoc_rl.search_rounds import SelectRule, search_ndcg, select_reward
 from docagent_rl.systems.vrag_rl import rewards as vrag_rl
@@ -33,7 +33,7 @@ def test_other_terms_are_nothing_without_a_page():
         ndcg((), gold),
         search_ndcg([], gold),
         evidence_score((), gold),
-        MMDocReward().pages((), gold, 1.0),
+        MMDocConfig.for_variant().reward.page_score((), gold, 1.0),
     ]
     terms += [
         select_reward([], gold, rule=SelectRule.ANY),

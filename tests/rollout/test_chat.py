@@ -4,7 +4,8 @@ import pytest
 from PIL import Image
 
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.base import ImagePart, ImageRef, Message, Observation, Role, TextPart
+from docagent_rl.envs.base import ImagePart, Message, Observation, Role, TextPart
+from docagent_rl.envs.images import ImageRef
 from docagent_rl.lab.tiny.template import THINKING_TEMPLATE
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.rollout.chat import ChatCodec

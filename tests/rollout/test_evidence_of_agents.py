@@ -17,7 +17,7 @@ from docagent_rl.lab.viewer.funnel import counts_of, lost_at
 from docagent_rl.rollout.evidence import Branch, Stage
 from docagent_rl.rollout.player import new_trajectory
 from docagent_rl.systems import SYSTEMS
-from docagent_rl.systems.doc_v_star.pen import DocVStarPen
+from docagent_rl.systems.doc_v_star.script import DocVStarPen
 from docagent_rl.systems.mm_doc_r1.roles import RolePlayers
 from tests.lab.agents.stage import resources
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.base import ImageRef
+from docagent_rl.envs.images import ImageRef
 from docagent_rl.rollout.images import ImageEncoder, ImageSettings, join_features
 
 

@@ -8,7 +8,7 @@ import itertools
 import pytest
 import yaml
 
-from docagent_rl.actions import Invalid, InvalidReason
+from docagent_rl.actions.base import Invalid, InvalidReason
 from docagent_rl.actions.tags import TagScanner
 from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.systems import get_system

@@ -8,8 +8,7 @@ from typing import Any
 
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import AssistantTurn
-from docagent_rl.envs.game import Act, Game
-from docagent_rl.envs.pen import Pen
+from docagent_rl.envs.game import Act, Game, Pen
 from docagent_rl.envs.script import COMMON_WORDS, Move, content_words
 from docagent_rl.lab.agents.scripted import game_of
 from docagent_rl.lab.agents.texts import play_texts, said

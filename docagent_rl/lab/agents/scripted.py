@@ -12,8 +12,7 @@ from pydantic import Field
 from docagent_rl.base.section import Section
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import AssistantTurn, DocEnv
-from docagent_rl.envs.game import Act, Game
-from docagent_rl.envs.pen import Pen
+from docagent_rl.envs.game import Act, Game, Pen
 from docagent_rl.envs.script import COMMON_WORDS, Move
 from docagent_rl.lab.agents.finder import Finder, telling_words
 from docagent_rl.lab.agents.texts import play_texts, said

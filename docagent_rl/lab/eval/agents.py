@@ -12,7 +12,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import merged
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.documents.display import DisplayRule
-from docagent_rl.envs.search_scope import SearchScope
+from docagent_rl.envs.sections import SearchScope
 from docagent_rl.envs.system import System
 from docagent_rl.lab.eval.agent import Agent
 from docagent_rl.systems import get_system

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from docagent_rl.envs.words import OBJECTS, SUBJECTS
+from docagent_rl.envs.script import OBJECTS, SUBJECTS
 
 
 def _words(text: str) -> tuple[str, ...]:

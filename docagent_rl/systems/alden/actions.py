@@ -7,7 +7,6 @@ import re
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from docagent_rl.actions.arguments import bad_argument, read_search
 from docagent_rl.actions.base import (
     Action,
     Answer,
@@ -18,13 +17,16 @@ from docagent_rl.actions.base import (
     Span,
     StopCause,
 )
+from docagent_rl.actions.grammar import bad_argument, read_search
 from docagent_rl.actions.tags import TagScanner
-from docagent_rl.systems.alden.boxed import last_boxed
 
 NO_SUCH_PAGE = 10**9
 """What a page number of ten or more digits is read as: no document is that long."""
 
 _FETCH = re.compile(r"(?:(image|text)\s*,\s*)?([1-9][0-9]*)(-(?:th|st|nd|rd))?")
+_BOX = r"\boxed{"
+# an escaped character is passed over, so that `\{` is text and no brace; `\boxed{` comes before that rule
+_BOX_MARK = re.compile(r"\\boxed\{|\\.|[{}]", re.DOTALL)
 
 
 class Modality(StrEnum):
@@ -233,3 +235,42 @@ def _fault(action: Action, *, framed: bool) -> FormFault | None:
     if isinstance(action, Fetch) and not action.pages:
         return FormFault.ARGUMENT
     return None if framed else FormFault.FRAME
+
+
+def last_boxed(text: str) -> Span | None:
+    r"""Return the span of the content of the last balanced `\boxed{...}`, in time linear in the text.
+
+    Braces inside are counted, escaped ones are text. A box that is never closed is no box. Braces that hold
+    the whole content, as in `\boxed{{x}}`, and outer spaces do not belong to it.
+
+    Returns:
+        The span of the content, possibly empty; `None` without a balanced box.
+    """
+    closed: dict[int, int] = {}
+    boxes: list[int] = []
+    opened: list[int] = []
+    for mark in _BOX_MARK.finditer(text):
+        if mark[0].endswith("{") and mark[0] in ("{", _BOX):
+            opened.append(mark.end())
+            if mark[0] == _BOX:
+                boxes.append(mark.end())
+        elif mark[0] == "}" and opened:
+            closed[opened.pop()] = mark.start()
+    start = next((box for box in reversed(boxes) if box in closed), None)
+    return None if start is None else _unwrapped(text, (start, closed[start]), closed)
+
+
+def _unwrapped(text: str, span: Span, closed: dict[int, int]) -> Span:
+    start, end = _stripped(text, span)
+    while start < end and text[start] == "{" and closed.get(start + 1) == end - 1:
+        start, end = _stripped(text, (start + 1, end - 1))
+    return start, end
+
+
+def _stripped(text: str, span: Span) -> Span:
+    start, end = span
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return start, end

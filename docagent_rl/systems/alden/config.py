@@ -128,31 +128,6 @@ class ImageBudget(Section):
     on_full: OnFull
 
 
-class RewardConfig(Section):
-    """Turn rewards (see `AldenReward`). A failed fetch costs 0.5 as released; the paper is silent."""
-
-    alpha: float = Field(5.0, ge=0, allow_inf_nan=False)
-    search: SearchCredit
-    fetch: FetchCredit
-    eta_fetch: float = Field(ge=0, allow_inf_nan=False)
-    """Penalty of a fetch that repeats a page, in the form it was shown in."""
-    failed_fetch: float = Field(0.5, ge=0, allow_inf_nan=False)
-    wrong_refusal: float = Field(ge=0, allow_inf_nan=False)
-    """Penalty of refusing a question that has an answer; 0 leaves it to the answer score."""
-    missed_refusal: float = Field(ge=0, allow_inf_nan=False)
-    """Penalty of answering a question that has none; 0 leaves it to the answer score."""
-    unanswerable: bool
-    """Reward and charge calls for questions without an answer; their set of gold pages is empty."""
-    calls: bool = True
-    """Reward and charge calls at all; without it, format and answer remain (outcome reward only)."""
-    dropped_call: DroppedCall
-    """The reward of a call whose pages did not fit, so that it ended the episode."""
-
-    def rule(self) -> AldenReward:
-        """The reward function."""
-        return AldenReward(**self.model_dump(exclude={"dropped_call"}))
-
-
 class QueryRepetitionConfig(Section):
     """The penalty on words of a query that repeat earlier queries (Eq. 4 and 5)."""
 
@@ -184,7 +159,7 @@ class AldenConfig(VariantSection):
     final_turn_notice: bool = False
     """Ask for the answer in the observation before the last turn."""
     ocr_tokens: int = Field(1024, ge=1)
-    """Tokens of a page's text at most, as `page_text.cut_text` counts them."""
+    """Tokens of a page's text at most, as `result.cut_text` counts them."""
     cut_fetched_text: bool
     """Whether `ocr_tokens` holds for fetched pages too."""
     display: DisplayRule
@@ -198,7 +173,7 @@ class AldenConfig(VariantSection):
     polar_exact: bool
     """Yes, no and noanswer have to match exactly."""
     list_scoring: ListScoring = ListScoring.JOINED
-    reward: RewardConfig
+    reward: AldenReward
     query_repetition: QueryRepetitionConfig
     allow_empty_gold: bool = False
     """Play answerable questions without gold pages, whose calls then earn nothing. Unanswerable questions
@@ -230,7 +205,7 @@ class AldenConfig(VariantSection):
     @property
     def formula(self) -> Formula:
         """How the terms make the reward."""
-        whole = self.reward.rule().formula
+        whole = self.reward.formula
         weights = {name: weight for name, weight in whole.weights.items() if name in self.terms}
         charged = {"query_repetition": -self.query_repetition.eta} if self.query_repetition.enabled else {}
         return replace(whole, weights=weights, tokens=charged)
@@ -257,5 +232,5 @@ class AldenConfig(VariantSection):
         return most if self.image_budget.image_tokens is None else min(most, self.image_budget.image_tokens)
 
     def answer_rule(self) -> AnswerRule:
-        """How answers are scored."""
+        """Return how answers are scored."""
         return AnswerRule(self.answer_metric, self.numeric_metric, self.list_scoring, self.polar_exact)

@@ -6,24 +6,22 @@ import functools
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from docagent_rl.actions.base import Answer, Fetch, Invalid, Search
-from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
+from docagent_rl.base.prompts import PromptSpec, PromptTemplate
 from docagent_rl.envs.base import (
     AssistantTurn,
-    DocEnv,
     EndReason,
-    Message,
     Observation,
     RewardTerms,
-    Role,
     StepResult,
-    TextPart,
     TokenTerm,
     UnknownActionError,
 )
+from docagent_rl.envs.episode import EpisodeEnv
 from docagent_rl.envs.services import EnvServices
+from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.records.record import Record
 from docagent_rl.systems.alden.actions import AldenGrammar, FetchSyntax
 from docagent_rl.systems.alden.answer_reward import REFUSAL, AnswerMetric, AnswerRule, is_numeric, is_refusal
@@ -34,21 +32,10 @@ from docagent_rl.systems.alden.result import Line, Result, ResultBuilder, parts
 from docagent_rl.systems.alden.rewards import DroppedCall
 
 logger = logging.getLogger(__name__)
-
-ALDEN_PROMPT = PromptSpec(
-    required=frozenset(
-        {"system", "user", "page_label", "image_list", "text_list", "reminder", "final_turn"}
-        | {"no_page", "no_text", "no_room", "no_such_page", "malformed_fetch"}
-    ),
-    variables=frozenset(
-        {"question", "num_pages", "turns", "fetch", "ordinal", "pages_per_search", "refusal", "page"}
-    ),
-    shown=frozenset({"question"}),
-)
 _MALFORMED = {"format": -1.0}
 
 
-class AldenEnv(DocEnv[AldenEpisode]):
+class AldenEnv(EpisodeEnv[AldenEpisode]):
     """One episode of ALDEN, in one document that the agent never sees as a whole.
 
     A turn is one thought and one action. A search shows the best pages with their numbers, with two
@@ -57,15 +44,23 @@ class AldenEnv(DocEnv[AldenEpisode]):
     turn is rewarded when it is made; its terms are `AldenConfig.terms`, and repeated words of a query are
     charged on their own characters besides.
 
-    Args:
-        config: what to play.
-        services: documents and retrievers; the judge is not asked.
-        prompt: parts as in `ALDEN_PROMPT`; by default the package's for the modality.
-        validate: play for validation, which also plays questions without gold pages.
+    Validation also plays questions without gold pages. The judge is never asked.
 
     Raises:
         UserError: images and texts are to be ranked apart, and there is one retriever.
     """
+
+    title = "ALDEN"
+    spec = PromptSpec(
+        required=frozenset(
+            {"system", "user", "page_label", "image_list", "text_list", "reminder", "final_turn"}
+            | {"no_page", "no_text", "no_room", "no_such_page", "malformed_fetch"}
+        ),
+        variables=frozenset(
+            {"question", "num_pages", "turns", "fetch", "ordinal", "pages_per_search", "refusal", "page"}
+        ),
+        shown=frozenset({"question"}),
+    )
 
     def __init__(
         self,
@@ -75,32 +70,45 @@ class AldenEnv(DocEnv[AldenEpisode]):
         *,
         validate: bool = False,
     ) -> None:
-        self._config = config
-        # a benchmark may name no evidence; its answers are judged all the same
-        self._without_gold = config.allow_empty_gold or validate
-        self._store = services.store
-        self._prompt = prompt or load_prompt(config.prompt, ALDEN_PROMPT)
-        self._grammar = make_grammar(config)
+        super().__init__(config, services, prompt, validate=validate)
         if config.two_rankings:
             services.second()  # better here than at the first search
-        self._builder = ResultBuilder(config, services, self._text)
-        self._reward = config.reward.rule()
-        self._answer_rule = config.answer_rule()
+        self._builder = ResultBuilder(config, services, self.text)
+
+    @staticmethod
+    def make_grammar(config: AldenConfig) -> AldenGrammar:
+        """Return the grammar of a configuration."""
+        return AldenGrammar(
+            modality=config.modality,
+            fetch_syntax=config.fetch_syntax,
+            fetch=config.fetch,
+            lenient=config.released_lenient_regex,
+        )
+
+    def variables(self, episode: AldenEpisode) -> dict[str, Any]:
+        """Return what every part of the prompt may name."""
+        config = self._config
+        return {
+            "question": episode.sample.question,
+            "num_pages": episode.num_pages,
+            "turns": config.max_turns,
+            "fetch": config.fetch,
+            "ordinal": config.fetch_syntax is FetchSyntax.ORDINAL,
+            "pages_per_search": config.search.pages_per_search,
+            "refusal": REFUSAL,
+        }
 
     def open_episode(self, sample: Record) -> AldenEpisode:
-        """The state before the first turn (see `DocEnv.open_episode`)."""
-        return open_episode(sample, self._store, allow_empty_gold=self._without_gold)
-
-    def show_prompt(self, episode: AldenEpisode) -> Observation:
-        """The prompt, without a page (see `DocEnv.show_prompt`)."""
-        roles = (Role.SYSTEM, Role.USER)
-        return Observation(tuple(Message(role, (TextPart(self._text(role.value)),)) for role in roles))
+        """Return the state before the first turn (see `DocEnv.open_episode`)."""
+        # a benchmark may name no evidence; its answers are judged all the same
+        allowed = self._config.allow_empty_gold or self._validate
+        return open_episode(sample, self._services.store, allow_empty_gold=allowed)
 
     async def step(self, turn: AssistantTurn) -> StepResult:
         """Execute the action of a turn (see `DocEnv.step`)."""
         episode = self.running
         parsed = self._grammar.parse(turn.text, turn.stop)
-        logged = AldenLoggedTurn(turn=len(episode.log.turns) + 1, parsed=parsed)
+        logged = AldenLoggedTurn(len(episode.log.turns) + 1, parsed)
         episode.open_turn(logged)
         if isinstance(parsed.action, Invalid):
             logged.effect = {"kind": "invalid"}
@@ -118,14 +126,16 @@ class AldenEnv(DocEnv[AldenEpisode]):
             case Fetch() as action:
                 result, values, tokens = await self._fetch(episode, logged, action)
             case action:
-                raise UnknownActionError("ALDEN", action)
+                raise UnknownActionError(self.title, action)
         logged.seconds["call"] = time.perf_counter() - began
         values, tokens = self._admitted(episode, logged, values, tokens)
         self._note(episode, logged, result)
         if result.full and self._config.image_budget.on_full is OnFull.END:
             return self._ended(EndReason.IMAGE_LIMIT, self._taken_back(episode, values), tokens)
         return StepResult(
-            self._observation(logged, result.lines), terms=self._rewarded(values, tokens), info=_info(logged)
+            self._observation(logged, result.lines),
+            terms=self._rewarded(values, tokens),
+            info=self.info(logged),
         )
 
     async def conclude(self, reason: EndReason) -> RewardTerms:
@@ -135,27 +145,18 @@ class AldenEnv(DocEnv[AldenEpisode]):
         its own characters. The values returned replace those of the last turn; the reward is the difference.
         """
         episode = self.running
-        if not episode.terms:
+        if not episode.rewards:
             episode.end = reason
             return RewardTerms(self._named({}))
-        before = episode.terms[-1]
+        before = episode.rewards[-1]
         values = self._taken_back(episode, before.values)
-        episode.terms.pop()
+        episode.rewards.pop()
         terms = self._rewarded(values, before.tokens)
         episode.end = reason
         return RewardTerms(terms.values, reward=terms.reward - before.reward)
 
     def metrics(self) -> dict[str, float]:
-        """Numbers of the episode by name.
-
-        Besides those of `TurnLog.metrics`, where a malformed turn counts as invalid even when its call was
-        executed: `reward/*`, the sum of each term over the turns; `finished` (ended with an answer),
-        `context_full`, `malformed_calls`, `searches`, `fetches`, `failed_fetches`, `repeated_calls` and
-        `repeated_call_rate` (calls that showed nothing but what was shown before, and their share);
-        `pages_seen` (#UP), `has_gold`; `retrieval_recall`, `retrieval_precision`, `retrieval_f1` of questions
-        that have gold pages; `unanswerable`, `refused`, and of unanswerable questions `refusal_accuracy`;
-        `answer_char_f1`, `answer_word_f1`, `answer_anls`, whichever of them is rewarded.
-        """
+        """Return numbers of the episode by name (see `AldenEpisode.metrics`)."""
         return self.episode.metrics(self._config.terms)
 
     async def _search(
@@ -164,7 +165,7 @@ class AldenEnv(DocEnv[AldenEpisode]):
         result = await self._builder.searched(episode, action.query)
         kind = "pages" if result.keys else "no_room" if result.full else "no_page"
         logged.effect = {"kind": kind, "pages": result.described}
-        values = {"search": self._reward.search_credit(result.pages, episode.gold, episode.seen_pages)}
+        values = {"search": self._config.reward.search_credit(result.pages, episode.gold, episode.seen_pages)}
         rule = self._config.query_repetition
         tokens: tuple[TokenTerm, ...] = ()
         if rule.enabled:
@@ -187,32 +188,39 @@ class AldenEnv(DocEnv[AldenEpisode]):
         if not action.pages or action.pages[0] > episode.num_pages:
             kind = "no_such_page" if action.pages else "malformed_fetch"
             logged.effect = {"kind": kind}
-            return Result([self._text(kind)]), {"fetch_failed": 1.0}, ()
+            return Result([self.text(kind)]), {"fetch_failed": 1.0}, ()
         (page,) = action.pages
         result = await self._builder.fetched(episode, page, form)
         logged.effect = {"kind": "no_room" if result.full else "page", "pages": result.described}
         if result.full:
             return result, {"fetch_failed": 1.0}, ()
         values = {
-            "fetch": self._reward.fetch_credit(page, episode.gold),
+            "fetch": self._config.reward.fetch_credit(page, episode.gold),
             "fetch_repetition": float((page, form) in episode.seen),
         }
         return result, values, ()
 
     def _answer(self, episode: AldenEpisode, logged: AldenLoggedTurn, action: Answer) -> StepResult:
-        score = self._answer_rule.score(action.text, episode.references)
+        score = self._config.answer_rule().score(action.text, episode.references)
         if self._config.numeric_metric is AnswerMetric.CHAR_F1 and any(map(is_numeric, episode.references)):
             _warn_of_characters()
         refused = is_refusal(action.text)
         likeness = {m.value: AnswerRule(m, m).score(action.text, episode.references) for m in AnswerMetric}
         logged.effect = {"kind": "answer", "score": score, "refused": refused, **likeness}
-        values = self._reward.answer_terms(
+        values = self._config.reward.answer_terms(
             score,
             refused=refused,
             answerable=episode.answerable,
             refusal_is_right=any(map(is_refusal, episode.references)),
         )
         return self._ended(EndReason.ANSWERED, values)
+
+    def info(self, logged: LoggedTurn) -> dict[str, Any]:
+        """Return the record of a turn; a malformed one is not valid, although its call was executed."""
+        info, fault = logged.to_dict(), logged.parsed.fault
+        if isinstance(logged.action, Fetch):
+            info["action"]["form"] = logged.parsed.form.value
+        return {**info, "valid": info["valid"] and fault is None, "fault": fault.value if fault else None}
 
     def _remembered(self, logged: AldenLoggedTurn) -> bool:
         return logged.parsed.fault is None or self._config.remember_malformed
@@ -230,7 +238,7 @@ class AldenEnv(DocEnv[AldenEpisode]):
         values: Mapping[str, float],
         tokens: tuple[TokenTerm, ...],
     ) -> tuple[Mapping[str, float], tuple[TokenTerm, ...]]:
-        """The terms of a call that count: none but the format of a malformed turn (section 4.2, `f + u`)."""
+        """Return the terms of a call that count: of a malformed turn the format alone (section 4.2)."""
         if logged.parsed.fault is not None:
             return _MALFORMED, ()
         return (values, tokens) if self._charged(episode) else ({}, ())
@@ -239,7 +247,7 @@ class AldenEnv(DocEnv[AldenEpisode]):
         return self._config.reward.unanswerable or episode.answerable
 
     def _taken_back(self, episode: AldenEpisode, values: Mapping[str, float]) -> dict[str, float]:
-        """Unshow what the last call showed; the terms that remain of it."""
+        """Unshow what the last call showed; return the terms that remain of it."""
         episode.take_back()
         kept = {"query_repetition": values.get("query_repetition", 0.0)}
         if values.get("format", 0.0) < 0 or self._config.reward.dropped_call is DroppedCall.FORMAT:
@@ -248,10 +256,10 @@ class AldenEnv(DocEnv[AldenEpisode]):
         return {**kept, "fetch_failed": float(fetched and self._charged(episode))}
 
     def _rewarded(self, values: Mapping[str, float], tokens: tuple[TokenTerm, ...] = ()) -> RewardTerms:
-        reward = self._reward.turn(values)
+        reward = self._config.reward.formula.total(values)
         total = reward + sum(term.reward for term in tokens)
         terms = RewardTerms(self._named({**values, "total": total}), reward=reward, tokens=tokens)
-        self.episode.terms.append(terms)
+        self.episode.rewards.append(terms)
         return terms
 
     def _named(self, values: Mapping[str, float]) -> dict[str, float]:
@@ -259,7 +267,7 @@ class AldenEnv(DocEnv[AldenEpisode]):
 
     def _observation(self, logged: AldenLoggedTurn, lines: Sequence[Line]) -> Observation:
         last_call = logged.turn == self._config.max_turns - 1
-        notice = [self._text("final_turn")] if self._config.final_turn_notice and last_call else []
+        notice = [self.text("final_turn")] if self._config.final_turn_notice and last_call else []
         return Observation.user(*parts(["<result>", *lines, "</result>", *notice]))
 
     def _ended(
@@ -268,46 +276,12 @@ class AldenEnv(DocEnv[AldenEpisode]):
         episode = self.running
         terms = self._rewarded(values, tokens)
         episode.end = reason
-        return StepResult(
-            None, end=reason, terms=terms, info=_info(cast("AldenLoggedTurn", episode.log.turns[-1]))
-        )
-
-    def _text(self, part: str, **variables: Any) -> str:
-        episode, config = self.episode, self._config
-        return self._prompt.render(
-            part,
-            question=episode.sample.question,
-            num_pages=episode.num_pages,
-            turns=config.max_turns,
-            fetch=config.fetch,
-            ordinal=config.fetch_syntax is FetchSyntax.ORDINAL,
-            pages_per_search=config.search.pages_per_search,
-            refusal=REFUSAL,
-            **variables,
-        )
-
-
-def make_grammar(config: AldenConfig) -> AldenGrammar:
-    """The grammar that a configuration describes."""
-    return AldenGrammar(
-        modality=config.modality,
-        fetch_syntax=config.fetch_syntax,
-        fetch=config.fetch,
-        lenient=config.released_lenient_regex,
-    )
-
-
-def _info(logged: AldenLoggedTurn) -> dict[str, Any]:
-    """What is recorded of a turn; a malformed one is not valid, although its call was executed."""
-    info, fault = logged.to_dict(), logged.parsed.fault
-    if isinstance(logged.parsed.action, Fetch):
-        info["action"]["form"] = logged.parsed.form.value
-    return {**info, "valid": info["valid"] and fault is None, "fault": fault.value if fault else None}
+        return StepResult(None, end=reason, terms=terms, info=self.info(episode.log.turns[-1]))
 
 
 @functools.cache
 def _warn_of_characters() -> None:
-    """Said once a process."""
+    """Warn once a process that characters cannot tell numbers apart."""
     logger.warning(
         "answers that hold numbers are scored by characters (docagent.env.numeric_metric=char_f1, as in the "
         "paper): 42 is right for 24, and 1234567890, without a search, a third right for any whole number; "

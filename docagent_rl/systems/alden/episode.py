@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from docagent_rl.actions.base import Fetch, Search
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
-from docagent_rl.envs.base import EndReason, EpisodeState, RewardTerms
+from docagent_rl.envs.base import EpisodeState, RewardTerms
 from docagent_rl.envs.checks import checked_gold, references
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.records.record import Record
@@ -19,7 +19,7 @@ from docagent_rl.systems.alden.answer_reward import AnswerMetric, as_refusal, is
 PageKey = tuple[int, PageForm]
 """A page by its 1-based number, as an image or as text."""
 
-FAILED_FETCHES = frozenset({"malformed_fetch", "no_such_page", "no_room"})
+_FAILED_FETCHES = frozenset({"malformed_fetch", "no_such_page", "no_room"})
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class AldenLoggedTurn(LoggedTurn[AldenTurn]):
 
 @dataclass(slots=True)
 class AldenEpisode(EpisodeState):
-    """What has happened in an episode.
+    """The state of one episode.
 
     Args:
         num_pages: pages of its document.
@@ -48,8 +48,8 @@ class AldenEpisode(EpisodeState):
     image_tokens: int = 0
     queries: list[tuple[str, ...]] = field(default_factory=list)
     """Words of the earlier queries."""
-    terms: list[RewardTerms] = field(default_factory=list)
-    """Of every turn, as far as it is rewarded."""
+    rewards: list[RewardTerms] = field(default_factory=list)
+    """The terms of every turn, as far as it is rewarded."""
     _before: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     @property
@@ -82,31 +82,34 @@ class AldenEpisode(EpisodeState):
         self.log.turns[-1].dropped = True
 
     def metrics(self, terms: Iterable[str]) -> dict[str, float]:
-        """Numbers of the episode by name (see `AldenEnv.metrics`).
+        """Return numbers of the episode by name.
 
-        Args:
-            terms: the reward terms that there are.
+        Besides `EpisodeState.common_metrics`, where a malformed turn counts as invalid even when its call was
+        executed, and `reward/*` is the sum of each of `terms` over the turns: `malformed_calls`, `searches`,
+        `fetches`, `failed_fetches`, `repeated_calls` and `repeated_call_rate` (calls that showed nothing but
+        what was shown before, and their share); `pages_seen` (#UP), `has_gold`; `retrieval_recall`,
+        `retrieval_precision`, `retrieval_f1` of questions that have gold pages; `unanswerable`, `refused`,
+        and of unanswerable questions `refusal_accuracy`; `answer_char_f1`, `answer_word_f1`, `answer_anls`,
+        whichever of them is rewarded.
         """
-        log, turns = self.log.metrics(), self.log.turns
+        numbers, turns = self.common_metrics(()), self.log.turns
         effects = [logged.effect for logged in turns]
         calls = self.log.ran(Search) + self.log.ran(Fetch)
         repeated = sum(bool(effect.get("repeated")) for effect in effects)
         faults = sum(isinstance(r.parsed, AldenTurn) and r.parsed.fault is not None for r in turns)
-        invalid = log["invalid_actions"] + faults
+        invalid = numbers["invalid_actions"] + faults
         pages = {page for page, _ in self.shown}
         score = navigation(pages, self.gold)
         answer = effects[-1] if effects and effects[-1].get("kind") == "answer" else {}
         return {
-            **{f"reward/{name}": sum(t.values.get(name, 0.0) for t in self.terms) + 0.0 for name in terms},
-            **log,
+            **{f"reward/{name}": sum(t.values.get(name, 0.0) for t in self.rewards) + 0.0 for name in terms},
+            **numbers,
             "invalid_actions": invalid,
-            "invalid_action_rate": invalid / log["turns"] if turns else 0.0,
+            "invalid_action_rate": invalid / numbers["turns"] if turns else 0.0,
             "malformed_calls": float(faults),
-            "finished": float(self.end is EndReason.ANSWERED),
-            "context_full": float(self.end is EndReason.CONTEXT_FULL),
             "searches": float(self.log.ran(Search)),
             "fetches": float(self.log.ran(Fetch)),
-            "failed_fetches": float(sum(effect.get("kind") in FAILED_FETCHES for effect in effects)),
+            "failed_fetches": float(sum(effect.get("kind") in _FAILED_FETCHES for effect in effects)),
             "repeated_calls": float(repeated),
             "repeated_call_rate": repeated / calls if calls else 0.0,
             "pages_seen": float(len(pages)),
@@ -120,7 +123,7 @@ class AldenEpisode(EpisodeState):
 
 
 def open_episode(sample: Record, store: DocumentStore, *, allow_empty_gold: bool) -> AldenEpisode:
-    """The state of an episode before its first turn.
+    """Return the state of an episode before its first turn.
 
     Raises:
         UserError: the question cannot be played: its document or a gold page is missing, a gold page lies in
@@ -142,5 +145,5 @@ def open_episode(sample: Record, store: DocumentStore, *, allow_empty_gold: bool
 
 
 def is_repeat(found: Sequence[PageKey], shown: Sequence[PageKey]) -> bool:
-    """Whether a call led to nothing but what was shown before."""
+    """Return whether a call led to nothing but what was shown before."""
     return bool(found) and all(key in shown for key in found)

@@ -1,37 +1,35 @@
-"""What ALDEN's calls show: pages found and laid out as the lines of a result."""
+"""The results of ALDEN's calls: pages found and laid out as the lines of a result."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import ImagePart, Part, TextPart
+from docagent_rl.envs.episode import Say
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.views import View, page_view
 from docagent_rl.retrieval import Hit
+from docagent_rl.retrieval.tokens import UNSPACED
 from docagent_rl.systems.alden.actions import PageForm
 from docagent_rl.systems.alden.config import AldenConfig, RepeatPage
 from docagent_rl.systems.alden.episode import AldenEpisode, PageKey
-from docagent_rl.systems.alden.page_text import cut_text
 
 Line = str | ImagePart
 """A line of a result: text, or an image."""
 
-
-class Say(Protocol):
-    """Renders a part of the prompt file."""
-
-    def __call__(self, part: str, **variables: Any) -> str:
-        """The text of a part."""
-        ...
+_LETTERS_A_TOKEN = 4
+# digits, characters of scripts without spaces and marks one by one; runs of letters; runs of line breaks
+_PIECE = re.compile(rf"[{UNSPACED}]|\d|[^\W\d_{UNSPACED}]+|\n+|[^\w\s]|_")
 
 
 @dataclass(slots=True)
 class Result:
-    """What one call shows.
+    """The result of one call.
 
     Args:
         lines: in order.
@@ -68,7 +66,7 @@ class ResultBuilder:
     say: Say
 
     async def find(self, doc_id: str, query: str) -> tuple[list[Hit], list[Hit]]:
-        """The best image pages and, with two modalities, the best text pages of a document.
+        """Return the best image pages and, with two modalities, the best text pages of a document.
 
         Raises:
             InfrastructureError: a retriever failed.
@@ -184,7 +182,7 @@ class ResultBuilder:
 
 
 def parts(lines: Iterable[Line]) -> tuple[Part, ...]:
-    """Lines as parts of a message: texts joined by line breaks, images between them."""
+    """Return lines as parts of a message: texts joined by line breaks, images between them."""
     found: list[Part] = []
     for line in lines:
         last = found[-1] if found else None
@@ -197,3 +195,19 @@ def parts(lines: Iterable[Line]) -> tuple[Part, ...]:
         else:
             found.append(TextPart(f"\n{line}" if last else line))
     return tuple(found)
+
+
+def cut_text(text: str, max_tokens: int) -> str:
+    """Return the beginning of a text, at most so many tokens long.
+
+    Environments know no tokenizer, so tokens are estimated: one for every digit, mark and character of a
+    script without spaces, one for every four letters of a word begun, one for a run of line breaks. Words are
+    kept whole.
+    """
+    used = 0
+    for piece in _PIECE.finditer(text):
+        letters = len(piece[0])
+        used += -(-letters // _LETTERS_A_TOKEN) if piece[0][0].isalpha() else 1
+        if used > max_tokens:
+            return text[: piece.start()].rstrip()
+    return text

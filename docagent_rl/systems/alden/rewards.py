@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection
 from enum import StrEnum
 
+from pydantic import Field
+
+from docagent_rl.base.section import Section
 from docagent_rl.rewards.formula import Formula, Gate
 
 TERMS = (
@@ -21,7 +23,7 @@ TERMS = (
     "query_repetition",
     "total",
 )
-"""The terms of a turn by name; `AldenReward.turn` says what each is."""
+"""The terms of a turn by name; `AldenReward.formula` says what each is."""
 
 
 class SearchCredit(StrEnum):
@@ -51,35 +53,38 @@ class DroppedCall(StrEnum):
     """It was the last turn and no answer, so it is malformed (the released code)."""
 
 
-@dataclass(frozen=True, slots=True)
-class AldenReward:
+class AldenReward(Section):
     """Weights and rules of the turn reward `r = f + u` (section 4.2).
 
-    Args:
-        alpha: weight of the answer score.
-        search: the reward of a search.
-        fetch: the reward of a fetch.
-        eta_fetch: penalty of a fetch that repeats a page, in the form it was shown in.
-        failed_fetch: penalty of a fetch that led to no page.
-        wrong_refusal: penalty of refusing a question that has an answer; 0 leaves it to the answer score.
-        missed_refusal: penalty of answering one that has none; 0 leaves it to the answer score.
-        unanswerable: whether calls are rewarded and charged for questions without an answer.
-        calls: whether calls are rewarded and charged at all; without, format and answer are what remains.
+    A failed fetch costs 0.5 as released; the paper is silent.
     """
 
-    alpha: float
+    alpha: float = Field(5.0, ge=0, allow_inf_nan=False)
+    """Weight of the answer score."""
     search: SearchCredit
     fetch: FetchCredit
-    eta_fetch: float
-    failed_fetch: float
-    wrong_refusal: float
-    missed_refusal: float
+    eta_fetch: float = Field(ge=0, allow_inf_nan=False)
+    """Penalty of a fetch that repeats a page, in the form it was shown in."""
+    failed_fetch: float = Field(0.5, ge=0, allow_inf_nan=False)
+    """Penalty of a fetch that led to no page."""
+    wrong_refusal: float = Field(ge=0, allow_inf_nan=False)
+    """Penalty of refusing a question that has an answer; 0 leaves it to the answer score."""
+    missed_refusal: float = Field(ge=0, allow_inf_nan=False)
+    """Penalty of answering a question that has none; 0 leaves it to the answer score."""
     unanswerable: bool
+    """Reward and charge calls for questions without an answer; their set of gold pages is empty."""
     calls: bool = True
+    """Reward and charge calls at all; without it, format and answer remain (outcome reward only)."""
+    dropped_call: DroppedCall
+    """The reward of a call whose pages did not fit, so that it ended the episode."""
 
     @property
     def formula(self) -> Formula:
-        """How the terms of a turn make its reward; the query term is charged on its tokens instead."""
+        """How the terms of a turn make its reward: `f + u`, and -1 for a malformed turn whatever its utility.
+
+        `format` is 0 or -1; `search`, `fetch` and `answer` are credits; `fetch_repetition`, `fetch_failed`,
+        `wrong_refusal` and `missed_refusal` are 0 or 1. The query term is charged on its tokens instead.
+        """
         weights = {
             "format": 1.0,
             "search": 1.0 * self.calls,
@@ -92,20 +97,8 @@ class AldenReward:
         }
         return Formula(weights, Gate("format", above=-1.0, otherwise=-1.0), turnwise=True)
 
-    def turn(self, values: Mapping[str, float]) -> float:
-        """The reward of a turn.
-
-        Args:
-            values: terms by name, absent ones are 0: `format` is 0 or -1; `search`, `fetch` and `answer` are
-                credits; `fetch_repetition`, `fetch_failed`, `wrong_refusal` and `missed_refusal` are 0 or 1.
-
-        Returns:
-            `f + u`; -1 for a malformed turn, whatever its utility.
-        """
-        return self.formula.total(values)
-
     def search_credit(self, found: Collection[int], gold: Collection[int], seen: Collection[int]) -> float:
-        """What a search earns.
+        """Return the credit of a search.
 
         Args:
             found: pages that it showed, in either form.
@@ -117,7 +110,7 @@ class AldenReward:
         return float(len(set(found) & set(gold) - set(seen)))
 
     def fetch_credit(self, page: int, gold: Collection[int]) -> float:
-        """What fetching a page earns, in `[0, 1]`; 0 when nothing is gold."""
+        """Return the credit of fetching a page, in `[0, 1]`; 0 when nothing is gold."""
         if self.fetch is FetchCredit.PROXIMITY:
             return proximity(page, gold)
         if page in gold:
@@ -127,7 +120,7 @@ class AldenReward:
     def answer_terms(
         self, score: float, *, refused: bool, answerable: bool, refusal_is_right: bool
     ) -> dict[str, float]:
-        """The terms of a well-formed answer.
+        """Return the terms of a well-formed answer.
 
         Args:
             score: likeness to the references, in `[0, 1]`.
@@ -144,17 +137,17 @@ class AldenReward:
 
 
 def precision(found: Collection[int], gold: Collection[int]) -> float:
-    """`|C ∩ G| / |C|` (Eq. 3, search); 0 when nothing was found. Both are read as sets."""
+    """Return `|C ∩ G| / |C|` (Eq. 3, search); 0 when nothing was found. Both are read as sets."""
     pages = set(found)
     return len(pages & set(gold)) / len(pages) if pages else 0.0
 
 
 def proximity(page: int, gold: Collection[int]) -> float:
-    """`exp(-mean distance)` (Eq. 3, fetch), in `[0, 1]`; 0 when nothing is gold."""
+    """Return `exp(-mean distance)` (Eq. 3, fetch), in `[0, 1]`; 0 when nothing is gold."""
     return math.exp(-mean_distance(page, gold)) if gold else 0.0
 
 
 def mean_distance(page: int, gold: Collection[int]) -> float:
-    """Mean number of pages between a page and the gold pages, of which there must be some."""
+    """Return the mean number of pages between a page and the gold pages, of which there must be some."""
     pages = set(gold)
     return sum(abs(page - other) for other in pages) / len(pages)

@@ -1,41 +1,89 @@
-"""A scripted policy for ALDEN: search, fetch pages by number, answer in a box."""
+"""Agents of ALDEN without a model: search, fetch pages by number, answer in a box."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from docagent_rl.envs.game import Act, Game, Pen
 from docagent_rl.envs.script import Move, Script, ScriptContext
+from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.systems.alden.actions import FetchSyntax, Modality, PageForm
+from docagent_rl.systems.alden.answer_reward import REFUSAL
 from docagent_rl.systems.alden.config import AldenConfig, TextRanking
 
-THOUGHTS = {
-    Move.SEARCH: "I need the {}.",
-    Move.FETCH: "I open the {}.",
-    Move.ANSWER: "The {} is enough.",
-}
-
-
-AGAIN = 0.65
+_TAGS = {Move.SEARCH: "search", Move.FETCH: "fetch", Move.ANSWER: "answer"}
+_AGAIN = 0.65
 """Share of fetches of a page that was just shown."""
-
-ABSENT = 0.3
+_ABSENT = 0.3
 """Share of the others that name a page that does not exist."""
 
 
+def _fetched(config: AldenConfig, page: int, form: PageForm | None) -> str:
+    """Return a page number as a fetch names it."""
+    ordinal = "-th" if config.fetch_syntax is FetchSyntax.ORDINAL else ""
+    return f"{f'{form}, ' if form else ''}{page}{ordinal}"
+
+
+class AldenPen(Pen):
+    """Searches for the first gold page, fetches what searches do not find, answers in a box."""
+
+    title, tags = "ALDEN", _TAGS
+    thoughts: ClassVar = {
+        Move.SEARCH: "I need the page about {}.",
+        Move.FETCH: "That page has more about {}.",
+        Move.ANSWER: "I know the {}.",
+    }
+    # a turn without an action that can be read ends the episode
+    forgives = False
+
+    @property
+    def pages_a_search(self) -> int:
+        """See `Pen`."""
+        return self.config.search.pages_per_search
+
+    def legal(self, game: Game) -> tuple[Move, ...]:
+        """See `Pen`."""
+        if game.last:
+            return (Move.ANSWER,)
+        fetch = (Move.FETCH,) if self.config.fetch else ()
+        return (Move.SEARCH, *fetch, Move.ANSWER)
+
+    def right(self, game: Game) -> Act:
+        """See `Pen`."""
+        if game.last:
+            return Act(Move.ANSWER, text=game.answer)
+        if game.missing and game.searches and self.config.fetch:
+            return Act(Move.FETCH, pages=(game.missing[0],))
+        if game.missing or not game.searches:
+            return self.search_for(game)
+        return Act(Move.ANSWER, text=game.answer)
+
+    def needs(self, game: Game) -> int:
+        """See `Pen`."""
+        return len(game.missing) + 1
+
+    def argument(self, act: Act, game: Game) -> object:
+        """See `Pen`; a fetch asks for text where there is no room for any image."""
+        match act.move:
+            case Move.FETCH:
+                form = PageForm.IMAGE if self.config.max_images else PageForm.TEXT
+                return _fetched(self.config, act.pages[0].page, form if self.config.hybrid else None)
+            case Move.ANSWER:
+                return f"\\boxed{{{REFUSAL if act.text == NOT_ANSWERABLE else act.text}}}"
+        return super().argument(act, game)
+
+
 class AldenScript(Script):
-    """Calls tools at first, often the same again, and answers more and more.
+    """Calls tools at first, often the same again, and answers more and more."""
 
-    Args:
-        config: of the system.
-    """
-
-    warm_up: ClassVar[Mapping[str, Any]] = {"pool": 160, "short_steps": 260, "full_steps": 36}
-
-    def __init__(self, config: AldenConfig) -> None:
-        self._fetch = config.fetch
-        self._hybrid = config.hybrid
-        self._ordinal = config.fetch_syntax is FetchSyntax.ORDINAL
+    title, tags = "ALDEN", _TAGS
+    thoughts: ClassVar = {
+        Move.SEARCH: "I need the {}.",
+        Move.FETCH: "I open the {}.",
+        Move.ANSWER: "The {} is enough.",
+    }
+    warm_up: ClassVar = {"pool": 160, "short_steps": 260, "full_steps": 36}
 
     @classmethod
     def configs(cls, config: AldenConfig) -> Sequence[AldenConfig]:
@@ -53,25 +101,21 @@ class AldenScript(Script):
         if context.last:
             return {Move.ANSWER: 1.0}
         if context.turn == 1:
-            return {Move.SEARCH: 0.5, Move.FETCH: 0.47 * self._fetch, Move.ANSWER: 0.03}
-        return {Move.SEARCH: 0.3, Move.FETCH: 0.5 * self._fetch, Move.ANSWER: 0.2}
+            return {Move.SEARCH: 0.5, Move.FETCH: 0.47 * self.config.fetch, Move.ANSWER: 0.03}
+        return {Move.SEARCH: 0.3, Move.FETCH: 0.5 * self.config.fetch, Move.ANSWER: 0.2}
 
-    def write(self, move: Move, context: ScriptContext) -> str:
-        """See `Script.write`."""
-        thought = f"<think>{THOUGHTS[move].format(context.word())}</think>"
+    def argument(self, move: Move, context: ScriptContext) -> object:
+        """See `Script.argument`."""
         match move:
-            case Move.SEARCH:
-                return f"{thought}<search>{' '.join(context.query())}</search>"
             case Move.FETCH:
-                form = f"{context.rng.choice(list(PageForm))}, " if self._hybrid else ""
-                page = self._page(context)
-                return f"{thought}<fetch>{form}{page}{'-th' if self._ordinal else ''}</fetch>"
+                form = context.rng.choice(list(PageForm)) if self.config.hybrid else None
+                return _fetched(self.config, self._page(context), form)
             case Move.ANSWER:
-                return f"{thought}<answer>\\boxed{{{context.answer()}}}</answer>"
-        raise ValueError(f"ALDEN has no {move}")
+                return f"\\boxed{{{context.answer()}}}"
+        return super().argument(move, context)
 
     def _page(self, context: ScriptContext) -> int:
-        """The page that was just shown, a likely one, or none of the document."""
-        if context.shown and context.chance(AGAIN):
+        """Return the page that was just shown, a likely one, or none of the document."""
+        if context.shown and context.chance(_AGAIN):
             return context.rng.choice(context.shown)
-        return context.absent_page() if context.chance(ABSENT) else context.likely_pages(1)[0]
+        return context.absent_page() if context.chance(_ABSENT) else context.likely_pages(1)[0]

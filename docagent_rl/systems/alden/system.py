@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from docagent_rl.envs.measures import Marks
+from docagent_rl.envs.base import Marks
 from docagent_rl.envs.system import PaperJudge, System
 from docagent_rl.systems.alden.config import AldenConfig
-from docagent_rl.systems.alden.env import ALDEN_PROMPT, AldenEnv, make_grammar
-from docagent_rl.systems.alden.pen import AldenPen
-from docagent_rl.systems.alden.script import AldenScript
+from docagent_rl.systems.alden.env import AldenEnv
+from docagent_rl.systems.alden.script import AldenPen, AldenScript
 
 SMALL = {
     "max_turns": 5,
@@ -37,11 +36,8 @@ SYSTEM = System(
     summary="search one long document, fetch its pages by number, answer (arXiv 2510.25668)",
     config_type=AldenConfig,
     env=AldenEnv,
-    make_grammar=make_grammar,
-    prompt_spec=ALDEN_PROMPT,
-    default_prompt=lambda config: config.prompt,
-    max_turns=lambda config: config.assistant_turns,
-    max_images=lambda config: config.max_images,
+    make_grammar=AldenEnv.make_grammar,
+    prompt_spec=AldenEnv.spec,
     marks=Marks("reward/answer", form="reward/format", full_form=0),
     formula=lambda config: config.formula,
     reward_keys=(

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from docagent_rl.actions.arguments import bad_argument, read_answer, read_search
 from docagent_rl.actions.base import (
     Action,
     Answer,
@@ -16,14 +15,15 @@ from docagent_rl.actions.base import (
     ParsedTurn,
     StopCause,
 )
+from docagent_rl.actions.grammar import bad_argument, read_answer, read_search
 from docagent_rl.actions.tags import Block, Scan, TagScanner
-from docagent_rl.systems.doc_v_star.page_list import read_page_list
 from docagent_rl.systems.doc_v_star.thought import (
     FIRST_BLOCKS,
     LATER_BLOCKS,
     Fault,
     ThoughtBlock,
     moved,
+    read_page_list,
     read_thoughts,
 )
 

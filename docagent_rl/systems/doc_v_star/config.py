@@ -17,10 +17,15 @@ from docagent_rl.base.section import Section, VariantSection
 from docagent_rl.envs.images import Colour, Size
 from docagent_rl.rewards.answer_kinds import FILE_EXTENSIONS, IdentifierRule
 from docagent_rl.rewards.answer_rule import ABSTENTIONS, AnswerRule
-from docagent_rl.systems.doc_v_star.overview import OverviewStyle, choose_style
-from docagent_rl.systems.doc_v_star.overview_fit import OverviewFit, OverviewPlan, plans
+from docagent_rl.systems.doc_v_star.overview import (
+    OverviewFit,
+    OverviewPlan,
+    OverviewStyle,
+    choose_style,
+    plans,
+)
 from docagent_rl.systems.doc_v_star.page_box import PageBox
-from docagent_rl.systems.doc_v_star.rewards import DocVStarReward, HitRule
+from docagent_rl.systems.doc_v_star.rewards import DocVStarReward
 
 
 class Variant(StrEnum):
@@ -96,13 +101,13 @@ class OverviewConfig(Section):
         return OverviewStyle(self.cell_px, self.header_px, self.font_px, self.pages_per_sheet, self.padding)
 
     def style(self, num_pages: int) -> OverviewStyle:
-        """The look of the sheets of a document, whatever the prompt holds."""
+        """Return the look of the sheets of a document, whatever the prompt holds."""
         return choose_style(
             self._full, num_pages, max_sheets=self.max_sheets, smaller_cells=self.smaller_cells_px
         )
 
     def plans(self, num_pages: int) -> Iterator[OverviewPlan]:
-        """What may be shown of a document, best first: the first that fits the prompt is shown."""
+        """Yield what may be shown of a document, best first: the first that fits the prompt is shown."""
         return plans(num_pages, self.style(num_pages), self.fit_cells_px, self.fit)
 
 
@@ -121,7 +126,7 @@ class RetrievalConfig(Section):
     """Longer queries are cut."""
 
     def k(self, num_pages: int) -> int:
-        """New pages a retrieval shows at most: `min(ceil(N / 10), 4)` (section 4.1)."""
+        """Return the new pages a retrieval shows at most: `min(ceil(N / 10), 4)` (section 4.1)."""
         return self.pages or min(-(-num_pages // self.pages_divisor), self.max_pages)
 
     @property
@@ -168,30 +173,9 @@ class AnswerConfig(Section):
     """What counts as declining to answer; the prompt asks for the first."""
 
     def rule(self) -> AnswerRule:
-        """The scoring function."""
+        """Return the scoring function."""
         extensions = tuple(extension.casefold().lstrip(".") for extension in self.file_extensions)
         return AnswerRule(self.threshold, self.identifier_rule, extensions, self.abstentions)
-
-
-class RewardConfig(Section):
-    """Weights of the reward; they sum to 1 at most."""
-
-    answer: float
-    evidence: float
-    format: float
-    beta2: float = Field(gt=0, allow_inf_nan=False)
-    """Weight of recall in the evidence term."""
-    hits: HitRule = HitRule.VISITED
-    """Which listed evidence pages count."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        self.rule()
-        return self
-
-    def rule(self) -> DocVStarReward:
-        """The reward function."""
-        return DocVStarReward(answer=self.answer, evidence=self.evidence, format=self.format)
 
 
 class DocVStarConfig(VariantSection):
@@ -214,7 +198,7 @@ class DocVStarConfig(VariantSection):
     thought: ThoughtConfig = ThoughtConfig()
     memory: MemoryConfig = MemoryConfig()
     answer: AnswerConfig
-    reward: RewardConfig
+    reward: DocVStarReward
     context_tokens: int | None = Field(None, ge=1)
     """Tokens of prompt and response together, as far as the environment can count: images exactly, by the
     rule of `display`; texts by a cautious estimate. Pages that would leave less than `reserve_tokens` are
@@ -271,9 +255,9 @@ class DocVStarConfig(VariantSection):
         return self.max_images * self.display.max_tokens()
 
     def overview_tokens(self, num_pages: int) -> int:
-        """Visual tokens in the prompt of a document, as far as the prompt holds them."""
+        """Return the visual tokens in the prompt of a document, as far as the prompt holds them."""
         return self.plan_tokens(next(self.overview.plans(num_pages))) if self.overview.enabled else 0
 
     def plan_tokens(self, plan: OverviewPlan) -> int:
-        """Visual tokens of an overview."""
+        """Return the visual tokens of an overview."""
         return sum(self.display.tokens(size) for size in plan.sizes)

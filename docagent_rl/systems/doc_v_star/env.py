@@ -3,42 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
-from docagent_rl.actions.base import Answer, Fetch, Invalid, Search
+from docagent_rl.actions.base import Answer, Fetch, Search
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.prompts import PromptTemplate, load_prompt
+from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayError
-from docagent_rl.envs.base import (
-    AssistantTurn,
-    DocEnv,
-    EndReason,
-    Observation,
-    RewardTerms,
-    StepResult,
-    UnknownActionError,
-)
-from docagent_rl.envs.services import EnvServices
+from docagent_rl.envs.base import AssistantTurn, EndReason, Observation, Part, RewardTerms
+from docagent_rl.envs.episode import EpisodeEnv, new_hits
 from docagent_rl.envs.token_budget import cut_to_chars
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import page_view
 from docagent_rl.records.record import Record
-from docagent_rl.retrieval import Hit
-from docagent_rl.systems.doc_v_star.actions import DocVStarGrammar, DocVStarTurn
+from docagent_rl.systems.doc_v_star.actions import DocVStarGrammar
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
-from docagent_rl.systems.doc_v_star.episode import TERMS, Episode, open_episode
+from docagent_rl.systems.doc_v_star.episode import DocVStarLoggedTurn, Episode, open_episode
 from docagent_rl.systems.doc_v_star.rewards import HitRule, evidence_score, format_score
 from docagent_rl.systems.doc_v_star.thought import Fault
-from docagent_rl.systems.doc_v_star.writer import DOC_V_STAR_PROMPT, Item, Writer
+from docagent_rl.systems.doc_v_star.writer import Item, Writer
 
 
 @dataclass(slots=True)
 class _Served:
-    """What became of the pages that an action asked for."""
+    """The pages that an action asked for, by what became of them."""
 
     items: list[Item] = field(default_factory=list)
     pages: list[dict[str, Any]] = field(default_factory=list)
@@ -46,7 +36,7 @@ class _Served:
     withheld: list[int] = field(default_factory=list)
 
 
-class DocVStarEnv(DocEnv[Episode]):
+class DocVStarEnv(EpisodeEnv[Episode]):
     """One episode of Doc-V*.
 
     The prompt holds the rules, the question and an overview of the document: grids of labelled thumbnails.
@@ -56,33 +46,56 @@ class DocVStarEnv(DocEnv[Episode]):
     turns so far, and with the turns left; the conversation grows. After the last turn without an answer the
     episode ends; that turn's action is not executed.
 
-    The reward is one scalar on the last turn; its terms are `TERMS`. The judge is never asked.
-
-    Args:
-        config: what to play.
-        services: documents and retriever.
-        prompt: parts as in `DOC_V_STAR_PROMPT`; by default the package's.
-        validate: play for validation, which also plays questions whose evidence is unknown.
+    The reward is one scalar on the last turn; its terms are `rewards.TERMS`. The judge is never asked.
+    Validation also plays questions whose evidence is unknown.
     """
 
-    def __init__(
-        self,
-        config: DocVStarConfig,
-        services: EnvServices,
-        prompt: PromptTemplate | None = None,
-        *,
-        validate: bool = False,
-    ) -> None:
-        self._config = config
-        self._services = services
-        self._prompt = prompt or load_prompt(config.prompt, DOC_V_STAR_PROMPT)
-        self._grammar = make_grammar(config)
-        self._answer_rule = config.answer.rule()
-        self._reward = config.reward.rule()
-        self._validate = validate
+    title = "Doc-V*"
+    spec = PromptSpec(
+        required=frozenset(
+            {"system", "user", "sampled", "sheet", "page", "visited", "none_left", "none_found"}
+            | {"no_such_page", "no_number", "surplus", "withheld", "memory", "turns_left", "final_turn"}
+            | {"reminder"}
+        ),
+        variables=frozenset(
+            {"question", "num_pages", "first_page", "last_page", "turns", "k", "fetch_pages", "retrieval"}
+            | {"fetch", "analysis", "overview", "header", "stride", "shown", "memory", "abstention", "page"}
+            | {"pages", "more", "sheet", "sheets", "turn", "left", "reason", "summaries"}
+        ),
+        shown=frozenset({"question"}),
+    )
+
+    @staticmethod
+    def make_grammar(config: DocVStarConfig) -> DocVStarGrammar:
+        """Return the grammar of a configuration."""
+        return DocVStarGrammar(
+            retrieval=config.retrieval.enabled, fetch=config.fetch.enabled, analysis=config.thought.analysis
+        )
+
+    def variables(self, episode: Episode) -> dict[str, Any]:
+        """Return what every part of the prompt may name."""
+        config, plan = self._config, episode.overview
+        return {
+            "question": episode.sample.question,
+            "num_pages": len(episode.pages),
+            "first_page": episode.first_page,
+            "last_page": episode.last_page,
+            "turns": config.assistant_turns,
+            "k": config.retrieval.k(len(episode.pages)),
+            "fetch_pages": config.fetch.max_pages,
+            "retrieval": config.retrieval.enabled,
+            "fetch": config.fetch.enabled,
+            "analysis": config.thought.analysis,
+            "overview": config.overview.enabled,
+            "header": config.overview.header_px > 0,
+            "stride": plan.stride if plan else 1,
+            "shown": plan.shown if plan else 0,
+            "memory": config.memory.enabled,
+            "abstention": config.answer.abstentions[0].capitalize(),
+        }
 
     def open_episode(self, sample: Record) -> Episode:
-        """The state before the first turn (see `DocEnv.open_episode`).
+        """Return the state before the first turn (see `DocEnv.open_episode`).
 
         Raises:
             UserError: also for evidence in another document, for unknown evidence in training, for a window
@@ -93,7 +106,7 @@ class DocVStarEnv(DocEnv[Episode]):
         return episode
 
     def show_prompt(self, episode: Episode) -> Observation:
-        """The prompt with the overview (see `DocEnv.show_prompt`).
+        """Return the prompt with the overview (see `DocEnv.show_prompt`).
 
         Raises:
             UserError: the overview fills the context.
@@ -109,64 +122,76 @@ class DocVStarEnv(DocEnv[Episode]):
             )
         return observation
 
-    async def step(self, turn: AssistantTurn) -> StepResult:
-        """Execute the action of a turn (see `DocEnv.step`)."""
-        episode = self.running
-        number = len(episode.log.turns) + 1
-        parsed = self._grammar.parse(turn.text, turn.stop, first=number == 1)
-        logged = LoggedTurn(turn=number, parsed=parsed)
-        faults = set(parsed.faults)
-        listed = self._take_notes(episode, number, parsed, faults)
-        self._writer.count([turn.text])
-        episode.settled = len(episode.visited)
-        observation, end, terms = None, None, RewardTerms()
-        if isinstance(parsed.action, Answer):
-            end, score = EndReason.ANSWERED, await self._score(episode, logged, parsed.action)
-        elif number >= episode.last_turn:
-            logged.executed = False
-            logged.effect = {"kind": "not_executed"}
-            end, score = EndReason.CONTEXT_FULL if episode.cut_short else EndReason.TURN_LIMIT, 0.0
-        else:
-            items = await self._execute(episode, logged, faults)
-            observation = self._writer.feedback(items, number + 1)
-        episode.faults.update(faults)
-        episode.log.turns.append(logged)
-        if end is not None:
-            terms = self._settle(end, answer=score)
-        info = {
-            **logged.to_dict(),
-            "faults": [f.value for f in Fault if f in faults],
-            "relevant_pages": listed,
-        }
-        return StepResult(observation, end=end, terms=terms, info=info)
-
-    async def conclude(self, reason: EndReason) -> RewardTerms:
-        """Settle an episode that the rollout had to end (see `DocEnv.conclude`)."""
-        episode = self.running
-        if episode.log.turns:
-            episode.forget_last()
-            episode.log.turns[-1].dropped = True
-        return self._settle(reason, answer=0.0)
-
-    def metrics(self) -> dict[str, float]:
-        """Numbers of the episode by name.
-
-        Besides those of `TurnLog.metrics`: `reward/*` for every term; `fault/*`, turns with each kind of
-        fault, and `format_ok`; `finished`, `no_answer` (also for a blank one), `context_full`, `budget_cut`
-        and `pages_withheld`; `num_pages`, `pages_seen`, `pages_listed` as relevant; of the overview
-        `overview/sheets`, `overview/cell_px`, `overview/pages` and `overview/adapted`, which is 1 where it
-        was made to fit the prompt; `evidence_known`, `evidence_dropped` (evidence pages outside the window);
-        for `retrieval` and `fetch` `/calls`, `/used`, `/pages` it brought and `/evidence_pages` among them.
-        Of questions with evidence pages also `retrieval_recall` of the pages shown, `page_precision`,
-        `page_recall` and `page_f1` of those listed, and the same as `retrieval/page_*` and `fetch/page_*` of
-        what the action brought, where it was used.
-        """
-        return self.episode.metrics()
-
     def adapted(self) -> str | None:
-        """What the overview had to give up (see `DocEnv.adapted`)."""
+        """Return what the overview had to give up (see `DocEnv.adapted`)."""
         plan = self.episode.overview
         return plan.describe() if plan is not None and plan.adapted else None
+
+    def read(self, episode: Episode, turn: AssistantTurn) -> DocVStarLoggedTurn:
+        """Parse a turn and keep its summary and its relevant pages."""
+        number = len(episode.log.turns) + 1
+        parsed = self._grammar.parse(turn.text, turn.stop, first=number == 1)
+        if parsed.summary:
+            summary = cut_to_chars(parsed.summary, self._config.memory.summary_chars)
+            episode.summaries.append((number, summary))
+        listed = [page for page in parsed.relevant if episode.has(page)]
+        stray = {Fault.RELEVANT_PAGES} if len(listed) < len(parsed.relevant) else set()
+        episode.relevant.update(dict.fromkeys(listed))
+        self._writer.count([turn.text])
+        episode.settled = len(episode.visited)
+        return DocVStarLoggedTurn(number, parsed, faults={*parsed.faults, *stray}, listed=listed)
+
+    def limit(self, episode: Episode, logged: LoggedTurn) -> EndReason | None:
+        """Return why nothing but an answer is carried out: the last turn, which want of room may hasten."""
+        if logged.turn < episode.last_turn:
+            return None
+        return EndReason.CONTEXT_FULL if episode.cut_short else EndReason.TURN_LIMIT
+
+    def info(self, logged: LoggedTurn) -> dict[str, Any]:
+        """Return the record of a turn, with its faults and the relevant pages that it lists."""
+        turn = cast(DocVStarLoggedTurn, logged)
+        faults = [fault.value for fault in Fault if fault in turn.faults]
+        return {**turn.to_dict(), "faults": faults, "relevant_pages": turn.listed}
+
+    def take_back(self, episode: Episode) -> None:
+        """Forget the pages that the last observation showed."""
+        episode.forget_last()
+
+    async def execute(self, episode: Episode, logged: LoggedTurn, text: str) -> Sequence[Part]:
+        """Retrieve or fetch pages; the working memory and the turns left follow."""
+        match logged.action:
+            case Search() as action:
+                items = await self._retrieve(episode, logged, action)
+            case Fetch() as action:
+                items = self._fetch(episode, cast(DocVStarLoggedTurn, logged), action)
+            case _:
+                items = [self.text("reminder", reason=self.feedback(logged))]
+        return self._writer.feedback(items, logged.turn + 1)
+
+    async def score(self, episode: Episode, logged: LoggedTurn, action: Answer) -> float:
+        """Return the answer term R_a."""
+        episode.answered = bool(action.text)
+        logged.effect = {"kind": "answer"}
+        # edit distances of long texts take a while
+        return await asyncio.to_thread(self._config.answer.rule().score, action.text, episode.gold)
+
+    def settle(self, end: EndReason, outcome: float) -> RewardTerms:
+        """End the episode and return its reward (appendix C)."""
+        episode, reward = self.running, self._config.reward
+        evidence = 0.0
+        if episode.evidence is not None:
+            visited = episode.visited if reward.hits is HitRule.VISITED else None
+            evidence = evidence_score(episode.relevant, episode.evidence, visited, beta2=reward.beta2)
+        values = {
+            "answer": outcome,
+            "evidence": evidence,
+            "format": format_score(obeyed=not episode.faults, answered=episode.answered),
+        }
+        return episode.settle(end, {**values, "total": reward.formula.total(values)})
+
+    def metrics(self) -> dict[str, float]:
+        """Return numbers of the episode by name (see `Episode.metrics`)."""
+        return self.episode.metrics()
 
     def _fit_overview(self, episode: Episode) -> None:
         limit = self._services.prompt_tokens
@@ -189,46 +214,19 @@ class DocVStarEnv(DocEnv[Episode]):
                     f"page {page.ref} cannot be shown: {error}; leave its document out"
                 ) from error
 
-    def _take_notes(
-        self, episode: Episode, number: int, parsed: DocVStarTurn, faults: set[Fault]
-    ) -> list[int]:
-        """Keep the summary and the relevant pages of a turn; the pages that exist."""
-        if parsed.summary:
-            summary = cut_to_chars(parsed.summary, self._config.memory.summary_chars)
-            episode.summaries.append((number, summary))
-        listed = [page for page in parsed.relevant if episode.has(page)]
-        if len(listed) < len(parsed.relevant):
-            faults.add(Fault.RELEVANT_PAGES)
-        episode.relevant.update(dict.fromkeys(listed))
-        return listed
-
-    async def _execute(self, episode: Episode, logged: LoggedTurn, faults: set[Fault]) -> list[Item]:
-        match logged.parsed.action:
-            case Search() as action:
-                return await self._retrieve(episode, logged, action)
-            case Fetch() as action:
-                return self._fetch(episode, logged, action, faults)
-            case Invalid() as action:
-                logged.effect = {"kind": "feedback"}
-                return [self._writer.line("reminder", reason=action.detail)]
-            case action:
-                raise UnknownActionError("Doc-V*", action)
-
     async def _retrieve(self, episode: Episode, logged: LoggedTurn, action: Search) -> list[Item]:
         settings, doc_id = self._config.retrieval, episode.sample.doc_id
         k = settings.k(len(episode.pages))
         if len(episode.visited) == len(episode.pages):
             logged.effect = {"kind": "no_new_page", "hits": 0}
-            return [self._writer.line("none_left")]
-        started = time.perf_counter()
-        hits = await self._services.retriever.search(
-            action.query[: settings.query_chars], doc_id=doc_id, top_k=k, exclude=self._excluded(episode)
-        )
-        logged.seconds["search"] = time.perf_counter() - started
-        found = self._fresh(episode, hits)[:k]
+            return [self.text("none_left")]
+        query, exclude = action.query[: settings.query_chars], self._excluded(episode)
+        hits = await self.search(logged, query, doc_id=doc_id, top_k=k, exclude=exclude)
+        fresh = new_hits(hits, exclude)
+        found = [(n, hit) for n, hit in fresh if hit.ref.doc_id == doc_id and episode.has(hit.ref.page)][:k]
         if not found:
             logged.effect = {"kind": "no_new_page", "hits": len(hits)}
-            return [self._writer.line("none_found")]
+            return [self.text("none_found")]
         served = self._serve(episode, logged, [hit.ref.page for _, hit in found])
         ranked = {hit.ref.page: {"rank": rank, "score": float(hit.score)} for rank, hit in found}
         pages = [{**page, **ranked[page["number"]]} for page in served.pages]
@@ -242,31 +240,22 @@ class DocVStarEnv(DocEnv[Episode]):
         return served.items
 
     def _excluded(self, episode: Episode) -> frozenset[PageRef]:
-        """The pages of the document that a retrieval must not bring."""
+        """Return the pages of the document that a retrieval must not bring."""
         doc_id = episode.sample.doc_id
         total = self._services.store.document(doc_id).num_pages
         outside = [*range(1, episode.first_page), *range(episode.last_page + 1, total + 1)]
         return frozenset(PageRef(doc_id, page) for page in (*episode.visited, *outside))
 
-    def _fresh(self, episode: Episode, hits: Sequence[Hit]) -> list[tuple[int, Hit]]:
-        """The hits that are unvisited pages of the document, with their ranks from 1."""
-        new: dict[PageRef, tuple[int, Hit]] = {}
-        for rank, hit in enumerate(hits, start=1):
-            inside = hit.ref.doc_id == episode.sample.doc_id and episode.has(hit.ref.page)
-            if inside and hit.ref.page not in episode.visited:
-                new.setdefault(hit.ref, (rank, hit))
-        return list(new.values())
-
-    def _fetch(self, episode: Episode, logged: LoggedTurn, action: Fetch, faults: set[Fault]) -> list[Item]:
+    def _fetch(self, episode: Episode, logged: DocVStarLoggedTurn, action: Fetch) -> list[Item]:
         limit = self._config.fetch.max_pages
         there = [page for page in action.pages if episode.has(page)]
         missing = [page for page in action.pages if not episode.has(page)]
         notes: list[Item] = []
         if missing:
-            faults.add(Fault.FETCH_PAGES)
+            logged.faults.add(Fault.FETCH_PAGES)
             notes.append(self._writer.note("no_such_page", missing))
         if Fault.FETCH_PAGES in logged.parsed.faults:
-            notes.append(self._writer.line("no_number"))
+            notes.append(self.text("no_number"))
         if there[limit:]:
             notes.append(self._writer.note("surplus", there[limit:]))
         served = self._serve(episode, logged, there[:limit])
@@ -286,10 +275,10 @@ class DocVStarEnv(DocEnv[Episode]):
         for number in wanted:
             if number in episode.visited:
                 served.visited.append(number)
-                served.items.append(self._writer.line("visited", page=number, turn=episode.visited[number]))
+                served.items.append(self.text("visited", page=number, turn=episode.visited[number]))
                 continue
             view = page_view(episode.page(number), self._config.display, logged.turn)
-            items = [self._writer.line("page", page=number), view.image]
+            items = [self.text("page", page=number), view.image]
             cost = self._writer.cost(items)
             if room is not None and cost > room:
                 served.withheld.append(number)
@@ -307,31 +296,6 @@ class DocVStarEnv(DocEnv[Episode]):
                 episode.last_turn, episode.cut_short = min(episode.last_turn, logged.turn + 1), True
         return served
 
-    async def _score(self, episode: Episode, logged: LoggedTurn, action: Answer) -> float:
-        episode.answered = bool(action.text)
-        logged.effect = {"kind": "answer"}
-        # edit distances of long texts take a while
-        return await asyncio.to_thread(self._answer_rule.score, action.text, episode.gold)
-
-    def _settle(self, reason: EndReason, *, answer: float) -> RewardTerms:
-        episode, settings = self.running, self._config.reward
-        evidence = 0.0
-        if episode.evidence is not None:
-            visited = episode.visited if settings.hits is HitRule.VISITED else None
-            evidence = evidence_score(episode.relevant, episode.evidence, visited, beta2=settings.beta2)
-        fmt = format_score(obeyed=not episode.faults, answered=episode.answered)
-        total = self._reward.total(answer=answer, evidence=evidence, fmt=fmt)
-        values = dict(zip(TERMS, (answer, evidence, fmt, total), strict=True))
-        episode.end, episode.terms = reason, RewardTerms(values, reward=total)
-        return episode.terms
-
     @property
     def _writer(self) -> Writer:
-        return Writer(self._config, self._prompt, self.episode)
-
-
-def make_grammar(config: DocVStarConfig) -> DocVStarGrammar:
-    """The grammar that a configuration describes."""
-    return DocVStarGrammar(
-        retrieval=config.retrieval.enabled, fetch=config.fetch.enabled, analysis=config.thought.analysis
-    )
+        return Writer(self._config, self.episode, self.text)

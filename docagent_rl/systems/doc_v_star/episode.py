@@ -5,21 +5,31 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from typing import cast
 
 from docagent_rl.actions.base import Fetch, Search
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, Page
-from docagent_rl.envs.base import EndReason, EpisodeState, RewardTerms
+from docagent_rl.envs.base import EpisodeState, measured
 from docagent_rl.envs.checks import checked_gold
-from docagent_rl.envs.measures import measured
+from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.records.record import Record
 from docagent_rl.rewards.answer_rule import Gold, GoldForm
 from docagent_rl.rewards.retrieval import navigation, recall
+from docagent_rl.systems.doc_v_star.actions import DocVStarTurn
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
-from docagent_rl.systems.doc_v_star.overview_fit import OverviewPlan
+from docagent_rl.systems.doc_v_star.overview import OverviewPlan
+from docagent_rl.systems.doc_v_star.rewards import TERMS
 from docagent_rl.systems.doc_v_star.thought import Fault
 
-TERMS = ("answer", "evidence", "format", "total")
+
+@dataclass(slots=True)
+class DocVStarLoggedTurn(LoggedTurn[DocVStarTurn]):
+    """A turn with what the environment adds to its grammar's faults."""
+
+    faults: set[Fault] = field(default_factory=set)
+    listed: list[int] = field(default_factory=list)
+    """Relevant pages that exist."""
 
 
 @dataclass(slots=True)
@@ -47,8 +57,6 @@ class Episode(EpisodeState):
     """The pages listed as relevant in any turn, in order."""
     summaries: list[tuple[int, str]] = field(default_factory=list)
     """The working memory: summaries with their turns."""
-    faults: Counter[Fault] = field(default_factory=Counter)
-    """Turns with each kind of fault."""
     withheld: int = 0
     """Pages withheld for want of context."""
     cut_short: bool = False
@@ -59,7 +67,12 @@ class Episode(EpisodeState):
     """What the overview shows; `None` without one."""
     answered: bool = False
     """There is an answer that is not blank."""
-    terms: RewardTerms = field(default_factory=RewardTerms)
+
+    @property
+    def faults(self) -> Counter[Fault]:
+        """Turns with each kind of fault."""
+        turns = cast("list[DocVStarLoggedTurn]", self.log.turns)
+        return Counter(fault for logged in turns for fault in logged.faults)
 
     @property
     def first_page(self) -> int:
@@ -72,11 +85,11 @@ class Episode(EpisodeState):
         return self.pages[-1].ref.page
 
     def has(self, page: int) -> bool:
-        """Whether there is such a page."""
+        """Return whether there is such a page."""
         return self.first_page <= page <= self.last_page
 
     def page(self, number: int) -> Page:
-        """A page by its number."""
+        """Return a page by its number."""
         return self.pages[number - self.first_page]
 
     def forget_last(self) -> None:
@@ -85,15 +98,23 @@ class Episode(EpisodeState):
             del self.visited[page]
 
     def metrics(self) -> dict[str, float]:
-        """Numbers of the episode by name (see `DocVStarEnv.metrics`)."""
+        """Return numbers of the episode by name.
+
+        Besides `EpisodeState.common_metrics`: `fault/*`, turns with each kind of fault, and `format_ok`;
+        `no_answer` (also for a blank one), `budget_cut` and `pages_withheld`; `num_pages`, `pages_seen`,
+        `pages_listed` as relevant; of the overview `overview/sheets`, `overview/cell_px`, `overview/pages`
+        and `overview/adapted`, which is 1 where it was made to fit the prompt; `evidence_known`,
+        `evidence_dropped` (evidence pages outside the window); for `retrieval` and `fetch` `/calls`, `/used`,
+        `/pages` it brought and `/evidence_pages` among them. Of questions with evidence pages also
+        `retrieval_recall` of the pages shown, `page_precision`, `page_recall` and `page_f1` of those listed,
+        and the same as `retrieval/page_*` and `fetch/page_*` of what the action brought, where it was used.
+        """
+        faults = self.faults
         return {
-            **{f"reward/{name}": float(self.terms.values.get(name, 0.0)) for name in TERMS},
-            **self.log.metrics(),
-            **{f"fault/{fault.value}": float(self.faults[fault]) for fault in Fault},
-            "format_ok": float(not self.faults),
-            "finished": float(self.end is EndReason.ANSWERED),
+            **self.common_metrics(TERMS),
+            **{f"fault/{fault.value}": float(faults[fault]) for fault in Fault},
+            "format_ok": float(not faults),
             "no_answer": float(not self.answered),
-            "context_full": float(self.end is EndReason.CONTEXT_FULL),
             "budget_cut": float(self.withheld > 0),
             "pages_withheld": float(self.withheld),
             "num_pages": float(len(self.pages)),
@@ -164,7 +185,7 @@ def open_episode(sample: Record, store: DocumentStore, config: DocVStarConfig, *
 
 
 def gold_of(sample: Record) -> Gold:
-    """What is right for a question: an abstention, the items of a list, or variants.
+    """Return what is right for a question: an abstention, the items of a list, or variants.
 
     Raises:
         UserError: the answer is unknown; the message names the question.
@@ -180,7 +201,7 @@ def gold_of(sample: Record) -> Gold:
 
 
 def _covered(name: str, pages: Iterable[int], evidence: frozenset[int]) -> dict[str, float]:
-    """Recall, precision and F1 of some pages (plain, beta = 1); nothing where nothing is evidence."""
+    """Return recall, precision and F1 of some pages (plain, beta = 1); nothing where nothing is evidence."""
     score = navigation(set(pages), evidence)
     return {f"{name}_{each}": value for each, value in asdict(score).items()} if score else {}
 

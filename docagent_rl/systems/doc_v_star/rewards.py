@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Hashable
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
+from pydantic import Field, model_validator
+
+from docagent_rl.base.section import Section
 from docagent_rl.rewards.formula import Formula
+
+TERMS = ("answer", "evidence", "format", "total")
 
 
 class HitRule(StrEnum):
@@ -19,45 +24,31 @@ class HitRule(StrEnum):
     """All of them, as the paper prints it."""
 
 
-@dataclass(frozen=True, slots=True)
-class DocVStarReward:
-    """`R = answer · R_a + evidence · R_e + format · R_f`.
+class DocVStarReward(Section):
+    """Weights of the reward `R = answer · R_a + evidence · R_e + format · R_f`; they sum to 1 at most."""
 
-    Args:
-        answer: weight of the answer term.
-        evidence: weight of the evidence term.
-        format: weight of the format term.
+    answer: float
+    evidence: float
+    format: float
+    beta2: float = Field(gt=0, allow_inf_nan=False)
+    """Weight of recall in the evidence term."""
+    hits: HitRule = HitRule.VISITED
+    """Which listed evidence pages count."""
 
-    Raises:
-        ValueError: a weight is negative, all are 0, or they sum to more than 1.
-    """
-
-    answer: float = 0.6
-    evidence: float = 0.3
-    format: float = 0.1
-
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         weights = (self.answer, self.evidence, self.format)
         if not all(weight >= 0 for weight in weights) or not 0 < math.fsum(weights) <= 1 + 1e-9:
             raise ValueError(
                 f"the weights of answer, evidence and format must not be negative and sum to at most 1, "
                 f"found {weights}"
             )
+        return self
 
     @property
     def formula(self) -> Formula:
-        """How the terms make the total."""
+        """How the terms, each in `[0, 1]`, make the total."""
         return Formula({"answer": self.answer, "evidence": self.evidence, "format": self.format})
-
-    def total(self, *, answer: float, evidence: float, fmt: float) -> float:
-        """The reward of an episode, in `[0, 1]`.
-
-        Args:
-            answer: `R_a` in `[0, 1]`.
-            evidence: `R_e` in `[0, 1]`.
-            fmt: `R_f`, 0 or 1.
-        """
-        return self.formula.total({"answer": answer, "evidence": evidence, "format": fmt})
 
 
 def evidence_score(
@@ -67,7 +58,7 @@ def evidence_score(
     *,
     beta2: float = 2.0,
 ) -> float:
-    """R_e: the F-score of the pages an episode listed as relevant, weighted towards recall.
+    """Return R_e, the F-score of the pages an episode listed as relevant, weighted towards recall.
 
     With precision `hits / |P|` and recall `hits / |P_gt|` the paper's `(1 + beta²) · p · r / (beta² · p + r)`
     equals `(1 + beta²) · hits / (beta² · |P_gt| + |P|)`, which needs no small constant in a denominator.
@@ -91,7 +82,7 @@ def evidence_score(
 
 
 def format_score(*, obeyed: bool, answered: bool) -> float:
-    """R_f: 1 when every turn obeyed the grammar and an answer was given within the turns, else 0.
+    """Return R_f: 1 when every turn obeyed the grammar and an answer was given within the turns, else 0.
 
     Args:
         obeyed: no turn had a fault.

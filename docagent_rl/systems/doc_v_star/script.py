@@ -1,81 +1,120 @@
-"""A scripted policy for Doc-V*: thoughts in blocks, retrieval, fetching, answers."""
+"""Agents of Doc-V* without a model: thoughts in blocks, retrieval, fetching, answers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from docagent_rl.envs.game import Act, Game, Pen
 from docagent_rl.envs.script import Move, Script, ScriptContext
-from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.thought import ThoughtBlock
 
-BODIES = {
+_TAGS = {Move.SEARCH: "retrieval_page", Move.FETCH: "fetch_page", Move.ANSWER: "answer"}
+_BODIES = {
     ThoughtBlock.ANALYSIS: ("Look.", "See.", "Check."),
     ThoughtBlock.PLAN: ("Search.", "Read."),
     ThoughtBlock.SUMMARY: ("Found.", "Open."),
 }
 """One word a block: five pairs of tags are long enough already."""
-
-
-ABSENT = 0.04
+_ABSENT = 0.04
 """Share of fetches of a page that does not exist."""
 
 
+class DocVStarPen(Pen):
+    """Retrieves the first gold page, fetches the others by number, lists what is relevant, answers."""
+
+    title, tags = "Doc-V*", _TAGS
+    thoughts: ClassVar = {
+        Move.SEARCH: "Look for pages about {}.",
+        Move.FETCH: "Open the pages that should hold {}.",
+        Move.ANSWER: "Answer about {}.",
+    }
+
+    @property
+    def pages_a_search(self) -> int:
+        """See `Pen`: what every document is shown at least."""
+        return self.config.retrieval.pages or 1
+
+    def legal(self, game: Game) -> tuple[Move, ...]:
+        """See `Pen`."""
+        if game.last:
+            return (Move.ANSWER,)
+        search = (Move.SEARCH,) if self.config.retrieval.enabled else ()
+        fetch = (Move.FETCH,) if self.config.fetch.enabled else ()
+        return (*search, *fetch, Move.ANSWER)
+
+    def right(self, game: Game) -> Act:
+        """See `Pen`."""
+        if game.last or not (game.missing or (not game.searches and not game.seen)):
+            return Act(Move.ANSWER, text=game.answer)
+        by_number = self.config.fetch.enabled and (game.searches or not self.config.retrieval.enabled)
+        if game.missing and by_number:
+            return Act(Move.FETCH, pages=tuple(game.missing[: self.config.fetch.max_pages]))
+        if self.config.retrieval.enabled:
+            return self.search_for(game)
+        return Act(Move.ANSWER, text=game.answer)
+
+    def needs(self, game: Game) -> int:
+        """See `Pen`."""
+        return min(len(game.missing), 1 + -(-len(game.missing) // self.config.fetch.max_pages)) + 1
+
+    def thought(self, act: Act, game: Game) -> str:
+        """See `Pen`: the blocks of the turn."""
+        word = game.word()
+        analysis = f"<analysis>The question is about {word}.</analysis>"
+        plan = self.thoughts[act.move].format(word)
+        if game.turn == 1:
+            return f"{analysis}<plan>{plan}</plan><summary>Nothing was read yet.</summary>"
+        relevant = ", ".join(str(page.page) for page in game.brought if page in game.gold)
+        found = f"Page {relevant} matters." if relevant else "Nothing new."
+        first = analysis if self.config.thought.analysis else ""
+        return f"{first}<relevant_pages>[{relevant}]</relevant_pages><summary>{found} {plan}</summary>"
+
+    def action(self, act: Act, game: Game) -> str:
+        """See `Pen`."""
+        return f"<action>{super().action(act, game)}</action>"
+
+    def argument(self, act: Act, game: Game) -> object:
+        """See `Pen`."""
+        return [page.page for page in act.pages] if act.move is Move.FETCH else super().argument(act, game)
+
+
 class DocVStarScript(Script):
-    """Looks for pages at first and answers more and more.
+    """Looks for pages at first and answers more and more."""
 
-    Args:
-        config: of the system.
-    """
-
-    warm_up: ClassVar[Mapping[str, Any]] = {"pool": 96, "short_steps": 180, "full_steps": 20}
-
-    def __init__(self, config: DocVStarConfig) -> None:
-        self._retrieval = config.retrieval.enabled
-        self._fetch = config.fetch.enabled
-        self._analysis = config.thought.analysis
-        self._most = min(2, config.fetch.max_pages)
+    title, tags = "Doc-V*", _TAGS
+    warm_up: ClassVar = {"pool": 96, "short_steps": 180, "full_steps": 20}
 
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
         """See `Script.moves`."""
         if context.last:
             return {Move.ANSWER: 1.0}
-        look = {Move.SEARCH: 0.4 * self._retrieval, Move.FETCH: 0.6 * self._fetch}
-        if context.turn == 1:
-            return {**look, Move.ANSWER: 0.05}
-        return {**look, Move.ANSWER: 1.0}
+        search, fetch = 0.4 * self.config.retrieval.enabled, 0.6 * self.config.fetch.enabled
+        return {Move.SEARCH: search, Move.FETCH: fetch, Move.ANSWER: 0.05 if context.turn == 1 else 1.0}
 
-    def write(self, move: Move, context: ScriptContext) -> str:
-        """See `Script.write`."""
-        thought = f"<think>{''.join(self._blocks(context))}</think>"
-        return f"{thought}<action>{self._action(move, context)}</action>"
-
-    def _blocks(self, context: ScriptContext) -> list[str]:
+    def thought(self, move: Move, context: ScriptContext) -> str:
+        """See `Script.thought`: the blocks of the turn."""
         first = context.turn == 1
         due = [ThoughtBlock.PLAN if first else ThoughtBlock.RELEVANT_PAGES, ThoughtBlock.SUMMARY]
-        if first or self._analysis:
+        if first or self.config.thought.analysis:
             due.insert(0, ThoughtBlock.ANALYSIS)
-        return [f"<{block}>{self._body(block, context)}</{block}>" for block in due]
+        return "".join(f"<{block}>{self._body(block, context)}</{block}>" for block in due)
 
-    def _body(self, block: ThoughtBlock, context: ScriptContext) -> str:
-        if block is ThoughtBlock.RELEVANT_PAGES:
-            return f"[{', '.join(map(str, self._relevant(context)))}]"
-        return context.rng.choice(BODIES[block])
+    def action(self, move: Move, context: ScriptContext) -> str:
+        """See `Script.action`."""
+        return f"<action>{super().action(move, context)}</action>"
 
-    def _relevant(self, context: ScriptContext) -> list[int]:
-        """The pages just shown, now and then only the gold ones among them."""
+    def argument(self, move: Move, context: ScriptContext) -> object:
+        """See `Script.argument`."""
+        if move is not Move.FETCH:
+            return super().argument(move, context)
+        if context.chance(_ABSENT):
+            return [context.absent_page()]
+        return context.likely_pages(min(2, self.config.fetch.max_pages))
+
+    def _body(self, block: ThoughtBlock, context: ScriptContext) -> object:
+        if block is not ThoughtBlock.RELEVANT_PAGES:
+            return context.rng.choice(_BODIES[block])
+        # the pages just shown, now and then only the gold ones among them
         right = [page for page in context.shown if page in context.gold]
         return right if right and context.chance(0.3) else context.shown
-
-    def _action(self, move: Move, context: ScriptContext) -> str:
-        match move:
-            case Move.SEARCH:
-                return f"<retrieval_page>{' '.join(context.query())}</retrieval_page>"
-            case Move.FETCH:
-                pages = (
-                    [context.absent_page()] if context.chance(ABSENT) else context.likely_pages(self._most)
-                )
-                return f"<fetch_page>[{', '.join(map(str, pages))}]</fetch_page>"
-            case Move.ANSWER:
-                return f"<answer>{context.answer()}</answer>"
-        raise ValueError(f"Doc-V* has no {move}")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from docagent_rl.envs.measures import Marks
+from docagent_rl.envs.base import Marks
 from docagent_rl.envs.system import System
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
-from docagent_rl.systems.doc_v_star.env import DOC_V_STAR_PROMPT, DocVStarEnv, make_grammar
-from docagent_rl.systems.doc_v_star.pen import DocVStarPen
-from docagent_rl.systems.doc_v_star.script import DocVStarScript
+from docagent_rl.systems.doc_v_star.env import DocVStarEnv
+from docagent_rl.systems.doc_v_star.script import DocVStarPen, DocVStarScript
 
 SMALL = {
     "max_turns": 4,
@@ -25,13 +24,10 @@ SYSTEM = System(
     summary="overview of one document by thumbnails, pages by retrieval or number, answer (Doc-V*)",
     config_type=DocVStarConfig,
     env=DocVStarEnv,
-    make_grammar=make_grammar,
-    prompt_spec=DOC_V_STAR_PROMPT,
-    default_prompt=lambda config: config.prompt,
-    max_turns=lambda config: config.assistant_turns,
-    max_images=lambda config: config.max_images,
+    make_grammar=DocVStarEnv.make_grammar,
+    prompt_spec=DocVStarEnv.spec,
     marks=Marks("reward/answer", form="reward/format"),
-    formula=lambda config: config.reward.rule().formula,
+    formula=lambda config: config.reward.formula,
     reward_keys=("reward", "answer"),
     cites=True,
     pen=DocVStarPen,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from docagent_rl.actions.base import Span
 from docagent_rl.actions.tags import Block, TagScanner
-from docagent_rl.systems.doc_v_star.page_list import read_page_list
 
 
 class Fault(StrEnum):
@@ -45,11 +45,36 @@ FIRST_BLOCKS = (ThoughtBlock.ANALYSIS, ThoughtBlock.PLAN, ThoughtBlock.SUMMARY)
 LATER_BLOCKS = (ThoughtBlock.ANALYSIS, ThoughtBlock.RELEVANT_PAGES, ThoughtBlock.SUMMARY)
 
 _SCANNER = TagScanner(ThoughtBlock, hidden=())
+_SEPARATORS = re.compile(r"[,\s]+")
+_MAX_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class PageList:
+    """A list of page numbers.
+
+    Args:
+        pages: the whole numbers in order, each once; whether such pages exist is not asked here.
+        strays: number of items that are no whole numbers, or absurdly long ones.
+    """
+
+    pages: tuple[int, ...] = ()
+    strays: int = 0
+
+
+def read_page_list(text: str) -> PageList:
+    """Read `[3, 7]`, `3, 7` or `3 7`: brackets are optional, commas and blanks separate."""
+    body = text.strip()
+    if body.startswith("[") and body.endswith("]"):
+        body = body[1:-1]
+    items = [item for item in _SEPARATORS.split(body) if item]
+    numbers = [int(item) for item in items if _is_number(item)]
+    return PageList(tuple(dict.fromkeys(numbers)), len(items) - len(numbers))
 
 
 @dataclass(frozen=True, slots=True)
 class ThoughtReading:
-    """What the closed thoughts of a turn hold; spans are of the whole turn.
+    """The contents of the closed thoughts of a turn; spans are of the whole turn.
 
     Args:
         faults: what is wrong with them.
@@ -111,5 +136,11 @@ def _loose_text(text: str, span: Span, blocks: Iterable[Block]) -> bool:
 
 
 def moved(span: Span, offset: int) -> Span:
-    """A span of a part of a text as a span of the whole."""
+    """Return a span of a part of a text as a span of the whole."""
     return span[0] + offset, span[1] + offset
+
+
+def _is_number(item: str) -> bool:
+    digits = item.removeprefix("-")
+    # ASCII only, and no longer than what int() reads at once
+    return digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS

@@ -1,37 +1,17 @@
-"""What an episode of Doc-V* is shown: lines of the prompt file, images, and what they cost."""
+"""The observations of Doc-V*: lines of the prompt file, images, and what they cost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
-from docagent_rl.base.prompts import PromptSpec, PromptTemplate
 from docagent_rl.envs.base import ImagePart, Message, Observation, Part, Role, TextPart
+from docagent_rl.envs.episode import Say
 from docagent_rl.envs.images import Picture
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.episode import Episode
-from docagent_rl.systems.doc_v_star.overview import overview
-from docagent_rl.systems.doc_v_star.overview_fit import OverviewPlan
+from docagent_rl.systems.doc_v_star.overview import OverviewPlan, overview
 
-DOC_V_STAR_PROMPT = PromptSpec(
-    required=frozenset(
-        {
-            "system", "user", "sampled", "sheet", "page", "visited", "none_left", "none_found",
-            "no_such_page", "no_number", "surplus", "withheld", "memory", "turns_left", "final_turn",
-            "reminder",
-        }
-    ),
-    variables=frozenset(
-        {
-            "question", "num_pages", "first_page", "last_page", "turns", "k", "fetch_pages", "retrieval",
-            "fetch", "analysis", "overview", "header", "stride", "shown", "memory",
-            "abstention",
-            "page", "pages", "more", "sheet", "sheets", "turn", "left", "reason", "summaries",
-        }
-    ),
-    shown=frozenset({"question"}),
-)  # fmt: skip
 _MESSAGE_TOKENS = 8
 """What a chat template puts around a message, cautiously."""
 _PROMPT_TOKENS = 64
@@ -52,40 +32,17 @@ class Writer:
 
     Args:
         config: what is played.
-        prompt: parts as in `DOC_V_STAR_PROMPT`.
-        episode: whom to write to.
+        episode: the state that is written about.
+        line: renders a part of the prompt file.
     """
 
-    def __init__(self, config: DocVStarConfig, prompt: PromptTemplate, episode: Episode) -> None:
+    def __init__(self, config: DocVStarConfig, episode: Episode, line: Say) -> None:
         self._config = config
-        self._prompt = prompt
         self._episode = episode
-
-    def line(self, part: str, **variables: Any) -> str:
-        """A part of the prompt file, filled in."""
-        config, episode = self._config, self._episode
-        known = {
-            "question": episode.sample.question,
-            "num_pages": len(episode.pages),
-            "first_page": episode.first_page,
-            "last_page": episode.last_page,
-            "turns": config.assistant_turns,
-            "k": config.retrieval.k(len(episode.pages)),
-            "fetch_pages": config.fetch.max_pages,
-            "retrieval": config.retrieval.enabled,
-            "fetch": config.fetch.enabled,
-            "analysis": config.thought.analysis,
-            "overview": config.overview.enabled,
-            "header": config.overview.header_px > 0,
-            "stride": episode.overview.stride if episode.overview else 1,
-            "shown": episode.overview.shown if episode.overview else 0,
-            "memory": config.memory.enabled,
-            "abstention": config.answer.abstentions[0].capitalize(),
-        }
-        return self._prompt.render(part, **{**known, **variables})
+        self.line = line
 
     def note(self, part: str, pages: Sequence[int]) -> str:
-        """A part of the prompt file about some pages, of which it names the first few."""
+        """Return a part of the prompt file about some pages, of which it names the first few."""
         return self.line(part, pages=pages[:_LISTED], more=max(0, len(pages) - _LISTED))
 
     def plan_overview(self, prompt_tokens: int | None, count: TokenCounter) -> bool:
@@ -121,21 +78,18 @@ class Writer:
         return sum(count(text + "\n") for text in (*texts, *last)) <= room
 
     def opening(self) -> Observation:
-        """Rules, question and overview; counted."""
-        rules, items = self._opening()
+        """Return rules, question and overview; counted."""
+        rules, items = self.line("system"), [self.line("user"), *self._overview(), *self._last_words()]
         self.count([rules])
         self.count(items)
         return Observation((Message(Role.SYSTEM, (TextPart(rules),)), Message(Role.USER, _parts(items))))
 
-    def _opening(self) -> tuple[str, list[Item]]:
-        return self.line("system"), [self.line("user"), *self._overview(), *self._last_words()]
-
     def _last_words(self) -> list[Item]:
-        """What ends the prompt of an episode of one turn."""
+        """Return what ends the prompt of an episode of one turn."""
         return self.ending(1) if self._episode.last_turn == 1 else []
 
-    def feedback(self, items: Iterable[Item], turn: int) -> Observation:
-        """What an action led to, and then what every observation ends with; counted.
+    def feedback(self, items: Iterable[Item], turn: int) -> tuple[Part, ...]:
+        """Return what an action led to, and then what every observation ends with; counted.
 
         Args:
             items: what the action led to.
@@ -143,10 +97,10 @@ class Writer:
         """
         items = [*items, *self.ending(turn)]
         self.count(items)
-        return Observation.user(*_parts(items))
+        return _parts(items)
 
     def ending(self, turn: int) -> list[Item]:
-        """The working memory and the turns left, before a turn."""
+        """Return the working memory and the turns left, before a turn."""
         items: list[Item] = []
         if self._config.memory.enabled and self._episode.summaries:
             summaries = [{"turn": number, "text": text} for number, text in self._episode.summaries]
@@ -161,7 +115,7 @@ class Writer:
             self._episode.tokens += self.cost(items) + _MESSAGE_TOKENS
 
     def cost(self, items: Iterable[Item]) -> int:
-        """Tokens: of images by the rule of the display, of texts by a cautious estimate."""
+        """Return the tokens: of images by the rule of the display, of texts by a cautious estimate."""
         return sum(
             estimated_tokens(item) + 1
             if isinstance(item, str)
@@ -170,7 +124,7 @@ class Writer:
         )
 
     def room(self, turn: int | None = None) -> int | None:
-        """Tokens left for pages; `None` without a limit.
+        """Return the tokens left for pages; `None` without a limit.
 
         Args:
             turn: the turn before which they are to be shown, so that room is kept for the rest of that
@@ -192,7 +146,7 @@ class Writer:
             yield sheet.image
 
     def _headings(self, plan: OverviewPlan) -> Iterator[str]:
-        """What is written above each sheet; the first also says which pages are left out."""
+        """Yield what is written above each sheet; the first also says which pages are left out."""
         pages = plan.choose(range(self._episode.first_page, self._episode.last_page + 1))
         size, remark = plan.style.pages_per_sheet, self.line("sampled") + "\n" if plan.stride > 1 else ""
         for number in range(plan.sheets):
@@ -205,7 +159,7 @@ class Writer:
 
 
 def _parts(items: Iterable[Item]) -> tuple[Part, ...]:
-    """Lines and images as the parts of a message, a line break wherever two of them meet."""
+    """Return lines and images as the parts of a message, a line break wherever two of them meet."""
     parts: list[Part] = []
     text = ""
     for item in items:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from docagent_rl.actions.arguments import bad_argument
 from docagent_rl.actions.base import (
     Action,
     Finish,
@@ -21,6 +20,7 @@ from docagent_rl.actions.base import (
     Span,
     StopCause,
 )
+from docagent_rl.actions.grammar import bad_argument
 from docagent_rl.actions.tags import Block, Scan, TagScanner
 from docagent_rl.base.surrogates import encodable
 from docagent_rl.envs.base import UnknownActionError
@@ -31,6 +31,7 @@ _QUOTES = str.maketrans("\u201c\u201d\u201e\u201f\u2033\u2018\u2019\u201a\u201b"
 _TRAILING_COMMA = re.compile(r",\s*(?=[\]}])")
 _MAX_DIGITS = 9
 _SHOWN_CHARS = 20
+_NAMED_PAGES = 5
 
 _SEARCH_FORM = "the search needs a JSON array of keywords, each a string"
 _READ_FORM = 'the read needs a JSON array of objects with "page_ids" and "query"'
@@ -131,7 +132,7 @@ class MMDocGrammar:
         )
 
     def _actions(self, scan: Scan) -> Iterator[Action]:
-        """The complete actions in order; a finish inside a block is part of its content."""
+        """Yield the complete actions in order; a finish inside a block is part of its content."""
         starts = [block.outer[0] for block in scan.blocks]
         found: list[tuple[int, Block | Finish]] = [(block.outer[0], block) for block in scan.blocks]
         for mark in _FINISH.finditer(scan.visible):
@@ -172,13 +173,13 @@ class MMDocGrammar:
 
 
 def thought_end(text: str) -> int:
-    """Where the last thought of a step ends; 0 when there is none."""
+    """Return where the last thought of a step ends; 0 when there is none."""
     at = text.rfind(_THINK_CLOSE)
     return at + len(_THINK_CLOSE) if at >= 0 else 0
 
 
 def canonical(action: Action) -> str:
-    """An action as a seeker should have written it; the empty string for an invalid one.
+    """Return an action as a seeker should have written it; the empty string for an invalid one.
 
     Raises:
         UnknownActionError: the seeker has no such action.
@@ -194,6 +195,59 @@ def canonical(action: Action) -> str:
         case Invalid():
             return ""
     raise UnknownActionError("MM-Doc-R1", action)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A read action with everything that cannot be read taken out.
+
+    Args:
+        entries: what to read; none when nothing is left.
+        remarks: lines about what was dropped.
+    """
+
+    entries: tuple[ReadEntry, ...]
+    remarks: tuple[str, ...]
+
+
+def resolve(
+    entries: Sequence[ReadEntry], known: Container[int], question: str, *, max_pages: int, max_entries: int
+) -> Resolved:
+    """Fit a read action to the document and to the limits.
+
+    In this order: unknown pages are dropped, surplus pages of an entry are dropped, entries without pages are
+    dropped, a blank query becomes the question, equal entries are merged, surplus entries are dropped. All
+    but the merging is remarked on.
+
+    Args:
+        entries: as parsed.
+        known: pages of the document.
+        question: stands in for blank queries.
+        max_pages: pages of one entry.
+        max_entries: entries of one action.
+    """
+    remarks: list[str] = []
+    kept: list[ReadEntry] = []
+    unknown: list[str] = []
+    for entry in entries:
+        unknown += [*(str(page) for page in entry.pages if page not in known), *entry.strays]
+        pages = tuple(page for page in entry.pages if page in known)
+        if len(pages) > max_pages:
+            remarks.append(f"Only the first {max_pages} pages of an entry were read.")
+            pages = pages[:max_pages]
+        if not pages:
+            continue
+        if not entry.query:
+            remarks.append("An entry had no query; the question was used.")
+        kept.append(ReadEntry(pages, entry.query or " ".join(question.split())))
+    if unknown:
+        remarks.append(_unknown(unknown))
+    if 0 < len(kept) < len(entries):
+        remarks.append("Entries without an existing page were left out.")
+    kept = list(dict.fromkeys(kept))
+    if len(kept) > max_entries:
+        remarks.append(f"Only the first {max_entries} entries were read.")
+    return Resolved(tuple(kept[:max_entries]), tuple(dict.fromkeys(remarks)))
 
 
 def _read(content: str, outer: Span, inner: Span) -> Action:
@@ -217,7 +271,7 @@ def _entry(item: dict[str, Any]) -> ReadEntry:
 
 
 def _page(value: Any) -> int | None:
-    """A page number: a whole number or its digits; booleans, fractions and ranges are none."""
+    """Return a page number: a whole number or its digits; booleans, fractions and ranges are none."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     digits = value.strip() if isinstance(value, str) else ""
@@ -225,7 +279,7 @@ def _page(value: Any) -> int | None:
 
 
 def _shown(value: Any) -> str:
-    """An id as it was written, or what it is."""
+    """Return an id as it was written, or what it is."""
     match value:
         case list():
             return "a list"
@@ -237,7 +291,7 @@ def _shown(value: Any) -> str:
 
 
 def _json(content: str) -> Any:
-    """The value of a body; `None` when it is no JSON even after the repair."""
+    """Return the value of a body; `None` when it is no JSON even after the repair."""
     for text in (content, _TRAILING_COMMA.sub("", content.translate(_QUOTES))):
         try:
             return json.loads(text, parse_int=_whole, parse_constant=_NoPage)
@@ -252,12 +306,12 @@ def _whole(digits: str) -> int | _NoPage:
 
 
 def _line(text: str) -> str:
-    """One line that can be written as UTF-8."""
+    """Return one line that can be written as UTF-8."""
     return " ".join(encodable(text).split())
 
 
 def _thoughts(text: str, end: int) -> tuple[Span, ...]:
-    """The thought before `end`: a template may have opened it already."""
+    """Return the thought before `end`: a template may have opened it already."""
     if not end:
         return ()
     start = text.find(_THINK_OPEN, 0, end)
@@ -280,3 +334,9 @@ def _fault(stop: StopCause) -> Invalid | None:
 
 def _invalid(reason: InvalidReason, outer: Span | None = None, inner: Span | None = None) -> Invalid:
     return Invalid(outer, inner, reason, _DETAIL[reason])
+
+
+def _unknown(ids: Sequence[str]) -> str:
+    named = list(dict.fromkeys(ids))
+    more = f" and {len(named) - _NAMED_PAGES} more" if len(named) > _NAMED_PAGES else ""
+    return f"There are no such pages: {', '.join(named[:_NAMED_PAGES])}{more}."

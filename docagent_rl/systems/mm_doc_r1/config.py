@@ -10,8 +10,8 @@ from pydantic import Field
 
 from docagent_rl.base.section import Section, VariantSection
 from docagent_rl.documents.display import DisplayRule
-from docagent_rl.systems.mm_doc_r1.rewards import EmptyEvidence, MMDocReward, PageTerm
-from docagent_rl.systems.mm_doc_r1.snippets import MIN_CHARS
+from docagent_rl.systems.mm_doc_r1.page_index import MIN_CHARS
+from docagent_rl.systems.mm_doc_r1.rewards import MMDocReward
 
 READER_PIXELS = 2048 * 28 * 28
 """At most 2,048 visual tokens a page."""
@@ -117,22 +117,6 @@ class AnswerConfig(Section):
     """Share of `max_tokens` that all snippets together may take."""
 
 
-class RewardConfig(Section):
-    """The reward, `pages * page term + correctness * correctness` (section 3.2.3)."""
-
-    pages: float = Field(ge=0, allow_inf_nan=False)
-    """Weight of the page term; 0 rewards answers only."""
-    correctness: float = Field(ge=0, allow_inf_nan=False)
-    """Weight of the correctness; 0 rewards reading only."""
-    page_term: PageTerm = PageTerm.RECALL
-    empty_evidence: EmptyEvidence = EmptyEvidence.ONE
-    """The page term of questions without evidence pages, such as unanswerable ones."""
-
-    def rule(self) -> MMDocReward:
-        """The reward function."""
-        return MMDocReward(self.pages, self.correctness, self.page_term, self.empty_evidence)
-
-
 class TrajectoryTextConfig(Section):
     """The text of an episode that estimators embed (SPO, Eq. 4)."""
 
@@ -167,7 +151,7 @@ class MMDocConfig(VariantSection):
     read: ReadConfig
     history: HistoryConfig = HistoryConfig()
     answer: AnswerConfig = AnswerConfig()
-    reward: RewardConfig
+    reward: MMDocReward
     trajectory_text: TrajectoryTextConfig = TrajectoryTextConfig()
     display: DisplayRule = DisplayRule(min_pixels=56 * 56, max_pixels=READER_PIXELS)
     """How page images are handed to the reader; the seeker sees none."""

@@ -12,13 +12,11 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from docagent_rl.actions.arguments import bad_argument
-from docagent_rl.actions.base import Finish, Invalid
-from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
+from docagent_rl.actions.base import Finish
+from docagent_rl.base.prompts import PromptSpec, PromptTemplate
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import (
     AssistantTurn,
-    DocEnv,
     EndReason,
     Message,
     Observation,
@@ -26,9 +24,9 @@ from docagent_rl.envs.base import (
     Role,
     StepResult,
     TextPart,
-    UnknownActionError,
 )
 from docagent_rl.envs.checks import references
+from docagent_rl.envs.episode import EpisodeEnv
 from docagent_rl.envs.search_log import SearchNote, note_search
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.token_budget import cut_to_tokens
@@ -42,18 +40,11 @@ from docagent_rl.systems.mm_doc_r1.actions import (
     ReadEntries,
     ReadEntry,
     canonical,
+    resolve,
     thought_end,
 )
-from docagent_rl.systems.mm_doc_r1.answer import Evidence
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig, SearchEngine
-from docagent_rl.systems.mm_doc_r1.episode import (
-    TERMS,
-    Episode,
-    Outcome,
-    described_hits,
-    described_outcome,
-    note_key,
-)
+from docagent_rl.systems.mm_doc_r1.episode import Episode, Outcome, described_hits, note_key
 from docagent_rl.systems.mm_doc_r1.history import (
     FoundPage,
     ReaderNotes,
@@ -63,41 +54,37 @@ from docagent_rl.systems.mm_doc_r1.history import (
     step_text,
     trajectory_text,
 )
-from docagent_rl.systems.mm_doc_r1.reading import resolve
+from docagent_rl.systems.mm_doc_r1.page_index import Snippet, make_snippet
 from docagent_rl.systems.mm_doc_r1.rewards import correctness
-from docagent_rl.systems.mm_doc_r1.roles import RolePlayers
-from docagent_rl.systems.mm_doc_r1.snippets import Snippet, make_snippet
+from docagent_rl.systems.mm_doc_r1.roles import Evidence, RolePlayers
 from docagent_rl.systems.mm_doc_r1.world import DocumentWorld, blank_world, document_world
 
-MM_DOC_PROMPT = PromptSpec(
-    required=frozenset({"user", "feedback", "no_hit"}),
-    optional=frozenset({"system"}),
-    variables=frozenset(
-        {"question", "plan", "history", "first_page", "last_page", "step", "steps", "top_k", "max_pages",
-         "max_entries", "max_keywords", "reason"}
-    ),
-    shown=frozenset({"question"}),
-)  # fmt: skip
 _TEMPLATE_TOKENS = 64
+"""Tokens that a chat template puts around a prompt, cautiously."""
 
 
-class MMDocEnv(DocEnv[Episode]):
+class MMDocEnv(EpisodeEnv[Episode]):
     """One episode of MM-Doc-R1.
 
     Each observation is a fresh context. The episode ends when the seeker finishes, when its steps are used up
     (the action of the last one is executed, too) or after `max_invalid_in_a_row` invalid steps. Then the
     answer is written, shortened and scored, always, also when nothing was read. The reward comes with the
-    last turn; its terms are `TERMS`.
+    last turn; its terms are `rewards.TERMS`.
 
     Pages count as read when the reader has read them for an executed action, whether or not the seeker was
     shown the notes: they reach the answer agent either way.
-
-    Args:
-        config: what to play.
-        services: documents, retriever, roles, token counter.
-        prompt: the seeker's, parts as in `MM_DOC_PROMPT`; by default the package's.
-        validate: accepted for symmetry; validation is played like training.
     """
+
+    title = "MM-Doc-R1"
+    spec = PromptSpec(
+        required=frozenset({"user", "feedback", "no_hit"}),
+        optional=frozenset({"system"}),
+        variables=frozenset(
+            {"question", "plan", "history", "first_page", "last_page", "step", "steps", "top_k"}
+            | {"max_pages", "max_entries", "max_keywords", "reason"}
+        ),
+        shown=frozenset({"question"}),
+    )
 
     def __init__(
         self,
@@ -107,18 +94,36 @@ class MMDocEnv(DocEnv[Episode]):
         *,
         validate: bool = False,
     ) -> None:
-        self._config = config
-        self._services = services
-        self._prompt = prompt or load_prompt(config.prompt, MM_DOC_PROMPT)
-        self._grammar = make_grammar(config)
-        self._reward = config.reward.rule()
+        super().__init__(config, services, prompt, validate=validate)
         self._count = services.count_tokens
         limits = (config.history.prompt_tokens, services.prompt_tokens)
         self._budget = min(limit for limit in limits if limit is not None) - _TEMPLATE_TOKENS
         self._roles = RolePlayers(services.roles, config, services.store, services.count_tokens)
 
+    @staticmethod
+    def make_grammar(config: MMDocConfig) -> MMDocGrammar:
+        """Return the grammar of a configuration."""
+        search = config.search
+        return MMDocGrammar(max_keywords=search.max_keywords, max_keyword_chars=search.max_keyword_chars)
+
+    def variables(self, episode: Episode) -> dict[str, Any]:
+        """Return what every part of the prompt may name."""
+        config, pages = self._config, episode.world.texts
+        return {
+            "question": episode.question,
+            "plan": episode.plan,
+            "first_page": min(pages),
+            "last_page": max(pages),
+            "step": len(episode.steps) + 1,
+            "steps": config.max_steps,
+            "top_k": config.search.top_k,
+            "max_pages": config.read.max_pages,
+            "max_entries": config.read.max_entries,
+            "max_keywords": config.search.max_keywords,
+        }
+
     def open_episode(self, sample: Record) -> Episode:
-        """The state before the first step; all pages are read and indexed (see `DocEnv.open_episode`)."""
+        """Return the state before the first step; reads and indexes all pages (see `DocEnv.open_episode`)."""
         world = document_world(sample, self._services.store, self._config)
         # refuses questions that cannot be scored
         references(sample)
@@ -132,15 +137,15 @@ class MMDocEnv(DocEnv[Episode]):
         episode.plan = await self._roles.plan(episode.question, episode.world)
 
     def show_prompt(self, episode: Episode) -> Observation:
-        """The first context; a plan that leaves no room for steps is cut (see `DocEnv.show_prompt`)."""
-        room = self._budget - self._tokens(self._texts(episode, "")) + self._count(episode.plan)
+        """Return the first context; cut a plan that leaves no room for steps (see `DocEnv.show_prompt`)."""
+        room = self._budget - self._tokens(self._texts("")) + self._count(episode.plan)
         if self._count(episode.plan) > room:
             # the other half is for the steps
             episode.plan, episode.plan_cut = cut_to_tokens(episode.plan, room // 2, self._count), True
         return self._observe(episode)
 
     def opening(self, sample: Record) -> Observation:
-        """The prompt with the longest plan there can be (see `DocEnv.opening`); no page is read.
+        """Return the prompt with the longest plan there can be (see `DocEnv.opening`); no page is read.
 
         The table of contents grows with the document, but only the planner sees it; a plan is cut.
         """
@@ -151,8 +156,7 @@ class MMDocEnv(DocEnv[Episode]):
     async def step(self, turn: AssistantTurn) -> StepResult:
         """Execute the action of a step (see `DocEnv.step`)."""
         episode = self.running
-        parsed = self._grammar.parse(turn.text, turn.stop)
-        logged = LoggedTurn(turn=len(episode.log.turns) + 1, parsed=parsed)
+        logged = self.read(episode, turn)
         step = await self._execute(episode, logged, self._begun(logged, turn.text))
         episode.log.turns.append(logged)
         episode.steps.append(step)
@@ -164,7 +168,7 @@ class MMDocEnv(DocEnv[Episode]):
             # tokens are counted until the history fits
             return StepResult(await asyncio.to_thread(self._observe, episode), info=info)
         began = time.perf_counter()
-        terms = await self._settle(episode, reason)
+        terms = await self._finish(episode, reason)
         info["seconds"] = {**info["seconds"], "answer": time.perf_counter() - began}
         return StepResult(None, end=reason, terms=terms, info={**info, "outcome": self.outcome()})
 
@@ -177,31 +181,34 @@ class MMDocEnv(DocEnv[Episode]):
         episode = self.running
         if episode.log.turns:
             episode.log.turns[-1].dropped = True
-        return await self._settle(episode, reason)
+        return await self._finish(episode, reason)
 
     def outcome(self) -> dict[str, Any] | None:
-        """What the answer agent wrote, also of an episode that the rollout had to end."""
-        return None if self.episode.outcome is None else described_outcome(self.episode.outcome, self.episode)
+        """Return what the answer agent wrote, also of an episode that the rollout had to end."""
+        end = self.episode.outcome
+        if end is None:
+            return None
+        return {"answer": end.answer, "extracted": end.extracted, "pages": list(self.episode.read)}
 
     def metrics(self) -> dict[str, float]:
-        """Numbers of the episode by name (see `Episode.metrics`)."""
+        """Return numbers of the episode by name (see `Episode.metrics`)."""
         return self.episode.metrics()
 
     def trajectory_text(self) -> str:
-        """The text of the episode that estimators embed (see `mm_doc_r1_history.trajectory_text`)."""
+        """Return the text of the episode that estimators embed (see `history.trajectory_text`)."""
         config = self._config.trajectory_text
         return trajectory_text(self.episode.steps, **config.model_dump(), count=self._count)
 
     def _begun(self, logged: LoggedTurn, text: str) -> Step:
-        """The step before its action is executed."""
-        action = logged.parsed.action
+        """Return the step before its action is executed."""
+        action = logged.action
         start = thought_end(text)
         end = action.block[0] if action.block and action.block[0] >= start else len(text)
         reasoning = reasoning_of(text[start:end], self._config.history.reasoning_words)
         return Step(logged.turn, reasoning)
 
     async def _execute(self, episode: Episode, logged: LoggedTurn, step: Step) -> Step:
-        match logged.parsed.action:
+        match logged.action:
             case KeywordSearch() as action:
                 return await self._search(episode, logged, step, action)
             case ReadEntries() as action:
@@ -209,9 +216,7 @@ class MMDocEnv(DocEnv[Episode]):
             case Finish() as action:
                 logged.effect = {"kind": "finish"}
                 return replace(step, action=canonical(action))
-            case Invalid() as invalid:
-                return self._refuse(logged, step, invalid)
-        raise UnknownActionError("MM-Doc-R1", logged.parsed.action)
+        return self._refuse(logged, step)
 
     async def _search(self, episode: Episode, logged: LoggedTurn, step: Step, action: KeywordSearch) -> Step:
         began = time.perf_counter()
@@ -224,7 +229,7 @@ class MMDocEnv(DocEnv[Episode]):
             if known is None or snippet.words > known.words:
                 episode.found[hit.ref.page] = snippet
         logged.effect = {"kind": "hits" if hits else "no_hit", "hits": described_hits(hits, episode)}
-        remarks = action.remarks if hits else (self._part("no_hit", episode), *action.remarks)
+        remarks = action.remarks if hits else (self.text("no_hit"), *action.remarks)
         return replace(step, action=canonical(action), found=found, remarks=remarks)
 
     async def _hits(self, world: DocumentWorld, query: str) -> list[Hit]:
@@ -251,10 +256,16 @@ class MMDocEnv(DocEnv[Episode]):
         return [(hit, make_snippet(world.texts[hit.ref.page], words, chars)) for hit in hits]
 
     async def _read(self, episode: Episode, logged: LoggedTurn, step: Step, action: ReadEntries) -> Step:
-        resolved = resolve(action.entries, episode.world.texts, episode.question, self._config.read)
+        resolved = resolve(
+            action.entries,
+            episode.world.texts,
+            episode.question,
+            max_pages=self._config.read.max_pages,
+            max_entries=self._config.read.max_entries,
+        )
         if not resolved.entries:
-            logged.refused = bad_argument("no entry names a page that exists", action.block, action.argument)
-            refused = self._refuse(logged, step, logged.refused)
+            logged.refuse("no entry names a page that exists")
+            refused = self._refuse(logged, step)
             return replace(refused, remarks=(*refused.remarks, *resolved.remarks))
         known = [note_key(entry) in episode.notes for entry in resolved.entries]
         began = time.perf_counter()
@@ -281,9 +292,8 @@ class MMDocEnv(DocEnv[Episode]):
         text = await self._roles.read(episode.question, entry.query, entry.pages, episode.world)
         return ReaderNotes(entry.pages, entry.query, text)
 
-    def _refuse(self, logged: LoggedTurn, step: Step, invalid: Invalid) -> Step:
-        logged.effect = {"kind": "feedback"}
-        return replace(step, remarks=(self._part("feedback", self.episode, reason=invalid.detail),))
+    def _refuse(self, logged: LoggedTurn, step: Step) -> Step:
+        return replace(step, remarks=(self.text("feedback", reason=self.feedback(logged)),))
 
     def _end(self, episode: Episode) -> EndReason | None:
         turns = episode.log.turns
@@ -298,20 +308,20 @@ class MMDocEnv(DocEnv[Episode]):
         shorter = -1
         for history in histories(episode.steps, self._config.history.shortened_note_chars):
             shorter += 1
-            texts = self._texts(episode, history)
+            texts = self._texts(history)
             if self._tokens(texts) <= self._budget:
                 break
         episode.shortened += shorter > 0
         return Observation(tuple(Message(role, (TextPart(text),)) for role, text in texts), fresh=True)
 
-    def _texts(self, episode: Episode, history: str) -> list[tuple[Role, str]]:
+    def _texts(self, history: str) -> list[tuple[Role, str]]:
         roles = [role for role in (Role.SYSTEM, Role.USER) if role.value in self._prompt]
-        return [(role, self._part(role.value, episode, history=history)) for role in roles]
+        return [(role, self.text(role.value, history=history)) for role in roles]
 
     def _tokens(self, texts: list[tuple[Role, str]]) -> int:
         return sum(self._count(text) for _, text in texts)
 
-    async def _settle(self, episode: Episode, reason: EndReason) -> RewardTerms:
+    async def _finish(self, episode: Episode, reason: EndReason) -> RewardTerms:
         unread = {page: found.text for page, found in episode.found.items() if page not in episode.read}
         pages = {page: episode.world.texts[page] for page in episode.read}
         evidence = Evidence(tuple(episode.notes.values()), pages, unread)
@@ -323,32 +333,8 @@ class MMDocEnv(DocEnv[Episode]):
         kind, right = AnswerFormat.of(episode.sample.answer_format), 0.0
         if extracted is not None:
             right = await asyncio.to_thread(correctness, episode.answers, extracted, kind)
-        read = self._reward.pages(episode.read.keys(), episode.evidence, right)
-        total = self._reward.total(pages=read, correctness=right)
+        reward = self._config.reward
+        pages_read = reward.page_score(episode.read.keys(), episode.evidence, right)
+        values = {"page_recall": pages_read, "correctness": right}
         episode.outcome = Outcome(answer, extracted)
-        episode.end = reason
-        episode.terms = RewardTerms(dict(zip(TERMS, (read, right, total), strict=True)), reward=total)
-        return episode.terms
-
-    def _part(self, part: str, episode: Episode, **variables: Any) -> str:
-        config, pages = self._config, episode.world.texts
-        return self._prompt.render(
-            part,
-            question=episode.question,
-            plan=episode.plan,
-            first_page=min(pages),
-            last_page=max(pages),
-            step=len(episode.steps) + 1,
-            steps=config.max_steps,
-            top_k=config.search.top_k,
-            max_pages=config.read.max_pages,
-            max_entries=config.read.max_entries,
-            max_keywords=config.search.max_keywords,
-            **variables,
-        )
-
-
-def make_grammar(config: MMDocConfig) -> MMDocGrammar:
-    """The grammar that a configuration describes."""
-    search = config.search
-    return MMDocGrammar(max_keywords=search.max_keywords, max_keyword_chars=search.max_keyword_chars)
+        return episode.settle(reason, {**values, "total": reward.formula.total(values)})

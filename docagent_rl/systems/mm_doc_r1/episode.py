@@ -7,18 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docagent_rl.actions.base import Search
-from docagent_rl.envs.base import EndReason, EpisodeState, RewardTerms
-from docagent_rl.envs.measures import measured
+from docagent_rl.envs.base import EndReason, EpisodeState, measured
 from docagent_rl.retrieval import Hit
 from docagent_rl.rewards.retrieval import recall
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.systems.mm_doc_r1.actions import ReadEntries, ReadEntry
 from docagent_rl.systems.mm_doc_r1.history import ReaderNotes, Step
-from docagent_rl.systems.mm_doc_r1.snippets import Snippet
+from docagent_rl.systems.mm_doc_r1.page_index import Snippet
+from docagent_rl.systems.mm_doc_r1.rewards import TERMS
 from docagent_rl.systems.mm_doc_r1.world import DocumentWorld
-
-TERMS = ("page_recall", "correctness", "total")
-"""The reward terms, unweighted, and their weighted sum."""
 
 NoteKey = tuple[tuple[int, ...], str]
 """Sorted pages and sub-query: what the reader's notes depend on within an episode."""
@@ -26,7 +23,7 @@ NoteKey = tuple[tuple[int, ...], str]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of an episode.
+    """The end of an episode.
 
     Args:
         answer: what the answer agent wrote.
@@ -55,7 +52,6 @@ class Episode(EpisodeState):
         shortened: prompts whose history had to be shortened.
         plan_cut: the plan had to be cut to fit the prompt.
         outcome: once the episode is settled.
-        terms: its reward.
     """
 
     world: DocumentWorld
@@ -71,7 +67,6 @@ class Episode(EpisodeState):
     cached_entries: int = 0
     shortened: int = 0
     outcome: Outcome | None = None
-    terms: RewardTerms = field(default_factory=RewardTerms)
 
     @property
     def question(self) -> str:
@@ -79,27 +74,24 @@ class Episode(EpisodeState):
         return self.sample.question
 
     def metrics(self) -> dict[str, float]:
-        """Numbers of the episode by name; the names do not depend on what happened.
+        """Return numbers of the episode by name; the names do not depend on what happened.
 
-        Besides those of `TurnLog.metrics`: `reward/*` for every term; `finished`, `context_full`,
+        Besides `EpisodeState.common_metrics`, of which `finished` means that the seeker finished:
         `step_limit`, `ended_invalid`; `searches`, `no_hit`, `reads` (read actions), `read_entries`,
         `cached_entries`; `pages_seen` (pages read), `pages_found`; `has_evidence`, and of questions
         that have some `retrieval_recall`; `abstained`, `extraction_failed`; `unanswerable`, and of
         unanswerable questions `unanswerable_score`; `prompts_shortened`; `plan_cut`;
         `evidence_dropped` (evidence pages outside the document or its window).
         """
-        effects = [logged.effect.get("kind") for logged in self.log.turns]
         extracted = self.outcome.extracted if self.outcome else None
-        terms = {name: float(self.terms.values.get(name, 0.0)) for name in TERMS}
+        numbers = self.common_metrics(TERMS)
         return {
-            **{f"reward/{name}": value for name, value in terms.items()},
-            **self.log.metrics(),
+            **numbers,
             "finished": float(self.end is EndReason.FINISHED),
-            "context_full": float(self.end is EndReason.CONTEXT_FULL),
             "step_limit": float(self.end is EndReason.TURN_LIMIT),
             "ended_invalid": float(self.end is EndReason.INVALID),
             "searches": float(self.log.ran(Search)),
-            "no_hit": float(effects.count("no_hit")),
+            "no_hit": float(self.log.effects("no_hit")),
             "reads": float(self.log.ran(ReadEntries)),
             "read_entries": float(self.entries),
             "cached_entries": float(self.cached_entries),
@@ -110,7 +102,7 @@ class Episode(EpisodeState):
             "abstained": float(extracted == NOT_ANSWERABLE),
             "extraction_failed": float(self.outcome is not None and extracted is None),
             "unanswerable": float(not self.answers),
-            **measured({"unanswerable_score": None if self.answers else terms["correctness"]}),
+            **measured({"unanswerable_score": None if self.answers else numbers["reward/correctness"]}),
             "prompts_shortened": float(self.shortened),
             "plan_cut": float(self.plan_cut),
             "evidence_dropped": float(len(self.sample.gold_pages) - len(self.evidence)),
@@ -118,19 +110,14 @@ class Episode(EpisodeState):
 
 
 def note_key(entry: ReadEntry) -> NoteKey:
-    """What the notes on an entry depend on."""
+    """Return what the notes on an entry depend on."""
     return tuple(sorted(entry.pages)), entry.query
 
 
 def described_hits(hits: Sequence[Hit], episode: Episode) -> list[dict[str, Any]]:
-    """Hits as they are recorded, best first."""
+    """Return hits as they are recorded, best first."""
     return [
         {"page": str(hit.ref), "rank": rank, "score": float(hit.score),
          "read": hit.ref.page in episode.read, "gold": hit.ref.page in episode.evidence}
         for rank, hit in enumerate(hits, start=1)
     ]  # fmt: skip
-
-
-def described_outcome(outcome: Outcome, episode: Episode) -> dict[str, Any]:
-    """The end of a settled episode as it is recorded."""
-    return {"answer": outcome.answer, "extracted": outcome.extracted, "pages": list(episode.read)}

@@ -1,4 +1,4 @@
-"""What a seeker of MM-Doc-R1 did so far, as text: for its next prompt and for embedding."""
+"""The steps of a seeker of MM-Doc-R1 as text: for its next prompt and for embedding."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FoundPage:
 
 @dataclass(frozen=True, slots=True)
 class ReaderNotes:
-    """What the reader noted down for one entry.
+    """The reader's notes on one entry.
 
     Args:
         pages: that were read, in the order asked for.
@@ -78,14 +78,14 @@ class Step:
 
 
 def reasoning_of(text: str, max_words: int) -> str:
-    """The first words of what a seeker wrote, on one line that can be written as UTF-8."""
+    """Return the first words of what a seeker wrote, on one line that can be written as UTF-8."""
     words = encodable(text).split()
     line = cut_to_chars(" ".join(words[:max_words]), max_words * _CHARS_A_WORD)
     return f"{line} \N{HORIZONTAL ELLIPSIS}" if len(words) > max_words else line
 
 
 def histories(steps: Sequence[Step], note_chars: int) -> Iterator[str]:
-    """The history in full, then ever shorter versions.
+    """Yield the history in full, then ever shorter versions.
 
     Shortened one by one, the oldest first: search results to page ids; then notes to `note_chars` characters;
     then reasoning to nothing. The last step stays as it is.
@@ -116,7 +116,7 @@ def trajectory_text(
     max_tokens: int,
     count: TokenCounter,
 ) -> str:
-    """The text by which episodes of one question are compared (SPO, Eq. 4; the paper names no form).
+    """Return the text by which episodes of one question are compared (SPO, Eq. 4; the paper names no form).
 
     Reasoning, action and the beginning of the result of every step. Left out are instructions, question and
     plan, which a group shares and which would pull all similarities to 1, and the answer, which would leak
@@ -136,7 +136,7 @@ def trajectory_text(
 
 
 def step_text(step: Step, result_chars: int) -> str:
-    """The part of `trajectory_text` that one step is; it may be empty."""
+    """Return the part of `trajectory_text` that one step is; it may be empty."""
     pieces = (step.reasoning, step.action, cut_to_chars(step.result, result_chars))
     return "\n".join(piece for piece in pieces if piece)
 

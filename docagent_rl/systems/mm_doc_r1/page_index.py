@@ -1,18 +1,25 @@
-"""BM25 over the pages of one document, with the word statistics of that document alone."""
+"""Searching one document: BM25 with its own word statistics, and extracts of pages around query words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.base import Hit, check_queries, top_rows
 from docagent_rl.retrieval.bm25 import BM25Settings
 from docagent_rl.retrieval.bm25s_library import load_bm25s
-from docagent_rl.retrieval.tokens import Tokenizer
+from docagent_rl.retrieval.tokens import Tokenizer, readable, spans
 
 if TYPE_CHECKING:
     import bm25s
+
+_ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+MIN_CHARS = 8
+"""The shortest limit that leaves room for text between two ellipses."""
 
 
 class PageIndex:
@@ -32,7 +39,6 @@ class PageIndex:
 
     def __init__(self, doc_id: str, texts: Mapping[int, str], settings: BM25Settings | None = None) -> None:
         bm25s = load_bm25s()
-
         settings = settings or BM25Settings()
         self._tokenize = Tokenizer(settings.stemmer)
         self._refs = [PageRef(doc_id, number) for number in sorted(texts)]
@@ -45,11 +51,11 @@ class PageIndex:
             self._index.index((rows, vocabulary), show_progress=False)
 
     def tokenize(self, text: str) -> list[str]:
-        """The tokens that a page or a query with this text has."""
+        """Return the tokens that a page or a query with this text has."""
         return self._tokenize(text)
 
     def search(self, query: str, top_k: int) -> list[Hit]:
-        """The best pages, best first, equal scores in page order; pages that share no word are never hits.
+        """Return the best pages first, equal scores in page order; pages that share no word are never hits.
 
         Raises:
             UserError: `top_k` is less than 1.
@@ -66,3 +72,87 @@ class PageIndex:
 
 def _encode(tokens: Iterable[str], vocabulary: dict[str, int]) -> list[int]:
     return [vocabulary.setdefault(token, len(vocabulary)) for token in tokens]
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """An extract.
+
+    Args:
+        text: one line; an ellipsis stands where something was left out.
+        words: number of distinct query words in the cluster around which it was cut.
+    """
+
+    text: str
+    words: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    start: int
+    end: int
+    words: int
+
+
+def make_snippet(text: str, words: Collection[str], max_chars: int) -> Snippet:
+    """Extract the part of a page around the densest cluster of query words.
+
+    The cluster is the run of matches that fits into the limit and holds the most distinct words; of several
+    the one with the most matches, then the shortest, then the first. The limit is filled evenly on both sides
+    of it, up to whole words. Without any match the extract is the beginning of the page.
+
+    Args:
+        text: of the page.
+        words: tokens of the query, as `Tokenizer` gives them without a stemmer.
+        max_chars: characters of the extract at most, ellipses included.
+
+    Raises:
+        UserError: `max_chars` is below `MIN_CHARS`.
+    """
+    if max_chars < MIN_CHARS:
+        raise UserError(f"a snippet needs at least {MIN_CHARS} characters, found max_chars={max_chars}")
+    line = " ".join(readable(text).split())
+    if len(line) <= max_chars:
+        found = {token for _, _, token in spans(line)}
+        return Snippet(line, len(found.intersection(words)))
+    room = max_chars - 2 * len(_ELLIPSIS)
+    cluster = _densest(line, frozenset(words), room)
+    start, end = _window(line, cluster, room)
+    inside = line[start:end].strip()
+    head, tail = _ELLIPSIS if start > 0 else "", _ELLIPSIS if end < len(line) else ""
+    return Snippet(f"{head}{inside}{tail}", cluster.words)
+
+
+def _densest(line: str, words: frozenset[str], room: int) -> _Cluster:
+    matches = [span for span in spans(line) if span[2] in words]
+    best, rank = _Cluster(0, 0, 0), (0, 0, 0)
+    held: Counter[str] = Counter()
+    first = 0
+    for last, (_, end, word) in enumerate(matches):
+        held[word] += 1
+        while matches[first][0] < end - room and first < last:
+            gone = matches[first][2]
+            held[gone] -= 1
+            if not held[gone]:
+                del held[gone]
+            first += 1
+        begin = matches[first][0]
+        if (len(held), last - first + 1, begin - end) > rank or not rank[0]:
+            best, rank = _Cluster(begin, end, len(held)), (len(held), last - first + 1, begin - end)
+    return best
+
+
+def _window(line: str, cluster: _Cluster, room: int) -> tuple[int, int]:
+    """Return the span of `room` characters with the cluster in its middle, moved inwards to whole words."""
+    middle = (cluster.start + cluster.end) // 2
+    start = max(0, min(middle - room // 2, len(line) - room))
+    # a word longer than the room is cut rather than lost
+    start = min(start, cluster.start) if cluster.end - cluster.start <= room else cluster.start
+    end = min(len(line), start + room)
+    if start > 0:
+        gap = line.find(" ", start, max(cluster.start, start) + 1)
+        start = gap + 1 if gap >= 0 else start
+    if end < len(line) and line[end] != " ":
+        gap = line.rfind(" ", max(cluster.end, start + 1), end)
+        end = gap if gap >= 0 else end
+    return start, end

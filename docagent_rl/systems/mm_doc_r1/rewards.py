@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
+from pydantic import Field
+
+from docagent_rl.base.section import Section
 from docagent_rl.rewards.formula import Formula
 from docagent_rl.rewards.mmlongbench import AnswerFormat, score
 from docagent_rl.rewards.retrieval import recall
 from docagent_rl.rewards.text import NOT_ANSWERABLE
+
+TERMS = ("page_recall", "correctness", "total")
+"""The reward terms, unweighted, and their weighted sum."""
 
 
 class PageTerm(StrEnum):
@@ -34,45 +38,29 @@ class EmptyEvidence(StrEnum):
     CORRECTNESS = "correctness"
 
 
-@dataclass(frozen=True, slots=True)
-class MMDocReward:
-    """`R = recall + correctness`, in `[0, 2]` with the paper's weights of 1.
+class MMDocReward(Section):
+    """The reward, `pages * page term + correctness * correctness` (section 3.2.3)."""
 
-    Args:
-        pages_weight: weight of the page term; 0 rewards answers only.
-        correctness_weight: weight of the correctness; 0 rewards reading only.
-        page_term: how pages are scored.
-        empty_evidence: the page term of questions without evidence.
-
-    Raises:
-        ValueError: a weight is negative or not finite.
-    """
-
-    pages_weight: float = 1.0
-    correctness_weight: float = 1.0
+    pages: float = Field(ge=0, allow_inf_nan=False)
+    """Weight of the page term; 0 rewards answers only."""
+    correctness: float = Field(ge=0, allow_inf_nan=False)
+    """Weight of the correctness; 0 rewards reading only."""
     page_term: PageTerm = PageTerm.RECALL
     empty_evidence: EmptyEvidence = EmptyEvidence.ONE
-
-    def __post_init__(self) -> None:
-        for weight in (self.pages_weight, self.correctness_weight):
-            if not (math.isfinite(weight) and weight >= 0):
-                raise ValueError(f"weights must be finite and not negative, found {weight}")
+    """The page term of questions without evidence pages, such as unanswerable ones."""
 
     @property
     def formula(self) -> Formula:
-        """How the terms make the total."""
-        return Formula({"page_recall": self.pages_weight, "correctness": self.correctness_weight})
+        """How the terms, each in `[0, 1]`, make the total; both weights are 1 in the paper."""
+        return Formula({"page_recall": self.pages, "correctness": self.correctness})
 
-    def pages(self, read: Collection[int], evidence: Collection[int], correctness: float) -> float:
-        """The page term.
+    def page_score(self, read: Collection[int], evidence: Collection[int], correctness: float) -> float:
+        """Return the page term, in `[0, 1]`.
 
         Args:
             read: pages of all executed read entries, each counted once.
             evidence: evidence pages of the question.
             correctness: of the answer; what `EmptyEvidence.CORRECTNESS` takes.
-
-        Returns:
-            A value in `[0, 1]`.
         """
         if not evidence:
             match self.empty_evidence:
@@ -84,20 +72,16 @@ class MMDocReward:
                     return correctness
         return page_f1(read, evidence) if self.page_term is PageTerm.F1 else recall(read, evidence) or 0.0
 
-    def total(self, *, pages: float, correctness: float) -> float:
-        """The reward of an episode from its two terms."""
-        return self.formula.total({"page_recall": pages, "correctness": correctness})
-
 
 def page_f1(read: Collection[int], evidence: Collection[int]) -> float:
-    """`2 |P and E| / (|P| + |E|)`, in `[0, 1]`; 0 when both are empty."""
+    """Return `2 |P and E| / (|P| + |E|)`, in `[0, 1]`; 0 when both are empty."""
     pages, wanted = set(read), set(evidence)
     both = len(pages) + len(wanted)
     return 2 * len(pages & wanted) / both if both else 0.0
 
 
 def correctness(answers: Sequence[str], prediction: str, answer_format: AnswerFormat) -> float:
-    """How right the extracted answer is (MMLongBench-Doc's scorer).
+    """Return how right the extracted answer is (MMLongBench-Doc's scorer).
 
     Args:
         answers: right answers, any of which counts; for a list its items; none at all when the document does

@@ -1,4 +1,4 @@
-"""What MM-Doc-R1 asks of its planner, reader, answer agent and extractor, remote or embedded."""
+"""The planner, reader, answer agent and extractor of MM-Doc-R1, remote or embedded."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import functools
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
@@ -14,11 +15,11 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.base import ImagePart, Message, Part, Role, TextPart
 from docagent_rl.envs.roles import RoleModel, RoleName
 from docagent_rl.envs.rule_roles import answer_from, extract_answer, plan_search, read_pages
-from docagent_rl.envs.token_budget import TokenCounter, cut_to_tokens
+from docagent_rl.envs.token_budget import TokenCounter, cut_to_chars, cut_to_tokens
 from docagent_rl.envs.views import page_view
 from docagent_rl.rewards.mmlongbench import unlabelled
-from docagent_rl.systems.mm_doc_r1.answer import Evidence, answer_context
-from docagent_rl.systems.mm_doc_r1.config import MMDocConfig, RolePrompts
+from docagent_rl.systems.mm_doc_r1.config import AnswerConfig, MMDocConfig, RolePrompts
+from docagent_rl.systems.mm_doc_r1.history import ReaderNotes
 from docagent_rl.systems.mm_doc_r1.world import DocumentWorld
 
 _SPECS: Mapping[RoleName, frozenset[str]] = {
@@ -31,8 +32,23 @@ _ITEM = re.compile(r"\s*(?:\(\d+\)|\d+[.):]|step\s+\d+)", re.IGNORECASE)
 
 
 def role_prompt_spec(role: RoleName) -> PromptSpec:
-    """What the prompt file of a role must hold."""
+    """Return what the prompt file of a role must hold."""
     return PromptSpec(frozenset({"user"}), frozenset({"system"}), _SPECS[role])
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The findings of an episode; the plan and the seeker's reasoning are no part of it.
+
+    Args:
+        notes: of the reader, in order.
+        pages: text of the pages that were read, in order.
+        snippets: of pages that were found and not read, the best first.
+    """
+
+    notes: Sequence[ReaderNotes]
+    pages: Mapping[int, str]
+    snippets: Mapping[int, str]
 
 
 class RolePlayers:
@@ -62,15 +78,15 @@ class RolePlayers:
         self._prompts = _load_prompts(config.prompts)
 
     def embedded(self, role: RoleName) -> bool:
-        """Whether a rule plays the role."""
+        """Return whether a rule plays the role."""
         return role not in self._models
 
     def longest_plan(self) -> str:
-        """As many tokens as a plan may have."""
+        """Return a text of as many tokens as a plan may have."""
         return _longest(self._config.plan.max_tokens, self._count)
 
     async def plan(self, question: str, world: DocumentWorld) -> str:
-        """A numbered plan, at most `plan.max_items` items; equal for all episodes of a question.
+        """Return a numbered plan, at most `plan.max_items` items; equal for all episodes of a question.
 
         Raises:
             InfrastructureError: the planner gave none.
@@ -90,7 +106,7 @@ class RolePlayers:
         return await asyncio.to_thread(self._fitted, reply)
 
     async def read(self, question: str, query: str, pages: Sequence[int], world: DocumentWorld) -> str:
-        """Notes on pages, at most `read.note_tokens` tokens; equal for equal requests.
+        """Return notes on pages, at most `read.note_tokens` tokens; equal for equal requests.
 
         Args:
             question: the question.
@@ -114,7 +130,7 @@ class RolePlayers:
         return await asyncio.to_thread(cut_to_tokens, notes, self._config.read.note_tokens, self._count)
 
     async def answer(self, question: str, evidence: Evidence) -> str:
-        """A free-form answer from what was brought home.
+        """Return a free-form answer from what was found.
 
         Raises:
             InfrastructureError: the answer agent gave none.
@@ -126,7 +142,7 @@ class RolePlayers:
         return await self._ask(RoleName.ANSWER, question=question, context=context)
 
     async def extract(self, question: str, answer: str) -> str:
-        """What an extractor makes of a free-form answer, to be read by `mmlongbench.extracted_answer`.
+        """Return what an extractor makes of a free-form answer, to be read by `mmlongbench.extracted_answer`.
 
         Raises:
             InfrastructureError: the extractor gave nothing.
@@ -163,7 +179,7 @@ def _longest(tokens: int, count: TokenCounter) -> str:
 
 
 def cut_items(plan: str, most: int) -> str:
-    """The first `most` numbered items of a plan, with what stands before them; other texts stay whole."""
+    """Return the first `most` numbered items of a plan and what stands before them; other texts whole."""
     kept: list[str] = []
     items = 0
     for line in plan.strip().splitlines():
@@ -176,3 +192,45 @@ def cut_items(plan: str, most: int) -> str:
 
 def _load_prompts(names: RolePrompts) -> dict[RoleName, PromptTemplate]:
     return {role: load_prompt(getattr(names, role.value), role_prompt_spec(role)) for role in RoleName}
+
+
+def answer_context(evidence: Evidence, config: AnswerConfig, count: TokenCounter) -> str:
+    """Return the material for an answer within `config.max_tokens` (appendix A.3; the layout is a choice).
+
+    In order: the reader's notes, the text of the pages that were read, snippets of found pages. What does not
+    fit is dropped in this order: snippets from the last, page texts from the last, notes from the oldest. A
+    single note beyond the budget stays whole: its length is limited where it is written.
+
+    Returns:
+        The text; the empty string when there is nothing.
+    """
+    # without the sub-queries: they are the seeker's words, and a guess among them would pass for evidence
+    notes = [f"Notes on {note.page_list}:\n{note.text}" for note in evidence.notes]
+    pages = _page_texts(evidence.pages, config)
+    snippets = _snippets(evidence.snippets, config, count)
+    room = config.max_tokens - sum(map(count, (*notes, *pages, *snippets)))
+    for pieces, at in ((snippets, -1), (pages, -1), (notes, 0)):
+        while room < 0 and pieces and not (pieces is notes and len(notes) == 1):
+            room += count(pieces.pop(at))
+    return "\n\n".join((*notes, *pages, *snippets))
+
+
+def _page_texts(pages: Mapping[int, str], config: AnswerConfig) -> list[str]:
+    if not config.page_text:
+        return []
+    texts = ((page, text.strip()) for page, text in pages.items())
+    return [f"Text of p.{page}:\n{cut_to_chars(text, config.page_chars)}" for page, text in texts if text]
+
+
+def _snippets(found: Mapping[int, str], config: AnswerConfig, count: TokenCounter) -> list[str]:
+    if not config.snippets:
+        return []
+    room = int(config.max_tokens * config.snippet_share)
+    kept: list[str] = []
+    for page, text in found.items():
+        snippet = f"Found on p.{page}, not read: {cut_to_chars(text, config.snippet_chars)}"
+        room -= count(snippet)
+        if room < 0:
+            break
+        kept.append(snippet)
+    return kept

@@ -1,32 +1,95 @@
-"""A scripted seeker for MM-Doc-R1: search by keywords, have pages read, finish."""
+"""Seekers of MM-Doc-R1 without a model: search by keywords, have pages read, finish."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from docagent_rl.envs.script import Move, Script, ScriptContext
-from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
+from docagent_rl.documents import PageRef
+from docagent_rl.envs.game import Act, Game, Pen
+from docagent_rl.envs.script import Move, Script, ScriptContext, content_words
+from docagent_rl.records.record import parse_page_id
 
-THOUGHTS = {
-    Move.SEARCH: "I need the {}.",
-    Move.READ: "I read the {}.",
-    Move.FINISH: "The {} is enough.",
-}
+_TAGS = {Move.SEARCH: "search", Move.READ: "read"}
+_KEYWORDS = 6
+
+
+class MMDocPen(Pen):
+    """Searches once, has the gold pages read, finishes; the answer agent writes the answer."""
+
+    title, tags = "MM-Doc-R1", _TAGS
+    thoughts: ClassVar = {
+        Move.SEARCH: "I look for {}.",
+        Move.READ: "These pages should tell about {}.",
+        Move.FINISH: "What was read tells the {}.",
+    }
+
+    @property
+    def pages_a_search(self) -> int:
+        """See `Pen`."""
+        return self.config.search.top_k
+
+    @property
+    def _pages_a_read(self) -> int:
+        return self.config.read.max_pages * self.config.read.max_entries
+
+    def look(self, game: Game) -> None:
+        """See `Pen`: pages that were read."""
+        entries = game.effect.get("entries", ()) if game.kind == "read" else ()
+        game.look([PageRef(*parse_page_id(page)) for entry in entries for page in entry["pages"]])
+
+    def legal(self, game: Game) -> tuple[Move, ...]:
+        """See `Pen`."""
+        return (Move.SEARCH, Move.READ, Move.FINISH)
+
+    def right(self, game: Game) -> Act:
+        """See `Pen`."""
+        spare = game.left > self.needs(game)
+        if not game.searches and spare:
+            return Act(Move.SEARCH, query=game.record.question)
+        own = [page for page in game.missing if page.doc_id == game.record.doc_id]
+        if own:
+            return Act(Move.READ, pages=tuple(own[: self._pages_a_read]))
+        if not game.seen and game.kind == "hits" and not game.last:
+            return Act(Move.READ, pages=tuple(game.brought[:1]))
+        return Act(Move.FINISH)
+
+    def needs(self, game: Game) -> int:
+        """See `Pen`."""
+        return -(-len(game.missing) // self._pages_a_read) + 1
+
+    def write(self, act: Act, game: Game) -> str:
+        """See `Pen`."""
+        return f"{self.thought(act, game)} {self.action(act, game)}"
+
+    def action(self, act: Act, game: Game) -> str:
+        """See `Pen`."""
+        return "<FINISH>" if act.move is Move.FINISH else super().action(act, game)
+
+    def argument(self, act: Act, game: Game) -> object:
+        """See `Pen`."""
+        if act.move is not Move.READ:
+            keywords = list(dict.fromkeys(content_words(act.query)))[:_KEYWORDS]
+            return json.dumps(keywords, ensure_ascii=False)
+        pages, most = [page.page for page in act.pages], self.config.read.max_pages
+        entries = [
+            {"page_ids": pages[first : first + most], "query": game.record.question}
+            for first in range(0, len(pages), most)
+        ]
+        return json.dumps(entries, ensure_ascii=False)
 
 
 class MMDocScript(Script):
-    """Searches, has pages read that were found or guessed, and finishes.
+    """Searches, has pages read that were found or guessed, and finishes."""
 
-    Args:
-        config: of the system.
-    """
-
-    warm_up: ClassVar[Mapping[str, Any]] = {"pool": 160, "short_steps": 280, "full_steps": 40}
-
-    def __init__(self, config: MMDocConfig) -> None:
-        self._most = config.read.max_pages
+    title, tags = "MM-Doc-R1", _TAGS
+    thoughts: ClassVar = {
+        Move.SEARCH: "I need the {}.",
+        Move.READ: "I read the {}.",
+        Move.FINISH: "The {} is enough.",
+    }
+    warm_up: ClassVar = {"pool": 160, "short_steps": 280, "full_steps": 40}
 
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
         """See `Script.moves`."""
@@ -36,21 +99,21 @@ class MMDocScript(Script):
 
     def write(self, move: Move, context: ScriptContext) -> str:
         """See `Script.write`."""
-        return f"{THOUGHTS[move].format(context.word())} {self._action(move, context)}"
+        return f"{self.thought(move, context)} {self.action(move, context)}"
 
-    def _action(self, move: Move, context: ScriptContext) -> str:
-        match move:
-            case Move.SEARCH:
-                return f"<search>{json.dumps(context.query())}</search>"
-            case Move.READ:
-                entry = {"page_ids": self._pages(context), "query": context.word()}
-                return f"<read>{json.dumps([entry])}</read>"
-            case Move.FINISH:
-                return "<FINISH>"
-        raise ValueError(f"MM-Doc-R1 has no {move}")
+    def action(self, move: Move, context: ScriptContext) -> str:
+        """See `Script.action`."""
+        return "<FINISH>" if move is Move.FINISH else super().action(move, context)
+
+    def argument(self, move: Move, context: ScriptContext) -> object:
+        """See `Script.argument`."""
+        if move is Move.READ:
+            return json.dumps([{"page_ids": self._pages(context), "query": context.word()}])
+        return json.dumps(context.query())
 
     def _pages(self, context: ScriptContext) -> list[int]:
-        """Pages that the last search found, or those that often hold evidence."""
+        """Return pages that the last search found, or those that often hold evidence."""
+        most = self.config.read.max_pages
         if context.shown and context.chance(0.4):
-            return context.shown[: self._most]
-        return context.likely_pages(context.rng.randint(min(2, self._most), self._most))
+            return context.shown[:most]
+        return context.likely_pages(context.rng.randint(min(2, most), most))

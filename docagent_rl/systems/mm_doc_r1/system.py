@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from docagent_rl.envs.measures import Marks
+from docagent_rl.envs.base import Marks
 from docagent_rl.envs.roles import RoleName
 from docagent_rl.envs.system import System
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
-from docagent_rl.systems.mm_doc_r1.env import MM_DOC_PROMPT, MMDocEnv, make_grammar
-from docagent_rl.systems.mm_doc_r1.pen import MMDocPen
-from docagent_rl.systems.mm_doc_r1.script import MMDocScript
+from docagent_rl.systems.mm_doc_r1.env import MMDocEnv
+from docagent_rl.systems.mm_doc_r1.script import MMDocPen, MMDocScript
 from docagent_rl.systems.mm_doc_r1.world import check_sample
 
 SMALL = {
@@ -25,13 +24,10 @@ SYSTEM = System(
     summary="plan, search a long document by keywords, have pages read, let another write the answer",
     config_type=MMDocConfig,
     env=MMDocEnv,
-    make_grammar=make_grammar,
-    prompt_spec=MM_DOC_PROMPT,
-    default_prompt=lambda config: config.prompt,
-    max_turns=lambda config: config.assistant_turns,
-    max_images=lambda config: config.max_images,
+    make_grammar=MMDocEnv.make_grammar,
+    prompt_spec=MMDocEnv.spec,
     marks=Marks("reward/correctness"),
-    formula=lambda config: config.reward.rule().formula,
+    formula=lambda config: config.reward.formula,
     reward_keys=("reward", "answer"),
     roles=tuple(RoleName),
     check_sample=check_sample,

@@ -54,7 +54,7 @@ _lock = threading.Lock()
 
 
 def document_world(record: Record, store: DocumentStore, config: MMDocConfig) -> DocumentWorld:
-    """The world of a question's document, prepared once a process for equal page texts. Blocks.
+    """Return the world of a question's document, prepared once a process for equal page texts. Blocks.
 
     Raises:
         UserError: the document is not in the store, or the record's window does not lie in it; the message
@@ -80,7 +80,7 @@ def document_world(record: Record, store: DocumentStore, config: MMDocConfig) ->
 
 
 def check_sample(record: Record, store: DocumentStore, config: MMDocConfig, validate: bool) -> None:
-    """See that a question can be played, without preparing its document.
+    """Check that a question can be played, without preparing its document.
 
     Raises:
         UserError: the document is not in the store, the window does not lie in it, or nothing tells a right
@@ -92,7 +92,7 @@ def check_sample(record: Record, store: DocumentStore, config: MMDocConfig, vali
 
 
 def blank_world(record: Record, store: DocumentStore, config: MMDocConfig) -> DocumentWorld:
-    """The world of a question's document with blank pages: for its page numbers, without reading a page.
+    """Return the world of a question's document with blank pages: its page numbers, without reading a page.
 
     Raises:
         UserError: as of `document_world`.

@@ -6,9 +6,15 @@ import math
 from functools import partial
 from typing import Any
 
-from docagent_rl.actions.arguments import bad_argument, read_answer, read_search, strict_json
 from docagent_rl.actions.base import Action, Box, Crop, Select, Span
-from docagent_rl.actions.grammar import Reader, TagGrammar
+from docagent_rl.actions.grammar import (
+    Reader,
+    TagGrammar,
+    bad_argument,
+    read_answer,
+    read_search,
+    strict_json,
+)
 
 _BOXES_FORM = "the boxes must be a JSON list of boxes of four numbers each"
 _MAX_DIGITS = 9

@@ -12,10 +12,9 @@ from pydantic import Field, model_validator
 from docagent_rl.actions.coordinates import Frame, Rounding
 from docagent_rl.base.section import Section, VariantSection, filled
 from docagent_rl.documents.display import DisplayRule
-from docagent_rl.envs import crops
-from docagent_rl.envs.crops import CoordsConfig
-from docagent_rl.envs.search_scope import SearchScope
-from docagent_rl.systems.unidoc_rl.rewards import FormatMode, UniDocReward, UniDocWeights
+from docagent_rl.envs import sections
+from docagent_rl.envs.sections import CoordsConfig, SearchScope
+from docagent_rl.systems.unidoc_rl.rewards import FormatMode, UniDocReward
 from docagent_rl.systems.unidoc_rl.roi import RoiRule
 from docagent_rl.systems.unidoc_rl.search_rounds import SelectRule
 from docagent_rl.systems.unidoc_rl.stacked_crops import Cutting
@@ -105,7 +104,7 @@ class SelectionConfig(Section):
     """Take the first candidate for an index that cannot be read or that no candidate has."""
 
 
-class CropConfig(crops.CropConfig):
+class CropConfig(sections.CropConfig):
     """How boxes are cut."""
 
     max_boxes: int = Field(8, ge=1)
@@ -120,38 +119,6 @@ class FormatConfig(Section):
     """What well-formedness means."""
 
     mode: FormatMode
-
-
-class WeightsConfig(Section):
-    """Weights of the reward terms. They need not sum to 1."""
-
-    search_ndcg: float = Field(0.1, ge=0, allow_inf_nan=False)
-    select: float = Field(0.1, ge=0, allow_inf_nan=False)
-    roi: float = Field(0.1, ge=0, allow_inf_nan=False)
-    format: float = Field(0.1, ge=0, allow_inf_nan=False)
-    outcome: float = Field(0.6, ge=0, allow_inf_nan=False)
-
-
-class RewardConfig(Section):
-    """What is rewarded."""
-
-    weights: WeightsConfig = WeightsConfig()
-    gate: bool
-    """Reward nothing when the format term is 0, and ask the judge only when it is not; validation asks."""
-    select_rule: SelectRule
-    select_capped: bool
-    """Leave searches without a gold candidate out of the mean of the selection term where their first
-    candidate was chosen. In the mean, as Eq. 7 and the released code have it, they make up for a wrong choice
-    elsewhere: three raise a session from 0.9 to 0.975."""
-    pseudo_positive: bool = True
-    """Where no candidate is gold, the one ranked highest is the right choice; otherwise none is."""
-    roi_rule: RoiRule
-    iou_threshold: float = Field(0.5, gt=0, le=1)
-    """Least IoU of a match, for `roi_rule=f1`."""
-    abstention: bool = True
-    """Drawing no box is right where there is nothing to magnify; otherwise it scores 0."""
-    ndcg_as_published: bool = False
-    """Reproduce that the released code's retrieval term is always 0."""
 
 
 class UniDocConfig(VariantSection):
@@ -172,7 +139,7 @@ class UniDocConfig(VariantSection):
     selection: SelectionConfig
     crop: CropConfig = CropConfig()
     format: FormatConfig
-    reward: RewardConfig
+    reward: UniDocReward
     allow_empty_gold: bool = False
     """Play questions without gold pages, such as unanswerable ones; their retrieval term is 0."""
 
@@ -216,29 +183,12 @@ class UniDocConfig(VariantSection):
         return self.max_images * self.display.max_tokens()
 
     def cutting(self, *, validate: bool = False) -> Cutting:
-        """How boxes are read and cut; validation may pad them differently."""
+        """Return how boxes are read and cut; validation may pad them differently."""
         crop = self.crop
         return Cutting(
             frame=self.coords.frame,
             rounding=self.coords.rounding,
-            pad=crop.pad_val if validate and crop.pad_val is not None else crop.pad,
+            pad=crop.padding(validate=validate),
             max_pieces=crop.max_pieces,
             max_canvas_pixels=crop.max_canvas_pixels,
-        )
-
-    def rule(self) -> UniDocReward:
-        """The reward function."""
-        reward = self.reward
-        return UniDocReward(
-            weights=UniDocWeights(**reward.weights.model_dump()),
-            gate=reward.gate,
-            select_rule=reward.select_rule,
-            select_capped=reward.select_capped,
-            pseudo_positive=reward.pseudo_positive,
-            roi_rule=reward.roi_rule,
-            iou_threshold=reward.iou_threshold,
-            abstention=reward.abstention,
-            implicit=self.selection.implicit,
-            format_mode=self.format.mode,
-            ndcg_as_published=reward.ndcg_as_published,
         )

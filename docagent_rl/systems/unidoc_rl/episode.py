@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from docagent_rl.actions.base import Action, Crop, Search, Select
-from docagent_rl.documents import PageRef
-from docagent_rl.envs.base import EndReason, EpisodeState, RewardTerms
-from docagent_rl.envs.measures import measured
+from docagent_rl.actions.base import Action, Box, Crop, Search, Select
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents import PageRef, PageRegion
+from docagent_rl.envs.base import EndReason, EpisodeState, measured
 from docagent_rl.envs.views import View
+from docagent_rl.records.gold_boxes import OTHER_BOXES, magnified_boxes
+from docagent_rl.records.record import Record
 from docagent_rl.rewards.retrieval import recall
 from docagent_rl.systems.unidoc_rl.rewards import TERMS
 from docagent_rl.systems.unidoc_rl.roi import Wanted
@@ -20,7 +22,7 @@ from docagent_rl.systems.unidoc_rl.stacked_crops import StackedCropsView
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What an episode has achieved; replaced as a whole, so that a turn can be taken back."""
+    """The progress of an episode; replaced as a whole, so that a turn can be taken back."""
 
     rounds: tuple[SearchRound, ...] = ()
     """Searches that brought up candidates."""
@@ -32,7 +34,7 @@ class Progress:
     """Images in the context."""
 
     def shown(self, views: Sequence[View | StackedCropsView], **changes: Any) -> Progress:
-        """After these images were shown, with other fields changed."""
+        """Return the progress after these images were shown, with other fields changed."""
         return replace(self, images=self.images + len(views), **changes)
 
 
@@ -47,31 +49,34 @@ class Episode(EpisodeState):
     progress: Progress = Progress()
     settled: Progress = Progress()
     """As it was before the last turn: what is left when its observation is dropped."""
-    terms: RewardTerms = field(default_factory=RewardTerms)
 
     def ran(self, kind: type[Action]) -> int:
-        """Turns that carried out an action of this kind and whose observation was shown."""
+        """Return the number of turns that carried out such an action and whose observation was shown."""
         return sum(logged.ran(kind) and not logged.dropped for logged in self.log.turns)
 
     def selected(self, *, implicit: bool) -> list[PageRef]:
-        """The selected page of each search that has one; `implicit` as in `SearchRound.chosen`."""
+        """Return the selected page of each search that has one; `implicit` as in `SearchRound.chosen`."""
         chosen = [item.chosen(implicit=implicit) for item in self.progress.rounds]
         return [cast(PageRef, page) for page in chosen if page is not None]
 
     def metrics(self, *, implicit: bool) -> dict[str, float]:
-        """The metrics of `UniDocEnv`."""
+        """Return numbers of the episode by name.
+
+        Besides `EpisodeState.common_metrics`: `image_limit`; `searches`, of which `no_new_page` found
+        nothing, `selections`, of which `select_fallbacks` took the first candidate for want of an index,
+        `crops` and the `boxes` that were scored, `informed_turns` (turns with an information block),
+        `images`, `pages_seen`; of questions with gold pages `retrieval_recall` over all candidates shown,
+        `recall_first` over the first of each search, `recall_selected` over the selected ones, and
+        `retrieval_ndcg`. `reward/outcome` is the validation score of either variant.
+        """
         rounds = self.progress.rounds
         effects = [logged.effect for logged in self.log.turns if not logged.dropped]
-        kinds = [effect.get("kind") for effect in effects]
         shown = interleave(rounds)
         return {
-            **{f"reward/{name}": float(self.terms.values.get(name, 0.0)) for name in TERMS},
-            **self.log.metrics(),
-            "finished": float(self.end is EndReason.ANSWERED),
-            "context_full": float(self.end is EndReason.CONTEXT_FULL),
+            **self.common_metrics(TERMS),
             "image_limit": float(self.end is EndReason.IMAGE_LIMIT),
             "searches": float(self.ran(Search)),
-            "no_new_page": float(kinds.count("no_new_page")),
+            "no_new_page": float(sum(effect.get("kind") == "no_new_page" for effect in effects)),
             "selections": float(self.ran(Select)),
             "select_fallbacks": float(sum(effect.get("fallback", False) for effect in effects)),
             "crops": float(self.ran(Crop)),
@@ -88,3 +93,24 @@ class Episode(EpisodeState):
                 }
             ),
         }
+
+
+def gold_regions(record: Record) -> Wanted:
+    """Return the gold boxes of a question, as fractions of the raw page, by page, in all of its documents.
+
+    A page with boxes has to be magnified, unless its flag (`extra.crop_required`, for further documents
+    `extra.other_crop_required`) says otherwise; such a page has no entry, like one without boxes.
+
+    Raises:
+        UserError: a box leaves its page or is empty, or boxes or flags are malformed; the message names the
+            question.
+    """
+    regions: dict[Hashable, tuple[Box, ...]] = {}
+    for (doc_id, page), boxes in magnified_boxes(record).items():
+        ref = PageRef(doc_id, page)
+        try:
+            regions[ref] = tuple(PageRegion(ref, (box[0], box[1], box[2], box[3])).box for box in boxes)
+        except UserError as error:
+            field = "evidence_boxes" if doc_id == record.doc_id else f"extra.{OTHER_BOXES}"
+            raise UserError(f"question {record.question_id!r}, field {field!r}: {error}") from error
+    return regions

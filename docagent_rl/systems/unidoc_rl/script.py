@@ -1,33 +1,113 @@
-"""A scripted policy for UniDoc-RL: search, select, magnify, note, answer."""
+"""Agents of UniDoc-RL without a model: search, select, magnify, note, answer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from docagent_rl.documents import PageRef
+from docagent_rl.envs.game import Act, Game, Pen, on_view, view_of
 from docagent_rl.envs.script import Move, Script, ScriptContext
-from docagent_rl.systems.unidoc_rl.config import UniDocConfig
+from docagent_rl.envs.sections import SearchScope
+from docagent_rl.records.record import parse_page_id
 
-THOUGHTS = {
-    Move.SEARCH: "I need the {}.",
-    Move.SELECT: "It shows the {}.",
-    Move.CROP: "I look at the {}.",
-    Move.ANSWER: "The {} is enough.",
-}
+_TAGS = {Move.SEARCH: "search", Move.SELECT: "select", Move.CROP: "bbox", Move.ANSWER: "answer"}
+
+
+class UniDocPen(Pen):
+    """Searches, selects, magnifies gold boxes, notes what it saw, answers."""
+
+    title, tags = "UniDoc-RL", _TAGS
+    thoughts: ClassVar = {
+        Move.SEARCH: "I need the page about {}.",
+        Move.SELECT: "That image speaks of {}.",
+        Move.CROP: "The part about {} is small, I look closer.",
+        Move.ANSWER: "This tells the {}.",
+    }
+
+    @property
+    def pages_a_search(self) -> int:
+        """See `Pen`."""
+        return self.config.search.candidates
+
+    @property
+    def corpus(self) -> bool:
+        """See `Pen`."""
+        return self.config.search.scope is SearchScope.CORPUS
+
+    def look(self, game: Game) -> None:
+        """See `Pen`: a page is read when it was selected."""
+        effect = game.effect
+        game.images += len(game.brought) or game.kind in ("selection", "crop")
+        if game.kind == "selection":
+            game.look([PageRef(*parse_page_id(effect["page"]))])
+        elif game.kind == "pages":
+            game.look(game.brought)
+
+    def legal(self, game: Game) -> tuple[Move, ...]:
+        """See `Pen`."""
+        if self._closing(game):
+            return (Move.ANSWER,)
+        if game.kind == "candidates":
+            return (Move.SELECT, Move.SEARCH, Move.ANSWER)
+        crop = self.config.grammar.crop and game.kind in ("selection", "pages")
+        return (Move.SEARCH, Move.CROP, Move.ANSWER) if crop else (Move.SEARCH, Move.ANSWER)
+
+    def right(self, game: Game) -> Act:
+        """See `Pen`."""
+        if self._closing(game):
+            return Act(Move.ANSWER, text=game.answer)
+        if game.kind == "candidates":
+            right = [number for number, page in enumerate(game.brought) if page in game.missing]
+            if right or game.left <= 2 or not self._goes_on(game):
+                return Act(Move.SELECT, index=right[0] if right else 0)
+        page = self.to_magnify(game) if self.config.grammar.crop else None
+        if page is not None and game.kind in ("selection", "pages") and game.left > self.needs(game):
+            return Act(Move.CROP, pages=(page,), boxes=game.boxes(page)[: self.config.crop.max_boxes])
+        if self._goes_on(game):
+            return self.search_for(game)
+        return Act(Move.ANSWER, text=game.answer)
+
+    def needs(self, game: Game) -> int:
+        """See `Pen`."""
+        return len(game.missing) * (1 + self.config.grammar.select) + 1
+
+    def write(self, act: Act, game: Game) -> str:
+        """See `Pen`; what was read is noted before going on."""
+        turn = super().write(act, game)
+        read = game.seen and game.kind in ("selection", "crop", "candidates", "pages")
+        if not read or act.move not in (Move.SEARCH, Move.ANSWER):
+            return turn
+        known = act.text if act.move is Move.ANSWER else f"Page {game.seen[-1].page} was read."
+        return f"<think>I note what it says.</think><information>{known}</information>{turn}"
+
+    def argument(self, act: Act, game: Game) -> object:
+        """See `Pen`."""
+        if act.move is Move.CROP:
+            view = view_of(game, self.config.coords.frame)
+            return [on_view(box, *view) for box in act.boxes]
+        return super().argument(act, game)
+
+    def _closing(self, game: Game) -> bool:
+        """Return whether nothing but an answer is carried out."""
+        return game.last or game.images > self.config.image_limit
+
+    def _goes_on(self, game: Game) -> bool:
+        steps = 1 + self.config.grammar.select
+        return (bool(game.missing) or not game.searches) and game.left > steps
 
 
 class UniDocScript(Script):
-    """Selects after a search, then magnifies, searches again or answers with a note.
+    """Selects after a search, then magnifies, searches again or answers with a note."""
 
-    Args:
-        config: of the system.
-    """
-
-    warm_up: ClassVar[Mapping[str, Any]] = {"pool": 128, "short_steps": 220, "full_steps": 24}
-
-    def __init__(self, config: UniDocConfig) -> None:
-        self._crop = config.grammar.crop
-        self._candidates = config.search.candidates
+    title, tags = "UniDoc-RL", _TAGS
+    thoughts: ClassVar = {
+        Move.SEARCH: "I need the {}.",
+        Move.SELECT: "It shows the {}.",
+        Move.CROP: "I look at the {}.",
+        Move.ANSWER: "The {} is enough.",
+    }
+    warm_up: ClassVar = {"pool": 128, "short_steps": 220, "full_steps": 24}
 
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
         """See `Script.moves`: boxes refer to a selected page."""
@@ -37,32 +117,32 @@ class UniDocScript(Script):
             case "candidates":
                 return {Move.SELECT: 0.88, Move.ANSWER: 0.12}
             case "selection" | "crop" | "pages":
-                return {Move.CROP: 0.4 * self._crop, Move.SEARCH: 0.05, Move.ANSWER: 0.55}
+                return {Move.CROP: 0.4 * self.config.grammar.crop, Move.SEARCH: 0.05, Move.ANSWER: 0.55}
             case "no_new_page":
                 return {Move.SEARCH: 0.4, Move.ANSWER: 0.6}
         return {Move.SEARCH: 0.9, Move.ANSWER: 0.1}
 
-    def write(self, move: Move, context: ScriptContext) -> str:
-        """See `Script.write`; an answer mostly follows a note."""
-        thought = f"<think>{THOUGHTS[move].format(context.word())}</think>"
+    def action(self, move: Move, context: ScriptContext) -> str:
+        """See `Script.action`; an answer mostly follows a note."""
+        if move is not Move.ANSWER:
+            return super().action(move, context)
+        answer = context.answer()
+        note = f"<information>{answer}</information>" if context.chance(0.8) else ""
+        return note + self.block(move, answer)
+
+    def argument(self, move: Move, context: ScriptContext) -> object:
+        """See `Script.argument`."""
         match move:
-            case Move.SEARCH:
-                return f"{thought}<search>{' '.join(context.query())}</search>"
             case Move.SELECT:
-                return f"{thought}<select>{self._index(context)}</select>"
+                return self._index(context)
             case Move.CROP:
-                boxes = [context.corners() for _ in range(1 + context.chance(0.2))]
-                return f"{thought}<bbox>{boxes}</bbox>"
-            case Move.ANSWER:
-                answer = context.answer()
-                note = f"<information>{answer}</information>" if context.chance(0.8) else ""
-                return f"{thought}{note}<answer>{answer}</answer>"
-        raise ValueError(f"UniDoc-RL has no {move}")
+                return [context.corners() for _ in range(1 + context.chance(0.2))]
+        return super().argument(move, context)
 
     def _index(self, context: ScriptContext) -> int:
-        """A gold candidate, any candidate, or now and then an index that no candidate has."""
+        """Return a gold candidate, any candidate, or now and then an index that no candidate has."""
         right = [index for index, page in enumerate(context.shown) if page in context.gold]
         if right and context.chance(0.5):
             return right[0]
-        count = len(context.shown) or self._candidates
+        count = len(context.shown) or self.config.search.candidates
         return context.rng.randrange(count + context.chance(0.04))

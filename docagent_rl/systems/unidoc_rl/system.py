@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from docagent_rl.envs.measures import Marks
+from docagent_rl.envs.base import Marks
 from docagent_rl.envs.system import PaperJudge, System
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
-from docagent_rl.systems.unidoc_rl.env import UNIDOC_PROMPT, UniDocEnv, make_grammar
-from docagent_rl.systems.unidoc_rl.pen import UniDocPen
-from docagent_rl.systems.unidoc_rl.script import UniDocScript
+from docagent_rl.systems.unidoc_rl.env import UniDocEnv
+from docagent_rl.systems.unidoc_rl.script import UniDocPen, UniDocScript
 
 SMALL = {
     "max_turns": 4,
@@ -35,13 +34,10 @@ SYSTEM = System(
     summary="search candidate pages, select one, magnify its regions, answer (arXiv 2604.14967)",
     config_type=UniDocConfig,
     env=UniDocEnv,
-    make_grammar=make_grammar,
-    prompt_spec=UNIDOC_PROMPT,
-    default_prompt=lambda config: config.prompt,
-    max_turns=lambda config: config.assistant_turns,
-    max_images=lambda config: config.max_images,
+    make_grammar=UniDocEnv.make_grammar,
+    prompt_spec=UniDocEnv.spec,
     marks=Marks("reward/outcome", form="reward/format"),
-    formula=lambda config: config.rule().formula,
+    formula=lambda config: config.reward.formula,
     reward_keys=("reward", "format", "selection"),
     judged=True,
     paper_judge=PaperJudge.TRUE_FALSE,

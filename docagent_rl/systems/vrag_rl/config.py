@@ -11,8 +11,7 @@ from pydantic import Field, model_validator
 from docagent_rl.actions.coordinates import Frame, Rounding
 from docagent_rl.base.section import Section, VariantSection
 from docagent_rl.documents.display import DisplayRule
-from docagent_rl.envs.crops import CoordsConfig, CropConfig
-from docagent_rl.envs.search_scope import SearchScope
+from docagent_rl.envs.sections import CoordsConfig, CropConfig, SearchScope
 from docagent_rl.systems.vrag_rl.rewards import VragReward
 
 
@@ -78,28 +77,6 @@ class FinalTurnConfig(Section):
     """Ask for the answer in the observation before the last turn."""
 
 
-class RewardConfig(Section):
-    """Weights of the reward; they sum to 1 (Eq. 12)."""
-
-    alpha: float
-    """Retrieval."""
-    beta: float
-    """Outcome."""
-    gamma: float
-    """Format."""
-    gate: bool
-    """Reward nothing unless the format term is 1, and ask the judge only then."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        self.rule()
-        return self
-
-    def rule(self) -> VragReward:
-        """The reward function."""
-        return VragReward(alpha=self.alpha, beta=self.beta, gamma=self.gamma, gate=self.gate)
-
-
 class VragConfig(VariantSection):
     """Configuration of `VragEnv`. Keys that are left out or `null` take the value of the variant."""
 
@@ -115,7 +92,7 @@ class VragConfig(VariantSection):
     coords: CoordsConfig
     crop: CropConfig = CropConfig()
     search: SearchConfig = SearchConfig()
-    reward: RewardConfig
+    reward: VragReward
     allow_empty_gold: bool = False
     """Play questions without gold pages, such as unanswerable ones. Their retrieval term is 0, for every
     episode of a group alike, so that only outcome and format tell episodes apart."""

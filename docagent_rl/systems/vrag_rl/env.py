@@ -2,55 +2,56 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from docagent_rl.actions.arguments import bad_argument
-from docagent_rl.actions.base import Answer, Crop, Invalid, Search
+from docagent_rl.actions.base import Answer, Crop, Search
 from docagent_rl.actions.coordinates import CropError
-from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
+from docagent_rl.actions.grammar import Reader, TagGrammar, read_answer, read_box, read_search
+from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayError
 from docagent_rl.envs.base import (
     AssistantTurn,
-    DocEnv,
     EndReason,
     EpisodeState,
     ImagePart,
-    Message,
-    Observation,
     Part,
     RewardTerms,
-    Role,
-    StepResult,
-    TextPart,
-    UnknownActionError,
+    measured,
 )
 from docagent_rl.envs.checks import checked_gold, references
-from docagent_rl.envs.measures import measured
-from docagent_rl.envs.services import EnvServices
+from docagent_rl.envs.episode import EpisodeEnv, describe_pages, new_hits
 from docagent_rl.envs.turn_log import LoggedTurn
-from docagent_rl.envs.views import View, ViewKind, crop_view, page_view
+from docagent_rl.envs.views import View, ViewKind, crop_view
 from docagent_rl.records.record import Record
-from docagent_rl.retrieval import Hit
 from docagent_rl.rewards.retrieval import ndcg, recall
-from docagent_rl.systems.vrag_rl.actions import VragGrammar
 from docagent_rl.systems.vrag_rl.config import SearchScope, VragConfig
-from docagent_rl.systems.vrag_rl.rewards import format_reward
+from docagent_rl.systems.vrag_rl.rewards import TERMS, format_reward
 
-VRAG_PROMPT = PromptSpec(
-    required=frozenset({"user", "feedback", "no_new_page", "final_turn"}),
-    optional=frozenset({"system"}),
-    variables=frozenset({"question", "turns", "crop", "frame", "pages", "reason"}),
-    shown=frozenset({"question"}),
-)
-TERMS = ("retrieval_ndcg", "outcome", "format", "total")
+
+class VragGrammar(TagGrammar):
+    """Thoughts in `<think>`; then one of `<search>query</search>`, `<bbox>[x1, y1, x2, y2]</bbox>` and
+    `<answer>text</answer>`.
+
+    Args:
+        region_alias: also accept `<region>` for `<bbox>`; the paper's body and Algorithm 1 use that name,
+            its printed prompt and the released code the other.
+        crop: whether there is a zoom at all; without it neither of its tags means anything.
+    """
+
+    def __init__(self, *, region_alias: bool = False, crop: bool = True) -> None:
+        readers: dict[str, Reader] = {"search": read_search}
+        if crop:
+            readers["bbox"] = read_box
+            if region_alias:
+                readers["region"] = read_box
+        super().__init__({**readers, "answer": read_answer})
 
 
 @dataclass(slots=True)
-class _Episode(EpisodeState):
+class VragEpisode(EpisodeState):
     """The state of one episode."""
 
     gold: frozenset[PageRef]
@@ -61,105 +62,107 @@ class _Episode(EpisodeState):
     """All images shown; a box refers to the last."""
     settled: tuple[int, int] = (0, 0)
     """Lengths of `shown` and `views` before the last turn: what is left when its observation is dropped."""
-    terms: RewardTerms = field(default_factory=RewardTerms)
 
     @property
     def searched(self) -> bool:
+        """Whether a search was carried out."""
         return self.log.ran(Search) > 0
 
 
-class VragEnv(DocEnv[_Episode]):
+class VragEnv(EpisodeEnv[VragEpisode]):
     """One episode of VRAG-RL.
 
     Observations are user messages: the images a search or a zoom led to and nothing else, or a text when the
-    turn led to none. The reward comes with the last turn; its terms are `TERMS`.
-
-    Args:
-        config: what to play.
-        services: documents, retriever, judge.
-        prompt: parts as in `VRAG_PROMPT`; by default the package's for the variant.
-        validate: play for validation, which may pad boxes differently and plays questions without gold
-            pages.
+    turn led to none. The reward comes with the last turn; its terms are `rewards.TERMS`. Validation may pad
+    boxes differently and plays questions without gold pages.
     """
 
-    def __init__(
-        self,
-        config: VragConfig,
-        services: EnvServices,
-        prompt: PromptTemplate | None = None,
-        *,
-        validate: bool = False,
-    ) -> None:
-        self._config = config
-        self._services = services
-        self._prompt = prompt or load_prompt(config.prompt, VRAG_PROMPT)
-        self._grammar = make_grammar(config)
-        self._reward = config.reward.rule()
+    title = "VRAG-RL"
+    spec = PromptSpec(
+        required=frozenset({"user", "feedback", "no_new_page", "final_turn"}),
+        optional=frozenset({"system"}),
+        variables=frozenset({"question", "turns", "crop", "frame", "pages", "reason"}),
+        shown=frozenset({"question"}),
+    )
+
+    @staticmethod
+    def make_grammar(config: VragConfig) -> VragGrammar:
+        """Return the grammar of a configuration."""
+        return VragGrammar(region_alias=config.grammar.region_alias, crop=config.grammar.crop)
+
+    def variables(self, episode: VragEpisode) -> dict[str, Any]:
+        """Return what every part of the prompt may name."""
+        return {
+            "question": episode.sample.question,
+            "turns": self._config.assistant_turns,
+            "crop": self._config.grammar.crop,
+            "frame": self._config.coords.frame.value,
+            "pages": self._config.search.pages_per_search,
+        }
+
+    def open_episode(self, sample: Record) -> VragEpisode:
+        """Return the state before the first turn (see `DocEnv.open_episode`)."""
         # a benchmark may name no evidence; its answers are judged all the same
-        self._without_gold = config.allow_empty_gold or validate
-        pad_val = config.crop.pad_val
-        self._pad = pad_val if validate and pad_val is not None else config.crop.pad
+        allowed = self._config.allow_empty_gold or self._validate
+        gold = checked_gold(sample, self._services.store, allow_empty=allowed)
+        return VragEpisode(sample, gold, references(sample))
 
-    def open_episode(self, sample: Record) -> _Episode:
-        """The state before the first turn (see `DocEnv.open_episode`)."""
-        gold = checked_gold(sample, self._services.store, allow_empty=self._without_gold)
-        return _Episode(sample, gold, references(sample))
-
-    def show_prompt(self, episode: _Episode) -> Observation:
-        """The prompt, without an image (see `DocEnv.show_prompt`)."""
-        roles = [role for role in (Role.SYSTEM, Role.USER) if role.value in self._prompt]
-        return Observation(tuple(Message(role, (self._text(role.value),)) for role in roles))
-
-    async def step(self, turn: AssistantTurn) -> StepResult:
-        """Execute the action of a turn (see `DocEnv.step`)."""
-        episode = self.running
-        parsed = self._grammar.parse(turn.text, turn.stop)
-        logged = LoggedTurn(turn=len(episode.log.turns) + 1, parsed=parsed)
-        if isinstance(parsed.action, Answer):
-            return await self._answer(episode, logged, parsed.action)
+    def read(self, episode: VragEpisode, turn: AssistantTurn) -> LoggedTurn:
+        """Parse a turn; what it shows can be taken back until the next one."""
         episode.settled = (len(episode.shown), len(episode.views))
-        if logged.turn >= self._config.assistant_turns:
-            logged.executed = False
-            logged.effect = {"kind": "not_executed"}
-            episode.log.turns.append(logged)
-            return _ended(logged, EndReason.TURN_LIMIT, self._settle(EndReason.TURN_LIMIT, outcome=0.0))
-        parts = await self._execute(episode, logged)
-        episode.log.turns.append(logged)
-        if self._config.final_turn.notice and logged.turn == self._config.assistant_turns - 1:
-            parts = (*parts, self._text("final_turn"))
-        return StepResult(Observation.user(*parts), info=logged.to_dict())
+        return super().read(episode, turn)
 
-    async def conclude(self, reason: EndReason) -> RewardTerms:
-        """Settle an episode that the rollout had to end (see `DocEnv.conclude`)."""
+    def take_back(self, episode: VragEpisode) -> None:
+        """Forget the pages and views of the last turn."""
+        pages, views = episode.settled
+        del episode.shown[pages:], episode.views[views:]
+
+    async def execute(self, episode: VragEpisode, logged: LoggedTurn, text: str) -> Sequence[Part]:
+        """Search or zoom."""
+        parts: list[Part] | None = None
+        if isinstance(logged.action, Search):
+            parts = await self._search(episode, logged, logged.action)
+        elif isinstance(logged.action, Crop):
+            parts = self._crop(episode, logged, logged.action)
+        if parts is None:
+            parts = [self.part("feedback", reason=self.feedback(logged))]
+        if self._config.final_turn.notice and logged.turn == self._config.assistant_turns - 1:
+            parts.append(self.part("final_turn"))
+        return parts
+
+    async def score(self, episode: VragEpisode, logged: LoggedTurn, action: Answer) -> float:
+        """Return the judge's score; it is asked only where that can change the reward."""
+        fmt = format_reward(searched=episode.searched, answered=True)
+        asked = bool(action.text) and self._config.reward.formula.opens({"format": fmt})
+        logged.effect = {"kind": "answer", "judged": asked}
+        return await self.judge(logged, episode.references, action.text) if asked else 0.0
+
+    def settle(self, end: EndReason, outcome: float) -> RewardTerms:
+        """End the episode and return its reward (Eq. 11 and 12)."""
         episode = self.running
-        if episode.log.turns:
-            pages, views = episode.settled
-            del episode.shown[pages:], episode.views[views:]
-            episode.log.turns[-1].dropped = True
-        return self._settle(reason, outcome=0.0)
+        values = {
+            "retrieval_ndcg": ndcg(episode.shown, episode.gold),
+            "outcome": outcome,
+            "format": format_reward(searched=episode.searched, answered=end is EndReason.ANSWERED),
+        }
+        return episode.settle(end, {**values, "total": self._config.reward.formula.total(values)})
 
     def metrics(self) -> dict[str, float]:
-        """Numbers of the episode by name.
+        """Return numbers of the episode by name.
 
-        Besides those of `TurnLog.metrics`: `reward/*` for every term; `finished` (ended with an answer),
-        `context_full`, `searches`, `no_new_page`, `crops`, `pages_seen`; of questions
+        Besides `EpisodeState.common_metrics`: `searches`, `no_new_page`, `crops`, `pages_seen`; of questions
         with gold pages `retrieval_recall` and `retrieval_ndcg`, which is the term where it means something;
         `invalid_rate_paper` also counts an answer before any search as invalid, as the paper's analysis does.
         `reward/outcome` is the validation score of either variant: with the gate it is 0 without a search.
         """
         episode = self.episode
-        log = episode.log.metrics()
-        answered = episode.end is EndReason.ANSWERED
-        faults = log["invalid_actions"] + (answered and not episode.searched)
-        effects = [logged.effect.get("kind") for logged in episode.log.turns]
+        numbers = episode.common_metrics(TERMS)
+        faults = numbers["invalid_actions"] + (episode.end is EndReason.ANSWERED and not episode.searched)
         return {
-            **{f"reward/{name}": float(episode.terms.values.get(name, 0.0)) for name in TERMS},
-            **log,
-            "invalid_rate_paper": faults / log["turns"] if log["turns"] else 0.0,
-            "finished": float(answered),
-            "context_full": float(episode.end is EndReason.CONTEXT_FULL),
+            **numbers,
+            "invalid_rate_paper": faults / numbers["turns"] if numbers["turns"] else 0.0,
             "searches": float(episode.log.ran(Search)),
-            "no_new_page": float(effects.count("no_new_page")),
+            "no_new_page": float(episode.log.effects("no_new_page")),
             "crops": float(sum(view.kind is ViewKind.CROP for view in episode.views)),
             "pages_seen": float(len(episode.shown)),
             **measured(
@@ -170,46 +173,30 @@ class VragEnv(DocEnv[_Episode]):
             ),
         }
 
-    async def _execute(self, episode: _Episode, logged: LoggedTurn) -> tuple[Part, ...]:
-        action = logged.parsed.action
-        if isinstance(action, Search):
-            return await self._search(episode, logged, action)
-        if isinstance(action, Crop):
-            return self._crop(episode, logged, action)
-        return self._feedback(logged)
-
-    async def _search(self, episode: _Episode, logged: LoggedTurn, action: Search) -> tuple[Part, ...]:
+    async def _search(self, episode: VragEpisode, logged: LoggedTurn, action: Search) -> list[Part]:
         search = self._config.search
-        started = time.perf_counter()
-        hits = await self._services.retriever.search(
+        hits = await self.search(
+            logged,
             action.query,
             doc_id=episode.sample.doc_id if search.scope is SearchScope.DOCUMENT else None,
             top_k=search.top_k,
             exclude=frozenset(episode.shown) if search.exclude_shown else (),
         )
-        logged.seconds["search"] = time.perf_counter() - started
-        fresh = [(rank, hit) for rank, hit in enumerate(hits, start=1) if hit.ref not in episode.shown]
-        fresh = fresh[: search.pages_per_search]
+        fresh = new_hits(hits, episode.shown)[: search.pages_per_search]
         if not fresh:
             logged.effect = {"kind": "no_new_page", "hits": len(hits)}
-            return (self._text("no_new_page"),)
-        # the first look at a document reads its manifest
-        views = await asyncio.to_thread(self._page_views, [hit for _, hit in fresh], logged.turn)
-        episode.shown += [hit.ref for _, hit in fresh]
-        pages = [
-            {**view.to_dict(), "rank": rank, "score": float(hit.score), "gold": hit.ref in episode.gold}
-            for view, (rank, hit) in zip(views, fresh, strict=True)
-        ]
+            return [self.part("no_new_page")]
+        refs = [hit.ref for _, hit in fresh]
+        views = await self.page_views(refs, self._config.display, logged.turn)
+        episode.shown += refs
+        pages = describe_pages(views, fresh, episode.gold)
         logged.effect = {"kind": "pages", "hits": len(hits), "pages": pages}
-        return _push(episode, logged, views)
+        return _show(episode, logged, views)
 
-    def _page_views(self, hits: list[Hit], turn: int) -> list[View]:
-        return [page_view(self._services.store.page(hit.ref), self._config.display, turn) for hit in hits]
-
-    def _crop(self, episode: _Episode, logged: LoggedTurn, action: Crop) -> tuple[Part, ...]:
+    def _crop(self, episode: VragEpisode, logged: LoggedTurn, action: Crop) -> list[Part] | None:
         if not episode.views:
-            logged.refused = bad_argument("no image was shown yet", action.block, action.argument)
-            return self._feedback(logged)
+            logged.refuse("no image was shown yet")
+            return None
         coords = self._config.coords
         try:
             view = crop_view(
@@ -219,68 +206,16 @@ class VragEnv(DocEnv[_Episode]):
                 logged.turn,
                 frame=coords.frame,
                 rounding=coords.rounding,
-                pad=self._pad,
+                pad=self._config.crop.padding(validate=self._validate),
             )
         except (CropError, DisplayError) as error:
-            logged.refused = bad_argument(str(error), action.block, action.argument)
-            return self._feedback(logged)
+            logged.refuse(str(error))
+            return None
         logged.effect = {"kind": "crop", **view.to_dict()}
-        return _push(episode, logged, [view])
-
-    def _feedback(self, logged: LoggedTurn) -> tuple[Part, ...]:
-        invalid = logged.invalid
-        if not isinstance(invalid, Invalid):
-            raise UnknownActionError("VRAG-RL", logged.parsed.action)
-        logged.effect = {"kind": "feedback"}
-        return (self._text("feedback", reason=invalid.detail),)
-
-    async def _answer(self, episode: _Episode, logged: LoggedTurn, action: Answer) -> StepResult:
-        fmt = format_reward(searched=episode.searched, answered=True)
-        asked = bool(action.text) and self._reward.needs_outcome(fmt)
-        outcome = 0.0
-        if asked:
-            started = time.perf_counter()
-            outcome = await self._services.judge.judge(
-                episode.sample.question, episode.references, action.text
-            )
-            logged.seconds["judge"] = time.perf_counter() - started
-        logged.effect = {"kind": "answer", "judged": asked}
-        episode.log.turns.append(logged)
-        return _ended(logged, EndReason.ANSWERED, self._settle(EndReason.ANSWERED, outcome=outcome))
-
-    def _settle(self, reason: EndReason, *, outcome: float) -> RewardTerms:
-        episode = self.running
-        fmt = format_reward(searched=episode.searched, answered=reason is EndReason.ANSWERED)
-        retrieval = ndcg(episode.shown, episode.gold)
-        total = self._reward.total(retrieval=retrieval, outcome=outcome, fmt=fmt)
-        values = dict(zip(TERMS, (retrieval, outcome, fmt, total), strict=True))
-        episode.end, episode.terms = reason, RewardTerms(values, reward=total)
-        return episode.terms
-
-    def _text(self, part: str, **variables: Any) -> TextPart:
-        return TextPart(
-            self._prompt.render(
-                part,
-                question=self.episode.sample.question,
-                turns=self._config.assistant_turns,
-                crop=self._config.grammar.crop,
-                frame=self._config.coords.frame.value,
-                pages=self._config.search.pages_per_search,
-                **variables,
-            )
-        )
+        return _show(episode, logged, [view])
 
 
-def make_grammar(config: VragConfig) -> VragGrammar:
-    """The grammar that a configuration describes."""
-    return VragGrammar(region_alias=config.grammar.region_alias, crop=config.grammar.crop)
-
-
-def _push(episode: _Episode, logged: LoggedTurn, views: list[View]) -> tuple[Part, ...]:
+def _show(episode: VragEpisode, logged: LoggedTurn, views: Sequence[View]) -> list[Part]:
     episode.views += views
     logged.image_tokens = sum(view.tokens for view in views)
-    return tuple(ImagePart(view.image) for view in views)
-
-
-def _ended(logged: LoggedTurn, reason: EndReason, terms: RewardTerms) -> StepResult:
-    return StepResult(None, end=reason, terms=terms, info=logged.to_dict())
+    return [ImagePart(view.image) for view in views]

@@ -1,31 +1,76 @@
-"""A scripted policy for VRAG-RL: search, zoom, answer."""
+"""Agents of VRAG-RL without a model: search, zoom, answer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from docagent_rl.envs.game import Act, Game, Pen, on_view, view_of
 from docagent_rl.envs.script import Move, Script, ScriptContext
-from docagent_rl.systems.vrag_rl.config import VragConfig
+from docagent_rl.envs.sections import SearchScope
 
-THOUGHTS = {
-    Move.SEARCH: ("I need the {}.", "I will search for the {}."),
-    Move.CROP: ("I look closer at the {}.", "I zoom into the {}."),
-    Move.ANSWER: ("The {} shows the answer.", "I have enough evidence."),
-}
+_TAGS = {Move.SEARCH: "search", Move.CROP: "bbox", Move.ANSWER: "answer"}
+
+
+class VragPen(Pen):
+    """Searches for each gold page, zooms where boxes are known, answers."""
+
+    title, tags = "VRAG-RL", _TAGS
+    thoughts: ClassVar = {
+        Move.SEARCH: "I need the page about {}.",
+        Move.CROP: "The part about {} is small, I look closer.",
+        Move.ANSWER: "The pages tell the {}.",
+    }
+
+    @property
+    def pages_a_search(self) -> int:
+        """See `Pen`."""
+        return self.config.search.pages_per_search
+
+    @property
+    def corpus(self) -> bool:
+        """See `Pen`."""
+        return self.config.search.scope is SearchScope.CORPUS
+
+    def legal(self, game: Game) -> tuple[Move, ...]:
+        """See `Pen`."""
+        if game.last:
+            return (Move.ANSWER,)
+        crop = (Move.CROP,) if self.config.grammar.crop and game.seen else ()
+        return (Move.SEARCH, *crop, Move.ANSWER)
+
+    def right(self, game: Game) -> Act:
+        """See `Pen`."""
+        if game.last:
+            return Act(Move.ANSWER, text=game.answer)
+        page = self.to_magnify(game) if self.config.grammar.crop else None
+        if page is not None and game.kind == "pages" and game.left > len(game.missing) + 1:
+            return Act(Move.CROP, pages=(page,), boxes=game.boxes(page)[:1])
+        if game.missing or not game.searches:
+            return self.search_for(game)
+        return Act(Move.ANSWER, text=game.answer)
+
+    def needs(self, game: Game) -> int:
+        """See `Pen`."""
+        return len(game.missing) + 1
+
+    def argument(self, act: Act, game: Game) -> object:
+        """See `Pen`."""
+        if act.move is Move.CROP:
+            return on_view(act.boxes[0], *view_of(game, self.config.coords.frame))
+        return super().argument(act, game)
 
 
 class VragScript(Script):
-    """Searches first, then zooms or searches again, then answers.
+    """Searches first, then zooms or searches again, then answers."""
 
-    Args:
-        config: of the system.
-    """
-
-    warm_up: ClassVar[Mapping[str, Any]] = {"pool": 128, "short_steps": 220, "full_steps": 36}
-
-    def __init__(self, config: VragConfig) -> None:
-        self._crop = config.grammar.crop
+    title, tags = "VRAG-RL", _TAGS
+    thoughts: ClassVar = {
+        Move.SEARCH: ("I need the {}.", "I will search for the {}."),
+        Move.CROP: ("I look closer at the {}.", "I zoom into the {}."),
+        Move.ANSWER: ("The {} shows the answer.", "I have enough evidence."),
+    }
+    warm_up: ClassVar = {"pool": 128, "short_steps": 220, "full_steps": 36}
 
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
         """See `Script.moves`: nothing can be cropped before the first image."""
@@ -33,16 +78,4 @@ class VragScript(Script):
             return {Move.ANSWER: 1.0}
         if context.effect not in ("pages", "crop", "no_new_page"):
             return {Move.SEARCH: 0.88, Move.ANSWER: 0.12}
-        return {Move.SEARCH: 0.26, Move.CROP: 0.36 * self._crop, Move.ANSWER: 0.38}
-
-    def write(self, move: Move, context: ScriptContext) -> str:
-        """See `Script.write`."""
-        thought = f"<think>{context.rng.choice(THOUGHTS[move]).format(context.word())}</think>"
-        match move:
-            case Move.SEARCH:
-                return f"{thought}<search>{' '.join(context.query())}</search>"
-            case Move.CROP:
-                return f"{thought}<bbox>{context.corners()}</bbox>"
-            case Move.ANSWER:
-                return f"{thought}<answer>{context.answer()}</answer>"
-        raise ValueError(f"VRAG-RL has no {move}")
+        return {Move.SEARCH: 0.26, Move.CROP: 0.36 * self.config.grammar.crop, Move.ANSWER: 0.38}

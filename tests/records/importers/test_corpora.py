@@ -9,7 +9,7 @@ from docagent_rl.records.importers.finishing import OUTSIDE
 from docagent_rl.records.importers.paging import PageBase
 from docagent_rl.records.record import Split
 from docagent_rl.records.validation import record_problems
-from docagent_rl.systems.unidoc_rl.regions import gold_regions
+from docagent_rl.systems.unidoc_rl.episode import gold_regions
 from tests.records.importers.conftest import numbers, rows_of
 
 

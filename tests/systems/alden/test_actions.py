@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from docagent_rl.actions import Answer, Fetch, Invalid, InvalidReason, Search
+from docagent_rl.actions.base import Answer, Fetch, Invalid, InvalidReason, Search
 from docagent_rl.systems.alden.actions import (
     NO_SUCH_PAGE,
     AldenGrammar,

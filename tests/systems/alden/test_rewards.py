@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from docagent_rl.systems.alden.config import AldenConfig
 
-RULES = [AldenConfig.for_variant(variant).reward.rule() for variant in ("paper", "released")]
+RULES = [AldenConfig.for_variant(variant).reward for variant in ("paper", "released")]
 PAPER, RELEASED = RULES
-OUTCOME = AldenConfig.for_variant("paper", reward={"calls": False}).reward.rule()
+OUTCOME = AldenConfig.for_variant("paper", reward={"calls": False}).reward
 PAGES = st.sets(st.integers(1, 30), max_size=6)
 
 
@@ -62,7 +62,7 @@ def test_search_credit_against_the_slow_version(found, gold, seen):
 )
 def test_final_turns(score, refused, answerable, refusal_is_right, rewards):
     said = {"refused": refused, "answerable": answerable, "refusal_is_right": refusal_is_right}
-    assert [rule.turn(rule.answer_terms(score, **said)) for rule in RULES] == pytest.approx(rewards)
+    assert [rule.formula.total(rule.answer_terms(score, **said)) for rule in RULES] == pytest.approx(rewards)
 
 
 @pytest.mark.parametrize(
@@ -79,4 +79,4 @@ def test_final_turns(score, refused, answerable, refusal_is_right, rewards):
 )
 def test_turns(values, rewards):
     """As published, as released, and the outcome alone."""
-    assert [rule.turn(values) for rule in (*RULES, OUTCOME)] == rewards
+    assert [rule.formula.total(values) for rule in (*RULES, OUTCOME)] == rewards

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 
-from docagent_rl.actions import StopCause
+from docagent_rl.actions.base import StopCause
 from docagent_rl.envs.base import AssistantTurn, TextPart
 from docagent_rl.records.record import Record
 from docagent_rl.rewards.text import NOT_ANSWERABLE

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.actions import Answer, Fetch, Invalid, InvalidReason, Search, StopCause
+from docagent_rl.actions.base import Answer, Fetch, Invalid, InvalidReason, Search, StopCause
 from docagent_rl.systems.doc_v_star.actions import DocVStarGrammar
 from docagent_rl.systems.doc_v_star.thought import Fault
 

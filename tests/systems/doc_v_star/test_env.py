@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from docagent_rl.envs.base import EndReason, ImagePart, ImageRef, ImageSheet, Role, TextPart
+from docagent_rl.envs.base import EndReason, ImagePart, Role, TextPart
+from docagent_rl.envs.images import ImageRef, ImageSheet
 from tests.systems.doc_v_star.play import answer, fetch, retrieve, shown, texts, turn
 
 

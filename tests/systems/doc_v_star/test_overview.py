@@ -14,13 +14,14 @@ from docagent_rl.envs.delivery import render
 from docagent_rl.envs.images import Resample
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.overview import (
+    OverviewFit,
     OverviewStyle,
     choose_style,
     grid_shape,
     overview,
+    plans,
     thumbnail_size,
 )
-from docagent_rl.systems.doc_v_star.overview_fit import OverviewFit, plans
 from docagent_rl.systems.doc_v_star.page_box import PageBox
 
 STYLE = OverviewStyle()

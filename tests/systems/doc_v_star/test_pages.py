@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from docagent_rl.documents.display import DisplayError
 from docagent_rl.systems.doc_v_star.page_box import PageBox
-from docagent_rl.systems.doc_v_star.page_list import PageList, read_page_list
+from docagent_rl.systems.doc_v_star.thought import PageList, read_page_list
 
 BOX, LITERAL = PageBox(), PageBox(landscape=True)
 ENLARGED = PageBox(long_side=300, short_side=200, encoder_min_pixels=200_704)

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from docagent_rl.rewards.answer_rule import AnswerRule, Gold, GoldForm
 from docagent_rl.systems.doc_v_star.rewards import DocVStarReward, evidence_score, format_score
 
-PAPER = DocVStarReward()
+
+def rule(answer=0.6, evidence=0.3, format=0.1):
+    return DocVStarReward(answer=answer, evidence=evidence, format=format, beta2=2.0)
+
+
+def total(rule, *terms):
+    return rule.formula.total(dict(zip(("answer", "evidence", "format"), terms, strict=True)))
+
+
 RULE = AnswerRule()
 NOBODY_KNOWS = Gold(GoldForm.ABSTENTION)
 
@@ -19,7 +27,7 @@ def said(text):
 
 
 @pytest.mark.parametrize(
-    ("gold", "answer", "evidence", "listed", "visited", "good", "parts", "total"),
+    ("gold", "answer", "evidence", "listed", "visited", "good", "parts", "reward"),
     [
         (said("Bureau of Standards"), "Bureau of Standard", {7, 8}, {7, 8, 15, 22}, {7, 8, 15, 22}, True,
          (18 / 19, 0.75, 1), 0.8934),
@@ -31,12 +39,12 @@ def said(text):
         (said("x"), None, {1}, {1}, {1}, False, (0, 1, 0), 0.3),
     ],
 )  # fmt: skip
-def test_the_worked_table(gold, answer, evidence, listed, visited, good, parts, total):
+def test_the_worked_table(gold, answer, evidence, listed, visited, good, parts, reward):
     r_a = RULE.score(answer, gold)
     r_e = evidence_score(listed, evidence, visited)
     r_f = format_score(obeyed=good, answered=answer is not None)
     assert (r_a, r_e, r_f) == pytest.approx(parts)
-    assert PAPER.total(answer=r_a, evidence=r_e, fmt=r_f) == pytest.approx(total, abs=5e-5)
+    assert total(rule(), r_a, r_e, r_f) == pytest.approx(reward, abs=5e-5)
 
 
 @pytest.mark.parametrize(
@@ -79,11 +87,10 @@ def test_the_closed_form_is_the_f_score(listed, gold, visited, beta2):
 
 
 def test_ablations_may_weigh_less():
-    ablated = DocVStarReward(answer=0.6, evidence=0, format=0.1)
-    assert ablated.total(answer=1, evidence=1, fmt=1) == pytest.approx(0.7)
+    assert total(rule(evidence=0), 1, 1, 1) == pytest.approx(0.7)
 
 
 @pytest.mark.parametrize("weights", [(0.6, 0.3, 0.2), (-0.1, 0.5, 0.5), (0, 0, 0), (float("nan"), 0, 0)])
 def test_weights_that_make_no_sense(weights):
     with pytest.raises(ValueError, match=str(weights[0])):
-        DocVStarReward(*weights)
+        rule(*weights)

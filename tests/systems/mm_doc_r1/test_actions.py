@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.actions import Finish, Invalid, InvalidReason, StopCause
+from docagent_rl.actions.base import Finish, Invalid, InvalidReason, StopCause
 from docagent_rl.systems.mm_doc_r1.actions import (
     KeywordSearch,
     MMDocGrammar,

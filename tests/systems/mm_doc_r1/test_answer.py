@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from docagent_rl.systems.mm_doc_r1.answer import Evidence, answer_context
 from docagent_rl.systems.mm_doc_r1.config import AnswerConfig
 from docagent_rl.systems.mm_doc_r1.history import ReaderNotes
+from docagent_rl.systems.mm_doc_r1.roles import Evidence, answer_context
 
 NOTES = [ReaderNotes((3,), "old?", "o" * 200), ReaderNotes((4, 5), "new?", "w" * 200)]
 PAGES = {3: "three " * 500, 4: "  ", 5: "five"}

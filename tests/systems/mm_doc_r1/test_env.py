@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from docagent_rl.actions import StopCause
+from docagent_rl.actions.base import StopCause
 from docagent_rl.envs.base import AssistantTurn, EndReason, Observation, Role
 
 SEARCH = 'Where is it? <search>["velmora", "people"]</search>'

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from docagent_rl.actions import Finish, Invalid
+from docagent_rl.actions.base import Finish, Invalid
 from docagent_rl.base.prompts import load_prompt
 from docagent_rl.envs.roles import RoleName
 from docagent_rl.rewards.mmlongbench import FAIL_TO_ANSWER, extracted_answer
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.systems.mm_doc_r1.actions import KeywordSearch, MMDocGrammar, ReadEntries
-from docagent_rl.systems.mm_doc_r1.env import MM_DOC_PROMPT
+from docagent_rl.systems.mm_doc_r1.env import MMDocEnv
 from docagent_rl.systems.mm_doc_r1.roles import role_prompt_spec
 
 SEEKER = {
@@ -17,7 +17,7 @@ SEEKER = {
 
 
 def seeker(part):
-    return load_prompt("mm_doc_r1_seeker", MM_DOC_PROMPT).render(part, **SEEKER, reason="reason!")
+    return load_prompt("mm_doc_r1_seeker", MMDocEnv.spec).render(part, **SEEKER, reason="reason!")
 
 
 def test_only_the_instructions_hold_actions():

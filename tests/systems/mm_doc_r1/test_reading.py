@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from docagent_rl.systems.mm_doc_r1.actions import ReadEntry
-from docagent_rl.systems.mm_doc_r1.config import ReadConfig
-from docagent_rl.systems.mm_doc_r1.reading import resolve
+from docagent_rl.systems.mm_doc_r1.actions import ReadEntry, resolve
 
 KNOWN = range(1, 10)
 
 
 def resolved(entries):
-    result = resolve(entries, KNOWN, "What is\n it?", ReadConfig(max_pages=3))
+    result = resolve(entries, KNOWN, "What is\n it?", max_pages=3, max_entries=2)
     return [(entry.pages, entry.query) for entry in result.entries], result.remarks
 
 

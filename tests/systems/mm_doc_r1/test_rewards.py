@@ -12,14 +12,21 @@ from docagent_rl.systems.mm_doc_r1.rewards import EmptyEvidence, MMDocReward, Pa
 PAGES = st.sets(st.integers(1, 12), max_size=8)
 
 
+def rule(**changes):
+    return MMDocReward(**{"pages": 1.0, "correctness": 1.0, **changes})
+
+
+def total(rule, pages, correctness):
+    return rule.formula.total({"page_recall": pages, "correctness": correctness})
+
+
 def test_the_example_of_the_specification():
     """E = {12, 13, 31}, reads {12, 13} and {13, 40}."""
     right = correctness(["Port Authority of Gdansk"], "Port Authority in Gdansk", AnswerFormat.STR)
-    rule = MMDocReward()
-    read = rule.pages({12, 13, 40}, {12, 13, 31}, right)
+    read = rule().page_score({12, 13, 40}, {12, 13, 31}, right)
     assert read == pytest.approx(2 / 3)
     assert right == pytest.approx(0.9167, abs=5e-5)
-    assert rule.total(pages=read, correctness=right) == pytest.approx(1.5833, abs=5e-5)
+    assert total(rule(), read, right) == pytest.approx(1.5833, abs=5e-5)
 
 
 @pytest.mark.parametrize(
@@ -27,18 +34,18 @@ def test_the_example_of_the_specification():
 )
 @pytest.mark.parametrize("read", [set(), {1, 2}])
 def test_without_evidence(empty, expected, read):
-    assert MMDocReward(empty_evidence=empty).pages(read, set(), 0.7) == expected
+    assert rule(empty_evidence=empty).page_score(read, set(), 0.7) == expected
 
 
 @pytest.mark.parametrize("weights", [(-1.0, 1.0), (1.0, float("nan")), (float("inf"), 1.0)])
 def test_impossible_weights(weights):
-    with pytest.raises(ValueError, match="weights"):
-        MMDocReward(*weights)
+    with pytest.raises(ValueError, match=r"pages|correctness"):
+        rule(pages=weights[0], correctness=weights[1])
 
 
 def test_weights():
-    assert MMDocReward(pages_weight=0.0).total(pages=1.0, correctness=0.5) == 0.5
-    assert MMDocReward(correctness_weight=0.0).total(pages=0.25, correctness=0.5) == 0.25
+    assert total(rule(pages=0.0), 1.0, 0.5) == 0.5
+    assert total(rule(correctness=0.0), 0.25, 0.5) == 0.25
 
 
 @pytest.mark.parametrize(
@@ -61,10 +68,8 @@ def test_page_terms_against_slow_versions(read, evidence):
     hit = sum(page in read for page in evidence)
     precision, recall = (hit / len(read) if read else 0), hit / len(evidence)
     slow = 2 * precision * recall / (precision + recall) if hit else 0
-    published, other = (
-        MMDocConfig.for_variant(reward={"page_term": term}).reward.rule() for term in PageTerm
-    )
-    assert published.pages(read, evidence, 0.0) == recall
+    published, other = (MMDocConfig.for_variant(reward={"page_term": term}).reward for term in PageTerm)
+    assert published.page_score(read, evidence, 0.0) == recall
     assert page_f1(read, evidence) == pytest.approx(slow)
-    assert other.pages(read, evidence, 0.0) == pytest.approx(slow)
+    assert other.page_score(read, evidence, 0.0) == pytest.approx(slow)
     assert page_f1(set(), set()) == 0

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.tokens import Tokenizer, fold, readable, spans
-from docagent_rl.systems.mm_doc_r1.snippets import make_snippet
+from docagent_rl.systems.mm_doc_r1.page_index import make_snippet
 
 FILLER = "lorem ipsum dolor sit amet " * 30
 HAN = "\u6587" * 200

@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 
-from docagent_rl.actions import StopCause
+from docagent_rl.actions.base import StopCause
 from docagent_rl.documents.display import Size
 from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.records.record import Record

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.actions import Invalid, InvalidReason, StopCause
+from docagent_rl.actions.base import Invalid, InvalidReason, StopCause
 from docagent_rl.systems.unidoc_rl.actions import UniDocGrammar
 
 GRAMMAR = UniDocGrammar()

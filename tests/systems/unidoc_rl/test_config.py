@@ -5,7 +5,6 @@ from pydantic import ValidationError
 
 from docagent_rl.actions.coordinates import Frame, Rounding
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
-from docagent_rl.systems.unidoc_rl.rewards import UniDocWeights
 
 
 @pytest.mark.parametrize(
@@ -15,7 +14,7 @@ from docagent_rl.systems.unidoc_rl.rewards import UniDocWeights
 def test_variants(variant, turns, rounding, snap, tokens):
     config = UniDocConfig.for_variant(variant)
     assert (config.max_turns, config.assistant_turns, config.max_images) == (10, turns, 25)
-    coords, search, rule = config.coords, config.search, config.rule()
+    coords, search, rule = config.coords, config.search, config.reward
     assert (coords.frame, coords.rounding, config.display.snap) == (Frame.DISPLAYED, rounding, snap)
     assert (search.top_k, search.candidates) == (10, 3)
     # all else of the rule is recomputed in `tests/players`
@@ -47,7 +46,7 @@ def test_max_images(overrides, images):
 def test_switched_off_actions_drop_their_terms(grammar, candidates, weights):
     config = UniDocConfig.for_variant("released", grammar=grammar)
     assert config.search.candidates == candidates
-    assert config.rule().weights == UniDocWeights(*weights)
+    assert tuple(config.reward.weights.model_dump().values()) == weights
     assert UniDocConfig.model_validate_json(config.model_dump_json()) == config
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.base import EndReason, ImagePart, ImageSheet, TextPart
+from docagent_rl.envs.base import EndReason, ImagePart, TextPart
 from docagent_rl.envs.delivery import render
+from docagent_rl.envs.images import ImageSheet
 from tests.systems.unidoc_rl.play import BOX, EVERY, NOTE, RIGHT, select, shown
 
 NOTHING, FIRST_OF_ONE = "<search>unheardof</search>", {"top_k": 1, "candidates": 1}

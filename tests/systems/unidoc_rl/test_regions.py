@@ -6,7 +6,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.systems.unidoc_rl.regions import gold_regions
+from docagent_rl.systems.unidoc_rl.episode import gold_regions
 
 BOX = (0.1, 0.2, 0.5, 0.6)
 OTHER = (0.0, 0.0, 1.0, 1.0)

@@ -23,6 +23,16 @@ from docagent_rl.systems.unidoc_rl.search_rounds import (
 from tests.players import formulas
 
 
+def terms(rule, rounds, gold, wanted, *, fmt=1.0, outcome=1.0, implicit=None):
+    """All terms; a choice is implicit as in the rule's variant."""
+    implicit = rule is RELEASED if implicit is None else implicit
+    return rule.terms(rounds, gold, wanted, fmt=fmt, outcome=outcome, implicit=implicit)
+
+
+def changed(rule, **changes):
+    return rule.model_copy(update=changes)
+
+
 def searched(*candidates, selected=None, **drawn):
     return SearchRound(candidates, selected=selected, **drawn)
 
@@ -48,7 +58,7 @@ JUNK, OTHER = searched("x", "y", selected="x"), searched("x", "y", selected="y")
 # one box over two gold ones, which it covers by 0.9 and 0.950625
 COVERED, COVER = [(0.1, 0.1, 0.9, 0.46), (0.11, 0.11, 0.89, 0.5)], (0.1, 0.1, 0.9, 0.5)
 POINT = (0.5, 0.5, 0.5, 0.5)
-PAPER, RELEASED = (UniDocConfig.for_variant(variant).rule() for variant in Variant)
+PAPER, RELEASED = (UniDocConfig.for_variant(variant).reward for variant in Variant)
 GOOD = Conduct(turns=8, faults=0, searched=True, selected=True, noted=True, finished=True)
 
 
@@ -279,8 +289,8 @@ def test_format(mode, changes, value):
 
 
 def test_the_judge_is_needed_unless_gated():
-    needed = [PAPER.needs_outcome(0.0), RELEASED.needs_outcome(0.0), RELEASED.needs_outcome(0.5)]
-    assert needed == [True, False, True]
+    opens = [rule.formula.opens({"format": fmt}) for rule in (PAPER, RELEASED) for fmt in (0.0, 0.5)]
+    assert opens == [True, True, False, True]
 
 
 @pytest.mark.parametrize(("fmt", "outcome", "total"), [(1.0, 1.0, 1.0), (0.5, 0.0, 0.35)])
@@ -288,33 +298,31 @@ def test_the_best_rounds(fmt, outcome, total):
     """Without an answer they are worth little."""
     best = [searched("T7", selected="T7"), searched("T9", selected="T9", boxes=tuple(BOXES))]
     for rule in (PAPER, RELEASED):
-        terms = rule.terms(best, GOLD, WANTED, fmt=fmt, outcome=outcome)
-        assert tuple(terms) == TERMS
-        assert terms["total"] == pytest.approx(total)
+        found = terms(rule, best, GOLD, WANTED, fmt=fmt, outcome=outcome)
+        assert tuple(found) == TERMS
+        assert found["total"] == pytest.approx(total)
 
 
 @pytest.mark.parametrize("rule", [PAPER, RELEASED])
 def test_the_settings_of_the_box_term_reach_it(rule):
     """Where nothing is to be drawn, for a search that nothing was chosen of."""
     values = [
-        replace(rule, implicit=implicit, abstention=abstention).terms(
-            [searched("a")], {"b"}, {}, fmt=1.0, outcome=1.0
-        )["roi"]
+        terms(changed(rule, abstention=abstention), [searched("a")], {"b"}, {}, implicit=implicit)["roi"]
         for implicit, abstention in itertools.product([True, False], repeat=2)
     ]
     assert values == [1, 0, 0, 0]
     matched = [searched("T9", selected="T9", boxes=DRAWN[:1])]
-    strict = replace(rule, iou_threshold=0.9).terms(matched, GOLD, {"T9": BOXES[:1]}, fmt=1.0, outcome=1.0)
+    strict = terms(changed(rule, iou_threshold=0.9), matched, GOLD, {"T9": BOXES[:1]})
     assert strict["roi"] == pytest.approx(0.891897 if rule is PAPER else 0, abs=1e-6)
     denied = [searched("g", "b"), searched("b", selected="b")]
-    assert PAPER.terms(denied, {"g"}, {}, fmt=1.0, outcome=1.0)["roi"] == 0
+    assert terms(PAPER, denied, {"g"}, {})["roi"] == 0
 
 
 @pytest.mark.parametrize("rule", [PAPER, RELEASED])
 def test_bounds_and_monotonicity(rule):
     for count, fmt, outcome in itertools.product(range(4), [0.0, 0.5, 1.0], [0.0, 1.0]):
         less, right, formed = (
-            rule.terms(ROUNDS[:count], GOLD, WANTED, fmt=f, outcome=o)["total"]
+            terms(rule, ROUNDS[:count], GOLD, WANTED, fmt=f, outcome=o)["total"]
             for f, o in [(fmt, outcome), (fmt, 1.0), (1.0, outcome)]
         )
         assert 0 <= less <= min(right, formed) <= 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from docagent_rl.actions import Answer, Crop, Invalid, InvalidReason, StopCause
-from docagent_rl.systems.vrag_rl.actions import VragGrammar
+from docagent_rl.actions.base import Answer, Crop, Invalid, InvalidReason, StopCause
+from docagent_rl.systems.vrag_rl.env import VragGrammar
 
 GRAMMAR = VragGrammar()
 

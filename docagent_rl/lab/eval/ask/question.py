@@ -9,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.documents import DocumentStore
-from docagent_rl.envs.search_scope import SearchScope
+from docagent_rl.envs.sections import SearchScope
 from docagent_rl.lab.eval.ask.library import Shelf
 from docagent_rl.records.record import Record, Split
 from docagent_rl.systems import get_system

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from docagent_rl.base.section import Section
 from docagent_rl.documents.display import DisplayRule
-from docagent_rl.envs.search_scope import SearchScope
+from docagent_rl.envs.sections import SearchScope
 
 
 class PageForm(StrEnum):

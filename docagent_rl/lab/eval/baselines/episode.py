@@ -9,9 +9,8 @@ from typing import Any
 
 from docagent_rl.actions.base import Answer, Fetch, Search
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.envs.base import EndReason, EpisodeState, RewardTerms, StepResult
+from docagent_rl.envs.base import EndReason, EpisodeState, RewardTerms, StepResult, measured
 from docagent_rl.envs.checks import checked_gold, references
-from docagent_rl.envs.measures import measured
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.lab.eval.baselines.pages import Shown, recall_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from docagent_rl.actions.arguments import bad_argument, read_answer
 from docagent_rl.actions.base import (
     Action,
     Answer,
@@ -15,7 +14,7 @@ from docagent_rl.actions.base import (
     Search,
     StopCause,
 )
-from docagent_rl.actions.grammar import TagGrammar
+from docagent_rl.actions.grammar import TagGrammar, bad_argument, read_answer
 from docagent_rl.actions.tags import TagScanner
 
 _ACTION = re.compile(r"^[ \t]*\**action\**[ \t]*:[ \t]*\**[ \t]*(\w+)[ \t]*\[", re.IGNORECASE | re.MULTILINE)

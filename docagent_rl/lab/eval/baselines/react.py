@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from docagent_rl.actions.arguments import bad_argument
 from docagent_rl.actions.base import Answer, Fetch, Invalid, Search
+from docagent_rl.actions.grammar import bad_argument
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import (
@@ -24,7 +24,7 @@ from docagent_rl.envs.base import (
     TextPart,
     UnknownActionError,
 )
-from docagent_rl.envs.search_scope import SearchScope
+from docagent_rl.envs.sections import SearchScope
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.lab.eval.baselines.config import ReactConfig

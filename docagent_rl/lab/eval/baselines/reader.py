@@ -20,7 +20,7 @@ from docagent_rl.envs.base import (
     StepResult,
     TextPart,
 )
-from docagent_rl.envs.search_scope import SearchScope
+from docagent_rl.envs.sections import SearchScope
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.lab.eval.baselines.config import Material, ReaderConfig

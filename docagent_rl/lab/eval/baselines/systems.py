@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docagent_rl.envs.measures import Marks
+from docagent_rl.envs.base import Marks
 from docagent_rl.envs.system import System
 from docagent_rl.lab.eval.baselines.config import Material, PageForm, ReactConfig, ReaderConfig
 from docagent_rl.lab.eval.baselines.grammar import ReactGrammar, ReaderGrammar

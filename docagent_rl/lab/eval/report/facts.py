@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.envs.search_scope import SearchScope
+from docagent_rl.envs.sections import SearchScope
 from docagent_rl.lab.eval.scoring.agent import first, itself, model_name, named
 from docagent_rl.systems import SYSTEMS, get_system
 

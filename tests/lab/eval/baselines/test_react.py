@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.actions import StopCause
-from docagent_rl.actions.base import Answer, Fetch, Invalid, Search
+from docagent_rl.actions.base import Answer, Fetch, Invalid, Search, StopCause
 from docagent_rl.envs.base import AssistantTurn, EndReason, ImagePart
 from docagent_rl.lab.eval.baselines.grammar import ReactGrammar, ReaderGrammar
 from docagent_rl.lab.eval.baselines.systems import REACT
