@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import BaseModel, ValidationError
 
@@ -15,14 +15,17 @@ from docagent_rl.actions.base import Grammar
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.base.section import explain
+from docagent_rl.base.user_code import import_module
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.base import UNMARKED, DocEnv, Marks
-from docagent_rl.envs.game import Pen
 from docagent_rl.envs.roles import RoleName
-from docagent_rl.envs.script import Script
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.records.record import Record
 from docagent_rl.rewards.formula import Formula
+
+if TYPE_CHECKING:
+    from docagent_rl.envs.game import Pen
+    from docagent_rl.envs.script import Script
 
 
 class EnvMaker(Protocol):
@@ -96,10 +99,9 @@ class System:
     cites: bool = False
     """Whether sessions of a published system name their evidence; in others those do in which it stands: a
     list of relevant pages, a selected page."""
-    pen: type[Pen] | None = None
-    """Writes the turns of the agents without a model: the oracle, its detours, chance."""
-    script: type[Script] | None = None
-    """A scripted agent, on whose episodes a tiny model of the system is warmed up."""
+    agents: str | None = None
+    """The module with its agents without a model, loaded when they play: `PEN` writes the turns of the
+    oracle, its detours and chance, `SCRIPT` those on which a tiny model of the system is warmed up."""
     several_rows: bool = False
     """Whether a session may have several contexts (`Observation.fresh`), each a training row. The rows of
     a step are then known only when its sessions have ended."""
@@ -169,8 +171,19 @@ class System:
         Raises:
             UserError: the system has none.
         """
-        if self.pen is None:
+        pen = self._agent("PEN")
+        if pen is None:
             raise UserError(
                 f"no script plays {self.name!r}: its System has no pen (`docagent_rl.envs.game.Pen`)"
             )
-        return self.pen(config)
+        return pen(config)
+
+    @property
+    def script(self) -> type[Script] | None:
+        """Its scripted agent; `None` where it has none."""
+        return self._agent("SCRIPT")
+
+    def _agent(self, name: str) -> Any:
+        return (
+            getattr(import_module(self.agents, f"system {self.name!r}"), name, None) if self.agents else None
+        )

@@ -119,3 +119,6 @@ class AldenScript(Script):
         if context.shown and context.chance(_AGAIN):
             return context.rng.choice(context.shown)
         return context.absent_page() if context.chance(_ABSENT) else context.likely_pages(1)[0]
+
+
+PEN, SCRIPT = AldenPen, AldenScript

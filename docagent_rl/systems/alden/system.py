@@ -6,7 +6,6 @@ from docagent_rl.envs.base import Marks
 from docagent_rl.envs.system import PaperJudge, System
 from docagent_rl.systems.alden.config import AldenConfig
 from docagent_rl.systems.alden.env import AldenEnv
-from docagent_rl.systems.alden.script import AldenPen, AldenScript
 
 SMALL = {
     "max_turns": 5,
@@ -51,8 +50,7 @@ SYSTEM = System(
     ),
     two_rankings=lambda config: config.two_rankings,
     paper_judge=PaperJudge.LABEL,
-    pen=AldenPen,
-    script=AldenScript,
+    agents="docagent_rl.systems.alden.script",
     small=SMALL,
     padding=PADDING,
 )

@@ -118,3 +118,6 @@ class DocVStarScript(Script):
         # the pages just shown, now and then only the gold ones among them
         right = [page for page in context.shown if page in context.gold]
         return right if right and context.chance(0.3) else context.shown
+
+
+PEN, SCRIPT = DocVStarPen, DocVStarScript

@@ -6,7 +6,6 @@ from docagent_rl.envs.base import Marks
 from docagent_rl.envs.system import System
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.env import DocVStarEnv
-from docagent_rl.systems.doc_v_star.script import DocVStarPen, DocVStarScript
 
 SMALL = {
     "max_turns": 4,
@@ -30,7 +29,6 @@ SYSTEM = System(
     formula=lambda config: config.reward.formula,
     reward_keys=("reward", "answer"),
     cites=True,
-    pen=DocVStarPen,
-    script=DocVStarScript,
+    agents="docagent_rl.systems.doc_v_star.script",
     small=SMALL,
 )

@@ -117,3 +117,6 @@ class MMDocScript(Script):
         if context.shown and context.chance(0.4):
             return context.shown[:most]
         return context.likely_pages(context.rng.randint(min(2, most), most))
+
+
+PEN, SCRIPT = MMDocPen, MMDocScript

@@ -7,7 +7,6 @@ from docagent_rl.envs.roles import RoleName
 from docagent_rl.envs.system import System
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
 from docagent_rl.systems.mm_doc_r1.env import MMDocEnv
-from docagent_rl.systems.mm_doc_r1.script import MMDocPen, MMDocScript
 from docagent_rl.systems.mm_doc_r1.world import check_sample
 
 SMALL = {
@@ -31,8 +30,7 @@ SYSTEM = System(
     reward_keys=("reward", "answer"),
     roles=tuple(RoleName),
     check_sample=check_sample,
-    pen=MMDocPen,
-    script=MMDocScript,
+    agents="docagent_rl.systems.mm_doc_r1.script",
     several_rows=True,
     small=SMALL,
 )

@@ -146,3 +146,6 @@ class UniDocScript(Script):
             return right[0]
         count = len(context.shown) or self.config.search.candidates
         return context.rng.randrange(count + context.chance(0.04))
+
+
+PEN, SCRIPT = UniDocPen, UniDocScript

@@ -6,7 +6,6 @@ from docagent_rl.envs.base import Marks
 from docagent_rl.envs.system import PaperJudge, System
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
 from docagent_rl.systems.unidoc_rl.env import UniDocEnv
-from docagent_rl.systems.unidoc_rl.script import UniDocPen, UniDocScript
 
 SMALL = {
     "max_turns": 4,
@@ -42,8 +41,7 @@ SYSTEM = System(
     judged=True,
     paper_judge=PaperJudge.TRUE_FALSE,
     cites=True,
-    pen=UniDocPen,
-    script=UniDocScript,
+    agents="docagent_rl.systems.unidoc_rl.script",
     small=SMALL,
     padding=PADDING,
 )

@@ -79,3 +79,6 @@ class VragScript(Script):
         if context.effect not in ("pages", "crop", "no_new_page"):
             return {Move.SEARCH: 0.88, Move.ANSWER: 0.12}
         return {Move.SEARCH: 0.26, Move.CROP: 0.36 * self.config.grammar.crop, Move.ANSWER: 0.38}
+
+
+PEN, SCRIPT = VragPen, VragScript

@@ -6,7 +6,6 @@ from docagent_rl.envs.base import Marks
 from docagent_rl.envs.system import PaperJudge, System
 from docagent_rl.systems.vrag_rl.config import VragConfig
 from docagent_rl.systems.vrag_rl.env import VragEnv
-from docagent_rl.systems.vrag_rl.script import VragPen, VragScript
 
 SMALL = {"display": {"min_pixels": 12544, "max_pixels": 50176}, "search": {"scope": "document"}}
 """Sizes for a tiny model on one core."""
@@ -22,7 +21,6 @@ SYSTEM = System(
     formula=lambda config: config.reward.formula,
     judged=True,
     paper_judge=PaperJudge.TRUE_FALSE_AFTER_SEARCH,
-    pen=VragPen,
-    script=VragScript,
+    agents="docagent_rl.systems.vrag_rl.script",
     small=SMALL,
 )

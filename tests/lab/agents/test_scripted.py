@@ -109,6 +109,6 @@ async def test_what_no_script_can_play_is_named(world):
     hidden = dataclasses.replace(world.records[0], answers=(), answerable=None)
     with pytest.raises(UserError, match=hidden.question_id):
         await ScriptPlayer(shared).play(hidden, 0)
-    shared.system = dataclasses.replace(shared.system, name="own", pen=None)
+    shared.system = dataclasses.replace(shared.system, name="own", agents=None)
     with pytest.raises(UserError, match="'own'"):
         ScriptPlayer(shared)
