@@ -21,7 +21,7 @@ _FETCH = Path(__file__).parents[1] / "tools" / "fetch_pdfs.sh"
 
 def draw(store: DocumentStore, chosen: list[Page], style: OverviewStyle) -> list[bytes]:
     """The pixels of all sheets."""
-    return [render(sheet.image, store).tobytes() for sheet in overview(chosen, style)]
+    return [render(sheet, store).tobytes() for sheet in overview(chosen, style)]
 
 
 def main(

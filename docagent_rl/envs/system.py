@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -26,24 +26,6 @@ from docagent_rl.rewards.formula import Formula
 if TYPE_CHECKING:
     from docagent_rl.envs.game import Pen
     from docagent_rl.envs.script import Script
-
-
-class EnvMaker(Protocol):
-    """Makes the environment of one session."""
-
-    def __call__(
-        self, config: Any, services: EnvServices, prompt: PromptTemplate, *, validate: bool
-    ) -> DocEnv:
-        """Return a fresh environment; `validate` is true in validation and evaluation."""
-        ...
-
-
-class SampleCheck(Protocol):
-    """Refuses a question that cannot be played."""
-
-    def __call__(self, record: Record, store: DocumentStore, config: Any, validate: bool, /) -> None:
-        """Raise `UserError`, naming the question."""
-        ...
 
 
 class PaperJudge(StrEnum):
@@ -67,7 +49,9 @@ class System:
     """One line."""
     config_type: type[BaseModel]
     """The pydantic model of its configuration, the section `docagent.env`."""
-    env: EnvMaker
+    env: Callable[..., DocEnv]
+    """`(config, services, prompt, *, validate)`: makes the environment of one session; `validate` is true in
+    validation and evaluation."""
     make_grammar: Callable[[Any], Grammar]
     """Makes the grammar of a configuration."""
     prompt_spec: PromptSpec
@@ -91,9 +75,9 @@ class System:
     """How the terms make the reward; `None` where a system of one's own does not say."""
     reward_keys: tuple[str, ...] = ("reward",)
     """Settings of its configuration that terms and reward depend on."""
-    check_sample: SampleCheck | None = None
-    """Refuses questions that cannot be played, for systems whose opening asks a service or prepares a whole
-    document; the others are opened (`DocEnv.opening`) to find out."""
+    check_sample: Callable[[Record, DocumentStore, Any, bool], None] | None = None
+    """`(record, store, config, validate)`: raises `UserError` for a question that cannot be played. For systems
+    whose opening asks a service or prepares a whole document; the others are opened (`DocEnv.opening`)."""
     paper_judge: PaperJudge | None = None
     """How its paper judges answers; evaluations of a published system have that number, too."""
     cites: bool = False

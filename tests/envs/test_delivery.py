@@ -92,7 +92,7 @@ def test_an_overview_is_the_same_from_kept_thumbnails(store, keeping, monkeypatc
     keeper, folder = keeping
     document = store.document("K")
     pages = [document.page(number) for number in range(1, document.num_pages + 1)]
-    sheets = [sheet.image for sheet in overview(pages, OverviewStyle(cell=64))]
+    sheets = list(overview(pages, OverviewStyle(cell=64)))
     plain = [render(sheet, store).tobytes() for sheet in sheets]
     assert [render(sheet, keeper).tobytes() for sheet in sheets] == plain
     assert len(kept_in(folder)) == len({page.image_hash for page in pages})

@@ -16,15 +16,12 @@ from docagent_rl.rewards.retrieval import navigation
 from docagent_rl.systems.alden.actions import AldenTurn, PageForm
 from docagent_rl.systems.alden.answer_reward import AnswerMetric, as_refusal, is_refusal
 
+AldenLoggedTurn = LoggedTurn[AldenTurn]
+
 PageKey = tuple[int, PageForm]
 """A page by its 1-based number, as an image or as text."""
 
 _FAILED_FETCHES = frozenset({"malformed_fetch", "no_such_page", "no_room"})
-
-
-@dataclass(slots=True)
-class AldenLoggedTurn(LoggedTurn[AldenTurn]):
-    """A turn, with what its grammar adds."""
 
 
 @dataclass(slots=True)

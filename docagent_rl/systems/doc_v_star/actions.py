@@ -173,10 +173,10 @@ def _read(scan: Scan, block: Block, *, offset: int) -> tuple[Action, set[Fault]]
         case ActionTag.RETRIEVE:
             return read_search(content, outer, inner), set()
         case ActionTag.FETCH:
-            wanted = read_page_list(content)
-            if not wanted.pages:
+            pages, strays = read_page_list(content)
+            if not pages:
                 return bad_argument("the list to fetch holds no page number", outer, inner), set()
-            return Fetch(outer, inner, wanted.pages), {Fault.FETCH_PAGES} if wanted.strays else set()
+            return Fetch(outer, inner, pages), {Fault.FETCH_PAGES} if strays else set()
         case ActionTag.ANSWER:
             return read_answer(content, outer, inner), set()
 

@@ -83,19 +83,6 @@ class OverviewStyle:
         return OverviewStyle(cell, self.header, self.font, pages, self.padding)
 
 
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """A sheet of the overview.
-
-    Args:
-        image: how to draw it.
-        pages: the page numbers on it, consecutive.
-    """
-
-    image: ImageSheet
-    pages: tuple[int, ...]
-
-
 class OverviewFit(StrEnum):
     """What becomes of an overview that is too long for the prompt."""
 
@@ -207,7 +194,7 @@ def choose_style(
     return next((one for one in styles if one.sheets(num_pages) <= max_sheets), styles[-1])
 
 
-def overview(pages: Sequence[Page], style: OverviewStyle) -> Iterator[Sheet]:
+def overview(pages: Sequence[Page], style: OverviewStyle) -> Iterator[ImageSheet]:
     """Yield the sheets of a document, consecutive pages in consecutive groups.
 
     Args:
@@ -215,8 +202,7 @@ def overview(pages: Sequence[Page], style: OverviewStyle) -> Iterator[Sheet]:
         style: how the sheets look.
     """
     for start in range(0, len(pages), style.pages_per_sheet):
-        group = pages[start : start + style.pages_per_sheet]
-        yield Sheet(_sheet(group, style), tuple(page.ref.page for page in group))
+        yield _sheet(pages[start : start + style.pages_per_sheet], style)
 
 
 def _sheet(pages: Sequence[Page], style: OverviewStyle) -> ImageSheet:

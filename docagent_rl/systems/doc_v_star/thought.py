@@ -49,27 +49,19 @@ _SEPARATORS = re.compile(r"[,\s]+")
 _MAX_DIGITS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class PageList:
-    """A list of page numbers.
+def read_page_list(text: str) -> tuple[tuple[int, ...], int]:
+    """Read `[3, 7]`, `3, 7` or `3 7`: brackets are optional, commas and blanks separate.
 
-    Args:
-        pages: the whole numbers in order, each once; whether such pages exist is not asked here.
-        strays: number of items that are no whole numbers, or absurdly long ones.
+    Returns:
+        The whole numbers in order, each once, whether or not such pages exist, and the number of items that
+        are no whole numbers, or absurdly long ones.
     """
-
-    pages: tuple[int, ...] = ()
-    strays: int = 0
-
-
-def read_page_list(text: str) -> PageList:
-    """Read `[3, 7]`, `3, 7` or `3 7`: brackets are optional, commas and blanks separate."""
     body = text.strip()
     if body.startswith("[") and body.endswith("]"):
         body = body[1:-1]
     items = [item for item in _SEPARATORS.split(body) if item]
     numbers = [int(item) for item in items if _is_number(item)]
-    return PageList(tuple(dict.fromkeys(numbers)), len(items) - len(numbers))
+    return tuple(dict.fromkeys(numbers)), len(items) - len(numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +98,9 @@ def read_thoughts(text: str, thoughts: Sequence[Span], due: Sequence[ThoughtBloc
     summary = None
     for block, body in zip(blocks, bodies, strict=True):
         if block.tag == ThoughtBlock.RELEVANT_PAGES:
-            listed = read_page_list(body)
-            relevant.update(dict.fromkeys(listed.pages))
-            if listed.strays:
+            pages, strays = read_page_list(body)
+            relevant.update(dict.fromkeys(pages))
+            if strays:
                 faults.add(Fault.RELEVANT_PAGES)
         elif not body:
             faults.add(Fault.BLANK)

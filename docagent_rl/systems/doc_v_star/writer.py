@@ -143,7 +143,7 @@ class Writer:
         sheets = overview(plan.choose(self._episode.pages), plan.style)
         for heading, sheet in zip(self._headings(plan), sheets, strict=True):
             yield heading
-            yield sheet.image
+            yield sheet
 
     def _headings(self, plan: OverviewPlan) -> Iterator[str]:
         """Yield what is written above each sheet; the first also says which pages are left out."""

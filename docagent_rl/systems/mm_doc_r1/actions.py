@@ -197,22 +197,9 @@ def canonical(action: Action) -> str:
     raise UnknownActionError("MM-Doc-R1", action)
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """A read action with everything that cannot be read taken out.
-
-    Args:
-        entries: what to read; none when nothing is left.
-        remarks: lines about what was dropped.
-    """
-
-    entries: tuple[ReadEntry, ...]
-    remarks: tuple[str, ...]
-
-
 def resolve(
     entries: Sequence[ReadEntry], known: Container[int], question: str, *, max_pages: int, max_entries: int
-) -> Resolved:
+) -> tuple[tuple[ReadEntry, ...], tuple[str, ...]]:
     """Fit a read action to the document and to the limits.
 
     In this order: unknown pages are dropped, surplus pages of an entry are dropped, entries without pages are
@@ -225,6 +212,9 @@ def resolve(
         question: stands in for blank queries.
         max_pages: pages of one entry.
         max_entries: entries of one action.
+
+    Returns:
+        The entries to read, none when nothing is left, and lines about what was dropped.
     """
     remarks: list[str] = []
     kept: list[ReadEntry] = []
@@ -247,7 +237,7 @@ def resolve(
     kept = list(dict.fromkeys(kept))
     if len(kept) > max_entries:
         remarks.append(f"Only the first {max_entries} entries were read.")
-    return Resolved(tuple(kept[:max_entries]), tuple(dict.fromkeys(remarks)))
+    return tuple(kept[:max_entries]), tuple(dict.fromkeys(remarks))
 
 
 def _read(content: str, outer: Span, inner: Span) -> Action:

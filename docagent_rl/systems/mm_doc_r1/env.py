@@ -44,7 +44,7 @@ from docagent_rl.systems.mm_doc_r1.actions import (
     thought_end,
 )
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig, SearchEngine
-from docagent_rl.systems.mm_doc_r1.episode import Episode, Outcome, described_hits, note_key
+from docagent_rl.systems.mm_doc_r1.episode import Episode, described_hits, note_key
 from docagent_rl.systems.mm_doc_r1.history import (
     FoundPage,
     ReaderNotes,
@@ -185,10 +185,10 @@ class MMDocEnv(EpisodeEnv[Episode]):
 
     def outcome(self) -> dict[str, Any] | None:
         """Return what the answer agent wrote, also of an episode that the rollout had to end."""
-        end = self.episode.outcome
-        if end is None:
+        episode = self.episode
+        if episode.answer is None:
             return None
-        return {"answer": end.answer, "extracted": end.extracted, "pages": list(self.episode.read)}
+        return {"answer": episode.answer, "extracted": episode.extracted, "pages": list(episode.read)}
 
     def metrics(self) -> dict[str, float]:
         """Return numbers of the episode by name (see `Episode.metrics`)."""
@@ -256,22 +256,22 @@ class MMDocEnv(EpisodeEnv[Episode]):
         return [(hit, make_snippet(world.texts[hit.ref.page], words, chars)) for hit in hits]
 
     async def _read(self, episode: Episode, logged: LoggedTurn, step: Step, action: ReadEntries) -> Step:
-        resolved = resolve(
+        entries, remarks = resolve(
             action.entries,
             episode.world.texts,
             episode.question,
             max_pages=self._config.read.max_pages,
             max_entries=self._config.read.max_entries,
         )
-        if not resolved.entries:
+        if not entries:
             logged.refuse("no entry names a page that exists")
             refused = self._refuse(logged, step)
-            return replace(refused, remarks=(*refused.remarks, *resolved.remarks))
-        known = [note_key(entry) in episode.notes for entry in resolved.entries]
+            return replace(refused, remarks=(*refused.remarks, *remarks))
+        known = [note_key(entry) in episode.notes for entry in entries]
         began = time.perf_counter()
-        notes = await asyncio.gather(*(self._note(episode, entry) for entry in resolved.entries))
+        notes = await asyncio.gather(*(self._note(episode, entry) for entry in entries))
         logged.seconds["read"] = time.perf_counter() - began
-        for entry, note in zip(resolved.entries, notes, strict=True):
+        for entry, note in zip(entries, notes, strict=True):
             episode.notes.setdefault(note_key(entry), note)
             episode.read.update(dict.fromkeys(entry.pages))
         episode.entries += len(known)
@@ -279,11 +279,11 @@ class MMDocEnv(EpisodeEnv[Episode]):
         described = [
             {"pages": [f"{episode.sample.doc_id}#{page}" for page in entry.pages], "query": entry.query,
              "gold": [page in episode.evidence for page in entry.pages], "cached": cached}
-            for entry, cached in zip(resolved.entries, known, strict=True)
+            for entry, cached in zip(entries, known, strict=True)
         ]  # fmt: skip
-        logged.effect = {"kind": "read", "entries": described, "remarks": list(resolved.remarks)}
-        executed = canonical(replace(action, entries=resolved.entries))
-        return replace(step, action=executed, notes=tuple(notes), remarks=resolved.remarks)
+        logged.effect = {"kind": "read", "entries": described, "remarks": list(remarks)}
+        executed = canonical(replace(action, entries=entries))
+        return replace(step, action=executed, notes=tuple(notes), remarks=remarks)
 
     async def _note(self, episode: Episode, entry: ReadEntry) -> ReaderNotes:
         known = episode.notes.get(note_key(entry))
@@ -336,5 +336,5 @@ class MMDocEnv(EpisodeEnv[Episode]):
         reward = self._config.reward
         pages_read = reward.page_score(episode.read.keys(), episode.evidence, right)
         values = {"page_recall": pages_read, "correctness": right}
-        episode.outcome = Outcome(answer, extracted)
+        episode.answer, episode.extracted = answer, extracted
         return episode.settle(reason, {**values, "total": reward.formula.total(values)})

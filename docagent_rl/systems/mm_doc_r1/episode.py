@@ -21,19 +21,6 @@ NoteKey = tuple[tuple[int, ...], str]
 """Sorted pages and sub-query: what the reader's notes depend on within an episode."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The end of an episode.
-
-    Args:
-        answer: what the answer agent wrote.
-        extracted: what an extractor made of it; `None` when its reply could not be parsed.
-    """
-
-    answer: str
-    extracted: str | None
-
-
 @dataclass(slots=True)
 class Episode(EpisodeState):
     """The state of one episode.
@@ -51,7 +38,8 @@ class Episode(EpisodeState):
         cached_entries: those among them that repeated an earlier one.
         shortened: prompts whose history had to be shortened.
         plan_cut: the plan had to be cut to fit the prompt.
-        outcome: once the episode is settled.
+        answer: of the answer agent, once the episode is settled.
+        extracted: the short answer that an extractor made of it; `None` when its reply could not be parsed.
     """
 
     world: DocumentWorld
@@ -66,7 +54,8 @@ class Episode(EpisodeState):
     entries: int = 0
     cached_entries: int = 0
     shortened: int = 0
-    outcome: Outcome | None = None
+    answer: str | None = None
+    extracted: str | None = None
 
     @property
     def question(self) -> str:
@@ -83,7 +72,6 @@ class Episode(EpisodeState):
         unanswerable questions `unanswerable_score`; `prompts_shortened`; `plan_cut`;
         `evidence_dropped` (evidence pages outside the document or its window).
         """
-        extracted = self.outcome.extracted if self.outcome else None
         numbers = self.common_metrics(TERMS)
         return {
             **numbers,
@@ -99,8 +87,8 @@ class Episode(EpisodeState):
             "pages_found": float(len(self.found)),
             **measured({"retrieval_recall": recall(self.read, self.evidence)}),
             "has_evidence": float(bool(self.evidence)),
-            "abstained": float(extracted == NOT_ANSWERABLE),
-            "extraction_failed": float(self.outcome is not None and extracted is None),
+            "abstained": float(self.extracted == NOT_ANSWERABLE),
+            "extraction_failed": float(self.answer is not None and self.extracted is None),
             "unanswerable": float(not self.answers),
             **measured({"unanswerable_score": None if self.answers else numbers["reward/correctness"]}),
             "prompts_shortened": float(self.shortened),

@@ -21,7 +21,7 @@ from docagent_rl.records.record import Record
 from docagent_rl.systems.unidoc_rl.actions import UniDocGrammar
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
 from docagent_rl.systems.unidoc_rl.episode import Episode, gold_regions
-from docagent_rl.systems.unidoc_rl.rewards import Conduct, format_reward
+from docagent_rl.systems.unidoc_rl.rewards import format_reward
 from docagent_rl.systems.unidoc_rl.search_rounds import SearchRound
 
 
@@ -221,7 +221,8 @@ class UniDocEnv(EpisodeEnv[Episode]):
 
     def _format(self, episode: Episode, end: EndReason) -> float:
         turns = episode.log.turns
-        conduct = Conduct(
+        return format_reward(
+            self._config.format.mode,
             turns=len(turns),
             faults=sum(logged.invalid is not None for logged in turns),
             searched=episode.ran(Search) > 0,
@@ -229,4 +230,3 @@ class UniDocEnv(EpisodeEnv[Episode]):
             noted=any(logged.parsed.notes for logged in turns),
             finished=end is EndReason.ANSWERED,
         )
-        return format_reward(conduct, self._config.format.mode)

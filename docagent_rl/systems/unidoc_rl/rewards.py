@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from pydantic import Field
@@ -28,11 +27,15 @@ class FormatMode(StrEnum):
     answer; else 0 (the released code)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conduct:
-    """How an episode was played, read off the record of executed actions and never off text.
+def format_reward(
+    mode: FormatMode, *, turns: int, faults: int, searched: bool, selected: bool, noted: bool, finished: bool
+) -> float:
+    """Return the format term, in `[0, 1]` (UniDoc-RL, pattern reward; the paper gives no formula).
+
+    It is read off the record of executed actions and never off text.
 
     Args:
+        mode: what well-formedness means.
         turns: assistant turns.
         faults: turns without an action that could be executed.
         searched: a search was executed.
@@ -40,26 +43,13 @@ class Conduct:
         noted: some turn holds a closed, non-empty information block outside of thoughts.
         finished: the episode ended with an answer.
     """
-
-    turns: int
-    faults: int
-    searched: bool
-    selected: bool
-    noted: bool
-    finished: bool
-
-
-def format_reward(conduct: Conduct, mode: FormatMode) -> float:
-    """Return the format term, in `[0, 1]` (UniDoc-RL, pattern reward; the paper gives no formula)."""
     match mode:
         case FormatMode.STRICT:
-            return float(conduct.finished and not conduct.faults)
+            return float(finished and not faults)
         case FormatMode.GRADED:
-            return (conduct.turns - conduct.faults) / conduct.turns if conduct.turns else 0.0
+            return (turns - faults) / turns if turns else 0.0
         case FormatMode.TIERED:
-            if not (conduct.searched and conduct.selected and conduct.noted):
-                return 0.0
-            return 1.0 if conduct.finished else 0.5
+            return (1.0 if finished else 0.5) if searched and selected and noted else 0.0
 
 
 class UniDocWeights(Section):

@@ -43,7 +43,7 @@ def pages(count, first=1):
 
 
 def tokens(sheets):
-    return [PageBox().tokens(sheet.image.size) for sheet in sheets]
+    return [PageBox().tokens(sheet.size) for sheet in sheets]
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ def test_the_table_of_shapes(num_pages, shape):
 
 def test_the_worked_example():
     sheets = list(overview(pages(83), STYLE))
-    assert [sheet.image.size for sheet in sheets] == [(1536, 1680), (1536, 1680), (768, 1120)]
+    assert [sheet.size for sheet in sheets] == [(1536, 1680), (1536, 1680), (768, 1120)]
     assert tokens(sheets) == [3300, 3300, 1080]
-    assert [(sheet.pages[0], sheet.pages[-1]) for sheet in sheets] == [(1, 36), (37, 72), (73, 83)]
-    index = sheets[1].pages.index(61)
+    assert [(sheet.pages[0].page, sheet.pages[-1].page) for sheet in sheets] == [(1, 36), (37, 72), (73, 83)]
+    index = sheets[1].pages.index(PageRef("d", 61))
     assert (STYLE.grid(36).place(index), STYLE.grid(36).origin(index)) == ((4, 0), (0, 1120))
-    last = sheets[2].image
+    last = sheets[2]
     assert len(last.tiles) == len(last.fills) == len(last.labels) == 11
 
 
@@ -79,7 +79,7 @@ def test_overviews_and_their_tokens(count, header, number, total):
     sheets = list(overview(pages(count), style))
     assert len(sheets) == style.sheets(count) == number
     assert sum(tokens(sheets)) == total
-    assert bool(sheets[0].image.labels) == bool(header)
+    assert bool(sheets[0].labels) == bool(header)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_overviews_and_their_tokens(count, header, number, total):
 def test_thumbnails(page, thumbnail, at):
     assert thumbnail_size(page, 256) == thumbnail
     (sheet,) = overview([FakePage(PageRef("d", 1), page)], STYLE)
-    (tile,) = sheet.image.tiles
+    (tile,) = sheet.tiles
     assert (tile.image.size, tile.at) == (thumbnail, at)
     assert (tile.image.raster, tile.image.resample) == ((0, 0, *page), Resample.LANCZOS)
 
@@ -119,10 +119,10 @@ def test_long_documents_have_smaller_cells_and_all_their_pages(num_pages, cell, 
 def test_cells_lie_side_by_side(count, first):
     drawn = []
     for sheet in overview(pages(count, first), choose(count, max_sheets=4)):
-        width, height = sheet.image.canvas
-        boxes = [label.box for label in sheet.image.labels]
+        width, height = sheet.canvas
+        boxes = [label.box for label in sheet.labels]
         assert len({box[:2] for box in boxes}) == len(boxes)
-        for label, fill, tile in zip(sheet.image.labels, sheet.image.fills, sheet.image.tiles, strict=True):
+        for label, fill, tile in zip(sheet.labels, sheet.fills, sheet.tiles, strict=True):
             left, top, right, bottom = fill.box
             assert label.box == (left, top - 24, right, top)
             (x, y), (wide, high) = tile.at, tile.image.size
@@ -136,9 +136,9 @@ def test_cells_lie_side_by_side(count, first):
 def test_a_sheet_of_real_pages(store):
     document = store.document("K")
     (sheet,) = overview([document.page(number) for number in range(1, 6)], STYLE)
-    json.dumps(sheet.image.to_dict())
-    picture = render(sheet.image, store)
-    assert picture.size == sheet.image.size == (512, 840)
+    json.dumps(sheet.to_dict())
+    picture = render(sheet, store)
+    assert picture.size == sheet.size == (512, 840)
     pixels, bands = np.asarray(picture), set()
     for index in range(5):
         left, top = STYLE.grid(5).origin(index)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from docagent_rl.documents.display import DisplayError
 from docagent_rl.systems.doc_v_star.page_box import PageBox
-from docagent_rl.systems.doc_v_star.thought import PageList, read_page_list
+from docagent_rl.systems.doc_v_star.thought import read_page_list
 
 BOX, LITERAL = PageBox(), PageBox(landscape=True)
 ENLARGED = PageBox(long_side=300, short_side=200, encoder_min_pixels=200_704)
@@ -37,13 +37,13 @@ ENLARGED = PageBox(long_side=300, short_side=200, encoder_min_pixels=200_704)
     ids=lambda value: str(value)[:12],
 )
 def test_lists(text, pages, strays):
-    assert read_page_list(text) == PageList(pages, strays)
+    assert read_page_list(text) == (pages, strays)
 
 
 @given(st.lists(st.integers(-99, 9999)), st.sampled_from([", ", ",", " ", "\n"]), st.booleans())
 def test_what_was_written_is_read(pages, separator, brackets):
     body = separator.join(map(str, pages))
-    assert read_page_list(f"[{body}]" if brackets else body) == PageList(tuple(dict.fromkeys(pages)), 0)
+    assert read_page_list(f"[{body}]" if brackets else body) == (tuple(dict.fromkeys(pages)), 0)
 
 
 @pytest.mark.parametrize(

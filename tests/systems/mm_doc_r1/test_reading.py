@@ -8,8 +8,8 @@ KNOWN = range(1, 10)
 
 
 def resolved(entries):
-    result = resolve(entries, KNOWN, "What is\n it?", max_pages=3, max_entries=2)
-    return [(entry.pages, entry.query) for entry in result.entries], result.remarks
+    found, remarks = resolve(entries, KNOWN, "What is\n it?", max_pages=3, max_entries=2)
+    return [(entry.pages, entry.query) for entry in found], remarks
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig, Variant
-from docagent_rl.systems.unidoc_rl.rewards import TERMS, Conduct, FormatMode, UniDocWeights, format_reward
+from docagent_rl.systems.unidoc_rl.rewards import TERMS, FormatMode, UniDocWeights, format_reward
 from docagent_rl.systems.unidoc_rl.roi import iou, matches, roi_f1, roi_iou
 from docagent_rl.systems.unidoc_rl.search_rounds import (
     SearchRound,
@@ -59,7 +58,7 @@ JUNK, OTHER = searched("x", "y", selected="x"), searched("x", "y", selected="y")
 COVERED, COVER = [(0.1, 0.1, 0.9, 0.46), (0.11, 0.11, 0.89, 0.5)], (0.1, 0.1, 0.9, 0.5)
 POINT = (0.5, 0.5, 0.5, 0.5)
 PAPER, RELEASED = (UniDocConfig.for_variant(variant).reward for variant in Variant)
-GOOD = Conduct(turns=8, faults=0, searched=True, selected=True, noted=True, finished=True)
+GOOD = {"turns": 8, "faults": 0, "searched": True, "selected": True, "noted": True, "finished": True}
 
 
 def test_worked_example_of_the_search_term():
@@ -285,7 +284,7 @@ def test_the_terms_equal_the_slow_versions(pages):
     ],
 )
 def test_format(mode, changes, value):
-    assert format_reward(replace(GOOD, **changes), mode) == value
+    assert format_reward(mode, **{**GOOD, **changes}) == value
 
 
 def test_the_judge_is_needed_unless_gated():
