@@ -9,7 +9,7 @@ from docagent_rl.rewards.text import NOT_ANSWERABLE
 
 
 def checked_gold(record: Record, store: DocumentStore, *, allow_empty: bool) -> frozenset[PageRef]:
-    """The gold pages of a question, all of them in the store.
+    """Return the gold pages of a question, all of them in the store.
 
     Raises:
         UserError: the document or a gold page is missing, or nothing is gold; the message names the question.
@@ -33,7 +33,7 @@ def checked_gold(record: Record, store: DocumentStore, *, allow_empty: bool) -> 
 
 
 def references(record: Record) -> tuple[str, ...]:
-    """The right answers of a question, in the form that judges take.
+    """Return the right answers of a question, in the form that judges take.
 
     Alternatives stay apart; the items of a list answer are joined by `"; "`; an unanswerable question has
     one reference that says so.
@@ -54,7 +54,7 @@ def references(record: Record) -> tuple[str, ...]:
 
 
 def require_document(record: Record, doc_id: str, store: DocumentStore) -> None:
-    """See that a document of a question is in the store.
+    """Check that a document of a question is in the store.
 
     Raises:
         UserError: it is not; the message names the question.
@@ -64,3 +64,21 @@ def require_document(record: Record, doc_id: str, store: DocumentStore) -> None:
             f"question {record.question_id!r}: {store} has no document {doc_id!r}; "
             "ingest it or drop the question"
         )
+
+
+def played_pages(record: Record, num_pages: int, *, use_window: bool) -> range:
+    """Return the pages of its document that a question is played on: all, or its window (`extra.window`).
+
+    Raises:
+        UserError: the window does not lie in the document; the message names the question.
+    """
+    window = record.extra.get("window") if use_window else None
+    match window:
+        case None:
+            return range(1, num_pages + 1)
+        case [first, last] if type(first) is type(last) is int and 1 <= first <= last <= num_pages:
+            return range(first, last + 1)
+    raise UserError(
+        f"question {record.question_id!r}: extra.window must be the first and the last of the pages 1 to "
+        f"{num_pages} of {record.doc_id!r}, found {window!r}; correct it or switch the window off"
+    )

@@ -76,8 +76,8 @@ class System:
     reward_keys: tuple[str, ...] = ("reward",)
     """Settings of its configuration that terms and reward depend on."""
     check_sample: Callable[[Record, DocumentStore, Any, bool], None] | None = None
-    """`(record, store, config, validate)`: raises `UserError` for a question that cannot be played. For systems
-    whose opening asks a service or prepares a whole document; the others are opened (`DocEnv.opening`)."""
+    """`(record, store, config, validate)`: raises `UserError` for a question that cannot be played, where an
+    opening asks a service or prepares a whole document; other systems are opened (`DocEnv.opening`)."""
     paper_judge: PaperJudge | None = None
     """How its paper judges answers; evaluations of a published system have that number, too."""
     cites: bool = False

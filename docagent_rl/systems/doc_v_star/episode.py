@@ -11,7 +11,7 @@ from docagent_rl.actions.base import Fetch, Search
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, Page
 from docagent_rl.envs.base import EpisodeState, measured
-from docagent_rl.envs.checks import checked_gold
+from docagent_rl.envs.checks import checked_gold, played_pages
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.records.record import Record
 from docagent_rl.rewards.answer_rule import Gold, GoldForm
@@ -164,19 +164,19 @@ def open_episode(sample: Record, store: DocumentStore, config: DocVStarConfig, *
             f"document, {sample.doc_id!r}: drop the question"
         )
     document = store.document(sample.doc_id)
-    first, last = _window(sample, document.num_pages) if config.use_window else (1, document.num_pages)
+    pages = played_pages(sample, document.num_pages, use_window=config.use_window)
     # no play can show, list or be rewarded for a page outside of the window
-    evidence = frozenset(ref.page for ref in gold_pages if first <= ref.page <= last)
+    evidence = frozenset(ref.page for ref in gold_pages if ref.page in pages)
     known = bool(evidence) or sample.answerable is False
     if not (known or validate or config.allow_unknown_evidence):
-        where = f" in its window, pages {first} to {last}" if gold_pages else ""
+        where = f" in its window, pages {pages[0]} to {pages[-1]}" if gold_pages else ""
         raise UserError(
             f"question {sample.question_id!r} is answerable and has no evidence pages{where}, so they cannot "
             "be rewarded: drop it or set allow_unknown_evidence"
         )
     return Episode(
         sample=sample,
-        pages=tuple(document.page(number) for number in range(first, last + 1)),
+        pages=tuple(document.page(number) for number in pages),
         gold=gold_of(sample),
         evidence=evidence if known else None,
         outside=len(gold_pages) - len(evidence),
@@ -204,16 +204,3 @@ def _covered(name: str, pages: Iterable[int], evidence: frozenset[int]) -> dict[
     """Return recall, precision and F1 of some pages (plain, beta = 1); nothing where nothing is evidence."""
     score = navigation(set(pages), evidence)
     return {f"{name}_{each}": value for each, value in asdict(score).items()} if score else {}
-
-
-def _window(sample: Record, num_pages: int) -> tuple[int, int]:
-    window = sample.extra.get("window")
-    if window is None:
-        return 1, num_pages
-    whole = isinstance(window, list | tuple) and len(window) == 2 and all(type(end) is int for end in window)
-    if not whole or not 1 <= window[0] <= window[1] <= num_pages:
-        raise UserError(
-            f"question {sample.question_id!r}: extra.window must be the first and the last of the pages "
-            f"1 to {num_pages}, found {window!r}"
-        )
-    return window[0], window[1]

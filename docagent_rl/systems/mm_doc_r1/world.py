@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import cachetools
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.documents import Document, DocumentStore
 from docagent_rl.documents.contents import (
     Heading,
@@ -18,7 +17,7 @@ from docagent_rl.documents.contents import (
     shortened,
     table_of_contents,
 )
-from docagent_rl.envs.checks import references, require_document
+from docagent_rl.envs.checks import played_pages, references, require_document
 from docagent_rl.records.record import Record
 from docagent_rl.retrieval.bm25 import BM25Settings
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
@@ -62,7 +61,7 @@ def document_world(record: Record, store: DocumentStore, config: MMDocConfig) ->
     """
     require_document(record, record.doc_id, store)
     document = store.document(record.doc_id)
-    pages = _pages(record, document, use_window=config.window)
+    pages = played_pages(record, document.num_pages, use_window=config.window)
     # the store is part of the key: page images are cut from the document that is kept
     key = (
         str(store.path),
@@ -87,7 +86,7 @@ def check_sample(record: Record, store: DocumentStore, config: MMDocConfig, vali
             answer from a wrong one; the message names the question.
     """
     require_document(record, record.doc_id, store)
-    _pages(record, store.document(record.doc_id), use_window=config.window)
+    played_pages(record, store.document(record.doc_id).num_pages, use_window=config.window)
     references(record)
 
 
@@ -99,23 +98,9 @@ def blank_world(record: Record, store: DocumentStore, config: MMDocConfig) -> Do
     """
     require_document(record, record.doc_id, store)
     document = store.document(record.doc_id)
-    texts = dict.fromkeys(_pages(record, document, use_window=config.window), "")
+    texts = dict.fromkeys(played_pages(record, document.num_pages, use_window=config.window), "")
     index = PageIndex(document.doc_id, {})
     return DocumentWorld(document, texts, (), render_contents(()), render_figures(()), index)
-
-
-def _pages(record: Record, document: Document, *, use_window: bool) -> range:
-    everything = range(1, document.num_pages + 1)
-    window = record.extra.get("window") if use_window else None
-    if window is None:
-        return everything
-    match window:
-        case [int(first), int(last)] if 1 <= first <= last <= document.num_pages:
-            return range(first, last + 1)
-    raise UserError(
-        f"question {record.question_id!r}: extra.window is {window!r}, expected first and last page of a "
-        f"window in the {document.num_pages} pages of {record.doc_id!r}; correct it or set window=false"
-    )
 
 
 def _prepared(document: Document, pages: range, config: MMDocConfig) -> DocumentWorld:
