@@ -20,8 +20,6 @@ def test_room_bounds_the_images():
     ("overrides", "message"),
     [
         ({"search": {"pages_per_search": 2}}, "top_k=1"),
-        ({"reward": {"eta_fetch": -1}}, "reward.eta_fetch"),
-        ({"reward": {"alpha": float("nan")}}, "reward.alpha"),
         ({"display": {"max_pixels": 1000}}, "min_pixels"),
     ],
 )

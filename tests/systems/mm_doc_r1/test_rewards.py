@@ -37,12 +37,6 @@ def test_without_evidence(empty, expected, read):
     assert rule(empty_evidence=empty).page_score(read, set(), 0.7) == expected
 
 
-@pytest.mark.parametrize("weights", [(-1.0, 1.0), (1.0, float("nan")), (float("inf"), 1.0)])
-def test_impossible_weights(weights):
-    with pytest.raises(ValueError, match=r"pages|correctness"):
-        rule(pages=weights[0], correctness=weights[1])
-
-
 def test_weights():
     assert total(rule(pages=0.0), 1.0, 0.5) == 0.5
     assert total(rule(correctness=0.0), 0.25, 0.5) == 0.25
