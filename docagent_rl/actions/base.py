@@ -128,7 +128,7 @@ class Invalid(Action):
     detail: str
 
     def arguments(self) -> dict[str, Any]:
-        """The reason; the detail is recorded beside the action."""
+        """Return the reason; the detail is recorded beside the action."""
         return {"reason": self.reason.value}
 
 

@@ -23,7 +23,7 @@ class Frame(Enum):
     """Thousandths of each side."""
 
     def size(self, displayed: Size, encoder: Size) -> Size:
-        """`(W, H)`, the denominators of model coordinates on an image."""
+        """Return `(W, H)`, the denominators of model coordinates on an image."""
         return {Frame.ENCODER: encoder, Frame.DISPLAYED: displayed, Frame.NORM1000: (1000, 1000)}[self]
 
 
@@ -66,7 +66,7 @@ def box_to_raw(box: Box, view: Raster, frame: Size, pad: float = 0.0) -> Box:
 def crop_raster(
     box: Box, *, view: Raster, page: Size, frame: Size, rounding: Rounding, pad: float = 0.0
 ) -> Raster:
-    """The rectangle of the raw page that a box of a view asks for.
+    """Return the rectangle of the raw page that a box of a view asks for.
 
     Args:
         box: `(x1, y1, x2, y2)` in frame units, finite.
@@ -116,13 +116,13 @@ def raw_to_raster(raw: Box, bounds: Raster, rounding: Rounding) -> Raster:
 
 
 def raster_to_region(raster: Raster, page: Size) -> Box:
-    """A raster as fractions `[0, 1]` of the raw page."""
+    """Return a raster as fractions `[0, 1]` of the raw page."""
     left, top, right, bottom = raster
     return left / page[0], top / page[1], right / page[0], bottom / page[1]
 
 
 def box_to_region(box: Box, view_region: Box, frame: Size) -> Box:
-    """A box of a view as fractions of the raw page, not clamped.
+    """Return a box of a view as fractions of the raw page, not clamped.
 
     Args:
         box: `(x1, y1, x2, y2)` in frame units.

@@ -47,7 +47,7 @@ class Scan:
     notes: tuple[Span, ...] = ()
 
     def content(self, block: Block) -> str:
-        """The visible content of a block, surrounding whitespace removed."""
+        """Return the visible content of a block, surrounding whitespace removed."""
         start, end = block.inner
         return self.visible[start:end].strip()
 
@@ -134,7 +134,7 @@ def _blocks(marks: list[re.Match[str]]) -> Iterable[Block]:
 
 
 def _closing_marks(marks: list[re.Match[str]]) -> list[int | None]:
-    """For every opening mark the index of the next closing mark of its name; `None` for closing marks."""
+    """Return for every opening mark the index of the next closing mark of its name; `None` for others."""
     found: list[int | None] = [None] * len(marks)
     next_closing: dict[str, int] = {}
     for index in range(len(marks) - 1, -1, -1):

@@ -54,7 +54,7 @@ class ImageRef:
         return (self.page,)
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready dictionary; the page is written as `doc#page`."""
+        """Return a JSON-ready dictionary; the page is written as `doc#page`."""
         return {**asdict(self), "page": str(self.page), "resample": self.resample.value}
 
 
@@ -118,7 +118,7 @@ class ImageSheet:
         return tuple(dict.fromkeys(tile.image.page for tile in self.tiles))
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready dictionary."""
+        """Return a JSON-ready dictionary."""
         tiles = [{"image": tile.image.to_dict(), "at": list(tile.at)} for tile in self.tiles]
         return {
             "canvas": list(self.canvas),

@@ -43,13 +43,13 @@ _PLANNED_WORDS = 6
 
 
 def content_words(text: str) -> list[str]:
-    """The words of a text that carry meaning, lower case, in order, each once."""
+    """Return the words of a text that carry meaning, lower case, in order, each once."""
     words = (token for _, _, token in spans(text))
     return list(dict.fromkeys(word for word in words if word not in _STOP))
 
 
 def plan_search(question: str, contents: Sequence[Heading]) -> str:
-    """A plan from the words of the question and the headings that share most of them.
+    """Return a plan from the words of the question and the headings that share most of them.
 
     Args:
         question: the question.
@@ -67,7 +67,7 @@ def plan_search(question: str, contents: Sequence[Heading]) -> str:
 
 
 def read_pages(pages: Iterable[tuple[int, str]]) -> str:
-    """What the pages say: their text layers, each headed by its page.
+    """Return what the pages say: their text layers, each headed by its page.
 
     Args:
         pages: `(page, text)`.
@@ -76,7 +76,7 @@ def read_pages(pages: Iterable[tuple[int, str]]) -> str:
 
 
 def answer_from(question: str, texts: Iterable[str]) -> str:
-    """The sentence or line that is most like the question by the words they share.
+    """Return the sentence or line that is most like the question by the words they share.
 
     A refusal when none shares half of the question's words, or when a name of the question occurs nowhere.
     Words of more than five letters are compared by their first five. Of equal candidates the first wins,
@@ -101,7 +101,7 @@ def answer_from(question: str, texts: Iterable[str]) -> str:
 
 
 def extract_answer(question: str, answer: str) -> str:
-    """The short answer and its type in the two-line form of an extractor.
+    """Return the short answer and its type in the two-line form of an extractor.
 
     A refusal and an unreadable document have labels of their own; a short answer is taken whole; of a longer
     one the first number that the question does not hold, else what is left without the question's words.
@@ -132,12 +132,12 @@ def _stems(text: str) -> frozenset[str]:
 
 
 def _names(question: str) -> list[str]:
-    """Capitalised words behind the first word."""
+    """Return the capitalised words behind the first word."""
     return [word for word in question.split()[1:] if word[0].isupper()]
 
 
 def _remainder(question: str, text: str) -> str:
-    """The longest run of words of the answer that neither the question nor the stop list holds."""
+    """Return the longest run of words of the answer that neither the question nor the stop list holds."""
     known = frozenset(token for _, _, token in spans(question)) | _STOP
     plain = readable(text)
     runs: list[tuple[int, int]] = []

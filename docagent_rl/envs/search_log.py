@@ -1,4 +1,4 @@
-"""What the searches of a session were, and the numbers that follow: recall, ranks, novelty of queries."""
+"""The searches of a session, and the numbers that follow: recall, ranks, novelty of queries."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SearchNote:
     refused: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready dictionary for the trajectory; hits as `[page, score]`."""
+        """Return a JSON-ready dictionary for the trajectory; hits as `[page, score]`."""
         return {
             "retriever": self.retriever,
             "query": self.query,
@@ -60,12 +60,12 @@ class SearchNote:
         }
 
     def recall(self, gold: Collection[PageRef], depth: int) -> float | None:
-        """Share of the gold pages that could be found that are among the first hits; None: there are none."""
+        """Return the share of the gold pages within reach among the first hits; `None`: none is."""
         wanted = self._reachable(gold)
         return len(wanted & {hit.ref for hit in self.hits[:depth]}) / len(wanted) if wanted else None
 
     def reciprocal_rank(self, gold: Collection[PageRef]) -> float | None:
-        """1 / rank of the first gold page, 0 where none was found; None: none could be."""
+        """Return 1 / rank of the first gold page, 0 where none was found; None: none could be."""
         wanted = self._reachable(gold)
         if not wanted:
             return None
@@ -78,7 +78,7 @@ class SearchNote:
 
 @contextmanager
 def noting() -> Generator[list[SearchNote]]:
-    """Collects the searches of this task, and of those that it starts."""
+    """Collect the searches of this task, and of those that it starts."""
     notes: list[SearchNote] = []
     token = _notes.set(notes)
     try:
@@ -95,7 +95,7 @@ def note_search(note: SearchNote) -> None:
 
 
 def search_metrics(turns: Mapping[int, Sequence[SearchNote]], gold: Collection[PageRef]) -> dict[str, float]:
-    """Numbers of a session's searches, `<retriever>/<name>`.
+    """Return numbers of a session's searches, `<retriever>/<name>`.
 
     `searches`; `recall` at the depth that was asked for, `recall@1`, `recall@5` and `mrr`, each the mean over
     the searches that could find a gold page (one that is excluded, or in another document, cannot be found);

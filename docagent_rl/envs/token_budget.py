@@ -14,7 +14,7 @@ _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
 def estimated_tokens(text: str) -> int:
-    """A cautious estimate of a text's tokens, meant to lie above what large tokenizers need.
+    """Return a cautious estimate of a text's tokens, meant to lie above what large tokenizers need.
 
     Four letters of the Latin alphabet a token, as digits and punctuation are one each in many vocabularies,
     and two tokens for every other character.
@@ -23,7 +23,7 @@ def estimated_tokens(text: str) -> int:
 
 
 def cut_to_tokens(text: str, limit: int, count: TokenCounter) -> str:
-    """The longest beginning of `text` that has at most `limit` tokens, with an ellipsis when it is cut.
+    """Return the longest beginning of `text` of at most `limit` tokens, with an ellipsis when it is cut.
 
     Args:
         text: any text.
@@ -43,7 +43,7 @@ def cut_to_tokens(text: str, limit: int, count: TokenCounter) -> str:
 
 
 def cut_middle(text: str, limit: int, count: TokenCounter) -> str:
-    """Beginning and end of `text`, alike in length, that together have at most `limit` tokens."""
+    """Return the beginning and end of `text`, alike in length, that together have at most `limit` tokens."""
     if count(text) <= limit:
         return text
     low, high = 0, len(text) // 2
@@ -57,7 +57,7 @@ def cut_middle(text: str, limit: int, count: TokenCounter) -> str:
 
 
 def cut_to_chars(text: str, limit: int) -> str:
-    """The beginning of `text`, at most `limit` characters with the ellipsis that marks a cut."""
+    """Return the beginning of `text`, at most `limit` characters with the ellipsis that marks a cut."""
     return text if len(text) <= limit else text[: limit - 1].rstrip() + _ELLIPSIS
 
 

@@ -18,15 +18,15 @@ class SizeRule(Protocol):
     """How large images are shown: `DisplayRule`, or another rule with these methods."""
 
     def shown(self, size: Size) -> Size:
-        """Size at which an image of `size` is handed to the processor; raises `DisplayError`."""
+        """Return the size at which an image of `size` is handed to the processor; raises `DisplayError`."""
         ...
 
     def encoder(self, shown: Size) -> Size:
-        """Size of a shown image after the processor's rounding."""
+        """Return the size of a shown image after the processor's rounding."""
         ...
 
     def tokens(self, shown: Size) -> int:
-        """Number of visual tokens of a shown image."""
+        """Return the number of visual tokens of a shown image."""
         ...
 
 
@@ -63,7 +63,7 @@ class View:
         return PageRegion(self.image.page, raster_to_region(self.image.raster, self.page_size))
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready description."""
+        """Return a JSON-ready description."""
         return {
             "page": str(self.image.page),
             "raster": list(self.image.raster),
@@ -75,7 +75,7 @@ class View:
 
 
 def page_view(page: Page, rule: SizeRule, turn: int) -> View:
-    """The view of a whole page.
+    """Return the view of a whole page.
 
     Raises:
         UserError: the page has sides that no image processor takes.
@@ -97,7 +97,7 @@ def crop_view(
     rounding: Rounding,
     pad: float = 0.0,
 ) -> View:
-    """The view of a box of another view, cut from the raw page.
+    """Return the view of a box of another view, cut from the raw page.
 
     Args:
         view: the view that the box refers to, a page or itself a crop.

@@ -19,7 +19,7 @@ DEFAULT_SYSTEM = "vrag_rl"
 
 
 def get_system(name: str) -> System:
-    """A system by name, or by `package.module:ATTRIBUTE` for one of your own (a `System` instance).
+    """Return a system by name, or by `package.module:ATTRIBUTE` for one of your own (a `System` instance).
 
     Raises:
         UserError: there is no such system.
@@ -37,7 +37,7 @@ def get_system(name: str) -> System:
 
 
 def published(name: str) -> System | None:
-    """The system of a record; `None` for baselines and systems of your own: a record has the name alone."""
+    """Return the system that a record names; `None` for baselines and systems of your own."""
     return get_system(name) if name in SYSTEMS else None
 
 

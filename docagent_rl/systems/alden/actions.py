@@ -147,7 +147,7 @@ class AldenGrammar:
         return AldenTurn(action, surplus, scan.hidden, fault=fault, form=form)
 
     def _chosen(self, text: str, pairs: list[_Pair]) -> _Pair | None:
-        """The pair that is executed: a search before a fetch before an answer, the last of its kind."""
+        """Return the pair to execute: a search before a fetch before an answer, the last of its kind."""
         for tag in self._tags:
             of_kind = [pair for pair in pairs if pair.tag == tag]
             if of_kind and (tag != "search" or text[slice(*of_kind[-1].inner)].strip()):
@@ -195,7 +195,7 @@ def _read_answer(text: str, pair: _Pair) -> Answer | Invalid:
 
 
 def _pairs(marks: list[re.Match[str]], *, across: bool) -> list[_Pair]:
-    """The action tags that are closed by the very next tag; with `across`, by the next of their name."""
+    """Return the action tags closed by the very next tag; with `across`, by the next of their name."""
     pairs: list[_Pair] = []
     opened: dict[str, re.Match[str]] = {}
     for mark in marks:

@@ -55,7 +55,7 @@ class AnswerRule:
     polar_exact: bool = False
 
     def score(self, prediction: str, references: Sequence[str]) -> float:
-        """The best score over the references, in `[0, 1]`; 0 when nothing is left of an answer."""
+        """Return the best score over the references, in `[0, 1]`; 0 when nothing is left of an answer."""
         return max((self._one(prediction, reference) for reference in references), default=0.0)
 
     def _one(self, prediction: str, reference: str) -> float:
@@ -69,7 +69,7 @@ class AnswerRule:
 
 
 def similarity(metric: AnswerMetric, prediction: str, reference: str) -> float:
-    """One metric on one pair, in `[0, 1]`."""
+    """Return one metric on one pair, in `[0, 1]`."""
     match metric:
         case AnswerMetric.CHAR_F1:
             return char_f1(prediction, reference)
@@ -80,12 +80,12 @@ def similarity(metric: AnswerMetric, prediction: str, reference: str) -> float:
 
 
 def char_f1(prediction: str, reference: str) -> float:
-    """F1 over characters after SQuAD's normalisation, with multiplicity and without spaces (Eq. 3)."""
+    """Return the F1 over characters without spaces after SQuAD's normalisation, with multiplicity (Eq. 3)."""
     return _f1(_characters(prediction), _characters(reference))
 
 
 def word_f1(prediction: str, reference: str) -> float:
-    """F1 over words after SQuAD's normalisation, with multiplicity (released code).
+    """Return the F1 over words after SQuAD's normalisation, with multiplicity (released code).
 
     In scripts that are written without spaces every character is a word.
     """
@@ -93,17 +93,17 @@ def word_f1(prediction: str, reference: str) -> float:
 
 
 def is_numeric(reference: str) -> bool:
-    """Whether a reference holds a digit, so that the order of its characters decides what it says."""
+    """Return whether a reference holds a digit, so that the order of its characters decides what it says."""
     return any(character.isdigit() for character in reference)
 
 
 def is_refusal(text: str) -> bool:
-    """Whether an answer, or a reference, holds the refusal sentence, up to case, punctuation and articles."""
+    """Return whether a text holds the refusal sentence, up to case, punctuation and articles."""
     return squad_normalise(REFUSAL) in squad_normalise(text)
 
 
 def as_refusal(reference: str) -> str:
-    """A reference in ALDEN's words: the canonical "not answerable" becomes the refusal sentence."""
+    """Return a reference in ALDEN's words: the canonical "not answerable" becomes the refusal sentence."""
     return REFUSAL if squad_normalise(reference) == squad_normalise(NOT_ANSWERABLE) else reference
 
 

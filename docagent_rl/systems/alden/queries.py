@@ -1,4 +1,4 @@
-"""How much of a query repeats earlier ones, and which of its words do (ALDEN, section 4.2, Eq. 4 and 5)."""
+"""The overlap of a query with earlier ones, word by word (ALDEN, section 4.2, Eq. 4 and 5)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """What a query repeats.
+    """The overlap of a query with earlier ones.
 
     Args:
         overlap: in `[0, 1]`.
@@ -50,7 +50,7 @@ class Repetition:
 
 
 def read_query(text: str, span: Span) -> Query:
-    """The words of a query.
+    """Return the words of a query.
 
     Words stand in for the paper's tokens, so that the same query costs the same whatever the tokenizer and
     wherever its spaces and capitals are. They are those of the retrievers: what a search drops makes no query

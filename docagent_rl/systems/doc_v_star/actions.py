@@ -85,7 +85,7 @@ class DocVStarGrammar:
         return self._tags
 
     def blocks(self, *, first: bool) -> tuple[ThoughtBlock, ...]:
-        """The blocks of a thought, in order."""
+        """Return the blocks of a thought, in order."""
         return FIRST_BLOCKS if first else self._later
 
     def parse(
@@ -155,7 +155,7 @@ class DocVStarGrammar:
 
 
 def _framed(text: str, scan: Scan) -> bool:
-    """Whether the turn is one thought, then one action block, and nothing but blanks around them."""
+    """Return whether the turn is one thought, then one action block, and nothing but blanks around them."""
     if len(scan.hidden) != 1 or len(scan.blocks) != 1 or scan.hidden_open:
         return False
     (start, end), (left, right) = scan.hidden[0], scan.blocks[0].outer

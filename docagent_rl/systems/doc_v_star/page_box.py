@@ -46,7 +46,7 @@ class PageBox(BaseModel):
         return self
 
     def shown(self, size: Size) -> Size:
-        """Size at which a page of `size` is handed to the processor.
+        """Return the size at which a page of `size` is handed to the processor.
 
         `f = min(1, long / max(w, h), short / min(w, h))`, then `(round(w·f), round(h·f))`, at least 1 px.
         """
@@ -58,16 +58,16 @@ class PageBox(BaseModel):
         return shown
 
     def encoder(self, shown: Size) -> Size:
-        """Size of a shown image after the processor's rounding, both sides multiples of `factor`."""
+        """Return the size of a shown image after the processor's rounding to multiples of `factor`."""
         return smart_resize(shown, self.factor, self.encoder_min_pixels, self.encoder_max_pixels)
 
     def tokens(self, shown: Size) -> int:
-        """Number of visual tokens of a shown image."""
+        """Return the number of visual tokens of a shown image."""
         width, height = self.encoder(shown)
         return width * height // self.factor**2
 
     def keeps(self, shown: Size) -> bool:
-        """Whether the processor takes nothing from an image but the rounding to whole visual tokens.
+        """Return whether the processor takes nothing from an image but the rounding to whole visual tokens.
 
         Enlarging a very small one takes nothing either.
         """
@@ -75,7 +75,7 @@ class PageBox(BaseModel):
         return all(after >= before for after, before in zip(self.encoder(shown), rounded, strict=True))
 
     def max_tokens(self, side_ratio: float = 2.0) -> int:
-        """An upper bound on the visual tokens of a page whose sides differ at most by this factor."""
+        """Return an upper bound on the visual tokens of a page whose sides differ at most by this factor."""
         cells = math.floor(self.long_side / self.factor + 0.5) * math.floor(
             self.short_side / self.factor + 0.5
         )

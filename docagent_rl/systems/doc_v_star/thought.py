@@ -118,7 +118,7 @@ def _blocks(text: str, span: Span) -> list[Block]:
 
 
 def _loose_text(text: str, span: Span, blocks: Iterable[Block]) -> bool:
-    """Whether a thought holds anything but blanks outside its blocks."""
+    """Return whether a thought holds anything but blanks outside its blocks."""
     at, end = span
     for block in blocks:
         if text[at : block.outer[0]].strip():

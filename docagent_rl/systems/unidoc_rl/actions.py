@@ -48,7 +48,7 @@ class UniDocGrammar(TagGrammar):
 
 
 def read_index(content: str, block: Span, argument: Span, *, fallback: bool = False) -> Action:
-    """One whole number from 0, in ASCII digits; signs and anything around it are refused.
+    """Read one whole number from 0, in ASCII digits; signs and anything around it are refused.
 
     Whether there is a candidate with that index is for the environment to say.
 
@@ -69,7 +69,7 @@ def read_index(content: str, block: Span, argument: Span, *, fallback: bool = Fa
 
 
 def read_boxes(content: str, block: Span, argument: Span, *, most: int = 8) -> Action:
-    """A strict JSON list of boxes `[x1, y1, x2, y2]`; a single box needs no list around it.
+    """Read a strict JSON list of boxes `[x1, y1, x2, y2]`; a single box needs no list around it.
 
     Every box needs four finite numbers with `x1 < x2` and `y1 < y2`; one that is wrong spoils them all. Boxes
     may reach beyond the image: the environment clamps them.

@@ -25,7 +25,7 @@ class RoiRule(StrEnum):
 
 
 def iou(a: Box, b: Box) -> float:
-    """Intersection over union of two rectangles, in `[0, 1]`; 0 when neither has an area."""
+    """Return the intersection over union of two rectangles, in `[0, 1]`; 0 when neither has an area."""
     width = min(a[2], b[2]) - max(a[0], b[0])
     height = min(a[3], b[3]) - max(a[1], b[1])
     common = max(width, 0.0) * max(height, 0.0)
@@ -41,7 +41,7 @@ def roi_iou(
     implicit: bool = False,
     gold: Collection[Hashable] = (),
 ) -> float:
-    """Mean over all boxes drawn of the best IoU with a gold box of their page (UniDoc-RL, section 3.3).
+    """Return the mean over the boxes drawn of the best IoU with a gold box of their page (section 3.3).
 
     Without any box the paper is silent: 1 when pages were chosen and none of them has gold boxes, else 0. A
     search that brought up a gold page and was not followed by a choice denies it: otherwise a choice among
@@ -81,7 +81,7 @@ def roi_f1(
     abstention: bool = True,
     implicit: bool = False,
 ) -> float:
-    """Mean over the searches of the F1 of the boxes drawn against the gold boxes of the page chosen last.
+    """Return the mean over the searches of the F1 of the boxes drawn on the page chosen last.
 
     The rule of the released code, with one-to-one matches: 1 where there is nothing to draw and nothing was
     drawn, 0 where only one of the two holds or nothing was chosen, `2 * matches / (gold + drawn)` elsewhere.
@@ -110,7 +110,7 @@ def roi_f1(
 
 
 def matches(gold: Sequence[Box], drawn: Sequence[Box], threshold: float) -> int:
-    """Number of one-to-one matches: pairs by falling IoU, ties in the order of gold, then of drawn boxes."""
+    """Return the number of one-to-one matches: pairs by falling IoU, ties by order, gold boxes first."""
     pairs = [(-iou(g, d), i, j) for i, g in enumerate(gold) for j, d in enumerate(drawn)]
     taken_gold: set[int] = set()
     taken_drawn: set[int] = set()
@@ -124,7 +124,7 @@ def matches(gold: Sequence[Box], drawn: Sequence[Box], threshold: float) -> int:
 
 
 def _canvas(item: SearchRound, implicit: bool) -> Hashable | None:
-    """The page that the boxes of a search were drawn on."""
+    """Return the page that the boxes of a search were drawn on."""
     return item.chosen(implicit=implicit) if item.drawn_on is None else item.drawn_on
 
 

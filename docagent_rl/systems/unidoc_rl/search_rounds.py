@@ -39,11 +39,11 @@ class SearchRound:
                 raise ValueError(f"{page} is not one of the candidates {self.candidates}")
 
     def drawn(self, boxes: tuple[Box, ...]) -> SearchRound:
-        """After boxes were drawn on the chosen page: those of a search are the first (UniDoc-RL, release)."""
+        """Return the search with boxes on its chosen page: the first ones drawn count (release)."""
         return self if self.boxes else replace(self, boxes=boxes, drawn_on=self.selected)
 
     def chosen(self, *, implicit: bool) -> Hashable | None:
-        """The chosen page; with `implicit` the first candidate stands in until one is chosen."""
+        """Return the chosen page; with `implicit` the first candidate stands in until one is chosen."""
         return self.candidates[0] if implicit and self.selected is None else self.selected
 
 
@@ -57,8 +57,9 @@ class SelectRule(StrEnum):
 
 
 def interleave(rounds: Sequence[SearchRound]) -> list[Hashable]:
-    """All first candidates in the order of the searches, then all second ones, ...; each page once, where it
-    comes first (UniDoc-RL, Eq. 4).
+    """Return all first candidates in the order of the searches, then all second ones and so on (Eq. 4).
+
+    Each page is there once, where it comes first.
     """
     depth = max((len(item.candidates) for item in rounds), default=0)
     ranked = (item.candidates[rank : rank + 1] for rank in range(depth) for item in rounds)
@@ -66,7 +67,7 @@ def interleave(rounds: Sequence[SearchRound]) -> list[Hashable]:
 
 
 def search_ndcg(rounds: Sequence[SearchRound], gold: Collection[Hashable]) -> float:
-    """NDCG of the interleaved candidates (UniDoc-RL, Eq. 5), in `[0, 1]`; 0 when no search counts."""
+    """Return the NDCG of the interleaved candidates (Eq. 5), in `[0, 1]`; 0 when no search counts."""
     return ndcg(interleave(rounds), gold)
 
 
@@ -79,7 +80,7 @@ def select_reward(
     implicit: bool = False,
     capped: bool = False,
 ) -> float:
-    """Mean over the searches of whether the right candidate was chosen (UniDoc-RL, Eq. 6 and 7).
+    """Return the mean over the searches of whether the right candidate was chosen (UniDoc-RL, Eq. 6 and 7).
 
     Searches without a gold candidate are in the mean, so that further searches for anything at all, with
     their first candidate chosen, bring it close to 1 whatever was chosen where it mattered.

@@ -64,7 +64,7 @@ class StackedCropsView:
     turn: int
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready description."""
+        """Return a JSON-ready description."""
         rasters = [segment.raster for segment in self.segments]
         return {
             "page": str(self.page.image.page),
@@ -96,7 +96,7 @@ class Cutting:
     max_canvas_pixels: int = 50_000_000
 
     def region(self, view: View, box: Box) -> Box:
-        """A box of a page view as fractions of the raw page, clamped to it and never rounded or padded."""
+        """Return a box of a page view as fractions of the raw page, clamped, never rounded or padded."""
         size = self.frame.size(view.image.size, view.encoder_size)
         x1, y1, x2, y2 = (min(max(edge, 0.0), 1.0) for edge in box_to_region(box, view.region.box, size))
         return x1, y1, x2, y2
@@ -138,7 +138,7 @@ class Cutting:
         )
 
     def _cut(self, view: View | StackedCropsView, box: Box, number: int) -> list[Raster]:
-        """The rasters of the raw page that a box of a view covers, one for each piece that it meets."""
+        """Return the rasters of the raw page that a box of a view covers, one for each piece it meets."""
         whole = view.segments if isinstance(view, StackedCropsView) else (Segment(view.image.raster, 0),)
         size = self.frame.size(view.image.size, view.encoder_size)
         x1, y1, x2, y2 = box_to_raw(box, (0, 0, *_canvas(whole)), size, self.pad)
