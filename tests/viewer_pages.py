@@ -24,6 +24,7 @@ from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.rollout.credit import CreditRow, write_credit
 from docagent_rl.rollout.trajectory import Trajectory
 from tests.lab.agents.stage import resources
+from tests.viewer_runs import run_folder
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = [
@@ -56,30 +57,11 @@ def play_run(path: Path, world: Any, system: str, seed: int = 0) -> Path:
             turn.token_ids = tokenizer(turn.text, add_special_tokens=False)["input_ids"]
             turn.log_probs = (-noise.exponential(0.5, len(turn.token_ids))).tolist()
             turn.trainer_log_probs = [value + noise.normal(0, 0.02) for value in turn.log_probs]
-    write_run(path, sessions)
+    run_folder(path, sessions)
     for step in (1, 2):
         rows = [row for each in sessions if each.step == step for row in _credit(each, noise)]
         write_credit(path, step, "session_grpo", rows)
     tokenizer.save_pretrained(world.root / "tokenizer")
-    return path
-
-
-def write_run(path: Path, sessions: list[Trajectory]) -> Path:
-    """Trajectories and metrics of a run's steps."""
-    for step in sorted({each.step for each in sessions}):
-        own = [each for each in sessions if each.step == step]
-        file = path / "trajectories" / f"{step}.jsonl"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(f"{each.to_json()}\n" for each in own), encoding="utf-8")
-        names = sorted({name for each in own for name in each.metrics})
-        numbers = {
-            f"docagent/{name}": float(np.mean([each.metrics.get(name, 0.0) for each in own]))
-            for name in names
-        }
-        numbers["actor/entropy"] = 1.0 / step
-        numbers["timing_s/step"] = 2.0
-        (path / "metrics").mkdir(exist_ok=True)
-        (path / "metrics" / f"{step}.json").write_text(json.dumps(numbers))
     return path
 
 

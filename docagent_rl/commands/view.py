@@ -76,13 +76,20 @@ def view_command(
     Example: docagent-rl view workspace/runs/vrag_rl_qwen2_5_vl_7b
     """
     if text or table or svg or any(each is not None for each in (number, question, status, limit)):
-        from docagent_rl.commands.view_text import TextOptions, print_sessions
+        from docagent_rl.commands.view_text import print_sessions
 
         if len(runs) != 1:
             raise UserError("--text prints the sessions of one run or file")
+        most = 3 if limit is None else limit
         return print_sessions(
             runs[0],
-            TextOptions(number, question, status, 3 if limit is None else limit, table, svg, force),
+            number=number,
+            question=question,
+            status=status,
+            limit=most,
+            table=table,
+            svg=svg,
+            force=force,
         )
     from docagent_rl.lab.viewer.app import serve
     from docagent_rl.lab.viewer.export import Chosen

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,60 +25,56 @@ _PICTURE = re.sub(r"@font-face\s*\{\{[^}]*\}\}", "", CONSOLE_SVG_FORMAT)
 _COLOURS = {"finished": "green", "unfinished": "yellow", "masked": "red"}
 
 
-@dataclass(frozen=True, slots=True)
-class TextOptions:
-    """What is printed.
+def print_sessions(
+    path: Path,
+    *,
+    number: int | None = None,
+    question: str | None = None,
+    status: Status | None = None,
+    limit: int = 3,
+    table: bool = False,
+    svg: Path | None = None,
+    force: bool = False,
+) -> None:
+    """Print trajectories: what the policy wrote, what it was shown, its rewards.
 
     Args:
+        path: a file, or the folder of an evaluation.
         number: only the n-th trajectory, from 1.
-        question: only sessions of this question.
-        status: only sessions that ended so.
+        question: only trajectories of this question.
+        status: only trajectories that ended so.
         limit: most trajectories.
         table: one line a trajectory instead.
         svg: a picture of what is printed.
         force: replace that file.
-    """
-
-    number: int | None = None
-    question: str | None = None
-    status: Status | None = None
-    limit: int = 3
-    table: bool = False
-    svg: Path | None = None
-    force: bool = False
-
-
-def print_sessions(path: Path, options: TextOptions) -> None:
-    """Print trajectories: what the policy wrote, what it was shown, its rewards.
 
     Raises:
         UserError: there are none.
     """
-    file = trajectories_of(path)
-    chosen = select(
-        read_trajectories(file), number=options.number, question=options.question, status=options.status
-    )
+    file = _file_of(path)
+    chosen = [
+        t
+        for position, t in enumerate(read_trajectories(file), 1)
+        if number in (None, position)
+        and question in (None, t.record.get("question_id"))
+        and (status is None or t.status == status.value)
+    ]
     if not chosen:
         raise UserError(f"{file}: no trajectory matches")
-    console = Console(record=options.svg is not None)
-    if options.table:
-        console.print(overview(chosen))
+    console = Console(record=svg is not None)
+    if table:
+        console.print(_overview(chosen))
     else:
-        for trajectory in islice(chosen, options.limit):
-            console.print(render(trajectory))
-        if len(chosen) > options.limit:
-            console.print(f"{len(chosen) - options.limit} more; --limit, --number or --table")
-    if options.svg is not None:
+        for trajectory in chosen[:limit]:
+            console.print(_whole(trajectory))
+        if len(chosen) > limit:
+            console.print(f"{len(chosen) - limit} more; --limit, --number or --table")
+    if svg is not None:
         picture = console.export_svg(title="docagent-rl view", code_format=_PICTURE)
-        write_output(options.svg, picture, force=options.force)
+        write_output(svg, picture, force=force)
 
 
-def trajectories_of(path: Path) -> Path:
-    """The trajectories that a path means: a file, or that of a run outside the trainer (`RunFolder`).
-
-    Raises:
-        UserError: a folder holds no such file.
-    """
+def _file_of(path: Path) -> Path:
     if not path.is_dir():
         return path
     folder = RunFolder(path)
@@ -92,25 +86,7 @@ def trajectories_of(path: Path) -> Path:
     raise UserError(f"{path} holds no {folder.sessions_file.name}{where}")
 
 
-def select(
-    trajectories: Iterable[Trajectory],
-    *,
-    number: int | None = None,
-    question: str | None = None,
-    status: Status | None = None,
-) -> list[Trajectory]:
-    """The trajectories that match every given criterion; `number` counts from 1 in the file."""
-    return [
-        t
-        for position, t in enumerate(trajectories, 1)
-        if (number is None or position == number)
-        and (question is None or t.record.get("question_id") == question)
-        and (status is None or t.status == status.value)
-    ]
-
-
-def overview(trajectories: Sequence[Trajectory]) -> Table:
-    """One row a trajectory."""
+def _overview(trajectories: Sequence[Trajectory]) -> Table:
     table = Table("#", "question", "session", "status", "turns", "tokens", "images", "reward")
     for number, t in enumerate(trajectories, 1):
         images = sum(_images(turn) for turn in t.turns if not turn.dropped)
@@ -121,8 +97,7 @@ def overview(trajectories: Sequence[Trajectory]) -> Table:
     return table
 
 
-def render(trajectory: Trajectory) -> RenderableType:
-    """The whole session."""
+def _whole(trajectory: Trajectory) -> RenderableType:
     record = trajectory.record
     head = Table.grid(padding=(0, 2))
     head.add_row("question", shown(record.get("question")))
@@ -162,10 +137,7 @@ def _turn(number: int, turn: TrajectoryTurn) -> list[RenderableType]:
 
 
 def _facts(info: dict[str, Any]) -> list[str]:
-    """What the environment made of a turn, in a few words; the file holds all of it.
-
-    What does not look like the work of our environments is given as it stands.
-    """
+    """Return what a turn led to in a few words; what our environments do not write is given as it stands."""
     try:
         return _known_facts(info)
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -186,7 +158,7 @@ def _known_facts(info: dict[str, Any]) -> list[str]:
 
 
 def _part(part: Any) -> Text:
-    """A text, or one line about an image; anything else as it stands."""
+    """Return a text, or one line about an image; anything else as it stands."""
     try:
         return shown(part["text"]) if "text" in part else shown(_image(part["image"]), "cyan")
     except (AttributeError, KeyError, TypeError, ValueError):

@@ -29,8 +29,6 @@ class Reply(NamedTuple):
     """An answer.
 
     Args:
-        content: its bytes.
-        type: their media type.
         lasting: the same address always has the same answer.
     """
 
@@ -40,12 +38,7 @@ class Reply(NamedTuple):
 
 
 class Api:
-    """The answers over some runs.
-
-    Args:
-        runs: in the order of the command line.
-        version: of the package.
-    """
+    """The answers over the runs of a command line."""
 
     def __init__(self, runs: Sequence[OpenRun], version: str = "") -> None:
         self.runs = list(runs)

@@ -65,13 +65,8 @@ def comparison(
 
     `same_sessions` says that both hold the same sessions, rewarded in two ways, which then pair one by one;
     `same_reward` whether both are rewarded alike, `None` where that is not known or nothing that is compared
-    depends on it.
-
-    Args:
-        runs: the two, or one twice.
-        split: `train` or `val`.
-        measure: a column, or `term:<name>`.
-        steps: of each; by default the last, of one run its first and its last.
+    depends on it. The measure is a column or `term:<name>`; a step that is not named is the last, of one run
+    the first and the last.
 
     Raises:
         UserError: there is nothing to compare, or no such number.
@@ -153,13 +148,7 @@ def compared(first: Sequence[Value], second: Sequence[Value]) -> dict[str, Any]:
 
 
 def values_of(base: sqlite3.Connection, measure: str, split: str, step: int | None) -> dict[_Key, Value]:
-    """Return the sessions that were played and have a number, by step, group and number.
-
-    Args:
-        base: the index.
-        measure: a column, or `term:<name>`.
-        split: `train` or `val`.
-        step: of the sessions; all of them without one.
+    """Return the sessions that were played and have a number, of all steps where none is named.
 
     Raises:
         UserError: there is no such number.

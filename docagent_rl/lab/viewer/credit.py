@@ -35,8 +35,6 @@ class SessionCredit:
     """The numbers that an estimator gave a session.
 
     Args:
-        estimator: its name.
-        rows: of the session, in order.
         mates: the numbers of all sessions of its group.
     """
 
@@ -86,12 +84,7 @@ def baseline(
 ) -> float | None:
     """Return the number that a session's reward was compared with; `None` where an estimator has none.
 
-    Args:
-        estimator: its name.
-        options: of the estimator (`docagent.advantage.options`).
-        advantage: of the session.
-        rewards: of the sessions of the group that counted, by number.
-        session: number of the session.
+    `options` are the estimator's, `rewards` those of the sessions of the group that counted, by number.
     """
     if session not in rewards:
         return None

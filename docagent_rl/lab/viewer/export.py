@@ -49,13 +49,7 @@ class Build(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The sessions of a file, named in one of three ways.
-
-    Args:
-        ids: of sessions.
-        uid: of a group.
-        query: of a list.
-    """
+    """The sessions of a file: by their ids, by a group, or by the query of a list."""
 
     ids: Sequence[int] = ()
     uid: str | None = None
@@ -76,11 +70,7 @@ class Chosen:
 
 
 def answers(api: Api, chosen: Chosen) -> dict[str, Any]:
-    """Return what the page would ask for, by path without query; images as data URIs.
-
-    Args:
-        api: over one run, whose index is up to date.
-        chosen: sessions.
+    """Return what the page would ask for about one run, by path without query; images as data URIs.
 
     Raises:
         UserError: there are no such sessions, or too many.

@@ -56,10 +56,6 @@ def read_pairs(query: str) -> list[Pair]:
 def condition(pairs: Iterable[Pair], *, ignored: Collection[str] = ()) -> Condition:
     """Return the condition of a link; values of one parameter are alternatives, parameters hold together.
 
-    Args:
-        pairs: names and values.
-        ignored: parameters that are no filters here, such as the order.
-
     Raises:
         UserError: a parameter is unknown, or does not take its value.
     """

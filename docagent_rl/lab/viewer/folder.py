@@ -37,10 +37,7 @@ class Kind(StrEnum):
 
 
 class ViewedRun:
-    """The folder of a training or of an evaluation.
-
-    Args:
-        path: the folder, or its sessions.
+    """The folder of a training or of an evaluation, named by itself or by its sessions.
 
     Raises:
         UserError: there is no such folder, or it holds no sessions.

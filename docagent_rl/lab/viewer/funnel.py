@@ -33,11 +33,7 @@ _BY = ("none", "step", "system", "kind", "dataset", "split", "stage")
 
 
 def funnel(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Count the sessions that came to each stage, ready for JSON.
-
-    Args:
-        base: the index.
-        pairs: filters, and `by`, the field whose values are counted apart.
+    """Count the sessions of a link that came to each stage, for each value of the field `by`; ready for JSON.
 
     Raises:
         UserError: a parameter is unknown, or does not take its value.

@@ -27,12 +27,7 @@ _REF, _SHEET = TypeAdapter(ImageRef), TypeAdapter(ImageSheet)
 
 
 def session_image(session: Mapping[str, Any], number: int, store: DocumentStore | None) -> tuple[bytes, str]:
-    """Return an image of a session as it was shown, and its media type.
-
-    Args:
-        session: as recorded.
-        number: from 0, prompt first, then the observations.
-        store: of the documents.
+    """Return an image of a session as it was shown, and its media type; numbers begin at 0 with the prompt's.
 
     Raises:
         UserError: there is no such image, no store, or another page in it.

@@ -52,12 +52,7 @@ def pieces_of(session: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 class Messages:
-    """Describes the messages of a session one after the other; images are numbered from 0 as they come.
-
-    Args:
-        session: as recorded.
-        store: of its documents.
-    """
+    """Describes the messages of a session one after the other; images are numbered from 0 as they come."""
 
     def __init__(self, session: Mapping[str, Any], store: DocumentStore | None) -> None:
         self.images = 0

@@ -20,12 +20,7 @@ def update_reach(index: Index, retriever: Retriever, session: Callable[[int], Ma
     """Ask the questions whose reach is not known; return whether there were any.
 
     A session whose agent searched with the words of its question has an answer already. Searches are as those
-    of the run: as many hits, in the question's document alone or not.
-
-    Args:
-        index: of the run.
-        retriever: over the same store.
-        session: reads a session by its id.
+    of the run: as many hits, in the question's document alone or not. `session` reads one by its id.
 
     Raises:
         UserError: the retriever refuses a question, or a session cannot be read.

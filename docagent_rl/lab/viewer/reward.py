@@ -23,8 +23,6 @@ class Reward:
     """The reward of a run; runs whose rewards are equal have numbers on one scale.
 
     Args:
-        system: its name.
-        formula: of terms and weights.
         settings: by which terms are computed, judge and roles among them.
     """
 

@@ -39,8 +39,6 @@ class Places:
     """What a user names where the run's own configuration names another place.
 
     Args:
-        store: of documents.
-        tokenizer: a folder with a `tokenizer.json`.
         index: of BM25, that the questions themselves are asked of.
     """
 
@@ -55,9 +53,6 @@ class OpenRun:
 
     Args:
         number: of the run on the command line, from 0.
-        name: short, tells it from the others.
-        folder: its files.
-        places: of its documents, tokenizer and index.
         progress: bytes that were read and that there are, while its files are being read.
         failure: why there is no index.
     """
@@ -239,12 +234,7 @@ def open_runs(paths: Sequence[Path], places: Places) -> list[OpenRun]:
 
 
 class Poller:
-    """Reads what is new in runs again and again, in a thread of its own.
-
-    Args:
-        runs: to keep indexed.
-        pause_s: between two looks.
-    """
+    """Reads what is new in runs again and again, in a thread of its own."""
 
     def __init__(self, runs: Sequence[OpenRun], pause_s: float = POLL_S) -> None:
         self._runs = runs

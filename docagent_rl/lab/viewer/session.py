@@ -33,16 +33,7 @@ def session_view(
     credit: SessionCredit | None = None,
     tokens: bool = True,
 ) -> dict[str, Any]:
-    """Return a session ready for JSON.
-
-    Args:
-        session: as recorded.
-        run: its number.
-        store: of its documents.
-        tokenizer: for the texts of tokens, of the library `tokenizers`.
-        credit: the estimator's numbers of it.
-        tokens: whether tokens are in it.
-    """
+    """Return a session ready for JSON; `tokenizer`, of the library `tokenizers`, is for texts of tokens."""
     turns, messages = session["turns"], Messages(session, store)
     prompt = messages.described(session.get("prompt"))
     unit, gold = _token_pixels(turns), gold_pages(session["record"])

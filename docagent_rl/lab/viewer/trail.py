@@ -21,12 +21,7 @@ Page = tuple[str, int]
 def documents(
     session: Mapping[str, Any], store: DocumentStore | None
 ) -> dict[str, Any] | list[dict[str, Any]]:
-    """Return each document that the session touched, the question's own first; no list where it is alone.
-
-    Args:
-        session: as recorded.
-        store: which knows how long documents are.
-    """
+    """Return each document that the session touched, the question's own first; no list where it is alone."""
     record, turns = session["record"], session["turns"]
     own = str(record.get("doc_id") or "")
     looks = [_pages(look.page for look in turn_looks(turn, n)) for n, turn in enumerate(turns)]

@@ -41,9 +41,6 @@ class Finding(NamedTuple):
     """One warning.
 
     Args:
-        id: of its kind.
-        severity: see `Severity`.
-        title: a few words.
         text: the numbers, and what they may mean.
         steps: first and last.
         filter: query of the sessions behind it; empty where none are.
@@ -60,13 +57,7 @@ class Finding(NamedTuple):
 def findings(
     steps: Sequence[StepNumbers], split: str, curves: Mapping[str, Sequence[float | None]] | None = None
 ) -> list[Finding]:
-    """Return the warnings over the steps of a split, bad ones first.
-
-    Args:
-        steps: in order.
-        split: `train` or `val`.
-        curves: the trainer's numbers of the same steps, by name.
-    """
+    """Return the warnings over the steps of a split, bad ones first; `curves`: the trainer's numbers."""
     if not steps:
         return []
     view = _View(steps, split)

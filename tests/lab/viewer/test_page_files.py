@@ -23,7 +23,8 @@ from tests.viewer_browser import (  # noqa: F401
     rows,
     site,
 )
-from tests.viewer_pages import HOSTILE, served, write_run
+from tests.viewer_pages import HOSTILE, served
+from tests.viewer_runs import run_folder
 
 pytestmark = in_browser
 expect.set_options(timeout=60_000)
@@ -35,7 +36,7 @@ def watching(opened, world, tmp_path):
 
     @contextmanager
     def watch(sessions, address=SESSIONS, *, stays=False):
-        run = write_run(tmp_path / "run", sessions)
+        run = run_folder(tmp_path / "run", sessions)
         with served(run, world=world, folder=tmp_path) as served_at:
             opened.watched.address = served_at
             page = opened(address, address=served_at)
@@ -82,7 +83,7 @@ def test_a_run_that_goes_on_is_followed(watching, site):
     sessions = recorded(site, "vrag_rl")
     with watching([one for one in sessions if one.step == 1], f"{SESSIONS}?step=2") as (page, run):
         expect(page.get_by_text("No session matches")).to_be_visible()
-        write_run(run, sessions)
+        run_folder(run, sessions)
         expect(rows(page)).to_have_count(6, timeout=60_000)
 
 
