@@ -19,8 +19,7 @@ _SHADES = (1.0, 0.7, 0.45, 0.25)
 def draw_chart(chart: Chart, size: tuple[float, float], accent: str) -> Image.Image:
     """Draw `chart` at `size` points (1/72 inch) and `DPI`, every value printed beside its mark.
 
-    The caption is not part of the picture. The defaults of matplotlib apply whatever the user's style file
-    says, and no window system is touched.
+    The caption is not part of the picture. The defaults of matplotlib apply, not the user's style file.
     """
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
@@ -63,18 +62,17 @@ def _quantities(axes: Axes, chart: Chart, accent: str) -> None:
 
 def _pie(axes: Axes, chart: Chart, accent: str) -> None:
     shares = [float(value.rstrip("%")) for value in chart.values]
-    red, green, blue = matplotlib.colors.to_rgb(accent)
+    colours = [
+        tuple(1 - shade * (1 - part) for part in matplotlib.colors.to_rgb(accent)) for shade in _SHADES
+    ]
     wedges, _ = axes.pie(
         shares,
         labels=chart.values,
         labeldistance=1.12,
         startangle=90,
         counterclock=False,
-        colors=[
-            (1 - shade * (1 - red), 1 - shade * (1 - green), 1 - shade * (1 - blue)) for shade in _SHADES
-        ],
+        colors=colours,
         wedgeprops={"edgecolor": "white"},
     )
-    axes.legend(
-        wedges, chart.labels, loc="center left", bbox_to_anchor=(1.25, 0.5), fontsize=9, frameon=False
-    )
+    place = {"loc": "center left", "bbox_to_anchor": (1.25, 0.5)}
+    axes.legend(wedges, chart.labels, fontsize=9, frameon=False, **place)

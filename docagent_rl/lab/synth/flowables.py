@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 from PIL import Image
 from reportlab.lib.colors import HexColor, white
@@ -29,16 +29,16 @@ class Spot:
 
 
 @dataclass
-class Ledger:
+class Spots:
     """The spots of one layout, by key, in the order of drawing."""
 
     size: tuple[float, float]
     """Width and height of the page in points."""
-    spots: dict[str, Spot] = field(default_factory=dict)
+    found: dict[str, Spot] = field(default_factory=dict)
 
-    def note(self, key: str, flowable: Flowable, x: float, y: float, width: float, height: float) -> None:
-        """Note the rectangle at `(x, y)` (lower left, in the frame of `flowable` as it is being drawn)."""
-        left, bottom = flowable.canv.absolutePosition(x, y)
+    def note(self, key: str, flowable: Flowable, y: float, width: float, height: float) -> None:
+        """Note a rectangle that begins `y` above the lower left of `flowable`, which is being drawn."""
+        left, bottom = flowable.canv.absolutePosition(0, y)
         page_width, page_height = self.size
         edges = (
             left / page_width,
@@ -47,31 +47,31 @@ class Ledger:
             1 - bottom / page_height,
         )
         left, top, right, bottom = (round(min(max(edge, 0.0), 1.0), 5) for edge in edges)
-        self.spots[key] = Spot(flowable.canv.getPageNumber(), (left, top, right, bottom))
+        self.found[key] = Spot(flowable.canv.getPageNumber(), (left, top, right, bottom))
 
 
 class NotedParagraph(Paragraph):
     """A paragraph that is never split over pages and notes its rectangle under `key`."""
 
-    def __init__(self, text: str, style: ParagraphStyle, ledger: Ledger, key: str) -> None:
+    def __init__(self, text: str, style: ParagraphStyle, spots: Spots, key: str) -> None:
         super().__init__(text, style)
-        self._ledger, self._key = ledger, key
+        self._spots, self._key = spots, key
 
-    def split(self, availWidth: float, availHeight: float) -> list[Flowable]:  # noqa: N803
-        """No parts: evidence stays on one page."""
+    def split(self, *_: float) -> list[Flowable]:
+        """Return no parts: evidence stays on one page."""
         return []
 
     def draw(self) -> None:
         """Draw and note."""
         super().draw()
-        self._ledger.note(self._key, self, 0, 0, self.width, self.height)
+        self._spots.note(self._key, self, 0, self.width, self.height)
 
 
 class Heading(NotedParagraph):
     """A heading with a bookmark that links and the outline point to."""
 
-    def __init__(self, title: str, level: int, style: ParagraphStyle, ledger: Ledger, key: str) -> None:
-        super().__init__(title, style, ledger, key)
+    def __init__(self, title: str, level: int, style: ParagraphStyle, spots: Spots, key: str) -> None:
+        super().__init__(title, style, spots, key)
         self._title, self._level = title, level
 
     def draw(self) -> None:
@@ -84,73 +84,64 @@ class Heading(NotedParagraph):
 class NotedTable(GridTable):
     """A table on one page that notes itself under its key and row `i` (from 0) under `"<key>/row/<i>"`."""
 
-    def __init__(self, table: Table, style: Style, ledger: Ledger) -> None:
+    def __init__(self, table: Table, style: Style, spots: Spots) -> None:
         cells = [list(table.header), *map(list, table.rows)]
         # a long table on a low page gets smaller type, so that its heading and introduction stay with it
         size = max(min(style.text - 1, 11.5, 0.62 * style.height / (1.6 * len(cells))), 8.5)
-        widths = _column_widths(cells, style, size)
-        super().__init__(
-            cells, colWidths=widths, rowHeights=1.6 * size, hAlign="LEFT", style=_grid(style, size)
-        )
-        self._table, self._ledger = table, ledger
+        widths, grid = _column_widths(cells, style, size), _grid(style, size)
+        super().__init__(cells, colWidths=widths, rowHeights=1.6 * size, hAlign="LEFT", style=grid)
+        self._table, self._spots = table, spots
 
-    def split(self, availWidth: float, availHeight: float) -> list[Flowable]:  # noqa: N803
-        """No parts: evidence stays on one page."""
+    def split(self, *_: float) -> list[Flowable]:
+        """Return no parts: evidence stays on one page."""
         return []
 
     def draw(self) -> None:
         """Draw and note."""
         super().draw()
         width, key = sum(cast("list[float]", self._colWidths)), self._table.key
-        self._ledger.note(key, self, 0, 0, width, self._height)
+        self._spots.note(key, self, 0, width, self._height)
         tops = self._rowpositions  # from the top edge of the header down to the bottom edge
         for row in range(len(self._table.rows)):
-            bottom, top = tops[row + 2], tops[row + 1]
-            self._ledger.note(f"{key}/row/{row}", self, 0, bottom, width, top - bottom)
+            bottom = tops[row + 2]
+            self._spots.note(f"{key}/row/{row}", self, bottom, width, tops[row + 1] - bottom)
 
 
 class Picture(Flowable):
     """An image of a fixed size that is only made when it is really drawn."""
 
     def __init__(
-        self, size: tuple[float, float], make: Callable[[], Image.Image] | None, ledger: Ledger, key: str
+        self, size: tuple[float, float], make: Callable[[], Image.Image] | None, spots: Spots, key: str
     ) -> None:
         super().__init__()
         self.width, self.height = size
-        self._make, self._ledger, self._key = make, ledger, key
-
-    def wrap(self, availWidth: float, availHeight: float) -> tuple[float, float]:  # noqa: N803
-        """The fixed size."""
-        return self.width, self.height
+        self._make, self._spots, self._key = make, spots, key
 
     def draw(self) -> None:
         """Draw (nothing in a draft) and note."""
         if self._make is not None:
             self.canv.drawImage(ImageReader(self._make()), 0, 0, self.width, self.height)
-        self._ledger.note(self._key, self, 0, 0, self.width, self.height)
+        self._spots.note(self._key, self, 0, self.width, self.height)
 
 
 class ContentsLine(Flowable):
-    """A line of the table of contents: title, dots, page, linked to the heading."""
+    """A line of the table of contents: title, dots, page, linked to the heading under `key`."""
 
     def __init__(self, title: str, page: int, level: int, style: Style, key: str) -> None:
         super().__init__()
-        self._title, self._page, self._level, self._style, self._key = title, page, level, style, key
+        self._title, self._page, self._key = title, page, key
+        self._font = style.bold if level == 0 else style.font
         self._size = style.text * (1.0 if level == 0 else 0.92)
+        self._indent = 16.0 * level
         self.width, self.height = style.width, 1.5 * self._size
-
-    def wrap(self, availWidth: float, availHeight: float) -> tuple[float, float]:  # noqa: N803
-        """As wide as the text, one line high."""
-        return self.width, self.height
 
     def draw(self) -> None:
         """Draw the line; the height does not depend on the page number."""
-        font = self._style.bold if self._level == 0 else self._style.font
-        canvas, indent, base = self.canv, 16.0 * self._level, 0.4 * self._size
-        canvas.setFont(font, self._size)
-        canvas.drawString(indent, base, self._title)
+        canvas, base = self.canv, 0.4 * self._size
+        canvas.setFont(self._font, self._size)
+        canvas.drawString(self._indent, base, self._title)
         canvas.drawRightString(self.width, base, str(self._page))
-        start = indent + stringWidth(self._title, font, self._size) + 6
+        start = self._indent + stringWidth(self._title, self._font, self._size) + 6
         canvas.setDash(1, 3)
         canvas.setStrokeGray(0.5)
         canvas.line(start, base, self.width - 26, base)
@@ -159,24 +150,23 @@ class ContentsLine(Flowable):
 
 
 def _column_widths(cells: list[list[str]], style: Style, size: float) -> list[float]:
-    """Natural widths, stretched towards the width of the text but not so far that rows are hard to follow."""
-    natural = [
-        max(stringWidth(cell, style.bold, size) for cell in column) + 18
-        for column in zip(*cells, strict=True)
-    ]
+    """Stretch natural widths towards the width of the text, but not so far that rows are hard to follow."""
+    columns = zip(*cells, strict=True)
+    natural = [max(stringWidth(cell, style.bold, size) for cell in column) + 18 for column in columns]
     goal = min(style.width, max(sum(natural), 43 * style.text))
     return [width * goal / sum(natural) for width in natural]
 
 
-def _grid(style: Style, size: float) -> list[tuple]:
-    commands: list[tuple] = [
-        ("FONT", (0, 0), (-1, -1), style.font, size),
+def _grid(style: Style, size: float) -> list[tuple[Any, ...]]:
+    everything = (0, 0), (-1, -1)
+    lines = ("LINEBELOW", *everything, 0.4, HexColor("#999999"))
+    shades = ("ROWBACKGROUNDS", (0, 1), (-1, -1), (white, HexColor("#eef1f5")))
+    return [
+        ("FONT", *everything, style.font, size),
         ("FONT", (0, 0), (-1, 0), style.bold, size),
         ("ALIGN", (1, 0), (-1, -1), "RIGHT"),
-        ("VALIGN", (0, 0), (-1, -1), "MIDDLE"),
+        ("VALIGN", *everything, "MIDDLE"),
         ("BACKGROUND", (0, 0), (-1, 0), HexColor(style.accent)),
         ("TEXTCOLOR", (0, 0), (-1, 0), white),
+        shades if style.zebra else lines,
     ]
-    if style.zebra:
-        return [*commands, ("ROWBACKGROUNDS", (0, 1), (-1, -1), (white, HexColor("#eef1f5")))]
-    return [*commands, ("LINEBELOW", (0, 0), (-1, -1), 0.4, HexColor("#999999"))]

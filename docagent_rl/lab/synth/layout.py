@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -25,15 +26,15 @@ from docagent_rl.lab.synth.charts import draw_chart
 from docagent_rl.lab.synth.flowables import (
     ContentsLine,
     Heading,
-    Ledger,
     NotedParagraph,
     NotedTable,
     Picture,
     Spot,
+    Spots,
 )
-from docagent_rl.lab.synth.model import Block, Chart, DocumentPlan, Prose, Section, Table
+from docagent_rl.lab.synth.model import Block, DocumentPlan, Prose, Section, Table
 from docagent_rl.lab.synth.settings import Difficulty
-from docagent_rl.lab.synth.style import Style, style_of
+from docagent_rl.lab.synth.style import style_of
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,6 @@ class Rendered:
     labels: Mapping[str, str]
     """`Table 3` or `Figure 2` by key of the table or chart."""
 
-    def spot(self, key: str) -> Spot:
-        """Where `key` was drawn."""
-        return self.spots[key]
-
 
 def render(plan: DocumentPlan) -> Rendered:
     """Lay out as much of `plan` as its length allows and write the PDF; equal plans give equal bytes.
@@ -61,40 +58,39 @@ def render(plan: DocumentPlan) -> Rendered:
     Two passes at least: drafts without pictures find the length and the page numbers for the table of
     contents, the last pass draws.
     """
-    chapters, back, draft = _fit(plan)
-    sections = plan.sections(chapters, back)
-    starts = {section.key: draft.spots[section.key].page for section in sections}
-    final = _Layout(plan, sections, starts, draft.num_pages).build(draw=True)
-    moved = [section.title for section in sections if final.spots[section.key].page != starts[section.key]]
+    draft = _fit(plan)
+    starts = {section.key: draft.spots[section.key].page for section in draft.sections}
+    final = _Layout(plan, draft.sections, starts, draft.num_pages).build(draw=True)
+    moved = [
+        section.title for section in final.sections if final.spots[section.key].page != starts[section.key]
+    ]
     if moved or final.num_pages != draft.num_pages:
         raise RuntimeError(f"{plan.doc_id}: layout moved between passes at {moved}")
     return final
 
 
-def _fit(plan: DocumentPlan) -> tuple[int, int, Rendered]:
-    """The number of chapters and closing sections with which the document has the length it should have."""
-    target = plan.pages[1]
+def _fit(plan: DocumentPlan) -> Rendered:
+    """Lay out as many chapters and closing sections as give the document the length it should have."""
+
+    def draft(chapters: int, back: int) -> Rendered:
+        return _Layout(plan, plan.sections(chapters, back), {}, 0).build(draw=False)
+
+    fewest, target = plan.pages
     chapters, back = len(plan.chapters), len(plan.back)
-    draft = _draft(plan, chapters, back)
-    while draft.num_pages > target and (chapters > 1 or back):
+    found = draft(chapters, back)
+    while found.num_pages > target and (chapters > 1 or back):
         if chapters > 1:
-            excess = draft.num_pages - target
-            pages = [draft.spots[chapter[0].key].page for chapter in plan.chapters[:chapters]]
             # cut in one go all chapters that begin in the excess, and always at least one
-            chapters = max(1, min(chapters - 1, sum(page <= draft.num_pages - excess for page in pages)))
+            pages = [found.spots[chapter[0].key].page for chapter in plan.chapters[:chapters]]
+            chapters = max(1, min(chapters - 1, sum(page <= target for page in pages)))
         else:
             back -= 1
-        draft = _draft(plan, chapters, back)
+        found = draft(chapters, back)
     # a shorter table of contents may have made the cut too deep
-    while draft.num_pages < plan.pages[0] and chapters < len(plan.chapters):
+    while found.num_pages < fewest and chapters < len(plan.chapters):
         chapters += 1
-        draft = _draft(plan, chapters, back)
-    return chapters, back, draft
-
-
-def _draft(plan: DocumentPlan, chapters: int, back: int) -> Rendered:
-    sections = plan.sections(chapters, back)
-    return _Layout(plan, sections, {}, 0).build(draw=False)
+        found = draft(chapters, back)
+    return found
 
 
 class _Layout:
@@ -104,18 +100,18 @@ class _Layout:
         self, plan: DocumentPlan, sections: tuple[Section, ...], starts: Mapping[str, int], num_pages: int
     ) -> None:
         self.plan, self.sections, self.starts, self.num_pages = plan, sections, starts, num_pages
-        self.style: Style = style_of(plan)
-        self.ledger = Ledger(self.style.size)
+        self.style = style_of(plan)
+        self.spots = Spots(self.style.size)
         self.labels = _labels(sections)
 
     def build(self, *, draw: bool) -> Rendered:
-        style, buffer = self.style, io.BytesIO()
+        style, plan, buffer = self.style, self.plan, io.BytesIO()
         frame = Frame(style.margin, style.footer, style.width, style.height, 0, 0, 0, 0)
         document = BaseDocTemplate(
             buffer,
             pagesize=style.size,
-            title=f"{self.plan.company}: {self.plan.report}",
-            author=self.plan.company,
+            title=f"{plan.company}: {plan.report}",
+            author=plan.company,
             invariant=1,
             pageCompression=1 if draw else 0,
             pageTemplates=[
@@ -125,23 +121,20 @@ class _Layout:
         )
         document.pageTemplates[0].autoNextPageTemplate = "body"
         document.build(list(self._story(draw)))
-        return Rendered(
-            self.plan, self.sections, buffer.getvalue(), document.page, self.ledger.spots, self.labels
-        )
+        found = self.spots.found
+        return Rendered(plan, self.sections, buffer.getvalue(), document.page, found, self.labels)
 
     def _story(self, draw: bool) -> Iterator[Flowable]:
-        style, easy = self.style, self.plan.difficulty is Difficulty.EASY
+        style, plan = self.style, self.plan
         yield Spacer(1, 0.16 * style.height)
-        yield Paragraph(self.plan.company, style.paragraph("company", fontSize=1.5 * style.text))
-        title = style.paragraph(
-            "title", fontName=style.bold, fontSize=2.8 * style.text, spaceAfter=1.5 * style.text
-        )
-        yield Paragraph(self.plan.report, title)
-        yield Paragraph(f"Report on the year {self.plan.year}", style.body())
+        yield Paragraph(plan.company, style.paragraph("company", 1.5))
+        title = style.paragraph("title", 2.8, fontName=style.bold, spaceAfter=1.5 * style.text)
+        yield Paragraph(plan.report, title)
+        yield Paragraph(f"Report on the year {plan.year}", style.paragraph("body"))
         # a short report has its contents on the title page
+        easy = plan.difficulty is Difficulty.EASY
         yield Spacer(1, 0.1 * style.height) if easy else PageBreak()
-        contents = style.paragraph("contents", fontName=style.bold, fontSize=1.5 * style.text)
-        yield Paragraph("Contents", contents)
+        yield Paragraph("Contents", style.paragraph("contents", 1.5, fontName=style.bold))
         for section in self.sections:
             page = self.starts.get(section.key, 0)
             yield ContentsLine(section.title, page, section.level, style, section.key)
@@ -150,57 +143,52 @@ class _Layout:
             yield from self._section(section, draw)
 
     def _section(self, section: Section, draw: bool) -> Iterator[Flowable]:
-        style = self.style
-        if section.level == 0 and section is not self.sections[0]:
+        style, level = self.style, section.level
+        if level == 0 and section is not self.sections[0]:
             yield PageBreak() if style.chapter_breaks else CondPageBreak(0.25 * style.height)
-        heading = Heading(
-            section.title, section.level, style.heading(section.level), self.ledger, section.key
-        )
+        heading = Heading(section.title, level, style.heading(level), self.spots, section.key)
         first, *rest = section.blocks
         yield KeepTogether([heading, *self._block(first, draw)])
         for block in rest:
-            yield KeepTogether(list(self._block(block, draw)))
+            yield KeepTogether(self._block(block, draw))
 
-    def _block(self, block: Block, draw: bool) -> Iterator[Flowable]:
-        style, ledger = self.style, self.ledger
+    def _block(self, block: Block, draw: bool) -> list[Flowable]:
+        style, spots = self.style, self.spots
         if isinstance(block, Prose):
-            yield NotedParagraph(block.text, style.body(), ledger, block.key)
-            return
-        text = f"<b>{self.labels[block.key]}.</b> " + (
-            block.full_caption if isinstance(block, Chart) else block.caption
-        )
-        caption = NotedParagraph(text, style.caption(), ledger, f"{block.key}/caption")
+            return [NotedParagraph(block.text, style.paragraph("body"), spots, block.key)]
+        grey = style.paragraph("caption", 0.9, textColor=HexColor("#444444"))
+        text = f"<b>{self.labels[block.key]}.</b> {block.caption}"
+        caption = NotedParagraph(text, grey, spots, f"{block.key}/caption")
         if isinstance(block, Table):
-            yield from (caption, NotedTable(block, style, ledger), Spacer(1, 1.2 * style.text))
-            return
+            return [caption, NotedTable(block, style, spots), Spacer(1, 1.2 * style.text)]
         make = partial(draw_chart, block, style.chart_size, style.accent) if draw else None
-        yield from (Picture(style.chart_size, make, ledger, block.key), Spacer(1, 4), caption)
+        return [Picture(style.chart_size, make, spots, block.key), Spacer(1, 4), caption]
 
-    def _title_page(self, canvas: Canvas, _: BaseDocTemplate) -> None:
+    def _title_page(self, canvas: Canvas, document: BaseDocTemplate) -> None:
         width, height = self.style.size
         canvas.saveState()
         canvas.setFillColor(HexColor(self.style.accent))
         canvas.rect(0, height - 0.09 * height, width, 0.09 * height, stroke=0, fill=1)
         canvas.restoreState()
-        self._footer(canvas, _)
+        self._footer(canvas, document)
 
     def _footer(self, canvas: Canvas, _: BaseDocTemplate) -> None:
         style, base = self.style, 0.5 * self.style.footer
+        right = style.size[0] - style.margin
         canvas.saveState()
         canvas.setStrokeColor(HexColor(style.accent))
         canvas.setLineWidth(0.5)
-        canvas.line(style.margin, base + 12, style.size[0] - style.margin, base + 12)
+        canvas.line(style.margin, base + 12, right, base + 12)
         canvas.setFont(style.font, 8.5)
         canvas.setFillGray(0.3)
         canvas.drawString(style.margin, base, f"{self.plan.company} | {self.plan.report}")
-        pages = f"Page {canvas.getPageNumber()} of {self.num_pages}"
-        canvas.drawRightString(style.size[0] - style.margin, base, pages)
+        canvas.drawRightString(right, base, f"Page {canvas.getPageNumber()} of {self.num_pages}")
         canvas.restoreState()
 
 
 def _labels(sections: tuple[Section, ...]) -> dict[str, str]:
     labels: dict[str, str] = {}
-    counts = {"Table": 0, "Figure": 0}
+    counts: Counter[str] = Counter()
     for block in (block for section in sections for block in section.blocks):
         if not isinstance(block, Prose):
             name = "Table" if isinstance(block, Table) else "Figure"

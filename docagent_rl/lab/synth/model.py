@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from docagent_rl.lab.synth.lexicon import Measure, Theme
 from docagent_rl.lab.synth.settings import Difficulty
 
 
@@ -39,31 +40,6 @@ class TableKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Measure:
-    """A quantity that tables and charts report."""
-
-    noun: str
-    """Reads well in "the <noun> of ..."."""
-    unit: str
-    """Unit of measurement; empty for plain counts."""
-    low: float
-    high: float
-    decimals: int
-
-    @property
-    def in_unit(self) -> str:
-        """`", in <unit>"`, or nothing for plain counts."""
-        return f", in {self.unit}" if self.unit else ""
-
-    @property
-    def heading(self) -> str:
-        """The noun as a column heading or caption, with the unit in brackets."""
-        name = self.noun.removeprefix("number of ")
-        name = name[0].upper() + name[1:]
-        return f"{name} ({self.unit})" if self.unit else name
-
-
-@dataclass(frozen=True)
 class Fact:
     """A value that one sentence states and one question asks for."""
 
@@ -93,12 +69,12 @@ class Table:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     measures: tuple[Measure, ...]
-    """One for a yearly table, else one per value column."""
+    """One for each column of values."""
     unit: str = ""
     """Name of the unit a quarterly table belongs to."""
 
     def column(self, index: int) -> list[str]:
-        """The cells of column `index` (0 holds the row names) from top to bottom."""
+        """Return the cells of column `index` (0 holds the row names) from top to bottom."""
         return [row[index] for row in self.rows]
 
 
@@ -108,7 +84,7 @@ class Chart:
 
     key: str
     kind: ChartKind
-    caption: str
+    title: str
     labels: tuple[str, ...]
     values: tuple[str, ...]
     measure: Measure
@@ -117,12 +93,12 @@ class Chart:
     """False: the values are in the picture alone."""
 
     @property
-    def full_caption(self) -> str:
+    def caption(self) -> str:
         """The caption as printed."""
         if not self.values_in_caption:
-            return self.caption
+            return self.title
         data = "; ".join(f"{label} {value}" for label, value in zip(self.labels, self.values, strict=True))
-        return f"{self.caption} Data: {data}."
+        return f"{self.title} Data: {data}."
 
 
 Block = Prose | Table | Chart
@@ -158,7 +134,7 @@ class DocumentPlan:
     report: str
     """E.g. "Annual Report 2021"."""
     year: int
-    theme: str
+    theme: Theme
     difficulty: Difficulty
     page_format: PageFormat
     pages: tuple[int, int]
@@ -172,6 +148,6 @@ class DocumentPlan:
     back: tuple[Section, ...]
 
     def sections(self, chapters: int, back: int) -> tuple[Section, ...]:
-        """The sections in order, with the first `chapters` chapters and the first `back` closing sections."""
+        """Return the sections with the first `chapters` chapters and the first `back` closing sections."""
         middle = [section for chapter in self.chapters[:chapters] for section in chapter]
         return (*self.front, *middle, *self.back[:back])

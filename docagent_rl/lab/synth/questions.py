@@ -6,39 +6,30 @@ import random
 from collections import defaultdict
 from typing import Any
 
-from docagent_rl.lab.synth.candidate import Candidate, Subject, to_decimal
+from docagent_rl.lab.synth.candidates import Candidate, candidates, to_decimal
 from docagent_rl.lab.synth.layout import Rendered
 from docagent_rl.lab.synth.settings import PROFILES, QuestionKind, SynthSettings
-from docagent_rl.lab.synth.table_questions import table_candidates
-from docagent_rl.lab.synth.text_questions import text_candidates
 from docagent_rl.records.fields import Box, Split
 from docagent_rl.records.record import Record, check_record
 
-DATASET = "synthetic"
 _REPEAT = 0.5
 """Factor on the weight of a kind each time it is drawn: even a few questions then are of several kinds."""
 
 
 def make_questions(rendered: Rendered, settings: SynthSettings, split: Split) -> list[Record]:
-    """At most `settings.questions_per_document` records about one document, in a seeded order.
+    """Return at most `settings.questions_per_document` records about one document, in a seeded order.
 
     `extra.row` is -1: the row in the file is known when all documents are done.
     """
-    plan = rendered.plan
-    rng = random.Random(f"questions/{settings.seed}/{plan.index}")
-    subject = Subject.of(rendered, rng)
+    rng = random.Random(f"questions/{settings.seed}/{rendered.plan.index}")
     pools: dict[QuestionKind, list[Candidate]] = defaultdict(list)
-    for candidate in (*text_candidates(subject), *table_candidates(subject)):
+    for candidate in candidates(rendered, rng):
         pools[candidate.kind].append(candidate)
-    weights = dict(PROFILES[plan.difficulty].mix)
-    records = []
-    while pools and len(records) < settings.questions_per_document:
-        kinds = [kind for kind in QuestionKind if kind in pools]
-        (kind,) = rng.choices(kinds, weights=[weights[kind] for kind in kinds])
-        pool = pools[kind]
-        candidate = pool.pop(rng.randrange(len(pool)))
-        if not pool:
-            del pools[kind]
+    weights = dict(PROFILES[rendered.plan.difficulty].mix)
+    records: list[Record] = []
+    while len(records) < settings.questions_per_document and (kinds := [k for k in QuestionKind if pools[k]]):
+        (kind,) = rng.choices(kinds, weights=[weights[each] for each in kinds])
+        candidate = pools[kind].pop(rng.randrange(len(pools[kind])))
         weights[kind] *= _REPEAT
         records.append(_record(rendered, candidate, len(records), split))
     return records
@@ -53,7 +44,7 @@ def _record(rendered: Rendered, candidate: Candidate, number: int, split: Split)
     answer_format, gold = _gold(candidate)
     record = Record(
         question_id=question_id,
-        dataset=DATASET,
+        dataset="synthetic",
         split=split,
         doc_id=plan.doc_id,
         question=candidate.question,
@@ -71,7 +62,7 @@ def _record(rendered: Rendered, candidate: Candidate, number: int, split: Split)
             "kind": candidate.kind.value,
             "difficulty": plan.difficulty.value,
             "hops": 2 if candidate.kind is QuestionKind.TWO_HOP else int(bool(candidate.spots)),
-            "derivation": dict(candidate.derivation) if candidate.derivation else None,
+            "derivation": candidate.derivation,
             **candidate.details,
         },
     )
@@ -79,7 +70,7 @@ def _record(rendered: Rendered, candidate: Candidate, number: int, split: Split)
 
 
 def _gold(candidate: Candidate) -> tuple[str, Any]:
-    """The answer type in the words of MMLongBench-Doc, and the gold value with that type."""
+    """Return the answer type in the words of MMLongBench-Doc, and the gold value with that type."""
     if not candidate.answers:
         return "None", None
     plain = candidate.answers[-1]

@@ -1,4 +1,4 @@
-"""What a synthetic corpus is made of, and how its settings are told apart."""
+"""The settings of a synthetic corpus."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from types import MappingProxyType
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.records.fields import Split
@@ -26,7 +25,7 @@ class Difficulty(StrEnum):
 
 
 class QuestionKind(StrEnum):
-    """What it takes to answer a question."""
+    """The evidence that a question needs."""
 
     TEXT_FACT = "text_fact"
     """One sentence of a paragraph."""
@@ -48,7 +47,7 @@ class QuestionKind(StrEnum):
 
 @dataclass(frozen=True)
 class Profile:
-    """What a difficulty means."""
+    """The properties of the documents of a difficulty."""
 
     pages: tuple[int, int]
     """Fewest and most pages of a document."""
@@ -63,16 +62,14 @@ class Profile:
 
 
 def _mix(*weights: float) -> Mapping[QuestionKind, float]:
-    return MappingProxyType(dict(zip(QuestionKind, weights, strict=True)))
+    return dict(zip(QuestionKind, weights, strict=True))
 
 
-PROFILES: Mapping[Difficulty, Profile] = MappingProxyType(
-    {
-        Difficulty.EASY: Profile((3, 5), (3, 4), False, False, _mix(6, 4, 2, 2, 1, 1, 1, 1)),
-        Difficulty.MEDIUM: Profile((8, 14), (5, 9), False, False, _mix(4, 4, 3, 2, 3, 2, 1, 1)),
-        Difficulty.HARD: Profile((20, 40), (14, 20), True, True, _mix(3, 3, 3, 2, 4, 3, 2, 2)),
-    }
-)
+PROFILES: Mapping[Difficulty, Profile] = {
+    Difficulty.EASY: Profile((3, 5), (3, 4), False, False, _mix(6, 4, 2, 2, 1, 1, 1, 1)),
+    Difficulty.MEDIUM: Profile((8, 14), (5, 9), False, False, _mix(4, 4, 3, 2, 3, 2, 1, 1)),
+    Difficulty.HARD: Profile((20, 40), (14, 20), True, True, _mix(3, 3, 3, 2, 4, 3, 2, 2)),
+}
 
 
 @dataclass(frozen=True)
@@ -105,11 +102,11 @@ class SynthSettings:
             raise UserError(f"val_fraction and test_fraction must be >= 0 with a sum <= 1, found {fractions}")
 
     def difficulty(self, index: int) -> Difficulty:
-        """The difficulty of document `index` (from 0)."""
+        """Return the difficulty of document `index` (from 0)."""
         return self.difficulties[index % len(self.difficulties)]
 
     def split_sizes(self) -> dict[Split, int]:
-        """Documents in each split; a split with a positive fraction gets one as soon as there are three."""
+        """Return the documents in each split; with three or more, each positive fraction gets one."""
         sizes = {}
         for split, fraction in ((Split.VAL, self.val_fraction), (Split.TEST, self.test_fraction)):
             size = round(fraction * self.documents)
@@ -119,6 +116,6 @@ class SynthSettings:
         return {Split.TRAIN: self.documents - sum(sizes.values()), **sizes}
 
     def fingerprint(self) -> str:
-        """Hex digest that changes with every setting and with the generator."""
+        """Return a hex digest that changes with every setting and with the generator."""
         content = json.dumps({"version": GENERATOR_VERSION, **asdict(self)}, sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import cast
+from typing import Any
 
 from reportlab.lib import pagesizes
 from reportlab.lib.colors import HexColor
@@ -13,14 +12,12 @@ from reportlab.lib.styles import ParagraphStyle
 
 from docagent_rl.lab.synth.model import DocumentPlan, PageFormat
 
-_SIZES = MappingProxyType(
-    {
-        PageFormat.A4: pagesizes.A4,
-        PageFormat.LETTER: pagesizes.letter,
-        PageFormat.LANDSCAPE: pagesizes.landscape(pagesizes.A4),
-        PageFormat.SLIDE: (960.0, 540.0),
-    }
-)
+_SIZES = {
+    PageFormat.A4: pagesizes.A4,
+    PageFormat.LETTER: pagesizes.letter,
+    PageFormat.LANDSCAPE: pagesizes.landscape(pagesizes.A4),
+    PageFormat.SLIDE: (960.0, 540.0),
+}
 _FAMILIES = (("Helvetica", "Helvetica-Bold"), ("Times-Roman", "Times-Bold"))
 _ACCENTS = ("#1f4e79", "#7a1f3d", "#2e6b34", "#5b3a86", "#8a4b08", "#135e63")
 
@@ -31,9 +28,6 @@ class Style:
 
     size: tuple[float, float]
     """Width and height of the page."""
-    margin: float
-    footer: float
-    """Height kept free at the bottom for the footer."""
     font: str
     bold: str
     accent: str
@@ -44,6 +38,9 @@ class Style:
     """Tables with shaded rows, otherwise with lines."""
     chapter_breaks: bool
     """Whether every chapter begins on a new page."""
+    margin: float = 54.0
+    footer: float = 48.0
+    """Height kept free at the bottom for the footer."""
 
     @property
     def width(self) -> float:
@@ -61,31 +58,18 @@ class Style:
         width = min(self.width, 430.0)
         return width, min(0.52 * width, 0.5 * self.height)
 
-    def paragraph(self, name: str, **changes: object) -> ParagraphStyle:
-        """Running text, with the given attributes changed."""
-        size = cast("float", changes.pop("fontSize", self.text))
-        base = {
-            "fontName": self.font,
-            "fontSize": size,
-            "leading": 1.35 * size,
-            "spaceAfter": 0.7 * self.text,
-        }
-        return ParagraphStyle(name, **{**base, **changes})
-
-    def body(self) -> ParagraphStyle:
-        """Style of a paragraph."""
-        return self.paragraph("body")
-
-    def caption(self) -> ParagraphStyle:
-        """Style of a caption."""
-        return self.paragraph("caption", fontSize=0.9 * self.text, textColor=HexColor("#444444"))
+    def paragraph(self, name: str, scale: float = 1.0, **changes: Any) -> ParagraphStyle:
+        """Return the style of running text, `scale` times as large and with the attributes changed."""
+        size = scale * self.text
+        base = {"fontName": self.font, "leading": 1.35 * size, "spaceAfter": 0.7 * self.text}
+        return ParagraphStyle(name, fontSize=size, **{**base, **changes})
 
     def heading(self, level: int) -> ParagraphStyle:
-        """Style of a heading of level 0 or 1; it stays with what follows."""
+        """Return the style of a heading of level 0 or 1; it stays with what follows."""
         return self.paragraph(
             f"heading{level}",
+            (1.75, 1.25)[level],
             fontName=self.bold,
-            fontSize=self.text * (1.75, 1.25)[level],
             spaceBefore=self.text * (1.4, 0.9)[level],
             textColor=HexColor(self.accent),
             keepWithNext=1,
@@ -93,14 +77,12 @@ class Style:
 
 
 def style_of(plan: DocumentPlan) -> Style:
-    """The look of a document, drawn from its id."""
+    """Draw the look of a document from its id."""
     rng = random.Random(f"style/{plan.doc_id}")
     slide = plan.page_format is PageFormat.SLIDE
     font, bold = _FAMILIES[0] if slide else rng.choice(_FAMILIES)
     return Style(
         size=_SIZES[plan.page_format],
-        margin=54.0,
-        footer=48.0,
         font=font,
         bold=bold,
         accent=rng.choice(_ACCENTS),

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.synth import Difficulty, SynthSettings, generate, synthesize
+from docagent_rl.lab.synth import Difficulty, SynthSettings, layout, synthesize
+from docagent_rl.lab.synth.model import DocumentPlan
 from docagent_rl.records.record import read_jsonl
 from docagent_rl.records.validation import validate_jsonl
 
@@ -48,15 +49,15 @@ def test_a_complete_corpus_is_left_alone(corpus):
 
 
 def test_an_interrupted_corpus_is_continued_to_the_same_bytes(corpus, tmp_path, monkeypatch):
-    build, built = generate._build, []
+    render, built = layout.render, []
 
-    def interrupted(target: Path, settings: SynthSettings, index: int, split: str) -> None:
-        if index == 3 and len(built) == 3:
+    def interrupted(plan: DocumentPlan) -> layout.Rendered:
+        if plan.index == 3 and len(built) == 3:
             raise KeyboardInterrupt
-        built.append(index)
-        build(target, settings, index, split)
+        built.append(plan.index)
+        return render(plan)
 
-    monkeypatch.setattr(generate, "_build", interrupted)
+    monkeypatch.setattr(layout, "render", interrupted)
     out = tmp_path / "corpus"
     with pytest.raises(KeyboardInterrupt):
         synthesize(out, SETTINGS)

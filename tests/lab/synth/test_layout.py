@@ -12,7 +12,8 @@ import pytest
 
 from docagent_rl.lab.synth.charts import DPI, draw_chart
 from docagent_rl.lab.synth.layout import Rendered, render
-from docagent_rl.lab.synth.model import Chart, ChartKind, Measure, PageFormat
+from docagent_rl.lab.synth.lexicon import Measure
+from docagent_rl.lab.synth.model import Chart, ChartKind, PageFormat
 from docagent_rl.lab.synth.plan import plan_document
 from docagent_rl.lab.synth.settings import PROFILES, Difficulty, SynthSettings
 
@@ -50,7 +51,7 @@ def test_contents_and_bookmarks_lead_to_the_headings(documents, texts):
         bookmarks = [
             (each.get_title(), each.get_dest().get_index() + 1) for each in open_pdf(rendered).get_toc()
         ]
-        headings = [(section.title, rendered.spot(section.key).page) for section in rendered.sections]
+        headings = [(section.title, rendered.spots[section.key].page) for section in rendered.sections]
         assert bookmarks == headings
         # the table of contents stands before the first heading
         contents = " ".join(" ".join(pages[: headings[0][1] - 1]).split())
@@ -68,7 +69,7 @@ def test_pages_tables_and_figures_are_numbered_in_order(documents, texts):
             found = [int(number) for number in re.findall(rf"{name} (\d+)\. [A-Z]", whole)]
             assert found == list(range(1, len(found) + 1))
         for chart in (b for section in rendered.sections for b in section.blocks if isinstance(b, Chart)):
-            assert f"{rendered.labels[chart.key]}. {chart.full_caption}" in whole
+            assert f"{rendered.labels[chart.key]}. {chart.caption}" in whole
 
 
 def test_nothing_is_cut_off_or_overlaps(documents):
@@ -106,7 +107,7 @@ def test_a_document_that_is_too_long_loses_chapters(documents):
 
 
 def drawn(kind: ChartKind, *values: str) -> np.ndarray:
-    labels, measure = ("Q1", "Q2", "Q3", "Q4")[: len(values)], Measure("energy use", "MWh", 1, 100, 0)
+    labels, measure = ("Q1", "Q2", "Q3", "Q4")[: len(values)], Measure("energy use", 1, 100, "MWh")
     chart = Chart("chart/1", kind, "Energy use.", labels, values, measure, "Brenoka", False)
     return np.asarray(draw_chart(chart, (360.0, 180.0), "#1f4e79"))
 

@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.base.errors import UserError
-from docagent_rl.lab.synth.lexicon import THEMES
+from docagent_rl.lab.synth.lexicon import LEXICON, MAX_DOCUMENTS, NAMES_PER_DOCUMENT, document_names
 from docagent_rl.lab.synth.model import DocumentPlan, Prose, Table
-from docagent_rl.lab.synth.names import MAX_DOCUMENTS, NAMES_PER_DOCUMENT, NamePool
 from docagent_rl.lab.synth.plan import plan_document
-from docagent_rl.lab.synth.prose import paragraph
 from docagent_rl.lab.synth.settings import Difficulty, SynthSettings
+from docagent_rl.lab.synth.wording import paragraph
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +31,7 @@ def test_a_plan_depends_on_the_seed_and_not_on_the_size_of_the_corpus(plans):
 
 
 def test_all_themes_formats_and_difficulties_occur(plans):
-    assert {plan.theme for plan in plans} == {theme.key for theme in THEMES}
+    assert {plan.theme.key for plan in plans} == {theme.key for theme in LEXICON.themes}
     assert len({plan.page_format for plan in plans}) == 4
     assert len({plan.doc_id for plan in plans}) == 30
     assert [plan.difficulty for plan in plans[:4]] == ["easy", "medium", "hard", "easy"]
@@ -70,7 +68,7 @@ def test_no_document_needs_more_names_than_it_has():
     for index in range(20):
         plan = plan_document(hard, index)
         assert not set(plan.absent) & {unit.name for unit in plan.units}
-        assert set(plan.absent) < set(NamePool(0).block(index))
+        assert set(plan.absent) < set(document_names(0, index))
 
 
 def test_filler_holds_no_figures_and_does_not_repeat_itself():
@@ -88,11 +86,5 @@ INDEX = st.integers(0, MAX_DOCUMENTS - 1)
 @settings(max_examples=30)
 @given(st.integers(), st.tuples(INDEX, INDEX))
 def test_two_documents_share_no_name(seed, pair):
-    names = {name for index in pair for name in NamePool(seed).block(index)}
+    names = {name for index in pair for name in document_names(seed, index)}
     assert len(names) == len(set(pair)) * NAMES_PER_DOCUMENT
-
-
-@pytest.mark.parametrize("index", [-1, MAX_DOCUMENTS])
-def test_the_pool_ends(index):
-    with pytest.raises(UserError, match=str(MAX_DOCUMENTS)):
-        NamePool(0).block(index)
