@@ -15,6 +15,7 @@ from rich.table import Table
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, check_output, write_output
 from docagent_rl.base.terminal import shown, visible
+from docagent_rl.commands.asking import interrupted
 from docagent_rl.commands.data_curate import curate_command
 from docagent_rl.commands.data_generate import generate_command
 from docagent_rl.commands.data_import import import_command, leakage_command
@@ -22,12 +23,11 @@ from docagent_rl.commands.data_sft import both_files, export_sessions, sft_comma
 from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.sft.easyr1 import Pages, easyr1_bytes, has_evidence
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
-from docagent_rl.records.parquet import parquet_bytes, read_parquet, validate_parquet
-from docagent_rl.records.questions import read_questions
+from docagent_rl.records.parquet import parquet_bytes, read_records, validate_file
+from docagent_rl.records.questions import TEMPLATE, read_questions
 from docagent_rl.records.record import Record, Split
 from docagent_rl.records.splitting import SplitUnit, split_records
-from docagent_rl.records.template import template as example
-from docagent_rl.records.validation import ValidationReport, validate_jsonl
+from docagent_rl.records.validation import validate_jsonl
 
 app = typer.Typer(help="Make, check, convert and look at questions about documents.", no_args_is_help=True)
 app.command("import")(import_command)
@@ -65,19 +65,12 @@ def synth(
 
     Example: docagent-rl data synth --out data/synth --documents 24 --seed 7 --difficulty easy
     """
-    settings = SynthSettings(
-        documents=documents,
-        seed=seed,
-        questions_per_document=questions_per_document,
-        difficulties=tuple(difficulty) if difficulty else _DEFAULTS.difficulties,
-        val_fraction=val_fraction,
-        test_fraction=test_fraction,
-    )
+    levels = tuple(difficulty) if difficulty else _DEFAULTS.difficulties
+    settings = SynthSettings(documents, seed, questions_per_document, levels, val_fraction, test_fraction)
     try:
         report = synthesize(out, settings, progress=True)
     except KeyboardInterrupt:
-        Console(stderr=True).print("Interrupted. The same command goes on from here.")
-        raise typer.Exit(130) from None
+        interrupted()
     typer.echo(
         f"{report.documents} documents ({report.built} written now), {report.pages} pages, "
         f"{report.records} questions in {report.out}"
@@ -99,7 +92,7 @@ def template(
 
     Example: docagent-rl data template --out questions.jsonl
     """
-    write_output(out, example())
+    write_output(out, TEMPLATE)
     typer.echo(f"{out}: write yours like these, then `docagent-rl data validate {out} --store STORE`")
 
 
@@ -118,25 +111,15 @@ def validate(
     Example: docagent-rl data validate data/train.parquet --store data/store
     """
     documents = DocumentStore(store) if store is not None else None
-    report = _checked(file, documents)
-    if not report.ok:
-        _print_problems(report.problems)
-        raise typer.Exit(2)
+    report = validate_file(file, store=documents)
+    _end_with(report.problems)
     if recipe is not None:
         if documents is None:
             raise UserError("--recipe needs --store: a system is asked about questions and documents")
-        problems = _unplayable(file, documents, recipe)
-        if problems:
-            _print_problems([f"{file}: {problem}" for problem in problems])
-            raise typer.Exit(2)
+        _end_with([f"{file}: {problem}" for problem in _unplayable(file, documents, recipe)])
     typer.echo(f"{file}: {report.rows} rows are well ({_counts(report.counts)})")
     if recipe is None and report.notes:
         _print_problems(report.notes)
-
-
-def _checked(file: Path, documents: DocumentStore | None) -> ValidationReport:
-    check = validate_parquet if file.suffix == ".parquet" else validate_jsonl
-    return check(file, store=documents)
 
 
 def _unplayable(file: Path, documents: DocumentStore, recipe: str) -> list[str]:
@@ -146,8 +129,7 @@ def _unplayable(file: Path, documents: DocumentStore, recipe: str) -> list[str]:
     from docagent_rl.rollout.playability import recipe_playability
 
     check = recipe_playability(DocAgentConfig.parse(plain(composed(recipe).docagent)), documents)
-    records = read_parquet(file) if file.suffix == ".parquet" else read_questions(file)
-    return [problem for record in records if (problem := check.problem(record, validate=False))]
+    return [problem for record in read_records(file) if (problem := check.problem(record, validate=False))]
 
 
 @app.command()
@@ -183,9 +165,7 @@ def convert(
     """
     documents = DocumentStore(store) if store is not None else None
     report = validate_jsonl(records, store=documents)
-    if not report.ok:
-        _print_problems(report.problems)
-        raise typer.Exit(2)
+    _end_with(report.problems)
     fraction, name = _split(split)
     kept = [
         _measured(record, documents)
@@ -274,17 +254,14 @@ def export(
     if pages is Pages.EVIDENCE and store is None:
         raise UserError("--store is needed for the pages; --pages none writes questions alone")
     documents = DocumentStore(store) if store is not None and pages is Pages.EVIDENCE else None
-    report = _checked(records, documents)
-    if not report.ok:
-        _print_problems(report.problems)
-        raise typer.Exit(2)
-    found = read_parquet(records) if records.suffix == ".parquet" else read_questions(records)
+    _end_with(validate_file(records, store=documents).problems)
+    found = read_records(records)
     kept = [record for record in found if documents is None or has_evidence(record, max_images)]
     if not kept:
         raise UserError(f"{records}: no question has 1 to {max_images} pages of evidence")
     written = write_output(out, easyr1_bytes(kept, documents, max_images), force=force)
-    left = f", {len(found) - len(kept)} without 1 to {max_images} pages of evidence left out"
-    note = left if len(kept) < len(found) else ""
+    left = len(found) - len(kept)
+    note = f", {left} without 1 to {max_images} pages of evidence left out" if left else ""
     typer.echo(f"{out}: {len(kept)} questions{note}{'' if written else ', unchanged'}")
 
 
@@ -298,7 +275,7 @@ def show(
 
     Example: docagent-rl data show data/train.parquet --rows 3
     """
-    records = read_parquet(file) if file.suffix == ".parquet" else read_questions(file)
+    records = read_records(file)
     chosen = records[max(offset, 0) :][: max(rows, 0)]
     title = shown(f"{file.name}: {len(chosen)} of {len(records)} records")
     table = Table(title=title, show_lines=True, expand=True)
@@ -326,6 +303,13 @@ def _cells(record: Record) -> tuple[str, ...]:
 
 def _counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{visible(name)} {count}" for name, count in sorted(counts.items()))
+
+
+def _end_with(problems: Sequence[str]) -> None:
+    """Print problems and end with status 2, if there are any."""
+    if problems:
+        _print_problems(problems)
+        raise typer.Exit(2)
 
 
 def _print_problems(problems: Sequence[str]) -> None:

@@ -15,16 +15,18 @@ from rich.table import Table
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, check_output, write_output
 from docagent_rl.base.terminal import shown
-from docagent_rl.documents import RenderSettings
+from docagent_rl.commands.asking import interrupted
+from docagent_rl.commands.data_curate import questions_of
+from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.records.importers import Benchmark, get_importer
 from docagent_rl.records.importers.holdings import Gathering
 from docagent_rl.records.importers.paging import PageBase
 from docagent_rl.records.importers.report import ImportReport
 from docagent_rl.records.importers.running import ImportSettings, run_import
 from docagent_rl.records.importers.selection import REST, Paper, Selection, preset
-from docagent_rl.records.leakage import THRESHOLD, LeakReport, find_leaks, open_store
+from docagent_rl.records.leakage import THRESHOLD, LeakReport, find_leaks
 from docagent_rl.records.parquet import parquet_bytes
-from docagent_rl.records.record import Record, Split
+from docagent_rl.records.record import Record, Split, json_lines
 from docagent_rl.records.splitting import SplitUnit
 
 _DEFAULTS = RenderSettings()
@@ -106,19 +108,17 @@ def import_command(
         "min_pages": min_pages,
         "max_pages": max_pages,
         "sample": sample,
+        "answerable_only": answerable_only,
+        "hidden": hidden,
+        "parts": _parts(part),
     }
-    changes |= {"answerable_only": answerable_only or None, "hidden": hidden or None, "parts": _parts(part)}
-    chosen = dataclasses.replace(
-        preset(paper) if paper else Selection(),
-        seed=seed,
-        unit=by,
-        **{name: value for name, value in changes.items() if value is not None},
-    )
+    given = {name: value for name, value in changes.items() if value}
+    chosen = dataclasses.replace(preset(paper) if paper else Selection(), seed=seed, unit=by, **given)
     gathering = Gathering(store, RenderSettings(dpi=dpi), workers, progress=True)
     settings = ImportSettings(
         gathering=gathering,
         selection=chosen,
-        exclude=[record for path in exclude or () for record in _records(path)],
+        exclude=[record for path in exclude or () for record in questions_of(path)],
         datasets=frozenset(dataset or ()),
         any_count=any_count,
         page_base=None if page_base is None else PageBase(page_base),
@@ -127,8 +127,7 @@ def import_command(
     try:
         parts, report = run_import(get_importer(benchmark), src, settings)
     except KeyboardInterrupt:
-        Console(stderr=True).print("Interrupted. The same command goes on from here.")
-        raise typer.Exit(130) from None
+        interrupted()
     report.gold_check = _gold_check(parts)
     _write(target, parts, report, force=force)
     Console().print(_table(report))
@@ -159,13 +158,12 @@ def leakage_command(
 
     Example: docagent-rl data leakage train.jsonl test.jsonl --store data/store
     """
-    sets = {path: _records(path) for path in (first, second)}
+    sets = {path: questions_of(path) for path in (first, second)}
     for path, records in sets.items():
         if not records:
             raise UserError(f"{path} holds no record: there is nothing to compare")
-    report = find_leaks(
-        sets[first], sets[second], store=open_store(store), threshold=threshold, progress=True
-    )
+    documents = None if store is None else DocumentStore(store, image_cache=0)
+    report = find_leaks(sets[first], sets[second], store=documents, threshold=threshold, progress=True)
     if out is not None:
         write_output(out, _leaks_json(report), force=force)
     console = Console()
@@ -181,11 +179,9 @@ def leakage_command(
         raise typer.Exit(2)
 
 
-def _parts(options: list[str] | None) -> dict[str, int] | None:
-    if not options:
-        return None
+def _parts(options: list[str] | None) -> dict[str, int]:
     found: dict[str, int] = {}
-    for option in options:
+    for option in options or ():
         match = _PART.fullmatch(option)
         if match is None or match[1] in found or match[2] == "0":
             raise UserError(f"--part {option}: expected NAME=N or NAME=rest, each name once")
@@ -193,12 +189,6 @@ def _parts(options: list[str] | None) -> dict[str, int] | None:
     if list(found.values()).count(REST) > 1:
         raise UserError("--part: only one part can take the rest")
     return found
-
-
-def _records(path: Path) -> list[Record]:
-    from docagent_rl.commands.data_curate import questions_of
-
-    return questions_of(path)
 
 
 def _gold_check(parts: dict[str, list[Record]]) -> dict[str, Any]:
@@ -209,29 +199,29 @@ def _gold_check(parts: dict[str, list[Record]]) -> dict[str, Any]:
 
 
 def _write(target: Path, parts: dict[str, list[Record]], report: ImportReport, *, force: bool) -> None:
-    contents: dict[Path, bytes | str] = {}
-    told = []
-    for name, records in parts.items():
-        path = target.with_name(f"{target.stem}-{name}{target.suffix}") if name else target
-        lines = "".join(f"{record.to_json()}\n" for record in records)
-        contents[path] = parquet_bytes(records) if path.suffix == ".parquet" else lines
-        told.append(f"{path}: {len(records)} records")
+    files = {
+        target.with_name(f"{target.stem}-{name}{target.suffix}") if name else target: records
+        for name, records in parts.items()
+    }
+    contents: dict[Path, bytes | str] = {
+        path: parquet_bytes(records) if path.suffix == ".parquet" else json_lines(records)
+        for path, records in files.items()
+    }
     contents[target.with_name(f"{target.stem}.report.json")] = report.to_json()
     for path, content in contents.items():
         check_output(path, content, force=force)
     for path, content in contents.items():
         write_output(path, content, force=force)
-    for line in told:
-        typer.echo(line)
+    for path, records in files.items():
+        typer.echo(f"{path}: {len(records)} records")
 
 
 def _table(report: ImportReport) -> Table:
     title = shown(f"{report.importer}: {sum(report.written.values())} records of {report.rows_read} rows")
     table = Table("What", "Count", "First", title=title, title_justify="left")
-    for name, count in sorted(report.read.items()):
-        table.add_row(shown(f"rows of {name}"), str(count), "")
-    for name, count in sorted(report.written.items()):
-        table.add_row(shown(f"records of {name}"), str(count), "")
+    for label, counts in (("rows", report.read), ("records", report.written)):
+        for name, count in sorted(counts.items()):
+            table.add_row(shown(f"{label} of {name}"), str(count), "")
     for label, tally in (("skipped", report.skipped), ("note", report.notes)):
         for reason, count in sorted(tally.counts.items()):
             table.add_row(

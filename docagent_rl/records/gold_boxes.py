@@ -1,7 +1,7 @@
-"""Where the evidence of a question stands, and which pages have to be magnified, in all of its documents.
+"""The boxes of a question's evidence, and the pages that have to be magnified, in all of its documents.
 
-`evidence_boxes` and `extra.crop_required` go by pages of the question's own document; what is on pages of
-further ones (`extra.page_ids`) is in `extra.other_boxes` and `extra.other_crop_required`, by `doc#page`.
+`evidence_boxes` and `extra.crop_required` go by pages of the question's own document; those of further ones
+(`extra.page_ids`) are in `extra.other_boxes` and `extra.other_crop_required`, by `doc#page`.
 """
 
 from __future__ import annotations
@@ -22,24 +22,23 @@ Page = tuple[str, int]
 
 
 def gold_boxes(record: Record) -> dict[Page, tuple[Box, ...]]:
-    """Boxes as fractions of their page, by document and page; those of the question's own document first.
+    """Return boxes as fractions of their page, by document and page; the question's own document comes first.
 
     Raises:
         UserError: `extra.other_boxes` is malformed; the message names the question and the entry.
     """
     own = {(record.doc_id, page): tuple(boxes) for page, boxes in sorted(record.evidence_boxes.items())}
-    field = f"extra.{OTHER_BOXES}"
     others: dict[Page, tuple[Box, ...]] = {}
     for name, page, value in _entries(record, OTHER_BOXES):
         try:
-            others[page] = fields.box_list(f"{field}.{name}", value)
+            others[page] = fields.box_list(f"extra.{OTHER_BOXES}.{name}", value)
         except UserError as error:
             raise UserError(f"question {record.question_id!r}, {error}") from error
     return {**own, **dict(sorted(others.items()))}
 
 
 def magnified_boxes(record: Record) -> dict[Page, tuple[Box, ...]]:
-    """The gold boxes of pages that have to be magnified: all that have boxes and no flag that denies it.
+    """Return the gold boxes of pages that have to be magnified: all but those that a flag denies.
 
     Raises:
         UserError: boxes or flags are malformed; the message names the question and the field.
@@ -56,31 +55,23 @@ def magnified_boxes(record: Record) -> dict[Page, tuple[Box, ...]]:
 
 
 def other_box_problems(record: Record) -> list[str]:
-    """What is wrong with boxes and flags of further documents, one sentence a problem."""
+    """Return what is wrong with boxes and flags of further documents, one sentence a problem."""
     try:
-        boxes = gold_boxes(record)
+        boxes, gold = gold_boxes(record), record.gold_pages
         magnified_boxes(record)
-        gold = record.gold_pages
     except UserError as error:
         return [str(error).removeprefix(f"question {record.question_id!r}, ")]
-    problems = []
+    problems, field = [], f"extra.{OTHER_BOXES}"
     for (doc_id, page), found in boxes.items():
-        if doc_id == record.doc_id:
-            continue
-        name = f"field 'extra.{OTHER_BOXES}': "
-        if (doc_id, page) not in gold:
-            problems.append(f"{name}page '{doc_id}#{page}' is not among 'extra.page_ids'")
-        problems += [
-            f"{name}box {list(box)} on page '{doc_id}#{page}' must satisfy 0 <= x0 < x1 <= 1 and "
-            "0 <= y0 < y1 <= 1"
-            for box in found
-            if not (0 <= box[0] < box[2] <= 1 and 0 <= box[1] < box[3] <= 1)
-        ]
+        if doc_id != record.doc_id:
+            if (doc_id, page) not in gold:
+                problems.append(f"field '{field}': page '{doc_id}#{page}' is not among 'extra.page_ids'")
+            problems += fields.box_problems(field, f"'{doc_id}#{page}'", found)
     return problems
 
 
 def _entries(record: Record, key: str) -> Iterator[tuple[str, Page, Any]]:
-    """What `extra` holds of pages of further documents: name, page, value."""
+    """Yield the entries of `extra` for pages of further documents: name, page, value."""
     found = record.extra.get(key)
     if found is None:
         return

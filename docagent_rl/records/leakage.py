@@ -1,12 +1,11 @@
-"""What two sets of questions share: documents by id and content, and questions that say the same."""
+"""Overlap of two sets of questions: documents by id and content, and questions that say the same."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 
 from rich.console import Console
 from rich.progress import track
@@ -19,12 +18,13 @@ THRESHOLD = 90.0
 SHARE = 0.5
 """Pages in common, of the shorter document, from which documents are the same."""
 _BALANCE = 0.6
+"""Words of the shorter question, of the longer one's, from which they are compared."""
 _CHUNK = 256
 _LONG = 5
 
 
 class Shared(StrEnum):
-    """How two documents are known to be the same."""
+    """The evidence that two documents are the same."""
 
     ID = "id"
     """One id, or windows of one document (`Record.document_key`)."""
@@ -41,7 +41,7 @@ class SharedDocument:
     first: str
     second: str
     how: Shared
-    share: float
+    share: float = 1.0
     """Pages in common, of the shorter one."""
 
 
@@ -57,7 +57,7 @@ class AlikeQuestions:
 
     @property
     def leaks(self) -> bool:
-        """Whether who learned one knows the other: one document, or one answer to a question of some length.
+        """Whether one gives the other away: one document, or one answer to a question of some length.
 
         Many documents are asked the same question ("What is the title?"): that alone gives nothing away.
         """
@@ -66,7 +66,7 @@ class AlikeQuestions:
 
 @dataclass(slots=True)
 class LeakReport:
-    """What two sets share."""
+    """Everything that two sets share."""
 
     documents: list[SharedDocument] = field(default_factory=list)
     questions: list[AlikeQuestions] = field(default_factory=list)
@@ -99,23 +99,25 @@ def find_leaks(
         threshold: similarity from which questions are alike, 0 to 100.
         progress: show a bar on standard error: 100 million pairs of questions take a minute and a half.
     """
-    shared = _shared_documents(_documents(first, store), _documents(second, store), store)
-    shared += _windows(first, second, shared)
-    same = {(each.first, each.second) for each in shared}
+    shared: dict[tuple[str, str], SharedDocument] = {}
+    for each in _shared_documents(first, second, store):
+        shared.setdefault((each.first, each.second), each)
     pairs = [
-        AlikeQuestions(a, b, score, (a.doc_id, b.doc_id) in same, _answers(a) == _answers(b) != frozenset())
+        AlikeQuestions(
+            a, b, score, (a.doc_id, b.doc_id) in shared, answer_words(a) == answer_words(b) != frozenset()
+        )
         for a, b, score in alike_pairs(first, second, threshold, progress=progress)
     ]
     pairs.sort(
         key=lambda pair: (not pair.leaks, -pair.score, pair.first.question_id, pair.second.question_id)
     )
-    return LeakReport(sorted(shared, key=lambda each: (each.first, each.second)), pairs)
+    return LeakReport([shared[names] for names in sorted(shared)], pairs)
 
 
 def alike_pairs(
     first: Sequence[Record], second: Sequence[Record], threshold: float = THRESHOLD, *, progress: bool = False
-) -> Iterable[tuple[Record, Record, float]]:
-    """Questions of two sets that are made of the same words, with their similarity; see `find_leaks`."""
+) -> Iterator[tuple[Record, Record, float]]:
+    """Yield questions of two sets that are made of the same words, with their similarity."""
     import numpy as np
     from rapidfuzz import fuzz, process
 
@@ -124,10 +126,14 @@ def alike_pairs(
     ours, theirs = _by_text(first), _by_text(second)
     texts, others = list(ours), list(theirs)
     sizes = np.array([len(set(text.split())) for text in others])
-    starts = range(0, len(texts), _CHUNK)
-    for start in track(
-        starts, "Comparing questions", console=Console(stderr=True), disable=not progress, transient=True
-    ):
+    starts = track(
+        range(0, len(texts), _CHUNK),
+        "Comparing questions",
+        console=Console(stderr=True),
+        disable=not progress,
+        transient=True,
+    )
+    for start in starts:
         chunk = texts[start : start + _CHUNK]
         scores = process.cdist(
             chunk, others, scorer=fuzz.token_set_ratio, score_cutoff=threshold, dtype=np.float32
@@ -141,13 +147,43 @@ def alike_pairs(
                     yield a, b, float(scores[row, column])
 
 
-def open_store(path: Path | None) -> DocumentStore | None:
-    """The store, without pictures in memory."""
-    return None if path is None else DocumentStore(path, image_cache=0)
+def question_words(text: str) -> list[str]:
+    """Return the words of a question, without case and punctuation."""
+    from rapidfuzz.utils import default_process
+
+    return default_process(text).split()
+
+
+def answer_words(record: Record) -> frozenset[str]:
+    """Return the answers of a question, without case and punctuation."""
+    return frozenset(" ".join(question_words(answer)) for answer in record.answers)
+
+
+def _shared_documents(
+    first: Sequence[Record], second: Sequence[Record], store: DocumentStore | None
+) -> Iterator[SharedDocument]:
+    """Yield documents of both sets, some of them several times: the first reason counts."""
+    ours, theirs = _documents(first, store), _documents(second, store)
+    yield from (SharedDocument(name, name, Shared.ID) for name in ours if name in theirs)
+    by_digest = defaultdict(list)
+    for name, digest in theirs.items():
+        by_digest[digest].append(name)
+    for name, digest in ours.items():
+        others = by_digest.get(digest, ()) if digest is not None else ()
+        yield from (SharedDocument(name, other, Shared.FILE) for other in others)
+    if store is not None:
+        yield from _shared_pages(ours, theirs, store)
+    parts = defaultdict(set)
+    for record in second:
+        parts[record.document_key].add(record.doc_id)
+    for record in first:
+        yield from (
+            SharedDocument(record.doc_id, part, Shared.ID) for part in parts.get(record.document_key, ())
+        )
 
 
 def _documents(records: Iterable[Record], store: DocumentStore | None) -> dict[str, str | None]:
-    """Documents that questions are about or cite, with the digest of their file where it is known."""
+    """Return the documents that questions are about or cite, with the digest of their file where known."""
     found: dict[str, str | None] = {}
     for record in records:
         digest = record.extra.get("document_sha256")
@@ -160,40 +196,10 @@ def _documents(records: Iterable[Record], store: DocumentStore | None) -> dict[s
     return found
 
 
-def _shared_documents(
-    first: Mapping[str, str | None], second: Mapping[str, str | None], store: DocumentStore | None
-) -> list[SharedDocument]:
-    found = {(name, name): SharedDocument(name, name, Shared.ID, 1.0) for name in first if name in second}
-    by_digest = defaultdict(list)
-    for name, digest in second.items():
-        if digest is not None:
-            by_digest[digest].append(name)
-    for name, digest in first.items():
-        for other in by_digest.get(digest, ()) if digest is not None else ():
-            found.setdefault((name, other), SharedDocument(name, other, Shared.FILE, 1.0))
-    if store is not None:
-        for each in _shared_pages(first, second, store):
-            found.setdefault((each.first, each.second), each)
-    return list(found.values())
-
-
-def _windows(
-    first: Iterable[Record], second: Iterable[Record], known: Iterable[SharedDocument]
-) -> list[SharedDocument]:
-    """Documents that are parts of one document, and are not known to be the same otherwise."""
-    known_pairs = {(each.first, each.second) for each in known}
-    parts = defaultdict(set)
-    for record in second:
-        parts[record.document_key].add(record.doc_id)
-    pairs = {(record.doc_id, part) for record in first for part in parts.get(record.document_key, ())}
-    return [SharedDocument(name, other, Shared.ID, 1.0) for name, other in sorted(pairs - known_pairs)]
-
-
 def _shared_pages(
     first: Iterable[str], second: Iterable[str], store: DocumentStore
-) -> Iterable[SharedDocument]:
-    ours = {name: _pages(store, name) for name in first if name in store}
-    theirs = {name: _pages(store, name) for name in second if name in store}
+) -> Iterator[SharedDocument]:
+    ours, theirs = (_pages(store, names) for names in (first, second))
     holders = defaultdict(list)
     for name, pages in theirs.items():
         for page in pages:
@@ -206,11 +212,15 @@ def _shared_pages(
                 yield SharedDocument(name, other, Shared.PAGES, share)
 
 
-def _pages(store: DocumentStore, doc_id: str) -> frozenset[str]:
-    """What pages say, or look like where they say nothing."""
-    document = store.document(doc_id)
-    pages = (document.page(number) for number in range(1, document.num_pages + 1))
-    return frozenset(page.text_hash or page.image_hash for page in pages)
+def _pages(store: DocumentStore, names: Iterable[str]) -> Mapping[str, frozenset[str]]:
+    """Return hashes of what pages say, or look like where they say nothing, by document."""
+    documents = {name: store.document(name) for name in names if name in store}
+    return {
+        name: frozenset(
+            page.text_hash or page.image_hash for page in map(document.page, range(1, document.num_pages + 1))
+        )
+        for name, document in documents.items()
+    }
 
 
 def _by_text(records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -218,14 +228,3 @@ def _by_text(records: Sequence[Record]) -> dict[str, list[Record]]:
     for record in records:
         found[" ".join(question_words(record.question))].append(record)
     return dict(found)
-
-
-def question_words(text: str) -> list[str]:
-    """The words of a question, without case and punctuation."""
-    from rapidfuzz.utils import default_process
-
-    return default_process(text).split()
-
-
-def _answers(record: Record) -> frozenset[str]:
-    return frozenset(" ".join(question_words(answer)) for answer in record.answers)

@@ -17,35 +17,32 @@ import pyarrow.parquet as pq
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
+from docagent_rl.records.questions import read_questions
 from docagent_rl.records.record import Record
 from docagent_rl.records.validation import (
+    CheckedRow,
     DocumentLookup,
     ValidationReport,
-    count_records,
-    duplicate_problems,
-    record_notes,
-    record_problems,
+    report_on,
+    validate_jsonl,
 )
 
 AGENT_NAME = "docagent"
 """The agent loop that verl starts for every row."""
 UNREADABLE = (pa.lib.ArrowException, OSError, ValueError)
-"""What reading a damaged file raises."""
+"""The errors that reading a damaged file raises."""
 
 _STRING = pa.string()
-_MESSAGE = pa.struct([("role", _STRING), ("content", _STRING)])
-_REWARD_MODEL = pa.struct([("style", _STRING), ("ground_truth", pa.list_(_STRING))])
-_EXTRA_INFO = pa.struct([("index", pa.int64()), ("split", _STRING), ("question_id", _STRING)])
 
 SCHEMA = pa.schema(
-    [
-        ("prompt", pa.list_(_MESSAGE)),
-        ("data_source", _STRING),
-        ("agent_name", _STRING),
-        ("reward_model", _REWARD_MODEL),
-        ("extra_info", _EXTRA_INFO),
-        ("record", _STRING),
-    ]
+    {
+        "prompt": pa.list_(pa.struct({"role": _STRING, "content": _STRING})),
+        "data_source": _STRING,
+        "agent_name": _STRING,
+        "reward_model": pa.struct({"style": _STRING, "ground_truth": pa.list_(_STRING)}),
+        "extra_info": pa.struct({"index": pa.int64(), "split": _STRING, "question_id": _STRING}),
+        "record": _STRING,
+    }
 )
 """Columns and types of a file; further columns are allowed and ignored."""
 
@@ -63,7 +60,7 @@ def write_parquet(records: Iterable[Record], path: str | Path) -> Path:
 
 
 def parquet_bytes(records: Iterable[Record]) -> bytes:
-    """The file that `write_parquet` writes; the same records give the same bytes.
+    """Return the file that `write_parquet` writes; the same records give the same bytes.
 
     Raises:
         UserError: a record cannot be written as JSON.
@@ -108,6 +105,21 @@ def read_parquet(path: str | Path) -> list[Record]:
     return records
 
 
+def read_records(path: Path) -> list[Record]:
+    """Read the records of a `.parquet` file, or the questions of another.
+
+    Raises:
+        UserError: as `read_parquet` and `read_questions`.
+    """
+    return read_parquet(path) if path.suffix == ".parquet" else read_questions(path)
+
+
+def validate_file(path: Path, *, store: DocumentLookup | None = None) -> ValidationReport:
+    """Check a `.parquet` file, or the questions of another."""
+    check = validate_parquet if path.suffix == ".parquet" else validate_jsonl
+    return check(path, store=store)
+
+
 def validate_parquet(path: str | Path, *, store: DocumentLookup | None = None) -> ValidationReport:
     """Check a file from the columns down to the evidence.
 
@@ -121,15 +133,19 @@ def validate_parquet(path: str | Path, *, store: DocumentLookup | None = None) -
         records = read_parquet(source)
     except UserError as error:
         return ValidationReport(source, 0, (str(error),))
-    problems = duplicate_problems(source, records) if records else [f"{source}: the file holds no rows"]
-    notes: list[str] = []
-    rows = table.select(SCHEMA.names).to_pylist()
-    for number, (row, record) in enumerate(zip(rows, records, strict=True)):
-        where = f"{source}: row {number} (question {record.question_id!r})"
-        found = _column_problems(row, record) + record_problems(record, store=store)
-        problems += [f"{where}: {problem}" for problem in found]
-        notes += [f"{where}: {note}" for note in record_notes(record)]
-    return ValidationReport(source, len(records), tuple(problems), count_records(records), tuple(notes))
+    found = [
+        CheckedRow(
+            number,
+            f"{source}: row {number} (question {record.question_id!r})",
+            record,
+            _column_problems(row, record),
+        )
+        for number, (row, record) in enumerate(
+            zip(table.select(SCHEMA.names).to_pylist(), records, strict=True)
+        )
+    ]
+    problems = [] if records else [f"{source}: the file holds no rows"]
+    return report_on(source, len(records), found, problems, store=store, unit="rows")
 
 
 def _row(index: int, record: Record) -> dict[str, Any]:

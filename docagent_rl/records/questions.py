@@ -33,10 +33,18 @@ from docagent_rl.base.surrogates import lone_surrogate
 from docagent_rl.records import fields
 from docagent_rl.records.record import REQUIRED_EXTRA, Record, Split
 
+TEMPLATE = """\
+{"doc_id": "report.pdf", "question": "How many people work for the company?", "answers": "1,204", "evidence_pages": [3]}
+{"doc_id": "report.pdf", "question": "In which year was the plant in Lyon opened?", "answers": ["1998", "in 1998"], "evidence_pages": [5, 12]}
+{"doc_id": "manual.pdf", "question": "Which three colours does the status light show?", "answers": ["red", "yellow", "green"], "answer_format": "list", "evidence_pages": [7]}
+{"doc_id": "manual.pdf", "question": "What does the device cost?", "answerable": false}
+"""  # noqa: E501 - lines of a file
+"""An example of a file: an answer, alternatives, a list, and a question that the document does not answer."""
+
 DATASET = "questions"
 """The dataset of questions that name none."""
 
-ALIASES: Mapping[str, tuple[str, ...]] = {
+_ALIASES = {
     "doc_id": ("document", "doc", "file", "filename", "file_name", "pdf"),
     "answers": ("answer",),
     "evidence_pages": ("evidence_page", "gold_pages", "gold_page", "pages", "page"),
@@ -44,28 +52,23 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "evidence_boxes": ("evidence_box",),
     "evidence_sources": ("evidence_source",),
 }
-"""Other names of fields. Case, `_`, `-` and spaces are of no account: `docId` is `doc_id`."""
+"""Other names of fields. Case, `_`, `-` and spaces make no difference: `docId` is `doc_id`."""
 
-NEEDED = ("doc_id", "question")
-ALIKE = 0.8
+_ALIKE = 0.8
 """Similarity from which an unknown key is taken for a field misspelt (`difflib`)."""
 
 
 @dataclass(slots=True)
 class Questions:
-    """What a file holds.
-
-    Args:
-        path: the file.
-        rows: lines that are not blank.
-        records: the questions that could be read, with the number of their line.
-        problems: what is wrong with the others, each with file and line.
-    """
+    """The questions of a file."""
 
     path: Path
     rows: int = 0
+    """Lines that are not blank."""
     records: list[tuple[int, Record]] = field(default_factory=list)
+    """Questions that could be read, with the number of their line."""
     problems: list[str] = field(default_factory=list)
+    """Sentences on what is wrong with the others, each with file and line."""
 
 
 def scan_questions(path: str | Path) -> Questions:
@@ -95,7 +98,7 @@ def scan_questions(path: str | Path) -> Questions:
 
 
 def read_questions(path: str | Path) -> list[Record]:
-    """The questions of a file.
+    """Read the questions of a file.
 
     Raises:
         UserError: the file is missing, not UTF-8, or has lines that are no questions; all are listed.
@@ -106,15 +109,57 @@ def read_questions(path: str | Path) -> list[Record]:
     return [record for _, record in found.records]
 
 
+def parse_question(data: Mapping[str, Any], *, row: int = 0) -> tuple[Record | None, list[str]]:
+    """Read a question as somebody wrote it.
+
+    Args:
+        data: a decoded JSON object.
+        row: number of the question in its file, from 0.
+
+    Returns:
+        The record, `None` when there are problems; and the problems, one sentence each.
+    """
+    named, unknown, problems = _named(data)
+    extra, more = _extra(named.pop("extra", None), unknown)
+    problems += more
+    values: dict[str, Any] = {}
+    for name, value in named.items():
+        try:
+            values[name] = _READERS[name](name, value)
+        except UserError as error:
+            problems.append(str(error))
+    problems += [f"field '{name}' is missing" for name in ("doc_id", "question") if name not in named]
+    wanted = values.get("answerable", True) is True and not values.get("answers")
+    if wanted and ("answers" not in named or "answers" in values):
+        state = "empty" if "answers" in values else "missing"
+        problems.append(
+            f"field 'answers' is {state}: give at least one, or \"answerable\": false where the document has "
+            "no answer"
+        )
+    if problems:
+        return None, problems
+    name = _question_id(values["doc_id"], values["question"])
+    values = {"question_id": name, "dataset": DATASET, "split": Split.TRAIN, "answers": (), **values}
+    usual = {
+        "gold": list(values["answers"]),
+        "num_pages": None,
+        "native_id": values["question_id"],
+        "row": row,
+    }
+    extra = {**{key: usual[key] for key in REQUIRED_EXTRA if key not in extra}, **extra}
+    try:
+        return Record(**values, extra=extra), []
+    except UserError as error:
+        return None, [str(error)]
+
+
 def _read_line(found: Questions, number: int, line: str) -> None:
     where = f"{found.path}:{number}"
     row, found.rows = found.rows, found.rows + 1
     try:
-        data = _decode(line)
+        record, problems = parse_question(_decode(line), row=row)
     except UserError as error:
-        found.problems.append(f"{where}: {error}")
-        return
-    record, problems = parse_question(data, row=row)
+        record, problems = None, [str(error)]
     found.problems += [f"{where}: {problem}" for problem in problems]
     if record is not None:
         found.records.append((number, record))
@@ -149,49 +194,8 @@ def _no_constant(name: str) -> None:
     raise UserError(f"{name} is not JSON; write null or a number")
 
 
-def parse_question(data: Mapping[str, Any], *, row: int = 0) -> tuple[Record | None, list[str]]:
-    """A question as somebody wrote it.
-
-    Args:
-        data: a decoded JSON object.
-        row: number of the question in its file, from 0.
-
-    Returns:
-        The record, `None` when there are problems; and the problems, one sentence each.
-    """
-    named, unknown, problems = _named(data)
-    extra, more = _extra(named.pop("extra", None), unknown)
-    problems += more
-    values: dict[str, Any] = {}
-    for name, value in named.items():
-        try:
-            values[name] = _READERS[name](name, value)
-        except UserError as error:
-            problems.append(str(error))
-    problems += [f"field '{name}' is missing" for name in NEEDED if name not in named]
-    answerable = values.get("answerable", True)
-    if not values.get("answers") and answerable is True and ("answers" not in named or "answers" in values):
-        state = "empty" if "answers" in values else "missing"
-        problems.append(
-            f"field 'answers' is {state}: give at least one, or \"answerable\": false where the document has "
-            "no answer"
-        )
-    if problems:
-        return None, problems
-    answers = values.setdefault("answers", ())
-    values.setdefault("question_id", _question_id(values["doc_id"], values["question"]))
-    values.setdefault("dataset", DATASET)
-    values.setdefault("split", Split.TRAIN)
-    usual = {"gold": list(answers), "num_pages": None, "native_id": values["question_id"], "row": row}
-    extra = {**{key: usual[key] for key in REQUIRED_EXTRA if key not in extra}, **extra}
-    try:
-        return Record(**values, extra=extra), []
-    except UserError as error:
-        return None, [str(error)]
-
-
 def _named(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-    """Values by field, values under other keys, and problems with keys."""
+    """Return values by field, values under other keys, and problems with keys."""
     named: dict[str, Any] = {}
     unknown: dict[str, Any] = {}
     origin: dict[str, str] = {}
@@ -199,12 +203,9 @@ def _named(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], lis
     for key, value in data.items():
         name = _FIELDS.get(_plain(key))
         if name is None:
-            close = difflib.get_close_matches(_plain(key), _FIELDS, n=1, cutoff=ALIKE)
-            if close:
-                problems.append(
-                    f"unknown field {key!r}; did you mean {_FIELDS[close[0]]!r}? Put fields of your own "
-                    "under 'extra'"
-                )
+            if close := difflib.get_close_matches(_plain(key), _FIELDS, n=1, cutoff=_ALIKE):
+                meant = f"did you mean {_FIELDS[close[0]]!r}? Put fields of your own under 'extra'"
+                problems.append(f"unknown field {key!r}; {meant}")
             else:
                 unknown[key] = value
         elif name in named:
@@ -215,12 +216,12 @@ def _named(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], lis
 
 
 def _extra(given: Any, unknown: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    if given is None:
-        return dict(unknown), []
-    if not isinstance(given, Mapping):
-        return {}, [f"field 'extra' must be an object, found {type(given).__name__} {repr(given)[:80]}"]
-    both = sorted(set(given) & set(unknown))
-    return {**given, **unknown}, [f"key {key!r} is given twice, also under 'extra'" for key in both]
+    try:
+        extra = {} if given is None else fields.mapping("extra", given)
+    except UserError as error:
+        return {}, [str(error)]
+    both = sorted(set(extra) & set(unknown))
+    return {**extra, **unknown}, [f"key {key!r} is given twice, also under 'extra'" for key in both]
 
 
 def _question_id(doc_id: str, question: str) -> str:
@@ -229,37 +230,31 @@ def _question_id(doc_id: str, question: str) -> str:
 
 
 def _plain(key: str) -> str:
-    return key.casefold().replace("_", "").replace("-", "").replace(" ", "")
+    return re.sub("[-_ ]", "", key.casefold())
 
 
-_FIELDS: Mapping[str, str] = {
-    _plain(key): name for name in Record.__dataclass_fields__ for key in (name, *ALIASES.get(name, ()))
-}
-
-
-def _text(name: str, value: Any) -> str:
-    return fields.text({name: value}, name)
+_FIELDS = {_plain(key): name for name in fields.READERS for key in (name, *_ALIASES.get(name, ()))}
 
 
 def _doc_id(name: str, value: Any) -> str:
-    text = _text(name, value).strip()
+    text = fields.text(name, value).strip()
     last = text.replace("\\", "/").rstrip("/").rpartition("/")[2]
     return last[: -len(".pdf")] if last.lower().endswith(".pdf") else last
 
 
 def _name(name: str, value: Any) -> str:
-    return str(value) if type(value) is int else _text(name, value)
+    return str(value) if type(value) is int else fields.text(name, value)
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return the items of a list, or one value as a list, or nothing."""
+    return [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _answers(name: str, value: Any) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    items = value if isinstance(value, list | tuple) else [value]
+    items = _listed(value)
     if not all(isinstance(item, str) or type(item) in (int, float) for item in items):
-        raise UserError(
-            f"field '{name}' must be a string, a number or a list of them, "
-            f"found {type(value).__name__} {repr(value)[:80]}"
-        )
+        raise fields.wrong_type(name, "a string, a number or a list of them", value)
     texts = [item if isinstance(item, str) else json.dumps(item) for item in items]
     if blank := [text for text in texts if not text.strip()]:
         raise UserError(f"field '{name}' holds an empty answer {blank[0]!r}")
@@ -267,39 +262,24 @@ def _answers(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _pages(name: str, value: Any) -> tuple[int, ...]:
-    if value is None:
-        return ()
-    items = value if isinstance(value, list | tuple) else [value]
     found = set()
-    for item in items:
+    for item in _listed(value):
         whole = type(item) is int or (isinstance(item, float) and item.is_integer())
         if not (whole or (isinstance(item, str) and re.fullmatch(r"\s*[0-9]{1,9}\s*", item))):
-            raise UserError(
-                f"field '{name}' must be a page number or a list of them, "
-                f"found {type(item).__name__} {repr(item)[:80]}"
-            )
+            raise fields.wrong_type(name, "a page number or a list of them", item)
         found.add(int(item))
     return tuple(sorted(found))
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:
-    return fields.texts({name: [value] if isinstance(value, str) else value}, name)
-
-
-def _plainly(reader: Callable[[Mapping[str, Any], str], Any]) -> Callable[[str, Any], Any]:
-    return lambda name, value: reader({name: value}, name)
+    return fields.texts(name, [value] if isinstance(value, str) else value)
 
 
 _READERS: Mapping[str, Callable[[str, Any], Any]] = {
+    **fields.READERS,
     "question_id": _name,
-    "dataset": _text,
-    "split": _plainly(fields.split),
     "doc_id": _doc_id,
-    "question": _text,
     "answers": _answers,
-    "answer_format": _text,
     "evidence_pages": _pages,
-    "evidence_boxes": _plainly(fields.boxes),
     "evidence_sources": _texts,
-    "answerable": _plainly(fields.optional_bool),
 }

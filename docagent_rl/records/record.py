@@ -23,6 +23,7 @@ __all__ = [
     "Split",
     "check_record",
     "crop_flags",
+    "json_lines",
     "parse_page_id",
     "read_jsonl",
     "validate_record",
@@ -88,7 +89,7 @@ class Record:
 
     @property
     def document_key(self) -> str:
-        """What is equal for questions about one document.
+        """The key that questions about one document share.
 
         MP-DocVQA asks about windows of longer documents: they are documents of their own here, and say in
         `extra["native_doc_id"]` whose part they are.
@@ -111,29 +112,17 @@ class Record:
         """
         if not isinstance(data, Mapping):
             raise UserError(f"a record must be a JSON object, found {type(data).__name__}")
-        unknown = sorted(set(data) - set(cls.__dataclass_fields__))
-        if unknown:
+        if unknown := sorted(set(data) - set(fields.READERS)):
             raise UserError(f"unknown field {unknown[0]!r}; put fields without a home under 'extra'")
-        missing = [name for name in cls.__dataclass_fields__ if name not in data]
-        if missing:
+        if missing := [name for name in fields.READERS if name not in data]:
             raise UserError(f"field {missing[0]!r} is missing")
-        return cls(
-            question_id=fields.text(data, "question_id"),
-            dataset=fields.text(data, "dataset"),
-            split=fields.split(data, "split"),
-            doc_id=fields.text(data, "doc_id"),
-            question=fields.text(data, "question"),
-            answers=fields.texts(data, "answers"),
-            answer_format=fields.text(data, "answer_format"),
-            evidence_pages=fields.pages(data, "evidence_pages"),
-            evidence_boxes=fields.boxes(data, "evidence_boxes"),
-            evidence_sources=fields.texts(data, "evidence_sources"),
-            answerable=fields.optional_bool(data, "answerable"),
-            extra=fields.mapping(data, "extra"),
-        )
+        return cls(**{name: read(name, data[name]) for name, read in fields.READERS.items()})
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready dictionary: fields in the order of the class, box keys as strings in page order."""
+        """Return a JSON-ready dictionary: fields in the order of the class, boxes by page as a string."""
+        boxes = {
+            str(page): [list(box) for box in found] for page, found in sorted(self.evidence_boxes.items())
+        }
         return {
             "question_id": self.question_id,
             "dataset": self.dataset,
@@ -143,9 +132,7 @@ class Record:
             "answers": list(self.answers),
             "answer_format": self.answer_format,
             "evidence_pages": list(self.evidence_pages),
-            "evidence_boxes": {
-                str(page): [list(box) for box in boxes] for page, boxes in sorted(self.evidence_boxes.items())
-            },
+            "evidence_boxes": boxes,
             "evidence_sources": list(self.evidence_sources),
             "answerable": self.answerable,
             "extra": dict(self.extra),
@@ -172,7 +159,7 @@ class Record:
         return cls.from_dict(data)
 
     def to_json(self) -> str:
-        """One line of JSON with a stable key order; equal records give equal text."""
+        """Return one line of JSON with a stable key order; equal records give equal text."""
         try:
             text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
             text.encode("utf-8")  # half a character, a lone surrogate, has no place in a file
@@ -188,7 +175,7 @@ def parse_page_id(page_id: Any) -> tuple[str, int]:
         UserError: there is no `#`, or what follows the last one is not a page number from 1 on.
     """
     doc_id, _, page = page_id.rpartition("#") if isinstance(page_id, str) else ("", "", "")
-    if not (doc_id and page.isdecimal() and page.isascii() and int(page) >= 1):
+    if not (doc_id and fields.is_digits(page) and int(page) >= 1):
         raise UserError(f"field 'extra.page_ids': {page_id!r} is not 'doc#page' with a page number from 1")
     if problem := id_problem(doc_id):
         raise UserError(f"field 'extra.page_ids': {problem}")
@@ -196,7 +183,7 @@ def parse_page_id(page_id: Any) -> tuple[str, int]:
 
 
 def crop_flags(record: Record) -> dict[int, bool]:
-    """Which pages have to be magnified: `extra["crop_required"]`, a mapping from page to true or false.
+    """Return which pages have to be magnified: `extra["crop_required"]`, from page to true or false.
 
     Raises:
         UserError: it is malformed; the message names the question.
@@ -206,15 +193,14 @@ def crop_flags(record: Record) -> dict[int, bool]:
         return {}
     parsed = {}
     for page, flag in flags.items() if isinstance(flags, Mapping) else [(None, None)]:
-        number = str(page)
         # JSON turns page numbers into strings
-        if not (number.isascii() and number.isdecimal() and isinstance(flag, bool)):
+        if not (fields.is_digits(str(page)) and isinstance(flag, bool)):
             found = {page: flag} if isinstance(flags, Mapping) else flags
             raise UserError(
                 f"question {record.question_id!r}, field 'extra.crop_required': expected a mapping from page "
                 f"number to true or false, found {found!r}"
             )
-        parsed[int(number)] = flag
+        parsed[int(str(page))] = flag
     return parsed
 
 
@@ -233,7 +219,7 @@ def validate_record(record: Record, *, num_pages: int | None = None) -> list[str
     problems += [f"field 'extra' lacks the key '{key}'" for key in REQUIRED_EXTRA if key not in record.extra]
     if num_pages is None and isinstance(record.extra.get("num_pages"), int):
         num_pages = record.extra["num_pages"]
-    problems += _answer_problems(record) + _evidence_problems(record, num_pages)
+    problems += _answer_problems(record) + _evidence_problems(record, num_pages) + _page_id_problems(record)
     return problems + _extra_problems(record, num_pages)
 
 
@@ -270,7 +256,12 @@ def read_jsonl(path: str | Path) -> list[Record]:
 
 def write_jsonl(records: Iterable[Record], path: str | Path) -> Path:
     """Write records atomically, one JSON object a line."""
-    return atomic_write(path, "".join(f"{record.to_json()}\n" for record in records))
+    return atomic_write(path, json_lines(records))
+
+
+def json_lines(records: Iterable[Record]) -> str:
+    """Return the file that `write_jsonl` writes."""
+    return "".join(f"{record.to_json()}\n" for record in records)
 
 
 def _from_line(source: Path, number: int, line: str) -> Record:
@@ -291,7 +282,7 @@ def _answer_problems(record: Record) -> list[str]:
 
 
 def _extra_problems(record: Record, num_pages: int | None) -> list[str]:
-    """Keys of `extra` that environments read."""
+    """Return what is wrong with keys of `extra` that environments read."""
     problems = []
     try:
         crop_flags(record)
@@ -309,37 +300,29 @@ def _extra_problems(record: Record, num_pages: int | None) -> list[str]:
 
 
 def _evidence_problems(record: Record, num_pages: int | None) -> list[str]:
-    pages = record.evidence_pages
-    problems = []
+    pages, problems = record.evidence_pages, []
     if list(pages) != sorted(set(pages)):
         problems.append(f"field 'evidence_pages' must be sorted and distinct, found {list(pages)}")
-    limit = math.inf if num_pages is None else num_pages
-    for page in pages:
-        if not 1 <= page <= limit:
-            of = "" if num_pages is None else f" of a document of {num_pages} pages"
-            problems.append(f"field 'evidence_pages': there is no page {page}{of} (pages count from 1)")
+    of, last = ("", math.inf) if num_pages is None else (f" of a document of {num_pages} pages", num_pages)
+    problems += [
+        f"field 'evidence_pages': there is no page {page}{of} (pages count from 1)"
+        for page in pages
+        if not 1 <= page <= last
+    ]
     for page, boxes in sorted(record.evidence_boxes.items()):
         if page not in pages:
             problems.append(f"field 'evidence_boxes': page {page} is not among 'evidence_pages'")
-        problems += [
-            f"field 'evidence_boxes': box {list(box)} on page {page} must satisfy 0 <= x0 < x1 <= 1 and "
-            "0 <= y0 < y1 <= 1"
-            for box in boxes
-            if not (0 <= box[0] < box[2] <= 1 and 0 <= box[1] < box[3] <= 1)
-        ]
-    return problems + _page_id_problems(record)
+        problems += fields.box_problems("evidence_boxes", page, boxes)
+    return problems
 
 
 def _page_id_problems(record: Record) -> list[str]:
-    page_ids = record.extra.get("page_ids")
-    if page_ids is not None and not isinstance(page_ids, list | tuple):
-        return ["field 'extra.page_ids' must be a list of 'doc#page' strings"]
     try:
         gold = record.gold_pages
     except UserError as error:
         return [str(error)]
     own = {page for doc_id, page in gold if doc_id == record.doc_id}
-    if page_ids is not None and own != set(record.evidence_pages):
+    if record.extra.get("page_ids") is not None and own != set(record.evidence_pages):
         return [
             f"field 'extra.page_ids' cites pages {sorted(own)} of {record.doc_id!r}, but 'evidence_pages' "
             f"holds {list(record.evidence_pages)}"

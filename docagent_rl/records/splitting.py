@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.records.record import Record, Split
 
+UnitKey = tuple[str, ...]
+
 
 class SplitUnit(StrEnum):
-    """What stays together."""
+    """The questions that stay together."""
 
     QUESTION = "question"
     """One question about one document, however often it is written down."""
@@ -52,19 +54,20 @@ def split_records(
     units = set(keys)
     if len(units) < 2:
         raise UserError(f"--split {fraction:g}: there is one {unit.value}, and each part needs one")
-    ordered = sorted(units, key=lambda key: hashlib.sha256(repr((seed, key)).encode()).digest())
-    aside = set(ordered[: min(max(round(fraction * len(units)), 1), len(units) - 1)])
-    train = [record for record, key in zip(records, keys, strict=True) if key not in aside]
-    val = [
-        dataclasses.replace(record, split=Split.VAL)
-        for record, key in zip(records, keys, strict=True)
-        if key in aside
-    ]
+    aside = set(shuffled(units, seed)[: min(max(round(fraction * len(units)), 1), len(units) - 1)])
+    keyed = list(zip(records, keys, strict=True))
+    train = [record for record, key in keyed if key not in aside]
+    val = [dataclasses.replace(record, split=Split.VAL) for record, key in keyed if key in aside]
     return train, val
 
 
-def unit_keys(records: Sequence[Record], unit: SplitUnit) -> list[tuple[str, ...]]:
-    """`unit_key` of each question; by document, those that cite pages of one document have one key.
+def shuffled(units: Iterable[UnitKey], seed: int) -> list[UnitKey]:
+    """Return units in the order of a hash of seed and key, which does not depend on their order."""
+    return sorted(units, key=lambda key: hashlib.sha256(repr((seed, key)).encode()).digest())
+
+
+def unit_keys(records: Sequence[Record], unit: SplitUnit) -> list[UnitKey]:
+    """Return `unit_key` of each question; by document, those that cite pages of one document have one key.
 
     A question over two documents ties all questions about either: parts that kept them apart would share a
     document.
@@ -79,14 +82,14 @@ def unit_keys(records: Sequence[Record], unit: SplitUnit) -> list[tuple[str, ...
 
 
 def _root(tied: dict[str, str], name: str) -> str:
-    """The first by name of the documents that are tied to one."""
+    """Return the first by name of the documents that are tied to one."""
     while (other := tied.setdefault(name, name)) != name:
         tied[name] = name = tied[other]
     return name
 
 
-def unit_key(record: Record, unit: SplitUnit) -> tuple[str, ...]:
-    """What is equal for questions that stay together: the document, and by question its text as well.
+def unit_key(record: Record, unit: SplitUnit) -> UnitKey:
+    """Return the key that questions that stay together share: the document, and by question its text as well.
 
     Windows of one document (`Record.document_key`) stay together.
     """

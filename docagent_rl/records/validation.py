@@ -1,4 +1,4 @@
-"""Whether a file of records may be trained on."""
+"""The checks that a file of records has to pass before it may be trained on."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class _Sized(Protocol):
 
 
 class DocumentLookup(Protocol):
-    """What validation needs of a document store."""
+    """The part of a document store that validation needs."""
 
     def __contains__(self, doc_id: str) -> bool: ...
 
     def document(self, doc_id: str) -> _Sized:
-        """The document of that id."""
+        """Return the document of that id."""
         ...
 
 
 @dataclass(frozen=True)
 class ValidationReport:
-    """What the validation of a file found."""
+    """The findings about a file."""
 
     path: Path
     rows: int
@@ -49,8 +49,21 @@ class ValidationReport:
         return not self.problems
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedRow:
+    """A record of a file."""
+
+    number: int
+    """Of its line or row."""
+    where: str
+    """File, line or row, and question, for messages."""
+    record: Record
+    problems: Sequence[str] = ()
+    """Those that are not of the record itself."""
+
+
 def validate_jsonl(path: str | Path, *, store: DocumentLookup | None = None) -> ValidationReport:
-    """Check a file of questions (`data.questions`); every problem of every line is in the report."""
+    """Check a file of questions (`records.questions`); every problem of every line is in the report."""
     source = Path(path)
     try:
         found = scan_questions(source)
@@ -58,21 +71,47 @@ def validate_jsonl(path: str | Path, *, store: DocumentLookup | None = None) -> 
         return ValidationReport(source, 0, (str(error),))
     if not found.rows:
         return ValidationReport(source, 0, (f"{source}: the file holds no records",))
-    records = [record for _, record in found.records]
-    problems = found.problems + duplicate_problems(source, records, [line for line, _ in found.records])
-    notes = []
-    for line, record in found.records:
-        where = f"{source}:{line}: question {record.question_id!r}"
-        problems += [f"{where}: {problem}" for problem in record_problems(record, store=store)]
-        notes += [f"{where}: {note}" for note in record_notes(record)]
-    return ValidationReport(source, found.rows, tuple(problems), count_records(records), tuple(notes))
+    rows = [
+        CheckedRow(line, f"{source}:{line}: question {record.question_id!r}", record)
+        for line, record in found.records
+    ]
+    return report_on(source, found.rows, rows, found.problems, store=store, unit="lines")
+
+
+def report_on(
+    path: Path,
+    count: int,
+    rows: Sequence[CheckedRow],
+    problems: Sequence[str],
+    *,
+    store: DocumentLookup | None,
+    unit: str,
+) -> ValidationReport:
+    """Check the records of a file.
+
+    Args:
+        path: of the file.
+        count: rows that it has.
+        rows: those with a record.
+        problems: found before.
+        store: must hold the evidence.
+        unit: word for the rows in messages.
+    """
+    found, notes = [*problems, *_repeated_ids(path, rows, unit)], []
+    for row in rows:
+        of_row = [*row.problems, *record_problems(row.record, store=store)]
+        found += [f"{row.where}: {problem}" for problem in of_row]
+        notes += [f"{row.where}: {note}" for note in record_notes(row.record)]
+    counts = Counter(f"{row.record.dataset}/{row.record.split.value}" for row in rows)
+    counts["unanswerable"] = sum(row.record.answerable is False for row in rows)
+    return ValidationReport(path, count, tuple(found), dict(counts), tuple(notes))
 
 
 def record_problems(record: Record, *, store: DocumentLookup | None = None) -> list[str]:
-    """Everything that forbids training on `record`.
+    """Return everything that forbids training on `record`.
 
-    What `validate_record` finds, a question that no answer can be held against, text that no file can hold,
-    and with a `store` documents that are absent or shorter than the record believes.
+    These are the findings of `validate_record`, a question that no answer can be held against, text that no
+    file can hold, and with a `store` documents that are absent or shorter than the record believes.
     """
     num_pages = (
         store.document(record.doc_id).num_pages if store is not None and record.doc_id in store else None
@@ -96,7 +135,7 @@ def record_problems(record: Record, *, store: DocumentLookup | None = None) -> l
 
 
 def record_notes(record: Record) -> list[str]:
-    """Why some systems refuse to play a record that others play; `data validate --recipe` tells for one."""
+    """Return why some systems refuse to play a record that others play."""
     if record.extra.get("page_ids") is not None or record.evidence_pages:
         return []
     if record.answerable is False:
@@ -107,24 +146,14 @@ def record_notes(record: Record) -> list[str]:
     ]
 
 
-def count_records(records: Sequence[Record]) -> dict[str, int]:
-    """Records by `dataset/split`, then `unanswerable`."""
-    counts = Counter(f"{record.dataset}/{record.split.value}" for record in records)
-    counts["unanswerable"] = sum(record.answerable is False for record in records)
-    return dict(counts)
-
-
-def duplicate_problems(
-    source: Path, records: Sequence[Record], lines: Sequence[int] | None = None
-) -> list[str]:
-    """Question ids that occur more than once within a dataset and split; `lines` are those of the records."""
+def _repeated_ids(path: Path, rows: Sequence[CheckedRow], unit: str) -> list[str]:
+    """Return question ids that occur more than once within a dataset and split."""
     places: dict[tuple[str, Split, str], list[int]] = defaultdict(list)
-    for number, record in enumerate(records):
-        places[record.dataset, record.split, record.question_id].append(lines[number] if lines else number)
-    what = "lines" if lines else "rows"
+    for row in rows:
+        places[row.record.dataset, row.record.split, row.record.question_id].append(row.number)
     return [
-        f"{source}: question id {question_id!r} occurs {len(found)} times in {dataset}/{split.value} "
-        f"({what} {', '.join(map(str, found[:10]))})"
+        f"{path}: question id {question_id!r} occurs {len(found)} times in {dataset}/{split.value} "
+        f"({unit} {', '.join(map(str, found[:10]))})"
         for (dataset, split, question_id), found in places.items()
         if len(found) > 1
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Benchmark(StrEnum):
-    """What can be imported."""
+    """A benchmark that can be imported; its module has the same name."""
 
     MMLONGBENCH_DOC = "mmlongbench_doc"
     LONGDOCURL = "longdocurl"
@@ -26,10 +25,6 @@ class Benchmark(StrEnum):
     ALDEN = "alden"
 
 
-IMPORTERS: Mapping[Benchmark, str] = {each: f"{__name__}.{each.value}" for each in Benchmark}
-"""Modules with an `IMPORTER`, each imported when asked for."""
-
-
 def get_importer(benchmark: Benchmark) -> Importer:
-    """The importer of a benchmark."""
-    return import_module(IMPORTERS[benchmark]).IMPORTER
+    """Return the importer of a benchmark."""
+    return import_module(f"{__name__}.{benchmark.value}").IMPORTER

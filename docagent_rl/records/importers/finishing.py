@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Collection
 from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.records.fields import Box
-from docagent_rl.records.gold_boxes import OTHER_BOXES, OTHER_FLAGS
-from docagent_rl.records.importers.boxing import normalised, scale_of
+from docagent_rl.records.gold_boxes import OTHER_BOXES, OTHER_FLAGS, Page
 from docagent_rl.records.importers.holdings import Holdings
-from docagent_rl.records.importers.native import Cite, Draft, Skip
+from docagent_rl.records.importers.native import Cite, Draft, Frame, Skip
 from docagent_rl.records.importers.paging import PageBase
 from docagent_rl.records.importers.report import Tally
 from docagent_rl.records.record import Record, validate_record
@@ -25,7 +25,7 @@ WINDOW = "the page window does not lie in the document"
 
 
 def finished(draft: Draft, base: PageBase, holdings: Holdings, notes: Tally) -> Record:
-    """The record of a draft.
+    """Return the record of a draft.
 
     Args:
         draft: with the benchmark's own pages and boxes.
@@ -36,51 +36,7 @@ def finished(draft: Draft, base: PageBase, holdings: Holdings, notes: Tally) -> 
     Raises:
         Skip: the record would not be valid; the message names the first problem.
     """
-    found = _Finish(draft, base, holdings, notes)
-    own, others = found.pages()
-    boxes, elsewhere = found.boxes(own | others)
-    num_pages = found.length()
-    extra: dict[str, Any] = {
-        "gold": draft.gold,
-        "num_pages": num_pages,
-        "native_id": draft.native_id,
-        "row": draft.row.number,
-        **draft.extra,
-    }
-    if digest := holdings.digests.get(draft.doc_id):
-        extra["document_sha256"] = digest
-    if others:
-        extra["page_ids"] = [f"{name}#{page}" for name, page in sorted(own | others)]
-    if elsewhere:
-        extra[OTHER_BOXES] = elsewhere
-    extra |= found.crop_flags()
-    if unused := found.unused_boxes():
-        extra["unused_boxes"] = unused
-    window = extra.get("window")
-    if window is not None and num_pages is not None and window[1] > num_pages:
-        extra["native_window"] = extra.pop("window")
-        notes.add(WINDOW, draft.row)
-    if found.dropped:
-        extra["native_evidence_pages"] = draft.native_pages
-    record = Record(
-        question_id=draft.question_id,
-        dataset=draft.row.dataset,
-        split=draft.split,
-        doc_id=draft.doc_id,
-        question=draft.question,
-        answers=draft.answers,
-        answer_format=draft.answer_format,
-        evidence_pages=tuple(sorted(page for _, page in own)),
-        evidence_boxes=boxes,
-        evidence_sources=draft.sources,
-        answerable=draft.answerable,
-        extra=extra,
-    )
-    _check(record)
-    return record
-
-
-def _check(record: Record) -> None:
+    record = _Finish(draft, base, holdings, notes).record()
     try:
         record.to_json()
     except UserError:
@@ -88,88 +44,155 @@ def _check(record: Record) -> None:
     if problems := validate_record(record):
         # values differ from row to row and would be counted one by one
         raise Skip(problems[0].partition(", found")[0][:120])
+    return record
+
+
+def scale_of(frame: Frame, size: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Return the width and height of a page in the units of a frame.
+
+    Args:
+        frame: of the box.
+        size: of the page in pixels at 200 dpi; where a frame needs it and it is not known, None is returned.
+    """
+    if frame is Frame.PIXELS_200DPI:
+        return size
+    return (1.0, 1.0) if frame is Frame.FRACTION else (1000.0, 1000.0)
+
+
+def normalised(
+    edges: tuple[float, float, float, float], scale: tuple[float, float]
+) -> tuple[Box | None, bool]:
+    """Return a box as fractions of its page, clamped to 0..1, and whether it had to be.
+
+    Returns:
+        None in place of a box without area, or with edges that are no numbers.
+    """
+    raw = _divided(edges, scale)
+    if not all(map(math.isfinite, raw)):
+        return None, False
+    left, top, right, bottom = box = tuple(min(max(edge, 0.0), 1.0) for edge in raw)
+    return ((left, top, right, bottom) if left < right and top < bottom else None), box != raw
+
+
+def _divided(edges: tuple[float, ...], scale: tuple[float, float]) -> tuple[float, ...]:
+    return tuple(edge / scale[place % 2] for place, edge in enumerate(edges))
 
 
 class _Finish:
     def __init__(self, draft: Draft, base: PageBase, holdings: Holdings, notes: Tally) -> None:
         self._draft, self._base, self._holdings, self._notes = draft, base, holdings, notes
-        self.dropped = False
+        self._dropped = False
+        """Whether a citation was left out."""
 
-    def length(self, doc_id: str | None = None) -> int | None:
-        """Pages of a document: as counted, else as the row says of its own."""
-        name = self._draft.doc_id if doc_id is None else doc_id
-        stated = self._draft.num_pages if name == self._draft.doc_id else None
-        return self._holdings.lengths.get(name, stated)
+    def record(self) -> Record:
+        draft, doc_id = self._draft, self._draft.doc_id
+        pages = self._pages()
+        boxes = self._boxes(pages)
+        return Record(
+            question_id=draft.question_id,
+            dataset=draft.row.dataset,
+            split=draft.split,
+            doc_id=doc_id,
+            question=draft.question,
+            answers=draft.answers,
+            answer_format=draft.answer_format,
+            evidence_pages=tuple(number for name, number in pages if name == doc_id),
+            evidence_boxes={
+                number: tuple(found) for (name, number), found in boxes.items() if name == doc_id
+            },
+            evidence_sources=draft.sources,
+            answerable=draft.answerable,
+            extra=self._extra(pages, boxes),
+        )
 
-    def pages(self) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
-        """Cited pages of the question's own document, and of others."""
+    def _extra(self, pages: list[Page], boxes: dict[Page, list[Box]]) -> dict[str, Any]:
+        draft, doc_id = self._draft, self._draft.doc_id
+        length, flags = self._length(doc_id), self._crop_flags()
+        several = any(name != doc_id for name, _ in pages)
+        optional = {
+            "document_sha256": self._holdings.digests.get(doc_id),
+            "page_ids": [_page_id(page) for page in pages] if several else None,
+            OTHER_BOXES: self._of_others(
+                {page: [list(box) for box in found] for page, found in boxes.items()}
+            ),
+            "crop_required": {str(page[1]): flag for page, flag in flags.items() if page[0] == doc_id},
+            OTHER_FLAGS: self._of_others(flags),
+            "unused_boxes": self._unused_boxes(),
+        }
+        extra = {
+            "gold": draft.gold,
+            "num_pages": length,
+            "native_id": draft.native_id,
+            "row": draft.row.number,
+            **draft.extra,
+            **{key: value for key, value in optional.items() if value},
+        }
+        window = extra.get("window")
+        if window is not None and length is not None and window[1] > length:
+            extra["native_window"] = extra.pop("window")
+            self._note(WINDOW)
+        if self._dropped:
+            extra["native_evidence_pages"] = draft.native_pages
+        return extra
+
+    def _pages(self) -> list[Page]:
+        """Return the cited pages that there are, sorted."""
         draft = self._draft
-        stated, counted = draft.num_pages, self.length()
-        if stated is not None and stated != counted:
+        if draft.num_pages not in (None, self._length(draft.doc_id)):
             self._note(LENGTH)
-        found = {self._page(cite) for cite in draft.cites} - {None}
-        kept = {page for page in found if page is not None}
-        own = {page for page in kept if page[0] == draft.doc_id}
-        if self.dropped:
+        cited = {self._place(cite) for cite in draft.cites}
+        kept = [page for page in sorted(cited) if 1 <= page[1] <= (self._length(page[0]) or math.inf)]
+        self._dropped = len(kept) < len(cited)
+        if self._dropped:
             self._note(OUTSIDE)
-        return own, kept - own
+        return kept
 
-    def _page(self, cite: Cite) -> tuple[str, int] | None:
-        number, length = cite.number + 1 - self._base, self.length(cite.doc_id)
-        if number < 1 or (length is not None and number > length):
-            self.dropped = True
-            return None
-        return cite.doc_id, number
+    def _length(self, doc_id: str) -> int | None:
+        """Return the pages of a document: as counted, else as the row says of its own."""
+        stated = self._draft.num_pages if doc_id == self._draft.doc_id else None
+        return self._holdings.lengths.get(doc_id, stated)
 
-    def boxes(self, cited: Iterable[tuple[str, int]]) -> tuple[dict[int, tuple[Box, ...]], dict[str, list]]:
-        """Boxes by page of the own document, and by `doc#page` of others."""
-        pages, own, elsewhere = set(cited), {}, {}
+    def _boxes(self, cited: Collection[Page]) -> dict[Page, list[Box]]:
+        """Return the boxes of cited pages, in the order of pages."""
+        found: dict[Page, list[Box]] = {}
         troubles: set[str] = set()
         for each in self._draft.boxes:
             place = self._place(each.cite)
-            if place not in pages:
-                troubles.add(STRAY)
-                continue
             scale = scale_of(each.frame, self._holdings.size(*place))
-            if scale is None:
-                troubles.add(UNSCALED)
+            if place not in cited or scale is None:
+                troubles.add(UNSCALED if place in cited else STRAY)
                 continue
             box, clamped = normalised(each.edges, scale)
             troubles |= ({CLAMPED} if clamped else set()) | ({EMPTY} if box is None else set())
-            if box is not None and place[0] == self._draft.doc_id:
-                own.setdefault(place[1], []).append(box)
-            elif box is not None:
-                elsewhere.setdefault(f"{place[0]}#{place[1]}", []).append(list(box))
+            if box is not None:
+                found.setdefault(place, []).append(box)
         for trouble in sorted(troubles):
             self._note(trouble)
-        return {page: tuple(boxes) for page, boxes in sorted(own.items())}, dict(sorted(elsewhere.items()))
+        return dict(sorted(found.items()))
 
-    def crop_flags(self) -> dict[str, dict[str, bool]]:
-        """Flags by page of the own document, and by `doc#page` of others."""
-        own, elsewhere = {}, {}
-        for cite, flag in self._draft.crops.items():
-            doc_id, number = self._place(cite)
-            if number < 1:
-                continue
-            if doc_id == self._draft.doc_id:
-                own[str(number)] = flag
-            else:
-                elsewhere[f"{doc_id}#{number}"] = flag
-        found = {"crop_required": own, OTHER_FLAGS: dict(sorted(elsewhere.items()))}
-        return {key: flags for key, flags in found.items() if flags}
+    def _crop_flags(self) -> dict[Page, bool]:
+        flags = {self._place(cite): flag for cite, flag in self._draft.crops.items()}
+        return {page: flag for page, flag in flags.items() if page[1] >= 1}
 
-    def unused_boxes(self) -> dict[str, list[list[float]]]:
-        """Boxes that are kept aside, by `doc#page`, as they stand."""
+    def _of_others(self, values: dict[Page, Any]) -> dict[str, Any]:
+        """Return the values of pages of other documents, by `doc#page`."""
+        others = (page for page in values if page[0] != self._draft.doc_id)
+        return dict(sorted((_page_id(page), values[page]) for page in others))
+
+    def _unused_boxes(self) -> dict[str, list[list[float]]]:
+        """Return boxes that are kept aside, by `doc#page`, as they stand."""
         found: dict[str, list[list[float]]] = {}
         for each in self._draft.unused_boxes:
-            wide, high = scale_of(each.frame, None) or (1.0, 1.0)
-            doc_id, number = self._place(each.cite)
-            box = [edge / (high if place % 2 else wide) for place, edge in enumerate(each.edges)]
-            found.setdefault(f"{doc_id}#{number}", []).append(box)
+            box = _divided(each.edges, scale_of(each.frame, None) or (1.0, 1.0))
+            found.setdefault(_page_id(self._place(each.cite)), []).append(list(box))
         return found
 
-    def _place(self, cite: Cite) -> tuple[str, int]:
+    def _place(self, cite: Cite) -> Page:
         return cite.doc_id, cite.number + 1 - self._base
 
     def _note(self, reason: str) -> None:
         self._notes.add(reason, self._draft.row)
+
+
+def _page_id(page: Page) -> str:
+    return f"{page[0]}#{page[1]}"

@@ -29,7 +29,7 @@ _PICTURED = 32
 
 @dataclass(slots=True)
 class Holdings:
-    """What is known of documents, by id."""
+    """Lengths, digests and page sizes of documents, by id."""
 
     lengths: dict[str, int] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
@@ -38,28 +38,23 @@ class Holdings:
     """Documents that are there and cannot be used, with the reason."""
 
     def size(self, doc_id: str, page: int) -> tuple[float, float] | None:
-        """Of a page in pixels at 200 dpi, where it is known."""
+        """Return the size of a page in pixels at 200 dpi, where it is known."""
         sizes = self.sizes.get(doc_id, ())
         return sizes[page - 1] if 1 <= page <= len(sizes) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """How documents are taken in.
-
-    Args:
-        store: where they are ingested; None: they are only counted.
-        settings: how pages are rendered.
-        workers: processes that read documents.
-        progress: show bars.
-        sizes: measure pages, too.
-    """
+    """How documents are taken in."""
 
     store: Path | None = None
+    """Where they are ingested; None: they are only counted."""
     settings: RenderSettings = field(default_factory=RenderSettings)
     workers: int | None = None
+    """Processes that read documents."""
     progress: bool = False
     sizes: bool = False
+    """Measure pages, too."""
 
     def gather(self, found: Mapping[str, NativeDocument], wanted: Iterable[str], root: Path) -> Holdings:
         """Measure documents and ingest those that the store does not hold.
@@ -76,21 +71,22 @@ class Gathering:
         found = {name: each for name, each in found.items() if name not in holdings.failed}
         store = self._opened()
         # an ingest counts and hashes by itself what the store does not hold
-        known = [each for each in found.values() if each.files]
-        if self.store is not None and not self.sizes:
-            known = [each for each in known if store is not None and each.doc_id in store]
+        held_alone = self.store is not None and not self.sizes
+        known = [
+            each for each in found.values() if each.files and (not held_alone or _holds(store, each.doc_id))
+        ]
         self._measure(holdings, known)
         if self.store is not None:
             _refuse_others(holdings, store, found)
-            new = [each for name, each in sorted(found.items()) if store is None or name not in store]
+            new = [each for name, each in sorted(found.items()) if not _holds(store, name)]
             self._ingest(holdings, [each for each in new if each.doc_id not in holdings.failed])
             store = self._opened()
         for name in sorted({*found, *wanted} - set(holdings.failed)):
             if store is not None and name in store:
                 document = store.document(name)
                 holdings.lengths[name], holdings.digests[name] = document.num_pages, document.source.sha256
-            elif name in found and found[name].num_pages is not None:
-                holdings.lengths[name] = found[name].num_pages or 0
+            elif name in found and (length := found[name].num_pages) is not None:
+                holdings.lengths[name] = length
         return holdings
 
     def _root(self) -> Path:
@@ -122,9 +118,7 @@ class Gathering:
     def _ingest(self, holdings: Holdings, new: Sequence[NativeDocument]) -> None:
         if files := [each.source() for each in new if each.files]:
             self._store(holdings, files)
-        pictured = sorted(
-            (each for each in new if not each.files), key=lambda each: (each.place, each.doc_id)
-        )
+        pictured = sorted((each for each in new if not each.files), key=_place)
         batches = [pictured[start : start + _PICTURED] for start in range(0, len(pictured), _PICTURED)]
         if not batches and self._staging().exists():
             batches = [[]]  # clears what an import left that was killed when all was stored
@@ -146,21 +140,23 @@ class Gathering:
 
     @contextmanager
     def _staged(self, batch: Sequence[NativeDocument], holdings: Holdings) -> Generator[Path]:
-        """A folder beside the store with a batch's pictures."""
-        folder, store = self._staging(), self._root()
+        """Make a folder beside the store with a batch's pictures."""
+        folder = self._staging()
         with writable(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
             lock = FileLock(f"{folder}.lock", timeout=0)
             try:
                 lock.acquire()
             except Timeout:
-                raise UserError(f"another import into {store} is at work; wait for it to end") from None
+                raise UserError(
+                    f"another import into {self._root()} is at work; wait for it to end"
+                ) from None
             try:
                 shutil.rmtree(folder, ignore_errors=True)  # of an import that was killed
                 folder.mkdir()
                 for document in batch:
                     try:
-                        _stage(folder, document)
+                        _stage(folder / document.doc_id, document.pictures())
                     except DocumentError as error:
                         holdings.failed[document.doc_id] = str(error)
                 yield folder
@@ -170,12 +166,18 @@ class Gathering:
                 Path(lock.lock_file).unlink(missing_ok=True)
 
 
-def _stage(folder: Path, document: NativeDocument) -> None:
-    pictures = document.pictures() if document.pictures is not None else []
-    pages = folder / document.doc_id
-    pages.mkdir()
+def _stage(folder: Path, pictures: Iterable[bytes]) -> None:
+    folder.mkdir()
     for number, content in enumerate(pictures, start=1):
-        (pages / f"{number:05d}.jpg").write_bytes(content)  # read by content, whatever the name
+        (folder / f"{number:05d}.jpg").write_bytes(content)  # read by content, whatever the name
+
+
+def _holds(store: DocumentStore | None, name: str) -> bool:
+    return store is not None and name in store
+
+
+def _place(document: NativeDocument) -> tuple[tuple[str, int], str]:
+    return document.place, document.doc_id
 
 
 def _links_out(found: Mapping[str, NativeDocument], root: Path) -> dict[str, str]:
@@ -186,11 +188,12 @@ def _links_out(found: Mapping[str, NativeDocument], root: Path) -> dict[str, str
 def _refuse_others(
     holdings: Holdings, store: DocumentStore | None, found: Mapping[str, NativeDocument]
 ) -> None:
-    """Documents of which the store holds another by the same id may not be mixed up with it.
+    """Refuse documents of which the store holds another by the same id.
 
     Pictures inside of Parquet files are read for it: MP-DocVQA has windows of one document and of one length.
     """
-    for name, native in sorted(found.items(), key=lambda item: (item[1].place, item[0])):
+    for native in sorted(found.values(), key=_place):
+        name = native.doc_id
         if store is None or name not in store or name in holdings.failed:
             continue
         document = store.document(name)

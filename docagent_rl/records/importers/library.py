@@ -1,11 +1,13 @@
-"""Where a benchmark keeps its documents."""
+"""The documents of a benchmark, where it keeps them."""
 
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -26,44 +28,38 @@ class NativeDocument:
 
     doc_id: str
     files: tuple[Path, ...] = ()
-    pictures: Callable[[], list[bytes]] | None = None
+    pictures: Callable[[], list[bytes]] = list
+    """Reads the pictures of a document that is no files; raises `DocumentError` where one is missing."""
     place: tuple[str, int] = ("", 0)
     """Where its pictures stand: documents are read in this order."""
     num_pages: int | None = None
     """Of the pictures, where it is known without reading them."""
 
     def digest(self) -> str:
-        """Of its pictures, as the manifest of a stored document has it; for documents that are no files.
-
-        Raises:
-            DocumentError: a page has no picture.
-        """
-        pictures = self.pictures() if self.pictures is not None else []
-        hashes = "".join(hashlib.sha256(picture).hexdigest() for picture in pictures)
+        """Return the digest of its pictures, as the manifest of a stored document has it."""
+        hashes = "".join(hashlib.sha256(picture).hexdigest() for picture in self.pictures())
         return hashlib.sha256(hashes.encode("ascii")).hexdigest()
 
     def source(self) -> SourceDocument:
-        """As it is ingested; for documents that are files."""
-        if self.files[0].suffix.lower() == ".pdf":
-            return SourceDocument(self.doc_id, SourceKind.PDF, self.files, self.doc_id)
-        return SourceDocument(self.doc_id, SourceKind.IMAGES, self.files, self.doc_id)
+        """Return the document as it is ingested; for documents that are files."""
+        kind = SourceKind.PDF if self.files[0].suffix.lower() == ".pdf" else SourceKind.IMAGES
+        return SourceDocument(self.doc_id, kind, self.files, self.doc_id)
 
 
 def pdfs(root: Path, *patterns: str) -> dict[str, NativeDocument]:
-    """PDFs by name without `.pdf`, of the first pattern that matches any; of equal names the first."""
+    """Return PDFs by name without `.pdf`, of the first pattern that matches any; of equal names the first."""
     for pattern in patterns:
         found: dict[str, NativeDocument] = {}
         for path in sorted(root.glob(pattern)):
             if path.suffix.lower() == ".pdf" and path.is_file() and is_file_name(path.name):
-                name = path.name[: -len(".pdf")]
-                found.setdefault(name, NativeDocument(name, (path,)))
+                found.setdefault(path.stem, NativeDocument(path.stem, (path,)))
         if found:
             return found
     return {}
 
 
 def page_images(root: Path, *patterns: str, first: int = 1) -> dict[str, NativeDocument]:
-    """Documents of files named `<document>_<page>`, counted from `first`; those with gaps are left out."""
+    """Return documents of files named `<document>_<page>`, counted from `first`, without gaps."""
     pages: dict[str, dict[int, Path]] = defaultdict(dict)
     for path in sorted(path for pattern in patterns for path in root.glob(pattern)):
         name, _, number = path.stem.rpartition("_")
@@ -81,31 +77,21 @@ def page_images(root: Path, *patterns: str, first: int = 1) -> dict[str, NativeD
     }
 
 
-def deck_folders(root: Path, wanted: Iterable[str], *patterns: str) -> dict[str, Path]:
-    """Folders that are named by documents, of the first place that has one."""
-    names, found = set(wanted), {}
-    for folder in sorted(path for pattern in patterns for path in root.glob(pattern)):
-        if folder.is_dir() and folder.name in names:
-            found.setdefault(folder.name, folder)
-    return found
-
-
 class RowReader:
     """Rows of a Parquet file by number, one group of rows held at a time."""
 
-    def __init__(self, path: Path, columns: list[str]) -> None:
-        self._path, self._columns = path, columns
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        self._path, self._columns = path, list(columns)
         self._group: tuple[int, pa.Table] | None = None
         try:
             meta = pq.read_metadata(path)
-            self._starts = [0]
-            for group in range(meta.num_row_groups):
-                self._starts.append(self._starts[-1] + meta.row_group(group).num_rows)
         except UNREADABLE as error:
             raise damaged(path, error) from error
+        sizes = (meta.row_group(group).num_rows for group in range(meta.num_row_groups))
+        self._starts = list(accumulate(sizes, initial=0))
 
     def rows(self, first: int, end: int) -> Iterator[dict[str, Any]]:
-        """Rows `first` to `end`, the last not included.
+        """Yield rows `first` to `end`, the last not included.
 
         Raises:
             DocumentError: the file has no such rows.
@@ -113,10 +99,11 @@ class RowReader:
         """
         if not 0 <= first <= end <= self._starts[-1]:
             raise DocumentError(f"there are no rows {first} to {end} in {self._path.name}")
-        for group, (start, stop) in enumerate(zip(self._starts, self._starts[1:], strict=False)):
-            if start < end and first < stop:
-                begin = max(first - start, 0)
-                yield from self._read(group).slice(begin, min(end, stop) - start - begin).to_pylist()
+        while first < end:
+            group = bisect_right(self._starts, first) - 1
+            start, stop = self._starts[group], min(end, self._starts[group + 1])
+            yield from self._read(group).slice(first - start, stop - first).to_pylist()
+            first = stop
 
     def _read(self, group: int) -> pa.Table:
         if self._group is None or self._group[0] != group:
@@ -130,25 +117,27 @@ class RowReader:
 
 
 def picture_bytes(value: Any) -> bytes | None:
-    """A picture as Parquet files hold it: bytes, or an object with the key `bytes`."""
+    """Return a picture as Parquet files hold it: bytes, or an object with the key `bytes`."""
     if isinstance(value, dict):
         value = value.get("bytes")
     return value if isinstance(value, bytes) and value else None
 
 
 def column_pages(
-    readers: dict[Path, RowReader], doc_id: str, path: Path, row: int, columns: list[str]
+    readers: dict[Path, RowReader], doc_id: str, path: Path, row: int, columns: Sequence[str]
 ) -> NativeDocument:
-    """A document whose pages are the columns of a row; columns that are null end it."""
+    """Return a document whose pages are the columns of a row; columns that are null end it."""
 
     def read() -> list[bytes]:
         if path not in readers:
             readers[path] = RowReader(path, columns)
         (values,) = readers[path].rows(row, row + 1)
         found = [picture_bytes(values.get(name)) for name in columns]
-        last = max((place for place, picture in enumerate(found, start=1) if picture), default=0)
-        if not last or not all(found[:last]):
+        while found and found[-1] is None:
+            found.pop()
+        pictures = [picture for picture in found if picture is not None]
+        if not found or len(pictures) < len(found):
             raise DocumentError("a page of it has no picture")
-        return [picture for picture in found if picture]
+        return pictures
 
     return NativeDocument(doc_id, pictures=read, place=(str(path), row))

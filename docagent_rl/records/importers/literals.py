@@ -9,11 +9,10 @@ from typing import Any, NoReturn
 
 LONGEST = 100_000
 """Characters of a text that is parsed: a longer one is no list of answers or pages."""
-_BAD = (ValueError, SyntaxError, MemoryError, RecursionError, TypeError)
 
 
 def parse_literal(text: str) -> Any:
-    """The value that a text spells: JSON, else a literal of Python (`"['Chart']"`). Nothing is evaluated.
+    """Return the value that a text spells: JSON, else a literal of Python (`"['Chart']"`), not evaluated.
 
     Returns:
         Text, a number, true, false, None, or a list or dict of these; tuples become lists.
@@ -31,12 +30,12 @@ def parse_literal(text: str) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of backslashes in other people's texts
             return _plain(ast.literal_eval(text.strip()))
-    except _BAD as error:
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError) as error:
         raise ValueError(f"not a literal: {text[:80]!r}") from error
 
 
 def as_list(value: Any) -> list[Any]:
-    """A list that may have been written as text.
+    """Return a list that may have been written as text.
 
     Raises:
         ValueError: it is neither a list nor the text of one.
@@ -48,7 +47,7 @@ def as_list(value: Any) -> list[Any]:
 
 
 def as_texts(value: Any) -> list[str]:
-    """A list of texts and numbers, as texts; a number is written as JSON writes it.
+    """Return a list of texts and numbers as texts, numbers as JSON writes them.
 
     Raises:
         ValueError: it is no such list.
@@ -60,7 +59,7 @@ def as_texts(value: Any) -> list[str]:
 
 
 def as_pages(value: Any) -> list[int]:
-    """A list of page numbers: integers, their digits as text, or floats that are whole.
+    """Return a list of page numbers: integers, their digits as text, or floats that are whole.
 
     Raises:
         ValueError: it is no such list.

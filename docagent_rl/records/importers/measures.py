@@ -13,14 +13,16 @@ from docagent_rl.documents.heartbeat import beat
 from docagent_rl.documents.images import FORMATS
 from docagent_rl.documents.pdf import open_pdf
 from docagent_rl.documents.sources import SourceDocument, SourceKind
-from docagent_rl.records.importers.boxing import DPI, POINTS
+
+DPI = 200
+"""Resolution of the pages that DUDE's boxes were drawn on."""
 
 Size = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A document that can be read."""
+    """The measures of a document that can be read."""
 
     num_pages: int
     sha256: str
@@ -30,7 +32,7 @@ class Measured:
 
 
 def measure(source: SourceDocument) -> Measured:
-    """Count and hash.
+    """Count and hash the pages of a document.
 
     Raises:
         DocumentError: it cannot be read.
@@ -40,20 +42,18 @@ def measure(source: SourceDocument) -> Measured:
 
 
 def measure_sizes(source: SourceDocument) -> Measured:
-    """As `measure`, with the sizes of pages.
+    """Count, hash and measure the pages of a document.
 
     Raises:
         DocumentError: it cannot be read.
     """
     found = probe(source)
-    if source.kind is SourceKind.IMAGES:
-        sizes = tuple(_image_size(path) for path in source.files)
-    else:
-        sizes = _pdf_sizes(source.files[0])
-    return Measured(found.num_pages, found.sha256, sizes)
+    images = source.kind is SourceKind.IMAGES
+    sizes = map(_image_size, source.files) if images else _pdf_sizes(source.files[0])
+    return Measured(found.num_pages, found.sha256, tuple(sizes))
 
 
-def _pdf_sizes(path: Path) -> tuple[Size, ...]:
+def _pdf_sizes(path: Path) -> list[Size]:
     sizes = []
     with open_pdf(path) as pdf:
         for number in range(1, pdf.num_pages + 1):
@@ -62,8 +62,8 @@ def _pdf_sizes(path: Path) -> tuple[Size, ...]:
                 width, height = page.get_size()
             if not (width > 0 and height > 0):
                 raise DocumentError(f"page {number} has no area")
-            sizes.append((width * DPI / POINTS, height * DPI / POINTS))
-    return tuple(sizes)
+            sizes.append((width * DPI / 72, height * DPI / 72))
+    return sizes
 
 
 def _image_size(path: Path) -> Size:

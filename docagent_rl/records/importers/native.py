@@ -1,4 +1,4 @@
-"""Rows as a benchmark has them, and what an importer makes of one."""
+"""Rows as a benchmark has them, and the draft of a question that an importer makes of one."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class NativeRow:
     """Of its file, within the download: for ids that are built."""
 
     def get(self, name: str) -> Any:
-        """A field as it stands; None where there is none."""
+        """Return a field as it stands; None where there is none."""
         if not isinstance(self.values, Mapping):
             raise Skip("the row is no object")
         return self.values.get(name)
 
     def text(self, name: str) -> str:
-        """A text that is not blank."""
+        """Return a text that is not blank."""
         value = self.get(name)
         if value is None:
             raise Skip(f"field {name!r} is missing")
@@ -57,7 +57,7 @@ class NativeRow:
         return bounded(name, value)
 
     def id(self, name: str) -> str:
-        """A text or a whole number, as text."""
+        """Return a text or a whole number, as text."""
         value = self.get(name)
         found = str(value) if type(value) is int else self.text(name)
         if problem := id_problem(found):
@@ -65,8 +65,17 @@ class NativeRow:
         return found
 
     def document(self, name: str) -> str:
-        """The name of a document, without `.pdf`, that can be the name of a file."""
+        """Return the name of a document, without `.pdf`, that can be the name of a file."""
         return document_id(self.id(name), name)
+
+    def inner(self, *names: str) -> NativeRow:
+        """Return a row of the fields inside of some objects; those of later ones count."""
+        values: dict[str, Any] = {}
+        for name in names:
+            if not isinstance(found := self.get(name), Mapping):
+                raise Skip(f"field {name!r} is no object")
+            values |= found
+        return NativeRow(self.path, self.number, values, self.dataset, self.split)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +87,7 @@ class Cite:
 
 
 class Frame(StrEnum):
-    """What the numbers of a box are measured in."""
+    """The unit of a box's numbers."""
 
     FRACTION = "fractions of the page"
     NORM1000 = "thousandths of the page"
@@ -103,10 +112,10 @@ class Draft:
     split: Split
     doc_id: str
     question: str
-    answers: tuple[str, ...]
-    gold: Any
-    """The gold value with its JSON type: what official scorers get."""
-    native_id: Any
+    answers: tuple[str, ...] = ()
+    gold: Any = None
+    """The gold value with its JSON type, as official scorers get it."""
+    native_id: Any = None
     answerable: bool | None = True
     answer_format: str = "string"
     cites: list[Cite] = field(default_factory=list)
@@ -122,12 +131,12 @@ class Draft:
     """Length of the document by the row."""
     extra: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    """What the report counts beside the rows it skips."""
+    """Reasons that the report counts beside the rows it skips."""
     hidden: bool = False
     """The benchmark keeps the answer to itself."""
 
     def parse(self, name: str, read: Callable[[Any], T], empty: T) -> T:
-        """A field that may be written as text; what cannot be read is kept in `extra.parse_error`."""
+        """Read a field that may be written as text; keep one that cannot be read in `extra.parse_error`."""
         value = self.row.get(name)
         if value is None:
             return empty
@@ -147,43 +156,52 @@ class Draft:
         """Take the labels of the evidence from a field; one alone may stand without a list."""
 
         def read(value: Any) -> list[str]:
-            return (
-                [value] if isinstance(value, str) and not value.strip().startswith("[") else as_texts(value)
-            )
+            alone = isinstance(value, str) and not value.strip().startswith("[")
+            return [value] if alone else as_texts(value)
 
         self.sources = tuple(self.parse(name, read, []))
 
     def keep(self, *names: str) -> None:
-        """Fields that have no home in a record go to `extra` under their own names."""
+        """Put fields that have no home in a record into `extra` under their own names."""
         self.extra.update({name: self.row.get(name) for name in names if self.row.get(name) is not None})
+
+    def measure(self, name: str) -> None:
+        """Take the length of the document from a field, if it is a number of pages."""
+        length = self.row.get(name)
+        self.num_pages = length if type(length) is int and length > 0 else None
 
 
 def bounded(name: str, text: str) -> str:
-    """The text, if it is not too long to be one."""
+    """Return the text; skip the row if it is too long to be one."""
     if len(text) > LONGEST_TEXT:
         raise Skip(f"field {name!r} is longer than {LONGEST_TEXT} characters")
     return text
 
 
 def answers_of(name: str, values: list[str]) -> tuple[str, ...]:
-    """Answers without those that are blank."""
+    """Return answers without those that are blank."""
     return tuple(bounded(name, value) for value in values if value.strip())
 
 
 def document_id(text: str, name: str) -> str:
-    """The id of a document from its native name; only a last `.pdf` goes.
+    """Return the id of a document from its native name; only a last `.pdf` goes.
 
     Raises:
         Skip: it cannot be the name of a file: a folder in it, a leading dot, control characters, too long.
     """
-    found = text[: -len(".pdf")] if text.lower().endswith(".pdf") else text
+    found = without_pdf(text)
     if not is_file_name(found) or found.lower().endswith(".pdf"):
         raise Skip(f"field {name!r} is no name of a document")
     return found
 
 
+def without_pdf(name: str) -> str:
+    """Return the name of a file without `.pdf`."""
+    return name[: -len(".pdf")] if name.lower().endswith(".pdf") else name
+
+
 def is_file_name(text: str) -> bool:
-    """Whether a text can be the name of a file, in any folder and no other."""
+    """Return whether a text can be the name of a file, in any folder and no other."""
     plain = text.isprintable() and text == text.strip() and not text.startswith(".")
     return (
         bool(text)
@@ -191,3 +209,13 @@ def is_file_name(text: str) -> bool:
         and not set(text) & set("/\\")
         and len(text.encode("utf-8", "replace")) <= LONGEST_ID
     )
+
+
+def is_texts(value: Any) -> bool:
+    """Return whether a value is a list of texts."""
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def is_span(value: Any) -> bool:
+    """Return whether a value is a list of two whole numbers."""
+    return isinstance(value, list) and [type(end) for end in value] == [int, int]

@@ -16,6 +16,11 @@ class PageBase(IntEnum):
     ZERO = 0
     ONE = 1
 
+    @property
+    def other(self) -> PageBase:
+        """The other base."""
+        return PageBase(1 - self)
+
 
 @dataclass(frozen=True, slots=True)
 class FoundBase:
@@ -27,12 +32,9 @@ class FoundBase:
     """Citations of pages."""
     measured: int
     """Those of documents whose length is known."""
-    outside_zero: int
-    """Citations outside their document if pages counted from 0."""
-    outside_one: int
-    """The same from 1."""
-    told: bool = False
-    """Whoever imports said so."""
+    outside: tuple[int, int]
+    """Citations outside their document if pages counted from 0, and from 1."""
+    set_by_option: bool = False
     certain: bool = False
     """The documented base was checked on the released files."""
 
@@ -44,18 +46,15 @@ class FoundBase:
         """
         if self.certain and not self.measured:  # stray zeros alone, and no length that last pages could pass
             return False
-        zero, one = self.outside_zero, self.outside_one
-        against, other = (zero, one) if self.base is PageBase.ZERO else (one, zero)
-        return (self.base is not self.expected and not self.told) or against > other
+        contradicted = self.outside[self.base] > self.outside[self.base.other]
+        return (self.base is not self.expected and not self.set_by_option) or contradicted
 
     def __str__(self) -> str:
-        """One sentence for a report."""
         how = "as documented" if self.base is self.expected else f"documented is {self.expected.value}"
-        how = f"as --page-base says, {how}" if self.told else how
+        how = f"as --page-base says, {how}" if self.set_by_option else how
         return (
             f"pages count from {self.base.value} ({how}); {self.cited} citations, {self.measured} of them in "
-            f"documents of known length: {self.outside_zero} are outside by base 0, "
-            f"{self.outside_one} by base 1"
+            f"documents of known length: {self.outside[0]} are outside by base 0, {self.outside[1]} by base 1"
         )
 
 
@@ -64,34 +63,34 @@ def find_base(
     expected: PageBase,
     *,
     certain: bool,
-    told: PageBase | None = None,
+    chosen: PageBase | None = None,
 ) -> FoundBase:
-    """How pages are counted: as documented, unless clearly more of them contradict it.
+    """Find out how pages are counted: as documented, unless clearly more of them contradict it.
 
     Args:
         cites: page number and length of its document, None when it is not known.
         expected: the documented base.
         certain: it was checked on the released file, whose errors must not overrule it.
-        told: holds whatever is found.
+        chosen: holds whatever is found.
     """
-    cited = measured = 0
-    outside = {PageBase.ZERO: 0, PageBase.ONE: 0}
-    for number, length in cites:
-        cited += 1
-        measured += length is not None
-        for base in PageBase:
-            beyond = length is not None and number > length - 1 + base
-            outside[base] += number < base or beyond
-    other = PageBase.ONE if expected is PageBase.ZERO else PageBase.ZERO
-    clearly = outside[expected] > 0 and outside[other] * CLEARLY <= outside[expected]
-    found = other if clearly and measured > 0 and not certain else expected
+    listed = list(cites)
+    measured = sum(length is not None for _, length in listed)
+
+    def outside(base: PageBase) -> int:
+        """Count the citations that no page answers to."""
+        return sum(
+            number < base or (length is not None and number > length - 1 + base) for number, length in listed
+        )
+
+    counts = {base: outside(base) for base in PageBase}
+    clearly = 0 < counts[expected] >= counts[expected.other] * CLEARLY
+    found = expected.other if clearly and measured and not certain else expected
     return FoundBase(
-        found if told is None else told,
+        found if chosen is None else chosen,
         expected,
-        cited,
+        len(listed),
         measured,
-        outside[PageBase.ZERO],
-        outside[PageBase.ONE],
-        told is not None,
+        (counts[PageBase.ZERO], counts[PageBase.ONE]),
+        chosen is not None,
         certain,
     )

@@ -1,4 +1,4 @@
-"""What an import did, row by row and document by document."""
+"""The report of an import, row by row and document by document."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Tally:
             self.examples[reason].append(f"{row.path.name}:{row.number}")
 
     def listed(self) -> list[dict[str, Any]]:
-        """Reasons in their order by name, for JSON."""
+        """Return the reasons in their order by name, for JSON."""
         return [
             {"reason": reason, "rows": count, "examples": self.examples[reason]}
             for reason, count in sorted(self.counts.items())
@@ -36,7 +36,7 @@ class Tally:
 
 @dataclass(slots=True)
 class ImportReport:
-    """What an import did; the same input gives the same report."""
+    """The results of an import; the same input gives the same report."""
 
     importer: str
     selection: dict[str, Any] = field(default_factory=dict)
@@ -72,8 +72,7 @@ class ImportReport:
         return sum(self.skipped.counts.values())
 
     def to_json(self) -> str:
-        """The report as a file."""
-        base = self.base
+        """Return the report as a file."""
         content = {
             "importer": self.importer,
             "selection": self.selection,
@@ -85,19 +84,21 @@ class ImportReport:
                 "notes": self.notes.listed(),
             },
             "documents": {**self.documents, "missing_ids": self.missing, "failed_ids": self.failed},
-            "page_base": None
-            if base is None or not base.cited
-            else {
-                "base": base.base.value,
-                "documented": base.expected.value,
-                "set_by_option": base.told,
-                "citations": base.cited,
-                "citations_measured": base.measured,
-                "outside_by_base_0": base.outside_zero,
-                "outside_by_base_1": base.outside_one,
-            },
+            "page_base": None if self.base is None or not self.base.cited else _base(self.base),
             "answers_on_pages": self.text_check or None,
             "gold_as_prediction": self.gold_check or None,
             "warnings": self.warnings,
         }
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def _base(found: FoundBase) -> dict[str, Any]:
+    return {
+        "base": found.base.value,
+        "documented": found.expected.value,
+        "set_by_option": found.set_by_option,
+        "citations": found.cited,
+        "citations_measured": found.measured,
+        "outside_by_base_0": found.outside[0],
+        "outside_by_base_1": found.outside[1],
+    }

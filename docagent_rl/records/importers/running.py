@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from docagent_rl.records.importers.finishing import finished
 from docagent_rl.records.importers.holdings import Gathering, Holdings
 from docagent_rl.records.importers.importer import Importer
 from docagent_rl.records.importers.native import Draft, NativeRow, Skip
-from docagent_rl.records.importers.paging import PageBase, find_base
+from docagent_rl.records.importers.paging import FoundBase, PageBase, find_base
 from docagent_rl.records.importers.report import ImportReport
 from docagent_rl.records.importers.selection import Selection
 from docagent_rl.records.importers.source import Source
@@ -28,24 +28,19 @@ _SHOWN_IDS = 200
 
 @dataclass(frozen=True, slots=True)
 class ImportSettings:
-    """How an import goes.
-
-    Args:
-        gathering: what becomes of documents.
-        selection: which questions are taken.
-        exclude: questions, or by the selection's unit documents, that must not be among them.
-        datasets: keep these alone; empty: all that the benchmark has.
-        any_count: take files with another number of rows than the released ones.
-        page_base: number of a document's first page in the benchmark; `None` finds it out.
-        progress: show bars.
-    """
+    """The choices of whoever imports."""
 
     gathering: Gathering = field(default_factory=Gathering)
+    """What becomes of documents."""
     selection: Selection = field(default_factory=Selection)
     exclude: Sequence[Record] = ()
+    """Questions, or by the selection's unit documents, that must not be among them."""
     datasets: frozenset[str] = frozenset()
+    """Keep these alone; empty: all that the benchmark has."""
     any_count: bool = False
+    """Take files with another number of rows than the released ones."""
     page_base: PageBase | None = None
+    """Number of a document's first page in the benchmark; None finds it out."""
     progress: bool = False
 
 
@@ -64,164 +59,167 @@ def run_import(
         UserError: files are missing or damaged, their number of rows is not the released one, or no record is
             left.
     """
-    source = Source(path)
-    report = ImportReport(importer.name, asdict(settings.selection))
-    drafts = _drafts(importer, source, settings, report)
-    importer.settle(drafts)
-    drafts = _taken(drafts, settings.selection, report)
-    found = importer.documents(source, drafts)
-    wanted = {draft.doc_id for draft in drafts} | {cite.doc_id for draft in drafts for cite in draft.cites}
-    if not importer.corpus:
-        found = {name: document for name, document in found.items() if name in wanted}
-    holdings = replace(settings.gathering, sizes=importer.sizes).gather(found, wanted, source.root)
-    _report_documents(report, wanted | set(found), holdings, {*found, *holdings.lengths})
-    records = _records(importer, drafts, holdings, settings, report)
-    parts, left = settings.selection.part(records)
-    if left:
-        report.skipped.counts["not in the sample, nor in any part"] += len(left)
-    for name, part in parts.items():
-        for record in part:
-            report.written[name or f"{record.dataset}/{record.split.value}"] += 1
-    report.files = {
-        each.relative_to(source.root).as_posix(): _digest(each) for each in sorted(set(source.read))
-    }
-    if not any(parts.values()):
-        reasons = "; ".join(f"{reason}: {count}" for reason, count in report.skipped.counts.most_common(5))
-        raise UserError(f"{path}: none of {report.rows_read} rows gives a record ({reasons or 'no rows'})")
-    if settings.gathering.store is not None:
-        check_texts(report, [record for part in parts.values() for record in part], settings.gathering.store)
-    return parts, report
+    return _Import(importer, Source(path), settings).run()
 
 
-def _drafts(
-    importer: Importer, source: Source, settings: ImportSettings, report: ImportReport
-) -> list[Draft]:
-    drafts: list[Draft] = []
-    seen: dict[tuple, str] = {}
-    others: set[str] = set()
-    with Progress(console=Console(stderr=True), disable=not settings.progress, transient=True) as bars:
-        for row in bars.track(importer.rows(source), description="Reading questions"):
-            if settings.datasets and row.dataset not in settings.datasets:
-                others.add(row.dataset)
-                continue
-            report.read[_part(row)] += 1
+class _Import:
+    def __init__(self, importer: Importer, source: Source, settings: ImportSettings) -> None:
+        self.importer, self.source, self.settings = importer, source, settings
+        self.report = ImportReport(importer.name, asdict(settings.selection))
+
+    def run(self) -> tuple[dict[str, list[Record]], ImportReport]:
+        report, store = self.report, self.settings.gathering.store
+        drafts = self._drafts()
+        self.importer.settle(drafts)
+        drafts = self._selected(drafts)
+        holdings = self._holdings(drafts)
+        report.base = self._base(drafts, holdings)
+        parts, left = self.settings.selection.part(self._records(drafts, holdings, report.base))
+        if left:
+            report.skipped.counts["not in the sample, nor in any part"] += len(left)
+        records = [record for part in parts.values() for record in part]
+        for name, part in parts.items():
+            report.written.update(name or _part(record.dataset, record.split) for record in part)
+        root = self.source.root
+        report.files = {
+            each.relative_to(root).as_posix(): _digest(each) for each in sorted(set(self.source.read))
+        }
+        if not records:
+            reasons = "; ".join(
+                f"{reason}: {count}" for reason, count in report.skipped.counts.most_common(5)
+            )
+            rows = f"none of {report.rows_read} rows gives a record"
+            raise UserError(f"{self.source.path}: {rows} ({reasons or 'no rows'})")
+        if store is not None:
+            check_texts(report, records, store)
+        return parts, report
+
+    def _drafts(self) -> list[Draft]:
+        settings, report = self.settings, self.report
+        drafts: list[Draft] = []
+        seen: dict[tuple, str] = {}
+        others: set[str] = set()
+        with Progress(console=Console(stderr=True), disable=not settings.progress, transient=True) as bars:
+            for row in bars.track(self.importer.rows(self.source), description="Reading questions"):
+                if settings.datasets and row.dataset not in settings.datasets:
+                    others.add(row.dataset)
+                    continue
+                report.read[_part(row.dataset, row.split or "unknown split")] += 1
+                try:
+                    drafts.append(self._draft(row, seen))
+                except Skip as reason:
+                    report.skipped.add(str(reason), row)
+        if others and not report.read:
+            wanted = ", ".join(sorted(settings.datasets))
+            raise UserError(f"--dataset {wanted}: {self.source.path} has {', '.join(sorted(others))}")
+        self._check_counts()
+        return drafts
+
+    def _draft(self, row: NativeRow, seen: dict[tuple, str]) -> Draft:
+        if not isinstance(row.values, Mapping):
+            raise Skip("the row is no object")
+        draft = self.importer.draft(row)
+        # a question id names one question: the first row stays
+        key = row.dataset, draft.split, draft.question_id
+        content = repr((draft.doc_id, draft.question, draft.gold, draft.native_pages))
+        digest = hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()
+        if key in seen:
+            raise Skip("the row is there twice" if seen[key] == digest else "another row has its question id")
+        seen[key] = digest
+        for note in draft.notes:
+            self.report.notes.add(note, row)
+        return draft
+
+    def _check_counts(self) -> None:
+        for (dataset, split), known in sorted(self.importer.rows_known.items()):
+            part = _part(dataset, split)
+            if (read := self.report.read.get(part, 0)) and read != known:
+                sentence = f"{part} has {read} rows, the released files have {known}"
+                if not self.settings.any_count:
+                    raise UserError(
+                        f"{self.source.path}: {sentence}: the download is not whole, or another version; "
+                        "--any-count takes it as it is"
+                    )
+                self.report.warnings.append(sentence)
+
+    def _selected(self, drafts: Iterable[Draft]) -> list[Draft]:
+        """Return drafts that the selection does not refuse at once: documents of others are not needed."""
+        selected = []
+        for draft in drafts:
+            selection = self.settings.selection
+            refusal = selection.early_refusal(draft.split, answerable=draft.answerable, hidden=draft.hidden)
+            if refusal is None:
+                selected.append(draft)
+            else:
+                self.report.skipped.add(refusal, draft.row)
+        return selected
+
+    def _holdings(self, drafts: Sequence[Draft]) -> Holdings:
+        found, report = self.importer.documents(self.source, drafts), self.report
+        wanted = {doc_id for draft in drafts for doc_id in _needed(draft)}
+        if not self.importer.corpus:
+            found = {name: document for name, document in found.items() if name in wanted}
+        gathering = replace(self.settings.gathering, sizes=self.importer.sizes)
+        holdings = gathering.gather(found, wanted, self.source.root)
+        wanted, there = wanted | set(found), {*found, *holdings.lengths}
+        missing = sorted(wanted - there - set(holdings.failed))
+        report.documents = {
+            "wanted": len(wanted),
+            "found": len((wanted & there) - set(holdings.failed)),
+            "missing": len(missing),
+            "failed": len(holdings.failed),
+        }
+        report.missing = missing[:_SHOWN_IDS]
+        report.failed = dict(sorted(holdings.failed.items())[:_SHOWN_IDS])
+        return holdings
+
+    def _base(self, drafts: Iterable[Draft], holdings: Holdings) -> FoundBase:
+        cites = []
+        for draft in drafts:
+            stated = {draft.doc_id: draft.num_pages}
+            for cite in draft.cites:
+                cites.append((cite.number, holdings.lengths.get(cite.doc_id, stated.get(cite.doc_id))))
+        chosen = self.settings.page_base
+        base = find_base(cites, self.importer.base, certain=self.importer.base_certain, chosen=chosen)
+        if base.doubtful:
+            self.report.warnings.append(f"{base}; --page-base 0 or 1 sets how they are counted")
+        return base
+
+    def _records(self, drafts: Iterable[Draft], holdings: Holdings, base: FoundBase) -> list[Record]:
+        selection, records, rows = self.settings.selection, [], []
+        for draft in drafts:
             try:
-                if not isinstance(row.values, Mapping):
-                    raise Skip("the row is no object")
-                draft = importer.draft(row)
-                _refuse_repeated(draft, seen)
+                records.append(self._record(draft, holdings, base.base))
+                rows.append(draft.row)
             except Skip as reason:
-                report.skipped.add(str(reason), row)
-                continue
-            for note in draft.notes:
-                report.notes.add(note, row)
-            drafts.append(draft)
-    if others and not report.read:
-        told = ", ".join(sorted(settings.datasets))
-        raise UserError(f"--dataset {told}: {source.path} has {', '.join(sorted(others))}")
-    _check_counts(importer, report, source, any_count=settings.any_count)
-    return drafts
+                self.report.skipped.add(str(reason), draft.row)
+        excluded = selection.exclude(records, self.settings.exclude)
+        for row, held in zip(rows, excluded, strict=True):
+            if held:
+                self.report.skipped.add(f"its {selection.unit.value} is in an excluded set", row)
+        return [record for record, held in zip(records, excluded, strict=True) if not held]
+
+    def _record(self, draft: Draft, holdings: Holdings, base: PageBase) -> Record:
+        needed = _needed(draft)
+        if failed := needed & set(holdings.failed):
+            raise Skip(f"its document cannot be used: {holdings.failed[min(failed)][:120]}")
+        if self.settings.gathering.store is not None and needed - set(holdings.lengths):
+            raise Skip("its document is missing")
+        record = finished(draft, base, holdings, self.report.notes)
+        if not draft.hidden and record.answerable is None and not record.answers:
+            raise Skip("there is no reference answer")
+        if refusal := self.settings.selection.refusal(record, hidden=draft.hidden):
+            raise Skip(refusal)
+        return record
 
 
-def _taken(drafts: list[Draft], selection: Selection, report: ImportReport) -> list[Draft]:
-    """Drafts that the selection does not refuse at once: documents of others need not be taken in."""
-    taken = []
-    for draft in drafts:
-        refusal = selection.early_refusal(draft.split, answerable=draft.answerable, hidden=draft.hidden)
-        if refusal is None:
-            taken.append(draft)
-        else:
-            report.skipped.add(refusal, draft.row)
-    return taken
+def _needed(draft: Draft) -> set[str]:
+    """Return the ids of the documents of a question."""
+    return {draft.doc_id, *(cite.doc_id for cite in draft.cites)}
 
 
-def _refuse_repeated(draft: Draft, seen: dict[tuple, str]) -> None:
-    """A question id names one question: of rows that are equal the first stays, and of others, too."""
-    key = draft.row.dataset, draft.split, draft.question_id
-    content = repr((draft.doc_id, draft.question, draft.gold, draft.native_pages))
-    digest = hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()
-    if key in seen:
-        raise Skip("the row is there twice" if seen[key] == digest else "another row has its question id")
-    seen[key] = digest
-
-
-def _part(row: NativeRow) -> str:
-    return f"{row.dataset}/{row.split.value if row.split else 'unknown split'}"
-
-
-def _check_counts(importer: Importer, report: ImportReport, source: Source, *, any_count: bool) -> None:
-    for (dataset, split), known in sorted(importer.rows_known.items()):
-        part = f"{dataset}/{split.value}"
-        if (read := report.read.get(part, 0)) and read != known:
-            sentence = f"{part} has {read} rows, the released files have {known}"
-            if not any_count:
-                raise UserError(
-                    f"{source.path}: {sentence}: the download is not whole, or another version; "
-                    "--any-count takes it as it is"
-                )
-            report.warnings.append(sentence)
-
-
-def _records(
-    importer: Importer,
-    drafts: list[Draft],
-    holdings: Holdings,
-    settings: ImportSettings,
-    report: ImportReport,
-) -> list[Record]:
-    cites = [
-        (
-            cite.number,
-            holdings.lengths.get(cite.doc_id, draft.num_pages if cite.doc_id == draft.doc_id else None),
-        )
-        for draft in drafts
-        for cite in draft.cites
-    ]
-    told = settings.page_base
-    report.base = find_base(cites, importer.base, certain=importer.base_certain, told=told)
-    if report.base.doubtful:
-        report.warnings.append(f"{report.base}; --page-base 0 or 1 sets how they are counted")
-    records, rows = [], []
-    for draft in drafts:
-        try:
-            record = _record(draft, holdings, settings, report)
-        except Skip as reason:
-            report.skipped.add(str(reason), draft.row)
-        else:
-            records.append(record)
-            rows.append(draft.row)
-    taken = settings.selection.exclude(records, settings.exclude)
-    for row, held in zip(rows, taken, strict=True):
-        if held:
-            report.skipped.add(f"its {settings.selection.unit.value} is in an excluded set", row)
-    return [record for record, held in zip(records, taken, strict=True) if not held]
-
-
-def _record(draft: Draft, holdings: Holdings, settings: ImportSettings, report: ImportReport) -> Record:
-    needed = {draft.doc_id, *(cite.doc_id for cite in draft.cites)}
-    if failed := needed & set(holdings.failed):
-        raise Skip(f"its document cannot be used: {holdings.failed[min(failed)][:120]}")
-    if settings.gathering.store is not None and needed - set(holdings.lengths):
-        raise Skip("its document is missing")
-    assert report.base is not None
-    record = finished(draft, report.base.base, holdings, report.notes)
-    if not draft.hidden and record.answerable is None and not record.answers:
-        raise Skip("there is no reference answer")
-    if refusal := settings.selection.refusal(record, hidden=draft.hidden):
-        raise Skip(refusal)
-    return record
-
-
-def _report_documents(report: ImportReport, wanted: set[str], holdings: Holdings, there: set[str]) -> None:
-    missing = sorted(wanted - there - set(holdings.failed))
-    report.documents = {
-        "wanted": len(wanted),
-        "found": len((wanted & there) - set(holdings.failed)),
-        "missing": len(missing),
-        "failed": len(holdings.failed),
-    }
-    report.missing = missing[:_SHOWN_IDS]
-    report.failed = dict(sorted(holdings.failed.items())[:_SHOWN_IDS])
+def _part(dataset: str, split: str) -> str:
+    return f"{dataset}/{split}"
 
 
 def _digest(path: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,7 @@ from docagent_rl.documents.sources import link_out
 from docagent_rl.records.parquet import UNREADABLE
 from docagent_rl.records.record import Split
 
-_SPLITS = {
-    "train": Split.TRAIN,
-    "dev": Split.VAL,
-    "val": Split.VAL,
-    "validation": Split.VAL,
-    "test": Split.TEST,
-}
+_SPLITS = {**{split.value: split for split in Split}, "dev": Split.VAL, "validation": Split.VAL}
 _BATCH = 512
 
 
@@ -43,11 +37,11 @@ class Source:
         return self.path if self.path.is_dir() else self.path.parent
 
     def label(self, path: Path) -> str:
-        """The name of a file within the folder, without suffix: the same wherever the folder lies."""
+        """Return the name of a file within the folder, without suffix: the same wherever the folder lies."""
         return "-".join(path.relative_to(self.root).with_suffix("").parts)
 
     def find(self, *patterns: str) -> list[Path]:
-        """Files of the first pattern that matches any, sorted; a file that was named stands for all."""
+        """Return the files of the first pattern that matches any, sorted; a named file stands for all."""
         if self.path.is_file():
             return [self.path]
         for pattern in patterns:
@@ -56,7 +50,7 @@ class Source:
         return []
 
     def require(self, what: str, *patterns: str) -> list[Path]:
-        """As `find`.
+        """Return as `find` does.
 
         Raises:
             UserError: there is none; the message lists what was looked for.
@@ -68,27 +62,28 @@ class Source:
         )
 
     def json(self, path: Path) -> Any:
-        """A file of JSON.
+        """Read a file of JSON.
 
         Raises:
             UserError: it is not UTF-8 or not JSON, or a link that leads out of the folder.
         """
         self.note(path)
-        return load_json(path)
+        try:
+            return json.loads(path.read_text(encoding="utf-8-sig"))
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{path}: not valid JSON ({error}); download it again") from error
 
     def rows(self, path: Path, *, under: str | None = None, columns: Sequence[str] | None = None) -> Iterator:
-        """Rows of a file: `.jsonl`, `.parquet`, or `.json` (a list, or an object with one `under`).
+        """Yield the rows of a file: `.jsonl`, `.parquet`, or `.json` (a list, or an object with one `under`).
 
         Raises:
             UserError: the file as a whole cannot be read, or is a link that leads out of the folder. A line
                 that is no JSON comes as text.
         """
-        self.note(path)
-        if path.suffix == ".parquet":
-            return parquet_rows(path, columns)
-        if path.suffix == ".jsonl":
-            return _lines(path)
-        return iter(_listed(path, load_json(path), under))
+        if path.suffix in (".parquet", ".jsonl"):
+            self.note(path)
+            return _parquet_rows(path, columns) if path.suffix == ".parquet" else _lines(path)
+        return iter(_listed(path, self.json(path), under))
 
     def note(self, path: Path) -> None:
         """Note that a file is read.
@@ -101,25 +96,20 @@ class Source:
         self.read.append(path)
 
 
-def load_json(path: Path) -> Any:
-    """A file of JSON.
-
-    Raises:
-        UserError: it is not UTF-8 or not JSON.
-    """
-    try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not valid JSON ({error}); download it again") from error
+def nested(values: Any, *names: str) -> Any:
+    """Return a field of an object, or of an object in it; None where there is none."""
+    for name in names:
+        values = values.get(name) if isinstance(values, Mapping) else None
+    return values
 
 
-def split_named(text: str) -> Split | None:
-    """The split that a native name means: `dev` and `validation` are `val`."""
-    return _SPLITS.get(text.strip().lower())
+def split_named(name: Any) -> Split | None:
+    """Return the split that a native name means: `dev` and `validation` are `val`."""
+    return _SPLITS.get(name.strip().lower()) if isinstance(name, str) else None
 
 
 def split_in(path: Path, root: Path, default: Split | None = None) -> Split | None:
-    """The split that a file's name or folder speaks of, in the last place that does."""
+    """Return the split that a file's name or folder speaks of, in the last place that does."""
     for part in reversed(path.relative_to(root).with_suffix("").parts):
         for word in part.replace("-", "_").replace(".", "_").split("_"):
             if found := split_named(word):
@@ -128,7 +118,7 @@ def split_in(path: Path, root: Path, default: Split | None = None) -> Split | No
 
 
 def parquet_columns(path: Path) -> set[str]:
-    """The names of a Parquet file's columns.
+    """Return the names of a Parquet file's columns.
 
     Raises:
         UserError: it is cut off or no Parquet file.
@@ -139,12 +129,12 @@ def parquet_columns(path: Path) -> set[str]:
         raise damaged(path, error) from error
 
 
-def parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Rows of a Parquet file, those of `columns` that it has.
+def damaged(path: Path, error: Exception) -> UserError:
+    """Return the error for a Parquet file that cannot be read."""
+    return UserError(f"{path}: not a whole Parquet file ({error}); download it again")
 
-    Raises:
-        UserError: it is cut off or no Parquet file.
-    """
+
+def _parquet_rows(path: Path, columns: Sequence[str] | None) -> Iterator[dict[str, Any]]:
     try:
         with pq.ParquetFile(path) as file:
             names = [name for name in file.schema_arrow.names if columns is None or name in columns]
@@ -152,11 +142,6 @@ def parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[d
                 yield from batch.to_pylist()
     except UNREADABLE as error:
         raise damaged(path, error) from error
-
-
-def damaged(path: Path, error: Exception) -> UserError:
-    """The error for a Parquet file that cannot be read."""
-    return UserError(f"{path}: not a whole Parquet file ({error}); download it again")
 
 
 def _lines(path: Path) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Whether answers stand on the pages that are cited: what tells a wrong page base."""
+"""Whether answers stand on the pages that are cited, which tells a wrong page base."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents import Document, DocumentStore
 from docagent_rl.records.importers.report import ImportReport
 from docagent_rl.records.record import Record
 
@@ -14,6 +14,7 @@ SAMPLE = 50
 SHORTEST = 4
 """Characters of an answer that is looked for: shorter ones stand on any page."""
 _CLEAR = 5
+_PLACES = {"cited": 0, "before": -1, "after": 1}
 
 
 def check_texts(report: ImportReport, records: Sequence[Record], store: Path) -> None:
@@ -23,20 +24,16 @@ def check_texts(report: ImportReport, records: Sequence[Record], store: Path) ->
     layer are passed over.
     """
     documents = DocumentStore(store, image_cache=0)
-    hits = {"sampled": 0, "cited": 0, "before": 0, "after": 0}
-    for record in sorted(filter(_telling, records), key=_lot):
+    hits = {"sampled": 0, **dict.fromkeys(_PLACES, 0)}
+    for record in sorted(filter(_is_telling, records), key=_lot):
         if hits["sampled"] == SAMPLE:
             break
         document, (page,) = documents.document(record.doc_id), record.evidence_pages
-        texts = {
-            name: _folded(document.page(number).text()) if 1 <= number <= document.num_pages else ""
-            for name, number in (("cited", page), ("before", page - 1), ("after", page + 1))
-        }
-        if not any(texts.values()):
-            continue
-        hits["sampled"] += 1
-        for name, text in texts.items():
-            hits[name] += _folded(record.answers[0]) in text
+        texts = {name: _text(document, page + place) for name, place in _PLACES.items()}
+        if any(texts.values()):
+            hits["sampled"] += 1
+            for name, text in texts.items():
+                hits[name] += _folded(record.answers[0]) in text
     if not hits["sampled"]:
         return
     report.text_check = hits
@@ -48,13 +45,17 @@ def check_texts(report: ImportReport, records: Sequence[Record], store: Path) ->
         )
 
 
-def _telling(record: Record) -> bool:
+def _is_telling(record: Record) -> bool:
     own = len(record.evidence_pages) == 1 and record.extra.get("page_ids") is None
     return own and bool(record.answerable) and len(record.answers) == 1 and len(record.answers[0]) >= SHORTEST
 
 
 def _lot(record: Record) -> bytes:
     return hashlib.sha256(record.question_id.encode()).digest()
+
+
+def _text(document: Document, page: int) -> str:
+    return _folded(document.page(page).text()) if 1 <= page <= document.num_pages else ""
 
 
 def _folded(text: str) -> str:

@@ -43,7 +43,7 @@ def test_pages_go_by_their_ids(files, run, tmp_path):
     assert (second.answerable, second.answers) == (False, ())
     document = DocumentStore(tmp_path / "store").document("scan")
     assert [document.page(number).size[0] for number in range(1, 6)] == [100, 101, 102, 103, 104]
-    assert (report.base.base, report.base.outside_zero) == (0, 0)
+    assert (report.base.base, report.base.outside[0]) == (0, 0)
     # what a killed import left is cleared
     Files(tmp_path / ".store.import").image("scan/00001.jpg")
     run("alden", store=True)

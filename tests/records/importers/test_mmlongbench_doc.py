@@ -60,7 +60,7 @@ def test_known_errors_of_the_file_are_dropped_and_counted(files, run):
     assert (noted[OUTSIDE], noted["evidence_pages"]) == ([0, 1], [6])
     # without evidence; unanswerable with some; lists that are none, and one without items; no integer
     assert numbers(report.notes) == [[0, 1], [2], [3], [4], [6], [6], [7]]
-    assert (report.base.base, report.base.outside_zero, report.base.outside_one) == (1, 1, 2)
+    assert (report.base.base, *report.base.outside) == (1, 1, 2)
 
 
 def test_the_hub_layout_is_read_and_equal_questions_stay_apart(files, run):

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from docagent_rl.records.importers.boxing import normalised, scale_of
+from docagent_rl.records.importers.finishing import normalised, scale_of
 from docagent_rl.records.importers.literals import as_pages, as_texts, parse_literal
 from docagent_rl.records.importers.native import Frame
 from docagent_rl.records.importers.paging import PageBase, find_base
@@ -75,8 +75,8 @@ def test_the_documented_base_stands_unless_the_other_fits_clearly_better():
 def test_a_base_that_citations_contradict_is_doubtful(last, covers, told, doubtful):
     cites = [(3, 3)] * last + [(0, 3)] * covers
     for certain in (False, True) if doubtful else (False,):
-        found = find_base(cites, PageBase.ZERO, certain=certain, told=told)
-        assert (found.outside_zero, found.outside_one, found.doubtful) == (last, covers, doubtful)
+        found = find_base(cites, PageBase.ZERO, certain=certain, chosen=told)
+        assert (*found.outside, found.doubtful) == (last, covers, doubtful)
         assert told is None or found.base is told
     # stray zeros before documents are measured
     unmeasured = [(0, None)] * 3 + [(4, None)] * 9
