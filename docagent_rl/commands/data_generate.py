@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -30,9 +31,8 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.meter import BudgetError
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind, View
-from docagent_rl.records.parquet import read_parquet
-from docagent_rl.records.questions import read_questions
-from docagent_rl.records.record import Record, Split
+from docagent_rl.records.parquet import read_records
+from docagent_rl.records.record import Record, Split, json_lines
 from docagent_rl.records.validation import record_problems
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Mode(StrEnum):
-    """How questions are made."""
+    """The way in which questions are made."""
 
     WRITE = "write"
     """A model writes them, and they are examined."""
@@ -133,18 +133,19 @@ def generate_command(
         "--judge-model": judge.model or judge.base_url,
     }
     _check_options(chosen, given)
-    if chosen is Mode.ALDEN and source is not None:
-        _alden(_checked(source, store), out, settings, endpoint, dry_run=dry_run, force=force)
+    task = _Task(out, settings, dry_run, force)
+    if source is not None:
+        task.label(_checked(source, store), endpoint)
         return
     if store is None:
         raise UserError("--store is needed: the documents to ask about (`docagent-rl ingest` makes one)")
-    documents_of = DocumentStore(store)
-    names = _chosen(documents_of, doc, documents, settings.seed)
-    known = [record for path in exclude or () for record in _records(path)]
+    opened = DocumentStore(store)
+    names = _chosen(opened, doc, documents, settings.seed)
+    known = [record for path in exclude or () for record in read_records(path)]
     if chosen is Mode.OUTLINE:
-        _outline(documents_of, names, out, settings, limit or _QUESTIONS, known, dry_run=dry_run, force=force)
-        return
-    _write(documents_of, names, out, settings, (endpoint, judge), known, dry_run=dry_run, force=force)
+        task.outline(opened, names, known, limit or _QUESTIONS)
+    else:
+        task.write(opened, names, known, endpoint, judge)
 
 
 def _check_options(mode: Mode, given: Mapping[str, object]) -> None:
@@ -156,49 +157,132 @@ def _check_options(mode: Mode, given: Mapping[str, object]) -> None:
             )
 
 
-def _write(
-    store: DocumentStore,
-    names: Sequence[str],
-    out: Path,
-    settings: GenerateConfig,
-    models: tuple[ModelConfig, ModelConfig],
-    known: Sequence[Record],
-    *,
-    dry_run: bool,
-    force: bool,
-) -> None:
-    from docagent_rl.lab.generate.generation import Generation
-    from docagent_rl.lab.generate.prompt_files import Prompts
+@dataclass(frozen=True)
+class _Task:
+    """A file of questions to write, and how."""
 
-    prompts = Prompts.load(settings.prompts)
-    endpoint, other = models
-    endpoint.require(f"--mode {Mode.WRITE.value}")
-    if settings.judge is JudgedBy.RULE:
-        other = ModelConfig()
-    model, judge = open_models(endpoint, other, reply_cache(out, dry_run=dry_run))
-    run = Generation(store, names, settings, prompts, model, judge=judge, known=known)
-    if dry_run:
-        _show_forecast(run)
-        return
-    replace = may_replace(out, run.digest, force=force)
-    if not run.writer.is_known(run.slots[0]):
-        check_models(model, judge)
-    records, funnel = _played(run, out)
-    Console().print(funnel.table())
-    if not records:
-        atomic_write(funnel_file(out), funnel.to_json(run.digest))
-        raise UserError(
-            f"no question passed, and {out} was not written ({funnel.commonest()}); see {funnel_file(out)}"
+    out: Path
+    settings: GenerateConfig
+    dry_run: bool
+    force: bool
+
+    def write(
+        self,
+        store: DocumentStore,
+        names: Sequence[str],
+        known: Sequence[Record],
+        endpoint: ModelConfig,
+        judge: ModelConfig,
+    ) -> None:
+        """Have a model write questions about documents."""
+        from docagent_rl.lab.generate.generation import Generation
+        from docagent_rl.lab.generate.prompt_files import Prompts
+
+        out, settings = self.out, self.settings
+        prompts = Prompts.load(settings.prompts)
+        endpoint.require(f"--mode {Mode.WRITE.value}")
+        other = ModelConfig() if settings.judge is JudgedBy.RULE else judge
+        model, compares = open_models(endpoint, other, reply_cache(out, dry_run=self.dry_run))
+        run = Generation(store, names, settings, prompts, model, judge=compares, known=known)
+        if self.dry_run:
+            _show_forecast(run)
+            return
+        replace = may_replace(out, run.digest, force=self.force)
+        if not run.writer.is_known(run.slots[0]):
+            check_models(model, compares)
+        records, funnel = _played(run, out)
+        Console().print(funnel.table())
+        if not records:
+            atomic_write(funnel_file(out), funnel.to_json(run.digest))
+            why = f"({funnel.commonest()}); see {funnel_file(out)}"
+            raise UserError(f"no question passed, and {out} was not written {why}")
+        lines = json_lines(records)
+        _write_both(out, lines, funnel.to_json(run.digest, lines), replace=replace)
+        typer.echo(
+            f"{out}: {len(records)} questions from {len(run.slots)} requests about {len(names)} documents"
         )
-    _write_both(out, _lines(records), funnel.to_json(run.digest, _lines(records)), replace=replace)
-    _tell(out, len(records), f"from {len(run.slots)} requests about {len(names)} documents")
-    for why, count in Counter(f"{gap.kind.value}: {gap.why}" for gap in run.gaps).items():
-        Console(stderr=True).print(shown(f"not asked in {count} documents, {why}"))
-    _tell_unanswered(funnel.unanswered, "left out")
+        for why, count in Counter(f"{gap.kind.value}: {gap.why}" for gap in run.gaps).items():
+            Console(stderr=True).print(shown(f"not asked in {count} documents, {why}"))
+        _report_unanswered(funnel.unanswered, "left out")
+
+    def label(self, records: Sequence[Record], endpoint: ModelConfig) -> None:
+        """Have a model label questions, and make some name their page."""
+        from docagent_rl.lab.generate import alden
+        from docagent_rl.lab.generate.prompt_files import Prompts
+
+        out, settings = self.out, self.settings
+        prompts = Prompts.load(settings.prompts)
+        endpoint.require(f"--mode {Mode.ALDEN.value}")
+        model = endpoint.open("model", reply_cache(out, dry_run=self.dry_run))
+        if self.dry_run:
+            labelled = (alden.label_messages(each, prompts) for each in records if alden.needs_label(each))
+            print_request(Console(), "a label", next(labelled, []))
+            Console().print(alden.forecast_labels(records, prompts, settings).table(model.endpoint.price))
+            return
+        digest = alden.digest_of_labels(records, model.endpoint.model, prompts, settings)
+        replace = may_replace(out, digest, force=self.force)
+        labelling = alden.Labelling()
+
+        async def work(tick: Callable[[], None]) -> None:
+            await alden.label_questions(records, model, prompts, settings, labelling, tick)
+
+        try:
+            run_with_progress(work, len(records), "Labelling questions", model)
+        except BudgetError as error:
+            left = f"{len(records) - len(labelling.fates)} of {len(records)} questions"
+            raise error.leaving(left, model.meter.words()) from None
+        except KeyboardInterrupt:
+            interrupted()
+        finally:
+            Console(stderr=True).print(model.meter.table())
+        made = alden.rewritten(records, labelling, model.endpoint.model, prompts)
+        lines = json_lines(made)
+        _write_both(out, lines, labelling.to_json(records, digest, lines), replace=replace)
+        for fate, count in labelling.counts().items():
+            typer.echo(f"{count:6} {fate}")
+        typer.echo(f"{out}: {len(made)} questions with their labels")
+        _report_unanswered(labelling.counts()[alden.Fate.NO_REPLY.value], "left as they are")
+
+    def outline(
+        self, store: DocumentStore, names: Sequence[str], known: Sequence[Record], limit: int
+    ) -> None:
+        """Fill templates with headings, tables and figures."""
+        from docagent_rl.lab.generate.outline import DATASET, outline_questions
+
+        settings, given = self.settings, self.settings.model_fields_set
+        every = {kind: limit for kind in Kind if kind is not Kind.UNANSWERABLE}
+        made = [
+            record
+            for name in names
+            for record in outline_questions(
+                store.document(name),
+                limit=limit,
+                seed=settings.seed,
+                split=settings.split,
+                dataset=settings.dataset if "dataset" in given else DATASET,
+                most=settings.most() if "kinds" in given else every,
+                known=known,
+                alike=settings.filters.alike,
+            )
+        ]
+        if not made:
+            others = "; or --config asks for other kinds, or --exclude has them all"
+            raise UserError(
+                f"{store.path}: no heading, table or figure of {len(names)} documents can be asked for. "
+                "Pages without text need OCR (`docagent-rl ingest --ocr always`), or a model that sees them "
+                f"(--base-url, --view image){others if 'kinds' in given or known else ''}"
+            )
+        if self.dry_run:
+            first = made[0].question
+            typer.echo(f"{len(made)} questions would be written, without a request; such as: {first}")
+            return
+        write_output(self.out, json_lines(made), force=self.force)
+        about = len({record.doc_id for record in made})
+        typer.echo(f"{self.out}: {len(made)} questions about {about} of {len(names)} documents")
 
 
 def _played(run: Generation, out: Path) -> tuple[list[Record], Funnel]:
-    """The questions of a run; when it does not come to its end those made so far lie beside `out`."""
+    """Return the questions of a run; when it is cut short, write those made so far beside `out`."""
     done, partial = False, out.with_name(f"{out.stem}.partial.jsonl")
     try:
         run_with_progress(run.run, len(run.slots), "Asking for questions", run.model)
@@ -212,112 +296,10 @@ def _played(run: Generation, out: Path) -> tuple[list[Record], Funnel]:
         records, funnel = run.outcome()
         Console(stderr=True).print(run.model.meter.table())
         if not done and records:
-            atomic_write(partial, _lines(records))
+            atomic_write(partial, json_lines(records))
             Console(stderr=True).print(shown(f"{partial}: the {len(records)} questions made so far"))
     partial.unlink(missing_ok=True)
     return records, funnel
-
-
-def _alden(
-    records: Sequence[Record],
-    out: Path,
-    settings: GenerateConfig,
-    endpoint: ModelConfig,
-    *,
-    dry_run: bool,
-    force: bool,
-) -> None:
-    from docagent_rl.lab.generate.alden import (
-        Fate,
-        Labelling,
-        digest_of_labels,
-        forecast_labels,
-        label_messages,
-        label_questions,
-        needs_label,
-        rewritten,
-    )
-    from docagent_rl.lab.generate.prompt_files import Prompts
-
-    prompts = Prompts.load(settings.prompts)
-    endpoint.require(f"--mode {Mode.ALDEN.value}")
-    model = endpoint.open("model", reply_cache(out, dry_run=dry_run))
-    if dry_run:
-        first = next((label_messages(record, prompts) for record in records if needs_label(record)), [])
-        print_request(Console(), "a label", first)
-        Console().print(forecast_labels(records, prompts, settings).table(model.endpoint.price))
-        return
-    digest = digest_of_labels(records, model.endpoint.model, prompts, settings)
-    replace = may_replace(out, digest, force=force)
-    labelling = Labelling()
-
-    async def work(tick: Callable[[], None]) -> None:
-        await label_questions(records, model, prompts, settings, labelling, tick)
-
-    try:
-        run_with_progress(work, len(records), "Labelling questions", model)
-    except BudgetError as error:
-        left = f"{len(records) - len(labelling.fates)} of {len(records)} questions"
-        raise error.leaving(left, model.meter.words()) from None
-    except KeyboardInterrupt:
-        interrupted()
-    finally:
-        Console(stderr=True).print(model.meter.table())
-    made = rewritten(records, labelling, model.endpoint.model, prompts)
-    _write_both(out, _lines(made), labelling.to_json(records, digest, _lines(made)), replace=replace)
-    for fate, count in labelling.counts().items():
-        typer.echo(f"{count:6} {fate}")
-    _tell(out, len(made), "with their labels")
-    _tell_unanswered(labelling.counts()[Fate.NO_REPLY.value], "left as they are")
-
-
-def _outline(
-    store: DocumentStore,
-    names: Sequence[str],
-    out: Path,
-    settings: GenerateConfig,
-    limit: int,
-    known: Sequence[Record],
-    *,
-    dry_run: bool,
-    force: bool,
-) -> None:
-    from docagent_rl.lab.generate.outline import DATASET, outline_questions
-
-    dataset = settings.dataset if "dataset" in settings.model_fields_set else DATASET
-    most = {kind: limit for kind in Kind if kind is not Kind.UNANSWERABLE}
-    if "kinds" in settings.model_fields_set:
-        most = settings.most()
-    made = [
-        record
-        for name in names
-        for record in outline_questions(
-            store.document(name),
-            limit=limit,
-            seed=settings.seed,
-            split=settings.split,
-            dataset=dataset,
-            most=most,
-            known=known,
-            alike=settings.filters.alike,
-        )
-    ]
-    if not made:
-        raise UserError(
-            f"{store.path}: no heading, table or figure of {len(names)} documents can be asked for. Pages "
-            "without text need OCR (`docagent-rl ingest --ocr always`), or a model that sees them "
-            "(--base-url, --view image)"
-            + (
-                "; or --config asks for other kinds, or --exclude has them all"
-                if "kinds" in settings.model_fields_set or known
-                else ""
-            )
-        )
-    if dry_run:
-        typer.echo(f"{len(made)} questions would be written, without a request; such as: {made[0].question}")
-        return
-    write_output(out, _lines(made), force=force)
-    _tell(out, len(made), f"about {len({record.doc_id for record in made})} of {len(names)} documents")
 
 
 def _show_forecast(run: Generation) -> None:
@@ -345,17 +327,13 @@ def _chosen(store: DocumentStore, doc: Sequence[str] | None, most: int | None, s
     return names
 
 
-def _records(path: Path) -> list[Record]:
-    return read_parquet(path) if path.suffix == ".parquet" else read_questions(path)
-
-
 def _checked(path: Path, store: Path | None) -> list[Record]:
-    """Questions whose pages are those of their documents, where a store can tell.
+    """Read questions whose pages are those of their documents, where a store can tell.
 
     Raises:
         UserError: a page or a document is not there.
     """
-    records, documents = _records(path), None if store is None else DocumentStore(store)
+    records, documents = read_records(path), None if store is None else DocumentStore(store)
     for record in records:
         if problems := record_problems(record, store=documents):
             raise UserError(f"{path}: question {record.question_id!r}: {'; '.join(problems)}")
@@ -373,16 +351,8 @@ def _write_both(out: Path, lines: str, funnel: str, *, replace: bool) -> None:
     write_output(out, lines)
 
 
-def _lines(records: Sequence[Record]) -> str:
-    return "".join(f"{record.to_json()}\n" for record in records)
-
-
-def _tell_unanswered(count: int, fate: str) -> None:
+def _report_unanswered(count: int, fate: str) -> None:
     if count:
         Console(stderr=True).print(
             f"{count} got no reply from the endpoint and were {fate}: the same command asks again"
         )
-
-
-def _tell(out: Path, count: int, more: str) -> None:
-    typer.echo(f"{out}: {count} questions {more}")

@@ -20,13 +20,12 @@ from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.endpoints.usage import message_tokens
 from docagent_rl.lab.generate.config import GenerateConfig, Kind
+from docagent_rl.lab.generate.draft import named_pages
 from docagent_rl.lab.generate.forecast import Forecast
-from docagent_rl.lab.generate.funnel import digest_of
-from docagent_rl.lab.generate.outage import NoReplyError
+from docagent_rl.lab.generate.funnel import digest_of, head
 from docagent_rl.lab.generate.prompt_files import Prompts, conversation, fill
-from docagent_rl.lab.generate.reader import ShapeReader
+from docagent_rl.lab.generate.reader import NoReplyError, ShapeReader
 from docagent_rl.lab.generate.replies import Labelled, UnkeptError, UnreadableError
-from docagent_rl.lab.generate.shape import named_pages
 from docagent_rl.records.record import Record, check_record
 
 # words that are written small behind "On page 7, "
@@ -38,7 +37,7 @@ _LABEL_TOKENS = 10
 
 
 class Fate(StrEnum):
-    """What became of a question."""
+    """The outcome for a question."""
 
     REWRITTEN = "rewritten"
     SEARCHABLE = "left: its words lead to the page"
@@ -50,28 +49,27 @@ class Fate(StrEnum):
 
 @dataclass(slots=True)
 class Labelling:
-    """What became of a set of questions; `fates` by the place of a question in it."""
+    """The outcomes for a set of questions."""
 
     fates: dict[int, Fate] = field(default_factory=dict)
+    """By the place of a question in the set."""
 
     def to_json(self, records: Sequence[Record], settings: str, written: str) -> str:
-        """Counts, and what became of each question.
+        """Return counts, and what became of each question.
 
         Args:
             records: the questions.
             settings: digest of what was asked for (`digest_of_labels`).
-            written: the file of the questions, whose SHA-256 is noted where some are to be asked again.
+            written: the file of the questions; see `funnel.head`.
         """
         counts = self.counts()
-        data: dict[str, Any] = {"settings": settings}
-        if lacking := counts[Fate.NO_REPLY.value]:
-            data["unanswered"] = {"count": lacking, "sha256": digest_of(written)}
         fates = {record.question_id: self.fates[place].value for place, record in enumerate(records)}
-        data |= {"counts": counts, "questions": fates}
+        entries = head(settings, counts[Fate.NO_REPLY.value], written)
+        data = {**entries, "counts": counts, "questions": fates}
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
     def counts(self) -> dict[str, int]:
-        """Questions by fate, all fates in their order."""
+        """Return questions by fate, all fates in their order."""
         found = Counter(self.fates.values())
         return {fate.value: found[fate] for fate in Fate}
 
@@ -84,7 +82,7 @@ async def label_questions(
     labelling: Labelling,
     progress: Callable[[], None] | None = None,
 ) -> None:
-    """Decide for each question whether it is to be rewritten; what `labelling` has already is left.
+    """Decide for each question whether it is to be rewritten; those that `labelling` has are left.
 
     Raises:
         BudgetError: the budget is used up.
@@ -93,23 +91,24 @@ async def label_questions(
     """
     reader = ShapeReader(model, config.filters.tries, json_mode=config.json_mode)
 
-    async def one(place: int) -> None:
+    async def label(place: int) -> None:
         record = records[place]
         try:
-            labelling.fates[place] = await _fate(record, reader, prompts, config)
+            labelling.fates[place] = _fixed(record) or await _voted(record, reader, prompts, config)
         except InfrastructureError as error:
-            where = f"question {record.question_id!r}, document {record.doc_id!r}, page {_pages(record)}"
+            pages = ", ".join(map(str, record.evidence_pages))
+            where = f"question {record.question_id!r}, document {record.doc_id!r}, page {pages}"
             raise InfrastructureError(f"{where}: {error}") from error.__cause__
 
     waiting = (place for place in range(len(records)) if place not in labelling.fates)
     try:
-        await run_jobs(waiting, one, at_once=model.endpoint.concurrency, done=progress)
+        await run_jobs(waiting, label, at_once=model.endpoint.concurrency, done=progress)
     finally:
         await model.aclose()
 
 
 def rewritten(records: Sequence[Record], labelling: Labelling, model: str, prompts: Prompts) -> list[Record]:
-    """All questions in their order, some with the page in them.
+    """Return all questions in their order, some with the page in them.
 
     Args:
         records: the questions.
@@ -117,16 +116,19 @@ def rewritten(records: Sequence[Record], labelling: Labelling, model: str, promp
         model: that labelled them, for the records.
         prompts: that it was asked with.
     """
-    return [
-        _rewritten(record, model, prompts.label.digest)
-        if labelling.fates[place] is Fate.REWRITTEN
-        else _marked(record, indexed=labelling.fates[place] is Fate.NAMES_PAGE)
-        for place, record in enumerate(records)
-    ]
+    made = []
+    for place, record in enumerate(records):
+        fate = labelling.fates[place]
+        if fate is Fate.REWRITTEN:
+            made.append(_rewritten(record, model, prompts.label.digest))
+        else:
+            extra = {**record.extra, "is_page_indexed": fate is Fate.NAMES_PAGE}
+            made.append(dataclasses.replace(record, extra=extra))
+    return made
 
 
 def digest_of_labels(records: Sequence[Record], model: str, prompts: Prompts, config: GenerateConfig) -> str:
-    """SHA-256 of what is asked for: equal runs over equal replies give equal files."""
+    """Return the SHA-256 of what is asked for: equal runs over equal replies give equal files."""
     asked = {
         "model": model,
         "prompt": prompts.label.digest,
@@ -139,7 +141,7 @@ def digest_of_labels(records: Sequence[Record], model: str, prompts: Prompts, co
 
 
 def forecast_labels(records: Sequence[Record], prompts: Prompts, config: GenerateConfig) -> Forecast:
-    """What labelling would ask; sends nothing."""
+    """Count what labelling would ask; sends nothing."""
     found = Forecast()
     for record in records:
         if needs_label(record):
@@ -149,33 +151,29 @@ def forecast_labels(records: Sequence[Record], prompts: Prompts, config: Generat
 
 
 def needs_label(record: Record) -> bool:
-    """Whether a model is asked about a question."""
+    """Return whether a model is asked about a question."""
     return _fixed(record) is None
 
 
 def label_messages(record: Record, prompts: Prompts) -> list[dict[str, Any]]:
-    """What it is asked."""
+    """Return the request about a question."""
     return conversation(prompts.label, fill(prompts.label, "user", question=record.question))
 
 
 def with_page(question: str, page: int) -> str:
-    """The question about a page: `On page 7, what is the date?`"""
+    """Return the question about a page: `On page 7, what is the date?`"""
     words = question.strip()
     small = words[:1].lower() + words[1:] if _SMALL.match(words) else words
     return f"On page {page}, {small}"
 
 
-async def _fate(record: Record, reader: ShapeReader, prompts: Prompts, config: GenerateConfig) -> Fate:
-    if (fixed := _fixed(record)) is not None:
-        return fixed
-    prompt, votes, lacking = prompts.label, Counter(), False
+async def _voted(record: Record, reader: ShapeReader, prompts: Prompts, config: GenerateConfig) -> Fate:
+    votes, lacking = Counter(), False
     messages = label_messages(record, prompts)
     for vote in range(config.votes):
-        sampling = config.sampling(vote)
+        sampling, number = config.sampling(vote), config.numbered(vote)
         try:
-            found = await reader.read(
-                prompt, messages, Labelled, sampling=sampling, sample=config.numbered(vote)
-            )
+            found = await reader.read(prompts.label, messages, Labelled, sampling=sampling, sample=number)
         except NoReplyError:
             return Fate.NO_REPLY
         except UnreadableError as error:
@@ -192,12 +190,8 @@ async def _fate(record: Record, reader: ShapeReader, prompts: Prompts, config: G
     return Fate.REWRITTEN if votes[1] > votes[0] else Fate.SEARCHABLE
 
 
-def _pages(record: Record) -> str:
-    return ", ".join(map(str, record.evidence_pages))
-
-
 def _fixed(record: Record) -> Fate | None:
-    """What becomes of a question whatever a model says."""
+    """Return what becomes of a question whatever a model says."""
     if named_pages(record.question):
         return Fate.NAMES_PAGE
     if len(record.gold_pages) != 1 or len(record.evidence_pages) != 1:
@@ -215,7 +209,3 @@ def _rewritten(record: Record, model: str, digest: str) -> Record:
         "rewriting": {"model": model, "prompt": digest},
     }
     return check_record(dataclasses.replace(record, question=with_page(record.question, page), extra=extra))
-
-
-def _marked(record: Record, *, indexed: bool) -> Record:
-    return dataclasses.replace(record, extra={**record.extra, "is_page_indexed": indexed})

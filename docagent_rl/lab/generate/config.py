@@ -1,7 +1,8 @@
-"""What questions are asked for, how pages are shown, and which filters a question has to pass."""
+"""The configuration of generation: kinds of questions, how pages are shown, and the filters."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -18,7 +19,7 @@ from docagent_rl.records.leakage import THRESHOLD
 
 
 class Kind(StrEnum):
-    """What a question needs of its document."""
+    """The evidence that a question needs."""
 
     SINGLE_PAGE = "single_page"
     """One page answers it."""
@@ -35,7 +36,7 @@ class Kind(StrEnum):
 
     @property
     def source(self) -> EvidenceSource:
-        """Where its evidence stands."""
+        """The kind of content that is its evidence."""
         return _SOURCES.get(self, EvidenceSource.TEXT)
 
 
@@ -43,7 +44,7 @@ _SOURCES = {Kind.TABLE: EvidenceSource.TABLE, Kind.CHART: EvidenceSource.CHART}
 
 
 class Difficulty(StrEnum):
-    """How much work a question is."""
+    """The work that a question is."""
 
     EASY = "easy"
     MEDIUM = "medium"
@@ -59,12 +60,12 @@ class View(StrEnum):
 
     @property
     def pictures(self) -> bool:
-        """Whether the model has to see."""
+        """Whether the model has to see pictures."""
         return self is not View.TEXT
 
 
 class JudgedBy(StrEnum):
-    """Who says whether an answer in a check is the right one."""
+    """The judge of answers in checks."""
 
     RULE = "rule"
     """`rewards.rule_judge`: no request; it takes an answer in other words for a wrong one."""
@@ -73,7 +74,7 @@ class JudgedBy(StrEnum):
 
 
 class JsonMode(StrEnum):
-    """What a server lets a model write, where a JSON object is asked for."""
+    """The constraint that a server puts on replies, where a JSON object is asked for."""
 
     ANY = "any"
     """Anything."""
@@ -110,7 +111,7 @@ class KindConfig(Section):
 
 
 class FilterConfig(Section):
-    """What a question has to pass, in the order of the funnel; each can be left out."""
+    """The checks of a question, in the order of the funnel; each can be left out."""
 
     closed_book: bool = True
     """The question alone must not be answered rightly."""
@@ -188,24 +189,24 @@ class GenerateConfig(Section):
         return votes
 
     def sampling(self, sample: int) -> Sampling:
-        """Of writing and labelling; equal requests are told apart by their number."""
+        """Return the sampling of writing and labelling; their number tells equal requests apart."""
         seed = self.numbered(sample) if self.send_seed else None
         return Sampling(temperature=self.temperature, seed=seed)
 
     def numbered(self, sample: int) -> int:
-        """The number of a sample under this seed."""
+        """Return the number of a sample under this seed."""
         return self.seed * _SEEDS + sample
 
     def most(self) -> dict[Kind, int]:
-        """Questions of each kind about a document at most."""
-        found: dict[Kind, int] = {}
+        """Return the questions of each kind about a document at most."""
+        found: Counter[Kind] = Counter()
         for asked in self.kinds:
-            found[asked.kind] = found.get(asked.kind, 0) + asked.per_document * asked.questions
+            found[asked.kind] += asked.per_document * asked.questions
         return found
 
     @classmethod
     def load(cls, file: Path | None, options: Mapping[str, Any]) -> GenerateConfig:
-        """A YAML file with options over it.
+        """Read a YAML file with options over it.
 
         Raises:
             UserError: the file is no YAML mapping, or a key is unknown or wrong; the message names it.

@@ -1,16 +1,31 @@
-"""A question that is not a record yet, and what was wrong with those that never became one."""
+"""A question that is not a record yet, and what can be said about it without asking anybody."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from docagent_rl.base.terminal import visible
+from docagent_rl.lab.generate.config import Kind
 from docagent_rl.lab.generate.plan import Slot
+from docagent_rl.lab.generate.replies import WrittenQuestion
+from docagent_rl.rewards.rule.claims import is_refusal
+from docagent_rl.rewards.text import squad_normalise
+
+_PAGE = re.compile(r"(?i)\b(?:pages?|pg\.?|p\.)\s*(?:no\.?|number)?\s*(\d{1,6})\b")
+# words that only somebody understands who was shown the pages
+_SHOWN = re.compile(
+    r"(?i)\b(?:this|these|the (?:given|provided|shown|above|following)|shown|above) "
+    r"(?:pages?|passages?|texts?|excerpts?|images?|pictures?|screenshots?|documents? pages?)\b"
+    r"|\b(?:according to|in|from|on|by) the (?:passage|text|excerpt|image|picture|page)s?\b(?! \d)"
+)
+_LONGEST_QUESTION = 600
 
 
 class Stage(StrEnum):
-    """Where a question, or a request for some, was dropped; in the order of the funnel."""
+    """The point where a question, or a request for some, was dropped; in the order of the funnel."""
 
     NO_REPLY = "no reply"
     UNREADABLE = "unreadable reply"
@@ -28,52 +43,115 @@ class Stage(StrEnum):
 
 
 OUTAGES = (Stage.NO_REPLY, Stage.UNCHECKED)
-"""What the endpoint is to blame for: the same command asks again."""
-
-
-def named_by(doc_id: str, sort: str, question: str) -> str:
-    """A question's id: of the document and its words, so that runs with other seeds can be put together."""
-    return f"{doc_id}-{sort}-{hashlib.sha256(question.encode('utf-8', 'replace')).hexdigest()[:12]}"
+"""Stages that the endpoint is to blame for: the same command asks again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A question as a model wrote it.
-
-    Args:
-        slot: the request it came from.
-        index: among the questions of that request, from 0.
-        question: on one line.
-        answer: on one line; empty when the document does not answer it.
-        pages: evidence, 1-based, sorted and distinct.
-    """
+    """A question as a model wrote it."""
 
     slot: Slot
+    """The request it came from."""
     index: int
+    """Among the questions of that request, from 0."""
     question: str
+    """On one line."""
     answer: str
+    """On one line; empty when the document does not answer it."""
     pages: tuple[int, ...]
+    """Evidence, 1-based, sorted and distinct."""
 
     @property
     def question_id(self) -> str:
-        """Its name."""
-        return named_by(self.slot.doc_id, self.slot.kind.value, self.question)
+        """The id of its record."""
+        return question_name(self.slot.doc_id, self.slot.kind.value, self.question)
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A question, or a whole request, that did not pass.
-
-    Args:
-        slot: the request.
-        stage: where.
-        reason: why, in words.
-        draft: the question, where there was one.
-        unkept: there was no reply that could be kept; the next run asks again.
-    """
+    """A question, or a whole request, that did not pass."""
 
     slot: Slot
     stage: Stage
     reason: str
     draft: Draft | None = None
+    """The question, where there was one."""
     unkept: bool = False
+    """There was no reply that could be kept; the next run asks again."""
+
+
+def question_name(doc_id: str, sort: str, question: str) -> str:
+    """Return an id of the document and the words, so that runs with other seeds can be put together."""
+    return f"{doc_id}-{sort}-{hashlib.sha256(question.encode('utf-8', 'replace')).hexdigest()[:12]}"
+
+
+def answer_format(answer: str) -> str:
+    """Return the type of an answer in the words of MMLongBench-Doc."""
+    if not answer:
+        return "None"
+    return "Int" if answer.isascii() and answer.isdecimal() else "Str"
+
+
+def draft_of(slot: Slot, index: int, written: WrittenQuestion) -> Draft:
+    """Return a question as a model wrote it, blanks settled and pages in order."""
+    # pages of a question without an answer are no evidence
+    pages = () if slot.kind is Kind.UNANSWERABLE else tuple(sorted(set(written.pages)))
+    return Draft(slot, index, " ".join(written.question.split()), " ".join(written.answer.split()), pages)
+
+
+def shape_problem(draft: Draft, *, answer_chars: int) -> str | None:
+    """Return why a question cannot be used as it stands; `None` when it can.
+
+    Args:
+        draft: the question.
+        answer_chars: length of an answer at most.
+    """
+    if not draft.question or len(draft.question) > _LONGEST_QUESTION:
+        return "the question is empty or very long"
+    if any(visible(text) != text for text in (draft.question, draft.answer)):
+        return "it has characters that cannot be printed"
+    if _SHOWN.search(draft.question):
+        return "the question speaks of what only its writer was shown"
+    if problem := _page_problem(draft):
+        return problem
+    if draft.slot.kind is Kind.UNANSWERABLE:
+        return "a question without an answer came with one" if _says(draft.answer) else None
+    return _answer_problem(draft, answer_chars) or _evidence_problem(draft)
+
+
+def named_pages(question: str) -> list[int]:
+    """Return the numbers of pages that a question names."""
+    return [int(found) for found in _PAGE.findall(question)]
+
+
+def _page_problem(draft: Draft) -> str | None:
+    named = set(named_pages(draft.question))
+    if draft.slot.kind is Kind.PAGE_INDEX:
+        own = set(draft.slot.pages)
+        return None if named == own else "the question does not name its page, or names another"
+    return "the question names a page" if named else None
+
+
+def _answer_problem(draft: Draft, answer_chars: int) -> str | None:
+    if not _says(draft.answer):
+        return "there is no answer"
+    if len(draft.answer) > answer_chars:
+        return "the answer is too long"
+    answer, question = squad_normalise(draft.answer), squad_normalise(draft.question)
+    if answer and f" {answer} " in f" {question} " and draft.slot.kind is not Kind.PAGE_INDEX:
+        return "the question holds its answer"
+    return None
+
+
+def _evidence_problem(draft: Draft) -> str | None:
+    if not draft.pages:
+        return "no page of evidence is named"
+    if not set(draft.pages) <= set(draft.slot.pages):
+        return "evidence is named that was not shown"
+    if draft.slot.kind is Kind.MULTI_PAGE and len(draft.pages) < 2:
+        return "one page of evidence is named, and several were asked for"
+    return None
+
+
+def _says(answer: str) -> bool:
+    return bool(answer) and not is_refusal(answer)

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.chat_failure import Refusals
 from docagent_rl.endpoints.chat_reply import CutOffError
 from docagent_rl.lab.generate.config import GenerateConfig, Kind
-from docagent_rl.lab.generate.draft import Draft, Dropped, Stage
-from docagent_rl.lab.generate.outage import NoReplyError, spared
+from docagent_rl.lab.generate.draft import Draft, Dropped, Stage, shape_problem
 from docagent_rl.lab.generate.pages import PageViews
 from docagent_rl.lab.generate.prompt_files import Prompts, conversation, fill
-from docagent_rl.lab.generate.reader import ShapeReader
+from docagent_rl.lab.generate.reader import NoReplyError, ShapeReader, no_reply
 from docagent_rl.lab.generate.replies import Answered, Cleared, Guessed, UnkeptError, UnreadableError
-from docagent_rl.lab.generate.shape import shape_problem
 from docagent_rl.rewards.judge_client import RemoteJudge
 from docagent_rl.rewards.rule_judge import RuleJudge
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What a filter has against a question."""
-
-    stage: Stage
-    reason: str
-    unkept: bool = False
 
 
 class Examiner:
@@ -49,51 +37,39 @@ class Examiner:
         prompts: Prompts,
         config: GenerateConfig,
     ) -> None:
-        self._reader = reader
-        self._judge = judge
-        self._views = views
-        self._prompts = prompts
-        self._config = config
+        self._reader, self._judge, self._views, self._prompts = reader, judge, views, prompts
         self._filters = config.filters
         self._refusals = Refusals()
 
     async def examine(self, draft: Draft) -> Dropped | None:
-        """Why a question is dropped; `None` when it passes.
+        """Return why a question is dropped; `None` when it passes.
 
         Raises:
             BudgetError: a request may pass the budget.
             InfrastructureError: an endpoint fails for many requests, or refuses them.
         """
-        async for finding in self._findings(draft):
-            return Dropped(draft.slot, finding.stage, finding.reason, draft, unkept=finding.unkept)
-        return None
-
-    async def _findings(self, draft: Draft) -> AsyncIterator[Finding]:
-        if problem := shape_problem(draft, answer_chars=self._filters.answer_chars):
-            yield Finding(Stage.SHAPE, problem)
-            return
-        unanswerable = draft.slot.kind is Kind.UNANSWERABLE
+        filters, unanswerable = self._filters, draft.slot.kind is Kind.UNANSWERABLE
+        if problem := shape_problem(draft, answer_chars=filters.answer_chars):
+            return Dropped(draft.slot, Stage.SHAPE, problem, draft)
         checks = (
-            (self._filters.closed_book and not unanswerable, Stage.CLOSED_BOOK, self._guessed),
-            (self._filters.clear, Stage.UNCLEAR, self._unclear),
-            (self._filters.grounded and not unanswerable, Stage.UNGROUNDED, self._ungrounded),
-            (self._filters.needed and len(draft.pages) > 1, Stage.UNNEEDED, self._unneeded),
-            (self._filters.elsewhere and not unanswerable, Stage.ELSEWHERE, self._elsewhere),
-            (self._filters.unanswered and unanswerable, Stage.ANSWERED, self._answered),
+            (filters.closed_book and not unanswerable, Stage.CLOSED_BOOK, self._guessed),
+            (filters.clear, Stage.UNCLEAR, self._unclear),
+            (filters.grounded and not unanswerable, Stage.UNGROUNDED, self._ungrounded),
+            (filters.needed and len(draft.pages) > 1, Stage.UNNEEDED, self._unneeded),
+            (filters.elsewhere and not unanswerable, Stage.ELSEWHERE, self._elsewhere),
+            (filters.unanswered and unanswerable, Stage.ANSWERED, self._answered),
         )
         for wanted, stage, check in checks:
-            if not wanted:
-                continue
             try:
-                reason = await check(draft)
+                reason = await check(draft) if wanted else None
             except NoReplyError as error:
-                yield Finding(Stage.UNCHECKED, f"{stage.value}: {error}")
-                return
+                return Dropped(draft.slot, Stage.UNCHECKED, f"{stage.value}: {error}", draft)
             except UnreadableError as error:
-                yield Finding(Stage.UNREAD, f"{stage.value}: {error}", isinstance(error, UnkeptError))
-                return
+                reason, unkept = f"{stage.value}: {error}", isinstance(error, UnkeptError)
+                return Dropped(draft.slot, Stage.UNREAD, reason, draft, unkept)
             if reason:
-                yield Finding(stage, reason)
+                return Dropped(draft.slot, stage, reason, draft)
+        return None
 
     async def _guessed(self, draft: Draft) -> str | None:
         prompt = self._prompts.closed_book
@@ -115,8 +91,7 @@ class Examiner:
 
     async def _unneeded(self, draft: Draft) -> str | None:
         for page in draft.pages:
-            answered = await self._answer(draft, [other for other in draft.pages if other != page])
-            if answered.answerable and await self._right(draft, answered.answer):
+            if await self._answers_rightly(draft, [other for other in draft.pages if other != page]):
                 return f"answered without page {page}"
         return None
 
@@ -127,10 +102,8 @@ class Examiner:
             return None
         words = f"{draft.question} {draft.answer}"
         pages = await asyncio.to_thread(known.alike, words, others, self._filters.elsewhere_pages)
-        answered = await self._answer(draft, pages)
-        if answered.answerable and await self._right(draft, answered.answer):
-            return f"answered from pages {', '.join(map(str, pages))}"
-        return None
+        found = await self._answers_rightly(draft, pages)
+        return f"answered from pages {', '.join(map(str, pages))}" if found else None
 
     async def _answered(self, draft: Draft) -> str | None:
         known, window = self._views.of(draft.slot.doc_id), self._filters.window
@@ -148,6 +121,10 @@ class Examiner:
         content = await asyncio.to_thread(self._views.content, words, draft.slot.doc_id, pages)
         return await self._reader.read(prompt, conversation(prompt, content), Answered)
 
+    async def _answers_rightly(self, draft: Draft, pages: Sequence[int]) -> bool:
+        answered = await self._answer(draft, pages)
+        return answered.answerable and await self._right(draft, answered.answer)
+
     async def _right(self, draft: Draft, answer: str) -> bool:
         if not answer.strip():
             return False
@@ -162,6 +139,6 @@ class Examiner:
         except InfrastructureError as error:
             if (why := self._refusals.of_one(error)) is not None:
                 raise UnkeptError(f"the judge gave no verdict: {why}") from error
-            raise spared(error, self._judge.model) from error
+            raise no_reply(error, self._judge.model) from error
         self._refusals.answered()
         return verdict > 0

@@ -1,10 +1,11 @@
-"""What a run would take, before anything is asked."""
+"""A forecast of what a run would take, before anything is asked."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from docagent_rl.endpoints.endpoint import Price
@@ -42,46 +43,28 @@ class Line:
 
 @dataclass(slots=True)
 class Forecast:
-    """Requests at most: a question that fails a check is examined no further.
-
-    Args:
-        steps: by name, in their order.
-        cached: requests for questions whose replies are there already.
-    """
+    """Requests at most: a question that fails a check is examined no further."""
 
     steps: dict[str, Line] = field(default_factory=dict)
+    """By name, in their order."""
     cached: int = 0
+    """Requests for questions whose replies are there already."""
 
     @property
     def total(self) -> Line:
-        """Of all steps."""
-        lines = self.steps.values()
-        return Line(
-            sum(line.requests for line in lines),
-            sum(line.prompt_tokens for line in lines),
-            sum(line.completion_tokens for line in lines),
-        )
+        """All steps together."""
+        lines = [(line.requests, line.prompt_tokens, line.completion_tokens) for line in self.steps.values()]
+        return Line(*map(sum, zip(*lines, strict=True)))
 
     def step(self, name: str) -> Line:
-        """A step's line."""
+        """Return a step's line."""
         return self.steps.setdefault(name, Line())
 
-    def cost(self, name: str, price: Price | None, judge: Price | None) -> float | None:
-        """What a step takes; `None` where the model that does it has no price.
-
-        Args:
-            name: of the step.
-            price: of the model.
-            judge: of the model that compares answers.
-        """
-        own, line = (judge if name == _COMPARED else price), self.steps[name]
-        return None if own is None else own.cost(line.prompt_tokens, line.completion_tokens)
-
     def table(self, price: Price | None, judge: Price | None = None) -> Table:
-        """For the terminal.
+        """Return the table for the terminal.
 
         Args:
-            price: of the model.
+            price: of the model; steps of a model without one have no cost.
             judge: of the model that compares answers; both in one currency.
         """
         from rich.table import Table
@@ -90,80 +73,83 @@ class Forecast:
         table.add_column("")
         for heading in ("requests", "tokens in", "tokens out", "cost"):
             table.add_column(heading, justify="right")
-        costs = {name: self.cost(name, price, judge) for name in self.steps}
-        known = [cost for cost in costs.values() if cost is not None]
-        costs["all"] = sum(known) if known else None
+        prices = {name: judge if name == _COMPARED else price for name in self.steps}
+        costs = {
+            name: own.cost(self.steps[name].prompt_tokens, self.steps[name].completion_tokens)
+            for name, own in prices.items()
+            if own is not None
+        }
+        if costs:
+            costs["all"] = sum(costs.values())
         currency = next((each.currency for each in (price, judge) if each is not None), "")
         for name, line in [*self.steps.items(), ("all", self.total)]:
-            cost = "-" if costs[name] is None else f"{costs[name]:,.4f} {currency}"
+            cost = f"{costs[name]:,.4f} {currency}" if name in costs else "-"
             tokens = f"~{line.prompt_tokens:,}", f"~{line.completion_tokens:,}"
             table.add_row(name, f"{line.requests:,}", *tokens, cost, style="bold" if name == "all" else "")
         return table
 
 
 def forecast(run: Generation) -> Forecast:
-    """What a run would ask. Reads pages and the cache, and sends nothing.
+    """Count what a run would ask. Reads pages and the cache, and sends nothing.
 
     Raises:
         UserError: a page cannot be read.
     """
-    found, sizes = Forecast(), _Sizes(run)
+    found, page_tokens = Forecast(), cache(run.views.tokens)
+
+    def tokens(doc_id: str, pages: Sequence[int]) -> int:
+        return sum(page_tokens(doc_id, page) for page in pages)
+
     for slot in run.slots:
         messages = run.writer.messages(slot)
         found.step("write questions").add(message_tokens(messages), _QUESTION * slot.questions)
         found.cached += run.writer.is_known(slot)
+        checks = list(_checks(run, slot, tokens))
         for _ in range(slot.questions):
-            _checks(found, run, slot, sizes)
+            for name, prompt, reply, requests in checks:
+                found.step(name).add(prompt, reply, requests)
     return found
 
 
 def samples(run: Generation) -> list[tuple[Kind, Sequence[Mapping[str, Any]]]]:
-    """The first request of each kind."""
+    """Return the first request of each kind."""
     first: dict[Kind, Slot] = {}
     for slot in run.slots:
         first.setdefault(slot.kind, slot)
     return [(kind, run.writer.messages(slot)) for kind, slot in first.items()]
 
 
-class _Sizes:
-    """Tokens of pages."""
-
-    def __init__(self, run: Generation) -> None:
-        self._views = run.views
-        self._known: dict[tuple[str, int], int] = {}
-
-    def of(self, doc_id: str, pages: Sequence[int]) -> int:
-        """Of some pages together."""
-        for page in pages:
-            if (doc_id, page) not in self._known:
-                self._known[doc_id, page] = self._views.tokens(doc_id, page)
-        return sum(self._known[doc_id, page] for page in pages)
-
-
-def _checks(found: Forecast, run: Generation, slot: Slot, sizes: _Sizes) -> None:
-    filters, known = run.config.filters, run.views.of(slot.doc_id)
-    compared = []
+def _checks(
+    run: Generation, slot: Slot, tokens: Callable[[str, Sequence[int]], int]
+) -> Iterator[tuple[str, int, int, int]]:
+    """Yield the checks of a question: name, tokens of prompt and reply, requests."""
+    filters, readable = run.config.filters, run.views.of(slot.doc_id).readable
     if slot.kind is Kind.UNANSWERABLE:
         if filters.clear:
-            found.step("clear").add(_PROMPT, _VERDICT)
+            yield "clear", _PROMPT, _VERDICT, 1
         if filters.unanswered:
-            requests = math.ceil(len(known.readable) / filters.window)
-            pages = sizes.of(slot.doc_id, known.readable) // max(1, requests)
-            found.step("unanswered").add(_PROMPT + pages, _VERDICT, requests)
+            requests = math.ceil(len(readable) / filters.window)
+            yield (
+                "unanswered",
+                _PROMPT + tokens(slot.doc_id, readable) // max(1, requests),
+                _VERDICT,
+                requests,
+            )
         return
-    evidence = sizes.of(slot.doc_id, slot.pages)
-    others = [page for page in known.readable if page not in slot.pages][: filters.elsewhere_pages]
+    evidence = tokens(slot.doc_id, slot.pages)
+    others = [page for page in readable if page not in slot.pages][: filters.elsewhere_pages]
     several = len(slot.pages) > 1 and filters.needed
     steps = (
         ("closed book", filters.closed_book, 1, 0),
         ("clear", filters.clear, 1, 0),
         ("grounded", filters.grounded, 1, evidence),
         ("needed", several, len(slot.pages), evidence),
-        ("elsewhere", filters.elsewhere and bool(others), 1, sizes.of(slot.doc_id, others)),
+        ("elsewhere", filters.elsewhere and bool(others), 1, tokens(slot.doc_id, others)),
     )
-    for name, wanted, requests, tokens in steps:
+    compared = 0
+    for name, wanted, requests, shown in steps:
         if wanted:
-            found.step(name).add(_PROMPT + tokens, _VERDICT, requests)
-            compared += [name] * requests if name != "clear" else []
+            yield name, _PROMPT + shown, _VERDICT, requests
+            compared += requests if name != "clear" else 0
     if run.config.judge is JudgedBy.MODEL:
-        found.step(_COMPARED).add(_JUDGE, _VERDICT, len(compared))
+        yield _COMPARED, _JUDGE, _VERDICT, compared

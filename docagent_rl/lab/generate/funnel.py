@@ -1,4 +1,4 @@
-"""What was dropped on the way from requests to questions, and why."""
+"""The counts of what was dropped on the way from requests to questions, and why."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from docagent_rl.lab.generate.config import Kind
@@ -25,24 +25,20 @@ _HEADINGS = {Kind.SINGLE_PAGE: "one page", Kind.MULTI_PAGE: "more pages", Kind.U
 
 @dataclass(slots=True)
 class Funnel:
-    """One run.
-
-    Args:
-        planned: requests for questions.
-        written: questions that came back.
-        dropped: requests and questions that did not pass, in the order of the plan.
-        kept: questions that did.
-        gaps: kinds of questions that documents have no page for.
-    """
+    """The requests and questions of one run."""
 
     planned: Sequence[Slot] = ()
+    """Requests for questions."""
     written: Sequence[Draft] = ()
+    """Questions that came back."""
     dropped: Sequence[Dropped] = ()
+    """Requests and questions that did not pass, in the order of the plan."""
     kept: Sequence[Draft] = ()
-    gaps: Sequence[Gap] = field(default_factory=list)
+    gaps: Sequence[Gap] = ()
+    """Kinds of questions that documents have no page for."""
 
     def rows(self) -> list[tuple[str, Counter[Kind]]]:
-        """Name and numbers by kind of every row of the table, from what was planned to what was kept."""
+        """Return name and numbers by kind of every row of the table, from planned to kept."""
         lost: dict[Stage, Counter[Kind]] = {stage: Counter() for stage in Stage}
         for each in self.dropped:
             lost[each.stage][each.slot.kind] += 1
@@ -53,12 +49,12 @@ class Funnel:
         return [*rows, (_KEPT, _by_kind(draft.slot for draft in self.kept))]
 
     def commonest(self) -> str:
-        """What most often kept requests and questions from passing, in words."""
+        """Return what most often kept requests and questions from passing, in words."""
         found = Counter(f"{each.stage.value}: {each.reason}" for each in self.dropped)
         return "; ".join(f"{count} times {reason}" for reason, count in found.most_common(3))
 
     def table(self) -> Table:
-        """For the terminal."""
+        """Return the table for the terminal."""
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
 
@@ -83,17 +79,10 @@ class Funnel:
         return sum(each.stage in OUTAGES or each.unkept for each in self.dropped)
 
     def to_json(self, settings: str, written: str = "") -> str:
-        """Everything, with the reasons; equal runs give equal text.
-
-        Args:
-            settings: digest of what the run was asked for.
-            written: the file of the questions, whose SHA-256 is noted where some are to be asked again.
-        """
+        """Return everything, with the reasons; equal runs give equal text. See `head`."""
         counts = {name: {kind.value: row[kind] for kind in Kind if row[kind]} for name, row in self.rows()}
-        data: dict[str, Any] = {"settings": settings}
-        if self.unanswered:
-            data["unanswered"] = {"count": self.unanswered, "sha256": digest_of(written)}
-        data |= {
+        data = {
+            **head(settings, self.unanswered, written),
             "counts": counts,
             "dropped": [_dropped(each) for each in self.dropped],
             "gaps": [{"doc_id": gap.doc_id, "kind": gap.kind.value, "why": gap.why} for gap in self.gaps],
@@ -101,8 +90,21 @@ class Funnel:
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
+def head(settings: str, unanswered: int, written: str) -> dict[str, Any]:
+    """Return the first entries of a run's file, by which the same command knows its output.
+
+    Args:
+        settings: digest of what the run was asked for.
+        unanswered: requests to be asked again.
+        written: the file of the questions, whose SHA-256 is noted where there are such.
+    """
+    if not unanswered:
+        return {"settings": settings}
+    return {"settings": settings, "unanswered": {"count": unanswered, "sha256": digest_of(written)}}
+
+
 def digest_of(content: str | bytes) -> str:
-    """SHA-256 of a file, in hexadecimal digits."""
+    """Return the SHA-256 of a file, in hexadecimal digits."""
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
@@ -111,8 +113,7 @@ def _by_kind(slots: Iterable[Slot]) -> Counter[Kind]:
 
 
 def _dropped(each: Dropped) -> dict[str, Any]:
-    told: dict[str, Any] = {"stage": each.stage.value, "reason": each.reason, "request": each.slot.slot_id}
-    if each.draft is not None:
-        draft = each.draft
-        told |= {"question": draft.question, "answer": draft.answer, "pages": list(draft.pages)}
-    return told
+    found: dict[str, Any] = {"stage": each.stage.value, "reason": each.reason, "request": each.slot.slot_id}
+    if (draft := each.draft) is not None:
+        found |= {"question": draft.question, "answer": draft.answer, "pages": list(draft.pages)}
+    return found

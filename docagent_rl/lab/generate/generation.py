@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore
@@ -13,10 +11,10 @@ from docagent_rl.endpoints.chat_failure import RefusedError
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind
-from docagent_rl.lab.generate.draft import Draft, Dropped, Stage
+from docagent_rl.lab.generate.draft import Draft, Dropped, Stage, answer_format
 from docagent_rl.lab.generate.duplicates import repeated
 from docagent_rl.lab.generate.examiner import Examiner
-from docagent_rl.lab.generate.funnel import Funnel
+from docagent_rl.lab.generate.funnel import Funnel, digest_of
 from docagent_rl.lab.generate.pages import PageViews
 from docagent_rl.lab.generate.plan import Gap, Slot, plan_document
 from docagent_rl.lab.generate.prompt_files import Prompts
@@ -26,16 +24,8 @@ from docagent_rl.records.record import Record, check_record
 from docagent_rl.rewards.judge_client import RemoteJudge
 
 
-@dataclass(slots=True)
-class _Result:
-    """What came of a slot."""
-
-    drafts: list[Draft] = field(default_factory=list)
-    dropped: list[Dropped] = field(default_factory=list)
-
-
 class Generation:
-    """One run. What it makes depends on documents, configuration and replies alone, and not on their order.
+    """One run; its output depends on documents, configuration and replies alone, and not on their order.
 
     Args:
         store: of the documents.
@@ -64,8 +54,8 @@ class Generation:
         self.config = config
         self.model = model
         self.judge = (judge or model) if config.judge is JudgedBy.MODEL else None
-        self._prompts = prompts
-        self._known = known
+        self._judge_name = self.judge.endpoint.model if self.judge else None
+        self._prompts, self._known = prompts, known
         self.views = PageViews(store, config, prompts)
         self.slots: list[Slot] = []
         self.gaps: list[Gap] = []
@@ -76,14 +66,11 @@ class Generation:
         if not self.slots:
             why = "; ".join(sorted({gap.why for gap in self.gaps})) or "no kind asks for any"
             raise UserError(f"there is nothing to ask about in {len(doc_ids)} documents: {why}")
-        self.writer = Writer(
-            ShapeReader(model, config.filters.tries, json_mode=config.json_mode), self.views, prompts, config
-        )
         compared = RemoteJudge(self.judge, prompts.judge) if self.judge else None
-        reader = ShapeReader(model, config.filters.tries, json_mode=config.json_mode)
-        self.examiner = Examiner(reader, compared, self.views, prompts, config)
-        self._judge_model = self.judge.endpoint.model if self.judge else None
-        self._results: dict[str, _Result] = {}
+        self.writer = Writer(self._reader(), self.views, prompts, config)
+        self.examiner = Examiner(self._reader(), compared, self.views, prompts, config)
+        self._results: dict[str, Sequence[tuple[Draft | None, Dropped | None]]] = {}
+        """Questions by their request, and why they were dropped; without a question, why the request was."""
 
     @property
     def undone(self) -> int:
@@ -96,12 +83,12 @@ class Generation:
         asked = {
             "config": self.config.model_dump(mode="json", exclude={"prompts"}),
             "prompts": self._prompts.digest,
-            "models": [self.model.endpoint.model, self._judge_model],
+            "models": [self.model.endpoint.model, self._judge_name],
             "slots": [[slot.slot_id, slot.pages] for slot in self.slots],
             "documents": {slot.doc_id: self.views.of(slot.doc_id).content for slot in self.slots},
             "known": [record.question for record in self._known],
         }
-        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+        return digest_of(json.dumps(asked, sort_keys=True))
 
     async def run(self, progress: Callable[[], None] | None = None) -> None:
         """Ask and examine all that is not done.
@@ -127,12 +114,11 @@ class Generation:
             await self.model.aclose()
 
     def outcome(self) -> tuple[list[Record], Funnel]:
-        """The questions that passed, in the order of the plan, and what became of the others."""
-        results = [self._results[slot.slot_id] for slot in self.slots if slot.slot_id in self._results]
-        dropped = [each for result in results for each in result.dropped]
-        lost = {each.draft for each in dropped if each.draft is not None}
-        written = [draft for result in results for draft in result.drafts]
-        passed = [draft for draft in written if draft not in lost]
+        """Return the questions that passed, in the order of the plan, and what became of the others."""
+        results = [each for slot in self.slots for each in self._results.get(slot.slot_id, ())]
+        written = [draft for draft, _ in results if draft is not None]
+        passed = [draft for draft, dropped in results if draft is not None and dropped is None]
+        dropped = [dropped for _, dropped in results if dropped is not None]
         records = [self._record(draft) for draft in passed]
         repeats = repeated(records, self._known, self.config.filters.alike)
         dropped += [
@@ -143,31 +129,26 @@ class Generation:
         funnel = Funnel(self.slots, written, dropped, [passed[place] for place in kept], self.gaps)
         return [records[place] for place in kept], funnel
 
+    def _reader(self) -> ShapeReader:
+        return ShapeReader(self.model, self.config.filters.tries, json_mode=self.config.json_mode)
+
     async def _slot(self, slot: Slot) -> None:
         try:
-            self._results[slot.slot_id] = await self._result(slot)
+            written = await self.writer.write(slot)
+            if isinstance(written, Dropped):
+                self._results[slot.slot_id] = [(None, written)]
+            else:
+                examined = [(draft, await self.examiner.examine(draft)) for draft in written]
+                self._results[slot.slot_id] = examined
         except InfrastructureError as error:
             raise InfrastructureError(f"{slot.where}: {error}") from error.__cause__
 
-    async def _result(self, slot: Slot) -> _Result:
-        result = _Result()
-        written = await self.writer.write(slot)
-        if isinstance(written, Dropped):
-            result.dropped.append(written)
-        else:
-            result.drafts = written
-            for draft in written:
-                if (dropped := await self.examiner.examine(draft)) is not None:
-                    result.dropped.append(dropped)
-        return result
-
     def _record(self, draft: Draft) -> Record:
         slot, config = draft.slot, self.config
-        answers = (draft.answer,) if draft.answer else ()
         unanswerable = slot.kind is Kind.UNANSWERABLE
         provenance = {
             "model": self.model.endpoint.model,
-            "judge": self._judge_model,
+            "judge": self._judge_name,
             "prompt": self._prompts.digest,
             "view": config.view.value,
             "shown_pages": list(slot.pages),
@@ -179,8 +160,8 @@ class Generation:
             split=config.split,
             doc_id=slot.doc_id,
             question=draft.question,
-            answers=answers,
-            answer_format=_format(draft),
+            answers=(draft.answer,) if draft.answer else (),
+            answer_format=answer_format(draft.answer),
             evidence_pages=draft.pages,
             evidence_sources=() if unanswerable else (slot.kind.source.value,),
             answerable=not unanswerable,
@@ -196,10 +177,3 @@ class Generation:
             },
         )
         return check_record(record)
-
-
-def _format(draft: Draft) -> str:
-    """In the words of MMLongBench-Doc."""
-    if not draft.answer:
-        return "None"
-    return "Int" if draft.answer.isascii() and draft.answer.isdecimal() else "Str"

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 from docagent_rl.documents import Document
 from docagent_rl.documents.contents import list_of_figures, table_of_contents
 from docagent_rl.documents.headings import Heading
 from docagent_rl.lab.generate.config import Kind
-from docagent_rl.lab.generate.draft import named_by
+from docagent_rl.lab.generate.draft import answer_format, question_name
 from docagent_rl.lab.generate.duplicates import repeating
-from docagent_rl.lab.generate.titles import askable, folded
 from docagent_rl.records.fields import EvidenceSource, Split
 from docagent_rl.records.leakage import THRESHOLD
 from docagent_rl.records.record import Record, check_record
@@ -27,15 +28,14 @@ _CAPTION = re.compile(
 )
 _WHOLE = re.compile(r"(?P<word>[^\W\d_]+\.?)\s*(?P<number>\d{1,3})")
 _BEYOND = 3
+_FEWEST_LETTERS = 3
 _BOOKMARKS = 3
 """With fewer, `table_of_contents` takes headings from elsewhere."""
 _ONE_LINE = 60
 """Characters of a title that surely stands on one line; longer ones may go on."""
 
 
-class Template(StrEnum):
-    """What a template asks."""
-
+class _Template(StrEnum):
     SECTION_PAGE = "section_page"
     SECTION_AFTER = "section_after"
     PAGE_SECTION = "page_section"
@@ -43,25 +43,34 @@ class Template(StrEnum):
     CAPTION_TITLE = "caption_title"
     NO_CAPTION = "no_caption"
 
-    @property
-    def kind(self) -> Kind:
-        """The kind of its questions."""
-        return _KINDS[self]
-
 
 _KINDS = {
-    Template.SECTION_PAGE: Kind.SINGLE_PAGE,
-    Template.SECTION_AFTER: Kind.MULTI_PAGE,
-    Template.PAGE_SECTION: Kind.PAGE_INDEX,
-    Template.CAPTION_PAGE: Kind.TABLE,
-    Template.CAPTION_TITLE: Kind.TABLE,
-    Template.NO_CAPTION: Kind.UNANSWERABLE,
+    _Template.SECTION_PAGE: Kind.SINGLE_PAGE,
+    _Template.SECTION_AFTER: Kind.MULTI_PAGE,
+    _Template.PAGE_SECTION: Kind.PAGE_INDEX,
+    _Template.CAPTION_PAGE: Kind.TABLE,
+    _Template.CAPTION_TITLE: Kind.TABLE,
+    _Template.NO_CAPTION: Kind.UNANSWERABLE,
 }
+
+
+class Titled(Protocol):
+    """A bookmark or a heading."""
+
+    @property
+    def title(self) -> str:
+        """The text as it is written."""
+        ...
+
+    @property
+    def page(self) -> int | None:
+        """The page that it leads to, 1-based."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Filled:
-    template: Template
+    template: _Template
     question: str
     answer: str
     pages: tuple[int, ...]
@@ -69,9 +78,9 @@ class _Filled:
 
     @property
     def kind(self) -> Kind:
-        """Of the question."""
-        figure = self.template.kind is Kind.TABLE and self.source is EvidenceSource.CHART
-        return Kind.CHART if figure else self.template.kind
+        """The kind of the question."""
+        kind = _KINDS[self.template]
+        return Kind.CHART if kind is Kind.TABLE and self.source is EvidenceSource.CHART else kind
 
 
 def outline_questions(
@@ -85,7 +94,7 @@ def outline_questions(
     known: Sequence[Record] = (),
     alike: float = THRESHOLD,
 ) -> list[Record]:
-    """At most `limit` questions about one document, the templates by turns.
+    """Return at most `limit` questions about one document, the templates by turns.
 
     Headings come from bookmarks, the printed table of contents or the print (`table_of_contents`), and not
     from the first lines of pages, which are sentences where a document has no headings. A heading or a
@@ -112,12 +121,39 @@ def outline_questions(
     new = {filled for place, filled in enumerate(made) if place not in repeats}
     left = [[filled for filled in pile if filled in new] for pile in piles.values()]
     chosen = _by_turns(left, limit, Counter(dict.fromkeys(Kind, limit) if most is None else most))
-    chosen.sort(key=lambda filled: (list(Template).index(filled.template), filled.pages, filled.question))
+    chosen.sort(key=lambda filled: (list(_Template).index(filled.template), filled.pages, filled.question))
     return [made[filled] for filled in chosen]
 
 
+def folded(text: str) -> str:
+    """Return text with case and white space aside."""
+    return " ".join(text.split()).casefold()
+
+
+def askable(entries: Sequence[Titled], num_pages: int, text: Callable[[int], str]) -> list[int]:
+    """Return the places of entries whose title has three letters, occurs once, and is printed on its page.
+
+    Otherwise a question for its page would have two answers, or one that cannot be seen.
+
+    Args:
+        entries: of a document.
+        num_pages: of the document; entries that lead to none of its pages are left out.
+        text: of a page, 1-based; asked once for each.
+    """
+    titles = Counter(folded(entry.title) for entry in entries)
+    read = functools.cache(lambda page: folded(text(page)))
+
+    def seen(entry: Titled) -> bool:
+        title, page = folded(entry.title), entry.page
+        if page is None or not 1 <= page <= num_pages or titles[title] > 1:
+            return False
+        return sum(map(str.isalpha, title)) >= _FEWEST_LETTERS and title in read(page)
+
+    return [place for place, entry in enumerate(entries) if seen(entry)]
+
+
 def _by_turns(piles: Sequence[list[_Filled]], limit: int, room: Counter[Kind]) -> list[_Filled]:
-    """At most `limit` of the piles, one of each in turn as long as there is room for its kind."""
+    """Return at most `limit` of the piles, one of each in turn as long as there is room for its kind."""
     chosen: list[_Filled] = []
     while len(chosen) < limit and any(piles):
         for pile in piles:
@@ -128,8 +164,8 @@ def _by_turns(piles: Sequence[list[_Filled]], limit: int, room: Counter[Kind]) -
     return chosen
 
 
-def _piles(document: Document, seed: int) -> dict[Template, list[_Filled]]:
-    """All that can be asked about a document, by template, shuffled."""
+def _piles(document: Document, seed: int) -> dict[_Template, list[_Filled]]:
+    """Return all that can be asked about a document, by template, shuffled."""
     texts = {number: document.page(number).text() for number in range(1, document.num_pages + 1)}
     lines = {number: document.page(number).lines() for number in texts}
     typography = {number: found for number, found in lines.items() if found}
@@ -141,7 +177,7 @@ def _piles(document: Document, seed: int) -> dict[Template, list[_Filled]]:
         if (parts := _CAPTION.match(caption.text))
     ]
     rng = random.Random(f"outline questions/{seed}/{document.doc_id}")
-    piles: dict[Template, list[_Filled]] = {template: [] for template in Template}
+    piles: dict[_Template, list[_Filled]] = {template: [] for template in _Template}
     said = folded("\n".join(texts.values()))
     marks = [entry for entry in document.outline if entry.title.strip() and entry.page in texts]
     marked = len(marks) >= _BOOKMARKS
@@ -153,20 +189,20 @@ def _piles(document: Document, seed: int) -> dict[Template, list[_Filled]]:
 
 
 def _of_headings(headings: Sequence[Heading], *, marked: bool) -> Iterator[_Filled]:
-    """What else begins on a page, and what comes next, is known by bookmarks alone (`marked`)."""
+    """Fill in headings; what else begins on a page, or comes next, is known by bookmarks alone (`marked`)."""
     layout = EvidenceSource.LAYOUT
     first = Counter(heading.page for heading in headings)
     for heading in headings:
         question = f'On which page does the section "{heading.title}" begin?'
-        yield _Filled(Template.SECTION_PAGE, question, str(heading.page), (heading.page,), layout)
+        yield _Filled(_Template.SECTION_PAGE, question, str(heading.page), (heading.page,), layout)
         if marked and first[heading.page] == 1:
             question = f"Which section begins on page {heading.page}?"
-            yield _Filled(Template.PAGE_SECTION, question, heading.title, (heading.page,), layout)
+            yield _Filled(_Template.PAGE_SECTION, question, heading.title, (heading.page,), layout)
     top = [heading for heading in headings if marked and heading.level == 1]
     for before, after in itertools.pairwise(top):
         if before.page != after.page:
             question = f'Which section of the same level follows the section "{before.title}"?'
-            yield _Filled(Template.SECTION_AFTER, question, after.title, (before.page, after.page), layout)
+            yield _Filled(_Template.SECTION_AFTER, question, after.title, (before.page, after.page), layout)
 
 
 def _of_captions(captions: Sequence[tuple[str, str, int]], said: str) -> Iterator[_Filled]:
@@ -178,10 +214,10 @@ def _of_captions(captions: Sequence[tuple[str, str, int]], said: str) -> Iterato
         if labels[folded(label)] == 1 and titles[folded(title)] == 1:
             name, whole = title.rstrip("."), title.endswith(".") or len(title) < _ONE_LINE
             question = f'On which page is the table or figure titled "{name}"?'
-            yield _Filled(Template.CAPTION_PAGE, question, str(page), (page,), source)
+            yield _Filled(_Template.CAPTION_PAGE, question, str(page), (page,), source)
             if whole:
                 question = f"What is the title of {label}?"
-                yield _Filled(Template.CAPTION_TITLE, question, name, (page,), source)
+                yield _Filled(_Template.CAPTION_TITLE, question, name, (page,), source)
         if (found := _WHOLE.fullmatch(label)) is not None:
             word, number = found["word"], int(found["number"])
             if number > last.get(folded(word), (word, 0))[1]:
@@ -190,11 +226,11 @@ def _of_captions(captions: Sequence[tuple[str, str, int]], said: str) -> Iterato
         if f"{word} {number + _BEYOND}".casefold() in said:
             continue  # spoken of, and perhaps there
         question = f"What is the title of {word} {number + _BEYOND}?"
-        yield _Filled(Template.NO_CAPTION, question, "", (), EvidenceSource.TABLE)
+        yield _Filled(_Template.NO_CAPTION, question, "", (), EvidenceSource.TABLE)
 
 
 def _record(document: Document, filled: _Filled, *, split: Split, dataset: str, seed: int) -> Record:
-    question_id = named_by(document.doc_id, filled.template.value, filled.question)
+    question_id = question_name(document.doc_id, filled.template.value, filled.question)
     return check_record(
         Record(
             question_id=question_id,
@@ -203,7 +239,7 @@ def _record(document: Document, filled: _Filled, *, split: Split, dataset: str, 
             doc_id=document.doc_id,
             question=filled.question,
             answers=(filled.answer,) if filled.answer else (),
-            answer_format="None" if not filled.answer else "Int" if filled.answer.isdecimal() else "Str",
+            answer_format=answer_format(filled.answer),
             evidence_pages=tuple(sorted(set(filled.pages))),
             evidence_sources=(filled.source.value,) if filled.pages else (),
             answerable=bool(filled.answer),

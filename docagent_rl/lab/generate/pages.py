@@ -1,4 +1,4 @@
-"""Pages as a model is shown them, and what a document has to ask about."""
+"""Pages as a model is shown them, and those that a document has for each kind of question."""
 
 from __future__ import annotations
 
@@ -31,12 +31,7 @@ Content = str | list[Mapping[str, Any]]
 
 
 class DocumentPages:
-    """A document's pages: their texts, what they have, and which are alike.
-
-    Args:
-        document: of a store.
-        config: how pages are shown.
-    """
+    """The pages of a document: their texts, their tables and figures, and which are alike."""
 
     def __init__(self, document: Document, config: GenerateConfig) -> None:
         self.document = document
@@ -51,24 +46,20 @@ class DocumentPages:
 
     @cached_property
     def content(self) -> list[list[str | None]]:
-        """Hashes of what the pages show and say."""
-        pages = (self.document.page(number) for number in range(1, self.count + 1))
-        return [[page.image_hash if self._config.view.pictures else None, page.text_hash] for page in pages]
+        """Hashes of pictures, where they are shown, and texts."""
+        seen = self._config.view.pictures
+        pages = map(self.document.page, range(1, self.count + 1))
+        return [[page.image_hash if seen else None, page.text_hash] for page in pages]
 
     @cached_property
     def usable(self) -> tuple[int, ...]:
         """Pages that the model is shown something of."""
-        if self._config.view is not View.TEXT:
-            return tuple(range(1, self.count + 1))
-        fewest = max(1, self._config.fewest_chars)
-        return tuple(page for page, text in self.texts.items() if len(" ".join(text.split())) >= fewest)
+        return self._with_text(max(1, self._config.fewest_chars))
 
     @cached_property
     def readable(self) -> tuple[int, ...]:
         """Pages that the model can be shown anything of, however little."""
-        if self._config.view is not View.TEXT:
-            return self.usable
-        return tuple(page for page, text in self.texts.items() if text.strip())
+        return self._with_text(1)
 
     @cached_property
     def unseen(self) -> tuple[int, ...]:
@@ -77,7 +68,7 @@ class DocumentPages:
         return tuple(page for page in sorted(hidden) if not self._is_blank(page))
 
     def with_kind(self, kind: Kind) -> tuple[int, ...]:
-        """Usable pages that such a question can be about.
+        """Return usable pages that such a question can be about.
 
         Pages with tables and figures are known by captions. Where no caption is known, pictures may show
         them all the same; texts do not.
@@ -91,7 +82,7 @@ class DocumentPages:
         return found or (self.usable if self._config.view.pictures and not self._captions else ())
 
     def alike(self, text: str, pages: Sequence[int], limit: int) -> list[int]:
-        """Of some pages those that share most with a text, by words that few pages have; in page order.
+        """Return those of some pages that share most with a text, by words that few have; in page order.
 
         Pages that share nothing come last, those in front first: they are all that is left to choose from.
         """
@@ -105,6 +96,11 @@ class DocumentPages:
         }
         ranked = sorted(pages, key=lambda page: (-scores[page], page))
         return sorted(ranked[:limit])
+
+    def _with_text(self, fewest: int) -> tuple[int, ...]:
+        if self._config.view is not View.TEXT:
+            return tuple(range(1, self.count + 1))
+        return tuple(page for page, text in self.texts.items() if len(" ".join(text.split())) >= fewest)
 
     def _is_blank(self, page: int) -> bool:
         reading = self.document.page(page).reading
@@ -129,13 +125,7 @@ class DocumentPages:
 
 
 class PageViews:
-    """Writes messages that show pages. May be used from several threads.
-
-    Args:
-        store: of the documents.
-        config: how pages are shown.
-        prompts: with the page prompt.
-    """
+    """Writes messages that show pages. May be used from several threads."""
 
     def __init__(self, store: DocumentStore, config: GenerateConfig, prompts: Prompts) -> None:
         self._store = store
@@ -146,7 +136,7 @@ class PageViews:
         self._lock = threading.Lock()
 
     def of(self, doc_id: str) -> DocumentPages:
-        """A document.
+        """Return the pages of a document.
 
         Raises:
             UserError: the store has no such document.
@@ -156,7 +146,7 @@ class PageViews:
         return self._documents[doc_id]
 
     def content(self, words: str, doc_id: str, pages: Sequence[int]) -> Content:
-        """What to say, and pages behind it. Blocks.
+        """Return words, and pages behind them. Blocks.
 
         Args:
             words: in front of the pages.
@@ -174,7 +164,7 @@ class PageViews:
         return parts
 
     def tokens(self, doc_id: str, number: int) -> int:
-        """About how many tokens a page takes in a message; its picture is not read."""
+        """Estimate the tokens that a page takes in a message; its picture is not read."""
         shown = self._page(doc_id, number, blind=True)
         width, height = self.of(doc_id).document.page(number).size
         pixels = min(width * height, self._config.max_pixels) if self._config.view.pictures else 0
@@ -195,24 +185,22 @@ class PageViews:
 
     def _picture(self, document: Document, number: int) -> bytes:
         page = document.page(number)
-        key = page.image_hash
         with self._lock:
-            found = self._pictures.get(key)
+            found = self._pictures.get(page.image_hash)
         if found is None:
-            found = self._reduced(page.image()) if self._too_large(page.size) else page.image_bytes()
+            too_large = math.prod(page.size) > self._config.max_pixels
+            found = _reduced(page.image(), self._config.max_pixels) if too_large else page.image_bytes()
             with self._lock:
-                self._pictures[key] = found
+                self._pictures[page.image_hash] = found
         return found
 
-    def _too_large(self, size: tuple[int, int]) -> bool:
-        return size[0] * size[1] > self._config.max_pixels
 
-    def _reduced(self, image: Image.Image) -> bytes:
-        scale = math.sqrt(self._config.max_pixels / (image.width * image.height))
-        size = max(1, int(image.width * scale)), max(1, int(image.height * scale))
-        buffer = io.BytesIO()
-        image.resize(size, Image.Resampling.LANCZOS).save(buffer, format="JPEG", quality=_JPEG_QUALITY)
-        return buffer.getvalue()
+def _reduced(image: Image.Image, max_pixels: int) -> bytes:
+    scale = math.sqrt(max_pixels / (image.width * image.height))
+    size = max(1, int(image.width * scale)), max(1, int(image.height * scale))
+    buffer = io.BytesIO()
+    image.resize(size, Image.Resampling.LANCZOS).save(buffer, format="JPEG", quality=_JPEG_QUALITY)
+    return buffer.getvalue()
 
 
 def _text(text: str) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,25 +13,19 @@ from docagent_rl.lab.generate.pages import DocumentPages
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One request for questions.
-
-    Args:
-        doc_id: the document.
-        kind: of the questions.
-        difficulty: of the questions.
-        number: tells the slots of a document, kind and difficulty apart; from 0.
-        pages: shown, 1-based, in page order.
-        questions: asked for at most.
-        sample: how often these pages were asked about before.
-    """
+    """One request for questions."""
 
     doc_id: str
     kind: Kind
     difficulty: Difficulty
     number: int
+    """Tells the slots of a document, kind and difficulty apart; from 0."""
     pages: tuple[int, ...]
+    """Shown, 1-based, in page order."""
     questions: int
+    """Asked for at most."""
     sample: int = 0
+    """Requests about these pages before it."""
 
     @property
     def slot_id(self) -> str:
@@ -46,13 +41,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A kind of question that a document has no page for.
-
-    Args:
-        doc_id: the document.
-        kind: of the questions.
-        why: what is missing.
-    """
+    """A kind of question that a document has no page for, and what is missing."""
 
     doc_id: str
     kind: Kind
@@ -60,27 +49,21 @@ class Gap:
 
 
 def plan_document(known: DocumentPages, config: GenerateConfig) -> tuple[list[Slot], list[Gap]]:
-    """The requests for one document, by kinds as the configuration lists them.
+    """Plan the requests for one document, by kinds as the configuration lists them.
 
     The same document, seed and kind give the same pages, whatever else is asked for.
     """
     slots: list[Slot] = []
     gaps: list[Gap] = []
-    numbers: dict[tuple[Kind, Difficulty], int] = {}
-    for asked in config.kinds:
+    for asked in (each for each in config.kinds if each.per_document):
         pages = known.with_kind(asked.kind)
-        if not asked.per_document:
-            continue
         fewest = 2 if asked.kind is Kind.MULTI_PAGE else 1
         blind = asked.kind is Kind.UNANSWERABLE and known.unseen
         if len(pages) < fewest or blind:
             gaps.append(Gap(known.doc_id, asked.kind, _why(asked.kind, known)))
-            continue
-        key = (asked.kind, asked.difficulty)
-        first = numbers.get(key, 0)
-        found = _slots(known, asked, pages, first, config.seed)
-        numbers[key] = first + len(found)
-        slots += found
+        else:
+            first = sum((slot.kind, slot.difficulty) == (asked.kind, asked.difficulty) for slot in slots)
+            slots += _slots(known, asked, pages, first, config.seed)
     return slots, gaps
 
 
@@ -88,34 +71,23 @@ def _slots(
     known: DocumentPages, asked: KindConfig, pages: Sequence[int], first: int, seed: int
 ) -> list[Slot]:
     rng = random.Random(f"generate/{seed}/{known.doc_id}/{asked.kind.value}/{asked.difficulty.value}/{first}")
-    seen: dict[tuple[int, ...], int] = {}
+    seen: Counter[tuple[int, ...]] = Counter()
     heads: list[int] = []
     slots = []
     for number in range(asked.per_document):
         if not heads:
             heads = rng.sample(list(pages), len(pages))
-        head = heads.pop()
-        shown = _together(known, asked, head, pages, rng)
-        sample = seen.get(shown, 0)
-        seen[shown] = sample + 1
-        slots.append(
-            Slot(
-                known.doc_id,
-                asked.kind,
-                asked.difficulty,
-                first + number,
-                shown,
-                asked.questions,
-                sample + 1000 * first,
-            )
-        )
+        shown = _together(known, asked, heads.pop(), pages, rng)
+        kind, level, sample = asked.kind, asked.difficulty, seen[shown] + 1000 * first
+        slots.append(Slot(known.doc_id, kind, level, first + number, shown, asked.questions, sample))
+        seen[shown] += 1
     return slots
 
 
 def _together(
     known: DocumentPages, asked: KindConfig, head: int, pages: Sequence[int], rng: random.Random
 ) -> tuple[int, ...]:
-    """The pages of a request: for questions over several pages those that share words with the first."""
+    """Return the pages of a request: over several pages, those that share words with the first."""
     others = [page for page in pages if page != head]
     more = min(asked.shown - 1, len(others))
     if asked.kind is Kind.MULTI_PAGE:

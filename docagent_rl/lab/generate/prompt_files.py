@@ -1,4 +1,4 @@
-"""The prompt files of generation and what each must hold."""
+"""The prompt files of generation and the parts that each must hold."""
 
 from __future__ import annotations
 
@@ -17,27 +17,26 @@ _CHECK = PromptSpec(
     optional=frozenset({"system"}),
     variables=frozenset({"question", "problem"}),
 )
-_WRITE = PromptSpec(
-    required=frozenset({*Kind, *Difficulty, "again"}),
-    optional=frozenset({"system"}),
-    variables=frozenset({"questions", "pages", "count", "level", "problem"}),
-)
-_PAGE = PromptSpec(required=frozenset({"text", "picture"}), variables=frozenset({"number", "count", "text"}))
+_SPECS = {
+    "write": PromptSpec(
+        required=frozenset({*Kind, *Difficulty, "again"}),
+        optional=frozenset({"system"}),
+        variables=frozenset({"questions", "pages", "count", "level", "problem"}),
+    ),
+    "page": PromptSpec(
+        required=frozenset({"text", "picture"}), variables=frozenset({"number", "count", "text"})
+    ),
+    "answer": _CHECK,
+    "closed_book": _CHECK,
+    "clear": _CHECK,
+    "label": _CHECK,
+    "judge": JUDGE_PROMPT,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """All prompts, loaded.
-
-    Args:
-        write: asks for questions.
-        page: shows a page.
-        answer: asks for the answer from pages.
-        closed_book: asks for the answer from nothing.
-        clear: asks whether a question says what it asks for.
-        label: asks whether a question can be searched for.
-        judge: compares two answers.
-    """
+    """All prompts, loaded; `PromptNames` says what each is for."""
 
     write: PromptTemplate
     page: PromptTemplate
@@ -54,30 +53,21 @@ class Prompts:
         Raises:
             UserError: a file is missing or does not fit; see `load_prompt`.
         """
-        checks = {name: load_prompt(getattr(names, name), _CHECK) for name in _CHECKS}
-        return cls(
-            write=load_prompt(names.write, _WRITE),
-            page=load_prompt(names.page, _PAGE),
-            judge=load_prompt(names.judge, JUDGE_PROMPT),
-            **checks,
-        )
+        return cls(**{name: load_prompt(getattr(names, name), spec) for name, spec in _SPECS.items()})
 
     @property
     def digest(self) -> str:
         """SHA-256 over all of them; changes whenever a wording does."""
-        files = (self.write, self.page, self.answer, self.closed_book, self.clear, self.label, self.judge)
-        return hashlib.sha256(" ".join(file.digest for file in files).encode()).hexdigest()
-
-
-_CHECKS = ("answer", "closed_book", "clear", "label")
+        digests = (getattr(self, name).digest for name in _SPECS)
+        return hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
 
 def fill(prompt: PromptTemplate, part: str, **values: Any) -> str:
-    """A part with variables that others wrote, their tags broken."""
+    """Fill a part with variables that others wrote, their tags broken."""
     return prompt.render(part, **defused_values(values))
 
 
 def conversation(prompt: PromptTemplate, user: str | list[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The messages of a request: the file's system part, where it has one, and what the user says."""
+    """Return the messages of a request: the file's system part, where it has one, and the user's."""
     first = [{"role": "system", "content": prompt.render("system")}] if "system" in prompt else []
     return [*first, {"role": "user", "content": user}]

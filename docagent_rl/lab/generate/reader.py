@@ -1,26 +1,51 @@
-"""Asks for replies of a shape."""
+"""Asks for replies of a shape, and tells one request that fails from an endpoint that is gone."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import PromptTemplate
 from docagent_rl.endpoints.chat_client import ChatMessage
-from docagent_rl.endpoints.chat_failure import Refusals
+from docagent_rl.endpoints.chat_failure import Refusals, is_outage
 from docagent_rl.endpoints.chat_reply import CutOffError
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.lab.generate.config import JsonMode
-from docagent_rl.lab.generate.outage import spared
 from docagent_rl.lab.generate.prompt_files import fill
 from docagent_rl.lab.generate.replies import Shape, UnkeptError, UnreadableError, read_reply
 
 S = TypeVar("S", bound=Shape)
 
+IN_A_ROW = 10
+"""Requests without any reply between them that end a run, each tried as often as `attempts` say."""
 _NO_SAMPLING = Sampling()
+
+
+class NoReplyError(Exception):
+    """An endpoint failed for one request; the same command asks again, since nothing of it is kept."""
+
+
+def no_reply(error: InfrastructureError, model: RemoteModel) -> NoReplyError:
+    """Return the error of one request, while the endpoint may still answer others.
+
+    Args:
+        error: of the request.
+        model: that was asked.
+
+    Raises:
+        InfrastructureError: it answers none: `IN_A_ROW` requests failed, or it refused this one.
+    """
+    if not is_outage(error):
+        raise error
+    if model.failed_in_a_row >= IN_A_ROW:
+        count = f"{model.failed_in_a_row} requests in a row brought no reply; the last: {error}"
+        raise InfrastructureError(
+            f"{count}. What was answered is kept: run the same command again later"
+        ) from error.__cause__
+    return NoReplyError(str(error))
 
 
 class ShapeReader:
@@ -38,15 +63,6 @@ class ShapeReader:
         self._json_mode = json_mode
         self._refusals = Refusals()
 
-    def response_format(self, shape: type[Shape]) -> Mapping[str, Any] | None:
-        """The field of requests for a shape."""
-        if self._json_mode is JsonMode.ANY:
-            return None
-        if self._json_mode is JsonMode.OBJECT:
-            return {"type": "json_object"}
-        schema = {"name": shape.__name__.lower(), "schema": shape.model_json_schema()}
-        return {"type": "json_schema", "json_schema": schema}
-
     async def read(
         self,
         prompt: PromptTemplate,
@@ -56,7 +72,7 @@ class ShapeReader:
         sampling: Sampling = _NO_SAMPLING,
         sample: int = 0,
     ) -> S:
-        """A reply of the shape.
+        """Return a reply of the shape.
 
         Args:
             prompt: with a part `again`, for further tries.
@@ -72,27 +88,32 @@ class ShapeReader:
             BudgetError: a request may pass the budget.
             InfrastructureError: the endpoint fails for many requests, or refuses everything.
         """
-        asked = list(messages)
+        asked, left = list(messages), self._tries
         sampling = self._shaped(shape, sampling)
-        for number in range(self._tries):
-            text = await self._text(asked, sampling, sample)
+        while True:
+            text, left = await self._text(asked, sampling, sample), left - 1
             try:
                 return read_reply(text, shape)
             except UnreadableError as error:
-                if number + 1 == self._tries:
+                if not left:
                     raise
                 again = fill(prompt, "again", problem=str(error))
             asked = [*messages, {"role": "assistant", "content": text}, {"role": "user", "content": again}]
-        raise UnreadableError("not asked")
 
     def is_known(
         self, messages: Sequence[ChatMessage], shape: type[Shape], sampling: Sampling, sample: int
     ) -> bool:
-        """Whether a first reply is there already. Blocks."""
+        """Return whether a first reply is there already. Blocks."""
         return self.model.known(messages, self._shaped(shape, sampling), sample) is not None
 
     def _shaped(self, shape: type[Shape], sampling: Sampling) -> Sampling:
-        return dataclasses.replace(sampling, response_format=self.response_format(shape))
+        if self._json_mode is JsonMode.ANY:
+            return sampling
+        asked: dict[str, Any] = {"type": "json_object"}
+        if self._json_mode is JsonMode.SCHEMA:
+            schema = {"name": shape.__name__.lower(), "schema": shape.model_json_schema()}
+            asked = {"type": "json_schema", "json_schema": schema}
+        return dataclasses.replace(sampling, response_format=asked)
 
     async def _text(self, messages: Sequence[ChatMessage], sampling: Sampling, sample: int) -> str:
         try:
@@ -103,6 +124,6 @@ class ShapeReader:
         except InfrastructureError as error:
             if (why := self._refusals.of_one(error)) is not None:
                 raise UnkeptError(why) from error
-            raise spared(error, self.model) from error
+            raise no_reply(error, self.model) from error
         self._refusals.answered()
         return reply.text

@@ -1,4 +1,4 @@
-"""What models reply in generation: one JSON object of a known shape, or nothing that counts."""
+"""Replies of models in generation: one JSON object of a known shape, or nothing that counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Text = Annotated[str, Field(max_length=4000)]
 
 
 def _as_text(value: object) -> object:
-    """A number as it is written, and no answer as an empty one: both are common, and clear."""
+    """Return a number as it is written, and no answer as an empty one: both are common, and clear."""
     if value is None:
         return ""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
@@ -33,7 +33,7 @@ class UnkeptError(UnreadableError):
 
 
 class Shape(BaseModel):
-    """What a reply has to be."""
+    """A reply."""
 
     # types are kept to: "true" is no verdict, and 3.0 is no page
     model_config = ConfigDict(strict=True, frozen=True)
@@ -67,14 +67,14 @@ class Guessed(Shape):
 
 
 class Cleared(Shape):
-    """Whether a question says what it asks for."""
+    """The verdict whether a question says what it asks for."""
 
     clear: bool
     why: _Text = ""
 
 
 class Labelled(Shape):
-    """Whether a question cannot be searched for."""
+    """The label of a question: 1 where it cannot be searched for."""
 
     label: Literal[0, 1]
 
@@ -83,7 +83,7 @@ S = TypeVar("S", bound=Shape)
 
 
 def read_reply(text: str, shape: type[S]) -> S:
-    """The object that a reply is, alone or as its only block of code; thoughts are left out.
+    """Read a reply that is an object, alone or as its only block of code; thoughts are left out.
 
     Args:
         text: as the model wrote it; only ever parsed as JSON.
@@ -105,5 +105,5 @@ def read_reply(text: str, shape: type[S]) -> S:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
-        told = f"{where}: {first['msg']}" if where else "it is no JSON object of that shape"
-        raise UnreadableError(told[:200]) from error
+        problem = f"{where}: {first['msg']}" if where else "it is no JSON object of that shape"
+        raise UnreadableError(problem[:200]) from error

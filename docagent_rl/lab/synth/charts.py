@@ -62,9 +62,8 @@ def _quantities(axes: Axes, chart: Chart, accent: str) -> None:
 
 def _pie(axes: Axes, chart: Chart, accent: str) -> None:
     shares = [float(value.rstrip("%")) for value in chart.values]
-    colours = [
-        tuple(1 - shade * (1 - part) for part in matplotlib.colors.to_rgb(accent)) for shade in _SHADES
-    ]
+    red, green, blue = matplotlib.colors.to_rgb(accent)
+    colours = [(1 - shade * (1 - red), 1 - shade * (1 - green), 1 - shade * (1 - blue)) for shade in _SHADES]
     wedges, _ = axes.pie(
         shares,
         labels=chart.values,

@@ -57,7 +57,7 @@ class NotedParagraph(Paragraph):
         super().__init__(text, style)
         self._spots, self._key = spots, key
 
-    def split(self, *_: float) -> list[Flowable]:
+    def split(self, availWidth: float, availHeight: float) -> list[Flowable]:  # noqa: N803
         """Return no parts: evidence stays on one page."""
         return []
 
@@ -92,7 +92,7 @@ class NotedTable(GridTable):
         super().__init__(cells, colWidths=widths, rowHeights=1.6 * size, hAlign="LEFT", style=grid)
         self._table, self._spots = table, spots
 
-    def split(self, *_: float) -> list[Flowable]:
+    def split(self, availWidth: float, availHeight: float) -> list[Flowable]:  # noqa: N803
         """Return no parts: evidence stays on one page."""
         return []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from decimal import Decimal
 
 from docagent_rl.lab.synth.lexicon import LEXICON, Attribute, Measure, ValueKind, sentence_case
@@ -22,7 +23,7 @@ def distinct_numbers(rng: random.Random, measure: Measure, count: int) -> list[s
 
 
 def attribute_fact(
-    rng: random.Random, attribute: Attribute, words: dict[str, object], *, place: str, with_decoy: bool
+    rng: random.Random, attribute: Attribute, words: Mapping[str, object], *, place: str, with_decoy: bool
 ) -> Fact:
     """Draw the value of `attribute` and put it into words.
 

@@ -9,7 +9,7 @@ import random
 from typing import cast
 
 from docagent_rl.documents import Document
-from docagent_rl.lab.generate.titles import askable
+from docagent_rl.lab.generate.outline import askable
 from docagent_rl.records.fields import EvidenceSource, Split
 from docagent_rl.records.record import Record
 
@@ -26,8 +26,8 @@ def section_questions(
 ) -> list[Record]:
     """At most `limit` questions "On which page of ... does the section ... begin?", in reading order.
 
-    Bookmarks are used that `titles.askable` finds. `name` is what the question calls the document, by default
-    its id. The choice depends on `seed` and the document alone.
+    Bookmarks are used that `outline.askable` finds. `name` is what the question calls the document, by
+    default its id. The choice depends on `seed` and the document alone.
     """
     usable = askable(document.outline, document.num_pages, lambda page: document.page(page).text())
     rng = random.Random(f"outline/{seed}/{document.doc_id}")

@@ -21,8 +21,8 @@ from docagent_rl.lab.generate.alden import (
     with_page,
 )
 from docagent_rl.lab.generate.config import GenerateConfig
+from docagent_rl.lab.generate.draft import named_pages
 from docagent_rl.lab.generate.prompt_files import Prompts
-from docagent_rl.lab.generate.shape import named_pages
 from docagent_rl.records.record import Record, Split, validate_record
 from tests.chat_server import completion
 

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 
 from docagent_rl.lab.generate.config import Kind
 from docagent_rl.lab.generate.duplicates import repeating
-from docagent_rl.lab.generate.outline import outline_questions
-from docagent_rl.lab.generate.titles import askable, folded
+from docagent_rl.lab.generate.outline import askable, folded, outline_questions
 from docagent_rl.records.leakage import THRESHOLD
 from docagent_rl.records.validation import record_problems
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from docagent_rl.lab.generate import replies
 from docagent_rl.lab.generate.config import Difficulty, Kind
+from docagent_rl.lab.generate.draft import draft_of, named_pages, shape_problem
 from docagent_rl.lab.generate.plan import Slot
 from docagent_rl.lab.generate.replies import Answered, UnreadableError, Written, WrittenQuestion, read_reply
-from docagent_rl.lab.generate.shape import draft_of, named_pages, shape_problem
 
 SHAPES = (Written, Answered, replies.Guessed, replies.Cleared, replies.Labelled)
 NAMES = st.sampled_from(["questions", "question", "answer", "answerable", "pages", "label", "clear"])
