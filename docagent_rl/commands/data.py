@@ -189,7 +189,7 @@ def convert(
 
 
 def _split(text: str | None) -> tuple[float | None, Split | None]:
-    """The fraction or the name of `--split`."""
+    """Return the fraction or the name of `--split`."""
     if text is None:
         return None, None
     if text in set(Split):
@@ -202,7 +202,7 @@ def _split(text: str | None) -> tuple[float | None, Split | None]:
 
 
 def _measured(record: Record, documents: DocumentStore | None) -> Record:
-    """With the length of its document, if it says none."""
+    """Return a record with the length of its document, if it says none."""
     if documents is None or record.extra.get("num_pages") is not None:
         return record
     pages = documents.document(record.doc_id).num_pages

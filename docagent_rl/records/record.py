@@ -53,7 +53,7 @@ class Record:
     answers: tuple[str, ...]
     """Alternatives, or the items of a list answer; empty when unanswerable or hidden."""
     answer_format: str = "string"
-    """What the official scorer of the dataset needs, verbatim."""
+    """The type of answer as the official scorer of the dataset needs it, verbatim."""
     evidence_pages: tuple[int, ...] = ()
     """1-based physical pages, sorted and distinct."""
     evidence_boxes: Mapping[int, tuple[Box, ...]] = field(default_factory=dict)

@@ -54,7 +54,7 @@ class CheckedRow:
     """A record of a file."""
 
     number: int
-    """Of its line or row."""
+    """The number of its line or row."""
     where: str
     """File, line or row, and question, for messages."""
     record: Record

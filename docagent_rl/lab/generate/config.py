@@ -52,7 +52,7 @@ class Difficulty(StrEnum):
 
 
 class View(StrEnum):
-    """How pages are shown to the model."""
+    """The form in which pages are shown to the model."""
 
     TEXT = "text"
     IMAGE = "image"
@@ -116,15 +116,15 @@ class FilterConfig(Section):
     closed_book: bool = True
     """The question alone must not be answered rightly."""
     clear: bool = True
-    """Who has the document, and has not been shown these pages, knows what is asked for."""
+    """A reader of the document who was not shown these pages must know what is asked for."""
     grounded: bool = True
     """The evidence alone must be answered from, rightly."""
     needed: bool = True
-    """Of several pages of evidence none may be left out."""
+    """None of several pages of evidence may be left out."""
     elsewhere: bool = True
     """Other pages of the document must not be answered from, rightly."""
     elsewhere_pages: int = Field(6, ge=1, le=100)
-    """How many other pages are shown: those that share most words with question and answer."""
+    """Number of other pages that are shown: those that share most words with question and answer."""
     unanswered: bool = True
     """No page of the document may answer a question that is to have no answer; all are looked at."""
     window: int = Field(6, ge=1, le=100)
@@ -160,15 +160,15 @@ class GenerateConfig(Section):
     kinds: tuple[KindConfig, ...] = Field(_KINDS, min_length=1)
     view: View = View.TEXT
     seed: int = 0
-    """Of the choice of pages and of the sampling."""
+    """The seed of the choice of pages and of the sampling."""
     split: Split = Split.TRAIN
     dataset: str = Field("generated", min_length=1)
     temperature: float = Field(0.7, ge=0, le=2)
-    """Of writing questions, and of labelling; everything else is asked at the model's own, 0 by default."""
+    """The temperature of writing and labelling; all else is asked at the model's own, 0 by default."""
     send_seed: bool = True
     """Send a seed with requests that are sampled; false for servers that refuse the field."""
     json_mode: JsonMode = JsonMode.ANY
-    """What the server is to let through (`response_format`); small models need it."""
+    """The constraint that the server puts on replies (`response_format`); small models need it."""
     page_chars: int = Field(12_000, ge=200)
     """Characters of a page's text that are shown; a dense page has 6,000."""
     fewest_chars: int = Field(80, ge=0)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _QUESTION = 90
 _VERDICT = 30
 _PROMPT = 330
-"""Of a check without its pages."""
+"""Tokens of a check without its pages."""
 _JUDGE = 420
 _COMPARED = "compare answers"
 

@@ -178,10 +178,10 @@ def _piles(document: Document, seed: int) -> dict[_Template, list[_Filled]]:
     ]
     rng = random.Random(f"outline questions/{seed}/{document.doc_id}")
     piles: dict[_Template, list[_Filled]] = {template: [] for template in _Template}
-    said = folded("\n".join(texts.values()))
+    whole_text = folded("\n".join(texts.values()))
     marks = [entry for entry in document.outline if entry.title.strip() and entry.page in texts]
     marked = len(marks) >= _BOOKMARKS
-    for filled in (*_of_headings(headings, marked=marked), *_of_captions(captions, said)):
+    for filled in (*_of_headings(headings, marked=marked), *_of_captions(captions, whole_text)):
         piles[filled.template].append(filled)
     for pile in piles.values():
         rng.shuffle(pile)
@@ -205,7 +205,7 @@ def _of_headings(headings: Sequence[Heading], *, marked: bool) -> Iterator[_Fill
             yield _Filled(_Template.SECTION_AFTER, question, after.title, (before.page, after.page), layout)
 
 
-def _of_captions(captions: Sequence[tuple[str, str, int]], said: str) -> Iterator[_Filled]:
+def _of_captions(captions: Sequence[tuple[str, str, int]], text: str) -> Iterator[_Filled]:
     labels = Counter(folded(label) for label, _, _ in captions)
     titles = Counter(folded(title) for _, title, _ in captions)
     last: dict[str, tuple[str, int]] = {}
@@ -223,7 +223,7 @@ def _of_captions(captions: Sequence[tuple[str, str, int]], said: str) -> Iterato
             if number > last.get(folded(word), (word, 0))[1]:
                 last[folded(word)] = word, number
     for word, number in last.values():
-        if f"{word} {number + _BEYOND}".casefold() in said:
+        if f"{word} {number + _BEYOND}".casefold() in text:
             continue  # spoken of, and perhaps there
         question = f"What is the title of {word} {number + _BEYOND}?"
         yield _Filled(_Template.NO_CAPTION, question, "", (), EvidenceSource.TABLE)

@@ -27,7 +27,7 @@ _PICTURES = 64
 _TABLE = re.compile(r"(?i)tab|quadro|cuadro|таб|表")
 
 Content = str | list[Mapping[str, Any]]
-"""Of a message: a text, or texts and pictures."""
+"""The content of a message: a text, or texts and pictures."""
 
 
 class DocumentPages:

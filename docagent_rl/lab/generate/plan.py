@@ -1,4 +1,4 @@
-"""Which pages are asked about: decided by seed and documents alone, before any request."""
+"""The choice of pages to ask about, decided by seed and documents alone, before any request."""
 
 from __future__ import annotations
 

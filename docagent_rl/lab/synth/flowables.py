@@ -21,7 +21,7 @@ from docagent_rl.records.fields import Box
 
 @dataclass(frozen=True)
 class Spot:
-    """Where something was drawn."""
+    """The place where something was drawn."""
 
     page: int
     """1-based."""

@@ -43,11 +43,11 @@ class Rendered:
 
     plan: DocumentPlan
     sections: tuple[Section, ...]
-    """What was printed, in order."""
+    """The sections that were printed, in order."""
     pdf: bytes
     num_pages: int
     spots: Mapping[str, Spot]
-    """Where each section, paragraph, table, table row, chart and caption is, by key."""
+    """Places of all sections, paragraphs, tables, table rows, charts and captions, by key."""
     labels: Mapping[str, str]
     """`Table 3` or `Figure 2` by key of the table or chart."""
 

@@ -46,7 +46,7 @@ class Measure:
 
 
 class ValueKind(StrEnum):
-    """How the value of an attribute is drawn."""
+    """The way in which the value of an attribute is drawn."""
 
     NUMBER = "number"
     YEAR = "year"
@@ -76,7 +76,7 @@ class Theme:
     key: str
     report: str
     companies: Words
-    """What follows the coined name of the organisation."""
+    """Words that follow the coined name of the organisation."""
     unit: str
     units: str
     hub: str

@@ -21,7 +21,7 @@ class PageFormat(StrEnum):
 
 
 class ChartKind(StrEnum):
-    """How a chart draws its values."""
+    """The form of a chart."""
 
     BAR = "bar"
     LINE = "line"
@@ -29,7 +29,7 @@ class ChartKind(StrEnum):
 
 
 class TableKind(StrEnum):
-    """What the rows and columns of a table stand for."""
+    """The meaning of the rows and columns of a table."""
 
     YEARLY = "yearly"
     """Units by year, one measure."""

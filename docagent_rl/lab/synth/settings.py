@@ -40,7 +40,7 @@ class QuestionKind(StrEnum):
     COMPARISON = "comparison"
     """Largest, smallest, difference or sum within a table."""
     COUNT = "count"
-    """How many rows of a table satisfy a condition."""
+    """The number of rows of a table that satisfy a condition."""
     UNANSWERABLE = "unanswerable"
     """About an entity that occurs nowhere in the corpus."""
 

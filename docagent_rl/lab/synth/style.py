@@ -24,7 +24,7 @@ _ACCENTS = ("#1f4e79", "#7a1f3d", "#2e6b34", "#5b3a86", "#8a4b08", "#135e63")
 
 @dataclass(frozen=True)
 class Style:
-    """How a document looks; lengths are in points."""
+    """The look of a document; lengths are in points."""
 
     size: tuple[float, float]
     """Width and height of the page."""

@@ -10,7 +10,7 @@ from typing import Any
 from docagent_rl.records.importers.importer import Fields, Importer
 from docagent_rl.records.importers.library import NativeDocument, page_images, pdfs
 from docagent_rl.records.importers.literals import as_list, as_texts
-from docagent_rl.records.importers.native import Cite, Draft, Frame, NativeBox, Skip, answers_of
+from docagent_rl.records.importers.native import Cite, Draft, NativeBox, Skip, answers_of
 from docagent_rl.records.importers.paging import PageBase
 from docagent_rl.records.importers.source import Source, nested, split_named
 from docagent_rl.records.record import Split
@@ -76,7 +76,7 @@ def _box(doc_id: str, box: Any) -> NativeBox | None:
     if type(page) is not int or not all(type(edge) in (int, float) and math.isfinite(edge) for edge in edges):
         return None
     left, top, width, height = edges
-    return NativeBox(Cite(doc_id, page), (left, top, left + width, top + height), Frame.PIXELS_200DPI)
+    return NativeBox(Cite(doc_id, page), (left, top, left + width, top + height), in_pixels=True)
 
 
 IMPORTER = _Dude()

@@ -10,7 +10,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.records.fields import Box
 from docagent_rl.records.gold_boxes import OTHER_BOXES, OTHER_FLAGS, Page
 from docagent_rl.records.importers.holdings import Holdings
-from docagent_rl.records.importers.native import Cite, Draft, Frame, Skip
+from docagent_rl.records.importers.native import Cite, Draft, Skip
 from docagent_rl.records.importers.paging import PageBase
 from docagent_rl.records.importers.report import Tally
 from docagent_rl.records.record import Record, validate_record
@@ -47,35 +47,19 @@ def finished(draft: Draft, base: PageBase, holdings: Holdings, notes: Tally) -> 
     return record
 
 
-def scale_of(frame: Frame, size: tuple[float, float] | None) -> tuple[float, float] | None:
-    """Return the width and height of a page in the units of a frame.
-
-    Args:
-        frame: of the box.
-        size: of the page in pixels at 200 dpi; where a frame needs it and it is not known, None is returned.
-    """
-    if frame is Frame.PIXELS_200DPI:
-        return size
-    return (1.0, 1.0) if frame is Frame.FRACTION else (1000.0, 1000.0)
-
-
 def normalised(
     edges: tuple[float, float, float, float], scale: tuple[float, float]
 ) -> tuple[Box | None, bool]:
-    """Return a box as fractions of its page, clamped to 0..1, and whether it had to be.
+    """Return a box on a page of size `scale` as fractions, clamped to 0..1, and whether it had to be.
 
     Returns:
         None in place of a box without area, or with edges that are no numbers.
     """
-    raw = _divided(edges, scale)
+    raw = tuple(edge / scale[place % 2] for place, edge in enumerate(edges))
     if not all(map(math.isfinite, raw)):
         return None, False
     left, top, right, bottom = box = tuple(min(max(edge, 0.0), 1.0) for edge in raw)
     return ((left, top, right, bottom) if left < right and top < bottom else None), box != raw
-
-
-def _divided(edges: tuple[float, ...], scale: tuple[float, float]) -> tuple[float, ...]:
-    return tuple(edge / scale[place % 2] for place, edge in enumerate(edges))
 
 
 class _Finish:
@@ -158,7 +142,7 @@ class _Finish:
         troubles: set[str] = set()
         for each in self._draft.boxes:
             place = self._place(each.cite)
-            scale = scale_of(each.frame, self._holdings.size(*place))
+            scale = self._holdings.size(*place) if each.in_pixels else (1.0, 1.0)
             if place not in cited or scale is None:
                 troubles.add(UNSCALED if place in cited else STRAY)
                 continue
@@ -183,8 +167,7 @@ class _Finish:
         """Return boxes that are kept aside, by `doc#page`, as they stand."""
         found: dict[str, list[list[float]]] = {}
         for each in self._draft.unused_boxes:
-            box = _divided(each.edges, scale_of(each.frame, None) or (1.0, 1.0))
-            found.setdefault(_page_id(self._place(each.cite)), []).append(list(box))
+            found.setdefault(_page_id(self._place(each.cite)), []).append(list(each.edges))
         return found
 
     def _place(self, cite: Cite) -> Page:

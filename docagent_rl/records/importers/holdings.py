@@ -45,10 +45,10 @@ class Holdings:
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """How documents are taken in."""
+    """Measures documents and ingests them into a store."""
 
     store: Path | None = None
-    """Where they are ingested; None: they are only counted."""
+    """The store; None: documents are only counted."""
     settings: RenderSettings = field(default_factory=RenderSettings)
     workers: int | None = None
     """Processes that read documents."""

@@ -22,7 +22,7 @@ class Fields:
     answer: str
     question: str = "question"
     id: str | None = None
-    """Of the question; None: questions are named by their file and row."""
+    """The id of the question; None: questions are named by their file and row."""
     pages: str | None = None
     sources: str | None = None
     kept: tuple[str, ...] = ()

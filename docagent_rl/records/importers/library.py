@@ -31,9 +31,9 @@ class NativeDocument:
     pictures: Callable[[], list[bytes]] = list
     """Reads the pictures of a document that is no files; raises `DocumentError` where one is missing."""
     place: tuple[str, int] = ("", 0)
-    """Where its pictures stand: documents are read in this order."""
+    """File and row of its pictures: documents are read in this order."""
     num_pages: int | None = None
-    """Of the pictures, where it is known without reading them."""
+    """Number of pictures, where it is known without reading them."""
 
     def digest(self) -> str:
         """Return the digest of its pictures, as the manifest of a stored document has it."""

@@ -12,7 +12,6 @@ from docagent_rl.records.importers.literals import as_texts
 from docagent_rl.records.importers.native import (
     Cite,
     Draft,
-    Frame,
     NativeBox,
     Skip,
     answers_of,
@@ -110,7 +109,7 @@ def _attach_boxes(draft: Draft) -> None:
             draft.notes.append("a box in the text could not be given to a page")
             continue
         left, top, right, bottom = map(float, found.groups())
-        draft.boxes.append(NativeBox(Cite(draft.doc_id, page), (left, top, right, bottom), Frame.FRACTION))
+        draft.boxes.append(NativeBox(Cite(draft.doc_id, page), (left, top, right, bottom)))
 
 
 def _page_of(text: str, start: int, end: int, pages: set[int]) -> int | None:

@@ -26,9 +26,9 @@ class Measured:
 
     num_pages: int
     sha256: str
-    """As the manifest of a stored document has it."""
+    """The digest that the manifest of the stored document has."""
     sizes: tuple[Size, ...] = ()
-    """Of each page, in pixels at 200 dpi; empty when not asked for. Page images count as rendered so."""
+    """Sizes of the pages in pixels at 200 dpi; empty when not asked for. Page images count as rendered so."""
 
 
 def measure(source: SourceDocument) -> Measured:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,7 +36,7 @@ class NativeRow:
     split: Split | None = None
     """None: no split that is known."""
     label: str = ""
-    """Of its file, within the download: for ids that are built."""
+    """The name of its file within the download, for ids that are built."""
 
     def get(self, name: str) -> Any:
         """Return a field as it stands; None where there is none."""
@@ -86,21 +85,15 @@ class Cite:
     number: int
 
 
-class Frame(StrEnum):
-    """The unit of a box's numbers."""
-
-    FRACTION = "fractions of the page"
-    NORM1000 = "thousandths of the page"
-    PIXELS_200DPI = "pixels of the page at 200 dpi"
-
-
 @dataclass(frozen=True, slots=True)
 class NativeBox:
     """A box `(x0, y0, x1, y1)` on a cited page."""
 
     cite: Cite
     edges: tuple[float, float, float, float]
-    frame: Frame
+    """Fractions of the page."""
+    in_pixels: bool = False
+    """Edges are pixels of the page at 200 dpi instead."""
 
 
 @dataclass(slots=True)
@@ -123,7 +116,7 @@ class Draft:
     """The field that `cites` were read from."""
     boxes: list[NativeBox] = field(default_factory=list)
     unused_boxes: list[NativeBox] = field(default_factory=list)
-    """Of pages that need no magnifying; in thousandths or fractions."""
+    """Those of pages that need no magnifying."""
     crops: dict[Cite, bool] = field(default_factory=dict)
     """Whether a page has to be magnified, where the benchmark says so."""
     sources: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 CLEARLY = 5
-"""How many times as many citations must contradict the documented base as the other one to overrule it."""
+"""Factor by which more citations must contradict the documented base than the other one to overrule it."""
 
 
 class PageBase(IntEnum):
@@ -24,7 +24,7 @@ class PageBase(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FoundBase:
-    """How a benchmark's pages are counted."""
+    """The base that a benchmark's pages count from, and its evidence."""
 
     base: PageBase
     expected: PageBase

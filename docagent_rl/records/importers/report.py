@@ -40,7 +40,7 @@ class ImportReport:
 
     importer: str
     selection: dict[str, Any] = field(default_factory=dict)
-    """Which questions were taken, as `Selection` has it."""
+    """The fields of the `Selection`."""
     files: dict[str, str] = field(default_factory=dict)
     """SHA-256 of the files of questions, by path in the source."""
     read: Counter[str] = field(default_factory=Counter)
@@ -51,7 +51,7 @@ class ImportReport:
     notes: Tally = field(default_factory=Tally)
     """Rows that were mended or are unusual, and were kept."""
     documents: dict[str, int] = field(default_factory=dict)
-    """How many were wanted, found, missing, unreadable."""
+    """Numbers of documents that were wanted, found, missing, unreadable."""
     missing: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     base: FoundBase | None = None

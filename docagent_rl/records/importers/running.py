@@ -31,7 +31,7 @@ class ImportSettings:
     """The choices of whoever imports."""
 
     gathering: Gathering = field(default_factory=Gathering)
-    """What becomes of documents."""
+    """The store that takes documents in."""
     selection: Selection = field(default_factory=Selection)
     exclude: Sequence[Record] = ()
     """Questions, or by the selection's unit documents, that must not be among them."""

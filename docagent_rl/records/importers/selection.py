@@ -45,9 +45,9 @@ class Selection:
     parts: Mapping[str, int] = field(default_factory=dict)
     """Name and size of each part, `REST` for what is left; empty: one part without a name."""
     seed: int = 0
-    """Of sample and parts."""
+    """The seed of sample and parts."""
     unit: SplitUnit = SplitUnit.QUESTION
-    """What parts and exclusion keep apart."""
+    """The unit that parts and exclusion keep apart."""
 
     def refusal(self, record: Record, *, hidden: bool) -> str | None:
         """Return why a question is left out, by itself; None: it is kept."""

@@ -8,7 +8,7 @@ from typing import Any
 from docagent_rl.records.importers.importer import Importer
 from docagent_rl.records.importers.library import NativeDocument
 from docagent_rl.records.importers.literals import as_texts, parse_literal
-from docagent_rl.records.importers.native import Cite, Draft, Frame, NativeBox, NativeRow, Skip, document_id
+from docagent_rl.records.importers.native import Cite, Draft, NativeBox, NativeRow, Skip, document_id
 from docagent_rl.records.importers.source import Source, nested
 from docagent_rl.records.importers.vidoseek import corpus_documents
 from docagent_rl.records.record import Split
@@ -76,7 +76,8 @@ def _attach_boxes(draft: Draft) -> None:
         attached = draft.boxes if draft.crops.get(page) else draft.unused_boxes
         for box in boxes if isinstance(boxes, list) else ():
             if isinstance(box, list) and len(box) == 4 and all(type(edge) in (int, float) for edge in box):
-                attached.append(NativeBox(page, (box[0], box[1], box[2], box[3]), Frame.NORM1000))
+                left, top, right, bottom = box
+                attached.append(NativeBox(page, (left / 1000, top / 1000, right / 1000, bottom / 1000)))
             else:
                 draft.notes.append("a box is no box")
     if any(boxes and page not in draft.crops for page, boxes in boxes_by_page.items()):

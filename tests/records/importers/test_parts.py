@@ -6,9 +6,8 @@ import math
 
 import pytest
 
-from docagent_rl.records.importers.finishing import normalised, scale_of
+from docagent_rl.records.importers.finishing import normalised
 from docagent_rl.records.importers.literals import as_pages, as_texts, parse_literal
-from docagent_rl.records.importers.native import Frame
 from docagent_rl.records.importers.paging import PageBase, find_base
 
 
@@ -90,9 +89,3 @@ def test_boxes_are_clamped_and_flat_ones_dropped_in_the_frame_of_their_page():
     assert normalised((5, 5, 5, 9), (10, 10)) == (None, False)
     assert normalised((9, 5, 5, 9), (10, 10)) == (None, False)
     assert normalised((math.nan, 0, 1, 1), (1, 1)) == (None, False)
-
-    # pixels need the size of their page
-    assert scale_of(Frame.PIXELS_200DPI, None) is None
-    assert scale_of(Frame.PIXELS_200DPI, (1000.0, 500.0)) == (1000.0, 500.0)
-    assert scale_of(Frame.NORM1000, None) == (1000.0, 1000.0)
-    assert scale_of(Frame.FRACTION, None) == (1.0, 1.0)
