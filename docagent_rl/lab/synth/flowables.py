@@ -51,34 +51,28 @@ class Spots:
 
 
 class NotedParagraph(Paragraph):
-    """A paragraph that is never split over pages and notes its rectangle under `key`."""
+    """A paragraph that is never split over pages and notes its rectangle under `key`.
 
-    def __init__(self, text: str, style: ParagraphStyle, spots: Spots, key: str) -> None:
+    As a heading it has a level, and a bookmark that links and the outline point to.
+    """
+
+    def __init__(
+        self, text: str, style: ParagraphStyle, spots: Spots, key: str, level: int | None = None
+    ) -> None:
         super().__init__(text, style)
-        self._spots, self._key = spots, key
+        self._title, self._spots, self._key, self._level = text, spots, key, level
 
     def split(self, availWidth: float, availHeight: float) -> list[Flowable]:  # noqa: N803
         """Return no parts: evidence stays on one page."""
         return []
 
     def draw(self) -> None:
-        """Draw and note."""
-        super().draw()
-        self._spots.note(self._key, self, 0, self.width, self.height)
-
-
-class Heading(NotedParagraph):
-    """A heading with a bookmark that links and the outline point to."""
-
-    def __init__(self, title: str, level: int, style: ParagraphStyle, spots: Spots, key: str) -> None:
-        super().__init__(title, style, spots, key)
-        self._title, self._level = title, level
-
-    def draw(self) -> None:
         """Draw, note and bookmark."""
         super().draw()
-        self.canv.bookmarkHorizontal(self._key, 0, self.height)
-        self.canv.addOutlineEntry(self._title, self._key, level=self._level)
+        self._spots.note(self._key, self, 0, self.width, self.height)
+        if self._level is not None:
+            self.canv.bookmarkHorizontal(self._key, 0, self.height)
+            self.canv.addOutlineEntry(self._title, self._key, level=self._level)
 
 
 class NotedTable(GridTable):

@@ -25,7 +25,6 @@ from reportlab.platypus import (
 from docagent_rl.lab.synth.charts import draw_chart
 from docagent_rl.lab.synth.flowables import (
     ContentsLine,
-    Heading,
     NotedParagraph,
     NotedTable,
     Picture,
@@ -146,7 +145,7 @@ class _Layout:
         style, level = self.style, section.level
         if level == 0 and section is not self.sections[0]:
             yield PageBreak() if style.chapter_breaks else CondPageBreak(0.25 * style.height)
-        heading = Heading(section.title, level, style.heading(level), self.spots, section.key)
+        heading = NotedParagraph(section.title, style.heading(level), self.spots, section.key, level)
         first, *rest = section.blocks
         yield KeepTogether([heading, *self._block(first, draw)])
         for block in rest:
