@@ -14,21 +14,8 @@ from docagent_rl.base.io import atomic_write
 from docagent_rl.base.surrogates import lone_surrogate
 from docagent_rl.base.terminal import id_problem
 from docagent_rl.records import fields
-from docagent_rl.records.fields import Box, Split
-
-__all__ = [
-    "REQUIRED_EXTRA",
-    "Box",
-    "Record",
-    "Split",
-    "check_record",
-    "crop_flags",
-    "json_lines",
-    "parse_page_id",
-    "read_jsonl",
-    "validate_record",
-    "write_jsonl",
-]
+from docagent_rl.records.fields import Box as Box
+from docagent_rl.records.fields import Split as Split
 
 REQUIRED_EXTRA = ("gold", "num_pages", "native_id", "row")
 """Keys that `extra` always holds; their values may be null."""
