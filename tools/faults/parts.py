@@ -32,7 +32,7 @@ OVERRIDES = (*SHORT, f"trainer.total_training_steps={STEPS}", "trainer.save_freq
 PARTS = {
     "driver": "verl.trainer.main_ppo",
     "raylet": "/raylet/raylet",
-    "trainer's process": "WorkerDict",
+    "trainer process": "WorkerDict",
     "agent worker": "AgentLoopWorker",
     "storage unit": "SimpleStorageUnit",
     "rollout server": "vLLMHttpServer",
