@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from docagent_rl.config import DocAgentConfig
-    from docagent_rl.lab.eval.ask.telling import Teller
     from docagent_rl.records.record import Record
     from docagent_rl.rollout.trajectory import Trajectory
 
@@ -72,11 +71,16 @@ def ask_command(
     """
     from docagent_rl.documents import DocumentStore
     from docagent_rl.lab.eval.ask.answer import answered
-    from docagent_rl.lab.eval.ask.library import build_indexes, cache_folder, shelve
     from docagent_rl.lab.eval.ask.page import session_page
-    from docagent_rl.lab.eval.ask.question import own_question, set_for_asking
-    from docagent_rl.lab.eval.ask.telling import Teller, answer_json, tell_answer
-    from docagent_rl.lab.eval.play_check import check_play, play_config
+    from docagent_rl.lab.eval.ask.telling import answer_json, tell_answer
+    from docagent_rl.lab.eval.ask.workspace import (
+        build_indexes,
+        cache_folder,
+        own_question,
+        prepare,
+        set_for_asking,
+    )
+    from docagent_rl.lab.eval.play_config import check_play, play_config
 
     check_model(Agent.SYSTEM, model)
     if html is not None:
@@ -84,15 +88,15 @@ def ask_command(
     name = recipe or (ONE if len(documents) == 1 else SEVERAL)
     chosen = [] if retriever == OF_RECIPE else [f"+retriever={retriever}"]
     run = play_config(name, Agent.SYSTEM, [*(override or ()), *chosen])
-    shelf = shelve(documents, (store or cache_folder()) / "ask")
-    record = own_question(shelf, question)
-    set_for_asking(run, shelf)
+    workspace = prepare(documents, (store or cache_folder()) / "ask")
+    record = own_question(workspace, question)
+    set_for_asking(run, workspace)
     parsed = check_play(run, [record])
-    build_indexes(shelf, parsed)
+    build_indexes(workspace, parsed)
     console = Console(stderr=json_output)
     try:
         with spending(model):
-            trajectory = asyncio.run(_play(run, parsed, model, record, Teller(Console(stderr=True)), seed))
+            trajectory = asyncio.run(_play(run, parsed, model, record, seed))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     found = answered(trajectory)
@@ -102,21 +106,24 @@ def ask_command(
         tell_answer(found, console)
     if html is not None:
         about = f"{name}, {model.model}"
-        write_output(html, session_page(trajectory, found, DocumentStore(shelf.store), about), force=force)
+        write_output(
+            html, session_page(trajectory, found, DocumentStore(workspace.store), about), force=force
+        )
     if found.text is None:
         raise typer.Exit(1)
 
 
 async def _play(
-    run: DictConfig, parsed: DocAgentConfig, model: ModelConfig, record: Record, teller: Teller, seed: int
+    run: DictConfig, parsed: DocAgentConfig, model: ModelConfig, record: Record, seed: int
 ) -> Trajectory:
     from docagent_rl.base.errors import UserError
-    from docagent_rl.lab.eval.ask.listening import HeardEnv
+    from docagent_rl.lab.eval.ask.telling import tell_turns
     from docagent_rl.rollout.player import new_trajectory
     from docagent_rl.rollout.trajectory import MaskReason, Status
 
+    console = Console(stderr=True)
     player = await open_player(
-        run, parsed, Agent.SYSTEM, model, seed=seed, wrap=lambda env: HeardEnv(env, teller)
+        run, parsed, Agent.SYSTEM, model, seed=seed, wrap=lambda env: tell_turns(env, console)
     )
     try:
         return await player.play(record, 0)

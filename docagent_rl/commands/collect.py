@@ -84,7 +84,7 @@ def collect_command(
     from docagent_rl.lab.collect.filters import Failed
     from docagent_rl.lab.collect.intermediate import check_runs
     from docagent_rl.lab.eval.agents import Agent
-    from docagent_rl.lab.eval.play_check import check_play, play_config
+    from docagent_rl.lab.eval.play_config import check_play, play_config
     from docagent_rl.lab.eval.questions import drawn, read_records
     from docagent_rl.systems import get_system
 
@@ -221,7 +221,7 @@ def _report(
     from docagent_rl.documents import DocumentStore
     from docagent_rl.lab.collect.collection import KEPT, sift
     from docagent_rl.lab.collect.page_judge import PageJudge
-    from docagent_rl.lab.eval.summary import tally_of, unplayed_table
+    from docagent_rl.lab.eval.evaluation import tally_of, unplayed_table
     from docagent_rl.rewards.judge import make_judge
     from docagent_rl.rollout.trajectory import MaskReason
 

@@ -169,7 +169,7 @@ def questions_of(file: Path) -> list[Record]:
 def _temperature(run: Path) -> float | None:
     """Of the sampling, where the run's folder says it."""
     from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.eval.report.facts import RunFacts
+    from docagent_rl.lab.eval.run_facts import RunFacts
 
     return RunFacts.of(RunFolder(run).manifest()).temperature if run.is_dir() else None
 

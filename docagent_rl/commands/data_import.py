@@ -192,10 +192,10 @@ def _parts(options: list[str] | None) -> dict[str, int]:
 
 
 def _gold_check(parts: dict[str, list[Record]]) -> dict[str, Any]:
-    from docagent_rl.lab.eval.scoring.gold_check import check_golds
+    from docagent_rl.lab.eval.scoring.official import check_golds
 
     found = check_golds(record for part in parts.values() for record in part)
-    return found.to_dict() if found.checked else {}
+    return found if found["checked"] else {}
 
 
 def _write(target: Path, parts: dict[str, list[Record]], report: ImportReport, *, force: bool) -> None:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from docagent_rl.endpoints.endpoint import Price
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.agents.runner import RunSettings
-    from docagent_rl.lab.eval.evaluation import Evaluation
-    from docagent_rl.lab.eval.summary import Tally
+    from docagent_rl.lab.eval.evaluation import Evaluation, Tally
 
 
 @model_options("model")
@@ -63,9 +62,8 @@ def eval_command(
     from docagent_rl.documents import DocumentStore
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.agents.runner import RunSettings
-    from docagent_rl.lab.eval.changes import changes_of
     from docagent_rl.lab.eval.evaluation import Evaluation
-    from docagent_rl.lab.eval.play_check import check_play, play_config
+    from docagent_rl.lab.eval.play_config import changes_of, check_play, play_config
     from docagent_rl.lab.eval.questions import drawn, read_records, with_lengths
 
     check_model(agent, model)
@@ -112,7 +110,7 @@ async def _play(
 
 
 def _tell(tally: Tally) -> None:
-    from docagent_rl.lab.eval.summary import summary_table, unplayed_table
+    from docagent_rl.lab.eval.evaluation import summary_table, unplayed_table
 
     console = Console()
     console.print(summary_table(tally))
@@ -125,11 +123,11 @@ def _report(folder: RunFolder, price: Price | None) -> None:
 
     What a model has judged since then is kept: only that command asks one.
     """
-    from docagent_rl.commands.report import DATA, PAGE, write_report
-    from docagent_rl.lab.eval.report.build import ReportSettings, ScoredRun
-    from docagent_rl.lab.eval.report.making import PICTURE, make_report
-    from docagent_rl.lab.eval.report.terminal import rendered
-    from docagent_rl.lab.eval.scoring.run import ScoringSettings, model_scores, score_run, with_costs
+    from docagent_rl.commands.report import report
+    from docagent_rl.lab.eval.report.benchmark import ReportSettings
+    from docagent_rl.lab.eval.report.runs import ScoredRun
+    from docagent_rl.lab.eval.scoring.run import model_scores, score_run, with_costs
+    from docagent_rl.lab.eval.scoring.session import ScoringSettings
 
     if (judged := model_scores(folder)) is None:
         sessions = asyncio.run(score_run(folder, ScoringSettings(price=price)))
@@ -137,9 +135,5 @@ def _report(folder: RunFolder, price: Price | None) -> None:
         judge, sessions = judged[0], with_costs(folder, judged[1], price)
         told = f"The sessions are as {judge} has judged them; these scores are kept."
         Console(stderr=True).print(told, markup=False)
-    found = make_report([ScoredRun(folder.path.name, sessions, folder.manifest())], ReportSettings())
-    files = {PAGE: found.page, DATA: found.data, PICTURE: found.picture}
-    write_report(files, folder.path, force=False)
-    console = Console()
-    for grid in found.grids:
-        console.print(rendered(grid))
+    run = ScoredRun(folder.path.name, sessions, folder.manifest())
+    report([run], ReportSettings(), folder.path, force=False)

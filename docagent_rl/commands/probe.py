@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -75,7 +74,7 @@ def probe_command(
     Example: docagent-rl probe vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/probe --model runs/x
     """
     from docagent_rl.documents import DocumentStore
-    from docagent_rl.lab.eval.play_check import check_play, play_config
+    from docagent_rl.lab.eval.play_config import check_play, play_config
     from docagent_rl.lab.eval.probe.conditions import shown_store
     from docagent_rl.lab.eval.questions import drawn, read_records
 
@@ -83,18 +82,16 @@ def probe_command(
     records = drawn(read_records(data), limit, seed)
     run = play_config(recipe, agent, overrides or ())
     parsed = check_play(run, records)
-    chosen = [Condition.AS_IS, *(each for each in condition or Condition if each is not Condition.AS_IS)]
-    store, shown = DocumentStore(parsed.store), {}
-    for each in dict.fromkeys(chosen):
-        shown[each] = shown_store(each, store, records, out / "stores", seed=seed)
+    store = DocumentStore(parsed.store)
+    chosen = dict.fromkeys((Condition.AS_IS, *(condition or Condition)))
+    shown = {each: shown_store(each, store, records, out / "stores", seed=seed) for each in chosen}
     runs = {}
     for each, path in shown.items():
         runs[each] = copy.deepcopy(run)
         runs[each].docagent.shown_store = None if path is None else str(path.resolve())
-    probe = _Probe(recipe, agent, model, records, sessions, seed, out, at_a_time)
     try:
         with spending(model):
-            scored = asyncio.run(probe.play(runs))
+            scored = asyncio.run(_play(recipe, agent, model, records, sessions, seed, out, at_a_time, runs))
     except KeyboardInterrupt:
         Console(stderr=True).print(
             "Interrupted. What was played is kept; the same command goes on from here."
@@ -103,67 +100,58 @@ def probe_command(
     _tell(scored, out, seed, force=force)
 
 
-@dataclass(frozen=True, slots=True)
-class _Probe:
-    """Plays the same questions under one condition after the other."""
+async def _play(
+    recipe: str,
+    agent: Agent,
+    model: ModelConfig,
+    records: Sequence[Record],
+    sessions: int,
+    seed: int,
+    out: Path,
+    at_a_time: int | None,
+    runs: Mapping[Condition, DictConfig],
+) -> dict[Condition, list[ScoredSession]]:
+    """Play the same questions under one condition after the other, and score them."""
+    from docagent_rl.lab.agents.run_folder import RunFolder
+    from docagent_rl.lab.agents.runner import RunSettings
+    from docagent_rl.lab.eval.evaluation import Evaluation, evaluate
+    from docagent_rl.lab.eval.scoring.run import score_run
+    from docagent_rl.lab.eval.scoring.session import ScoringSettings
+    from docagent_rl.systems import get_system
 
-    recipe: str
-    agent: Agent
-    model: ModelConfig
-    records: Sequence[Record]
-    sessions: int
-    seed: int
-    out: Path
-    at_a_time: int | None
-
-    async def play(self, runs: dict[Condition, DictConfig]) -> dict[Condition, list[ScoredSession]]:
-        """The scored sessions of every condition."""
-        scored: dict[Condition, list[ScoredSession]] = {}
-        async with AsyncExitStack() as opened:
-            player: Player | None = None
-            for condition, run in runs.items():
-                playing, model = keep_replies(run, self.model, self.out)
-                parsed = DocAgentConfig.parse(plain(playing.docagent))
-                if player is not None and in_process(self.agent, self.model):
-                    # the engine, which takes a minute to start, stays
-                    player = other_documents(player, playing)
-                else:
-                    player = await open_player(playing, parsed, self.agent, model, seed=self.seed)
-                    opened.push_async_callback(player.close)
-                scored[condition] = await self._condition(condition, run, parsed, player)
-        return scored
-
-    async def _condition(
-        self, condition: Condition, run: DictConfig, parsed: DocAgentConfig, player: Player
-    ) -> list[ScoredSession]:
-        from docagent_rl.lab.agents.run_folder import RunFolder
-        from docagent_rl.lab.agents.runner import RunSettings
-        from docagent_rl.lab.eval.evaluation import Evaluation, evaluate
-        from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
-        from docagent_rl.systems import get_system
-
-        Console(stderr=True).print(f"{condition.value}:", highlight=False)
-        evaluation = Evaluation(self.recipe, self.agent, run, self.records, self.sessions, self.seed)
-        folder = RunFolder(self.out / condition.value)
-        at_a_time = self.at_a_time or sessions_at_a_time(self.model, run)
-        settings = RunSettings(self.sessions, at_a_time, parsed.rollout.session_attempts)
-        await evaluate(evaluation, player, get_system(parsed.system).name, folder, settings)
-        return await score_run(folder, ScoringSettings())
+    scored: dict[Condition, list[ScoredSession]] = {}
+    async with AsyncExitStack() as opened:
+        player: Player | None = None
+        for condition, run in runs.items():
+            playing, caching = keep_replies(run, model, out)
+            parsed = DocAgentConfig.parse(plain(playing.docagent))
+            if player is not None and in_process(agent, model):
+                # the engine, which takes a minute to start, stays
+                player = other_documents(player, playing)
+            else:
+                player = await open_player(playing, parsed, agent, caching, seed=seed)
+                opened.push_async_callback(player.close)
+            Console(stderr=True).print(f"{condition.value}:", highlight=False)
+            folder = RunFolder(out / condition.value)
+            together = at_a_time or sessions_at_a_time(model, run)
+            settings = RunSettings(sessions, together, parsed.rollout.session_attempts)
+            evaluation = Evaluation(recipe, agent, run, records, sessions, seed)
+            await evaluate(evaluation, player, get_system(parsed.system).name, folder, settings)
+            scored[condition] = await score_run(folder, ScoringSettings())
+    return scored
 
 
 def _tell(scored: dict[Condition, list[ScoredSession]], out: Path, seed: int, *, force: bool) -> None:
     from docagent_rl.lab.eval.probe.table import as_json, grids_of, is_ours, left_of
-    from docagent_rl.lab.eval.report.build import ReportSettings
-    from docagent_rl.lab.eval.report.markdown import markdown
-    from docagent_rl.lab.eval.report.terminal import rendered
+    from docagent_rl.lab.eval.report.benchmark import ReportSettings
+    from docagent_rl.lab.eval.report.grid import markdown, rendered
 
     found = left_of(scored, ReportSettings(seed=seed))
     grids = grids_of(found)
-    console = Console()
     for grid in grids:
-        console.print(rendered(grid))
+        Console().print(rendered(grid))
     if not grids:
-        console.print("No question says what its right answer is, so that there is no score to be left of.")
+        Console().print("No question says what its right answer is, so that there is no score to be left of.")
     data = out / DATA
     earlier = data.is_file() and is_ours(data.read_bytes())
     files = {out / PAGE: markdown(grids, None), data: as_json(found)}

@@ -1,10 +1,11 @@
-"""`docagent-rl report`: what runs came to, beside the papers' numbers and each other."""
+"""`docagent-rl report`: numbers of runs beside the papers' and each other's."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,9 +20,9 @@ from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.endpoints.model_config import ModelConfig
 
 if TYPE_CHECKING:
-    from docagent_rl.lab.eval.scoring.run import ScoringSettings
-
-PAGE, DATA = "report.md", "report.json"
+    from docagent_rl.endpoints.endpoint import Price
+    from docagent_rl.lab.eval.report.benchmark import ReportSettings
+    from docagent_rl.lab.eval.report.runs import ScoredRun
 
 
 @model_options("judge", prefix="judge-")
@@ -53,33 +54,43 @@ def report_command(
     Example: docagent-rl report runs/grpo runs/spo --out report --paired --judge-base-url
     http://127.0.0.1:8000/v1 --judge-model Qwen/Qwen2.5-72B-Instruct
     """
-    from docagent_rl.lab.eval.report.build import ReportSettings, ScoredRun
-    from docagent_rl.lab.eval.report.making import PICTURE, make_report
-    from docagent_rl.lab.eval.report.terminal import rendered
+    from docagent_rl.lab.eval.report.benchmark import ReportSettings
+    from docagent_rl.lab.eval.report.report import DATA, PAGE, PICTURE
 
     if paired and len(runs) != 2:
         raise UserError(f"--paired compares two runs, {len(runs)} are named")
     price = _price(price_in, price_out, price_cached)
     names = run_names(runs)
     try:
-        scored = asyncio.run(_scored(runs, judge, second_judge, price))
+        scored = asyncio.run(_scored(runs, names, judge, second_judge, price))
     except KeyboardInterrupt:
-        told = "stopped; what the judges said so far is kept, and the same command goes on"
-        Console(stderr=True).print(told)
+        stopped = "stopped; what the judges said so far is kept, and the same command goes on"
+        Console(stderr=True).print(stopped)
         raise typer.Exit(130) from None
     settings = ReportSettings(draws, seed, tuple(sorted(set(pass_at or ()))))
-    found = make_report(
-        [ScoredRun(name, *each) for name, each in zip(names, scored, strict=True)], settings, paired=paired
-    )
-    write_report({PAGE: found.page, DATA: found.data, PICTURE: found.picture}, out, force=force)
-    console = Console()
+    report(scored, settings, out, paired=paired, force=force)
+    Console().print(f"written: {out / PAGE}, {DATA}, {PICTURE}", markup=False, highlight=False)
+
+
+def report(
+    runs: Sequence[ScoredRun], settings: ReportSettings, out: Path, *, paired: bool = False, force: bool
+) -> None:
+    """Report on scored runs: write the files, and print the tables.
+
+    Raises:
+        UserError: something else is there; nothing was written.
+    """
+    from docagent_rl.lab.eval.report.grid import rendered
+    from docagent_rl.lab.eval.report.report import make_report
+
+    found = make_report(runs, settings, paired=paired)
+    write_report(found.files, out, force=force)
     for grid in found.grids:
-        console.print(rendered(grid))
-    console.print(f"written: {out / PAGE}, {DATA}, {PICTURE}", markup=False, highlight=False)
+        Console().print(rendered(grid))
 
 
 def run_names(runs: Sequence[Path]) -> list[str]:
-    """Short names of runs: of their folders, with as many folders above as tell them apart.
+    """Return short names of runs: of their folders, with as many folders above as tell them apart.
 
     Raises:
         UserError: a run is named twice.
@@ -87,8 +98,8 @@ def run_names(runs: Sequence[Path]) -> list[str]:
     paths = [path.resolve() for path in runs]
     if len(set(paths)) < len(paths):
         raise UserError("a run is named twice")
-    longest = max(len(path.parts) for path in paths)
-    for depth in range(1, longest + 1):
+    names: list[str] = []
+    for depth in range(1, max(len(path.parts) for path in paths) + 1):
         names = ["/".join(path.parts[-depth:]) for path in paths]
         if len(set(names)) == len(names):
             break
@@ -101,6 +112,8 @@ def write_report(files: dict[str, str], out: Path, *, force: bool) -> None:
     Raises:
         UserError: something else is there; nothing was written.
     """
+    from docagent_rl.lab.eval.report.report import DATA
+
     earlier = _is_report(out / DATA)
     for name, content in files.items():
         check_output(out / name, content, force=force, ours=lambda _: earlier)
@@ -109,60 +122,53 @@ def write_report(files: dict[str, str], out: Path, *, force: bool) -> None:
 
 
 async def _scored(
-    runs: Sequence[Path], judge: ModelConfig, second: ModelConfig, price: Any
-) -> list[tuple[Any, dict[str, Any]]]:
+    paths: Sequence[Path],
+    names: Sequence[str],
+    judge: ModelConfig,
+    second: ModelConfig,
+    price: Price | None,
+) -> list[ScoredRun]:
     from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.eval.report.build import expected_sessions
+    from docagent_rl.lab.eval.report.runs import ScoredRun
+    from docagent_rl.lab.eval.run_facts import expected_sessions
+    from docagent_rl.lab.eval.scoring.panels import ModelPanel, RulePanel
     from docagent_rl.lab.eval.scoring.run import paper_experts, score_run
+    from docagent_rl.lab.eval.scoring.session import ScoringSettings
 
     if second.named and not judge.named:
         raise UserError("a second judge needs a first one: give --judge-base-url and --judge-model")
-    folders = [RunFolder(path) for path in runs]
+    folders = [RunFolder(path) for path in paths]
     manifests = [folder.manifest() for folder in folders]
     experts = frozenset(paper_experts(folders))
     meter = judge.make_meter()
-    configs = [
-        (config, name)
-        for config, name in ((judge, "judge"), (second, "second judge"))
-        if config.base_url or config.model
-    ]
+    judges = {"judge": judge, "second judge": second}
+    configs = [(config, name) for name, config in judges.items() if config.base_url or config.model]
     found = []
     columns = (TextColumn("{task.description}"), MofNCompleteColumn())
     try:
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
             for number, (folder, manifest) in enumerate(zip(folders, manifests, strict=True)):
+                title = f"scoring run {number + 1} of {len(paths)}"
+                task = progress.add_task(title, total=expected_sessions(manifest))
                 # each run keeps what its judges said, so that it can be reported on alone
                 cache = judge.cache_dir or folder.path / "verdicts"
-                models = [config.open(name, cache, meter=meter) for config, name in configs]
-                name = f"scoring run {number + 1} of {len(runs)}"
-                task = progress.add_task(name, total=expected_sessions(manifest))
-                try:
+                async with AsyncExitStack() as opened:
+                    models = [config.open(name, cache, meter=meter) for config, name in configs]
+                    for model in models:
+                        opened.push_async_callback(model.aclose)
                     for model in models if number == 0 else ():
                         await model.check()
-                    sessions = await score_run(
-                        folder, _settings(models, experts, price), lambda _, at=task: progress.advance(at)
-                    )
-                finally:
-                    for model in models:
-                        await model.aclose()
-                found.append((sessions, manifest))
+                    first, other = ([*map(ModelPanel, models), None, None])[:2]
+                    settings = ScoringSettings(first or RulePanel(), other, experts, price)
+                    sessions = await score_run(folder, settings, lambda _, at=task: progress.advance(at))
+                found.append(ScoredRun(names[number], sessions, manifest))
     finally:
         if meter.accounts:
             Console(stderr=True).print(meter.table())
     return found
 
 
-def _settings(models: Sequence[Any], experts: frozenset[Any], price: Any) -> ScoringSettings:
-    from docagent_rl.lab.eval.scoring.asking import ModelPanel
-    from docagent_rl.lab.eval.scoring.run import ScoringSettings
-
-    if not models:
-        return ScoringSettings(experts=experts, price=price)
-    first, *others = map(ModelPanel, models)
-    return ScoringSettings(first, others[0] if others else None, experts, price)
-
-
-def _price(sent: float | None, sampled: float | None, cached: float | None) -> Any:
+def _price(sent: float | None, sampled: float | None, cached: float | None) -> Price | None:
     from docagent_rl.endpoints.endpoint import Price
 
     if sent is None and sampled is None and cached is None:
@@ -177,7 +183,7 @@ def _price(sent: float | None, sampled: float | None, cached: float | None) -> A
 
 def _is_report(path: Path) -> bool:
     try:
-        found = json.loads(path.read_bytes())
+        found: Any = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return False
     return isinstance(found, dict) and "docagent_rl_report" in found

@@ -177,8 +177,7 @@ class _Output:
 
     def finish(self, changes: Sequence[Change], turns: Sequence[Turns]) -> None:
         """Write the tables, and print them."""
-        from docagent_rl.lab.eval.report.markdown import markdown
-        from docagent_rl.lab.eval.report.terminal import rendered
+        from docagent_rl.lab.eval.report.grid import markdown, rendered
         from docagent_rl.lab.rescoring.difference import difference, grids_of
 
         found = difference(changes, *turns)

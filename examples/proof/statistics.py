@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.eval.report.bootstrap import DRAWS, ends, resampled
+from docagent_rl.lab.eval.report.statistics import DRAWS, ends, resampled
 from learning.statistics import Interval, over_seeds
 
 __all__ = ["Interval", "clustered_gain", "over_seeds"]

@@ -19,7 +19,8 @@ from docagent_rl.commands.probe import probe_command
 from docagent_rl.commands.view import view_command
 from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.endpoints.usage import message_tokens
-from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
+from docagent_rl.lab.eval.scoring.run import score_run
+from docagent_rl.lab.eval.scoring.session import ScoringSettings
 from docagent_rl.lab.viewer.folder import ViewedRun
 from docagent_rl.lab.viewer.images import session_image
 from docagent_rl.lab.viewer.runs import OpenRun

@@ -72,7 +72,7 @@ def _appoint_baseline(run: DictConfig, agent: Agent, own: Sequence[str]) -> None
     section.roles = OmegaConf.create({})
     section.text_retriever = None
     if agent in _SEARCHLESS:
-        section.retriever = OmegaConf.create({"kind": f"{_PACKAGE}.unasked:Unasked"})
+        section.retriever = OmegaConf.create({"kind": f"{_PACKAGE}.systems:Unasked"})
     if agent is not Agent.REACT:
         _one_turn(run, agent, parsed.rollout.turn_tokens)
 

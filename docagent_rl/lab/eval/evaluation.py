@@ -1,24 +1,26 @@
-"""An evaluation: a player over questions, in the folder of a run."""
+"""An evaluation: a player over questions, in the folder of a run, and its rewards in a few lines."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
+from docagent_rl.base.terminal import shown
 from docagent_rl.config import plain
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.runner import Runner, RunSettings
 from docagent_rl.lab.eval.agent import Agent
 from docagent_rl.lab.eval.questions import digest_of
-from docagent_rl.lab.eval.summary import Tally, tally_of
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.player import Player
-from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.rollout.trajectory import Status, Trajectory
 
 KIND = "eval"
 _KEPT = (
@@ -47,7 +49,7 @@ _TRAINERS = (
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What is played.
+    """Questions that are played by an agent.
 
     Args:
         recipe: its name.
@@ -68,7 +70,7 @@ class Evaluation:
     changes: Mapping[str, Any] = field(default_factory=dict)
 
     def manifest(self, player: Player) -> dict[str, Any]:
-        """What the run is, for `RunFolder.begin`; the names of variables with keys, and never keys."""
+        """Return the description for `RunFolder.begin`, with names of variables with keys and never keys."""
         datasets = sorted({record.dataset for record in self.records})
         # a script has no model, and its name stands for one
         named = {} if self.agent.modelled else {"model": self.agent.value}
@@ -117,7 +119,7 @@ async def evaluate(
         InfrastructureError: a service is dead; what was played is kept.
     """
     folder.begin(evaluation.manifest(player))
-    console = Console(stderr=True)
+    console, tally = Console(stderr=True), Tally()
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -127,11 +129,92 @@ async def evaluate(
     )
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         total = len(evaluation.records) * settings.sessions
-        task, heard = bar.add_task(evaluation.agent.value, total=total, mean=0.0), Tally()
+        task = bar.add_task(evaluation.agent.value, total=total, mean=0.0)
 
-        def told(trajectory: Trajectory) -> None:
-            heard.add(trajectory)
-            bar.update(task, advance=1, mean=heard.mean)
+        def count(trajectory: Trajectory) -> None:
+            tally.add(trajectory)
+            bar.update(task, advance=1, mean=tally.mean)
 
-        await Runner(player, system, folder, settings, told).run(evaluation.records)
+        await Runner(player, system, folder, settings, count).run(evaluation.records)
     return tally_of(folder.sessions())
+
+
+_NAMED = 10
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts over sessions as they are heard.
+
+    A session that could not be played is wrong: it counts in every mean, as 0.
+
+    Args:
+        sessions: of them all.
+        finished: ended by the agent.
+        masked: not played, by reason.
+        examples: some of those, each a question and why.
+        reward: sum over all sessions.
+        terms: sums of the reward's terms.
+    """
+
+    sessions: int = 0
+    finished: int = 0
+    masked: Counter[str] = field(default_factory=Counter)
+    examples: list[tuple[str, str]] = field(default_factory=list)
+    reward: float = 0.0
+    terms: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    def add(self, trajectory: Trajectory) -> None:
+        """Count a session."""
+        self.sessions += 1
+        if trajectory.masked:
+            self.masked[trajectory.end] += 1
+            self.examples.append((trajectory.uid, trajectory.error or trajectory.end))
+            return
+        self.finished += trajectory.status == Status.FINISHED.value
+        self.reward += trajectory.reward
+        for name, value in trajectory.metrics.items():
+            if name.startswith("reward/"):
+                self.terms[name.removeprefix("reward/")] += value
+
+    @property
+    def mean(self) -> float:
+        """Reward of a session."""
+        return self.reward / self.sessions if self.sessions else 0.0
+
+
+def tally_of(trajectories: Iterable[Trajectory]) -> Tally:
+    """Counts over a whole run."""
+    tally = Tally()
+    for trajectory in trajectories:
+        tally.add(trajectory)
+    return tally
+
+
+def summary_table(tally: Tally) -> Table:
+    """Means over all sessions."""
+    table = Table("", "mean", title=f"{tally.sessions} sessions")
+    rows = {"reward": tally.mean, "finished": tally.finished / max(1, tally.sessions)}
+    rows |= {name: value / max(1, tally.sessions) for name, value in sorted(tally.terms.items())}
+    for name, value in rows.items():
+        table.add_row(shown(name), f"{value:.4f}")
+    return table
+
+
+def unplayed_table(tally: Tally, they: str = "count as wrong") -> Table | None:
+    """Sessions that could not be played, and why; `None` where all could.
+
+    Args:
+        tally: of the run.
+        they: what becomes of them.
+    """
+    if not tally.masked:
+        return None
+    counts = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.masked.items()))
+    title = f"{sum(tally.masked.values())} sessions could not be played and {they} ({counts})"
+    table = Table("question", "why", title=shown(title))
+    for uid, why in tally.examples[:_NAMED]:
+        table.add_row(shown(uid), shown(why))
+    if (more := len(tally.examples) - _NAMED) > 0:
+        table.add_row("", f"and {more} more")
+    return table

@@ -10,7 +10,7 @@ from statistics import fmean
 import numpy as np
 from scipy.stats import kendalltau
 
-from docagent_rl.lab.eval.report.grids import NOTHING, Grid
+from docagent_rl.lab.eval.report.grid import NOTHING, Grid
 from docagent_rl.lab.rescoring.rescored import Rescored
 from docagent_rl.rollout.trajectory import Trajectory
 

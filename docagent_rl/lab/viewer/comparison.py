@@ -11,7 +11,7 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.eval.report.paired import compare
-from docagent_rl.lab.eval.report.permutation import FEWEST
+from docagent_rl.lab.eval.report.statistics import FEWEST
 from docagent_rl.lab.eval.scoring.measures import mean
 from docagent_rl.lab.eval.scoring.scored import ScoredSession
 from docagent_rl.lab.viewer.filters import TERM

@@ -14,8 +14,8 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.envs.delivery import render
 from docagent_rl.lab.agents.chat import ChatLimits
 from docagent_rl.lab.agents.chat_messages import ImageFormat, MessageMaker
-from docagent_rl.lab.eval.metrics.sessions import SessionUse
 from docagent_rl.lab.eval.scoring.played import read_session
+from docagent_rl.lab.eval.scoring.use import TokenUse, use_values
 from docagent_rl.lab.sft.replay import observation_of
 from docagent_rl.rollout.trajectory import Trajectory
 from tests.chat_server import ChatServer, completion, serving
@@ -74,8 +74,8 @@ async def test_tokens_are_those_that_the_server_counts(world, server):
     sent, written = ([each[f"{name}_tokens"] for each in counted] for name in ("prompt", "completion"))
     assert session.prompt_tokens == sent[0]
     assert [turn.completion_tokens for turn in session.turns] == written
-    use = SessionUse.of(session)
-    assert (use.sent_tokens, use.output_tokens) == (sum(sent), sum(written))
+    use = TokenUse.of(session)
+    assert (use.sent, use.sampled) == (sum(sent), sum(written))
 
 
 async def test_a_turn_that_was_cut_off_is_truncated_and_thoughts_stay_apart(world):
@@ -107,7 +107,7 @@ async def test_a_conversation_that_does_not_fit_ends_the_session_without_a_fault
     assert (session.status, session.end, len(session.turns)) == ("unfinished", "context_full", 1)
     assert session.turns[0].dropped
     assert session.turns[0].observation
-    assert SessionUse.of(session).images == 0
+    assert use_values(session, None)["images"] == 0
 
 
 async def test_a_known_context_ends_the_session_before_anything_is_refused(world, server):

@@ -9,10 +9,9 @@ from omegaconf import OmegaConf
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.lab.eval.agent import Agent
-from docagent_rl.lab.eval.changes import changes_of
-from docagent_rl.lab.eval.play_check import play_config
+from docagent_rl.lab.eval.evaluation import summary_table, tally_of, unplayed_table
+from docagent_rl.lab.eval.play_config import changes_of, play_config
 from docagent_rl.lab.eval.questions import digest_of, drawn, read_records, with_lengths
-from docagent_rl.lab.eval.summary import summary_table, tally_of, unplayed_table
 from docagent_rl.records.record import Record, Split
 from docagent_rl.rollout.player import new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status

@@ -1,4 +1,4 @@
-"""What a session came to: the answer, and the pages and regions that it rests on."""
+"""The answer of a session, and the pages and regions that it rests on."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.lab.eval.scoring.played import read_session
+from docagent_rl.lab.eval.scoring.played import listing, mapping, page_key, read_session
 from docagent_rl.rollout.trajectory import Trajectory
 
 Region = tuple[float, float, float, float]
 """Left, top, right and bottom, as shares of the page."""
 
-
 RESTS_ON_NOTHING = "rests on no page: none was shown before the answer, which is the model's own"
 
 
 class Why(StrEnum):
-    """How a page came to be what an answer rests on."""
+    """Why an answer rests on a page."""
 
     CITED = "cited"
     """The agent named it as evidence."""
@@ -36,7 +34,7 @@ class Evidence:
 
     Args:
         page: the page.
-        why: how it came to be.
+        why: why the answer rests on it.
         regions: parts of it that the agent magnified.
     """
 
@@ -45,7 +43,7 @@ class Evidence:
     regions: tuple[Region, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """Return it ready for JSON."""
         return {
             "document": self.page.doc_id,
             "page": self.page.page,
@@ -56,7 +54,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a session came to.
+    """The answer of a session.
 
     Args:
         text: the answer; `None`: there is none.
@@ -77,16 +75,18 @@ def answered(trajectory: Trajectory) -> Answered:
     """
     played = read_session(trajectory)
     if not played.answer:
-        return Answered(None, (), _why_not(trajectory))
+        reason = f"the session ended without an answer ({trajectory.end})"
+        return Answered(None, (), trajectory.error or trajectory.end if trajectory.masked else reason)
     regions: dict[PageRef, list[Region]] = {}
     for page, region in _magnified(trajectory):
         regions.setdefault(page, []).append(region)
-    cited = [PageRef(*page) for page in played.cited or ()]
-    chosen, why = cited, Why.CITED
-    if not chosen:
+    shown = _last_shown(trajectory) or [PageRef(*page) for page in played.collected[-1:]]
+    if played.cited:
+        chosen, why = [PageRef(*page) for page in played.cited], Why.CITED
+    elif regions:
         chosen, why = list(reversed(regions)), Why.MAGNIFIED
-    if not chosen:
-        chosen, why = _last_shown(trajectory) or [PageRef(*page) for page in played.collected[-1:]], Why.SHOWN
+    else:
+        chosen, why = shown, Why.SHOWN
     return Answered(
         played.extracted or played.answer,
         tuple(Evidence(page, why, tuple(regions.get(page, ()))) for page in dict.fromkeys(chosen)),
@@ -94,68 +94,34 @@ def answered(trajectory: Trajectory) -> Answered:
 
 
 def turn_pages(info: Mapping[str, Any]) -> list[PageRef]:
-    """The pages that a turn led to."""
-    return list(dict.fromkeys(_pages(info)))
-
-
-def _why_not(trajectory: Trajectory) -> str:
-    if trajectory.masked:
-        return trajectory.error or trajectory.end
-    return f"the session ended without an answer ({trajectory.end})"
+    """Return the pages that a turn led to."""
+    effect = mapping(info.get("effect"))
+    found = [effect.get("page")]
+    for item in map(mapping, (*listing(effect.get("pages")), *listing(effect.get("entries")))):
+        found += [item.get("page"), *listing(item.get("pages"))]
+    return [PageRef(*page) for page in dict.fromkeys(map(page_key, found)) if page is not None]
 
 
 def _magnified(trajectory: Trajectory) -> Iterator[tuple[PageRef, Region]]:
     for turn in trajectory.turns:
-        effect = _mapping(turn.info.get("effect"))
-        page = _page(effect.get("page"))
+        effect = mapping(turn.info.get("effect"))
+        page = page_key(effect.get("page"))
         if effect.get("kind") != "crop" or page is None or turn.dropped:
             continue
         several = effect.get("regions")  # of a stack, as UniDoc-RL makes one of its boxes
         for each in several if isinstance(several, list) else [effect.get("region")]:
             if (region := _region(each)) is not None:
-                yield page, region
+                yield PageRef(*page), region
 
 
 def _region(value: Any) -> Region | None:
-    if not isinstance(value, list) or len(value) != 4:
+    sides = listing(value)
+    if len(sides) != 4 or not all(isinstance(side, int | float) for side in sides):
         return None
-    if not all(isinstance(side, int | float) for side in value):
-        return None
-    left, top, right, bottom = map(float, value)
+    left, top, right, bottom = map(float, sides)
     return left, top, right, bottom
 
 
 def _last_shown(trajectory: Trajectory) -> list[PageRef]:
-    for turn in reversed(trajectory.turns):
-        if not turn.dropped and (pages := turn_pages(turn.info)):
-            return pages
-    return []
-
-
-def _pages(info: Mapping[str, Any]) -> Iterator[PageRef]:
-    effect = _mapping(info.get("effect"))
-    if (page := _page(effect.get("page"))) is not None:
-        yield page
-    for name in ("pages", "entries"):
-        listed = effect.get(name)
-        for item in listed if isinstance(listed, list) else ():
-            entry = _mapping(item)
-            if (page := _page(entry.get("page"))) is not None:
-                yield page
-            read = entry.get("pages")
-            for each in read if isinstance(read, list) else ():
-                if (page := _page(each)) is not None:
-                    yield page
-
-
-def _page(value: Any) -> PageRef | None:
-    if not isinstance(value, str):
-        return None
-    try:
-        return PageRef.parse(value)
-    except (UserError, ValueError):
-        return None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    shown = (turn_pages(turn.info) for turn in reversed(trajectory.turns) if not turn.dropped)
+    return next((pages for pages in shown if pages), [])

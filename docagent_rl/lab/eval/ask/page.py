@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from docagent_rl.base.terminal import visible
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.delivery import render
 from docagent_rl.lab.eval.ask.answer import RESTS_ON_NOTHING, Answered, Evidence
+from docagent_rl.lab.eval.ask.telling import action_of
 from docagent_rl.lab.sft.pictures import read_picture
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 
@@ -34,7 +35,7 @@ _QUALITY = 85
 
 
 def session_page(trajectory: Trajectory, found: Answered, store: DocumentStore, about: str) -> str:
-    """The page: question, answer, evidence with its regions marked, and every turn with what it showed.
+    """Return the page: question, answer, evidence with its regions marked, and every turn with its images.
 
     Texts of documents and models are shown as they are, control characters spelt out, and are never markup.
 
@@ -61,20 +62,6 @@ def session_page(trajectory: Trajectory, found: Answered, store: DocumentStore, 
         rests_on_nothing=RESTS_ON_NOTHING,
         turns=[_turn(turn, store) for turn in trajectory.turns],
     )
-
-
-def action_of(info: Mapping[str, Any]) -> str:
-    """What a turn did, in a few words."""
-    action = info.get("action")
-    if not isinstance(action, Mapping):
-        return "a turn"
-    if info.get("valid") is False:
-        return f"nothing that can be done ({info.get('detail') or info.get('reason')})"
-    told = [str(action.get("kind", "a turn"))]
-    for name, value in action.items():
-        if name not in ("kind", "block", "argument") and value not in (None, [], ""):
-            told.append(", ".join(map(str, value)) if isinstance(value, list) else str(value))
-    return " ".join(told)
 
 
 def _turn(turn: TrajectoryTurn, store: DocumentStore) -> dict[str, Any]:

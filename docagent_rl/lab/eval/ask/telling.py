@@ -1,39 +1,48 @@
-"""Telling what an agent does while it does it, and what came of it."""
+"""Lines about what an agent does while it does it, and its answer."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
 
 from docagent_rl.base.terminal import shown
-from docagent_rl.envs.base import AssistantTurn, StepResult
+from docagent_rl.envs.base import AssistantTurn, DocEnv, StepResult
 from docagent_rl.lab.eval.ask.answer import RESTS_ON_NOTHING, Answered, Evidence, turn_pages
-from docagent_rl.lab.eval.ask.page import action_of
 from docagent_rl.rollout.trajectory import Trajectory
 
-_PERCENT = 100
 
+def tell_turns(env: DocEnv, console: Console) -> DocEnv:
+    """Have an environment print one line for every turn that was carried out."""
+    step, number = env.step, 0
 
-@dataclass(slots=True)
-class Teller:
-    """Prints one line a turn.
-
-    Args:
-        console: where to.
-    """
-
-    console: Console
-    turn: int = field(default=0, init=False)
-
-    def __call__(self, turn: AssistantTurn, result: StepResult) -> None:
-        """Tell of a turn that was carried out."""
-        self.turn += 1
+    async def step_and_tell(turn: AssistantTurn) -> StepResult:
+        nonlocal number
+        result = await step(turn)
+        number += 1
         pages = ", ".join(f"p. {page.page}" for page in turn_pages(result.info))
-        line = f"{self.turn}. {action_of(result.info)}"
-        self.console.print(shown(f"{line}  →  {pages}" if pages else line), soft_wrap=True)
+        line = f"{number}. {action_of(result.info)}"
+        console.print(shown(f"{line}  →  {pages}" if pages else line), soft_wrap=True)
+        return result
+
+    vars(env)["step"] = step_and_tell
+    return env
+
+
+def action_of(info: Mapping[str, Any]) -> str:
+    """Return what a turn did, in a few words."""
+    action = info.get("action")
+    if not isinstance(action, Mapping):
+        return "a turn"
+    if info.get("valid") is False:
+        return f"nothing that can be done ({info.get('detail') or info.get('reason')})"
+    words = [str(action.get("kind", "a turn"))]
+    for name, value in action.items():
+        if name not in ("kind", "block", "argument") and value not in (None, [], ""):
+            words.append(", ".join(map(str, value)) if isinstance(value, list) else str(value))
+    return " ".join(words)
 
 
 def tell_answer(found: Answered, console: Console) -> None:
@@ -49,13 +58,9 @@ def tell_answer(found: Answered, console: Console) -> None:
 
 
 def answer_json(trajectory: Trajectory, found: Answered) -> str:
-    """Question, answer, evidence and turns as one JSON object."""
-    turns: list[dict[str, Any]] = [
-        {
-            "action": action_of(turn.info),
-            "pages": [str(page) for page in turn_pages(turn.info)],
-            "text": turn.text,
-        }
+    """Return question, answer, evidence and turns as one JSON object."""
+    turns = [
+        {"action": action_of(turn.info), "pages": list(map(str, turn_pages(turn.info))), "text": turn.text}
         for turn in trajectory.turns
     ]
     data = {
@@ -72,9 +77,7 @@ def answer_json(trajectory: Trajectory, found: Answered) -> str:
 
 def _place(item: Evidence) -> str:
     regions = "; ".join(
-        "{:.0f}-{:.0f}% across, {:.0f}-{:.0f}% down".format(
-            *(_PERCENT * side for side in (region[0], region[2], region[1], region[3]))
-        )
-        for region in item.regions
+        f"{100 * left:.0f}-{100 * right:.0f}% across, {100 * top:.0f}-{100 * bottom:.0f}% down"
+        for left, top, right, bottom in item.regions
     )
     return f"{item.page.doc_id}, page {item.page.page} ({item.why.value}{': ' + regions if regions else ''})"

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from docagent_rl.lab.eval.metrics.scored import Scored, accuracy_f1
-from docagent_rl.lab.eval.metrics.tags import first_tag
+from docagent_rl.lab.eval.metrics.judges import first_tag
 from docagent_rl.rewards.literals import safe_literal
 from docagent_rl.rewards.mmlongbench import anls, is_exact, is_number, number_score, text_score, unwrapped
 
@@ -70,28 +68,8 @@ _LOCATED = {
 """Lines of locating questions, by native question type."""
 
 
-@dataclass(frozen=True, slots=True)
-class LongDocURLRow(Scored):
-    """A scored question.
-
-    Args:
-        inline_score: of the prediction before it was written to JSON (`longdocurl_inline`), where tuples are
-            one item; `None` when it is the same.
-        task_tag: `Understanding`, `Reasoning` or `Locating`.
-        evidence_pages: native pages.
-        evidence_sources: native labels.
-        question_type: native label; parts locating questions.
-    """
-
-    inline_score: float | None = None
-    task_tag: str | None = None
-    evidence_pages: tuple[int, ...] = ()
-    evidence_sources: tuple[str, ...] = ()
-    question_type: str | None = None
-
-
 def longdocurl_parse(extractor_text: str) -> Any:
-    """The prediction in an extractor's reply, as the headline script reads it back from JSON.
+    """Return the prediction in an extractor's reply, as the headline script reads it back from JSON.
 
     The text of the first `<concise_answer>` tag as a Python literal where it is one; tuples and sets are
     lists. What JSON cannot hold stays text.
@@ -108,7 +86,7 @@ def longdocurl_parse(extractor_text: str) -> Any:
 
 
 def longdocurl_inline(extractor_text: str) -> Any:
-    """The prediction before it is written to JSON: tuples stay tuples, a set is a list."""
+    """Return the prediction before it is written to JSON: tuples stay tuples, a set is a list."""
     text = _concise(extractor_text)
     if text is None:
         return FAILED
@@ -120,7 +98,7 @@ def longdocurl_inline(extractor_text: str) -> Any:
 
 
 def longdocurl_score(gold: Any, pred: Any, answer_format: str) -> float:
-    """How right an extracted answer is.
+    """Score an extracted answer.
 
     Args:
         gold: the benchmark's answer, with its JSON type.
@@ -143,54 +121,51 @@ def longdocurl_score(gold: Any, pred: Any, answer_format: str) -> float:
             return _list_score(_items(gold), _items(pred))
 
 
-def longdocurl_accuracy(records: Iterable[Scored], total: int = QUESTIONS) -> dict[str, float]:
-    """The numbers over the benchmark.
+def longdocurl_lines(
+    task_tag: str | None, pages: int, sources: Sequence[str], question_type: str | None
+) -> list[str]:
+    """Return the lines of the fine-grained table that a question counts in, in alphabetical order.
 
     Args:
-        records: scored questions.
-        total: questions that there should be; missing ones count 0 in the rectified accuracy.
-
-    Returns:
-        `acc`, the mean over the questions that are there; `rectified_acc`, the headline; `acc_inline` and
-        `f1`, which the script of a run prints, from predictions before they are written to JSON.
-    """
-    rows = list(records)
-    gained = math.fsum(row.score for row in rows)
-    inline = [Scored(row.answer, row.pred, _inline_score(row)) for row in rows]
-    acc_inline, f1 = accuracy_f1(inline)
-    return {
-        "acc": gained / len(rows) if rows else 0.0,
-        "rectified_acc": gained / total if total else 0.0,
-        "acc_inline": acc_inline,
-        "f1": f1,
-    }
-
-
-def longdocurl_breakdown(
-    rows: Iterable[LongDocURLRow], totals: Mapping[str, int] | None = None
-) -> dict[str, float]:
-    """Sums of scores by kind of question, each divided by a fixed count.
-
-    Args:
-        rows: scored questions.
-        totals: counts to divide by, `OFFICIAL_COUNTS` by default, so that missing questions count 0; a kind
-            without one is divided by the questions that are there.
+        task_tag: `Understanding`, `Reasoning` or `Locating`.
+        pages: number of native evidence pages.
+        sources: native labels of the evidence.
+        question_type: native label; parts locating questions.
 
     Returns:
         `task/<tag>`, `source/<label>`, `single_page`, `multi_page` and `cross_element` (several sources);
         of understanding and reasoning `<tag>, <pages>, <source>`, of locating `Locating, <kind>`.
     """
+    known = [source for source in sources if source in _SOURCES]
+    lines = [f"task/{task_tag}"] if task_tag else []
+    lines += [f"source/{source}" for source in known]
+    length = "single_page" if pages == 1 else "multi_page"
+    if pages:
+        lines.append(length)
+    if len(sources) > 1:
+        lines.append("cross_element")
+    if task_tag in ("Understanding", "Reasoning") and pages:
+        lines += [f"{task_tag}, {length}, {source}" for source in known]
+    if task_tag == "Locating" and question_type in _LOCATED:
+        lines.append(f"Locating, {_LOCATED[question_type]}")
+    return sorted(set(lines))
+
+
+def longdocurl_breakdown(rows: Iterable[tuple[Iterable[str], float]]) -> dict[str, float]:
+    """Return the sum of scores by line, divided by the official count, so that missing questions count 0.
+
+    Args:
+        rows: of each question its `longdocurl_lines` and its score.
+    """
     scores: dict[str, list[float]] = {}
-    for row in rows:
-        for label in _labels(row):
-            scores.setdefault(label, []).append(row.score)
-    counts = {label: len(found) for label, found in scores.items()}
-    counts |= OFFICIAL_COUNTS if totals is None else totals
-    return {label: math.fsum(scores.get(label, ())) / counts[label] for label in sorted(counts)}
+    for lines, score in rows:
+        for line in lines:
+            scores.setdefault(line, []).append(score)
+    return {line: math.fsum(scores.get(line, ())) / count for line, count in sorted(OFFICIAL_COUNTS.items())}
 
 
 def longdocurl_clean(value: object) -> str:
-    """The official cleaning: case, commas, units, parentheses, outer quotes, leading `$` and `£`, final `%`.
+    """Clean as the script does: case, commas, units, parentheses, outer quotes, first `$` and `£`, last `%`.
 
     Where a text ends with a unit, all letters of the unit go from its end: `Stockholm` becomes `stockhol`.
     """
@@ -202,7 +177,7 @@ def longdocurl_clean(value: object) -> str:
 
 
 def _number_text(value: object) -> str:
-    """What is read as a number: percent signs go once more from the cleaned text, so that `4 % %` is 4."""
+    """Return what is read as a number: percent signs go once more, so that `4 % %` is 4."""
     return longdocurl_clean(value).rstrip("%").strip()
 
 
@@ -243,30 +218,9 @@ def _list_score(gold: Sequence[Any], pred: Sequence[Any]) -> float:
 
 
 def _texts(items: Sequence[Any]) -> list[str]:
-    """Cleaned items; none where the official scorer fails, at dictionaries with something else behind."""
+    """Return cleaned items; none where the official scorer fails, at dictionaries among other items."""
     if items and isinstance(items[0], dict):
         if not all(isinstance(item, dict) for item in items):
             return []
         items = ["-".join(map(str, item.values())) for item in items]
     return [longdocurl_clean(item) for item in items]
-
-
-def _inline_score(row: Scored) -> float:
-    inline = row.inline_score if isinstance(row, LongDocURLRow) else None
-    return row.score if inline is None else inline
-
-
-def _labels(row: LongDocURLRow) -> list[str]:
-    sources = [source for source in row.evidence_sources if source in _SOURCES]
-    labels = [f"task/{row.task_tag}"] if row.task_tag else []
-    labels += [f"source/{source}" for source in sources]
-    pages = "single_page" if len(row.evidence_pages) == 1 else "multi_page"
-    if row.evidence_pages:
-        labels.append(pages)
-    if len(row.evidence_sources) > 1:
-        labels.append("cross_element")
-    if row.task_tag in ("Understanding", "Reasoning") and row.evidence_pages:
-        labels += [f"{row.task_tag}, {pages}, {source}" for source in sources]
-    if row.task_tag == "Locating" and row.question_type in _LOCATED:
-        labels.append(f"Locating, {_LOCATED[row.question_type]}")
-    return labels

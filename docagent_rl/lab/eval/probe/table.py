@@ -1,4 +1,4 @@
-"""What is left of the scores, as tables."""
+"""Shares of the scores that are left under every condition, as tables."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from docagent_rl.lab.eval.probe.conditions import Condition
-from docagent_rl.lab.eval.report.bootstrap import Interval
-from docagent_rl.lab.eval.report.build import ReportSettings
-from docagent_rl.lab.eval.report.grids import MARK, NOTHING, RULED, Grid, p_text, shown
+from docagent_rl.lab.eval.report.benchmark import ReportSettings, authors
+from docagent_rl.lab.eval.report.grid import NOTHING, Grid
 from docagent_rl.lab.eval.report.paired import compare
-from docagent_rl.lab.eval.report.permutation import FEWEST
-from docagent_rl.lab.eval.scoring.experts import Author, Expert
-from docagent_rl.lab.eval.scoring.measures import Unit
+from docagent_rl.lab.eval.report.statistics import FEWEST, Interval
+from docagent_rl.lab.eval.report.tables import MARK, RULED, digits, p_text, shown
+from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.protocols import protocol_of
 from docagent_rl.lab.eval.scoring.scored import ScoredSession
 
@@ -28,7 +27,7 @@ _NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left of a benchmark's headline number under a condition.
+    """A benchmark's headline number under a condition.
 
     Args:
         dataset: the benchmark.
@@ -54,23 +53,24 @@ class Left:
 def left_of(
     runs: Mapping[Condition, Sequence[ScoredSession]], settings: ReportSettings | None = None
 ) -> list[Left]:
-    """What is left of every benchmark's headline under every condition, the documents as they are first.
+    """Return every benchmark's headline under every condition, the documents as they are first.
 
     Args:
         runs: scored sessions of the same questions; `Condition.AS_IS` is among them.
         settings: of the resamples.
     """
-    settings = settings or ReportSettings()
-    whole = [each for each in runs[Condition.AS_IS] if each.scored]
-    found = []
-    for dataset in sorted({each.dataset for each in whole}):
+    settings, found = settings or ReportSettings(), []
+    for dataset in sorted({each.dataset for each in runs[Condition.AS_IS] if each.scored}):
         headline = protocol_of(dataset).headline
-        before = [each for each in whole if each.dataset == dataset]
-        for condition, sessions in runs.items():
-            after = [each for each in sessions if each.dataset == dataset and each.scored]
+        sides = {
+            condition: [each for each in sessions if each.dataset == dataset and each.scored]
+            for condition, sessions in runs.items()
+        }
+        before = sides[Condition.AS_IS]
+        for condition, after in sides.items():
             (change,) = compare(before, after, [headline], draws=settings.draws, seed=settings.seed).whole
             share = change.second / change.first if change.first and change.second is not None else None
-            ruled = any(_by_rule(each, headline.expert) for each in (*before, *after))
+            ruled = headline.expert is not None and Author.RULE.value in authors(headline, (*before, *after))
             found.append(
                 Left(dataset, headline.name, condition, change.second, change.gain, share, change.p, ruled)
             )
@@ -78,38 +78,25 @@ def left_of(
 
 
 def grids_of(found: Sequence[Left]) -> list[Grid]:
-    """A table a benchmark."""
+    """Return a table a benchmark."""
     grids = []
     for dataset in dict.fromkeys(each.dataset for each in found):
         protocol = protocol_of(dataset)
-        unit = protocol.headline.unit
         mine = [each for each in found if each.dataset == dataset]
-        rows = tuple(
-            (
-                each.condition.value,
-                _number(each.value, unit),
-                NOTHING if each.condition is Condition.AS_IS else shown(each.change, unit, sign=True),
-                NOTHING if each.share is None else f"{100 * each.share:.0f} %",
-                p_text(None if each.condition is Condition.AS_IS else each.p),
-                f"{each.change.questions:,}",
-                f"{each.change.documents:,}",
-            )
-            for each in mine
-        )
         ruled = any(each.ruled for each in mine)
         title = f"{protocol.name}: {protocol.headline.title}{MARK if ruled else ''}"
-        grids.append(Grid(title, _HEAD, rows, (_NOTE, *([RULED] if ruled else []))))
+        grids.append(Grid(title, _HEAD, tuple(map(_row, mine)), (_NOTE, *([RULED] if ruled else []))))
     return grids
 
 
 def as_json(found: Sequence[Left]) -> str:
-    """All numbers."""
+    """Return all numbers."""
     data = {_MARK: _VERSION, "left": [asdict(each) for each in found]}
     return json.dumps(data, indent=2, allow_nan=False) + "\n"
 
 
 def is_ours(content: bytes) -> bool:
-    """Whether it is what `as_json` wrote."""
+    """Return whether it is what `as_json` wrote."""
     try:
         found = json.loads(content)
     except ValueError:
@@ -117,11 +104,14 @@ def is_ours(content: bytes) -> bool:
     return isinstance(found, dict) and _MARK in found
 
 
-def _number(value: float | None, unit: Unit) -> str:
-    if value is None:
-        return NOTHING
-    return f"{100 * value:.1f}" if unit is Unit.PERCENT else f"{value:,.2f}"
-
-
-def _by_rule(session: ScoredSession, expert: Expert | None) -> bool:
-    return expert is not None and session.experts.get(expert.value, {}).get("by") == Author.RULE.value
+def _row(left: Left) -> tuple[str, ...]:
+    unit, whole = protocol_of(left.dataset).headline.unit, left.condition is Condition.AS_IS
+    return (
+        left.condition.value,
+        digits(left.value, unit),
+        NOTHING if whole else shown(left.change, unit, sign=True),
+        NOTHING if left.share is None else f"{100 * left.share:.0f} %",
+        p_text(None if whole else left.p),
+        f"{left.change.questions:,}",
+        f"{left.change.documents:,}",
+    )

@@ -9,16 +9,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from docagent_rl.base.terminal import visible
-from docagent_rl.lab.eval.report.bootstrap import Interval
-from docagent_rl.lab.eval.report.build import Number
-from docagent_rl.lab.eval.report.grids import MARK, RunView
-from docagent_rl.lab.eval.report.overall import TITLE, overall
-from docagent_rl.lab.eval.report.sums import ALL, Row
+from docagent_rl.lab.eval.report.benchmark import Number
+from docagent_rl.lab.eval.report.runs import RunReport
+from docagent_rl.lab.eval.report.statistics import ALL, Interval, Row
+from docagent_rl.lab.eval.report.tables import MARK, OVERALL, overall
 from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.measures import Measure, Unit
+from docagent_rl.lab.eval.scoring.protocols import protocol_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _LINES = 40
@@ -35,19 +36,19 @@ class _Line:
     printed: tuple[float, ...]
 
 
-def figure(views: Sequence[RunView], datasets: Sequence[str]) -> str:
-    """The picture as SVG; the same report gives the same bytes. Texts in it are never markup or formulae."""
+def figure(runs: Sequence[RunReport], datasets: Sequence[str]) -> str:
+    """Return the picture as SVG, the same bytes for the same report; texts are never markup or formulae."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     whole = [
-        _Line(_marked(each.title, each.ruled), each.runs, tuple(each.printed.values()))
-        for each in overall(views)
+        _Line(_marked(each.title, each.ruled), each.numbers, tuple(each.printed.values()))
+        for each in overall(runs)
     ]
-    panels = [(TITLE, whole)] if whole else []
-    panels += [(_title(views, dataset), _lines(views, dataset)) for dataset in datasets]
+    panels = [(OVERALL, whole)] if whole else []
+    panels += [(protocol_of(dataset).name, _lines(runs, dataset)) for dataset in datasets]
     heights = [max(1, len(lines)) for _, lines in panels]
     with (
         pyplot.rc_context({"svg.hashsalt": "docagent-rl", "svg.fonttype": "none", "font.size": 8}),
@@ -60,27 +61,23 @@ def figure(views: Sequence[RunView], datasets: Sequence[str]) -> str:
             gridspec_kw={"height_ratios": heights or [1]},
         )  # fmt: skip
         for place, (title, lines) in enumerate(panels):
-            _panel(axes[place][0], title, lines, len(views))
-        if views:
-            _legend(drawn, views)
+            _panel(axes[place][0], title, lines, len(runs))
+        if runs:
+            _legend(drawn, runs)
         buffer = io.StringIO()
         drawn.savefig(buffer, format="svg", metadata={"Date": None})
         pyplot.close(drawn)
     return buffer.getvalue()
 
 
-def _title(views: Sequence[RunView], dataset: str) -> str:
-    return next(report.title for view in views if (report := view.on(dataset)) is not None)
-
-
-def _lines(views: Sequence[RunView], dataset: str) -> list[_Line]:
-    """The percentages of the answers, what else a paper prints, then the headline by line."""
-    every = [view.on(dataset) for view in views]
+def _lines(runs: Sequence[RunReport], dataset: str) -> list[_Line]:
+    """Return the percentages of the answers, what else a paper prints, then the headline by line."""
+    every = [run.on(dataset) for run in runs]
     reports = [report for report in every if report is not None]
     headline = reports[0].headline
     answers = [number for each in reports for number in each.answers]
     parts = sorted((n for each in reports for n in each.parts), key=lambda n: (n.measure.name, n.row))
-    printed = _printed(views, dataset)
+    printed = _printed(runs, dataset)
     beside = [n for each in reports for n in (*each.use, *parts) if (n.measure.name, n.row) in printed]
     headlines = [number for number in parts if number.measure.name == headline.name]
     ruled = {number.measure.name for number in answers if number.ruled}
@@ -89,23 +86,23 @@ def _lines(views: Sequence[RunView], dataset: str) -> list[_Line]:
         key = number.measure.name, number.row
         if number.measure.unit is Unit.PERCENT and key not in found:
             label = _marked(_label(number, headline), number.measure.name in ruled)
-            runs = [None if report is None else report.number(*key) for report in every]
-            ends = tuple(None if run is None else run.interval for run in runs)
+            numbers = [None if report is None else report.number(*key) for report in every]
+            ends = tuple(None if each is None else each.interval for each in numbers)
             found[key] = _Line(label, ends, tuple(printed.get(key, ())))
     return list(found.values())[:_LINES]
 
 
-def _printed(views: Sequence[RunView], dataset: str) -> dict[tuple[str, Row], list[float]]:
-    """What papers print, by measure and line."""
+def _printed(runs: Sequence[RunReport], dataset: str) -> dict[tuple[str, Row], list[float]]:
+    """Return what papers print, by measure and line."""
     found: dict[tuple[str, Row], list[float]] = {}
-    for against in (each for view in views for each in view.papers if each.dataset == dataset):
+    for against in (each for run in runs for each in run.papers if each.dataset == dataset):
         for target in (beside.target for beside in against.numbers):
             found.setdefault((target.measure, target.row), []).append(target.value)
     return found
 
 
 def _label(number: Number, headline: Measure) -> str:
-    """A line of a breakdown is of the headline where it names no number."""
+    """Return the title of a number, in a breakdown without that of the headline."""
     measure, (kind, value) = number.measure, number.row
     title = "" if measure.name == headline.name else f"{measure.title}, "
     return measure.title if number.row == ALL else f"{title}{kind}: {value}"
@@ -135,26 +132,23 @@ def _panel(axes: Axes, title: str, lines: Sequence[_Line], count: int) -> None:
     axes.grid(axis="x", linewidth=0.4)
 
 
-def _legend(drawn: object, views: Sequence[RunView]) -> None:
-    from matplotlib.figure import Figure
+def _legend(drawn: Figure, runs: Sequence[RunReport]) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], marker="o", color=COLOURS[number % len(COLOURS)]) for number in range(len(views))
+        Line2D([], [], marker="o", color=COLOURS[number % len(COLOURS)]) for number in range(len(runs))
     ]
     # a name that begins with an underscore would be left out
-    names = [f"run {number}: {_safe(view.report.name)}" for number, view in enumerate(views, 1)]
-    reports = [report for view in views for report in view.report.benchmarks]
-    if any(number.ruled for report in reports for number in report.answers):
+    names = [f"run {number}: {_safe(run.name)}" for number, run in enumerate(runs, 1)]
+    if any(number.ruled for run in runs for report in run.benchmarks for number in report.answers):
         handles.append(Line2D([], [], linestyle=""))
         names.append(f"{MARK} {Author.RULE.value}, no model")
-    if any(view.papers for view in views):
+    if any(run.papers for run in runs):
         handles.append(Line2D([], [], marker="D", color="#444444", fillstyle="none", linestyle=""))
         names.append("paper")
-    if isinstance(drawn, Figure):
-        legend = drawn.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
-        for text in legend.get_texts():
-            text.set_parse_math(False)
+    legend = drawn.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
 
 
 def _safe(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Judges and extractors of the benchmarks: what they are asked, how replies are read, and who stands in.
+"""Judges and extractors of the benchmarks: what they are asked, and how their replies are read.
 
 An opinion is always a reply in the official form, whoever gave it, so that one parser reads all.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -15,25 +15,29 @@ from typing import Any
 from docagent_rl.base.prompts import PromptTemplate, load_prompt
 from docagent_rl.base.untrusted import defused_values
 from docagent_rl.endpoints.chat_reply import ReplyError
-from docagent_rl.lab.eval.metrics.alden import Label, parse_label_judge
-from docagent_rl.lab.eval.metrics.judged import Flavour, parse_bool_judge
+from docagent_rl.lab.eval.metrics.judges import (
+    EXTRACTOR_PROMPT,
+    JUDGE_PROMPT,
+    AnswerJudge,
+    Extractor,
+    Flavour,
+    Label,
+    parse_bool_judge,
+    parse_label_judge,
+    parse_score_judge,
+)
 from docagent_rl.lab.eval.metrics.longdocurl import FAILED, longdocurl_parse
 from docagent_rl.lab.eval.metrics.mmlongbench_doc import mmlongbench_parse
-from docagent_rl.lab.eval.metrics.prompt_files import EXTRACTOR_PROMPT, JUDGE_PROMPT, AnswerJudge, Extractor
-from docagent_rl.lab.eval.metrics.vidoseek import parse_score_judge
 from docagent_rl.rewards.mmlongbench import extracted_answer, unlabelled
 
 Expert = Extractor | AnswerJudge
-"""Who is asked, by the name of the prompt."""
 
 EXPERTS: tuple[Expert, ...] = (*Extractor, *AnswerJudge)
 _OWN_TAGS = re.compile(r"<\s{0,9}(/?)\s{0,9}(judge|label|concise_answer|answer_format)\b[^<>]{0,80}>", re.I)
-_ITEMS = re.compile(r"[;\n]")
-_GRADES = {True: 5, False: 1}
 
 
 class Author(StrEnum):
-    """Who gave an opinion, where no model was asked for it."""
+    """The author of an opinion for which no model was asked."""
 
     RULE = "embedded rule judge"
     """No model; not for papers (docs/rule_judge.md)."""
@@ -45,7 +49,7 @@ class Author(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What an expert said of a session's answer.
+    """A reply of an expert about a session's answer.
 
     Args:
         reply: in the official form; `None` when there was no answer to judge, or the expert failed.
@@ -58,32 +62,18 @@ class Opinion:
     failed: bool = False
 
 
-Opinions = Mapping[Expert, Opinion]
-
 UNASKED = Opinion(None, Author.NOBODY.value)
-"""Of a session without an answer."""
-
-
-def expert_named(name: str) -> Expert:
-    """The expert of a prompt.
-
-    Raises:
-        ValueError: there is none.
-    """
-    for expert in EXPERTS:
-        if expert.value == name:
-            return expert
-    raise ValueError(f"there is no expert {name!r}")
+"""The opinion on a session without an answer."""
 
 
 def expert_prompt(expert: Expert) -> PromptTemplate:
-    """The file of an expert's prompt."""
+    """Load the prompt of an expert."""
     spec = EXTRACTOR_PROMPT if isinstance(expert, Extractor) else JUDGE_PROMPT
     return load_prompt(expert.value, spec)
 
 
 def messages(expert: Expert, question: str, references: Sequence[str], answer: str) -> list[dict[str, str]]:
-    """What an expert is sent. An extractor never sees the references.
+    """Return the request to an expert. An extractor never sees the references.
 
     Tags and labels of replies that the texts spell are broken, so that nothing quoted is taken for a reply.
     """
@@ -98,7 +88,7 @@ def messages(expert: Expert, question: str, references: Sequence[str], answer: s
 
 
 def parsed(expert: Expert, reply: str | None, flavour: Flavour = Flavour.VRAG) -> Any:
-    """A reply as the benchmark's parser reads it.
+    """Read a reply as the benchmark's parser does.
 
     Args:
         expert: who replied.
@@ -124,24 +114,23 @@ def parsed(expert: Expert, reply: str | None, flavour: Flavour = Flavour.VRAG) -
         case AnswerJudge.ALDEN:
             label = parse_label_judge(reply)
             return None if label is None else label.value
-    raise ValueError(f"there is no expert {expert!r}")
 
 
 def require_readable(expert: Expert, reply: str, flavour: Flavour = Flavour.VRAG) -> None:
-    """See that a reply can be read, by the rules of `parsed`.
+    """Refuse a reply that `parsed` cannot read.
 
     Raises:
-        ReplyError: it cannot; the expert is worth asking again.
+        ReplyError: the expert is worth asking again.
     """
     if parsed(expert, reply, flavour) is None:
         raise ReplyError(f"a reply that does not hold to the form of {expert.value}")
 
 
 def ruled(expert: AnswerJudge, right: bool) -> str:
-    """The embedded rule judge's verdict in the form of a judge's reply."""
+    """Return the embedded rule judge's verdict in the form of a judge's reply."""
     match expert:
         case AnswerJudge.VIDOSEEK:
-            return str(_GRADES[right])
+            return "5" if right else "1"
         case AnswerJudge.ALDEN:
             return f"<label>{Label.CORRECT if right else Label.INCORRECT}</label>"
         case AnswerJudge.TRUE_FALSE:
@@ -149,31 +138,30 @@ def ruled(expert: AnswerJudge, right: bool) -> str:
 
 
 def shortened(expert: Extractor, question: str, answer: str, extracted: str | None) -> str:
-    """The reply of an extractor that no model gave: the system's own short answer, else a rule's.
+    """Return the reply of an extractor that no model gave, in its form.
 
     Args:
         expert: whose form it takes.
         question: of the session.
         answer: of the session.
-        extracted: the system's own short answer, where it has one.
+        extracted: the system's own short answer; without one a rule shortens the answer.
     """
     # heavy imports that judges do without
     from docagent_rl.envs.rule_roles import extract_answer
 
     short = extracted if extracted is not None else extracted_answer(extract_answer(question, answer))
     if expert is Extractor.MMLONGBENCH_DOC:
-        told = unlabelled(short or "")
-        items = [item.strip() for item in _ITEMS.split(told) if item.strip()]
+        text = unlabelled(short or "")
+        items = [item.strip() for item in re.split(r"[;\n]", text) if item.strip()]
         # a semicolon between items is what the prompts ask for where there are several
-        form = (f"{items}", "List") if len(items) > 1 else (told, "String")
+        form = (f"{items}", "List") if len(items) > 1 else (text, "String")
         return f"Extracted answer: {form[0]}\nAnswer format: {form[1]}"
-    # as a literal, so that a text with commas stays one
-    told = _OWN_TAGS.sub(r"[\1\2]", short or "")
-    return f"<concise_answer>{_literal(told)}</concise_answer><answer_format>String</answer_format>"
+    text = _literal(_OWN_TAGS.sub(r"[\1\2]", short or ""))
+    return f"<concise_answer>{text}</concise_answer><answer_format>String</answer_format>"
 
 
 def _literal(text: str) -> str:
-    """Numbers and lists as they stand, other texts only where they would be read as a number."""
+    """Return numbers and lists as they stand, other texts quoted where they would be read as a literal."""
     if re.fullmatch(r"[-+]?\d+(?:\.\d+)?|\[.*\]", text, re.S):
         return text
     return json.dumps(text, ensure_ascii=False) if re.match(r"[-+\d('\"{]", text) else text

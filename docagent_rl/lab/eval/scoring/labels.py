@@ -1,4 +1,4 @@
-"""What a question and its session are told apart by: the lines of breakdowns."""
+"""Labels of questions: the lines of breakdowns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Label(StrEnum):
 
 
 def labels_of(record: Record) -> dict[str, list[str]]:
-    """Labels of a question by their kind.
+    """Return the labels of a question by their kind.
 
     Returns:
         Every kind of `Label`, and the benchmark's own fields by their names. A question without a label of a
@@ -46,7 +46,7 @@ def labels_of(record: Record) -> dict[str, list[str]]:
     found = {
         Label.MODALITY.value: sorted(set(record.evidence_sources)) or [UNKNOWN],
         Label.EVIDENCE.value: [evidence],
-        Label.LENGTH.value: [length_stratum(document_length(record))],
+        Label.LENGTH.value: [_length(record)],
         Label.ANSWERABLE.value: [answerable],
     }
     for name in _OWN:
@@ -55,24 +55,18 @@ def labels_of(record: Record) -> dict[str, list[str]]:
     return found
 
 
-def document_length(record: Record) -> int | None:
-    """Pages that a question can be about: those of its window where it has one, else of its document."""
-    window = record.extra.get("window")
+def _length(record: Record) -> str:
+    """Return the stratum of the pages of a question's window, where it has one, else of its document."""
+    window, pages = record.extra.get("window"), record.extra.get("num_pages")
     if isinstance(window, list | tuple) and [type(end) for end in window] == [int, int]:
-        return window[1] - window[0] + 1
-    length = record.extra.get("num_pages")
-    return length if type(length) is int and length > 0 else None
-
-
-def length_stratum(pages: int | None) -> str:
-    """The stratum of a document of so many pages."""
-    if pages is None:
+        pages = window[1] - window[0] + 1
+    elif type(pages) is not int or pages <= 0:
         return UNKNOWN
     return next((name for most, name in _LENGTHS if pages <= most), _BEYOND)
 
 
 def native_pages(record: Record) -> tuple[int, ...]:
-    """Evidence pages as the benchmark lists them: in its order, with those outside of the document."""
+    """Return evidence pages as the benchmark lists them: in its order, with those outside of the document."""
     native: Any = record.extra.get("native_evidence_pages")
     if isinstance(native, str):
         try:
@@ -84,13 +78,13 @@ def native_pages(record: Record) -> tuple[int, ...]:
     return record.evidence_pages
 
 
-def flat(labels: Mapping[str, Iterable[str]]) -> list[tuple[str, str]]:
-    """Labels as pairs of kind and value."""
+def rows_of(labels: Mapping[str, Iterable[str]]) -> list[tuple[str, str]]:
+    """Return labels as pairs of kind and value: the lines of breakdowns."""
     return [(kind, value) for kind, values in labels.items() for value in values]
 
 
 def _one_spelling(text: str) -> str:
-    """Numbers of hops as the papers spell them, other texts as they are."""
+    """Return numbers of hops as the papers spell them, other texts as they are."""
     hops = _HOPS.fullmatch(text.strip())
     return f"{hops[1].capitalize()}-Hop" if hops else text
 

@@ -1,7 +1,7 @@
 """Numbers over a benchmark, each a function of sums over sessions, so that one rule serves all.
 
-What is no mean of sessions, such as an F1 over a benchmark, is made of the sums that its official definition
-is made of. Intervals then resample sums, and a number of a part, or of several sessions a question, follows.
+An F1 over a benchmark is no mean of sessions: it is made of the sums that its official definition is made of.
+Intervals then resample sums, and a number of a part, or of several sessions a question, follows.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,9 @@ class Form(StrEnum):
     RATIO = "ratio"
     """Sum of a value over the sum of another."""
     F1 = "f1"
-    """Of MMLongBench-Doc and LongDocURL (`metrics.scored.accuracy_f1`)."""
+    """Of MMLongBench-Doc and LongDocURL (arXiv 2407.01523, `eval/eval_score.py`): with S the sum of scores of
+    answerable questions, recall is S over their number and precision is S over the number of predictions that
+    are not exactly `NOT_ANSWERABLE`."""
     RECTIFIED = "rectified"
     """LongDocURL's headline: questions that are not there count 0."""
 
@@ -69,21 +72,20 @@ class Measure:
         return 3 if self.form is Form.F1 else 2
 
     def sums(self, values: Values) -> tuple[float, ...]:
-        """What a session adds to the sums: `width` numbers."""
+        """Return what a session with the value adds to the sums: `width` numbers."""
         value = values.get(self.value)
         if value is None:
             return (0.0,) * self.width
         match self.form:
-            case Form.MEAN | Form.RECTIFIED:
-                return value, 1.0
             case Form.RATIO:
                 return value, values.get(self.other) or 0.0
             case Form.F1:
                 asked = values.get("gold_answerable") or 0.0
                 return value * asked, asked, values.get("answered") or 0.0
+        return value, 1.0
 
     def combine(self, sums: np.ndarray, questions: float) -> np.ndarray:
-        """The number.
+        """Return the number.
 
         Args:
             sums: `(..., width)`.
@@ -92,25 +94,22 @@ class Measure:
         Returns:
             `(...)`; NaN where nothing has the value.
         """
-        with np.errstate(divide="ignore", invalid="ignore"):
-            if self.form is Form.F1:
-                return _f1(sums)
-            found = sums[..., 0] / np.where(sums[..., 1] > 0, sums[..., 1], np.nan)
+        if self.form is Form.F1:
+            gained, asked, answered = np.moveaxis(sums, -1, 0)
+            recall, precision = _ratio(gained, asked, 0.0), _ratio(gained, answered, 0.0)
+            return _ratio(2 * recall * precision, recall + precision, 0.0)
+        found = _ratio(sums[..., 0], sums[..., 1], np.nan)
         return found * (questions / QUESTIONS) if self.form is Form.RECTIFIED else found
 
     def of(self, values: Values) -> float | None:
-        """The value of one session alone; `None` where it has none."""
+        """Return the value of one session alone; `None` where it has none."""
         return values.get(self.value)
 
 
-def _f1(sums: np.ndarray) -> np.ndarray:
-    gained, asked, answered = sums[..., 0], sums[..., 1], sums[..., 2]
-    recall = np.where(asked > 0, gained / np.where(asked > 0, asked, 1.0), 0.0)
-    precision = np.where(answered > 0, gained / np.where(answered > 0, answered, 1.0), 0.0)
-    both = recall + precision
-    return np.where(both > 0, 2 * recall * precision / np.where(both > 0, both, 1.0), 0.0)
+def _ratio(above: np.ndarray, below: np.ndarray, otherwise: float) -> np.ndarray:
+    return np.where(below > 0, above / np.where(below > 0, below, 1.0), otherwise)
 
 
-def mean(name: str, title: str, **more: object) -> Measure:
-    """A mean of the value of the same name."""
-    return Measure(name, title, name, **more)  # ty: ignore[invalid-argument-type]
+def mean(name: str, title: str, **more: Any) -> Measure:
+    """Return the mean of the value of the same name."""
+    return Measure(name, title, name, **more)

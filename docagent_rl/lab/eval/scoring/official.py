@@ -3,37 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from docagent_rl.lab.eval.metrics.dude import dude_anls, dude_prediction
+from docagent_rl.lab.eval.metrics.anls import anls, dude_anls, dude_prediction, mpdocvqa_accuracy
+from docagent_rl.lab.eval.metrics.judges import PASSING, AnswerJudge, Extractor, parse_score_judge
 from docagent_rl.lab.eval.metrics.longdocurl import (
     FAILED,
-    LongDocURLRow,
-    longdocurl_breakdown,
     longdocurl_inline,
+    longdocurl_lines,
     longdocurl_parse,
     longdocurl_score,
 )
 from docagent_rl.lab.eval.metrics.mmlongbench_doc import FAILED as NOT_EXTRACTED
 from docagent_rl.lab.eval.metrics.mmlongbench_doc import (
-    MMLongBenchRow,
-    mmlongbench_breakdown,
+    mmlongbench_lines,
     mmlongbench_parse,
     mmlongbench_score,
 )
-from docagent_rl.lab.eval.metrics.mp_docvqa import anls, mpdocvqa_accuracy, page_accuracy
-from docagent_rl.lab.eval.metrics.prompt_files import AnswerJudge, Extractor
 from docagent_rl.lab.eval.metrics.retrieval import ranking_scores
-from docagent_rl.lab.eval.metrics.slidevqa import slidevqa_em_f1, slidevqa_evidence, slidevqa_joint
-from docagent_rl.lab.eval.metrics.uda import uda_answer, uda_f1
-from docagent_rl.lab.eval.metrics.vidoseek import PASSING, parse_score_judge
+from docagent_rl.lab.eval.metrics.word_f1 import (
+    slidevqa_em_f1,
+    slidevqa_evidence,
+    slidevqa_joint,
+    uda_answer,
+    uda_f1,
+)
 from docagent_rl.lab.eval.scoring.experts import Expert, Opinion
 from docagent_rl.lab.eval.scoring.labels import native_pages
 from docagent_rl.lab.eval.scoring.played import Played
-from docagent_rl.lab.eval.scoring.refusal import refuses
 from docagent_rl.records.record import Record
+from docagent_rl.rewards.rule.claims import declines
+from docagent_rl.rewards.rule.question import read_question
+from docagent_rl.rewards.rule_judge import MAX_CHARS, Answer
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 
 _ITEM_ENDS = re.compile(r"[;\n]")
@@ -45,7 +48,7 @@ class Subject:
 
     Args:
         record: the question, its gold answer known.
-        played: what the session came to.
+        played: its answer and pages.
         opinions: of the experts that the benchmark needs.
     """
 
@@ -54,14 +57,14 @@ class Subject:
     opinions: Mapping[Expert, Opinion] = field(default_factory=dict)
 
     def reply(self, expert: Expert) -> str | None:
-        """What an expert said."""
+        """Return the reply of an expert."""
         opinion = self.opinions.get(expert)
         return None if opinion is None else opinion.reply
 
 
 @dataclass(frozen=True, slots=True)
 class Official:
-    """What a benchmark's definition makes of a session.
+    """Score of a session by its benchmark's definition.
 
     Args:
         values: by name.
@@ -74,8 +77,8 @@ class Official:
     groups: tuple[str, ...] = ()
 
 
-def nothing(subject: Subject) -> Official:
-    """Of a benchmark without a definition of its own."""
+def answer_alone(subject: Subject) -> Official:
+    """Score nothing, of a benchmark without a definition of its own."""
     return Official({}, subject.played.answer)
 
 
@@ -85,11 +88,10 @@ def mmlongbench(subject: Subject) -> Official:
     gold = str(record.extra.get("gold", NOT_ANSWERABLE))
     given = None if reply is None else mmlongbench_parse(reply)
     pred = NOT_EXTRACTED if given is None else given
-    score = mmlongbench_score(gold, pred, record.answer_format)
-    row = MMLongBenchRow(
-        gold, pred, score, native_pages(record), record.evidence_sources, _native(record, "doc_type")
-    )
-    return Official(_counted(gold, pred, score), pred, tuple(mmlongbench_breakdown([row])))
+    values = _counted(gold, pred, mmlongbench_score(gold, pred, record.answer_format))
+    pages, doc_type = len(native_pages(record)), _native(record, "doc_type")
+    lines = mmlongbench_lines(pages, record.evidence_sources, doc_type, answerable=gold != NOT_ANSWERABLE)
+    return Official(values, pred, tuple(lines))
 
 
 def longdocurl(subject: Subject) -> Official:
@@ -98,19 +100,11 @@ def longdocurl(subject: Subject) -> Official:
     gold = record.extra.get("gold", NOT_ANSWERABLE)
     pred = FAILED if reply is None else longdocurl_parse(reply)
     inline = FAILED if reply is None else longdocurl_inline(reply)
-    score = longdocurl_score(gold, pred, record.answer_format)
-    values = _counted(gold, pred, score)
+    values = _counted(gold, pred, longdocurl_score(gold, pred, record.answer_format))
     values["inline_score"] = longdocurl_score(gold, inline, record.answer_format)
-    row = LongDocURLRow(
-        gold,
-        pred,
-        score,
-        task_tag=_native(record, "task_tag"),
-        evidence_pages=native_pages(record),
-        evidence_sources=record.evidence_sources,
-        question_type=_native(record, "question_type"),
-    )
-    return Official(values, pred, tuple(longdocurl_breakdown([row], totals={})))
+    tag, kind = _native(record, "task_tag"), _native(record, "question_type")
+    lines = longdocurl_lines(tag, len(native_pages(record)), record.evidence_sources, kind)
+    return Official(values, pred, tuple(lines))
 
 
 def mp_docvqa(subject: Subject) -> Official:
@@ -120,7 +114,7 @@ def mp_docvqa(subject: Subject) -> Official:
     right = None
     if len(record.evidence_pages) == 1:
         given = page[1] if page is not None and page[0] == record.doc_id else None
-        right = float(page_accuracy(record.evidence_pages[0], given))
+        right = float(record.evidence_pages[0] == given)
     values = {
         "anls": anls(record.answers, answer),
         "accuracy": float(mpdocvqa_accuracy(record.answers, answer)),
@@ -136,7 +130,7 @@ def dude(subject: Subject) -> Official:
     """
     record, answer = subject.record, subject.played.answer
     if answer is None:
-        # an unanswerable question wants an empty answer, which nobody gave
+        # an unanswerable question asks for an empty answer, which nobody gave
         return Official({"anls": 0.0}, None, (record.answer_format,))
     listed = "list" in record.answer_format
     items = [item for item in _ITEM_ENDS.split(answer) if item.strip()] if listed else answer
@@ -172,7 +166,7 @@ def vidoseek(subject: Subject) -> Official:
 
 
 def uda(subset: str) -> Callable[[Subject], Official]:
-    """A part of UDA."""
+    """Return the score of a part of UDA."""
 
     def scored(subject: Subject) -> Official:
         answer = subject.played.answer
@@ -182,8 +176,27 @@ def uda(subset: str) -> Callable[[Subject], Official]:
     return scored
 
 
+def refuses(question: str, answer: str | None, golds: Iterable[str] = ()) -> bool:
+    """Return whether an answer says that the question cannot be answered, by the embedded judge's rules.
+
+    Args:
+        question: as it was asked.
+        answer: of the session.
+        golds: right answers; one of them, such as "None" or "N/A" from a form, declines nothing.
+    """
+    if answer is None or not answer.strip() or len(answer) > MAX_CHARS:
+        return False
+    if _folded(answer) in map(_folded, golds):
+        return False
+    return declines(Answer.read(answer).folded, read_question(question))
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split()).rstrip(" .!")
+
+
 def _counted(gold: Any, pred: Any, score: float) -> dict[str, float | None]:
-    """A score with what the F1 of `metrics.scored.accuracy_f1` counts."""
+    """Return a score with what the F1 of `Form.F1` counts."""
     return {
         "score": score,
         "gold_answerable": float(gold != NOT_ANSWERABLE),
@@ -192,6 +205,55 @@ def _counted(gold: Any, pred: Any, score: float) -> dict[str, float | None]:
 
 
 def _native(record: Record, name: str) -> str | None:
-    """A text that the importer kept as the benchmark has it."""
+    """Return a text that the importer kept as the benchmark has it."""
     found = record.extra.get(name)
     return found if isinstance(found, str) else None
+
+
+def _mmlongbench(record: Record) -> float:
+    gold = str(record.extra["gold"])
+    return mmlongbench_score(gold, gold, record.answer_format)
+
+
+def _longdocurl(record: Record) -> float:
+    return longdocurl_score(record.extra["gold"], record.extra["gold"], record.answer_format)
+
+
+def _slidevqa(record: Record) -> float:
+    return slidevqa_em_f1(record.answers[0], record.answers[0], record.question)["f1"]
+
+
+def _uda(record: Record) -> float:
+    return uda_f1(record.answers, record.answers[0], record.dataset.removeprefix("uda_"))
+
+
+SCORES: Mapping[str, Callable[[Record], float]] = {
+    "mmlongbench": _mmlongbench,
+    "longdocurl": _longdocurl,
+    "mpdocvqa": lambda record: anls(record.answers, record.answers[0]),
+    "dude": lambda record: dude_anls(record.answers, record.answers, record.answer_format),
+    "slidevqa": _slidevqa,
+    "uda_paper_tab": _uda,
+    "uda_paper_text": _uda,
+    "uda_feta": _uda,
+}
+"""Score of a gold answer, by dataset; those that only a model judges are not among them."""
+
+
+def check_golds(records: Iterable[Record]) -> dict[str, Any]:
+    """Score the gold answers of imported questions.
+
+    Returns:
+        `checked`, the number of questions whose answer is known and whose dataset has a metric without a
+        judge; `right`, how many of them score 1; `exceptions`, the others with their score.
+    """
+    checked, below = 0, []
+    for record in records:
+        score = SCORES.get(record.dataset)
+        if score is None or (record.answerable is not False and not record.answers):
+            continue
+        checked += 1
+        if (value := score(record)) < 1:
+            about = {"dataset": record.dataset, "split": record.split.value}
+            below.append({**about, "question_id": record.question_id, "score": round(value, 4)})
+    return {"checked": checked, "right": checked - len(below), "exceptions": below}

@@ -1,13 +1,13 @@
-"""What a recorded session came to: its answer, the pages it collected, and those it rests on."""
+"""The answer of a recorded session, the pages it collected, and those that its answer rests on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.eval.metrics.doc_v_star import Tool
 from docagent_rl.records.record import parse_page_id
 from docagent_rl.rollout.evidence import answers_of
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
@@ -15,6 +15,14 @@ from docagent_rl.systems import published
 
 PageKey = tuple[str, int]
 """Document and page, from 1."""
+
+
+class Tool(StrEnum):
+    """A tool that brings pages, as table 5 of Doc-V* names it."""
+
+    RETRIEVAL = "retrieval_page"
+    FETCH = "fetch_page"
+
 
 _TOOLS = {"search": Tool.RETRIEVAL, "fetch": Tool.FETCH, "read": Tool.FETCH}
 """By the kind of the recorded action; MM-Doc-R1 has pages read by their numbers."""
@@ -24,7 +32,7 @@ _FOUND = frozenset({"rag_text", "rag_image"})
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What a session came to.
+    """Answer and pages of a session.
 
     Args:
         answer: its last answer; `None` when it gave none, or was not played.
@@ -47,14 +55,14 @@ class Played:
 
     @property
     def answer_page(self) -> PageKey | None:
-        """The page that the answer is taken to stand on: the first cited one, else the last collected one."""
+        """Page of the answer: the first cited one, else the last collected one."""
         if self.cited:
             return self.cited[0]
         return self.collected[-1] if self.collected else None
 
 
 def read_session(trajectory: Trajectory) -> Played:
-    """What a session came to. A masked one came to nothing."""
+    """Read a session. A masked one has no answer and no pages."""
     doc_id = str(trajectory.record.get("doc_id", ""))
     if trajectory.masked:
         return Played(None, None, "", (), {}, () if _cites(trajectory) else None)
@@ -63,9 +71,9 @@ def read_session(trajectory: Trajectory) -> Played:
     for turn in trajectory.turns:
         shown = [] if turn.dropped else list(_turn_pages(turn, doc_id))
         collected.update(dict.fromkeys(shown))
-        tool = _TOOLS.get(str(_mapping(turn.info.get("action")).get("kind")))
+        tool = _TOOLS.get(str(mapping(turn.info.get("action")).get("kind")))
         if tool is not None and turn.info.get("executed"):
-            found = [] if turn.dropped else _listed(_mapping(turn.info.get("effect")).get("hits"), doc_id)
+            found = [] if turn.dropped else _listed(mapping(turn.info.get("effect")).get("hits"), doc_id)
             by_tool.setdefault(tool, {}).update(dict.fromkeys([*shown, *found]))
     if trajectory.system in _FOUND:
         by_tool[Tool.RETRIEVAL] = collected
@@ -81,43 +89,41 @@ def read_session(trajectory: Trajectory) -> Played:
 
 
 def _prompt_pages(trajectory: Trajectory) -> Iterator[PageKey]:
-    """Whole pages that the prompt shows; a sheet of thumbnails is none."""
+    """Yield whole pages that the prompt shows; a sheet of thumbnails is none."""
     for message in trajectory.prompt:
         for part in message.get("parts") or ():
-            image = _mapping(_mapping(part).get("image"))
-            if "tiles" not in image and (page := _page(image.get("page"))) is not None:
+            image = mapping(mapping(part).get("image"))
+            if "tiles" not in image and (page := page_key(image.get("page"))) is not None:
                 yield page
 
 
 def _turn_pages(turn: TrajectoryTurn, doc_id: str) -> Iterator[PageKey]:
-    effect = _mapping(turn.info.get("effect"))
+    effect = mapping(turn.info.get("effect"))
     yield from _listed(effect.get("pages"), doc_id)
-    entries = effect.get("entries")
-    for item in entries if isinstance(entries, list) else ():
-        pages = _mapping(item).get("pages")
-        yield from (page for each in (pages if isinstance(pages, list) else ()) if (page := _page(each)))
+    for item in listing(effect.get("entries")):
+        yield from (page for each in listing(mapping(item).get("pages")) if (page := page_key(each)))
 
 
 def _listed(found: Any, doc_id: str) -> list[PageKey]:
-    """Pages that are described one by one."""
-    entries = [_mapping(item) for item in found] if isinstance(found, list) else []
-    pages = (_page(each.get("page")) or _page(f"{doc_id}#{each.get('number')}") for each in entries)
+    """Return pages that are described one by one."""
+    entries = map(mapping, listing(found))
+    pages = (page_key(each.get("page")) or page_key(f"{doc_id}#{each.get('number')}") for each in entries)
     return [page for page in pages if page is not None]
 
 
 def _cited(trajectory: Trajectory, doc_id: str) -> tuple[PageKey, ...] | None:
-    """Listed pages, those of the last turn first; the page selected last."""
+    """Return the pages that the agent named, those of the last turn first; `None` where it has no form."""
     named: list[PageKey] = []
     known = _cites(trajectory)
     for turn in reversed(trajectory.turns):
-        listed = turn.info.get("relevant_pages")
-        if isinstance(listed, list):
+        pages = turn.info.get("relevant_pages")
+        if isinstance(pages, list):
             known = True
-            named += [(doc_id, page) for page in listed if type(page) is int]
-        effect = _mapping(turn.info.get("effect"))
+            named += [(doc_id, page) for page in pages if type(page) is int]
+        effect = mapping(turn.info.get("effect"))
         if effect.get("kind") == "selection" and not turn.dropped:
             known = True
-            named += [page] if (page := _page(effect.get("page"))) else []
+            named += [page] if (page := page_key(effect.get("page"))) else []
     return tuple(dict.fromkeys(named)) if known else None
 
 
@@ -126,12 +132,19 @@ def _cites(trajectory: Trajectory) -> bool:
     return system is not None and system.cites
 
 
-def _page(value: Any) -> PageKey | None:
+def page_key(value: Any) -> PageKey | None:
+    """Read a recorded page; `None` for anything else."""
     try:
         return parse_page_id(value)
     except UserError:
         return None
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return a recorded mapping; an empty one for anything else."""
     return value if isinstance(value, Mapping) else {}
+
+
+def listing(value: Any) -> list[Any]:
+    """Return a recorded list; an empty one for anything else."""
+    return value if isinstance(value, list) else []

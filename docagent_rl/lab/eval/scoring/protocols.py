@@ -1,4 +1,4 @@
-"""Which numbers a benchmark gets, by whose definition, and whose opinion they need."""
+"""Scoring protocols: the numbers of each benchmark, their definition, and the experts they need."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from docagent_rl.envs.system import PaperJudge
-from docagent_rl.lab.eval.metrics.alden import Label
-from docagent_rl.lab.eval.metrics.prompt_files import AnswerJudge, Extractor
+from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Label
 from docagent_rl.lab.eval.scoring import official
 from docagent_rl.lab.eval.scoring.experts import Expert
 from docagent_rl.lab.eval.scoring.measures import Form, Measure, Unit, mean
@@ -20,7 +19,7 @@ _MM, _LONG = Extractor.MMLONGBENCH_DOC, Extractor.LONGDOCURL
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """How answers to a benchmark are scored.
+    """Scoring of answers to a benchmark.
 
     Args:
         name: of the benchmark, as tables have it.
@@ -36,7 +35,7 @@ class Protocol:
 
     @property
     def headline(self) -> Measure:
-        """The number that stands for a run."""
+        """Number that stands for a run."""
         return self.measures[0]
 
 
@@ -56,85 +55,78 @@ _RANKS = tuple(
     for name, title in (("recall", "recall"), ("hit", "hit rate"), ("ndcg", "nDCG"), ("mrr", "MRR"))
 )
 
-_MMLONGBENCH = Protocol(
-    "MMLongBench-Doc",
-    official.mmlongbench,
-    (
-        Measure("acc", "accuracy", "score", expert=_MM),
-        Measure("f1", "F1", "score", Form.F1, expert=_MM),
-    ),
-    (_MM,),
-)
-_LONGDOCURL = Protocol(
-    "LongDocURL",
-    official.longdocurl,
-    (
-        Measure("acc", "accuracy", "score", expert=_LONG),
-        Measure("rectified_acc", "rectified accuracy (of 2,325)", "score", Form.RECTIFIED, expert=_LONG),
-        Measure("acc_inline", "accuracy before JSON", "inline_score", expert=_LONG),
-        Measure("f1", "F1", "inline_score", Form.F1, expert=_LONG),
-    ),
-    (_LONG,),
-)
-_MPDOCVQA = Protocol(
-    "MP-DocVQA",
-    official.mp_docvqa,
-    (mean("anls", "ANLS"), mean("accuracy", "accuracy"), mean("appa", "APPA")),
-)
-_DUDE = Protocol("DUDE", official.dude, (mean("anls", "ANLS"),))
-_SLIDEVQA = Protocol(
-    "SlideVQA",
-    official.slidevqa,
-    (
-        mean("qa_f1", "F1"),
-        mean("qa_em", "EM"),
-        mean("evidence_f1", "evidence F1"),
-        mean("evidence_em", "evidence EM"),
-        mean("joint_f1", "joint F1"),
-        mean("joint_em", "joint EM"),
-        # VRAG-RL and UniDoc-RL report it by a judge alone; so agents of all kinds can stand beside them
-        JUDGED,
-    ),
-    (AnswerJudge.TRUE_FALSE,),
-)
-_VIDOSEEK = Protocol(
-    "ViDoSeek",
-    official.vidoseek,
-    (
-        mean("passing", "passing (4 or 5)", expert=AnswerJudge.VIDOSEEK),
-        mean("grade", "grade", expert=AnswerJudge.VIDOSEEK, unit=Unit.NUMBER),
-        *_RANKS,
-    ),
-    (AnswerJudge.VIDOSEEK,),
-)
-_UDA = {
-    subset: Protocol(f"UDA {title}", official.uda(subset), (mean("uda_f1", "F1"),))
-    for subset, title in (("paper_tab", "PaperTab"), ("paper_text", "PaperText"), ("feta", "FetaTab"))
-}
 _JUDGED_ALONE = (JUDGED,), (AnswerJudge.TRUE_FALSE,)
 
 PROTOCOLS: Mapping[str, Protocol] = {
-    "mmlongbench": _MMLONGBENCH,
-    "longdocurl": _LONGDOCURL,
-    "mpdocvqa": _MPDOCVQA,
-    "dude": _DUDE,
-    "slidevqa": _SLIDEVQA,
-    "vidoseek": _VIDOSEEK,
-    **{f"uda_{subset}": protocol for subset, protocol in _UDA.items()},
-    "vrag": Protocol("VRAG-RL", official.nothing, *_JUDGED_ALONE),
-    "unidoc": Protocol("UniDoc-RL", official.nothing, *_JUDGED_ALONE),
-    "alden": Protocol("ALDEN", official.nothing, (CORRECT,), (AnswerJudge.ALDEN,)),
+    "mmlongbench": Protocol(
+        "MMLongBench-Doc",
+        official.mmlongbench,
+        (
+            Measure("acc", "accuracy", "score", expert=_MM),
+            Measure("f1", "F1", "score", Form.F1, expert=_MM),
+        ),
+        (_MM,),
+    ),
+    "longdocurl": Protocol(
+        "LongDocURL",
+        official.longdocurl,
+        (
+            Measure("acc", "accuracy", "score", expert=_LONG),
+            Measure("rectified_acc", "rectified accuracy (of 2,325)", "score", Form.RECTIFIED, expert=_LONG),
+            Measure("acc_inline", "accuracy before JSON", "inline_score", expert=_LONG),
+            Measure("f1", "F1", "inline_score", Form.F1, expert=_LONG),
+        ),
+        (_LONG,),
+    ),
+    "mpdocvqa": Protocol(
+        "MP-DocVQA",
+        official.mp_docvqa,
+        (mean("anls", "ANLS"), mean("accuracy", "accuracy"), mean("appa", "APPA")),
+    ),
+    "dude": Protocol("DUDE", official.dude, (mean("anls", "ANLS"),)),
+    "slidevqa": Protocol(
+        "SlideVQA",
+        official.slidevqa,
+        (
+            mean("qa_f1", "F1"),
+            mean("qa_em", "EM"),
+            mean("evidence_f1", "evidence F1"),
+            mean("evidence_em", "evidence EM"),
+            mean("joint_f1", "joint F1"),
+            mean("joint_em", "joint EM"),
+            # VRAG-RL and UniDoc-RL report it by a judge alone; so agents of all kinds can stand beside them
+            JUDGED,
+        ),
+        (AnswerJudge.TRUE_FALSE,),
+    ),
+    "vidoseek": Protocol(
+        "ViDoSeek",
+        official.vidoseek,
+        (
+            mean("passing", "passing (4 or 5)", expert=AnswerJudge.VIDOSEEK),
+            mean("grade", "grade", expert=AnswerJudge.VIDOSEEK, unit=Unit.NUMBER),
+            *_RANKS,
+        ),
+        (AnswerJudge.VIDOSEEK,),
+    ),
+    **{
+        f"uda_{subset}": Protocol(f"UDA {title}", official.uda(subset), (mean("uda_f1", "F1"),))
+        for subset, title in (("paper_tab", "PaperTab"), ("paper_text", "PaperText"), ("feta", "FetaTab"))
+    },
+    "vrag": Protocol("VRAG-RL", official.answer_alone, *_JUDGED_ALONE),
+    "unidoc": Protocol("UniDoc-RL", official.answer_alone, *_JUDGED_ALONE),
+    "alden": Protocol("ALDEN", official.answer_alone, (CORRECT,), (AnswerJudge.ALDEN,)),
 }
 """By the dataset of a record, as the importers name it."""
 
 
 def protocol_of(dataset: str) -> Protocol:
-    """The protocol of a dataset; answers to one that nobody knows are judged right or wrong."""
-    return PROTOCOLS.get(dataset) or Protocol(dataset, official.nothing, *_JUDGED_ALONE)
+    """Return the protocol of a dataset; answers to one that nobody knows are judged right or wrong."""
+    return PROTOCOLS.get(dataset) or Protocol(dataset, official.answer_alone, *_JUDGED_ALONE)
 
 
 def paper_measures(system: str) -> tuple[Measure, ...]:
-    """Numbers that the paper of a system reports on every benchmark."""
+    """Return the numbers that the paper of a system reports on every benchmark."""
     judge = paper_judge(system)
     if judge is None:
         return ()
@@ -142,13 +134,13 @@ def paper_measures(system: str) -> tuple[Measure, ...]:
 
 
 def paper_judge(system: str) -> PaperJudge | None:
-    """By what judge the paper of a system reports; `None` for baselines and systems of one's own."""
+    """Return the judge of the paper of a system; `None` for baselines and systems of one's own."""
     found = published(system)
     return None if found is None else found.paper_judge
 
 
 def judged_values(experts: Mapping[Expert, Any]) -> dict[str, float | None]:
-    """Values that rest on a judge alone, from parsed opinions; without a verdict they are 0."""
+    """Return the values that rest on a judge alone, from parsed opinions; without a verdict they are 0."""
     found: dict[str, float | None] = {}
     if AnswerJudge.TRUE_FALSE in experts:
         found["judged"] = float(experts[AnswerJudge.TRUE_FALSE] is True)

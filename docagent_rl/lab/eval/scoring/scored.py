@@ -33,7 +33,7 @@ class ScoredSession:
         prediction: what was compared with the right answer.
         labels: by kind (`labels.labels_of`).
         groups: lines of the benchmark's own table that the question stands in.
-        values: numbers by name (`protocols`, `numbers`).
+        values: numbers by name (`protocols`, `use`).
         experts: what each expert made of the answer: `value`, `by`, `failed`.
         second: the same of the second judge.
         environment: the environment's own numbers.
@@ -59,33 +59,26 @@ class ScoredSession:
     version: int = VERSION
 
     def to_json(self) -> str:
-        """One line; what JSON cannot hold of a prediction becomes text."""
-        data = asdict(self)
-        data["prediction"] = plain(self.prediction)
-        data["values"] = {name: finite(value) for name, value in self.values.items()}
-        data["environment"] = {name: finite(value) for name, value in self.environment.items()}
+        """Return one line; what JSON cannot hold of a prediction becomes text, of numbers null."""
+        data = asdict(self) | {"prediction": plain(self.prediction)}
+        for name in ("values", "environment"):
+            data[name] = {key: _finite(value) for key, value in data[name].items()}
         return encodable(json.dumps(data, ensure_ascii=False, allow_nan=False))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ScoredSession:
-        """The inverse of `to_json` after parsing.
+        """Read the parsed line of `to_json`.
 
         Raises:
             UserError: it is no scored session of this release.
         """
-        names = {each.name for each in fields(cls)}
-        if data.get("version") != VERSION or set(data) != names:
+        if data.get("version") != VERSION or set(data) != {each.name for each in fields(cls)}:
             raise UserError("not a scored session of this release: remove the file and score again")
         return cls(**data)
 
 
-def finite(value: float | None) -> float | None:
-    """The number; `None` for what is none."""
-    return None if value is None or not math.isfinite(value) else value
-
-
 def plain(value: Any) -> Any:
-    """A value as JSON holds it, else its text."""
+    """Return a value as JSON holds it, else its text."""
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError):
@@ -97,7 +90,7 @@ def plain(value: Any) -> Any:
 
 
 def lines(sessions: Iterable[ScoredSession]) -> Iterator[bytes]:
-    """Lines of the file."""
+    """Yield the lines of the file."""
     for session in sessions:
         yield session.to_json().encode() + b"\n"
 
@@ -117,3 +110,7 @@ def read_scores(path: Path) -> Iterator[ScoredSession]:
                 yield ScoredSession.from_dict(data)
             except (ValueError, TypeError, RecursionError, UserError) as error:
                 raise UserError(f"{path}, line {number}: {error}") from error
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value

@@ -1,101 +1,109 @@
-"""A recorded session, and what experts said of it, as a scored one."""
+"""Scoring one recorded session, asking whoever has to be asked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.envs.checks import references
 from docagent_rl.envs.system import PaperJudge
-from docagent_rl.lab.eval.metrics.judged import Flavour, is_judged
-from docagent_rl.lab.eval.metrics.overlap import overlap
-from docagent_rl.lab.eval.metrics.prompt_files import AnswerJudge
-from docagent_rl.lab.eval.scoring.asking import Case
-from docagent_rl.lab.eval.scoring.experts import Expert, Opinion, Opinions, parsed
+from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Flavour, is_judged
+from docagent_rl.lab.eval.metrics.word_f1 import squad_f1
+from docagent_rl.lab.eval.scoring.experts import EXPERTS, UNASKED, Expert, Opinion, parsed
 from docagent_rl.lab.eval.scoring.labels import labels_of
-from docagent_rl.lab.eval.scoring.numbers import navigation_values, use_values
-from docagent_rl.lab.eval.scoring.official import Subject
+from docagent_rl.lab.eval.scoring.official import Official, Subject, refuses
+from docagent_rl.lab.eval.scoring.panels import Case, Panel, RulePanel
 from docagent_rl.lab.eval.scoring.played import Played, read_session
-from docagent_rl.lab.eval.scoring.protocols import judged_values, paper_judge, protocol_of
-from docagent_rl.lab.eval.scoring.refusal import refuses
+from docagent_rl.lab.eval.scoring.protocols import judged_values, paper_judge, paper_measures, protocol_of
 from docagent_rl.lab.eval.scoring.scored import ScoredSession, plain
+from docagent_rl.lab.eval.scoring.use import navigation_values, use_values
 from docagent_rl.records.record import Record
 from docagent_rl.rewards.text import anls, squad_normalise
 from docagent_rl.rollout.trajectory import Trajectory
 
+Opinions = Mapping[Expert, Opinion]
 
-def case_of(record: Record, played: Played, system: str) -> Case:
-    """What experts see of a session of a system.
+
+@dataclass(frozen=True, slots=True)
+class ScoringSettings:
+    """How a run is scored.
+
+    Args:
+        panel: gives opinions; the embedded rule judge where no model is named.
+        second: gives them again, so that their agreement can be told; `None` is the rule judge where the
+            first is a model, and nobody where it is not.
+        experts: asked of every session beyond those that its benchmark and its system need.
+        price: of the model that played.
+        concurrency: sessions at a time.
+    """
+
+    panel: Panel = field(default_factory=RulePanel)
+    second: Panel | None = None
+    experts: frozenset[Expert] = frozenset()
+    price: Price | None = None
+    concurrency: int = 64
+
+    @property
+    def other(self) -> Panel | None:
+        """The second judge."""
+        rule = RulePanel()
+        return self.second or (None if self.panel.name == rule.name else rule)
+
+
+async def score_session(trajectory: Trajectory, agent: str, settings: ScoringSettings) -> ScoredSession:
+    """Score a session. One that was not played, or gave no answer, is wrong.
 
     Raises:
-        UserError: the right answer is not known.
+        UserError: its record is none, or the budget is spent (`BudgetError`).
+        InfrastructureError: the judge's service is dead.
     """
-    right, flavour = references(record), flavour_of(system)
-    return Case(record.question, right, played.answer, played.extracted, flavour)
+    record, played = _record_of(trajectory), read_session(trajectory)
+    opinions: Opinions = {}
+    second: Opinions = {}
+    rule = 0.0
+    if _known(record):
+        flavour = _flavour(trajectory.system)
+        case = Case(record.question, references(record), played.answer, played.extracted, flavour)
+        wanted = _experts_for(record.dataset, trajectory.system, settings.experts)
+        asked = [expert for expert in wanted if _goes_to(expert, trajectory, played)]
+        unasked = {expert: UNASKED for expert in wanted if expert not in asked}
+        opinions = unasked | {expert: await settings.panel.opinion(expert, case) for expert in asked}
+        if (other := settings.other) is not None:
+            judges = [expert for expert in asked if not isinstance(expert, Extractor)]
+            second = {expert: await other.opinion(expert, case) for expert in judges}
+        if played.answer is not None:
+            rule = await RulePanel().judge.judge(case.question, case.references, played.answer)
+    return await asyncio.to_thread(
+        _scored, trajectory, record, played, agent, opinions, second, rule >= 1.0, settings.price
+    )
 
 
-def flavour_of(system: str) -> Flavour:
-    """By whose rules a reply of True or False is read."""
-    return Flavour.UNIDOC if paper_judge(system) is PaperJudge.TRUE_FALSE else Flavour.VRAG
+def _experts_for(dataset: str, system: str, more: Iterable[Expert]) -> list[Expert]:
+    """Return whose opinion a session needs, in a fixed order."""
+    wanted = {*protocol_of(dataset).experts, *more, *(each.expert for each in paper_measures(system))}
+    return [expert for expert in EXPERTS if expert in wanted]
 
 
-def goes_to(expert: Expert, trajectory: Trajectory, played: Played) -> bool:
-    """Whether an expert is asked about a session."""
-    gated = paper_judge(trajectory.system) is PaperJudge.TRUE_FALSE_AFTER_SEARCH
-    return not gated or expert is not AnswerJudge.TRUE_FALSE or is_judged(played.response, Flavour.VRAG)
-
-
-def record_of(trajectory: Trajectory) -> Record:
-    """The question of a session.
-
-    Raises:
-        UserError: names the session whose record is none.
-    """
-    try:
-        return Record.from_dict(trajectory.record)
-    except UserError as error:
-        raise UserError(f"session {trajectory.session} of {trajectory.uid!r}: its record: {error}") from error
-
-
-def known(record: Record) -> bool:
-    """Whether the right answer is known; test rows of some benchmarks hide it."""
-    return record.answerable is False or bool(record.answers)
-
-
-def scored(
+def _scored(
     trajectory: Trajectory,
+    record: Record,
+    played: Played,
     agent: str,
     opinions: Opinions,
     second: Opinions,
     rule: bool,
-    price: Price | None = None,
+    price: Price | None,
 ) -> ScoredSession:
-    """Score a session. One that was not played, or gave no answer, is wrong.
-
-    Args:
-        trajectory: the session.
-        agent: name of who played.
-        opinions: of the experts that are asked about its benchmark and system.
-        second: of the second judge.
-        rule: the embedded rule judge's verdict.
-        price: of the model that played.
-
-    Raises:
-        UserError: its record is none.
-    """
-    record, played = record_of(trajectory), read_session(trajectory)
-    use = use_values(trajectory, price)
-    values: dict[str, float | None] = {}
-    prediction: Any = played.answer
-    groups: tuple[str, ...] = ()
-    flavour = flavour_of(trajectory.system)
-    told = {expert: parsed(expert, opinion.reply, flavour) for expert, opinion in opinions.items()}
-    if known(record):
+    official, values = Official({}, played.answer), {}
+    flavour = _flavour(trajectory.system)
+    verdicts = {expert: parsed(expert, opinion.reply, flavour) for expert, opinion in opinions.items()}
+    if _known(record):
         official = protocol_of(record.dataset).score(Subject(record, played, opinions))
-        prediction, groups = official.prediction, official.groups
-        values |= _general(record, played.answer, rule) | official.values | judged_values(told)
+        values = _general(record, played.answer, rule) | official.values | judged_values(verdicts)
     # an environment that has shown pages and not written down which says nothing about navigation
     if not trajectory.masked and (played.collected or not trajectory.metrics.get("pages_seen")):
         values |= navigation_values(record, played)
@@ -108,20 +116,42 @@ def scored(
         agent=agent,
         status=trajectory.status,
         reason=trajectory.end,
-        scored=known(record),
+        scored=_known(record),
         answer=played.answer,
-        prediction=plain(prediction),
+        prediction=plain(official.prediction),
         labels=labels_of(record),
-        groups=list(groups),
-        values=values | use,
-        experts=_described(opinions, told),
-        second=_described(second, {e: parsed(e, o.reply, flavour) for e, o in second.items()}),
+        groups=list(official.groups),
+        values=values | use_values(trajectory, price),
+        experts=_described(opinions, flavour),
+        second=_described(second, flavour),
         environment=dict(trajectory.metrics),
     )
 
 
+def _flavour(system: str) -> Flavour:
+    """Return by whose rules a reply of True or False is read."""
+    return Flavour.UNIDOC if paper_judge(system) is PaperJudge.TRUE_FALSE else Flavour.VRAG
+
+
+def _goes_to(expert: Expert, trajectory: Trajectory, played: Played) -> bool:
+    gated = paper_judge(trajectory.system) is PaperJudge.TRUE_FALSE_AFTER_SEARCH
+    return not gated or expert is not AnswerJudge.TRUE_FALSE or is_judged(played.response)
+
+
+def _record_of(trajectory: Trajectory) -> Record:
+    try:
+        return Record.from_dict(trajectory.record)
+    except UserError as error:
+        raise UserError(f"session {trajectory.session} of {trajectory.uid!r}: its record: {error}") from error
+
+
+def _known(record: Record) -> bool:
+    """Return whether the right answer is known; test rows of some benchmarks hide it."""
+    return record.answerable is False or bool(record.answers)
+
+
 def _general(record: Record, answer: str | None, rule: bool) -> dict[str, float | None]:
-    """Values that every benchmark gets; the best over the right answers."""
+    """Return the values that every benchmark gets; the best over the right answers."""
     if record.answerable is False:
         right = float(refuses(record.question, answer))
         return {"rule": float(rule), "exact": right, "word_f1": right, "similarity": right}
@@ -130,17 +160,17 @@ def _general(record: Record, answer: str | None, rule: bool) -> dict[str, float 
     return {
         "rule": float(rule),
         "exact": float(bool(words) and any(words == squad_normalise(gold) for gold in golds)),
-        "word_f1": max(_word_f1(gold, given) for gold in golds),
+        "word_f1": max(squad_f1(gold, given) for gold in golds),
         "similarity": max(anls(gold, given) for gold in golds),
     }
 
 
-def _word_f1(gold: str, given: str) -> float:
-    return overlap(squad_normalise(gold).split(), squad_normalise(given).split())["f1"]
-
-
-def _described(opinions: Mapping[Expert, Opinion], told: Mapping[Expert, Any]) -> dict[str, dict[str, Any]]:
+def _described(opinions: Opinions, flavour: Flavour) -> dict[str, dict[str, Any]]:
     return {
-        expert.value: {"value": plain(told[expert]), "by": opinion.by, "failed": opinion.failed}
+        expert.value: {
+            "value": plain(parsed(expert, opinion.reply, flavour)),
+            "by": opinion.by,
+            "failed": opinion.failed,
+        }
         for expert, opinion in opinions.items()
     }

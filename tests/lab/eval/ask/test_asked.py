@@ -8,10 +8,15 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.lab.eval.agent import Agent
-from docagent_rl.lab.eval.ask import library
-from docagent_rl.lab.eval.ask.library import Shelf, shelve
-from docagent_rl.lab.eval.ask.question import NOT_KNOWN, own_question, set_for_asking
-from docagent_rl.lab.eval.play_check import play_config
+from docagent_rl.lab.eval.ask import workspace
+from docagent_rl.lab.eval.ask.workspace import (
+    NOT_KNOWN,
+    Workspace,
+    own_question,
+    prepare,
+    set_for_asking,
+)
+from docagent_rl.lab.eval.play_config import play_config
 from docagent_rl.rollout.playability import recipe_playability
 
 SMALL = RenderSettings(dpi=36)
@@ -24,75 +29,75 @@ def pdf(world, tmp_path):
 
 
 def test_the_same_document_is_there_at_once_whatever_its_folder(pdf, tmp_path, monkeypatch):
-    first = shelve([pdf], tmp_path / "root", SMALL)
+    first = prepare([pdf], tmp_path / "root", SMALL)
     (name,) = first.doc_ids
     assert name == "My_report__2"
     assert DocumentStore(first.store).document(name).num_pages >= 3
-    assert not (first.workspace / "documents").exists()
-    monkeypatch.setattr(library, "ingest", lambda *_, **__: pytest.fail("ingested again"))
+    assert not (first.folder / "documents").exists()
+    monkeypatch.setattr(workspace, "ingest", lambda *_, **__: pytest.fail("ingested again"))
     (tmp_path / "elsewhere").mkdir()
     moved = shutil.copyfile(pdf, tmp_path / "elsewhere" / pdf.name)
-    assert shelve([moved], tmp_path / "root", SMALL) == first
+    assert prepare([moved], tmp_path / "root", SMALL) == first
 
 
-def test_other_content_and_sizes_are_other_shelves_and_what_was_interrupted_is_made_again(pdf, tmp_path):
-    first = shelve([pdf], tmp_path / "root", SMALL)
-    (first.workspace / "ready.json").write_text("{")
-    assert shelve([pdf], tmp_path / "root", SMALL) == first
+def test_other_content_and_sizes_are_other_workspaces_and_what_was_interrupted_is_made_again(pdf, tmp_path):
+    first = prepare([pdf], tmp_path / "root", SMALL)
+    (first.folder / "ready.json").write_text("{")
+    assert prepare([pdf], tmp_path / "root", SMALL) == first
     shutil.rmtree(first.store)
-    assert shelve([pdf], tmp_path / "root", SMALL) == first
+    assert prepare([pdf], tmp_path / "root", SMALL) == first
     assert DocumentStore(first.store).doc_ids() == list(first.doc_ids)
-    assert shelve([pdf], tmp_path / "root", RenderSettings(dpi=40)).workspace != first.workspace
+    assert prepare([pdf], tmp_path / "root", RenderSettings(dpi=40)).folder != first.folder
     pdf.write_bytes(pdf.read_bytes() + b"\n% changed\n")
-    assert shelve([pdf], tmp_path / "root", SMALL).workspace != first.workspace
+    assert prepare([pdf], tmp_path / "root", SMALL).folder != first.folder
 
 
 def test_documents_of_one_name_stay_apart(world, pdf, tmp_path):
     other = max((world.root / "synthetic" / "pdfs").glob("*.pdf"))
     (tmp_path / "other").mkdir()
-    shelf = shelve([pdf, shutil.copyfile(other, tmp_path / "other" / pdf.name)], tmp_path / "root", SMALL)
-    assert len(set(shelf.doc_ids)) == 2
-    assert sorted(shelf.doc_ids) == DocumentStore(shelf.store).doc_ids()
+    place = prepare([pdf, shutil.copyfile(other, tmp_path / "other" / pdf.name)], tmp_path / "root", SMALL)
+    assert len(set(place.doc_ids)) == 2
+    assert sorted(place.doc_ids) == DocumentStore(place.store).doc_ids()
     with pytest.raises(UserError, match="twice"):
-        shelve([pdf, pdf], tmp_path / "root", SMALL)
+        prepare([pdf, pdf], tmp_path / "root", SMALL)
 
 
 @pytest.mark.parametrize("name", ["missing", "bad"])
 def test_what_is_no_document_is_named(tmp_path, name):
     (tmp_path / "bad.pdf").write_bytes(b"%PDF-1.4 not really")
     with pytest.raises(UserError, match=rf"{name}\.pdf"):
-        shelve([tmp_path / f"{name}.pdf"], tmp_path / "root")
+        prepare([tmp_path / f"{name}.pdf"], tmp_path / "root")
 
 
 ALDEN, VRAG = "alden_qwen2_5_vl_7b", "vrag_rl_qwen2_5_vl_7b"
 RECIPES = (ALDEN, VRAG, "doc_v_star_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b", "unidoc_rl_qwen2_5_vl_7b")
 
 
-def shelf_of(world, number):
-    return Shelf(world.root, tuple(world.store.doc_ids()[:number]))
+def workspace_of(world, number):
+    return Workspace(world.root, tuple(world.store.doc_ids()[:number]))
 
 
-def asked(recipe, shelf):
+def asked(recipe, place):
     run = play_config(recipe, Agent.SYSTEM, ["+retriever=bm25", "+profile=cpu"])
-    set_for_asking(run, shelf)
+    set_for_asking(run, place)
     return DocAgentConfig.parse(plain(run.docagent))
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_question_without_an_answer_is_played_and_what_stands_for_it_is_not_shown(recipe, world):
-    shelf = shelf_of(world, 1)
-    parsed, record = asked(recipe, shelf), own_question(shelf, " What is the revenue? ")
+    place = workspace_of(world, 1)
+    parsed, record = asked(recipe, place), own_question(place, " What is the revenue? ")
     assert record.question == "What is the revenue?"
-    playable = recipe_playability(parsed, DocumentStore(shelf.store))
+    playable = recipe_playability(parsed, DocumentStore(place.store))
     assert playable.problem(record, validate=True) is None
     assert NOT_KNOWN not in str(playable.opening(record, validate=True))
     assert parsed.judge.kind.value == "exact"
-    assert (parsed.store, parsed.retriever.index) == (shelf.store, shelf.workspace / "index")
+    assert (parsed.store, parsed.retriever.index) == (place.store, place.folder / "index")
 
 
 def test_several_documents_need_a_system_that_searches_them(world):
     with pytest.raises(UserError, match="question"):
-        own_question(shelf_of(world, 1), "  ")
+        own_question(workspace_of(world, 1), "  ")
     with pytest.raises(UserError, match=r"alden.* 2 "):
-        asked(ALDEN, shelf_of(world, 2))
-    assert asked(VRAG, shelf_of(world, 2)).env["search"]["scope"] == "corpus"
+        asked(ALDEN, workspace_of(world, 2))
+    assert asked(VRAG, workspace_of(world, 2)).env["search"]["scope"] == "corpus"

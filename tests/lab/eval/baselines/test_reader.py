@@ -11,7 +11,7 @@ from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.envs.base import EndReason, ImagePart
 from docagent_rl.lab.eval.baselines import systems
-from docagent_rl.lab.eval.baselines.unasked import Unasked
+from docagent_rl.lab.eval.baselines.systems import Unasked
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.systems import get_system
 

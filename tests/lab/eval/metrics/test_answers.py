@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.lab.eval.metrics.dude import dude_anls, dude_prediction
-from docagent_rl.lab.eval.metrics.mp_docvqa import anls, mpdocvqa_accuracy
-from docagent_rl.lab.eval.metrics.slidevqa import (
+from docagent_rl.lab.eval.metrics.anls import anls, dude_anls, dude_prediction, mpdocvqa_accuracy
+from docagent_rl.lab.eval.metrics.word_f1 import (
     slidevqa_em_f1,
     slidevqa_evidence,
     slidevqa_joint,
+    uda_answer,
+    uda_f1,
 )
-from docagent_rl.lab.eval.metrics.uda import uda_answer, uda_f1
 from tests.lab.eval.metrics import slow
 
 NA, ONE, LIST = "not-answerable", "extractive", "list/extractive"

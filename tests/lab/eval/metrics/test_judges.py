@@ -9,38 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.base.prompts import load_prompt
-from docagent_rl.lab.eval.metrics import longdocurl_parse, mmlongbench_parse
-from docagent_rl.lab.eval.metrics.agreement import Agreement, agreement
-from docagent_rl.lab.eval.metrics.alden import Label, parse_label_judge
-from docagent_rl.lab.eval.metrics.judged import (
-    PLEA,
-    Accuracy,
+from docagent_rl.lab.eval.metrics.judges import (
+    EXTRACTOR_PROMPT,
+    JUDGE_PROMPT,
+    Agreement,
+    AnswerJudge,
+    Extractor,
+    Flavour,
+    Label,
+    agreement,
+    first_tag,
     is_judged,
-    judged_accuracy,
-    judged_answer,
     parse_bool_judge,
+    parse_label_judge,
+    parse_score_judge,
 )
-from docagent_rl.lab.eval.metrics.prompt_files import EXTRACTOR_PROMPT, JUDGE_PROMPT, AnswerJudge, Extractor
-from docagent_rl.lab.eval.metrics.scored import Mean
-from docagent_rl.lab.eval.metrics.tags import first_tag, last_tag
-from docagent_rl.lab.eval.metrics.vidoseek import Grades, grades, page_id, parse_score_judge, retrieval_table
-
-
-def test_flavours_differ_in_whether_a_search_is_required():
-    with pytest.raises(ValueError, match="other"):
-        parse_bool_judge("<judge>True</judge>", "other")
-    one = "<answer>a</answer>"
-    assert is_judged(one, "unidoc")
-    assert is_judged(one, "vrag", require_search=False)
-    assert not is_judged(one, "unidoc", require_search=True)
-
-
-def test_a_judge_that_failed_counts_as_wrong_and_is_counted():
-    assert judged_accuracy([True, False, None, True]) == Accuracy(0.5, 4, 1)
-    assert judged_accuracy([]) == Accuracy(0.0, 0, 0)
-    assert grades([5, 4, 3, None]) == Grades(mean=3.0, passing=0.5, count=4, failures=1)
-    assert grades([]) == Grades(0.0, 0.0, 0, 0)
-
+from docagent_rl.lab.eval.metrics.longdocurl import longdocurl_parse
+from docagent_rl.lab.eval.metrics.mmlongbench_doc import mmlongbench_parse
 
 PIECES = ["<judge>", "</judge>", "true", "TRUE", "True", "False", "fAlse", "un", "\n"]
 
@@ -54,8 +39,10 @@ def test_verdicts_equal_the_slow_reading(reply):
         vrag = True
     elif found and re.search("[fF]alse", found[1]):
         vrag = False
-    assert parse_bool_judge(reply, "vrag") is vrag
-    assert parse_bool_judge(reply, "unidoc") is bool(found and re.search("true", found[1], re.IGNORECASE))
+    assert parse_bool_judge(reply, Flavour.VRAG) is vrag
+    assert parse_bool_judge(reply, Flavour.UNIDOC) is bool(
+        found and re.search("true", found[1], re.IGNORECASE)
+    )
 
 
 TAGS = ["<answer>", "</answer>", "<search>", "</search>", "x", "\n"]
@@ -65,38 +52,18 @@ TAGS = ["<answer>", "</answer>", "<search>", "</search>", "x", "\n"]
 def test_what_is_judged_equals_the_slow_reading(response):
     first = re.search(r"<answer>(.*?)</answer>", response, re.DOTALL)
     assert first_tag(response, "answer") == (first and first[1])
-    last = re.search(r".*<answer>(.*?)</answer>(?!.*</answer>)", response, re.DOTALL)
-    assert last_tag(response, "answer") == (last and last[1])
-    assert judged_answer(response) == (last[1] if last else PLEA)
     both = all(re.search(f"<{name}>.*</{name}>", response, re.DOTALL) for name in ("answer", "search"))
-    assert is_judged(response, "vrag") is both
+    assert is_judged(response) is both
 
 
 def test_many_open_tags_take_no_time():
-    assert first_tag("<a>" * 500_000, "a") is last_tag("<a>" * 500_000, "a") is None
+    assert first_tag("<a>" * 500_000, "a") is None
 
 
 @given(st.text(max_size=20) | st.text("0459 a-\u0664\u00b2", max_size=8))
 def test_the_grade_is_the_first_digit_by_looking_at_every_letter(reply):
     digits = [letter for letter in reply if letter.isdecimal()]
     assert parse_score_judge(reply) == (int(digits[0]) if digits else None)
-
-
-@pytest.mark.parametrize(
-    ("file", "page", "expected"),
-    [("deck.pdf", 3, "deck_3"), ("2303.08559v2.pdf", 1, "2303.08559v2_1"), ("a/b.c.PDF", 2, "b.c_2"),
-     ("1912.01214", 4, "1912.01214_4"), ("a_b.jpg", 5, "a_b_5")],
-)  # fmt: skip
-def test_page_ids_keep_dots(file, page, expected):
-    assert page_id(file, page) == expected
-
-
-def test_each_question_has_its_own_list_length_and_one_without_gold_is_left_out():
-    table = retrieval_table([(["a_1"], ["a_2"]), (["b_1"], ["b_7", "b_1"]), ([], ["c_1"])])
-    assert table["hit@all"] == Mean(0.5, 2)
-    assert table["recall@1"] == Mean(0.0, 2)
-    assert table["mrr@5"] == Mean(0.25, 2)
-    assert len(table) == 16
 
 
 @pytest.mark.parametrize(
@@ -122,8 +89,6 @@ def test_kappa_of_the_textbook_and_of_questions_that_one_did_not_judge():
     assert agreement(first, second) == Agreement(0.7, pytest.approx(0.4), 50, 0)
     assert agreement([1, None, 3], [1, 2, None]) == Agreement(1.0, None, 1, 2)
     assert agreement([None], [1]) == Agreement(None, None, 0, 1)
-    with pytest.raises(ValueError, match=r"2\D+1"):
-        agreement([1, 2], [1])
 
 
 @given(VERDICTS)
@@ -174,5 +139,5 @@ def test_the_forms_that_judges_are_shown_are_read_by_the_parsers():
         last[name] = text.strip().split("\n")[-1]
     assert parse_score_judge(last[AnswerJudge.VIDOSEEK]) == 4
     for form, verdict in zip(last[AnswerJudge.TRUE_FALSE].split(" or "), (True, False), strict=True):
-        assert parse_bool_judge(form, "vrag") is parse_bool_judge(form, "unidoc") is verdict
+        assert parse_bool_judge(form, Flavour.VRAG) is parse_bool_judge(form, Flavour.UNIDOC) is verdict
     assert parse_label_judge(last[AnswerJudge.ALDEN]) is Label.CORRECT

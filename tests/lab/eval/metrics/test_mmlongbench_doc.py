@@ -8,11 +8,9 @@ from hypothesis import strategies as st
 
 from docagent_rl.lab.eval.metrics.mmlongbench_doc import (
     FAILED,
-    MMLongBenchRow,
-    mmlongbench_breakdown,
+    mmlongbench_lines,
     mmlongbench_score,
 )
-from docagent_rl.lab.eval.metrics.scored import Mean
 from tests.lab.eval.metrics import slow
 
 NA = "Not answerable"
@@ -35,19 +33,24 @@ def test_worked_examples(gold, pred, kind, expected):
     assert mmlongbench_score(gold, pred, kind) == pytest.approx(expected, abs=5e-5)
 
 
-def test_single_cross_and_unanswerable():
-    rows = [
-        MMLongBenchRow("a", "a", 1.0, (3,), ("Table", "Chart"), "Report"),
-        MMLongBenchRow("a", "b", 0.0, (3, 4), ("Table",), "Report"),
-        MMLongBenchRow("a", "a", 1.0, (), (), "Guide"),  # answerable, nobody wrote pages down
-        MMLongBenchRow(NA, "a", 0.0, (7,)),
-        MMLongBenchRow(NA, NA, 1.0, ()),
-    ]
-    halves = ("single_page", "cross_page", "unanswerable", "source/Table", "type/Report")
-    whole = ("source/Chart", "type/Guide")
-    assert mmlongbench_breakdown(rows) == dict.fromkeys(halves, Mean(0.5, 2)) | dict.fromkeys(
-        whole, Mean(1.0, 1)
-    )
+@pytest.mark.parametrize(
+    ("pages", "sources", "kind", "answerable", "lines"),
+    [
+        (
+            1,
+            ("Table", "Chart"),
+            "Report",
+            True,
+            ["single_page", "source/Chart", "source/Table", "type/Report"],
+        ),
+        (2, ("Table", "Table"), None, True, ["cross_page", "source/Table"]),
+        (0, (), "Guide", True, ["cross_page", "type/Guide"]),  # answerable, nobody wrote pages down
+        (1, (), None, False, ["single_page", "unanswerable"]),
+        (0, (), None, False, ["unanswerable"]),
+    ],
+)
+def test_single_cross_and_unanswerable(pages, sources, kind, answerable, lines):
+    assert mmlongbench_lines(pages, sources, kind, answerable=answerable) == lines
 
 
 def slow_clean(value: object) -> str:

@@ -7,11 +7,11 @@ from collections import defaultdict
 
 import numpy as np
 
-from docagent_rl.lab.eval.metrics.scored import Scored, accuracy_f1
 from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.measures import Form, Measure, mean
 from docagent_rl.lab.eval.scoring.scored import ScoredSession
 from docagent_rl.rewards.text import NOT_ANSWERABLE
+from tests.lab.eval.metrics.slow import accuracy_f1
 
 HOSTILE = [
     "| a | b |", "[x](http://evil.example/a)", "![x](http://evil.example/a.png)", "<script>alert(1)</script>",
@@ -76,7 +76,7 @@ def slow_number(sessions, measure) -> float | None:
     found = []
     for group in rounds.values():
         rows = [
-            Scored(
+            (
                 "x" if each.values["gold_answerable"] else NOT_ANSWERABLE,
                 "x" if each.values["answered"] else NOT_ANSWERABLE,
                 each.values["score"],

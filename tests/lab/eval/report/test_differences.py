@@ -5,9 +5,8 @@ from dataclasses import asdict
 
 import pytest
 
-from docagent_rl.lab.eval.report.differences import Verdict, differences
-from docagent_rl.lab.eval.report.facts import RunFacts
-from docagent_rl.lab.eval.report.targets import rows_for
+from docagent_rl.lab.eval.report.papers import Verdict, differences, rows_for
+from docagent_rl.lab.eval.run_facts import RunFacts
 from docagent_rl.lab.eval.scoring.experts import Author
 
 VRAG = rows_for("vrag_rl_qwen2_5_vl_7b", "vrag_rl")[0]

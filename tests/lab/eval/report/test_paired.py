@@ -6,12 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from docagent_rl.lab.eval.report.bootstrap import intervals
 from docagent_rl.lab.eval.report.paired import compare
-from docagent_rl.lab.eval.report.paired_grids import paired_grids
-from docagent_rl.lab.eval.report.permutation import EXACT, FEWEST, holm
-from docagent_rl.lab.eval.report.sums import Cell, sums_of
-from docagent_rl.lab.eval.scoring.numbers import USE
+from docagent_rl.lab.eval.report.paired_tables import paired_tables
+from docagent_rl.lab.eval.report.statistics import EXACT, FEWEST, Cell, holm, intervals, sums_of
+from docagent_rl.lab.eval.scoring.use import USE
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from tests.lab.eval.report.scores import F1, SCORE, scored, slow_bootstrap, slow_number, slow_permutation
 
@@ -76,7 +74,7 @@ def test_fewer_than_six_documents_have_no_p_value_and_none_is_printed_as_zero(do
     found = compare(*sides, [SCORE], lambda each: [("document", each.document)], draws=20)
     assert (found.lost, found.whole[0].p, found.whole[0].least_p) == (28, p, p)
     assert {(part.p, part.corrected) for part in found.parts} == {(None, None)}  # of one document each
-    whole, lines, *_ = paired_grids(found, "a", "b", "Own")
+    whole, lines, *_ = paired_tables(found, "a", "b", "Own")
     assert whole.rows[0][-2:] == (str(documents), shown)
     assert lines.rows[0][-3:] == ("1", "-", "-")
 
@@ -129,7 +127,7 @@ def test_numbers_are_shown_by_their_unit_in_every_column():
         for each in runs[-1]:
             each.values.update(turns=3.0, seconds=12.34 + gain, cost=0.00042 + 0.0001 * gain)
     measures = [SCORE, *(measure for measure in USE if measure.name in ("turns", "seconds", "cost"))]
-    table = paired_grids(compare(*runs, measures, draws=20), "a", "b", "Own")[0]
+    table = paired_tables(compare(*runs, measures, draws=20), "a", "b", "Own")[0]
     shown = {row[0]: row[1:4] for row in table.rows}
     assert shown["score"][:2] == ("50.0", "50.0")
     assert shown["turns"][:2] == ("3.00", "3.00")

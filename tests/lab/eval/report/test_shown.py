@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from docagent_rl.lab.eval.report.build import ReportSettings, ScoredRun
+from docagent_rl.lab.eval.report.benchmark import ReportSettings
 from docagent_rl.lab.eval.report.figure import figure
-from docagent_rl.lab.eval.report.grids import Grid
-from docagent_rl.lab.eval.report.making import make_report
-from docagent_rl.lab.eval.report.markdown import markdown, plain
-from docagent_rl.lab.eval.report.terminal import rendered
+from docagent_rl.lab.eval.report.grid import Grid, markdown, plain, rendered
+from docagent_rl.lab.eval.report.report import PICTURE, make_report
+from docagent_rl.lab.eval.report.runs import ScoredRun
 from docagent_rl.lab.eval.scoring.experts import Author
 from tests.lab.eval.report.scores import HOSTILE, OVERALL, over_three, scored, told
 
@@ -71,7 +70,7 @@ def slides(by="judge-1", number=8):
 
 
 def picture(sessions, recipe="vrag_rl_qwen2_5_vl_7b") -> str:
-    return make_report([ScoredRun("a", list(sessions), {"recipe": recipe})], FEW).picture
+    return make_report([ScoredRun("a", list(sessions), {"recipe": recipe})], FEW).files[PICTURE]
 
 
 def texts(svg: str) -> list[str]:
@@ -96,7 +95,7 @@ def test_no_text_becomes_markup_in_a_picture_or_stops_it():
         ScoredRun(text, sessions, {"player": {"model": text}, "retriever": text, "recipe": text})
         for text in MARKED
     ]
-    root = ET.fromstring(make_report(runs, FEW).picture)
+    root = ET.fromstring(make_report(runs, FEW).files[PICTURE])
     tags = {element.tag.rpartition("}")[2] for element in root.iter()}
     assert not tags & {"script", "a", "image", "foreignObject"}
     assert all("onload" not in element.attrib for element in root.iter())

@@ -7,11 +7,11 @@ import re
 import pytest
 
 from docagent_rl.checks.recipe_list import recipe_names, recipe_summary
-from docagent_rl.lab.eval.report.sums import ALL
-from docagent_rl.lab.eval.report.targets import EVERY, paper_rows, questions_of, rows_for
-from docagent_rl.lab.eval.scoring.labels import Label, flat, labels_of
-from docagent_rl.lab.eval.scoring.numbers import NAVIGATION, TOOLS
+from docagent_rl.lab.eval.report.papers import EVERY, paper_rows, questions_of, rows_for
+from docagent_rl.lab.eval.report.statistics import ALL
+from docagent_rl.lab.eval.scoring.labels import Label, labels_of, rows_of
 from docagent_rl.lab.eval.scoring.protocols import PROTOCOLS, paper_measures
+from docagent_rl.lab.eval.scoring.use import NAVIGATION, TOOLS
 from docagent_rl.records.importers import Benchmark, get_importer
 from docagent_rl.records.record import Split
 from tests.lab.eval.scoring.sessions import question
@@ -53,7 +53,7 @@ def test_targets_name_measures_that_there_are_and_none_twice():
 @pytest.mark.parametrize("spelling", ["{}_hop", "{}-Hop", "{}Hop"])
 def test_lines_of_vidoseek_are_found_however_its_files_spell_them(spelling):
     records = [question(extra={"query_type": spelling.format(each)}) for each in ("Single", "multi", "other")]
-    lines = {line for record in records for line in flat(labels_of(record))}
+    lines = {line for record in records for line in rows_of(labels_of(record))}
     printed = {target.row for row in paper_rows() for target in row.numbers if target.dataset == "vidoseek"}
     assert printed
     assert {("query_type", "Multi-Hop"), ("query_type", spelling.format("other")), *printed} <= lines

@@ -7,13 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.endpoints.chat_reply import ReplyError, said
-from docagent_rl.lab.eval.metrics.judged import Flavour
-from docagent_rl.lab.eval.metrics.prompt_files import AnswerJudge, Extractor
-from docagent_rl.lab.eval.scoring.agent import agent_of, extractor_of
+from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Flavour
+from docagent_rl.lab.eval.run_facts import agent_of, extractor_of
 from docagent_rl.lab.eval.scoring.experts import (
     EXPERTS,
     Author,
-    expert_named,
     messages,
     parsed,
     require_readable,
@@ -87,9 +85,6 @@ def test_what_a_judge_quotes_is_no_verdict(expert, verdict, text):
 def test_extractors_never_see_the_reference():
     for expert in Extractor:
         assert "teal" not in str(messages(expert, "Which colour?", ["teal"], "blue"))
-    assert all(expert_named(expert.value) is expert for expert in EXPERTS)
-    with pytest.raises(ValueError, match="nobody"):
-        expert_named("nobody")
 
 
 RETRIEVER = {"retriever": {"model": "r"}}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from docagent_rl.lab.eval.metrics.doc_v_star import Tool, tool_pages, tool_table
-from docagent_rl.lab.eval.scoring.played import read_session
+from docagent_rl.lab.eval.scoring.played import Tool, read_session
+from docagent_rl.lab.eval.scoring.use import navigation_values
 from docagent_rl.systems.alden.config import AldenConfig
 from docagent_rl.systems.alden.env import AldenEnv
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
@@ -28,25 +28,25 @@ async def test_a_session_of_doc_v_star_and_its_line_of_table_5(services, record,
     ]
     env = DocVStarEnv(DocVStarConfig(retrieval={"pages": 2}), services)
     trajectory, metrics = await recorded(env, "doc_v_star", sample, turns, play)
-    found, pages = read_session(trajectory), tool_pages(trajectory)
+    found = read_session(trajectory)
     assert found.answer == "blue"
     # the overview in the prompt shows all pages as thumbnails, which are not collected
     assert set(found.by_tool) == {Tool.RETRIEVAL, Tool.FETCH}
     assert found.collected[0] == ("M", 3)
     assert set(found.collected) == set(found.by_tool[Tool.RETRIEVAL]) | set(found.by_tool[Tool.FETCH])
     assert (found.cited, found.answer_page) == ((("M", 4), ("M", 3)), ("M", 4))
-    assert pages.gold == {3, 4}
-    assert len(pages.brought[Tool.RETRIEVAL]) == 2
+    assert len(found.by_tool[Tool.RETRIEVAL]) == 2
     # shown before, page 3 is not brought again, and there is no page 99
-    assert pages.brought[Tool.FETCH] == {4, 5} - pages.brought[Tool.RETRIEVAL]
-    for tool, name in ((Tool.RETRIEVAL, "retrieval"), (Tool.FETCH, "fetch")):
-        row = tool_table([pages])[tool]
-        assert (row.ratio.value, row.pages.value) == (metrics[f"{name}/used"], metrics[f"{name}/pages"])
+    assert set(found.by_tool[Tool.FETCH]) == {("M", 4), ("M", 5)} - set(found.by_tool[Tool.RETRIEVAL])
+    values = navigation_values(sample, found)
+    for name in ("retrieval", "fetch"):
+        own = (metrics[f"{name}/used"], metrics[f"{name}/pages"])
+        assert (values[f"{name}_called"], values[f"{name}_pages"]) == own
         for part in ("recall", "precision", "f1"):
-            assert getattr(row, part).value == pytest.approx(metrics[f"{name}/page_{part}"])
+            assert values[f"{name}_{part}"] == pytest.approx(metrics[f"{name}/page_{part}"])
     for each in trajectory.turns:
         each.dropped = True
-    assert tool_pages(trajectory).brought == {Tool.RETRIEVAL: set(), Tool.FETCH: set()}
+    assert read_session(trajectory).by_tool == {Tool.RETRIEVAL: (), Tool.FETCH: ()}
 
 
 async def test_a_session_of_alden(services, record, play):

@@ -15,12 +15,13 @@ from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.endpoints.json_cache import JsonCache
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.lab.agents.run_folder import RunFolder
-from docagent_rl.lab.eval.metrics.sessions import SessionUse
-from docagent_rl.lab.eval.report.build import ReportSettings, benchmark
-from docagent_rl.lab.eval.scoring.asking import ModelPanel
+from docagent_rl.lab.eval.report.benchmark import ReportSettings, benchmark
 from docagent_rl.lab.eval.scoring.experts import Author
-from docagent_rl.lab.eval.scoring.run import ScoringSettings, ordered, score_run
+from docagent_rl.lab.eval.scoring.panels import ModelPanel
+from docagent_rl.lab.eval.scoring.run import ordered, score_run
 from docagent_rl.lab.eval.scoring.scored import read_scores
+from docagent_rl.lab.eval.scoring.session import ScoringSettings
+from docagent_rl.lab.eval.scoring.use import TokenUse
 from tests.chat_server import ChatServer, completion, serving
 from tests.lab.eval.scoring.sessions import answered, masked, question, run_of, session, turn
 
@@ -171,8 +172,8 @@ async def test_scores_are_read_again_only_while_they_hold(tmp_path):
     price = Price(1.0, 2.0)
     priced = await score_run(folder, ScoringSettings(price=price), heard.append)
     assert len(heard) == 12 + 13 + 13
-    use = SessionUse.of(next(iter(folder.sessions())))
-    assert priced[0].values["cost"] == pytest.approx(price.cost(use.sent_tokens, use.output_tokens))
+    use = TokenUse.of(next(iter(folder.sessions())))
+    assert priced[0].values["cost"] == pytest.approx(price.cost(use.sent, use.sampled))
 
 
 async def test_the_last_session_of_a_key_counts_and_torn_or_missing_ones_are_told(tmp_path):

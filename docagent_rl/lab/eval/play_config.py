@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
@@ -15,15 +16,22 @@ from docagent_rl.checks.preflight import CHECKS
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.recipe_list import Kind, recipe_kind
 from docagent_rl.checks.service_checks import check_services
-from docagent_rl.config import DocAgentConfig
+from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.envs.roles import RoleBackend
 from docagent_rl.lab.eval.agent import Agent
 from docagent_rl.lab.eval.agents import appoint, split_overrides
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.env_resources import open_shown_store
+from docagent_rl.systems import get_system
+
+_LENGTHS = ("data.max_prompt_length", "data.max_response_length", "docagent.rollout.turn_tokens")
+_ELSEWHERE = ("display.", "search.scope", "reward.")
+"""Keys that are no change: sizes of pages and scope are told by themselves, rewards are no number of a
+benchmark."""
 
 
 def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> DictConfig:
-    """What an agent plays by.
+    """Compose the configuration that an agent plays by.
 
     Searches run in this process where a recipe has actors for them: there is no Ray outside of a run.
 
@@ -44,7 +52,9 @@ def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> Dic
     run = composed(recipe, rest)
     try:
         settle_environment(run)
-        _near(run)
+        with open_dict(run):
+            for key in ("docagent.retriever", "docagent.text_retriever"):
+                _search_here(OmegaConf.select(run, key))
         appoint(run, agent, own)
         refuse_unknown_keys(run)
     except OmegaConfBaseException as error:
@@ -53,14 +63,11 @@ def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> Dic
 
 
 def check_play(run: DictConfig, records: Iterable[Record]) -> DocAgentConfig:
-    """Check what can be checked before a session is played.
+    """Check what can be checked before a session is played, and return the section `docagent`.
 
     Args:
         run: of `play_config`.
         records: the questions.
-
-    Returns:
-        The section `docagent`.
 
     Raises:
         UserError: an unknown key, a missing store or prompt, models that nobody chose, or questions about
@@ -83,18 +90,48 @@ def check_play(run: DictConfig, records: Iterable[Record]) -> DocAgentConfig:
     return parsed
 
 
-def _near(run: DictConfig) -> None:
-    """Have retrievers of actors search here."""
-    with open_dict(run):
-        for key in ("docagent.retriever", "docagent.text_retriever"):
-            section = OmegaConf.select(run, key)
-            if isinstance(section, DictConfig):
-                _search_here(section)
+def changes_of(run: DictConfig, recipe: DictConfig) -> dict[str, Any]:
+    """Return settings that sessions depend on and that differ from the recipe, by key, with the value.
+
+    Retriever, prompt, sampling and judge are left out: reports tell them by themselves.
+
+    Args:
+        run: the composed configuration.
+        recipe: the same without overrides.
+
+    Raises:
+        UserError: the environment's section cannot be parsed.
+    """
+    ours, theirs = _settings(run), _settings(recipe)
+    return {key: value for key, value in sorted(ours.items()) if value != theirs.get(key)}
 
 
-def _search_here(section: DictConfig) -> None:
+def _search_here(section: Any) -> None:
+    """Have retrievers of actors search in this process."""
+    if not isinstance(section, DictConfig):
+        return
     if section.get("backend") == "ray":
         section.backend = "local"
     parts = section.get("parts")
     for part in parts.values() if isinstance(parts, DictConfig) else ():
         _search_here(part)
+
+
+def _settings(run: DictConfig) -> dict[str, Any]:
+    parsed = DocAgentConfig.parse(plain(run.docagent))  # with what a profile puts over the section
+    env = get_system(parsed.system).parse_config(parsed.env).model_dump(mode="json")
+    found = {f"docagent.env.{key}": value for key, value in _flat(env) if not key.startswith(_ELSEWHERE)}
+    for name, role in parsed.roles.items():
+        # an endpoint has to be named, which is no change
+        stands_in = role.backend not in (None, RoleBackend.OPENAI)
+        found[f"docagent.roles.{name.value}.backend"] = role.backend if stands_in else None
+        found[f"docagent.roles.{name.value}.model"] = role.model
+    return found | {key: OmegaConf.select(run, key) for key in _LENGTHS}
+
+
+def _flat(section: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in section.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

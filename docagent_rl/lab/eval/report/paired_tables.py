@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from docagent_rl.lab.eval.report.grids import MARK, NOTHING, RULED, Grid, digits, p_text, shown
+from docagent_rl.lab.eval.report.grid import NOTHING, Grid
 from docagent_rl.lab.eval.report.paired import Comparison, Difference, Flip
-from docagent_rl.lab.eval.report.permutation import EXACT, FEWEST
+from docagent_rl.lab.eval.report.statistics import EXACT, FEWEST
+from docagent_rl.lab.eval.report.tables import MARK, RULED, digits, p_text, shown
 
 MOST = 50
 """Questions that are named in a table; the JSON file names all."""
 
 
-def paired_grids(
+def paired_tables(
     found: Comparison,
     first: str,
     second: str,
@@ -20,7 +21,7 @@ def paired_grids(
     ruled: Collection[str] = (),
     judges: Sequence[str] = ("", ""),
 ) -> list[Grid]:
-    """The tables of a comparison of two runs over one benchmark.
+    """Return the tables of a comparison of two runs over one benchmark.
 
     Args:
         found: the comparison.
@@ -62,7 +63,7 @@ def paired_grids(
         (f"only {first} is right", found.given_up),
     ):
         if flips:
-            grids.append(_flips(f"{title}: {headline}, {name} ({len(flips):,})", flips, first, second))
+            grids.append(_flips(f"{title}: {headline}, {name} ({len(flips):,})", flips, (first, second)))
     return grids
 
 
@@ -72,10 +73,8 @@ def _titled(difference: Difference, ruled: Collection[str]) -> str:
 
 
 def _cells(difference: Difference) -> tuple[str, ...]:
-    unit = difference.cell.measure.unit
-    both = (difference.first, difference.second)
-    sides = [NOTHING if value is None else digits(value, unit) for value in both]
-    gain = difference.gain
+    unit, gain = difference.cell.measure.unit, difference.gain
+    sides = (digits(difference.first, unit), digits(difference.second, unit))
     return (*sides, shown(gain, unit, sign=True), f"{gain.questions:,}", f"{gain.documents:,}")
 
 
@@ -90,14 +89,14 @@ def _test(difference: Difference) -> str:
 def _judged(judges: Sequence[str], first: str, second: str) -> list[str]:
     if len(set(judges)) == 1:
         return []
-    told = [f"{run} by {judge or 'nobody'}" for run, judge in zip((first, second), judges, strict=True)]
-    return [f"{' and '.join(told)} judged: the difference is that of the judges, too, and neither is better"]
+    by = [f"{run} by {judge or 'nobody'}" for run, judge in zip((first, second), judges, strict=True)]
+    return [f"{' and '.join(by)} judged: the difference is that of the judges, too, and neither is better"]
 
 
-def _flips(title: str, flips: Sequence[Flip], first: str, second: str) -> Grid:
+def _flips(title: str, flips: Sequence[Flip], runs: tuple[str, str]) -> Grid:
     rows = tuple((flip.question_id, f"{flip.first:.2f}", f"{flip.second:.2f}") for flip in flips[:MOST])
     more = (f"{len(flips) - MOST:,} more in report.json",) if len(flips) > MOST else ()
-    return Grid(title, ("question", first, second), rows, more)
+    return Grid(title, ("question", *runs), rows, more)
 
 
 def _missing(found: Comparison, first: str, second: str) -> list[str]:

@@ -1,17 +1,14 @@
-"""Getting opinions: from a model behind an endpoint, and from the rules that stand in for it."""
+"""Panels, which give opinions: a model behind an endpoint, and the rules that stand in for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.endpoints.chat_client import ChatMessage
-from docagent_rl.endpoints.chat_reply import ChatReply, CutOffError, ReplyError, said
+from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError, said
 from docagent_rl.endpoints.remote_model import RemoteModel
-from docagent_rl.lab.eval.metrics.judged import Flavour
-from docagent_rl.lab.eval.metrics.prompt_files import Extractor
+from docagent_rl.lab.eval.metrics.judges import Extractor, Flavour
 from docagent_rl.lab.eval.scoring.experts import (
     UNASKED,
     Author,
@@ -50,11 +47,11 @@ class Panel(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the model, or an `Author`."""
+        """Name of the model, or an `Author`."""
         ...
 
     async def opinion(self, expert: Expert, case: Case) -> Opinion:
-        """What an expert says.
+        """Give the opinion of an expert.
 
         Raises:
             BudgetError: the budget is spent.
@@ -69,7 +66,7 @@ class RulePanel:
 
     Args:
         judge: of answers.
-        extractor: who shortened the answers that come with a short one (`agent.extractor_of`).
+        extractor: who shortened the answers that come with a short one (`run_facts.extractor_of`).
     """
 
     judge: Judge = field(default_factory=RuleJudge)
@@ -103,7 +100,10 @@ class ModelPanel:
         return self.model.endpoint.model
 
     async def opinion(self, expert: Expert, case: Case) -> Opinion:
-        """See `Panel`. A reply that cannot be read after all attempts is a failure of the judge."""
+        """See `Panel`. A reply that cannot be read after all attempts is a failure of the judge.
+
+        One that was cut off is read as far as it came, as the benchmarks do: a grade may stand there.
+        """
         if case.answer is None:
             return UNASKED
         sent = messages(expert, case.question, case.references, case.answer)
@@ -112,21 +112,12 @@ class ModelPanel:
             require_readable(expert, said(text), case.flavour)
 
         try:
-            reply = await self._reply(sent, accept)
+            try:
+                reply = await self.model.ask(sent, accept)
+            except CutOffError:
+                reply = await self.model.ask(sent, accept, partial=True)
         except InfrastructureError as error:
             if isinstance(error.__cause__, ReplyError):
                 return Opinion(None, self.name, failed=True)
             raise
         return Opinion(said(reply.text), self.name)
-
-    async def _reply(self, sent: Sequence[ChatMessage], accept: Callable[[str], None]) -> ChatReply:
-        """One that was cut off is read as far as it came, as the benchmarks do: a grade may stand there."""
-        try:
-            return await self.model.ask(sent, accept)
-        except CutOffError:
-            return await self.model.ask(sent, accept, partial=True)
-
-
-async def opinions(panel: Panel, experts: Iterable[Expert], case: Case) -> dict[Expert, Opinion]:
-    """What several experts say, one after the other."""
-    return {expert: await panel.opinion(expert, case) for expert in experts}

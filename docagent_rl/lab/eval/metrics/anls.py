@@ -1,24 +1,56 @@
-"""DUDE (DUDEeval, `evaluate_submission.py`): its own ANLS, and NLSL for lists."""
+"""ANLS of MP-DocVQA (MP-DocVQA-Framework, `metrics.py`) and of DUDE (DUDEeval, `evaluate_submission.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from docagent_rl.rewards import text
 from docagent_rl.rewards.matching import best_matching
 from docagent_rl.rewards.text import edit_distance
 
 NOT_ANSWERABLE_TYPE = "not-answerable"
+_NONE = "none"
 _LIST_THRESHOLD = 0.5
+
+
+def anls(
+    golds: Iterable[str], pred: str | None, threshold: float = 0.5, answer_type: str = "string"
+) -> float:
+    """Return MP-DocVQA's similarity of an answer to the nearest gold answer, in `[0, 1]`; inner blanks count.
+
+    Args:
+        golds: alternatives.
+        pred: the answer. `None`, an empty one and, where the question can be answered, the word `none` score
+            0, also against an equal gold answer.
+        threshold: lower similarities count as 0.
+        answer_type: `not-answerable` asks for the answer `none`.
+    """
+    given = _stripped(pred)
+    if given == _NONE or answer_type == NOT_ANSWERABLE_TYPE:
+        return float(given == _NONE and answer_type == NOT_ANSWERABLE_TYPE)
+    return max((text.anls(gold, given, threshold) for gold in golds), default=0.0)
+
+
+def mpdocvqa_accuracy(golds: Iterable[str], pred: str | None, answer_type: str = "string") -> int:
+    """Return 1 when the answer is one of the gold answers, but for case and outer blanks, else 0.
+
+    Of type `not-answerable` an empty answer and `none` are right; of other types `none` never is.
+    """
+    given = _stripped(pred)
+    if answer_type == NOT_ANSWERABLE_TYPE:
+        return int(given in ("", _NONE))
+    return int(given != _NONE and any(given == _stripped(gold) for gold in golds))
 
 
 def dude_anls(
     golds: Sequence[str], pred: str | Sequence[str] | None, answer_type: str, threshold: float = 0.5
 ) -> float:
-    """The score of one question.
+    """Return DUDE's score of one question, in `[0, 1]`.
 
     A type that holds `list` asks for all gold answers: the best one-to-one matching of similarities, divided
     by the number of distinct gold answers or of predicted ones, whichever is greater. Other types ask for one
-    of the gold answers; of several predictions the first counts.
+    of the gold answers; of several predictions the first counts. An answerable question without gold answers,
+    which stops the official scorer, scores 0.
 
     Args:
         golds: gold answers; `answers_variants` are not used.
@@ -26,10 +58,6 @@ def dude_anls(
             official scorer takes a plain text for its letters, and so do we: pass a list (`dude_prediction`).
         answer_type: `extractive`, `abstractive`, `list/...` or `not-answerable`.
         threshold: lower similarities count as 0; lists have a fixed one of 0.5.
-
-    Returns:
-        A value in `[0, 1]`; 0 for an answerable question without gold answers, which stops the official
-        scorer.
     """
     pred = [] if pred is None else pred
     if answer_type == NOT_ANSWERABLE_TYPE:
@@ -41,7 +69,7 @@ def dude_anls(
 
 
 def dude_prediction(answers: str | Iterable[str], *, refused: bool = False) -> list[str]:
-    """Answers as the scorer should get them: stripped, with single blanks; a refusal is one empty text.
+    """Return answers as DUDE's scorer takes them: stripped, with single blanks; a refusal is one empty text.
 
     The scorer measures unstripped texts, so that blanks at the end would raise a score.
     """
@@ -50,7 +78,7 @@ def dude_prediction(answers: str | Iterable[str], *, refused: bool = False) -> l
 
 
 def _similarity(gold: str, pred: str, threshold: float) -> float:
-    edits = edit_distance(_plain(gold), _plain(pred))
+    edits = edit_distance(_single_blanks(gold), _single_blanks(pred))
     # of the raw texts, as they were written
     longest = max(len(gold.upper()), len(pred.upper()))
     similarity = 1.0 - edits / longest if longest else 1.0
@@ -64,5 +92,9 @@ def _list_similarity(golds: Sequence[str], preds: Sequence[str]) -> float:
     return best_matching(table) / max(len(set(golds)), len(preds))
 
 
-def _plain(answer: str) -> str:
+def _stripped(answer: str | None) -> str:
+    return (answer or "").lower().strip()
+
+
+def _single_blanks(answer: str) -> str:
     return " ".join(answer.strip().lower().split())

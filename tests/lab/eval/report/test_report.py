@@ -1,4 +1,4 @@
-"""Whole reports; what their pictures show is in `test_figure.py`."""
+"""Whole reports; their pictures are in `test_shown.py`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from docagent_rl.lab.eval.report import making
-from docagent_rl.lab.eval.report.build import (
-    ReportSettings,
-    ScoredRun,
-    answer_measures,
-    benchmark,
-    pass_at,
-    report_on,
-)
-from docagent_rl.lab.eval.report.making import make_report
-from docagent_rl.lab.eval.report.papers import against_papers
+from docagent_rl.lab.eval.report import report
+from docagent_rl.lab.eval.report.benchmark import ReportSettings, answer_measures, benchmark, pass_at
+from docagent_rl.lab.eval.report.report import DATA, PAGE, make_report
+from docagent_rl.lab.eval.report.runs import ScoredRun, report_on
 from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.protocols import PROTOCOLS
 from tests.lab.eval.report.scores import OVERALL, SCORE, over_three, scored, told
@@ -30,7 +23,7 @@ VRAG = {"recipe": "vrag_rl_qwen2_5_vl_7b"}
 
 @pytest.fixture(autouse=True)
 def _nothing_is_drawn(monkeypatch):
-    monkeypatch.setattr(making, "figure", lambda views, datasets: "")
+    monkeypatch.setattr(report, "figure", lambda runs, datasets: "")
 
 
 def sessions(by="judge-1", gain=0, number=40, **changes):
@@ -52,20 +45,19 @@ def run(name="a", manifest=None, **changes):
 
 
 def data_of(found):
-    return json.loads(found.data)
+    return json.loads(found.files[DATA])
 
 
 def test_numbers_stand_beside_the_papers_of_the_recipe():
     one = run(manifest={"recipe": "alden_qwen2_5_vl_7b", "retriever": "vdr-2b-v1"})
-    report = report_on(one, FEW)
-    visual, other = against_papers(report, one.sessions, FEW)
+    visual, other = report_on(one, FEW).papers
     (beside,) = visual.numbers
     assert (beside.target.value, beside.ours.value) == (33.5, 0.4)
     assert beside.gap == pytest.approx(6.5)
     assert beside.inside is (beside.ours.low <= 0.335 <= beside.ours.high)
     retrievers = [[f.verdict.value for f in each.facts if f.name == "retriever"] for each in (visual, other)]
     assert retrievers == [["same"], ["different"]]
-    page = make_report([one], FEW).page
+    page = make_report([one], FEW).files[PAGE]
     assert "33.5 (vdr-2b); 36.7 (colqwen2-v1)" in page
     assert re.search("judge-1.*gpt-4o", page)
 
@@ -73,13 +65,13 @@ def test_numbers_stand_beside_the_papers_of_the_recipe():
 def test_the_rule_judge_is_named_beside_every_number_it_stands_for():
     found = make_report([run(by=Author.RULE.value), run("b", by=Author.RULE.value)], FEW, paired=True)
     begin = ("| accuracy", "| judged Correct", "| F1 |")
-    lines = [line for line in found.page.splitlines() if line.startswith(begin)]
+    lines = [line for line in found.files[PAGE].splitlines() if line.startswith(begin)]
     assert len(lines) >= 5
     assert all("†" in line for line in lines)
     numbers = data_of(found)["runs"][0]["benchmarks"]["mmlongbench"]["answers"]
     assert {n["measure"]: n["rule_judge"] for n in numbers} == {"acc": True, "f1": True, "correct": True}
     assert all(each["rule_judge"] for each in data_of(found)["paired"]["mmlongbench"]["numbers"][:2])
-    assert "†" not in make_report([run()], FEW).page
+    assert "†" not in make_report([run()], FEW).files[PAGE]
     # one such session among many is told
     each = list(sessions())
     each[3].experts[EXTRACT]["by"] = Author.RULE.value
@@ -99,7 +91,7 @@ def test_what_was_not_played_or_judged_is_counted():
     assert (judges, second, agreed.count, agreed.left_out) == ("judge-1", Author.RULE.value, 37, 1)
     assert found.total_cost == pytest.approx(0.25 * 38)
     assert found.verdicts[LABEL] == {"Correct": 15, "Incorrect": 22, "none": 1}
-    page = make_report([ScoredRun("a", each, {})], FEW).page
+    page = make_report([ScoredRun("a", each, {})], FEW).files[PAGE]
     assert "1 infrastructure" in page
     assert "Correct, 22 Incorrect, 1 none" in page
     assert f"1 of {LABEL}".replace("_", "\\_") in page
@@ -146,8 +138,8 @@ def test_a_run_over_all_benchmarks_of_a_paper_has_its_overall_number():
     each = list(over_three())
 
     def overall(sessions):
-        report = report_on(ScoredRun("a", sessions, VRAG), FEW)
-        return [against for against in against_papers(report, sessions, FEW) if against.dataset == "all"]
+        papers = report_on(ScoredRun("a", sessions, VRAG), FEW).papers
+        return [against for against in papers if against.dataset == "all"]
 
     (whole,) = overall(each)
     assert [(beside.target.value, beside.ours.value) for beside in whole.numbers] == [(57.1, 0.25)]
@@ -161,7 +153,7 @@ def test_a_run_over_all_benchmarks_of_a_paper_has_its_overall_number():
     assert row[3].startswith("25.0 [")
     assert row[4:] == ("-", "57.1")
     assert any(note.startswith("a and VRAG-RL") for note in found.grids[0].notes)
-    assert f"| {OVERALL} |" in found.page
+    assert f"| {OVERALL} |" in found.files[PAGE]
     papers = data_of(found)["runs"][0]["papers"]
     assert [each["by"] for each in papers if each["dataset"] == "all"] == [["judge-1"]]
     ruled = make_report([ScoredRun("a", list(over_three(Author.RULE.value)), VRAG)], FEW)
@@ -206,8 +198,8 @@ def test_a_run_that_is_not_whole_says_so():
     whole = {"questions": {"count": 40}, "sessions": 1}
     runs = [run(manifest=manifest), run("b", manifest={"sessions": 2}), run("c", manifest=whole)]
     found = make_report(runs, FEW)
-    assert found.page.count("40 of 100") == 1
-    assert "40 of 40" not in found.page
+    assert found.files[PAGE].count("40 of 100") == 1
+    assert "40 of 40" not in found.files[PAGE]
     assert [each["expected_sessions"] for each in data_of(found)["runs"]] == [100, None, 40]
 
 
@@ -216,7 +208,7 @@ def test_the_systems_own_numbers_are_means_over_the_sessions_played():
     each.append(scored(3, 0, environment={"crops": 9.0}, status="masked", reason="sample"))
     found = benchmark("mmlongbench", each, FEW)
     assert (found.environment["crops"].value, found.environment["crops"].count) == (1.0, 3)
-    assert "| crops | 1 |" in make_report([ScoredRun("a", each, {})], FEW).page
+    assert "| crops | 1 |" in make_report([ScoredRun("a", each, {})], FEW).files[PAGE]
 
 
 def test_a_benchmark_whose_answers_are_hidden_has_navigation_alone():
@@ -225,7 +217,7 @@ def test_a_benchmark_whose_answers_are_hidden_has_navigation_alone():
     data = data_of(found)["runs"][0]["benchmarks"]["mmlongbench"]
     assert data["answers"] == []
     assert {number["measure"] for number in data["use"]} == {"page_recall", "finished"}
-    assert found.page.count("4 questions") == 4
+    assert found.files[PAGE].count("4 questions") == 4
 
 
 def test_runs_without_sessions_or_with_numbers_that_no_json_can_hold_make_a_report():

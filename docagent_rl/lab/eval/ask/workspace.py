@@ -1,0 +1,222 @@
+"""Documents of one's own, ingested and indexed once, by content, and questions about them."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write, writable
+from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.envs.sections import SearchScope
+from docagent_rl.records.record import Record, Split
+from docagent_rl.retrieval.config import Backend
+from docagent_rl.systems import get_system
+
+_VERSION = 1
+_NAME = 48
+_READY = "ready.json"
+
+
+def cache_folder() -> Path:
+    """Return the folder of documents that are asked about: `docagent-rl` in the user's cache."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "docagent-rl"
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A folder that holds some documents and nothing else.
+
+    Args:
+        folder: as recipes know it: `store`, `index`, `index_<model>`.
+        doc_ids: the documents, in the order in which they were named.
+    """
+
+    folder: Path
+    doc_ids: tuple[str, ...]
+
+    @property
+    def store(self) -> Path:
+        """The document store."""
+        return self.folder / "store"
+
+
+def prepare(documents: Sequence[Path], root: Path, settings: RenderSettings | None = None) -> Workspace:
+    """Ingest documents, or find them ingested: the same files again are there at once, whatever their folder.
+
+    Args:
+        documents: PDFs.
+        root: folder of all workspaces.
+        settings: how pages are rendered.
+
+    Raises:
+        UserError: a file is missing or cannot be read as a document, or the folder cannot be written.
+    """
+    settings = settings or RenderSettings()
+    digests = [_digest(document) for document in documents]
+    if len(set(digests)) < len(digests):
+        raise UserError("the same document is named twice")
+    key = json.dumps([_VERSION, digests, [each.name for each in documents], repr(settings)])
+    folder = root / hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:20]
+    with _alone(folder):
+        found = _ready(folder)
+        return found if found is not None else _ingested(documents, digests, folder, settings)
+
+
+def build_indexes(workspace: Workspace, config: DocAgentConfig) -> None:
+    """Build what the retrievers of a configuration read; what is there and current stays.
+
+    Raises:
+        UserError: the model of an index is not on this machine, or no page has text.
+    """
+    from docagent_rl.retrieval.bm25 import BM25Settings
+    from docagent_rl.retrieval.building import build_bm25, build_vectors
+
+    store, progress = DocumentStore(workspace.store), sys.stderr.isatty()
+    with _alone(workspace.folder):
+        for section, whole in config.retrievers().items():
+            for _, each in whole.flat(section):
+                if each.backend is not Backend.LOCAL or each.index is None:
+                    continue
+                if each.model is None:
+                    build_bm25(store, each.index, BM25Settings(), force=True, progress=progress)
+                else:
+                    build_vectors(store, each.index, each.model, progress=progress)
+
+
+def _digest(document: Path) -> str:
+    if not document.is_file():
+        raise UserError(f"{document}: no such file; name a PDF")
+    with document.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _ingested(
+    documents: Sequence[Path], digests: Sequence[str], folder: Path, settings: RenderSettings
+) -> Workspace:
+    copies = folder / "documents"
+    shutil.rmtree(copies, ignore_errors=True)
+    copies.mkdir(parents=True)
+    names = [_name(each) for each in documents]
+    if len({name.casefold() for name in names}) < len(names):
+        names = [f"{name}-{digest[:8]}" for name, digest in zip(names, digests, strict=True)]
+    try:
+        for document, name in zip(documents, names, strict=True):
+            shutil.copyfile(document, copies / f"{name}.pdf")
+        report = ingest(copies, folder / "store", settings=settings, progress=sys.stderr.isatty())
+    finally:
+        shutil.rmtree(copies, ignore_errors=True)
+    if report.failed:
+        reasons = "; ".join(f"{each.name}: {each.reason}" for each in report.failed)
+        raise UserError(f"not a document that can be read: {reasons}")
+    atomic_write(folder / _READY, json.dumps({"version": _VERSION, "doc_ids": names}) + "\n")
+    return Workspace(folder, tuple(names))
+
+
+def _name(document: Path) -> str:
+    """Return a file's name as the name of a document: letters, digits, dots and dashes alone."""
+    kept = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in document.stem)
+    return kept.strip("._")[:_NAME] or "document"
+
+
+def _ready(folder: Path) -> Workspace | None:
+    try:
+        found = json.loads((folder / _READY).read_bytes())
+        names = tuple(str(name) for name in found["doc_ids"])
+        store = DocumentStore(folder / "store")
+    except (OSError, ValueError, KeyError, TypeError, UserError):
+        return None
+    return Workspace(folder, names) if all(name in store for name in names) else None
+
+
+@contextmanager
+def _alone(folder: Path) -> Generator[None]:
+    """Let one process at a time work on a folder; others wait for it."""
+    with writable(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+DATASET = "ask"
+NOT_KNOWN = "(the answer is not known)"
+"""Environments score against a reference, and agents are never shown it."""
+
+
+def own_question(workspace: Workspace, question: str) -> Record:
+    """Return the record of a question about documents of one's own.
+
+    Raises:
+        UserError: there is no question.
+    """
+    asked = question.strip()
+    if not asked:
+        raise UserError("ask a question: docagent-rl ask DOC.pdf 'What ...?'")
+    doc_id = workspace.doc_ids[0]
+    key = "\0".join([*workspace.doc_ids, asked])
+    return Record(
+        question_id=hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:16],
+        dataset=DATASET,
+        split=Split.TEST,
+        doc_id=doc_id,
+        question=asked,
+        answers=(NOT_KNOWN,),
+        extra={
+            "gold": None,
+            "num_pages": DocumentStore(workspace.store).document(doc_id).num_pages,
+            "native_id": None,
+            "row": 0,
+        },
+    )
+
+
+def set_for_asking(run: DictConfig, workspace: Workspace) -> None:
+    """Have a recipe play documents of one's own: no gold pages, and no judge, since nothing is scored.
+
+    Args:
+        run: the composed configuration, changed in place.
+        workspace: the documents.
+
+    Raises:
+        UserError: there are several documents, and the system plays one at a time.
+    """
+    with open_dict(run):
+        run.docagent.workspace = str(workspace.folder)
+        run.docagent.store = str(workspace.store)
+        run.docagent.judge = OmegaConf.create({"kind": "exact"})
+        run.docagent.provision = None
+        parsed = DocAgentConfig.parse(plain(run.docagent))
+        system = get_system(parsed.system)
+        changes: dict = {}
+        if "allow_empty_gold" in system.config_type.model_fields:
+            changes["allow_empty_gold"] = True
+        if len(workspace.doc_ids) > 1:
+            scope = getattr(getattr(system.parse_config(parsed.env), "search", None), "scope", None)
+            if scope is None:
+                count = len(workspace.doc_ids)
+                raise UserError(
+                    f"{system.name} plays one document at a time, and {count} are named: ask "
+                    "about one, or take a recipe that searches several, e.g. --recipe vrag_rl_qwen2_5_vl_7b"
+                )
+            changes["search"] = {"scope": SearchScope.CORPUS.value}
+        for section in ("env", "env_cpu"):
+            given = run.docagent.get(section) or {}
+            run.docagent[section] = OmegaConf.merge(given, OmegaConf.create(changes))

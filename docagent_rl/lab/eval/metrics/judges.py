@@ -1,0 +1,149 @@
+"""Judges and extractors of the benchmarks: prompts, how replies are read, and how two judges agree."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from docagent_rl.base.prompts import PromptSpec
+
+EXTRACTOR_PROMPT = PromptSpec(
+    required=frozenset({"user"}),
+    optional=frozenset({"system", "assistant"}),
+    variables=frozenset({"question", "answer"}),
+)
+"""Parts of an extractor's prompt. `assistant` is a last turn in that role, as MMLongBench-Doc has it."""
+
+JUDGE_PROMPT = PromptSpec(
+    required=frozenset({"user"}),
+    optional=frozenset({"system"}),
+    variables=frozenset({"question", "references", "prediction"}),
+)
+"""Parts of the prompt of a judge of one answer."""
+
+PASSING = 4
+"""The least grade of ViDoSeek's judge that passes, of 1 to 5."""
+
+
+class Extractor(StrEnum):
+    """Models that shorten an answer, by the name of their prompt."""
+
+    MMLONGBENCH_DOC = "mmlongbench_doc_extractor"
+    """Read by `mmlongbench_parse`; temperature 0, at most 256 tokens."""
+    LONGDOCURL = "longdocurl_extractor"
+    """Read by `longdocurl_parse`."""
+
+
+class AnswerJudge(StrEnum):
+    """Models that judge an answer, by the name of their prompt."""
+
+    VIDOSEEK = "vidoseek_judge"
+    """Read by `parse_score_judge`."""
+    TRUE_FALSE = "true_false_judge"
+    """Read by `parse_bool_judge`, for VRAG-RL and UniDoc-RL; temperature 0, a reply fits into 16 tokens."""
+    ALDEN = "alden_judge"
+    """Read by `parse_label_judge`."""
+
+
+class Flavour(StrEnum):
+    """The release whose rules read True and False."""
+
+    VRAG = "vrag"
+    UNIDOC = "unidoc"
+
+
+class Label(StrEnum):
+    """Verdicts of ALDEN's judge."""
+
+    CORRECT = "Correct"
+    INCORRECT = "Incorrect"
+    TIE = "Tie/Unclear"
+
+
+_LABELS = {
+    "correct": Label.CORRECT,
+    "incorrect": Label.INCORRECT,
+    "tie/unclear": Label.TIE,
+    "tie": Label.TIE,
+    "unclear": Label.TIE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Agreement of two judges.
+
+    Args:
+        raw: share of equal verdicts; `None` where nothing was judged by both.
+        kappa: Cohen's, `(raw - chance) / (1 - chance)`, in `[-1, 1]`; `None` where chance alone agrees.
+        count: answers that both judged.
+        left_out: answers that one of them did not judge.
+    """
+
+    raw: float | None
+    kappa: float | None
+    count: int
+    left_out: int
+
+
+def first_tag(text: str, name: str) -> str | None:
+    """Return what stands between the first `<name>` and the next `</name>`; `None` without such a pair."""
+    _, opened, rest = text.partition(f"<{name}>")
+    inside, closed, _ = rest.partition(f"</{name}>")
+    return inside if opened and closed else None
+
+
+def parse_bool_judge(text: str, flavour: Flavour) -> bool | None:
+    """Read the verdict between the first pair of `<judge>` tags (`verl/workers/reward_manager` of both).
+
+    - `vrag`: yes when it holds `true` or `True`, else no when it holds `false` or `False`.
+    - `unidoc`: yes when it holds `true` in any case, else no, also without a pair.
+
+    Returns:
+        `None` when the judge has to be asked again, which `unidoc` never does.
+    """
+    verdict = first_tag(text, "judge")
+    if flavour is Flavour.UNIDOC:
+        return verdict is not None and "true" in verdict.lower()
+    if verdict is None:
+        return None
+    if "true" in verdict or "True" in verdict:
+        return True
+    return False if "false" in verdict or "False" in verdict else None
+
+
+def is_judged(response: str) -> bool:
+    """Return whether VRAG-RL's judge is asked: the response has a pair of search and one of answer tags."""
+    return all(first_tag(response, name) is not None for name in ("search", "answer"))
+
+
+def parse_score_judge(text: str) -> int | None:
+    """Read a grade (ViDoRAG, `llms/evaluator.py`): the first digit, so that `10` is 1; `None` without."""
+    found = re.search(r"\d", text)
+    return int(found[0]) if found else None
+
+
+def parse_label_judge(text: str) -> Label | None:
+    """Read the label between the first pair of `<label>` tags; `None` without one.
+
+    ALDEN's prompt is not published: the tags are those of our `alden_judge`.
+    """
+    label = first_tag(text, "label")
+    return None if label is None else _LABELS.get("".join(label.lower().split()).rstrip("."))
+
+
+def agreement(first: Sequence[Hashable | None], second: Sequence[Hashable | None]) -> Agreement:
+    """Compare the verdicts of two judges on the same answers, in the same order; `None` is no verdict."""
+    pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
+    count, left_out = len(pairs), len(first) - len(pairs)
+    if not pairs:
+        return Agreement(None, None, 0, left_out)
+    equal = sum(a == b for a, b in pairs)
+    ones, others = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
+    # in whole numbers, count times count as large, so that agreement by chance alone is exact
+    chance = sum(times * others[verdict] for verdict, times in ones.items())
+    kappa = (equal * count - chance) / (count * count - chance) if chance < count * count else None
+    return Agreement(equal / count, kappa, count, left_out)

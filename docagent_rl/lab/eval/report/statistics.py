@@ -1,0 +1,296 @@
+"""Sums of scored sessions by document, and intervals and tests that resample documents."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from docagent_rl.lab.eval.scoring.measures import Measure
+from docagent_rl.lab.eval.scoring.scored import ScoredSession
+
+Row = tuple[str, str]
+"""A line of a breakdown: kind and value. `ALL` is every question."""
+ALL: Row = ("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A number over some of the questions.
+
+    Args:
+        measure: the number.
+        row: which questions count.
+    """
+
+    measure: Measure
+    row: Row = ALL
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Sums of cells by document.
+
+    Args:
+        documents: `D` of them, in alphabetical order.
+        cells: in order; each has `measure.width` columns.
+        table: `(D, columns)`. Sessions of a question that have the value weigh one together.
+        questions: of each cell, those that have its value.
+        clusters: documents that they are about.
+    """
+
+    documents: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    table: np.ndarray
+    questions: tuple[int, ...]
+    clusters: tuple[int, ...]
+
+    def combine(self, totals: np.ndarray | None = None) -> np.ndarray:
+        """Return the numbers of all cells.
+
+        Args:
+            totals: `(..., columns)`, sums over documents; those over all of them by default.
+
+        Returns:
+            `(..., cells)`; NaN where a cell has no value.
+        """
+        totals = self.table.sum(axis=0) if totals is None else totals
+        found, begin = [], 0
+        for cell, questions in zip(self.cells, self.questions, strict=True):
+            end = begin + cell.measure.width
+            number = cell.measure.combine(totals[..., begin:end], questions)
+            # an F1 of nothing is 0 by definition; of no question at all it is nothing
+            found.append(number if questions else np.full_like(number, np.nan))
+            begin = end
+        return np.stack(found, axis=-1) if found else np.zeros((*totals.shape[:-1], 0))
+
+
+Rows = Callable[[ScoredSession], Sequence[Row]]
+"""Returns the lines of breakdowns that a session stands in; `ALL` is understood."""
+
+
+def sums_of(
+    sessions: Sequence[ScoredSession],
+    cells: Sequence[Cell],
+    rows: Rows = lambda _: (),
+    among: Mapping[str, Collection[str]] | None = None,
+) -> Sums:
+    """Sum up sessions.
+
+    Args:
+        sessions: of one run and one benchmark.
+        cells: what is asked.
+        rows: of a session.
+        among: questions that count, by name of the measure; by default all that have the value.
+    """
+    names = sorted({each.document for each in sessions})
+    places = {name: number for number, name in enumerate(names)}
+    ends = np.cumsum([cell.measure.width for cell in cells], dtype=int)
+    by_row: dict[Row, list[int]] = {}
+    for number, cell in enumerate(cells):
+        by_row.setdefault(cell.row, []).append(number)
+    having = _sessions_with_value(sessions, {cell.measure for cell in cells})
+    table = np.zeros((len(names), int(ends[-1]) if cells else 0))
+    questions: list[set[str]] = [set() for _ in cells]
+    clusters: list[set[str]] = [set() for _ in cells]
+    for session in sessions:
+        line, key = table[places[session.document]], session.question_id
+        for number in (number for row in {ALL, *rows(session)} for number in by_row.get(row, ())):
+            measure = cells[number].measure
+            counted = among is None or key in among[measure.name]
+            if counted and measure.of(session.values) is not None:
+                share = np.divide(measure.sums(session.values), having[measure.name, key])
+                line[ends[number] - measure.width : ends[number]] += share
+                questions[number].add(key)
+                clusters[number].add(session.document)
+    return Sums(tuple(names), tuple(cells), table, tuple(map(len, questions)), tuple(map(len, clusters)))
+
+
+def by_question(sessions: Sequence[ScoredSession], measure: Measure) -> Mapping[str, float]:
+    """Return the mean value over the sessions of each question that has one."""
+    found: dict[str, list[float]] = {}
+    for session in sessions:
+        value = measure.of(session.values)
+        if value is not None:
+            found.setdefault(session.question_id, []).append(value)
+    return {key: sum(values) / len(values) for key, values in found.items()}
+
+
+def _sessions_with_value(
+    sessions: Sequence[ScoredSession], measures: Collection[Measure]
+) -> Counter[tuple[str, str]]:
+    return Counter(
+        (measure.name, each.question_id)
+        for each in sessions
+        for measure in measures
+        if measure.of(each.values) is not None
+    )
+
+
+LEVEL = 0.95
+DRAWS = 10_000
+EXACT = 14
+"""Documents up to which all ways to change sides are tried."""
+FEWEST = 6
+"""Documents from which on a p-value can lie below 0.05: of five the least is 2 / 2**5."""
+_CHUNK = 256
+"""Resamples at a time; part of what a seed means."""
+_SLACK = 1e-12
+"""Sums in another order are rounded otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A number with its interval.
+
+    Args:
+        value: `None` of nothing.
+        low: of the interval; `None` where one document, or none, says nothing about others.
+        high: the same.
+        questions: that it is over.
+        documents: that they are about.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    questions: int
+    documents: int
+
+
+def intervals(sums: Sums, *, draws: int = DRAWS, seed: int = 0, level: float = LEVEL) -> list[Interval]:
+    """Return the number of every cell with its percentile interval, over the same resamples of documents.
+
+    Args:
+        sums: of the sessions.
+        draws: resamples, each of as many documents as there are, with replacement. One without any question
+            of a cell says nothing about it and is left out.
+        seed: of the resamples.
+        level: share of the resamples that lie inside.
+    """
+    found = [sums.combine(totals) for totals in resampled(sums.table, draws, seed)]
+    return _intervals(sums.combine(), found, sums, level)
+
+
+def gain_intervals(
+    first: Sums, second: Sums, *, draws: int = DRAWS, seed: int = 0, level: float = LEVEL
+) -> list[Interval]:
+    """Return second less first of every cell with its interval, over the same resamples for both.
+
+    Args:
+        first: of one run.
+        second: of the other, over the same questions, documents and cells.
+        draws: see `intervals`.
+        seed: see `intervals`.
+        level: see `intervals`.
+    """
+    found = [
+        second.combine(times @ second.table) - first.combine(times @ first.table)
+        for times in _counts(len(first.documents), draws, seed)
+    ]
+    return _intervals(second.combine() - first.combine(), found, first, level)
+
+
+def resampled(table: np.ndarray, draws: int, seed: int) -> Iterator[np.ndarray]:
+    """Yield sums over resamples of documents: arrays of at most `(256, columns)`."""
+    for times in _counts(len(table), draws, seed):
+        yield times @ table
+
+
+def ends(found: np.ndarray, level: float = LEVEL) -> tuple[np.ndarray, np.ndarray]:
+    """Return lower and upper ends over the first axis; NaN is left out."""
+    tail = (1 - level) / 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of columns without any number
+        low, high = np.nanquantile(found, (tail, 1 - tail), axis=0)
+    return low, high
+
+
+def finite(value: float) -> float | None:
+    """Return the number; `None` for NaN and infinity."""
+    return float(value) if np.isfinite(value) else None
+
+
+def p_values(first: Sums, second: Sums, *, draws: int, seed: int) -> list[float | None]:
+    """Return two-sided p-values of the difference of every cell, if it were chance who has which sessions.
+
+    All questions about a document change sides together. Up to `EXACT` documents all ways are tried; beyond,
+    `draws` random ones, and the way that was found counts as one more.
+
+    Returns:
+        In `(0, 1]`; `None` where a run has no value, and of fewer than `FEWEST` documents: they tell nothing.
+    """
+    observed = np.abs(second.combine() - first.combine())
+    change = second.table - first.table
+    ours, theirs = first.table.sum(axis=0), second.table.sum(axis=0)
+    reached, tried = np.zeros(len(first.cells)), np.zeros(len(first.cells))
+    exact = len(first.documents) <= EXACT
+    for sides in _all_sides(len(change)) if exact else _some_sides(len(change), draws, seed):
+        moved = sides @ change
+        found = np.abs(second.combine(theirs - moved) - first.combine(ours + moved))
+        reached += np.sum(found >= observed - _SLACK, axis=0)
+        tried += np.sum(~np.isnan(found), axis=0)
+    extra = 0 if exact else 1
+    return [
+        None if np.isnan(difference) or documents < FEWEST else float((times + extra) / (many + extra))
+        for difference, times, many, documents in zip(observed, reached, tried, first.clusters, strict=True)
+    ]
+
+
+def least_p(documents: int, draws: int) -> float | None:
+    """Return the least p-value that a difference over so many documents can have; `None` of too few."""
+    if documents < FEWEST:
+        return None
+    return 2.0 ** (1 - documents) if documents <= EXACT else 1 / (draws + 1)
+
+
+def holm(values: Sequence[float | None]) -> list[float | None]:
+    """Correct p-values for being several, by Holm's step-down rule; `None` is no test."""
+    ranked = sorted((value, place) for place, value in enumerate(values) if value is not None)
+    corrected: list[float | None] = [None] * len(values)
+    worst = 0.0
+    for rank, (value, place) in enumerate(ranked):
+        worst = max(worst, min(1.0, value * (len(ranked) - rank)))
+        corrected[place] = worst
+    return corrected
+
+
+def _intervals(values: np.ndarray, found: list[np.ndarray], sums: Sums, level: float) -> list[Interval]:
+    low, high = ends(np.concatenate(found) if found else np.full((1, len(values)), np.nan), level)
+    return [
+        Interval(
+            value=finite(value),
+            low=finite(a) if clusters > 1 else None,
+            high=finite(b) if clusters > 1 else None,
+            questions=questions,
+            documents=clusters,
+        )
+        for value, a, b, questions, clusters in zip(
+            values, low, high, sums.questions, sums.clusters, strict=True
+        )
+    ]
+
+
+def _counts(documents: int, draws: int, seed: int) -> Iterator[np.ndarray]:
+    """Yield how often each document is in each resample: arrays of at most `(256, documents)`."""
+    rng = np.random.default_rng(seed)
+    for begin in range(0, draws if documents else 0, _CHUNK):
+        size = min(_CHUNK, draws - begin)
+        yield rng.multinomial(documents, np.full(documents, 1 / documents), size=size).astype(float)
+
+
+def _all_sides(documents: int) -> Iterator[np.ndarray]:
+    """Yield every way to change sides: `(..., documents)` of 0 and 1."""
+    places = np.arange(documents)
+    for begin in range(0, 2**documents, _CHUNK):
+        ways = np.arange(begin, min(begin + _CHUNK, 2**documents))
+        yield ((ways[:, None] >> places) & 1).astype(float)
+
+
+def _some_sides(documents: int, draws: int, seed: int) -> Iterator[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    for begin in range(0, draws, _CHUNK):
+        yield rng.integers(2, size=(min(_CHUNK, draws - begin), documents)).astype(float)

@@ -1,0 +1,184 @@
+"""Numbers of reports over random runs, against slow readings of the recordings."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from docagent_rl.endpoints.endpoint import Price
+from docagent_rl.lab.eval.metrics.mmlongbench_doc import mmlongbench_score
+from docagent_rl.lab.eval.metrics.retrieval import ranking_scores
+from docagent_rl.lab.eval.report.benchmark import ReportSettings, Spread, benchmark
+from docagent_rl.lab.eval.report.runs import RunReport
+from docagent_rl.lab.eval.report.tables import tables
+from docagent_rl.lab.eval.run_facts import RunFacts
+from docagent_rl.lab.eval.scoring.played import Tool
+from docagent_rl.lab.eval.scoring.run import score_run
+from docagent_rl.lab.eval.scoring.session import ScoringSettings
+from docagent_rl.lab.eval.scoring.use import TokenUse, use_values
+from docagent_rl.rewards.text import NOT_ANSWERABLE
+from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
+from tests.lab.eval.metrics import slow
+from tests.lab.eval.scoring.sessions import masked, question, run_of, session, turn
+
+PRICE = Price(2.0, 6.0, 0.5)
+LAKE, DECLINED = "Lake Ontario", "This is not answerable."
+
+
+def random_session(rng: random.Random, number: int, dataset: str):
+    """A recording, and what was shown by which tool and answered, told apart from it."""
+    none = rng.random() < 0.2
+    record = question(
+        number,
+        dataset=dataset,
+        answers=() if none else (LAKE,),
+        answerable=not none,
+        answer_format="None" if none else "Str",
+        evidence_pages=() if none else tuple(sorted(rng.sample(range(1, 10), rng.randrange(1, 4)))),
+        extra={"gold": NOT_ANSWERABLE if none else LAKE},
+    )
+    if rng.random() < 0.15:
+        return masked(record, system="alden"), {}, None
+    turns, brought = [], {}
+    for _ in range(rng.randrange(4)):
+        kind = rng.choice(["search", "fetch", "invalid"])
+        pages = rng.sample(range(1, 10), rng.randrange(4)) if kind != "invalid" else []
+        turns.append(turn(kind, pages=pages, doc_id=record.doc_id, executed=kind != "invalid"))
+        turns[-1].seconds = {"generate": rng.random(), "step": rng.random()}
+        turns[-1].observation_tokens = rng.randrange(50)
+        if kind != "invalid":
+            brought.setdefault(Tool.RETRIEVAL if kind == "search" else Tool.FETCH, []).extend(pages)
+    said = rng.choice([None, LAKE, "Lake Ontaria", "Lake Erie", DECLINED])
+    if said is not None:
+        turns.append(turn("answer", said))
+    return session(record, *turns, system="alden"), brought, said
+
+
+async def reported(path, dataset, seed):
+    """The rows of a random run, its numbers by name, and the report."""
+    rng = random.Random(seed)
+    rows = [random_session(rng, n, dataset) for n in range(80)]
+    scored = await score_run(run_of(path, [row[0] for row in rows]), ScoringSettings(price=PRICE))
+    found = benchmark(dataset, scored, ReportSettings(draws=20))
+    return rows, {n.measure.name: n.interval.value for n in (*found.answers, *found.use)}, found
+
+
+def near(values):
+    return pytest.approx(math.fsum(values) / len(values), abs=1e-12)
+
+
+def gold(row):
+    return row[0].record["evidence_pages"]
+
+
+def right(row):
+    """Who declines an unanswerable question, or names the lake."""
+    return row[2] == (LAKE if row[0].record["answerable"] else DECLINED)
+
+
+def slow_cost(trajectory) -> float:
+    """Every turn sends all that came before; what was sent before is cheap."""
+    context, sent, fresh = 10, 0, 10
+    for each in trajectory.turns:
+        sent += context
+        context += 2 + each.observation_tokens
+        fresh += each.observation_tokens
+    fresh = min(fresh, sent)
+    return (fresh * 2.0 + (sent - fresh) * 0.5 + 2 * len(trajectory.turns) * 6.0) / 1e6
+
+
+async def test_navigation_and_use_are_means_over_the_sessions_played(tmp_path):
+    rows, numbers, found = await reported(tmp_path, "own", 4)
+    played = [row for row in rows if not row[0].masked]
+    pages = [(set(gold(row)), {page for each in row[1].values() for page in each}) for row in played]
+    wanted = {f"page_{name}": values for name, values in slow.page_lists(pages).items()}
+    wanted["unique_pages"] = [len(shown) for _, shown in pages]
+    for tool, name in ((Tool.RETRIEVAL, "retrieval"), (Tool.FETCH, "fetch")):
+        called = [(set(gold(row)), set(row[1][tool])) for row in played if tool in row[1]]
+        wanted |= {f"{name}_{part}": values for part, values in slow.page_lists(called).items()}
+        wanted[f"{name}_called"] = [tool in row[1] for row in played]
+        wanted[f"{name}_pages"] = [len(shown) for _, shown in called]
+    wanted["finished"] = [row[2] is not None for row in rows]
+    turns = [row[0].turns for row in played]
+    invalid = [sum(each.info["action"]["kind"] == "invalid" for each in some) for some in turns]
+    wanted["invalid_rate"] = [bad / len(some) for bad, some in zip(invalid, turns, strict=True) if some]
+    wanted["turns"] = [len(some) for some in turns]
+    wanted["cost"] = costs = [slow_cost(row[0]) for row in played]
+    wanted["seconds"] = seconds = [sum(s for each in some for s in each.seconds.values()) for some in turns]
+    wanted["correct"] = [right(row) for row in rows]
+    assert {name: numbers[name] for name in wanted} == {name: near(values) for name, values in wanted.items()}
+    assert numbers["invalid_turns"] == pytest.approx(sum(invalid) / sum(map(len, turns)))
+    assert found.total_cost == pytest.approx(sum(costs))
+    assert found.masked == {"sample": len(rows) - len(played)}
+    assert (found.seconds.median, found.seconds.worst) == pytest.approx((np.median(seconds), max(seconds)))
+    # latency stands below its mean
+    run = RunReport("run", "a", RunFacts(), (found,), (), 1, 1)
+    (grid,) = [grid for grid in tables([run], "own") if "use" in grid.title]
+    cells = {row[0]: row[1:] for row in grid.rows}
+    assert cells["seconds, median"] == (f"{found.seconds.median:,.1f}", "-")
+    assert cells["seconds, longest"] == (f"{found.seconds.worst:,.1f}", "-")
+    assert [row[0] for row in grid.rows][-2] == "seconds, 95th percentile"
+
+
+async def test_mmlongbench_is_scored_as_its_script_does(tmp_path):
+    rows, numbers, _ = await reported(tmp_path, "mmlongbench", 5)
+    scored = []
+    for trajectory, _, said in rows:
+        answer, kind = trajectory.record["extra"]["gold"], trajectory.record["answer_format"]
+        pred = NOT_ANSWERABLE if said == DECLINED else said or "Failed to extract"
+        scored.append((answer, pred, mmlongbench_score(answer, pred, kind)))
+    acc, f1 = slow.accuracy_f1(scored)
+    assert (numbers["acc"], numbers["f1"]) == (pytest.approx(acc), pytest.approx(f1))
+    assert 0 < f1 < 1
+
+
+async def test_vidoseek_is_graded_and_ranked_as_its_script_does(tmp_path):
+    rows, numbers, _ = await reported(tmp_path, "vidoseek", 6)
+    ranked: dict[str, list[float]] = {}
+    for row in rows:
+        shown = [page for each in row[0].turns for page in each.info.get("effect", {}).get("pages", ())]
+        order = list(dict.fromkeys(page["number"] for page in shown))
+        for name, value in ranking_scores(gold(row), order).items():
+            ranked.setdefault(name, []).extend([] if value is None else [value])
+    assert {name: numbers[name] for name in ranked} == {name: near(each) for name, each in ranked.items()}
+    grades = [0 if row[2] is None else 5 if right(row) else 1 for row in rows]
+    assert (numbers["grade"], numbers["passing"]) == (near(grades), near([grade >= 4 for grade in grades]))
+
+
+def test_a_fresh_context_begins_with_its_own_prompt():
+    def of(row=0, sampled=1, observed=0, dropped=False, images=0):
+        observation = [{"role": "user", "parts": [{"text": "x"}, *[{"image": {}}] * images]}]
+        return TrajectoryTurn(
+            "", "end_of_turn", [0] * sampled, [0.0] * sampled, observation=observation, row=row,
+            observation_tokens=observed, dropped=dropped, seconds={"generate": 1.0, "step": 0.5},
+        )  # fmt: skip
+
+    turns = [of(0, 2, 3, images=2), of(0, 4, 100), of(1, 5, 0, dropped=True, images=2)]
+    trajectory = Trajectory("u", 0, 0, "val", {}, "s", prompt_tokens=10, turns=turns)
+    trajectory.prompt = [{"role": "user", "parts": [{"image": {}}]}]
+    assert TokenUse.of(trajectory) == TokenUse(10 + (10 + 2 + 3) + 100, 11, 10 + 3 + 100)
+    use = use_values(trajectory, Price(2.0, 8.0))
+    assert (use["images"], use["seconds"], use["invalid_rate"]) == (3.0, 4.5, 0.0)
+    assert use["cost"] == pytest.approx((125 * 2 + 11 * 8) / 1e6)
+    trajectory.metrics = {"invalid_actions": 2.0, "image_tokens": 7.0}
+    use = use_values(trajectory, None)
+    assert (use["invalid"], use["invalid_rate"], use["image_tokens"], use["cost"]) == (2.0, 2 / 3, 7.0, None)
+    trajectory.status = Status.MASKED.value
+    assert use_values(trajectory, PRICE) == {"finished": 0.0}
+
+
+def test_latency_is_given_with_its_tail():
+    assert Spread.of([float(second) for second in range(1, 102)]) == Spread(51.0, 51.0, 96.0, 101.0)
+    assert Spread.of([]) == Spread(None, None, None, None)
+
+
+def test_what_is_sent_again_may_cost_less_and_prices_are_checked():
+    tokens = 3_000_000, 500_000, 1_000_000
+    costs = Price(2.0, 8.0).cost(*tokens), Price(2.0, 8.0, cached=0.5).cost(*tokens)
+    assert costs == pytest.approx((6 + 4, 2 + 1 + 4))
+    for prices in ((-1.0, 1.0), (1.0, float("nan")), (1.0, 1.0, float("inf"))):
+        with pytest.raises(ValueError):
+            Price(*prices)
