@@ -1,4 +1,4 @@
-"""What commands that ask models share: opening them, a bar, and how they end."""
+"""Parts of commands that ask models: opening them, a bar, and how they end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST = 1500
 def open_models(
     endpoint: ModelConfig, judge: ModelConfig, cache: Path | None
 ) -> tuple[RemoteModel, RemoteModel | None]:
-    """A command's model, and its judge where options name another; they share cache and meter.
+    """Open a command's model, and its judge where options name another; they share cache and meter.
 
     What the judge's options leave out (address, key, model, currency) is the model's, but for the prices:
     another model has its own.
@@ -156,7 +156,7 @@ def run_with_progress(
 
 
 def reply_cache(out: Path, *, dry_run: bool) -> Path | None:
-    """Where the replies behind an output are kept, beside it; a dry run makes no folder."""
+    """Return where the replies behind an output are kept, beside it; a dry run makes no folder."""
     folder = out.with_name(f"{out.name}.cache")
     return None if dry_run and not folder.exists() else folder
 

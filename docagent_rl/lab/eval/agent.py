@@ -1,4 +1,4 @@
-"""Who plays in an evaluation."""
+"""Agents of an evaluation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Agent(StrEnum):
-    """Who plays."""
+    """An agent that plays."""
 
     SYSTEM = "system"
     """The recipe's own."""
@@ -22,12 +22,12 @@ class Agent(StrEnum):
 
     @property
     def baseline(self) -> bool:
-        """It plays in an environment of its own."""
+        """Whether it plays in an environment of its own."""
         return self in _BASELINES
 
     @property
     def modelled(self) -> bool:
-        """A model writes its turns."""
+        """Whether a model writes its turns."""
         return self not in (Agent.RANDOM, Agent.ORACLE)
 
 

@@ -1,4 +1,4 @@
-"""Who plays in an evaluation, and what of a recipe's configuration that changes."""
+"""Agents in the environment of a recipe: the changes of its configuration that each asks for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SEARCHLESS = frozenset({Agent.QUESTION_ONLY, Agent.WHOLE_DOCUMENT})
 
 
 def split_overrides(agent: Agent, overrides: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Overrides of the recipe, and those of the environment that a baseline plays in.
+    """Return overrides of the recipe, and those of the environment that a baseline plays in.
 
     A baseline's keys are not the recipe's, so that Hydra cannot know them.
 
@@ -78,7 +78,7 @@ def _appoint_baseline(run: DictConfig, agent: Agent, own: Sequence[str]) -> None
 
 
 def _environment(agent: Agent, system: System, config: Any) -> dict[str, Any]:
-    """Of a baseline, as far as the recipe's environment says."""
+    """Return a baseline's environment, as far as the recipe's says."""
     found: dict[str, Any] = {}
     scope = getattr(getattr(config, "search", None), "scope", SearchScope.DOCUMENT)
     found["scope"] = SearchScope(scope).value
@@ -102,7 +102,7 @@ def _one_turn(run: DictConfig, agent: Agent, turn: int) -> None:
 
 
 def _given(overrides: Sequence[str], section: str) -> dict[str, Any]:
-    """Values of overrides below a section, by key."""
+    """Return the values of overrides below a section, by key."""
     prefix = f"{section}."
     chosen = [text for each in overrides if (text := each.lstrip("+")).startswith(prefix)]
     try:

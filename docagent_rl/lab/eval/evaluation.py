@@ -33,7 +33,7 @@ _KEPT = (
     "actor_rollout_ref.rollout.max_model_len",
     "actor_rollout_ref.rollout.tensor_model_parallel_size",
 )
-"""What sessions depend on; the rest of a recipe is the trainer's."""
+"""Keys that sessions depend on; the rest of a recipe is the trainer's."""
 _TRAINERS = (
     "advantage",
     "kl",
@@ -92,7 +92,7 @@ class Evaluation:
 
 
 def kept_config(run: DictConfig) -> dict[str, Any]:
-    """The composed configuration, as far as sessions depend on it."""
+    """Return the composed configuration, as far as sessions depend on it."""
     found: dict[str, Any] = {}
     for key in _KEPT:
         value = OmegaConf.select(run, key)
@@ -144,7 +144,7 @@ _NAMED = 10
 
 @dataclass(slots=True)
 class Tally:
-    """Counts over sessions as they are heard.
+    """Counts over sessions, one after the other.
 
     A session that could not be played is wrong: it counts in every mean, as 0.
 
@@ -184,7 +184,7 @@ class Tally:
 
 
 def tally_of(trajectories: Iterable[Trajectory]) -> Tally:
-    """Counts over a whole run."""
+    """Count over a whole run."""
     tally = Tally()
     for trajectory in trajectories:
         tally.add(trajectory)
@@ -192,7 +192,7 @@ def tally_of(trajectories: Iterable[Trajectory]) -> Tally:
 
 
 def summary_table(tally: Tally) -> Table:
-    """Means over all sessions."""
+    """Return a table of means over all sessions."""
     table = Table("", "mean", title=f"{tally.sessions} sessions")
     rows = {"reward": tally.mean, "finished": tally.finished / max(1, tally.sessions)}
     rows |= {name: value / max(1, tally.sessions) for name, value in sorted(tally.terms.items())}
@@ -202,7 +202,7 @@ def summary_table(tally: Tally) -> Table:
 
 
 def unplayed_table(tally: Tally, they: str = "count as wrong") -> Table | None:
-    """Sessions that could not be played, and why; `None` where all could.
+    """Return a table of sessions that could not be played, and why; `None` where all could.
 
     Args:
         tally: of the run.

@@ -1,4 +1,4 @@
-"""The questions of an evaluation."""
+"""Questions of an evaluation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from docagent_rl.records.record import Record
 
 
 def read_records(path: Path) -> list[Record]:
-    """Questions of a file, `.parquet` or one JSON object a line.
+    """Read the questions of a file, `.parquet` or one JSON object a line.
 
     Raises:
         UserError: the file is missing, cannot be read or holds no question.
@@ -28,7 +28,7 @@ def read_records(path: Path) -> list[Record]:
 
 
 def drawn(records: Sequence[Record], limit: int | None, seed: int) -> list[Record]:
-    """So many questions by chance, in the order of the file; the same for the same arguments.
+    """Return so many questions by chance, in the order of the file; the same for the same arguments.
 
     More of them are those and others: with the same `--cache`, a larger evaluation asks for the others alone.
 
@@ -45,7 +45,7 @@ def drawn(records: Sequence[Record], limit: int | None, seed: int) -> list[Recor
 
 
 def with_lengths(records: Sequence[Record], store: DocumentStore) -> list[Record]:
-    """Questions that say how long their documents are, which reports break numbers down by.
+    """Return questions that say how long their documents are, which reports break numbers down by.
 
     Importers write it; questions of one's own rarely have it, and get it from the store.
     """
@@ -59,7 +59,7 @@ def _with_length(record: Record, store: DocumentStore) -> Record:
 
 
 def digest_of(records: Sequence[Record]) -> str:
-    """What tells a set of questions from others."""
+    """Return the digest of a set of questions."""
     digest = hashlib.sha256()
     for record in records:
         digest.update(record.to_json().encode() + b"\n")

@@ -1,4 +1,4 @@
-"""What baselines are configured by."""
+"""Configuration of the baselines."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from docagent_rl.envs.sections import SearchScope
 
 
 class PageForm(StrEnum):
-    """What a page is shown as."""
+    """Form of a page."""
 
     IMAGE = "image"
     TEXT = "text"
 
 
 class Material(StrEnum):
-    """What stands beside the question."""
+    """Material beside the question."""
 
     NONE = "none"
     DOCUMENT = "document"

@@ -20,9 +20,9 @@ from docagent_rl.envs.base import (
     RewardTerms,
     StepResult,
     TextPart,
+    measured,
 )
 from docagent_rl.envs.checks import checked_gold, references
-from docagent_rl.envs.base import measured
 from docagent_rl.envs.sections import SearchScope
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.token_budget import cut_to_tokens

@@ -1,4 +1,4 @@
-"""What baselines read out of a turn."""
+"""Grammars of the turns of baselines."""
 
 from __future__ import annotations
 

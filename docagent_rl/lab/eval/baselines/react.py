@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from docagent_rl.actions.grammar import bad_argument
 from docagent_rl.actions.base import Answer, Fetch, Invalid, Search
+from docagent_rl.actions.grammar import bad_argument
 from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import (

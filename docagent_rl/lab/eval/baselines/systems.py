@@ -28,13 +28,13 @@ class WholeDocumentConfig(ReaderConfig):
 
 
 class RagConfig(ReaderConfig):
-    """What one search finds, as text."""
+    """Texts of the pages that one search finds."""
 
     material: Material = Material.SEARCH
 
 
 class RagImageConfig(RagConfig):
-    """What one search finds, as images."""
+    """Images of the pages that one search finds."""
 
     form: PageForm = PageForm.IMAGE
 

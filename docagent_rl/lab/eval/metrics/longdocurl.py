@@ -52,7 +52,7 @@ OFFICIAL_COUNTS = {
     "Locating, Cross_Table": 126,
     "Locating, Figure_Table": 231,
 }
-"""What the fine-grained script divides by (`evaluation_results/scores_sample_fine_grained.json`)."""
+"""Counts that the fine-grained script divides by (`evaluation_results/scores_sample_fine_grained.json`)."""
 
 # in this order: a text that ends with `m` loses it before longer units are looked for
 _UNITS = (

@@ -1,4 +1,4 @@
-"""What is left of a score when the pages that are shown say nothing, or something else."""
+"""Probes: the same questions over pages that say nothing, or something else."""
 
 from docagent_rl.lab.eval.probe.conditions import Condition, shown_store
 

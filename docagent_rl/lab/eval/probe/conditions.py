@@ -1,17 +1,18 @@
-"""What is done to the documents that an agent is shown."""
+"""Conditions of a probe: changes of the documents that an agent is shown."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.documents.derived import Face, Faces, Outline, derive
+from docagent_rl.documents.derived import Face, derive
 from docagent_rl.documents.manifest import OutlineEntry
 from docagent_rl.documents.store import PageContent
 from docagent_rl.records.record import Record
@@ -37,7 +38,7 @@ class Condition(StrEnum):
 def shown_store(
     condition: Condition, store: DocumentStore, records: Iterable[Record], folder: Path, *, seed: int = 0
 ) -> Path | None:
-    """The documents under a condition, made where they are not there yet.
+    """Return the documents under a condition, made where they are not there yet; `None` as they are.
 
     Args:
         condition: what is done to them.
@@ -46,24 +47,16 @@ def shown_store(
         folder: that keeps such stores, named by what they were made of.
         seed: of the order in which `SHUFFLED` exchanges documents.
 
-    Returns:
-        A store; None where nothing is done to them.
-
     Raises:
         UserError: there is but one document to exchange pages with, no question has evidence pages, or the
             folder cannot be written.
     """
     if condition is Condition.AS_IS:
         return None
-    doc_ids = store.doc_ids()
-    gold: frozenset[PageRef] = frozenset()
-    others: dict[str, str] = {}
-    if condition is Condition.NO_EVIDENCE:
-        gold = evidence(records)
-        if not gold:
-            raise UserError(f"--condition {condition.value}: no question says which pages hold its evidence")
-    if condition is Condition.SHUFFLED:
-        others = partners(doc_ids, seed)
+    gold = evidence(records) if condition is Condition.NO_EVIDENCE else frozenset()
+    others = partners(store.doc_ids(), seed) if condition is Condition.SHUFFLED else {}
+    if condition is Condition.NO_EVIDENCE and not gold:
+        raise UserError(f"--condition {condition.value}: no question says which pages hold its evidence")
     made_of = [
         _EDITION, condition.value, *map(store.fingerprint, PageContent), sorted(map(str, gold)),
         sorted(others.items()),
@@ -71,23 +64,18 @@ def shown_store(
     name = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
     target = folder / f"{condition.value}-{name}"
     if not target.is_dir():
-        derive(
-            store,
-            target,
-            doc_ids,
-            _faces(condition, store, gold, others),
-            _outline(condition, store, gold, others),
-        )
+        change = _Change(condition, store, gold, others)
+        derive(store, target, store.doc_ids(), change.face, change.outline)
     return target
 
 
 def evidence(records: Iterable[Record]) -> frozenset[PageRef]:
-    """Pages with evidence for any of the questions."""
+    """Return pages with evidence for any of the questions."""
     return frozenset(PageRef(doc_id, page) for record in records for doc_id, page in record.gold_pages)
 
 
 def partners(doc_ids: Sequence[str], seed: int) -> dict[str, str]:
-    """Another document for each, every one taken once.
+    """Return another document for each, every one taken once.
 
     Raises:
         UserError: there are fewer than two.
@@ -99,39 +87,34 @@ def partners(doc_ids: Sequence[str], seed: int) -> dict[str, str]:
     return dict(zip(order, [*order[1:], order[0]], strict=True))
 
 
-def _faces(
-    condition: Condition, store: DocumentStore, gold: frozenset[PageRef], others: dict[str, str]
-) -> Faces:
-    def face(ref: PageRef) -> Face:
-        match condition:
-            case Condition.BLANK:
-                return Face(None, None)
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A change of documents: white pages for `gold`, those of `others` in the places of a document's own."""
+
+    condition: Condition
+    store: DocumentStore
+    gold: frozenset[PageRef]
+    others: Mapping[str, str]
+
+    def face(self, ref: PageRef) -> Face:
+        match self.condition:
             case Condition.TEXT_LAYER:
                 return Face(None, ref)
-            case Condition.NO_EVIDENCE:
-                return Face(None, None) if ref in gold else Face(ref, ref)
             case Condition.SHUFFLED:
-                other = others[ref.doc_id]
-                number = (ref.page - 1) % store.document(other).num_pages + 1
-                return Face(PageRef(other, number), PageRef(other, number))
-        return Face(ref, ref)
+                other = self.others[ref.doc_id]
+                page = PageRef(other, (ref.page - 1) % self.store.document(other).num_pages + 1)
+                return Face(page, page)
+        white = self.condition is Condition.BLANK or ref in self.gold
+        return Face(None, None) if white else Face(ref, ref)
 
-    return face
-
-
-def _outline(
-    condition: Condition, store: DocumentStore, gold: frozenset[PageRef], others: dict[str, str]
-) -> Outline:
-    def outline(doc_id: str, entries: Sequence[OutlineEntry]) -> Sequence[OutlineEntry]:
-        match condition:
+    def outline(self, doc_id: str, entries: Sequence[OutlineEntry]) -> Sequence[OutlineEntry]:
+        match self.condition:
             case Condition.BLANK:
                 return ()
             case Condition.NO_EVIDENCE:
-                return [e for e in entries if e.page is None or PageRef(doc_id, e.page) not in gold]
+                return [e for e in entries if e.page is None or PageRef(doc_id, e.page) not in self.gold]
             case Condition.SHUFFLED:
-                pages = store.document(doc_id).num_pages
-                found = store.document(others[doc_id]).outline
+                pages = self.store.document(doc_id).num_pages
+                found = self.store.document(self.others[doc_id]).outline
                 return [entry for entry in found if entry.page is None or entry.page <= pages]
         return entries
-
-    return outline

@@ -28,9 +28,9 @@ class Form(StrEnum):
     RATIO = "ratio"
     """Sum of a value over the sum of another."""
     F1 = "f1"
-    """Of MMLongBench-Doc and LongDocURL (arXiv 2407.01523, `eval/eval_score.py`): with S the sum of scores of
-    answerable questions, recall is S over their number and precision is S over the number of predictions that
-    are not exactly `NOT_ANSWERABLE`."""
+    """F1 of MMLongBench-Doc and LongDocURL (arXiv 2407.01523, `eval/eval_score.py`): with S the sum of scores
+    of answerable questions, recall is S over their number and precision is S over the number of predictions
+    that are not exactly `NOT_ANSWERABLE`."""
     RECTIFIED = "rectified"
     """LongDocURL's headline: questions that are not there count 0."""
 

@@ -47,7 +47,7 @@ GENERAL = (
     mean("word_f1", "F1 over words"),
     mean("similarity", "ANLS, as of every benchmark"),
 )
-"""Of every benchmark, by no model; the first is the embedded rule judge's verdict."""
+"""Numbers of every benchmark, by no model; the first is the embedded rule judge's verdict."""
 
 _RANKS = tuple(
     mean(f"{name}@{cut}", f"{title}@{cut}")
