@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -49,6 +50,9 @@ class ReaderConfig(PageConfig):
     spare_tokens: int = Field(32, ge=0)
     """Room of a prompt that is left free, for what a chat template adds."""
 
+    prompt: ClassVar = "baseline_reader"
+    assistant_turns: ClassVar = 1
+
     @property
     def max_images(self) -> int:
         """Images of an episode at most; of a whole document as many as fit into its prompt."""
@@ -68,6 +72,12 @@ class ReactConfig(PageConfig):
     max_turns: int = Field(10, ge=1)
     """Assistant turns; the last one can only answer."""
     top_k: int = Field(1, ge=1)
+    prompt: ClassVar = "baseline_react"
+
+    @property
+    def assistant_turns(self) -> int:
+        """Assistant turns of an episode at most."""
+        return self.max_turns
 
     @property
     def max_images(self) -> int:

@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any
 
 from docagent_rl.actions.base import Answer, Fetch, Search
-from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.base.untrusted import without_tokens
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import (
-    DocEnv,
     EndReason,
     EpisodeState,
     ImagePart,
     Part,
     RewardTerms,
-    StepResult,
     TextPart,
     measured,
 )
 from docagent_rl.envs.checks import checked_gold, references
+from docagent_rl.envs.episode import EpisodeEnv
 from docagent_rl.envs.sections import SearchScope
-from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.token_budget import cut_to_tokens
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import page_view
-from docagent_rl.lab.eval.baselines.config import PageConfig, PageForm
+from docagent_rl.lab.eval.baselines.config import PageForm
 from docagent_rl.records.record import Record
-from docagent_rl.retrieval import Hit
+from docagent_rl.rewards.retrieval import recall
 
 _IMAGE_FRAME = 2
 """Tokens that a template puts around an image."""
-C = TypeVar("C", bound=PageConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +81,6 @@ class BaselineEpisode(EpisodeState):
         shown: pages that were shown, in order, each once.
         material: what the prompt shows.
         settled: length of `shown` before the last turn.
-        outcome: the judge's verdict on the answer.
     """
 
     gold: frozenset[PageRef]
@@ -94,7 +88,6 @@ class BaselineEpisode(EpisodeState):
     shown: list[PageRef] = field(default_factory=list)
     material: Shown = field(default_factory=Shown)
     settled: int = 0
-    outcome: float = 0.0
 
     def show(self, pages: Sequence[ShownPage]) -> list[dict[str, Any]]:
         """Note pages as shown, and return their description for the record."""
@@ -102,101 +95,50 @@ class BaselineEpisode(EpisodeState):
         return [{**page.described, "gold": page.ref in self.gold} for page in pages]
 
 
-class BaselineEnv(DocEnv[BaselineEpisode], Generic[C]):
-    """An environment whose reward is the judge's verdict on the answer.
-
-    Args:
-        config: what is shown.
-        services: documents, retriever, judge, and the tokens that a prompt may have.
-        prompt: parts as in `prompt_spec`.
-        validate: nothing depends on it.
-    """
-
-    prompt_spec: ClassVar[PromptSpec]
-    default_prompt: ClassVar[str]
-
-    def __init__(
-        self,
-        config: C,
-        services: EnvServices,
-        prompt: PromptTemplate | None = None,
-        *,
-        validate: bool = False,
-    ) -> None:
-        self._config, self._services = config, services
-        self._prompt = prompt or load_prompt(self.default_prompt, self.prompt_spec)
+class BaselineEnv(EpisodeEnv[BaselineEpisode]):
+    """An environment whose reward is the judge's verdict on the answer; validation changes nothing."""
 
     def open_episode(self, sample: Record) -> BaselineEpisode:
         """See `DocEnv.open_episode`."""
         gold = checked_gold(sample, self._services.store, allow_empty=True)
         return BaselineEpisode(sample, gold, references(sample))
 
-    async def conclude(self, reason: EndReason) -> RewardTerms:
-        """See `DocEnv.conclude`."""
+    def variables(self, episode: BaselineEpisode) -> Mapping[str, Any]:
+        """Return the question, the length of its document, and whether several are searched."""
+        return {
+            "question": episode.sample.question,
+            "num_pages": self._services.store.document(episode.sample.doc_id).num_pages,
+            "several": self._config.scope is SearchScope.CORPUS,
+        }
+
+    async def score(self, episode: BaselineEpisode, logged: LoggedTurn, action: Answer) -> float:
+        """Return the judge's verdict on an answer that is not empty."""
+        # texts in the prompt do not say of which page they are
+        pages = episode.show(episode.material.pages)
+        logged.effect = {"kind": "answer", "judged": bool(action.text), **({"pages": pages} if pages else {})}
+        return await self.judge(logged, episode.references, action.text) if action.text else 0.0
+
+    def settle(self, end: EndReason, outcome: float) -> RewardTerms:
+        """End the episode; its reward is the outcome."""
         episode = self.running
-        episode.end = reason
-        return RewardTerms({"outcome": episode.outcome}, reward=episode.outcome)
+        episode.end, episode.terms = end, RewardTerms({"outcome": outcome}, reward=outcome)
+        return episode.terms
 
     def metrics(self) -> dict[str, float]:
         """See `DocEnv.metrics`."""
         episode = self.episode
-        recall = len(episode.gold.intersection(episode.shown)) / len(episode.gold) if episode.gold else None
-        found: dict[str, Any] = {
-            "reward/outcome": episode.outcome,
-            **episode.log.metrics(),
-            "finished": float(episode.end is EndReason.ANSWERED),
-            "context_full": float(episode.end is EndReason.CONTEXT_FULL),
+        found = {
+            **episode.common_metrics(["outcome"]),
             "searches": float(episode.log.ran(Search)),
             "fetches": float(episode.log.ran(Fetch)),
             "pages_seen": float(len(episode.shown)),
             "pages_left_out": float(episode.material.left_out),
-            **measured({"retrieval_recall": recall}),
+            **measured({"retrieval_recall": recall(episode.shown, episode.gold)}),
         }
         found["image_tokens"] += sum(page.image_tokens for page in episode.material.pages)
         return found
 
-    async def search(self, episode: BaselineEpisode, query: str) -> list[Hit]:
-        """Search the question's document, or the corpus, for pages that were not shown yet."""
-        inside = self._config.scope is SearchScope.DOCUMENT
-        return await self._services.retriever.search(
-            query,
-            doc_id=episode.sample.doc_id if inside else None,
-            top_k=self._config.top_k,
-            exclude=frozenset(episode.shown),
-        )
-
-    async def answer(self, logged: LoggedTurn, action: Answer) -> StepResult:
-        """End the episode with an answer, which the judge scores.
-
-        Raises:
-            InfrastructureError: the judge failed.
-        """
-        episode = self.running
-        if action.text:
-            began = time.perf_counter()
-            question = episode.sample.question
-            episode.outcome = await self._services.judge.judge(question, episode.references, action.text)
-            logged.seconds["judge"] = time.perf_counter() - began
-        # texts in the prompt do not say of which page they are
-        pages = episode.show(episode.material.pages)
-        logged.effect = {"kind": "answer", "judged": bool(action.text), **({"pages": pages} if pages else {})}
-        return await self.end(logged, EndReason.ANSWERED)
-
-    async def end(self, logged: LoggedTurn, reason: EndReason) -> StepResult:
-        """End the episode with a turn."""
-        episode = self.running
-        episode.log.turns.append(logged)
-        episode.end = reason
-        terms = RewardTerms({"outcome": episode.outcome}, reward=episode.outcome)
-        return StepResult(None, end=reason, terms=terms, info=logged.to_dict())
-
-    def say(self, part: str, **variables: Any) -> str:
-        """Render a part of the prompt file."""
-        sample = self.episode.sample
-        pages = self._services.store.document(sample.doc_id).num_pages
-        return self._prompt.render(part, question=sample.question, num_pages=pages, **variables)
-
-    def shown_pages(self, refs: Sequence[PageRef], *, turn: int) -> Iterator[ShownPage]:
+    def shown_pages(self, refs: Sequence[PageRef], turn: int) -> Iterator[ShownPage]:
         """Yield pages as image or text, each with a line that names it; reads files.
 
         Raises:
@@ -207,7 +149,7 @@ class BaselineEnv(DocEnv[BaselineEpisode], Generic[C]):
 
     def _shown_page(self, ref: PageRef, rank: int, turn: int) -> ShownPage:
         page, count = self._services.store.page(ref), self._services.count_tokens
-        label = f"{self.say('page_label', page=ref.page, doc_id=ref.doc_id)}\n"
+        label = f"{self.text('page_label', page=ref.page, doc_id=ref.doc_id)}\n"
         found: dict[str, Any] = {"page": str(ref), "rank": rank}
         if self._config.form is PageForm.IMAGE:
             view = page_view(page, self._config.display, turn)
@@ -216,5 +158,5 @@ class BaselineEnv(DocEnv[BaselineEpisode], Generic[C]):
             return ShownPage(ref, parts, tokens, view.tokens, {**view.to_dict(), **found})
         # spellings of special tokens are broken anyway, and take more tokens then: counted as they will be
         text = cut_to_tokens(without_tokens(page.text().strip()), self._config.page_tokens, count)
-        shown = f"{label}{self.say('page_text', text=text or self.say('no_text'))}\n"
+        shown = f"{label}{self.text('page_text', text=text or self.text('no_text'))}\n"
         return ShownPage(ref, (TextPart(shown),), count(shown), 0, found)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
@@ -11,7 +10,6 @@ from docagent_rl.envs.base import Marks
 from docagent_rl.envs.system import System
 from docagent_rl.lab.eval.baselines.config import Material, PageConfig, PageForm, ReactConfig, ReaderConfig
 from docagent_rl.lab.eval.baselines.episode import BaselineEnv
-from docagent_rl.lab.eval.baselines.grammar import ReactGrammar, ReaderGrammar
 from docagent_rl.lab.eval.baselines.react import ReactEnv
 from docagent_rl.lab.eval.baselines.reader import ReaderEnv
 from docagent_rl.retrieval import Hit
@@ -39,24 +37,14 @@ class RagImageConfig(RagConfig):
     form: PageForm = PageForm.IMAGE
 
 
-def _system(
-    name: str,
-    summary: str,
-    config_type: type[PageConfig],
-    env: type[BaselineEnv],
-    grammar: Callable[[], Any],
-    max_turns: Callable[[Any], int],
-) -> System:
+def _system(name: str, summary: str, config_type: type[PageConfig], env: type[BaselineEnv]) -> System:
     return System(
         name=name,
         summary=summary,
         config_type=config_type,
         env=env,
-        make_grammar=lambda config: grammar(),
-        prompt_spec=env.prompt_spec,
-        default_prompt=lambda config: env.default_prompt,
-        max_turns=max_turns,
-        max_images=lambda config: config.max_images,
+        make_grammar=env.make_grammar,
+        prompt_spec=env.spec,
         marks=Marks("reward/outcome"),
         judged=True,
         # for a tiny model on one core
@@ -64,22 +52,13 @@ def _system(
     )
 
 
-def _reader(name: str, summary: str, config_type: type[ReaderConfig]) -> System:
-    return _system(name, summary, config_type, ReaderEnv, ReaderGrammar, lambda config: 1)
-
-
-QUESTION_ONLY = _reader("question_only", "the question alone, no document", QuestionOnlyConfig)
-WHOLE_DOCUMENT = _reader("whole_document", "as many pages as fit, from the first on", WholeDocumentConfig)
-RAG_TEXT = _reader("rag_text", "the texts of the best pages of one search", RagConfig)
-RAG_IMAGE = _reader("rag_image", "the images of the best pages of one search", RagImageConfig)
-REACT = _system(
-    "react",
-    "ReAct with search, open and answer (arXiv 2210.03629)",
-    ReactConfig,
-    ReactEnv,
-    ReactGrammar,
-    lambda config: config.max_turns,
+QUESTION_ONLY = _system("question_only", "the question alone, no document", QuestionOnlyConfig, ReaderEnv)
+WHOLE_DOCUMENT = _system(
+    "whole_document", "as many pages as fit, from the first on", WholeDocumentConfig, ReaderEnv
 )
+RAG_TEXT = _system("rag_text", "the texts of the best pages of one search", RagConfig, ReaderEnv)
+RAG_IMAGE = _system("rag_image", "the images of the best pages of one search", RagImageConfig, ReaderEnv)
+REACT = _system("react", "ReAct with search, open and answer (arXiv 2210.03629)", ReactConfig, ReactEnv)
 
 
 class Unasked:
