@@ -7,15 +7,8 @@ import math
 import random
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import TypeVar
-
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception_type,
-    wait_exponential_jitter,
-)
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.terminal import visible
@@ -93,51 +86,42 @@ async def call_service(
     Raises:
         InfrastructureError: the attempts or the deadline are spent, or a failure of `give_up_on`.
     """
-    deadline = asyncio.timeout(deadline_s)
-    backoff = wait_exponential_jitter(initial=backoff_s, max=longest_wait_s, jitter=backoff_s)
-    counted, last = 0, None
-
-    def wait(state: RetryCallState) -> float:
-        asked = _asked_wait(state)
-        # those that were told the same do not come back together
-        told = asked + random.uniform(0, backoff_s) if asked else 0.0
-        return max(backoff(state), told, _LEAST_WAIT_S if isinstance(_failed(state), uncounted) else 0.0)
-
-    def hopeless(state: RetryCallState) -> bool:
-        nonlocal counted, last
-        last = _failed(state)
-        counted += not isinstance(last, uncounted)
-        left = (deadline.when() or math.inf) - asyncio.get_running_loop().time()
-        # a deadline that has just passed ends this at the next wait, and says so
-        return counted >= attempts or _asked_wait(state) > max(left, 0.0)
-
-    retrying = AsyncRetrying(
-        stop=hopeless,
-        wait=wait,
-        retry=retry_if_exception_type(retry_on),
-        reraise=True,
-    )
-
-    async def attempt() -> T:
-        if places is None:
-            return await call()
-        async with places.taken(deadline):
-            return await call()
-
+    deadline, loop = asyncio.timeout(deadline_s), asyncio.get_running_loop()
+    made, counted, last = 0, 0, None
     try:
         async with deadline:
-            return await retrying(attempt)
+            while True:
+                made += 1
+                try:
+                    async with places.taken(deadline) if places else nullcontext():
+                        return await call()
+                except retry_on as error:
+                    last = error
+                counted += not isinstance(last, uncounted)
+                asked = min(getattr(last, "retry_after_s", None) or 0.0, LONGEST_ASKED_WAIT_S)
+                left = (deadline.when() or math.inf) - loop.time()
+                # a deadline that has just passed ends this at the next wait, and says so
+                if counted >= attempts or asked > max(left, 0.0):
+                    raise last
+                wait = _wait(asked, made, backoff_s, longest_wait_s)
+                await asyncio.sleep(max(wait, _LEAST_WAIT_S if isinstance(last, uncounted) else 0.0))
     except (*retry_on, *give_up_on, TimeoutError) as error:
+        busy = last if isinstance(last, uncounted) else None
         if deadline.expired():
-            told = f"; before: {describe(last)}" if isinstance(last, uncounted) else ""
-            cause = last if isinstance(last, uncounted) else error
-            raise InfrastructureError(f"{what}: no result within {deadline_s:g} s{told}") from cause
-        made = retrying.statistics["attempt_number"]
-        told = f"{what}: failed after {made} attempts, last: {describe(error)}"
+            before = f"; before: {describe(busy)}" if busy else ""
+            raise InfrastructureError(f"{what}: no result within {deadline_s:g} s{before}") from busy or error
+        message = f"{what}: failed after {made} attempts, last: {describe(error)}"
         asked = getattr(error, "retry_after_s", None)
         if asked and counted < attempts:
-            told += f"; it asks to wait {asked:g} s, beyond the deadline of {deadline_s:g} s"
-        raise InfrastructureError(told) from error
+            message += f"; it asks to wait {asked:g} s, beyond the deadline of {deadline_s:g} s"
+        raise InfrastructureError(message) from error
+
+
+def _wait(asked: float, made: int, backoff_s: float, longest_s: float) -> float:
+    """Return the seconds before the next of `made` attempts, of which a service asks for some."""
+    backoff = min(backoff_s * 2.0 ** min(made - 1, 60) + random.uniform(0, backoff_s), longest_s)
+    # those that were told the same do not come back together
+    return max(backoff, asked + random.uniform(0, backoff_s) if asked else 0.0)
 
 
 async def run_jobs(
@@ -180,12 +164,3 @@ def describe(error: BaseException) -> str:
     """Return one line about an error: its type and the first line of its message."""
     lines = str(error).splitlines()
     return f"{type(error).__name__}: {visible(lines[0][:300])}" if lines else type(error).__name__
-
-
-def _asked_wait(state: RetryCallState) -> float:
-    """Return the seconds that the failure of the last attempt asks to wait; 0 when it asks for none."""
-    return min(getattr(_failed(state), "retry_after_s", None) or 0.0, LONGEST_ASKED_WAIT_S)
-
-
-def _failed(state: RetryCallState) -> BaseException | None:
-    return state.outcome.exception() if state.outcome else None

@@ -9,20 +9,8 @@ import pytest
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
 from docagent_rl.endpoints.chat_reply import ReplyError
-from tests.chat_server import ChatServer, completion, serving
-
-HELLO = [{"role": "user", "content": "hello"}]
-
-
-@pytest.fixture
-async def server():
-    async with serving(ChatServer()) as running:
-        yield running
-
-
-def client(server, **changes) -> ChatClient:
-    options = {"model": "m", "timeout_s": 5, "deadline_s": 10, "backoff_s": 0, **changes}
-    return ChatClient(ChatEndpoint(base_url=server.url, **options), "planner")
+from tests.chat_server import completion
+from tests.endpoints.conftest import HELLO, client
 
 
 def word(text):

@@ -28,9 +28,9 @@ from docagent_rl.endpoints.chat_failure import (
     retry_after_s,
 )
 from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError
-from tests.chat_server import ChatServer, RawServer, completion, serving
+from tests.chat_server import RawServer, completion
+from tests.endpoints.conftest import HELLO, client
 
-HELLO = [{"role": "user", "content": "hello"}]
 KEY = "sk-Very-Secret-0123456789"
 ECHOES = {
     "whole": KEY,
@@ -39,17 +39,6 @@ ECHOES = {
     "basic": base64.b64encode(f"user:{KEY}".encode()).decode(),
     "after much": "x" * 290 + KEY,
 }
-
-
-@pytest.fixture
-async def server():
-    async with serving(ChatServer()) as running:
-        yield running
-
-
-def client(server, **changes) -> ChatClient:
-    options = {"model": "m", "timeout_s": 5, "deadline_s": 10, "backoff_s": 0, **changes}
-    return ChatClient(ChatEndpoint(base_url=server.url, **options), "planner")
 
 
 def everything(error) -> str:

@@ -14,16 +14,10 @@ from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
 from docagent_rl.endpoints.chat_reply import ChatReply, CutOffError, ReplyError, read_reply, without_thoughts
 from docagent_rl.endpoints.usage import Usage
-from tests.chat_server import RawServer, completion
+from tests.chat_server import completion
+from tests.endpoints.conftest import HELLO
 
-HELLO = [{"role": "user", "content": "hello"}]
 REPORTED = Usage(7, 5)
-
-
-@pytest.fixture(scope="module")
-def raw():
-    with RawServer() as running:
-        yield running
 
 
 def outcome(raw) -> str | InfrastructureError:

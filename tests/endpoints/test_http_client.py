@@ -18,15 +18,9 @@ from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
 from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.endpoints.http_client import LONGEST_BODY, client_of_run, public_url, read_body
 from tests.chat_server import RawServer, completion
+from tests.endpoints.conftest import HELLO
 
-HELLO = [{"role": "user", "content": "hello"}]
 FLOOD = 80 << 20
-
-
-@pytest.fixture
-def raw():
-    with RawServer() as running:
-        yield running
 
 
 async def ask(url, **changes):

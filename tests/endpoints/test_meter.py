@@ -15,8 +15,8 @@ from docagent_rl.endpoints.meter import Amount, BudgetError, Meter, current_mete
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.endpoints.usage import Usage
 from tests.chat_server import ChatServer, completion, serving
+from tests.endpoints.conftest import HELLO
 
-HELLO = [{"role": "user", "content": "hello"}]
 PER_TOKEN = Price(1e5, 1e5)
 """A tenth of a dollar a token."""
 

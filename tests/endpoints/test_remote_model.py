@@ -16,9 +16,8 @@ from docagent_rl.endpoints.meter import BudgetError, Meter
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.usage import image_part
 from tests.chat_server import ChatServer, completion, serving
+from tests.endpoints.conftest import HELLO
 from tests.endpoints.test_usage import picture
-
-HELLO = [{"role": "user", "content": "hello"}]
 
 
 def question(text: str) -> list[dict]:
