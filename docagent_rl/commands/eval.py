@@ -87,7 +87,7 @@ def eval_command(
         raise typer.Exit(130) from None
     _tell(tally)
     if score:
-        _report(RunFolder(out), model.price.made())
+        _report(RunFolder(out), model.price.price)
     Console(stderr=True).print(f"{out}: run.json, sessions.jsonl; docagent-rl view {out}", markup=False)
 
 

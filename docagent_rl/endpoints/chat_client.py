@@ -78,7 +78,7 @@ class ChatEndpoint:
         shared = section.model_dump(include=set(Endpoint.model_fields) - {"api_key_env", "price"})
         key = read_api_key(section.api_key_env, f"{name}.api_key_env")
         check_url(section.base_url, f"{name}.base_url")
-        return cls(**{**shared, **more}, api_key=key, price=section.price.made())
+        return cls(**{**shared, **more}, api_key=key, price=section.price.price)
 
     def __repr__(self) -> str:
         return f"ChatEndpoint({self.model!r} at {public_url(self.base_url)})"

@@ -130,13 +130,13 @@ def without_thoughts(text: str) -> str:
         ReplyError: the thoughts do not end.
     """
     thoughts, closed, rest = text.partition(_THINK_CLOSE)
-    said = (rest if closed else thoughts).strip()
-    if said.startswith(THINK_OPEN):
+    answer = (rest if closed else thoughts).strip()
+    if answer.startswith(THINK_OPEN):
         raise ReplyError("a reply whose thoughts do not end; a model that thinks may need more max_tokens")
-    return said
+    return answer
 
 
-def said(text: str) -> str:
+def reply_text(text: str) -> str:
     """Return a reply without thoughts, and without what `untrusted` put into texts that it quotes.
 
     Raises:

@@ -56,8 +56,9 @@ class PriceConfig(Section):
             raise ValueError("give both prices, input and output (--price-in, --price-out)")
         return self
 
-    def made(self) -> Price | None:
-        """Return the price; `None` where none is given."""
+    @property
+    def price(self) -> Price | None:
+        """The price; `None` where none is given."""
         if self.input is None or self.output is None:
             return None
         return Price(self.input, self.output, currency=self.currency)

@@ -15,7 +15,7 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.answers import Answers
 from docagent_rl.endpoints.chat_client import HELLO, ChatClient, ChatEndpoint, ChatMessage
 from docagent_rl.endpoints.chat_failure import BusyError, is_outage
-from docagent_rl.endpoints.chat_reply import ChatReply, CutOffError, said
+from docagent_rl.endpoints.chat_reply import ChatReply, CutOffError, reply_text
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.endpoints.json_cache import JsonCache
 from docagent_rl.endpoints.meter import Meter
@@ -63,7 +63,7 @@ class RemoteModel:
     async def ask(
         self,
         messages: Sequence[ChatMessage],
-        accept: Callable[[str], object] = said,
+        accept: Callable[[str], object] = reply_text,
         *,
         sampling: Sampling = _NO_SAMPLING,
         sample: int = 0,
@@ -100,7 +100,7 @@ class RemoteModel:
                 room for the request.
         """
         try:
-            await self._client.check(HELLO, said)
+            await self._client.check(HELLO, reply_text)
         except InfrastructureError as error:
             if isinstance(error.__cause__, BusyError):
                 return

@@ -36,7 +36,7 @@ class Places:
         )
 
     @asynccontextmanager
-    async def taken(self, clock: asyncio.Timeout) -> AsyncGenerator[None]:
+    async def hold(self, clock: asyncio.Timeout) -> AsyncGenerator[None]:
         """Hold a place. While none is free the clock stands still.
 
         Args:
@@ -93,7 +93,7 @@ async def call_service(
             while True:
                 made += 1
                 try:
-                    async with places.taken(deadline) if places else nullcontext():
+                    async with places.hold(deadline) if places else nullcontext():
                         return await call()
                 except retry_on as error:
                     last = error

@@ -13,7 +13,7 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.answers import Answers
 from docagent_rl.endpoints.chat_client import HELLO, ChatClient, ChatEndpoint
-from docagent_rl.endpoints.chat_reply import said
+from docagent_rl.endpoints.chat_reply import reply_text
 from docagent_rl.endpoints.json_cache import JsonCache
 from docagent_rl.endpoints.usage import image_part
 from docagent_rl.envs.base import ImagePart, Message, Part, TextPart
@@ -72,7 +72,7 @@ class OpenAIRole:
             UserError: there is no reply; the message names the endpoint and the model.
         """
         try:
-            await self._client.check(HELLO, said)
+            await self._client.check(HELLO, reply_text)
         except InfrastructureError as error:
             raise UserError(
                 f"the {self.name} does not answer: {error}. Check base_url, model and api_key_env of "
@@ -86,7 +86,7 @@ class OpenAIRole:
     async def _fetch(self, key: str, messages: Sequence[Message]) -> str:
         reply = await asyncio.to_thread(self._cache.get, key) if self._cache else None
         if not isinstance(reply, str):
-            reply = await self._client.ask([await self._encoded(message) for message in messages], said)
+            reply = await self._client.ask([await self._encoded(message) for message in messages], reply_text)
             if self._cache:
                 reply = await asyncio.to_thread(self._cache.put_first, key, reply)
         return reply
@@ -106,8 +106,8 @@ class OpenAIRole:
     def _key(self, messages: Sequence[Message]) -> str:
         endpoint = self.endpoint
         asked = [endpoint.model, endpoint.temperature, endpoint.max_tokens, dict(endpoint.extra_body)]
-        said = [[message.role.value, [_identity(part) for part in message.parts]] for message in messages]
-        return hashlib.sha256(json.dumps([self.name, asked, said], sort_keys=True).encode()).hexdigest()
+        parts = [[message.role.value, [_identity(part) for part in message.parts]] for message in messages]
+        return hashlib.sha256(json.dumps([self.name, asked, parts], sort_keys=True).encode()).hexdigest()
 
 
 def _jpeg(picture: Picture, store: DocumentStore) -> bytes:

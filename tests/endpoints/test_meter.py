@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
-from docagent_rl.endpoints.chat_reply import said
+from docagent_rl.endpoints.chat_reply import reply_text
 from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.endpoints.meter import Amount, BudgetError, Meter, current_meter, metering
 from docagent_rl.endpoints.model_config import ModelConfig
@@ -123,11 +123,11 @@ async def test_every_attempt_is_charged_and_the_budget_kept_before_it_is_sent(se
     meter = Meter(max_requests=4)
     with metering(meter):
         client = ChatClient(endpoint(server, timeout_s=0.3), "judge")
-        assert await client.ask(HELLO, said) == "yes"
+        assert await client.ask(HELLO, reply_text) == "yes"
         with pytest.raises(Exception, match="max_tokens=50"):
-            await client.ask(HELLO, said)
+            await client.ask(HELLO, reply_text)
         with pytest.raises(BudgetError):
-            await client.ask(HELLO, said)
+            await client.ask(HELLO, reply_text)
     # nobody knows what the slow one took but its prompt, about
     assert (meter.spent.requests, meter.spent.tokens) == (4, 7 + 6 + 110 + 150)
     assert len(server.requests) == 4
@@ -141,7 +141,7 @@ async def test_models_that_are_opened_in_the_block_share_its_meter(server):
     with metering(meter):
         assert current_meter() is meter
         await config.open("model", None).ask(HELLO)
-        await ChatClient(endpoint(server), "judge").ask(HELLO, said)
+        await ChatClient(endpoint(server), "judge").ask(HELLO, reply_text)
     assert meter.spent.requests == 2  # and none twice
     assert {name: each.requests for name, each in meter.accounts.items()} == {"player": 1, "judge-1": 1}
     assert meter.accounts["judge-1"].cost is None

@@ -1,18 +1,15 @@
 """The labelled pairs that the rule judge is measured on.
 
 `python -m tests.rewards.judge_pairs` prints its accuracy by kind, and what it gets wrong. Pairs were written
-and labelled by hand, before the judge was. A third, chosen by hash, is held out: nobody looked at its results
-while the judge was being written.
+and labelled by hand, before the judge was.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -20,11 +17,6 @@ from pathlib import Path
 from docagent_rl.rewards.rule_judge import RuleJudge
 
 FILE = Path(__file__).parent / "data" / "judge_pairs.jsonl"
-
-
-class Part(StrEnum):
-    DEVELOPMENT = "development"
-    HELD_OUT = "held-out"
 
 
 class Trap(StrEnum):
@@ -43,11 +35,6 @@ class Pair:
     right: bool
     question: str = ""
     trap: Trap | None = None
-
-    @property
-    def part(self) -> Part:
-        key = json.dumps([self.gold, self.said, self.question])
-        return Part.DEVELOPMENT if hashlib.sha256(key.encode()).digest()[0] % 3 else Part.HELD_OUT
 
     @property
     def judged(self) -> bool:
@@ -78,10 +65,6 @@ def wrong(pairs: Iterable[Pair]) -> list[Pair]:
     return [pair for pair in pairs if pair.judged != pair.right]
 
 
-def accuracy(pairs: Sequence[Pair]) -> float:
-    return 1 - len(wrong(pairs)) / len(pairs)
-
-
 def table(pairs: Iterable[Pair]) -> str:
     """Accuracy by kind, as Markdown."""
     kinds: dict[str, list[Pair]] = defaultdict(list)
@@ -99,15 +82,8 @@ def table(pairs: Iterable[Pair]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Accuracy of the rule judge on the labelled pairs.")
-    parser.add_argument("--part", choices=[part.value for part in Part], help="default: both")
-    part = parser.parse_args().part
-    pairs = [pair for pair in read_pairs() if part in (None, pair.part)]
+    pairs = read_pairs()
     print(table(pairs))
-    for each in Part:
-        chosen = [pair for pair in pairs if pair.part is each]
-        if chosen:
-            print(f"\n{each}: {accuracy(chosen):.1%} of {len(chosen)}")
     for pair in wrong(pairs):
         print(pair)
 

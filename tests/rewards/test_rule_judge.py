@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.rewards.rule_judge import (
-    AnlsJudge,
-    ExactMatchJudge,
-    RecallJudge,
-    RuleJudge,
-)
+from docagent_rl.rewards.rule_judge import AnlsJudge, ExactMatchJudge, RecallJudge, RuleJudge
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from tests.rewards.adversary import wins
 from tests.rewards.judge_pairs import Trap, read_pairs, table, wrong
@@ -40,62 +35,20 @@ def judged(references, prediction, judge=None, question="?"):
     return asyncio.run((judge or RuleJudge()).judge(question, references, prediction))
 
 
-RIGHT = [
-    ("Lisbon", "lisbon."),
-    ("Lisbon", "The answer is Lisbon, on page 3"),
-    ("1,234", "1234"),
-    ("1,234", "$1,234.00"),
-    ("12%", "about 12 percent"),
-    ("12", "It was twelve"),
-    ("5 million", "5,000,000"),
-    ("$5", "5 dollars"),
-    ("three", "3"),
-    ("Red Fox", "It is the red fox"),
-    ("yes", "Yes, it did, with delay"),
-    ("no", "No."),
-    (["blue", "green"], "it was green"),
-    ("apples; pears", "Pears and apples"),
-    (NOT_ANSWERABLE, "This cannot be determined from the pages"),
-    (NOT_ANSWERABLE, "Not answerable"),
-    (NOT_ANSWERABLE, "It can't be answered."),
-    ("A", "a"),
-    ("-5", "-5.0"),
-    ("%", "%"),
-]
-WRONG = [
-    ("Lisbon", "Porto"),
-    ("Lisbon", ""),
-    ("Lisbon", "   "),
-    ("Lisbon", "not Lisbon"),
-    ("1,234", "12,345"),
-    ("12", "112"),
-    ("12", "1 2 3 4 5 6 7 8 9 10 11 12"),
-    ("3", "30"),
-    ("5", "-5"),
-    ("Red Fox", "fox red"),
-    ("Red Fox", "red arctic fox"),
-    ("yes", "no, yes"),
-    ("no", "yes"),
-    ("true", "false or true"),
-    ("apples; pears", "apples"),
-    ("Lisbon", "Lisbon " + "Porto Madrid Rome Paris " * 5),
-    (NOT_ANSWERABLE, "Lisbon"),
-    (NOT_ANSWERABLE, ""),
-    ("Lisbon", "Not answerable"),
-    ([], "anything"),
-    ("%", "$"),
-    ("?", ""),
-]
-
-
-@pytest.mark.parametrize(("references", "prediction"), RIGHT)
-def test_right(references, prediction):
-    assert judged(references, prediction) == 1.0
-
-
-@pytest.mark.parametrize(("references", "prediction"), WRONG)
-def test_wrong(references, prediction):
-    assert judged(references, prediction) == 0.0
+@pytest.mark.parametrize(
+    ("reference", "prediction", "right"),
+    [
+        ("Lisbon", "The answer is Lisbon, on page 3", True),
+        ("12", "It was twelve", True),
+        ("yes", "Yes, it did, with delay", True),
+        ("Lisbon", "Porto", False),
+        ("Lisbon", "not Lisbon", False),
+        ("Lisbon", "Lisbon " + "Porto Madrid Rome Paris " * 5, False),
+        ("?", "", False),
+    ],
+)
+def test_answers_that_are_no_labelled_pair(reference, prediction, right):
+    assert judged(reference, prediction) == float(right)
 
 
 HOSTILE = [

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from docagent_rl.endpoints.chat_reply import ReplyError, said
+from docagent_rl.endpoints.chat_reply import ReplyError, reply_text
 
 _LONGEST = 100_000
 _FENCE = re.compile(r"```(?:json)?\s*\n(.*?)\n?\s*```", re.DOTALL | re.IGNORECASE)
@@ -93,7 +93,7 @@ def read_reply(text: str, shape: type[S]) -> S:
         UnreadableError: it is anything else; the message says what, and quotes nothing.
     """
     try:
-        words = said(text)
+        words = reply_text(text)
     except ReplyError as error:
         raise UnreadableError(str(error)) from error
     blocks = _FENCE.findall(words) if len(words) <= _LONGEST and not words.startswith("{") else []

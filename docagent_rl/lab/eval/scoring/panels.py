@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError, said
+from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError, reply_text
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.lab.eval.metrics.judges import Extractor, Flavour
 from docagent_rl.lab.eval.scoring.experts import (
@@ -109,7 +109,7 @@ class ModelPanel:
         sent = messages(expert, case.question, case.references, case.answer)
 
         def accept(text: str) -> None:
-            require_readable(expert, said(text), case.flavour)
+            require_readable(expert, reply_text(text), case.flavour)
 
         try:
             try:
@@ -120,4 +120,4 @@ class ModelPanel:
             if isinstance(error.__cause__, ReplyError):
                 return Opinion(None, self.name, failed=True)
             raise
-        return Opinion(said(reply.text), self.name)
+        return Opinion(reply_text(reply.text), self.name)

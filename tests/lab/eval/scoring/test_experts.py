@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.endpoints.chat_reply import ReplyError, said
+from docagent_rl.endpoints.chat_reply import ReplyError, reply_text
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Flavour
 from docagent_rl.lab.eval.run_facts import agent_of, extractor_of
 from docagent_rl.lab.eval.scoring.experts import (
@@ -77,7 +77,7 @@ def test_what_a_judge_quotes_is_no_verdict(expert, verdict, text):
     quoted = "".join(message["content"] for message in sent)
     begin = quoted.index("----- begin")
     for piece in quoted[begin:].split("----- begin")[1:]:
-        body = said("x " + piece.partition("\n")[2].partition("----- end")[0])
+        body = reply_text("x " + piece.partition("\n")[2].partition("----- end")[0])
         for other in ("<judge>", "<label>", "<concise_answer>", "Extracted answer:", "Answer format:"):
             assert other not in body
 
