@@ -56,7 +56,7 @@ class JsonCache:
             raise UserError(f"{self._what} cannot be opened: {place} is no folder that can be written")
 
     def get(self, key: str) -> Any:
-        """The value under `key`, or `None`."""
+        """Return the value under `key`, or `None`."""
         if self._opened is None and not self._folder.exists():
             return None
         with self._working():
@@ -68,32 +68,23 @@ class JsonCache:
             self._open().set(key, value, retry=True)
 
     def put_first(self, key: str, value: Any) -> Any:
-        """Keep a value unless there is one; returns the one that is kept, the same for all who ask."""
+        """Keep a value unless there is one, and return the one that is kept, the same for all who ask."""
         with self._working():
             self._open().add(key, value, retry=True)
         kept = self.get(key)
         # evicted in between: ours is as good as any
         return value if kept is None else kept
 
-    def close(self) -> None:
-        """Close the calling thread's connection."""
-        if self._opened is not None:
-            self._opened.close()
-
     def _open(self) -> diskcache.Cache:
         with self._opening:
             if self._opened is None:
-                self._opened = self._made()
+                try:
+                    self._opened = diskcache.Cache(os.fspath(self._folder), disk=_JsonOnlyDisk)
+                    if self._forever:
+                        self._opened.reset("eviction_policy", "none")
+                except (OSError, sqlite3.DatabaseError) as error:
+                    raise UserError(f"{self._what} cannot be opened: {error}") from error
             return self._opened
-
-    def _made(self) -> diskcache.Cache:
-        try:
-            cache = diskcache.Cache(os.fspath(self._folder), disk=_JsonOnlyDisk)
-            if self._forever:
-                cache.reset("eviction_policy", "none")
-        except (OSError, sqlite3.DatabaseError) as error:
-            raise UserError(f"{self._what} cannot be opened: {error}") from error
-        return cache
 
     @contextmanager
     def _working(self) -> Generator[None]:

@@ -125,7 +125,7 @@ class Meter:
         self._spent = Amount()
         self._reserved = Amount()
         self._accounts: dict[str, Account] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @property
     def spent(self) -> Amount:
@@ -169,7 +169,9 @@ class Meter:
     def count(self, model: str, **counts: int) -> None:
         """Add to the fields of a model's account."""
         with self._lock:
-            self._count(model, counts)
+            account = self._accounts.setdefault(model, Account())
+            for name, count in counts.items():
+                setattr(account, name, getattr(account, name) + count)
 
     @asynccontextmanager
     async def reply(
@@ -223,23 +225,13 @@ class Meter:
             self._spent += amount
             self._reserved -= freed
 
-    def _count(self, model: str, counts: Mapping[str, int]) -> None:
-        account = self._accounts.setdefault(model, Account())
-        for name, count in counts.items():
-            setattr(account, name, getattr(account, name) + count)
-
     def _pay(self, model: str, price: Price | None, usage: Usage) -> float:
         """Count a request's tokens and return what they cost."""
-        cost = price.cost(usage.prompt_tokens, usage.completion_tokens) if price else 0.0
+        prompt, completion = usage.prompt_tokens, usage.completion_tokens
+        cost = price.cost(prompt, completion) if price else 0.0
         with self._lock:
-            self._count(
-                model,
-                {
-                    "prompt_tokens": usage.prompt_tokens,
-                    "completion_tokens": usage.completion_tokens,
-                    "estimated": int(usage.estimated),
-                },
-            )
+            estimated = int(usage.estimated)
+            self.count(model, prompt_tokens=prompt, completion_tokens=completion, estimated=estimated)
             if price is not None:
                 account = self._accounts[model]
                 account.cost, account.currency = (account.cost or 0.0) + cost, price.currency

@@ -17,7 +17,6 @@ def test_keeps_json(tmp_path):
         assert cache.get(key) is None
         cache.put(key, value)
         assert JsonCache(tmp_path, "test cache").get(key) == value
-    cache.close()
 
 
 def test_the_first_value_stays(tmp_path):
@@ -41,7 +40,6 @@ def test_never_unpickles(tmp_path):
 def test_what_is_never_written_leaves_no_folder(tmp_path):
     cache = JsonCache(tmp_path / "run" / "replies", "test cache")
     assert cache.get("a") is None
-    cache.close()
     assert not (tmp_path / "run").exists()
     other = JsonCache(tmp_path / "run" / "replies", "test cache")
     other.put("a", "text")
@@ -69,7 +67,6 @@ def test_damaged_rows_are_a_failing_service(tmp_path, row):
 def test_a_damaged_database_is_a_failing_service(tmp_path):
     cache = JsonCache(tmp_path, "test cache")
     cache.put("a", "text")
-    cache.close()
     with sqlite3.connect(tmp_path / "cache.db") as database:
         database.execute("DROP TABLE Cache")
     for use in (lambda: cache.get("a"), lambda: cache.put("b", 1), lambda: cache.put_first("b", 1)):

@@ -86,14 +86,13 @@ def _match(form: Sequence[Atom], said: Sequence[Atom], at: int, question: Questi
             return 0
         if _same(form, number, said, at, question):
             number += 1
-        elif at == start or not _may_skip(said, at, form):
+        elif at == start or not _may_skip(said[at]):
             return 0
         at += 1
     return at
 
 
-def _may_skip(said: Sequence[Atom], at: int, form: Sequence[Atom]) -> bool:
-    atom = said[at]
+def _may_skip(atom: Atom) -> bool:
     if atom.kind is AtomKind.MARK:
         return atom.text not in _BREAKS
     return atom.is_article or atom.text in ("of", *TITLES)
