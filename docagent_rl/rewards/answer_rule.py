@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from docagent_rl.rewards.answer_kinds import (
     FILE_EXTENSIONS,
@@ -17,7 +21,6 @@ from docagent_rl.rewards.answer_kinds import (
     kind_of,
     norm_id,
 )
-from docagent_rl.rewards.matching import best_matching
 from docagent_rl.rewards.text import anls
 
 ABSTENTIONS = (
@@ -118,6 +121,26 @@ class AnswerRule:
         # equal items are scored once, however often a policy repeats them
         scores = {item: [self._score_text(item, gold) for gold in golds] for item in items}
         return best_matching([scores[item] for item in items]) / max(len(items), len(golds))
+
+
+def best_matching(scores: Sequence[Sequence[float]]) -> float:
+    """Return the largest sum of scores that a one-to-one matching of rows and columns can have.
+
+    Args:
+        scores: a score for each row and column, none negative; shape (n, m), any of the two may be larger.
+
+    Returns:
+        The sum over min(n, m) pairs; 0 when there is nothing to pair.
+
+    Raises:
+        ValueError: a score is negative or not finite.
+    """
+    table = np.asarray(scores)
+    if not table.size:
+        return 0.0
+    if not np.isfinite(table).all() or (table < 0).any():
+        raise ValueError("scores must be finite and not negative")
+    return float(table[linear_sum_assignment(table, maximize=True)].sum())
 
 
 def _bare(text: str) -> str:

@@ -4,9 +4,9 @@ import pytest
 
 from docagent_rl.rewards.rule.atoms import read
 from docagent_rl.rewards.rule.likeness import forms, same_sentence, spans
-from docagent_rl.rewards.rule.question import Question, read_question
+from docagent_rl.rewards.rule.question import read_question
 
-NONE = Question()
+NONE = read_question("")
 
 
 @pytest.mark.parametrize(

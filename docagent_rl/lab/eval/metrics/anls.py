@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from docagent_rl.rewards import text
-from docagent_rl.rewards.matching import best_matching
+from docagent_rl.rewards.answer_rule import best_matching
 from docagent_rl.rewards.text import edit_distance
 
 NOT_ANSWERABLE_TYPE = "not-answerable"
