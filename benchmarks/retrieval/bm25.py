@@ -51,7 +51,7 @@ def main() -> None:
     pages = parser.parse_args().pages
     rng = np.random.default_rng(0)
     index, asked = corpus(pages, rng), queries(rng)
-    postings = Postings(index.scores)
+    postings = Postings.of(index)
     start = pages // 2
     end = start + PAGES_A_DOCUMENT
 

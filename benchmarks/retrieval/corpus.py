@@ -22,9 +22,9 @@ import typer
 from benchmarks.common import show, single_thread
 from benchmarks.retrieval.corpus_data import DIM, Tokens, pages, tokens
 from benchmarks.retrieval.engines import ENGINES, Engine
-from docagent_rl.retrieval.vectors.bank import Bank, Precision, bank_bytes, make_bank, map_vectors
+from docagent_rl.retrieval.vectors.bank import Bank, Precision, make_bank, open_bank, write_banks
+from docagent_rl.retrieval.vectors.encoding import pooled
 from docagent_rl.retrieval.vectors.maxsim import page_scores, ranked, scattered_scores
-from docagent_rl.retrieval.vectors.pooling import pooled
 
 _TOP = 10
 _COUNTS = (100, 200, 400)
@@ -48,17 +48,13 @@ class Measured:
 
 def written(folder: Path, real: Tokens, count: int) -> Bank:
     """A bank of `count` pages in a file, mapped into memory; made when it is not there."""
-    path, offsets = folder / f"pages-{count}.bin", folder / f"pages-{count}.npy"
-    if not offsets.is_file():
-        lengths: list[int] = []
-        with path.open("wb") as file:
-            made = pages(real, count, seed=1)
-            while block := list(islice(made, _WRITTEN)):
-                lengths += [len(page) for page in block]
-                file.write(bank_bytes(make_bank(block, DIM)))
-        np.save(offsets, np.cumsum([0, *lengths]))
-    found = np.load(offsets)
-    return Bank(map_vectors(path, int(found[-1]), DIM, Precision.BFLOAT16), found)
+    place = folder / f"pages-{count}"
+    if not place.is_dir():
+        place.mkdir()
+        made = pages(real, count, seed=1)
+        blocks = iter(lambda: list(islice(made, _WRITTEN)), [])
+        write_banks(place, (make_bank(block, DIM) for block in blocks))
+    return open_bank(place)
 
 
 def gold(bank: Bank, queries: list[np.ndarray]) -> tuple[list[set[int]], Measured]:

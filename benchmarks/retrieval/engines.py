@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from docagent_rl.retrieval.vectors.bank import Bank, make_bank
-from docagent_rl.retrieval.vectors.candidates import Candidates, lists_of
-from docagent_rl.retrieval.vectors.clusters import Clusters, cluster_count, sample_size, train
+from docagent_rl.retrieval.vectors.candidates import Candidates, train_clusters
 from docagent_rl.retrieval.vectors.maxsim import page_scores
 
 _BLOCK = 1 << 17
@@ -47,15 +46,9 @@ class ClusterLists:
     named: ClassVar = "probes"
 
     def __init__(self, bank: Bank, folder: Path) -> None:
-        total = len(bank.vectors)
-        count = cluster_count(total)
-        chosen = np.random.default_rng(0).choice(total, min(total, sample_size(count)), replace=False)
-        clusters = Clusters(train(bank.rows(chosen), count))
-        codes = np.concatenate([clusters.assigned(block) for block in _blocks(bank)])
-        self.megabytes = codes.nbytes / 1e6
-        starts, pages = lists_of(codes, _pages_of(bank), len(clusters))
-        self.megabytes += (starts.nbytes + pages.nbytes + clusters.centres.nbytes) / 1e6
-        self._candidates = Candidates(clusters, starts, pages, bank.num_pages)
+        self._candidates = found = Candidates.make(bank, train_clusters(bank))
+        arrays = (found.codes, found.starts, found.pages, found.clusters.centres)
+        self.megabytes = sum(array.nbytes for array in arrays) / 1e6
 
     def search(self, query: np.ndarray, setting: int, count: int) -> np.ndarray:
         return _top(self._candidates.sums(query, setting), count)

@@ -12,7 +12,7 @@ from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.building import Encoding, build_vectors
 from docagent_rl.retrieval.config import Fusion, RetrieverConfig
 from docagent_rl.retrieval.hybrid import HybridRetriever
-from docagent_rl.retrieval.registry import open_local
+from docagent_rl.retrieval.opening import open_local
 
 Make = Callable[[DocumentStore], Retriever]
 

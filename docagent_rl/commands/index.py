@@ -17,11 +17,12 @@ from docagent_rl.commands.serve import serve_command
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval import Hit
-from docagent_rl.retrieval.audit import audit_index, describe, kind_of, open_index
-from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
+from docagent_rl.retrieval.audit import audit_index, describe, open_index
+from docagent_rl.retrieval.bm25 import BM25Settings
 from docagent_rl.retrieval.building import Encoding, build_bm25, build_vectors
 from docagent_rl.retrieval.config import QueryEncoderConfig, RetrieverConfig
-from docagent_rl.retrieval.registry import open_local
+from docagent_rl.retrieval.index_files import index_kind
+from docagent_rl.retrieval.opening import open_local
 from docagent_rl.retrieval.tokens import Stemmer, spans
 from docagent_rl.retrieval.vectors.bank import Precision
 from docagent_rl.retrieval.vectors.header import VectorSettings
@@ -32,8 +33,6 @@ _SNIPPET_CHARACTERS = 160
 _DEFAULTS = BM25Settings()
 
 app.command("serve")(serve_command)
-
-BM25 = "bm25"
 
 StoreOption = Annotated[Path, typer.Option(help="Folder of the document store.")]
 IndexOption = Annotated[Path, typer.Option(help="Folder of the index.")]
@@ -162,10 +161,7 @@ def check_index_command(
         raise typer.Exit(1)
     if store is not None:
         documents = DocumentStore(store)
-        if kind_of(index) == BM25:
-            BM25Retriever.load(index).check(documents)
-        else:
-            open_index(index).check(documents)
+        open_index(index).check(documents)
         typer.echo(f"it is of {store} as it is now")
 
 
@@ -187,7 +183,7 @@ def search_command(
     """
     documents = DocumentStore(store)
     encoder = QueryEncoderConfig(model=checkpoint, device=device)
-    config = RetrieverConfig(kind=kind_of(index) or BM25, index=index, encoder=encoder)
+    config = RetrieverConfig(kind=index_kind(index) or "bm25", index=index, encoder=encoder)
     (hits,) = open_local(config, documents).search([query], doc_id=doc, top_k=top_k)
     if not hits:
         typer.echo("No page matches.")

@@ -15,8 +15,8 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import explain, merged
 from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.api_keys import read_api_key
-from docagent_rl.retrieval.audit import kind_of
 from docagent_rl.retrieval.config import Backend, RetrieverConfig, ServerApi
+from docagent_rl.retrieval.index_files import index_kind
 
 logger = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
@@ -63,7 +63,7 @@ def serve_command(
     Example: docagent-rl index serve --index data/bm25 --store data/store --port 8002 --api native,vrag_rl
     """
     from docagent_rl.endpoints.serving import listen, run, url_of
-    from docagent_rl.retrieval.registry import open_local
+    from docagent_rl.retrieval.opening import open_local
     from docagent_rl.retrieval.service.app import Served, describe_index, make_app
     from docagent_rl.retrieval.service.host import SearchHost
     from docagent_rl.retrieval.service.vrag_api import IMAGE_FOLDER
@@ -105,7 +105,7 @@ def _apis(text: str) -> tuple[ServerApi, ...]:
 
 def _config(settings: Path | None, kind: str | None, index: Path | None) -> RetrieverConfig:
     """The retriever's section: of the file, or of the options."""
-    found = kind or (kind_of(index) if index is not None else "")
+    found = kind or (index_kind(index) if index is not None else "")
     given: dict[str, Any] = {"kind": found} if found and (kind or settings is None) else {}
     if index is not None:
         given["index"] = index

@@ -9,33 +9,64 @@ threshold that was chosen for such scores keeps its meaning.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 from rich.console import Console
 from rich.progress import track
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.sealed import seal
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
 from docagent_rl.retrieval.base import Hit, check_queries, top_rows
-from docagent_rl.retrieval.bm25s_library import load_bm25s
-from docagent_rl.retrieval.config import RetrieverConfig
-from docagent_rl.retrieval.index_files import IndexFiles
-from docagent_rl.retrieval.index_header import BM25Settings, Header, check_arrays, damaged, read_header
-from docagent_rl.retrieval.postings import Postings
-from docagent_rl.retrieval.registry import required_index
+from docagent_rl.retrieval.config import KEY, RetrieverConfig
+from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, rebuild_command
+from docagent_rl.retrieval.postings import Postings, load_bm25s
 from docagent_rl.retrieval.rows import PageRows
-from docagent_rl.retrieval.tokens import Tokenizer
+from docagent_rl.retrieval.tokens import Stemmer, Tokenizer
 
-if TYPE_CHECKING:
-    import bm25s
+VOCABULARY = "vocabulary.json"
 
-# what bm25s and numpy raise for files that are not theirs
-_UNREADABLE = (OSError, ValueError, EOFError, TypeError, KeyError, AttributeError, ArithmeticError)
-_UNREADABLE += (SyntaxError, MemoryError, LookupError)
+
+@dataclass(frozen=True, slots=True)
+class BM25Settings:
+    """Settings of a BM25 index.
+
+    Raises:
+        UserError: A value is out of its range.
+    """
+
+    k1: float = 1.5
+    """How slowly repetitions of a word saturate, from 0."""
+    b: float = 0.75
+    """How much long pages are discounted, 0 to 1."""
+    stemmer: Stemmer = Stemmer.NONE
+    classic: bool = False
+    """Scores are multiplied by k1 + 1, as in Robertson's formula."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.k1 < float("inf"):
+            raise UserError(f"k1={self.k1}: expected a number from 0")
+        if not 0 <= self.b <= 1:
+            raise UserError(f"b={self.b}: expected a number from 0 to 1")
+
+
+class BM25Header(IndexHeader):
+    """What was indexed."""
+
+    schema_version: Literal[4] = 4
+    kind: Literal["bm25"] = "bm25"
+    settings: BM25Settings
+    fingerprint: str
+    """Of the texts of the store (`DocumentStore.fingerprint`)."""
+    doc_ids: tuple[str, ...]
+    """Sorted; the index has one row a page, in the order of `PageRef`."""
+    num_pages: tuple[Annotated[int, Field(ge=1)], ...]
+    """Of each document."""
 
 
 class BM25Retriever:
@@ -53,12 +84,10 @@ class BM25Retriever:
     contents = (PageContent.TEXT,)
     """What of a page its rank depends on."""
 
-    def __init__(self, index: bm25s.BM25, header: Header) -> None:
-        self._index = index
-        self._header = header
+    def __init__(self, postings: Postings, vocabulary: Mapping[str, int], header: BM25Header) -> None:
+        self._postings, self._vocabulary, self._header = postings, vocabulary, header
         self._tokenize = Tokenizer(header.settings.stemmer)
         self._rows = PageRows(header.doc_ids, header.num_pages)
-        self._postings = Postings(cast("Mapping[str, np.ndarray]", index.scores))
         self._factor = header.settings.k1 + 1 if header.settings.classic else 1.0
         self._span = (0, len(self._rows))
 
@@ -79,27 +108,28 @@ class BM25Retriever:
             UserError: No page has text, or the stemmer is not installed.
         """
         settings = settings or BM25Settings()
-        fingerprint = store.fingerprint(PageContent.TEXT)
         doc_ids = store.doc_ids()
-        num_pages = tuple(store.document(doc_id).num_pages for doc_id in doc_ids)
-        header = Header(
-            settings=settings, fingerprint=fingerprint, doc_ids=tuple(doc_ids), num_pages=num_pages
+        header = BM25Header(
+            settings=settings,
+            fingerprint=store.fingerprint(PageContent.TEXT),
+            doc_ids=tuple(doc_ids),
+            num_pages=tuple(store.document(doc_id).num_pages for doc_id in doc_ids),
         )
-        texts = (store.page(PageRef(doc, n)).text() for doc, k in _zip(header) for n in range(1, k + 1))
-        shown = track(
-            texts, "Indexing pages", total=sum(num_pages), console=Console(stderr=True), disable=not progress
-        )
-        rows, vocabulary = _encode(shown, Tokenizer(settings.stemmer))
+        pages = PageRows(header.doc_ids, header.num_pages)
+        shown = track(pages, "Indexing pages", console=Console(stderr=True), disable=not progress)
+        tokenize, vocabulary = Tokenizer(settings.stemmer), {}
+        rows = [
+            [vocabulary.setdefault(token, len(vocabulary)) for token in tokenize(store.page(ref).text())]
+            for ref in shown
+        ]
         if not vocabulary:
             raise UserError(
                 f"no page in {store.path} has a text layer, so BM25 would find nothing: "
                 "ingest PDFs with text, or use a retriever that looks at page images"
             )
-        bm25s = load_bm25s()
-
-        index = bm25s.BM25(k1=settings.k1, b=settings.b, method="lucene", backend="numpy")
-        index.index((rows, vocabulary), show_progress=False)
-        return cls(index, header)
+        index = load_bm25s().BM25(k1=settings.k1, b=settings.b, method="lucene", backend="numpy")
+        index.index((rows, dict(vocabulary)), show_progress=False)
+        return cls(Postings.of(index), vocabulary, header)
 
     def save(self, path: str | Path) -> None:
         """Write the index to the folder `path`, replacing an index that is there.
@@ -109,13 +139,12 @@ class BM25Retriever:
         """
 
         def write(folder: Path) -> None:
-            self._index.save(folder, show_progress=False, allow_pickle=False)
+            self._postings.save(folder)
+            (folder / VOCABULARY).write_text(json.dumps(self._vocabulary, ensure_ascii=False), "utf-8")
 
-        def header(files: dict[str, str]) -> str:
-            saved = self._header.model_copy(update={"files": files})
-            return seal(saved.model_dump_json(indent=1))
-
-        IndexFiles(Path(path)).publish(write, header)
+        files = IndexFiles(Path(path))
+        with files.claimed():
+            files.publish(write, self._header)
 
     @classmethod
     def load(cls, path: str | Path) -> BM25Retriever:
@@ -128,18 +157,14 @@ class BM25Retriever:
 
     @classmethod
     def _load(cls, data: bytes, files: IndexFiles) -> BM25Retriever:
-        bm25s = load_bm25s()
-
-        header = read_header(data, files)
-        for path, problem in files.damages(header.files).items():
-            raise damaged(path, problem, files)
-        folder = files.folder(header.files)
+        header = files.parse(BM25Header, data)
+        folder = files.verified_folder(header.files)
         try:
-            index = bm25s.BM25.load(folder, show_progress=False, mmap=True, backend="numpy")
-            check_arrays(index, header.settings.k1, header.settings.b, sum(header.num_pages))
-        except _UNREADABLE as error:
-            raise damaged(folder, str(error) or type(error).__name__, files) from error
-        return cls(index, header.model_copy(update={"files": {}, "checksum": None}))
+            postings = Postings.open(folder, sum(header.num_pages))
+            vocabulary = json.loads((folder / VOCABULARY).read_bytes())
+        except (OSError, ValueError) as error:
+            raise files.damaged(folder, str(error)) from error
+        return cls(postings, vocabulary, header.unsaved())
 
     @property
     def settings(self) -> BM25Settings:
@@ -160,13 +185,12 @@ class BM25Retriever:
         if store.fingerprint(PageContent.TEXT) != self._header.fingerprint:
             raise UserError(
                 f"the index does not belong to {store.path} as it is now (documents were added, removed or "
-                f"ingested again, or it is another store): rebuild it with "
-                f"`docagent-rl index build --store {store.path} --out INDEX --force`"
+                f"ingested again, or it is another store): {rebuild_command(Path('INDEX'), store.path)}"
             )
 
     def part(self, number: int, of: int) -> BM25Retriever:
         """See `service.shards.Divisible`; the index is shared."""
-        found = BM25Retriever(self._index, self._header)
+        found = BM25Retriever(self._postings, self._vocabulary, self._header)
         found._span = self._rows.parts(of)[number]
         return found
 
@@ -190,7 +214,8 @@ class BM25Retriever:
         return [self._search_one(query, start, end, excluded, top_k) for query in queries]
 
     def _search_one(self, query: str, start: int, end: int, excluded: np.ndarray, top_k: int) -> list[Hit]:
-        token_ids = self._index.get_tokens_ids(self._tokenize(query))
+        words = self._tokenize(query)
+        token_ids = [self._vocabulary[word] for word in words if word in self._vocabulary]
         if not token_ids:
             return []
         scores = self._postings.scores(token_ids, start, end)
@@ -202,24 +227,8 @@ class BM25Retriever:
         ]
 
 
-def open_bm25(config: RetrieverConfig, store: DocumentStore) -> BM25Retriever:
-    """See `registry.Opener`."""
-    retriever = BM25Retriever.load(required_index(config))
+def open_bm25(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> BM25Retriever:
+    """Open the index of a configuration, and see that it is that of the store; see `opening.open_local`."""
+    retriever = BM25Retriever.load(config.required_index(key))
     retriever.check(store)
     return retriever
-
-
-def is_index(path: Path) -> bool:
-    """Whether a folder holds an index, damaged or not."""
-    return IndexFiles(path).header.is_file()
-
-
-def _zip(header: Header) -> Iterable[tuple[str, int]]:
-    return zip(header.doc_ids, header.num_pages, strict=True)
-
-
-def _encode(texts: Iterable[str], tokenize: Tokenizer) -> tuple[list[list[int]], dict[str, int]]:
-    """Token ids of each text, and the vocabulary in the order of first occurrence."""
-    vocabulary: dict[str, int] = {}
-    rows = [[vocabulary.setdefault(token, len(vocabulary)) for token in tokenize(text)] for text in texts]
-    return rows, vocabulary

@@ -7,17 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import remove_leftovers
 from docagent_rl.documents import DocumentStore
-from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings, is_index
-
-if TYPE_CHECKING:
-    from docagent_rl.retrieval.encoders.spec import EncoderSpec
-    from docagent_rl.retrieval.vectors.encoding import EncoderFactory, PageVectors
-    from docagent_rl.retrieval.vectors.header import VectorSettings
+from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
+from docagent_rl.retrieval.encoders.naming import named_spec
+from docagent_rl.retrieval.encoders.opening import open_encoder
+from docagent_rl.retrieval.encoders.spec import EncoderSpec
+from docagent_rl.retrieval.index_files import HEADER
+from docagent_rl.retrieval.vectors.build import BuiltIndex, build_index
+from docagent_rl.retrieval.vectors.encoding import EncoderFactory, PageVectors
+from docagent_rl.retrieval.vectors.header import Kind, VectorSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +44,6 @@ class Encoding:
     gpus: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltIndex:
-    """What was done.
-
-    Args:
-        pages: of the index.
-        documents: of the index.
-        new: pages that were read for it; 0: it was there.
-        blank: pages that no search can find, since they have no text.
-    """
-
-    pages: int
-    documents: int
-    new: int
-    blank: int = 0
-
-
 def build_bm25(
     store: DocumentStore, out: Path, settings: BM25Settings, *, force: bool = False, progress: bool = False
 ) -> BuiltIndex:
@@ -75,13 +59,14 @@ def build_bm25(
     Raises:
         UserError: another index is there, or no page has text.
     """
-    if not force and is_index(out):
-        if _is_current(out, store, settings):
-            remove_leftovers(out)
-            return BuiltIndex(BM25Retriever.load(out).num_pages, len(store), 0)
-        raise UserError(
-            f"{out} holds an index of other pages or settings: replace it with --force or name another folder"
-        )
+    if not force and (out / HEADER).is_file():
+        if (current := _current(out, store, settings)) is None:
+            raise UserError(
+                f"{out} holds an index of other pages or settings: replace it with --force or name another "
+                "folder"
+            )
+        remove_leftovers(out)
+        return BuiltIndex(current.num_pages, len(store), 0)
     retriever = BM25Retriever.build(store, settings=settings, progress=progress)
     retriever.save(out)
     blank = sum(store.page(ref).text_hash is None for ref in store.pages())
@@ -106,35 +91,27 @@ def build_vectors(
         model: see `encoders.naming.named_spec`.
         encoding: how pages are encoded.
         settings: how vectors are stored.
-        force: replace an index of another model, and damaged parts.
+        force: replace an index of another model, or a damaged one.
         progress: show a bar.
 
     Raises:
         UserError: there is no such model, another index is there, or it is damaged.
         InfrastructureError: a node of the cluster or the encoder fails.
     """
-    from docagent_rl.retrieval.encoders.naming import named_spec
-    from docagent_rl.retrieval.vectors.header import Kind
-    from docagent_rl.retrieval.vectors.index import VectorIndex
-
     encoding = encoding or Encoding()
     spec = named_spec(model)
     if encoding.checkpoint is not None:
         spec = spec.model_copy(update={"model": encoding.checkpoint, "revision": None})
     kind = Kind.LATE_INTERACTION if spec.family.late_interaction else Kind.DENSE
     with _encoder(spec, encoding) as encoder:
-        built = VectorIndex.build(
+        return build_index(
             store, encoder, out, kind=kind, settings=settings, progress=progress, replace=force
         )
-    blank = int((~VectorIndex.open(out, verify=False).filled).sum())
-    return BuiltIndex(built.pages, built.documents, built.encoded, blank)
 
 
 @contextmanager
 def _encoder(spec: EncoderSpec, encoding: Encoding) -> Generator[EncoderFactory | PageVectors]:
-    """What encodes: this process, or a cluster that is let go of afterwards."""
-    from docagent_rl.retrieval.encoders.opening import open_encoder
-
+    """Yield what encodes: this process, or a cluster that is let go of afterwards."""
     make = partial(
         open_encoder,
         spec,
@@ -158,10 +135,11 @@ def _encoder(spec: EncoderSpec, encoding: Encoding) -> Generator[EncoderFactory 
             ray.shutdown()
 
 
-def _is_current(index: Path, documents: DocumentStore, settings: BM25Settings) -> bool:
+def _current(index: Path, documents: DocumentStore, settings: BM25Settings) -> BM25Retriever | None:
+    """Return the index in a folder where it is of these pages and settings."""
     try:
         found = BM25Retriever.load(index)
         found.check(documents)
     except UserError:
-        return False
-    return found.settings == settings
+        return None
+    return found if found.settings == settings else None

@@ -9,7 +9,11 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section
+
+KEY = "docagent.retriever"
+"""Of the section, for messages."""
 
 OWN_CLASS = r"[\w.]+:\w+"
 """How a class of the user's own is named: `package.module:CLASS`."""
@@ -100,7 +104,7 @@ class RetrieverConfig(Section):
     """How pages are found."""
 
     kind: str = Field("bm25", pattern=rf"^(\w+|{OWN_CLASS})$")
-    """A registered kind (`docagent_rl.retrieval.registry`), or `package.module:CLASS` of your own."""
+    """A registered kind (`docagent_rl.retrieval.opening`), or `package.module:CLASS` of your own."""
     model: str | None = None
     """What the index is to be built with: a name of `docagent-rl index models`, a file that describes an
     encoder, or the folder of a checkpoint that holds one; null: any."""
@@ -148,8 +152,18 @@ class RetrieverConfig(Section):
             raise ValueError("weights are finite numbers from 0")
         return self
 
+    def required_index(self, key: str = KEY) -> Path:
+        """Return the folder of the index.
+
+        Raises:
+            UserError: the configuration names none.
+        """
+        if self.index is None:
+            raise UserError(f"{key}.index is null, and a retriever of kind {self.kind} reads one")
+        return self.index
+
     def flat(self, key: str) -> Iterator[tuple[str, RetrieverConfig]]:
-        """This section and those of its parts that this process opens, with their keys.
+        """Yield this section and those of its parts that this process opens, with their keys.
 
         Args:
             key: of this section, such as `docagent.retriever`.
@@ -160,14 +174,11 @@ class RetrieverConfig(Section):
                 yield from part.flat(f"{key}.parts.{name}")
 
     def indexes(self, key: str) -> Iterator[tuple[str, Path]]:
-        """Every index that this process reads, with the key that names it.
+        """Yield every index that this process reads, with the key that names it.
 
         Args:
             key: of this section, such as `docagent.retriever`.
         """
-        if self.backend is Backend.HTTP:
-            return
-        if self.index is not None:
-            yield f"{key}.index", self.index
-        for name, part in self.parts.items():
-            yield from part.indexes(f"{key}.parts.{name}")
+        for name, section in self.flat(key):
+            if section.index is not None and section.backend is not Backend.HTTP:
+                yield f"{name}.index", section.index

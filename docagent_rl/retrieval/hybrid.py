@@ -7,12 +7,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.base import Hit, Retriever, check_queries
-from docagent_rl.retrieval.config import Fusion, RetrieverConfig
-
-PartOpener = Callable[[RetrieverConfig, DocumentStore, str], Retriever]
-"""Makes the retriever of a part, from its configuration and its key."""
+from docagent_rl.retrieval.config import Fusion
 
 
 class HybridRetriever:
@@ -144,26 +141,3 @@ def best(scores: Mapping[PageRef, float], top_k: int) -> list[Hit]:
     """The pages with the highest scores; equal ones in the order of `PageRef`."""
     order = sorted(scores, key=lambda ref: (-scores[ref], ref))
     return [Hit(ref, scores[ref]) for ref in order[:top_k]]
-
-
-def open_hybrid(
-    config: RetrieverConfig, store: DocumentStore, *, opener: PartOpener | None = None
-) -> HybridRetriever:
-    """See `registry.Opener`. Each part runs where its own `backend` says.
-
-    Args:
-        config: of the hybrid.
-        store: the documents.
-        opener: of parts; by default `opening.open_retriever`.
-    """
-    if opener is None:
-        # which knows the kinds, this one among them
-        from docagent_rl.retrieval.opening import open_retriever as opener
-    if not config.parts:
-        raise UserError("docagent.retriever.parts is empty, and a retriever of kind hybrid joins its parts")
-    parts = {
-        name: opener(part, store, f"docagent.retriever.parts.{name}") for name, part in config.parts.items()
-    }
-    return HybridRetriever(
-        parts, fusion=config.fusion, rrf_k=config.rrf_k, weights=config.weights, depth=config.depth
-    )

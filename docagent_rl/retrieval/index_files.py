@@ -3,9 +3,9 @@
 ```
 docagent_index.json    what was indexed, and the SHA-256 of every array file; carries its own checksum
 files-<16 hex>/        the array files, never changed; named by the hash of their hashes
+encoded/               documents that an unfinished build of vectors has encoded
 .lock                  held by a writer
 ```
-An index of vectors has `shard-<16 hex>/` and `candidates-<16 hex>/` instead (`retrieval.vectors`).
 Replacing the header is the swap: until then readers see the old files, from then on the new ones.
 """
 
@@ -14,25 +14,52 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Generator, Mapping
+import time
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
+from docagent_rl.base.sealed import is_sealed, seal
+from docagent_rl.documents.objects import SHA256_PATTERN
 
 HEADER = "docagent_index.json"
+ENCODED = "encoded"
 _LOCK = ".lock"
-_OWN = re.compile(r"(files|shard|candidates)-[0-9a-f]{16}|\..*\.tmp|\.lock")
+_OWN = re.compile(rf"files-[0-9a-f]{{16}}|{ENCODED}|\..*\.tmp|\.lock")
+_SETTLED_NS = 2_000_000_000
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 T = TypeVar("T")
+HeaderT = TypeVar("HeaderT", bound="IndexHeader")
+Sha256 = Annotated[str, Field(pattern=f"^{SHA256_PATTERN}$")]
+FileName = Annotated[str, Field(pattern=r"^\w[\w.-]*$")]
+
+
+class IndexHeader(BaseModel):
+    """What the header of an index of any kind holds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    files: dict[FileName, Sha256] = Field(default_factory=dict)
+    """SHA-256 of each array file by name; empty in memory."""
+    checksum: Annotated[Sha256 | None, Field(exclude=True, repr=False)] = None
+    """Of the file (`docagent_rl.base.sealed`)."""
+
+    def unsaved(self) -> Self:
+        """Return the header without what names its files."""
+        return self.model_copy(update={"files": {}, "checksum": None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +74,13 @@ class IndexFiles:
 
     @property
     def header(self) -> Path:
-        """What makes the folder an index."""
+        """The file that makes the folder an index."""
         return self.root / HEADER
 
     def folder(self, checksums: Mapping[str, str]) -> Path:
-        """Where the files with these checksums are."""
+        """Return the folder of the array files with these checksums."""
         content = "".join(f"{name} {digest}\n" for name, digest in sorted(checksums.items()))
         return self.root / f"files-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
-
-    def publish(self, write: Callable[[Path], None], header: Callable[[dict[str, str]], str]) -> None:
-        """Put new files in the place of the old ones; what killed writers left goes with them.
-
-        Args:
-            write: writes the array files to an empty folder.
-            header: text of the header, from the SHA-256 of each file by name.
-
-        Raises:
-            UserError: The path is a file or holds something else, or cannot be written.
-        """
-        with self.claimed():
-            self._publish(write, header)
 
     @contextmanager
     def claimed(self) -> Generator[None]:
@@ -79,13 +93,52 @@ class IndexFiles:
             raise UserError(f"{self.root} exists and is not an index: name a new folder")
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            with self._locked():
+            with (self.root / _LOCK).open("w") as file:
+                _lock(file.fileno())
                 yield
         except OSError as error:
             raise UserError(f"{self.root}: the index cannot be written: {error}") from error
 
+    def publish(self, write: Callable[[Path], None], header: IndexHeader) -> None:
+        """Put new files in the place of the old ones; the caller has claimed the folder.
+
+        Args:
+            write: writes the array files to an empty folder.
+            header: of the index; the checksums of the files are filled in.
+        """
+        self.sweep(r"\..*\.tmp")
+        temporary = Path(tempfile.mkdtemp(dir=self.root, prefix=".", suffix=".tmp"))
+        try:
+            write(temporary)
+            checksums = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
+            for path in (*temporary.iterdir(), temporary):
+                _sync(path)
+            target = self.folder(checksums)
+            if target.exists() and self.damages(checksums):
+                shutil.rmtree(target)
+            if not target.exists():
+                temporary.chmod(0o755)
+                temporary.replace(target)
+            _sync(self.root)
+            saved = header.model_copy(update={"files": checksums})
+            atomic_write(self.header, seal(saved.model_dump_json(indent=1)))
+            _sync(self.root)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        self.sweep(rf"(?!{target.name}$).*")
+
+    def sweep(self, pattern: str) -> None:
+        """Remove files of the index that match a pattern; the caller has claimed the folder."""
+        for path in self.root.iterdir():
+            if path.name == _LOCK or not (_OWN.fullmatch(path.name) and re.fullmatch(pattern, path.name)):
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
     def read(self, load: Callable[[bytes, IndexFiles], T]) -> T:
-        """What `load` makes of the header and the files.
+        """Return what `load` makes of the header and the files.
 
         Files that vanish because a writer replaces the index meanwhile are no damage: it is read again.
 
@@ -109,13 +162,42 @@ class IndexFiles:
             except OSError as error:
                 raise UserError(f"{self.header}: cannot be read ({error})") from error
 
+    def parse(self, model: type[HeaderT], data: bytes) -> HeaderT:
+        """Return a header from the bytes of its file.
+
+        Raises:
+            UserError: It is damaged or of another version.
+        """
+        try:
+            if not is_sealed(data):
+                raise ValueError("it has no checksum")
+            return model.model_validate_json(data)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            field = ".".join(str(part) for part in problem["loc"]) or "file"
+            raise self.damaged(self.header, f"{field}: {problem['msg']}") from error
+        except ValueError as error:
+            raise self.damaged(self.header, str(error)) from error
+
+    def verified_folder(self, checksums: Mapping[str, str]) -> Path:
+        """Return the folder of the array files, each of which was read to its end.
+
+        Files that this process has verified are not read again.
+
+        Raises:
+            UserError: a file is not as it was written.
+        """
+        for path, problem in self.damages(checksums).items():
+            raise self.damaged(path, problem)
+        return self.folder(checksums)
+
     def damages(self, checksums: Mapping[str, str]) -> dict[Path, str]:
-        """What is wrong, by file; empty when every file is as it was written."""
+        """Return what is wrong, by file; empty when every file is as it was written."""
         folder, found = self.folder(checksums), {}
         for name, expected in sorted(checksums.items()):
             path = folder / name
             try:
-                digest = _sha256(path)
+                digest = file_digest(path)
             except OSError as error:
                 found[path] = f"cannot be read ({error.strerror or error})"
             else:
@@ -123,60 +205,57 @@ class IndexFiles:
                     found[path] = "its checksum is that of other bytes"
         return found
 
+    def damaged(self, path: Path, problem: str) -> UserError:
+        """Return the error for a damaged file."""
+        return UserError(
+            f"{path}: damaged, or made by another version ({problem}): {rebuild_command(self.root)}"
+        )
+
     def _is_free(self) -> bool:
         return self.header.is_file() or all(_OWN.fullmatch(path.name) for path in self.root.iterdir())
 
-    @contextmanager
-    def _locked(self) -> Generator[None]:
-        with (self.root / _LOCK).open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX)
-            except OSError as error:
-                if error.errno not in _NO_LOCKS:
-                    raise
-            yield
 
-    def _publish(self, write: Callable[[Path], None], header: Callable[[dict[str, str]], str]) -> None:
-        temporary = Path(tempfile.mkdtemp(dir=self.root, prefix=".", suffix=".tmp"))
-        try:
-            write(temporary)
-            checksums = {path.name: _sha256(path) for path in temporary.iterdir()}
-            for path in (*temporary.iterdir(), temporary):
-                _sync(path)
-            target = self.folder(checksums)
-            if target.exists() and self.damages(checksums):
-                shutil.rmtree(target)
-            if not target.exists():
-                temporary.chmod(0o755)
-                temporary.replace(target)
-            _sync(self.root)
-            atomic_write(self.header, header(checksums))
-            _sync(self.root)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-        self.sweep({target.name})
-
-    def sweep(self, kept: Collection[str]) -> None:
-        """Remove what belongs to no index any more; the caller has claimed the folder.
-
-        Args:
-            kept: names of the folders that the index has.
-        """
-        for path in self.root.iterdir():
-            if _OWN.fullmatch(path.name) and path.name != _LOCK and path.name not in kept:
-                _remove(path)
+def rebuild_command(root: Path, store: Path | str = "STORE") -> str:
+    """Return what to do about an index that does not fit."""
+    command = f"docagent-rl index build --store {store} --out {root} --force"
+    return f"rebuild the index with `{command}`, and for one of vectors --model MODEL"
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+def index_kind(root: Path) -> str:
+    """Return the kind of the index in a folder, such as `bm25` or `dense`; empty where it cannot be seen."""
+    try:
+        found = json.loads((root / HEADER).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return ""
+    kind = found.get("kind") if isinstance(found, dict) else None
+    return kind if isinstance(kind, str) else ""
 
 
-def _sha256(path: Path) -> str:
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file; one that is the same by all that the system says is not read again.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    stat = path.stat()
+    # a file that is being written may keep its times for the tick of a clock
+    if time.time_ns() - max(stat.st_mtime_ns, stat.st_ctime_ns) < _SETTLED_NS:
+        return _digest.__wrapped__(path)
+    return _digest(path, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+
+
+@lru_cache(1024)
+def _digest(path: Path, *_identity: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _lock(handle: int) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
 
 
 def _sync(path: Path) -> None:

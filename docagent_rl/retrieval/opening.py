@@ -1,25 +1,58 @@
-"""Opens the retriever of a configuration where its searches are to run."""
+"""Retrievers of configurations: their kinds, by name, and where their searches run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.user_code import described, import_module, import_named_modules
 from docagent_rl.documents import DocumentStore
 from docagent_rl.retrieval.base import Retriever
-from docagent_rl.retrieval.config import Backend, RetrieverConfig
-from docagent_rl.retrieval.registry import open_local
+from docagent_rl.retrieval.config import KEY, Backend, RetrieverConfig
+from docagent_rl.retrieval.hybrid import HybridRetriever
 
 if TYPE_CHECKING:
     from docagent_rl.retrieval.service.client import HttpRetriever
 
-KEY = "docagent.retriever"
+Opener = Callable[[RetrieverConfig, DocumentStore], Retriever]
+"""Makes the retriever of a configuration, and sees that its index belongs to the store."""
+PartOpener = Callable[[RetrieverConfig, DocumentStore, str], Retriever]
+"""The same of a configuration and its key."""
+
 VECTORS = ("dense", "late_interaction")
 """Kinds that read a model."""
+_REGISTERED: dict[str, Opener] = {}
+
+
+def register(name: str) -> Callable[[Opener], Opener]:
+    """Make a function known as `docagent.retriever.kind=<name>`.
+
+    A module of your own is imported in every process of a run when `docagent.modules` names it. For a class
+    that takes its arguments from `docagent.retriever.options`, no registration is needed:
+    `docagent.retriever.kind=package.module:CLASS`.
+
+    Raises:
+        UserError: the name is taken.
+    """
+
+    def decorate(opener: Opener) -> Opener:
+        taken = _REGISTERED.get(name)
+        if name in _KINDS or (taken is not None and _origin(taken) != _origin(opener)):
+            raise UserError(f"a retriever of kind {name!r} is registered already: choose another name")
+        _REGISTERED[name] = opener
+        return opener
+
+    return decorate
+
+
+def kinds() -> list[str]:
+    """Return the names of all registered kinds, sorted."""
+    return sorted({*_KINDS, *_REGISTERED})
 
 
 def open_retriever(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> Retriever:
-    """The retriever of a configuration, by its backend.
+    """Open the retriever of a configuration where its backend says.
 
     Args:
         config: of it.
@@ -41,8 +74,64 @@ def open_retriever(config: RetrieverConfig, store: DocumentStore, key: str = KEY
     return open_local(config, store, key)
 
 
+def open_local(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> Retriever:
+    """Open the retriever of a configuration in this process, whatever its `backend`; see `open_retriever`."""
+    if ":" in config.kind:
+        return _open_own_class(config, store, key)
+    import_named_modules()
+    if opener := _REGISTERED.get(config.kind):
+        return opener(config, store)
+    if config.kind not in _KINDS:
+        raise UserError(
+            f"{key}.kind={config.kind}: known kinds are {', '.join(kinds())}, or name a class of your "
+            "own as package.module:CLASS"
+        )
+    return _KINDS[config.kind](config, store, key)
+
+
+def open_before_run(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> Retriever:
+    """Open a retriever before Ray runs: what actors will open is opened here.
+
+    Raises:
+        UserError: as `open_retriever`; or the retriever cannot be split as the configuration says.
+    """
+    if config.backend is Backend.LOCAL and config.parts:
+        return open_hybrid(config, store, key, opener=open_before_run)
+    if config.backend is not Backend.RAY:
+        return open_retriever(config, store, key)
+    from docagent_rl.retrieval.service.shards import check_parts
+
+    # the actors read the model; here there may be no room for it
+    vectors = config.kind in VECTORS
+    retriever = _open_vectors(config, store, key, late=True) if vectors else open_local(config, store, key)
+    check_parts(retriever, config, key)
+    return retriever
+
+
+def open_hybrid(
+    config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, opener: PartOpener = open_retriever
+) -> HybridRetriever:
+    """Open a hybrid, each part where its own `backend` says.
+
+    Args:
+        config: of the hybrid.
+        store: the documents.
+        key: of the section, for messages.
+        opener: of parts.
+
+    Raises:
+        UserError: it has no parts, or one cannot be opened.
+    """
+    if not config.parts:
+        raise UserError(f"{key}.parts is empty, and a retriever of kind hybrid joins its parts")
+    parts = {name: opener(part, store, f"{key}.parts.{name}") for name, part in config.parts.items()}
+    return HybridRetriever(
+        parts, fusion=config.fusion, rrf_k=config.rrf_k, weights=config.weights, depth=config.depth
+    )
+
+
 def search_servers(configs: Mapping[str, RetrieverConfig], store: DocumentStore) -> dict[str, HttpRetriever]:
-    """Clients of all servers that retrievers ask, parts of hybrids included, by key.
+    """Return clients of all servers that retrievers ask, parts of hybrids included, by key.
 
     Raises:
         UserError: an address or a token is missing.
@@ -57,26 +146,41 @@ def search_servers(configs: Mapping[str, RetrieverConfig], store: DocumentStore)
     }
 
 
-def open_before_run(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> Retriever:
-    """The same before Ray runs: what actors will open is opened here.
+def _open_bm25(config: RetrieverConfig, store: DocumentStore, key: str) -> Retriever:
+    from docagent_rl.retrieval.bm25 import open_bm25
 
-    Raises:
-        UserError: as `open_retriever`; or the retriever cannot be split as the configuration says.
-    """
-    if config.backend is Backend.LOCAL and config.parts:
-        from docagent_rl.retrieval.hybrid import open_hybrid
+    return open_bm25(config, store, key)
 
-        return open_hybrid(config, store, opener=open_before_run)
-    if config.backend is not Backend.RAY:
-        return open_retriever(config, store, key)
-    from docagent_rl.retrieval.service.shards import check_parts
 
-    if config.kind in VECTORS:
-        from docagent_rl.retrieval.vectors.retriever import open_vectors
+def _open_vectors(
+    config: RetrieverConfig, store: DocumentStore, key: str, *, late: bool = False
+) -> Retriever:
+    from docagent_rl.retrieval.vectors.retriever import open_vectors
 
-        # the actors read the model; here there may be no room for it
-        retriever: Retriever = open_vectors(config, store, late=True)
-    else:
-        retriever = open_local(config, store, key)
-    check_parts(retriever, config, key)
+    return open_vectors(config, store, key, late=late)
+
+
+_KINDS: dict[str, PartOpener] = {"bm25": _open_bm25, "hybrid": open_hybrid} | dict.fromkeys(
+    VECTORS, _open_vectors
+)
+
+
+def _open_own_class(config: RetrieverConfig, store: DocumentStore, key: str) -> Retriever:
+    named = f"{key}.kind={config.kind}"
+    module, _, name = config.kind.partition(":")
+    made = getattr(import_module(module, named), name, None)
+    if not callable(made):
+        raise UserError(f"{named}: {module} has no class {name}")
+    try:
+        retriever = made(**{"store": store, "index": config.index, **config.options})
+    except UserError:
+        raise
+    except Exception as error:  # whatever a user's class raises
+        raise UserError(f"{named} cannot be made: {described(error)}") from error
+    if not callable(getattr(retriever, "search", None)):
+        raise UserError(f"{named} has no method search: see docagent_rl.retrieval.Retriever")
     return retriever
+
+
+def _origin(function: Opener) -> tuple[str, str]:
+    return function.__module__, getattr(function, "__qualname__", repr(function))

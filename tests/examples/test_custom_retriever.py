@@ -5,7 +5,7 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.config import RetrieverConfig
-from docagent_rl.retrieval.registry import open_local
+from docagent_rl.retrieval.opening import open_local
 
 KIND = "custom_retriever:FuzzyRetriever"
 

@@ -16,7 +16,7 @@ from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.retrieval.base import Hit, QueryRefusedError
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.failures import BusyError
-from docagent_rl.retrieval.registry import open_local
+from docagent_rl.retrieval.opening import open_local
 from docagent_rl.retrieval.service.blame import HARMLESS
 from docagent_rl.retrieval.service.host import SearchHost
 from docagent_rl.retrieval.service.shards import Divisible, check_parts

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+import io
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 if TYPE_CHECKING:
     import torch
+
+VECTORS, OFFSETS, SCALES = "vectors.npy", "offsets.npy", "scales.npy"
 
 
 class Precision(StrEnum):
@@ -22,11 +24,6 @@ class Precision(StrEnum):
     """Two bytes each."""
     INT8 = "int8"
     """One byte each and a float32 factor a vector: the largest number becomes 127. Loses some recall."""
-
-    @property
-    def width(self) -> int:
-        """Bytes a number."""
-        return 2 if self is Precision.BFLOAT16 else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +51,25 @@ class Bank:
         """Length of a vector."""
         return self.vectors.shape[1]
 
-    def alone(self, number: int) -> Bank:
-        """A bank of one page (0-based)."""
-        start, end = (int(row) for row in self.offsets[number : number + 2])
+    def span(self, first: int, last: int) -> Bank:
+        """Return a bank of the pages `first` to `last` (0-based, one behind the last)."""
+        start, end = int(self.offsets[first]), int(self.offsets[last])
         scales = None if self.scales is None else self.scales[start:end]
-        return Bank(self.vectors[start:end], np.array([0, end - start]), scales)
+        return Bank(self.vectors[start:end], self.offsets[first : last + 1] - start, scales)
 
     def page(self, number: int) -> np.ndarray:
-        """Vectors of a page (0-based), float32 of shape (n, dim)."""
-        start, end = (int(row) for row in self.offsets[number : number + 2])
-        found = self.vectors[start:end].float().numpy()
-        return found if self.scales is None else found * self.scales[start:end, None]
+        """Return the vectors of a page (0-based), float32 of shape (n, dim)."""
+        return self.rows(np.arange(self.offsets[number], self.offsets[number + 1]))
 
     def rows(self, numbers: np.ndarray) -> np.ndarray:
-        """Some vectors, float32 of shape (n, dim), by their int64 numbers."""
+        """Return some vectors, float32 of shape (n, dim), by their int64 numbers."""
         import torch
 
         found = self.vectors[torch.from_numpy(numbers)].float().numpy()
         return found if self.scales is None else found * self.scales[numbers, None]
 
     def blocks(self, first: int, last: int, rows: int) -> Iterator[tuple[int, int]]:
-        """Pages `first` to `last` in runs of about `rows` vectors: (first, one behind the last) of each.
+        """Yield pages `first` to `last` in runs of about `rows` vectors: (first, one behind the last).
 
         Where a run ends decides over time only.
         """
@@ -86,8 +81,8 @@ class Bank:
             first = end
 
 
-def make_bank(pages: list[np.ndarray], dim: int, precision: Precision = Precision.BFLOAT16) -> Bank:
-    """A bank in memory.
+def make_bank(pages: Sequence[np.ndarray], dim: int, precision: Precision = Precision.BFLOAT16) -> Bank:
+    """Return a bank in memory.
 
     Args:
         pages: float32 of shape (n, dim) each, n >= 0.
@@ -105,31 +100,76 @@ def make_bank(pages: list[np.ndarray], dim: int, precision: Precision = Precisio
     return Bank(torch.from_numpy(whole), offsets, scales)
 
 
-def bank_bytes(bank: Bank) -> bytes:
-    """The numbers of the vectors as they lie in a file: little-endian, row after row."""
-    import torch
+def write_banks(folder: Path, banks: Iterable[Bank]) -> None:
+    """Write banks behind each other as the arrays of one, which `open_bank` reads.
 
-    if not bank.vectors.numel():
-        return b""
-    return bank.vectors.reshape(-1).contiguous().view(torch.uint8).numpy().tobytes()
+    Args:
+        folder: of the files.
+        banks: at least one, all of one dim and precision.
+    """
+    offsets, scales = [np.zeros(1, np.int64)], []
+    with (folder / VECTORS).open("wb") as file:
+        for bank in banks:
+            if not file.tell():
+                _write_head(file, bank, 0)
+            file.write(_stored(bank.vectors).tobytes())
+            offsets.append(bank.offsets[1:] + offsets[-1][-1])
+            if bank.scales is not None:
+                scales.append(bank.scales)
+        file.seek(0)  # numpy leaves room for any number of rows
+        _write_head(file, bank, int(offsets[-1][-1]))
+    np.save(folder / OFFSETS, np.concatenate(offsets))
+    if scales:
+        np.save(folder / SCALES, np.concatenate(scales))
 
 
-def map_vectors(path: Path, rows: int, dim: int, precision: Precision) -> torch.Tensor:
-    """Vectors of a file, mapped into memory: all processes of a node share them.
+def open_bank(folder: Path) -> Bank:
+    """Return the bank in a folder, mapped into memory: all processes of a node share it.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is of another size.
+        OSError, ValueError: a file is missing, or is no array.
     """
+    scales = np.load(folder / SCALES) if (folder / SCALES).is_file() else None
+    # copied on writing, which nobody does: torch takes no array that cannot be written
+    vectors = _tensor(np.load(folder / VECTORS, mmap_mode="c"))
+    return Bank(vectors, np.load(folder / OFFSETS), scales)
+
+
+def packed(bank: Bank) -> bytes:
+    """Return a bank as one file, with checksums; for `unpacked`."""
+    buffer, vectors = io.BytesIO(), _stored(bank.vectors)
+    if bank.scales is None:
+        np.savez(buffer, vectors=vectors, offsets=bank.offsets)
+    else:
+        np.savez(buffer, vectors=vectors, offsets=bank.offsets, scales=bank.scales)
+    return buffer.getvalue()
+
+
+def unpacked(path: Path) -> Bank:
+    """Return the bank of a file.
+
+    Raises:
+        OSError, ValueError, KeyError, zipfile.BadZipFile: there is none, or it is damaged.
+    """
+    with np.load(path) as arrays:
+        return Bank(_tensor(arrays["vectors"]), arrays["offsets"], arrays.get("scales"))
+
+
+def _write_head(file: BinaryIO, bank: Bank, rows: int) -> None:
+    stored = _stored(bank.vectors)
+    form = {"descr": stored.dtype.str, "fortran_order": False, "shape": (rows, bank.dim)}
+    np.lib.format.write_array_header_1_0(file, form)
+
+
+def _stored(vectors: torch.Tensor) -> np.ndarray:
+    """Return the numbers as numpy has them: bfloat16 as the int16 of the same bits."""
     import torch
 
-    size = rows * dim * precision.width
-    with path.open("rb") as file:
-        found = os.fstat(file.fileno()).st_size
-        if found != size:
-            raise ValueError(f"it has {found} bytes, not {size}")
-    kind = torch.bfloat16 if precision is Precision.BFLOAT16 else torch.int8
-    if not rows:
-        return torch.empty((0, dim), dtype=kind)  # nothing can be mapped
-    # not shared means that nobody could write through it; the pages are shared all the same
-    return torch.from_file(str(path), shared=False, size=rows * dim, dtype=kind).view(rows, dim)
+    return (vectors.view(torch.int16) if vectors.dtype is torch.bfloat16 else vectors).numpy()
+
+
+def _tensor(stored: np.ndarray) -> torch.Tensor:
+    import torch
+
+    found = torch.from_numpy(stored)
+    return found.view(torch.bfloat16) if found.dtype is torch.int16 else found

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+import zipfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
+from rich.console import Console
+from rich.progress import track
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.documents import DocumentStore
-from docagent_rl.retrieval.index_files import IndexFiles
-from docagent_rl.retrieval.vectors.bank import Bank, make_bank
-from docagent_rl.retrieval.vectors.encoding import (
-    EncoderFactory,
-    LocalVectors,
-    PageVectors,
-    batches_of,
-    pages_by_document,
-)
-from docagent_rl.retrieval.vectors.existing import current_index
-from docagent_rl.retrieval.vectors.first_stage import Part, make_candidates
+from docagent_rl.retrieval.index_files import ENCODED, IndexFiles, index_kind
+from docagent_rl.retrieval.vectors.bank import Bank, make_bank, open_bank, packed, unpacked, write_banks
+from docagent_rl.retrieval.vectors.candidates import Candidates, train_clusters
+from docagent_rl.retrieval.vectors.encoding import EncoderFactory, LocalVectors, PageVectors, encoded_pages
 from docagent_rl.retrieval.vectors.header import (
     Kind,
     Source,
@@ -32,43 +30,63 @@ from docagent_rl.retrieval.vectors.header import (
     VectorSettings,
     stored_documents,
 )
-from docagent_rl.retrieval.vectors.placing import in_order, placed_documents, rows_of_shards
-from docagent_rl.retrieval.vectors.plan import Plan, make_plan
-from docagent_rl.retrieval.vectors.progress import PageProgress
-from docagent_rl.retrieval.vectors.shards import Shard, found_shards, open_bank, write_shard
+from docagent_rl.retrieval.vectors.index import VectorIndex
 
 TWO_STAGES_FROM = 500_000
 """Vectors: fewer are all scored, which takes some 20 ms of a processor for 20 vectors of a query."""
+_GROWTH = 2
+"""Clusters are kept until the index has this many times the vectors that they were made for."""
+_UNREADABLE = (OSError, ValueError, KeyError, zipfile.BadZipFile)
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
-    """What a build did.
+class BuiltIndex:
+    """An index that was built.
 
     Args:
-        documents: of the index.
         pages: of the index.
-        encoded: pages that were encoded; the others were there.
+        documents: of the index.
+        new: pages that were read for it; 0: it was there.
+        blank: pages that no search can find, since they have no text.
     """
 
-    documents: int
     pages: int
-    encoded: int
+    documents: int
+    new: int
+    blank: int = 0
 
 
 def build_index(
     store: DocumentStore,
     encoder: EncoderFactory | PageVectors,
-    path: Path,
+    path: str | Path,
     *,
     kind: Kind,
-    spec: Mapping[str, Any] | None = None,
     settings: VectorSettings | None = None,
     progress: bool = False,
     replace: bool = False,
     two_stages_from: int = TWO_STAGES_FROM,
-) -> Built:
-    """See `VectorIndex.build`."""
+) -> BuiltIndex:
+    """Encode the pages of a store, or those that are new in it since the index was built.
+
+    A build that was killed goes on from the documents that it encoded; one beside another waits for it. The
+    files are the same ones, byte by byte, wherever and by how many workers pages were encoded, as far as the
+    encoder gives the same vectors for the same batch.
+
+    Args:
+        store: the documents.
+        encoder: makes the encoder in this process; or a `RayVectors`, for a cluster.
+        path: of the folder.
+        kind: what the vectors stand for.
+        settings: how vectors are stored.
+        progress: show a bar on standard error.
+        replace: another or a damaged index in the folder gives way.
+        two_stages_from: vectors from which searches over all documents have a first stage.
+
+    Raises:
+        UserError: the folder holds something else, another index, or a damaged one.
+        InfrastructureError: a node or the encoder fails.
+    """
     vectors = encoder if isinstance(encoder, PageVectors) else LocalVectors(encoder)
     facts = vectors.facts()
     try:
@@ -81,103 +99,135 @@ def build_index(
         )
     except ValidationError as error:
         raise UserError(f"index of kind {kind.value}: {error.errors()[0]['msg']}") from error
-    wanted = list(stored_documents(store, source.content))
+    wanted = tuple(stored_documents(store, source.content))
     if not wanted:
         raise UserError(f"{store.path} holds no documents: ingest some first")
-    files = IndexFiles(path)
+    header = VectorHeader(kind=kind, source=source, spec=dict(facts.spec), documents=wanted)
+    files = IndexFiles(Path(path))
     with files.claimed():
-        job = _Job(files, store, source, vectors, PageProgress(sum(d.pages for d in wanted), shown=progress))
-        current = current_index(files, source, replace=replace)
-        return job.run(wanted, current, facts.spec if spec is None else spec, two_stages_from)
+        job = _Build(files, header, _previous(files, source, replace=replace))
+        new = job.encode(store, vectors, progress)
+        blank = job.publish(two_stages_from)
+    return BuiltIndex(sum(document.pages for document in wanted), len(wanted), new, blank)
 
 
-class _Job:
-    def __init__(
-        self,
-        files: IndexFiles,
-        store: DocumentStore,
-        source: Source,
-        vectors: PageVectors,
-        progress: PageProgress,
-    ) -> None:
-        self._files, self._store, self._source = files, store, source
-        self._vectors, self._progress = vectors, progress
-        self._banks: dict[str, Bank] = {}
+def _previous(files: IndexFiles, source: Source, *, replace: bool) -> VectorIndex | None:
+    """Return the index that is there, if it is one of the same vectors.
 
-    def run(
-        self,
-        wanted: Sequence[StoredDocument],
-        current: VectorHeader | None,
-        spec: Mapping[str, Any],
-        two_stages_from: int,
-    ) -> Built:
-        # what killed builds were writing; the shards that they finished are of use
-        self._files.sweep({path.name for path in self._files.root.iterdir() if path.suffix != ".tmp"})
-        listed = set() if current is None else set(current.shards)
-        found = {shard.name: shard for shard in found_shards(self._files, self._source)}
-        plan = make_plan(
-            wanted,
-            [found[name] for name in ([] if current is None else current.shards) if name in found],
-            [shard for name, shard in found.items() if name not in listed],
+    Raises:
+        UserError: it is another one, or damaged, and is not to be replaced.
+    """
+    if not files.header.is_file():
+        return None
+    again = "replace it with --force, or name another folder"
+    there = index_kind(files.root)
+    if there and there not in tuple(Kind) and not replace:
+        raise UserError(f"{files.root} holds an index of another kind than {source.kind.value}: {again}")
+    try:
+        index = VectorIndex.open(files.root)
+    except UserError:
+        if replace:
+            return None
+        raise
+    if index.header.source == source:
+        return index
+    if replace:
+        return None
+    differences = _differences(index.header.source.model_dump(mode="json"), source.model_dump(mode="json"))
+    raise UserError(f"{files.root} holds an index of other vectors ({differences}): {again}")
+
+
+def _differences(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    def short(value: object) -> str:
+        return str(value)[:12] if isinstance(value, str) else str(value)
+
+    changed = [name for name in there if there[name] != wanted[name]]
+    return "; ".join(f"{name}: {short(there[name])}, not {short(wanted[name])}" for name in changed)
+
+
+class _Build:
+    """The next version of an index, of vectors that are in the last one or in files of their own."""
+
+    def __init__(self, files: IndexFiles, header: VectorHeader, previous: VectorIndex | None) -> None:
+        self._files, self._header, self._previous = files, header, previous
+        held = previous.header.documents if previous else ()
+        self._held = {document.doc_id: document for document in held}
+
+    def encode(self, store: DocumentStore, vectors: PageVectors, progress: bool) -> int:
+        """Encode the documents whose vectors are nowhere; return the number of their pages."""
+        source = self._header.source
+        missing = [document for document in self._header.documents if self._bank(document) is None]
+        pages = sum(document.pages for document in missing)
+        shown = track(
+            encoded_pages(vectors, store, missing, source.settings.pool_factor),
+            "Encoding pages",
+            total=pages,
+            console=Console(stderr=True),
+            disable=not progress,
         )
-        encoded = sum(document.pages for group in plan.encoded for document in group)
-        with self._progress as progress:
-            progress.skip(sum(document.pages for document in wanted) - encoded)
-            shards = in_order(self._shards(plan))
-        previous = {} if current is None else current.candidates
-        placed = placed_documents(wanted, shards)
-        candidates: dict[str, str] = {}
-        if sum(shard.header.vectors for shard in shards) >= two_stages_from:
-            parts = [
-                Part(shard.name, self._bank(shard), rows)
-                for shard, rows in zip(shards, rows_of_shards(placed, shards), strict=True)
-            ]
-            candidates = make_candidates(self._files, self._source, parts, previous)
-        header = VectorHeader(
-            kind=self._source.kind,
-            source=self._source,
-            spec=dict(spec),
-            documents=placed,
-            shards={shard.name: shard.digest for shard in shards},
-            candidates=candidates,
-        )
-        text = header.sealed().encode()
-        if not self._files.header.is_file() or self._files.header.read_bytes() != text:
-            atomic_write(self._files.header, text)
-        self._files.sweep({*header.shards, *header.candidates})
-        return Built(len(wanted), sum(document.pages for document in wanted), encoded)
+        found = iter(shown)
+        for document in missing:
+            bank = make_bank(list(islice(found, document.pages)), source.dim, source.settings.precision)
+            atomic_write(self._place(document), packed(bank))
+        next(found, None)  # which ends the bar
+        return pages
 
-    def _shards(self, plan: Plan) -> list[Shard]:
-        """Of the next version."""
-        made = list(plan.shards)
-        for group in plan.copied:
-            pages = (
-                self._bank(shard).alone(first + number)
-                for document in group
-                for shard, first in [plan.sources[document.doc_id]]
-                for number in range(document.pages)
-            )
-            made.append(write_shard(self._files, self._source, group, pages))
-        documents = [document for group in plan.encoded for document in group]
-        batches = batches_of(documents)
-        vectors = self._vectors.run(self._store, batches, self._source.settings.pool_factor)
-        pages = pages_by_document(batches, vectors)
-        made += [
-            write_shard(self._files, self._source, group, self._encoded(group, pages))
-            for group in plan.encoded
-        ]
-        return made
+    def publish(self, two_stages_from: int) -> int:
+        """Put the new version in the place of the last one, unless nothing has changed.
 
-    def _encoded(
-        self, group: Sequence[StoredDocument], found: Iterator[tuple[str, Iterator[np.ndarray]]]
-    ) -> Iterator[Bank]:
-        for _ in group:
-            _, pages = next(found)
-            for page in pages:
-                yield make_bank([page], self._source.dim, self._source.settings.precision)
-                self._progress.done(1)
+        Returns:
+            Number of pages without vectors.
+        """
+        previous, header = self._previous, self._header
+        lengths = np.concatenate([np.diff(bank.offsets) for bank in self._banks()])
+        rows, blank = int(lengths.sum()), int((lengths == 0).sum())
+        known = None if previous is None else previous.header.trained_on
+        if rows >= two_stages_from:
+            kept = known is not None and rows <= _GROWTH * known
+            header = header.model_copy(update={"trained_on": known if kept else rows})
+        if (
+            previous is not None
+            and previous.header.model_copy(update={"files": {}, "checksum": None}) == header
+        ):
+            self._files.sweep(rf"{ENCODED}|\..*\.tmp")
+            return blank
 
-    def _bank(self, shard: Shard) -> Bank:
-        if shard.name not in self._banks:
-            self._banks[shard.name] = open_bank(self._files, shard)
-        return self._banks[shard.name]
+        def write(folder: Path) -> None:
+            write_banks(folder, self._banks())
+            if header.trained_on is not None:
+                self._candidates(open_bank(folder), trained_anew=header.trained_on != known).save(folder)
+
+        self._files.publish(write, header)
+        return blank
+
+    def _candidates(self, bank: Bank, *, trained_anew: bool) -> Candidates:
+        """Return the first stage; clusters of the last version and what it knew of vectors are kept."""
+        last = self._previous
+        if trained_anew or last is None or last.candidates is None:
+            return Candidates.make(bank, train_clusters(bank))
+        known, row = np.full(len(bank.vectors), -1, np.int64), 0
+        for document in self._header.documents:
+            first, row = row, row + document.pages
+            if self._held.get(document.doc_id) == document:
+                old = last.bank.offsets[list(last.rows.span(document.doc_id))]
+                known[bank.offsets[first] : bank.offsets[row]] = last.candidates.codes[slice(*old)]
+        return Candidates.make(bank, last.candidates.clusters, known)
+
+    def _banks(self) -> Iterator[Bank]:
+        for document in self._header.documents:
+            bank = self._bank(document)
+            assert bank is not None
+            yield bank
+
+    def _bank(self, document: StoredDocument) -> Bank | None:
+        """Return the vectors of a document that were encoded before."""
+        if self._previous is not None and self._held.get(document.doc_id) == document:
+            return self._previous.bank.span(*self._previous.rows.span(document.doc_id))
+        try:
+            return unpacked(self._place(document))
+        except _UNREADABLE:
+            return None
+
+    def _place(self, document: StoredDocument) -> Path:
+        name = self._header.source.model_dump_json() + document.model_dump_json()
+        return self._files.root / ENCODED / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.npz"

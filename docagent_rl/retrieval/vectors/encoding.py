@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from PIL import Image
 
-from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
 from docagent_rl.retrieval.encoders.base import Encoder
 from docagent_rl.retrieval.vectors.header import StoredDocument
-from docagent_rl.retrieval.vectors.pooling import pooled
 
 EncoderFactory = Callable[[], Encoder]
 """Makes the encoder in the process that uses it; can be pickled for the workers of a cluster."""
@@ -39,6 +37,13 @@ class EncoderFacts:
     fingerprint: str
     spec: Mapping[str, Any]
 
+    @classmethod
+    def of(cls, encoder: Encoder) -> EncoderFacts:
+        """Return those of an encoder; its `spec`, if any, is a mapping or a pydantic model."""
+        spec: Any = getattr(encoder, "spec", {})
+        dumped = spec.model_dump(mode="json") if hasattr(spec, "model_dump") else dict(spec)
+        return cls(encoder.content, encoder.dim, encoder.fingerprint, dumped)
+
 
 @dataclass(frozen=True, slots=True)
 class PageBatch:
@@ -49,22 +54,33 @@ class PageBatch:
     last: int
 
     def refs(self) -> Iterator[PageRef]:
-        """Its pages."""
+        """Yield its pages."""
         return (PageRef(self.doc_id, number) for number in range(self.first, self.last + 1))
+
+    def contents(self, store: DocumentStore, content: PageContent) -> list[str] | list[Image.Image]:
+        """Return its texts or pictures.
+
+        Raises:
+            UserError: the store has not these pages any more, or an object is damaged.
+        """
+        pages = [store.page(ref) for ref in self.refs()]
+        if content is PageContent.IMAGE:
+            return [page.image() for page in pages]
+        return [page.text() for page in pages]
 
 
 @runtime_checkable
 class PageVectors(Protocol):
-    """Gives the vectors of batches of pages."""
+    """Encodes batches of pages, here or elsewhere."""
 
     def facts(self) -> EncoderFacts:
-        """Of the encoder."""
+        """Return those of the encoder."""
         ...
 
     def run(
         self, store: DocumentStore, batches: Sequence[PageBatch], pool_factor: int
     ) -> Iterator[list[np.ndarray]]:
-        """The vectors of each batch's pages, float32 of shape (n, dim), batches in their order."""
+        """Yield the vectors of each batch's pages, float32 of shape (n, dim), batches in their order."""
         ...
 
 
@@ -80,7 +96,7 @@ class LocalVectors:
 
     def facts(self) -> EncoderFacts:
         """See `PageVectors`."""
-        return facts_of(self._encoder)
+        return EncoderFacts.of(self._encoder)
 
     def run(
         self, store: DocumentStore, batches: Iterable[PageBatch], pool_factor: int
@@ -88,41 +104,26 @@ class LocalVectors:
         """See `PageVectors`."""
         content = self._encoder.content
         for batch in batches:
-            yield encoded(self._encoder, batch, contents(store, batch, content), pool_factor)
+            yield encoded(self._encoder, batch, batch.contents(store, content), pool_factor)
 
 
-def facts_of(encoder: Encoder) -> EncoderFacts:
-    """What is to be known of an encoder; its `spec`, if any, is a mapping or a pydantic model."""
-    spec: Any = getattr(encoder, "spec", {})
-    dumped = spec.model_dump(mode="json") if hasattr(spec, "model_dump") else dict(spec)
-    return EncoderFacts(encoder.content, encoder.dim, encoder.fingerprint, dumped)
-
-
-def batches_of(documents: Iterable[StoredDocument]) -> list[PageBatch]:
-    """Batches of all pages of documents, in their order."""
-    return [
+def encoded_pages(
+    vectors: PageVectors, store: DocumentStore, documents: Iterable[StoredDocument], pool_factor: int
+) -> Iterator[np.ndarray]:
+    """Yield the vectors of each page of documents, in their order."""
+    batches = [
         PageBatch(document.doc_id, first, min(first + BATCH - 1, document.pages))
         for document in documents
         for first in range(1, document.pages + 1, BATCH)
     ]
-
-
-def contents(store: DocumentStore, batch: PageBatch, content: PageContent) -> list[str] | list[Image.Image]:
-    """The texts or pictures of a batch.
-
-    Raises:
-        UserError: the store has not these pages any more, or an object is damaged.
-    """
-    pages = [store.page(ref) for ref in batch.refs()]
-    return (
-        [page.image() for page in pages] if content is PageContent.IMAGE else [page.text() for page in pages]
-    )
+    for found in vectors.run(store, batches, pool_factor):
+        yield from found
 
 
 def encoded(
     encoder: Encoder, batch: PageBatch, pages: Sequence[str] | Sequence[Image.Image], pool_factor: int
 ) -> list[np.ndarray]:
-    """The vectors of a batch, as they are stored but for rounding.
+    """Return the vectors of a batch, as they are stored but for rounding.
 
     Raises:
         InfrastructureError: the encoder cannot read its files, or gives other arrays than promised.
@@ -144,23 +145,29 @@ def encoded(
     return [pooled(np.asarray(vectors, np.float32), pool_factor) for vectors in found]
 
 
-def pages_by_document(
-    batches: Iterable[PageBatch], vectors: Iterable[list[np.ndarray]]
-) -> Iterator[tuple[str, Iterator[np.ndarray]]]:
-    """The pages of each document, one after the other."""
-    pairs = zip(batches, vectors, strict=True)
-    for doc_id, group in groupby(pairs, key=lambda pair: pair[0].doc_id):
-        yield doc_id, (page for _, pages in group for page in pages)
+def pooled(vectors: np.ndarray, factor: int) -> np.ndarray:
+    """The means of clusters of similar vectors, brought to length 1.
 
+    Ward's hierarchy of the vectors, cut where max(n // factor, 1) clusters are left (hierarchical token
+    pooling: Clavié et al., "Reducing the Footprint of Multi-Vector Retrieval with Minimal Performance Impact
+    via Token Pooling", 2024; colpali-engine clusters the rows of the matrix of distances instead).
 
-def check_facts(facts: EncoderFacts, found: EncoderFacts, where: str) -> None:
-    """See that a worker has the same encoder.
+    Args:
+        vectors: float32 of shape (n, dim), n >= 0.
+        factor: from 1; 1 changes nothing.
 
-    Raises:
-        UserError: it has another one.
+    Returns:
+        float32 of shape (m, dim), in the order in which clusters first occur.
     """
-    if facts.fingerprint != found.fingerprint:
-        raise UserError(
-            f"{where} opens another model under the name of the encoder (fingerprint "
-            f"{found.fingerprint[:12]}, not {facts.fingerprint[:12]}): give all nodes the same weights"
-        )
+    if factor == 1 or len(vectors) < 2:
+        return vectors
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    clusters = max(len(vectors) // factor, 1)
+    labels = fcluster(linkage(vectors, method="ward"), t=clusters, criterion="maxclust")
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    sums = np.zeros((len(first), vectors.shape[1]), np.float64)
+    np.add.at(sums, inverse, vectors)
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    return (sums / np.where(lengths > 0, lengths, 1))[order].astype(np.float32)

@@ -2,148 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
-from docagent_rl.retrieval.index_files import IndexFiles
+from docagent_rl.retrieval.index_files import IndexFiles, rebuild_command
 from docagent_rl.retrieval.rows import PageRows
-from docagent_rl.retrieval.vectors.bank import Bank
-from docagent_rl.retrieval.vectors.build import TWO_STAGES_FROM, Built, build_index
+from docagent_rl.retrieval.vectors.bank import Bank, open_bank
 from docagent_rl.retrieval.vectors.candidates import Candidates
-from docagent_rl.retrieval.vectors.encoding import EncoderFactory, PageVectors
-from docagent_rl.retrieval.vectors.first_stage import open_candidates
-from docagent_rl.retrieval.vectors.header import Kind, VectorHeader, VectorSettings
-from docagent_rl.retrieval.vectors.info import index_info
-from docagent_rl.retrieval.vectors.maxsim import NO_SCORE, page_scores, scattered_scores
-from docagent_rl.retrieval.vectors.sealed_headers import damaged_vectors
-from docagent_rl.retrieval.vectors.shards import HEADER as SHARD_HEADER
-from docagent_rl.retrieval.vectors.shards import open_bank, read_shard
-from docagent_rl.retrieval.vectors.verify import check_store, index_damages, read_vector_header
+from docagent_rl.retrieval.vectors.header import VectorHeader, stored_documents
+from docagent_rl.retrieval.vectors.maxsim import page_scores, scattered_scores
 
 
 class VectorIndex:
     """Vectors of all pages of a store, mapped into memory. Reading changes nothing: any thread may.
 
     Args:
-        files: where it is.
+        files: the folder.
         header: what is in it.
-        banks: of its shards, in their order.
+        bank: the vectors.
         candidates: the first stage of searches over all documents, where there is one.
     """
 
     def __init__(
-        self, files: IndexFiles, header: VectorHeader, banks: Sequence[Bank], candidates: Candidates | None
+        self, files: IndexFiles, header: VectorHeader, bank: Bank, candidates: Candidates | None
     ) -> None:
-        self._files = files
-        self.header = header
-        self.candidates = candidates
-        self._banks = banks
+        self.path, self.header, self.bank, self.candidates = files.root, header, bank, candidates
         self.rows = PageRows([d.doc_id for d in header.documents], [d.pages for d in header.documents])
-        self._shard = np.repeat([d.shard for d in header.documents], [d.pages for d in header.documents])
-        self._page = np.concatenate([np.arange(d.first, d.first + d.pages) for d in header.documents])
-        self._placed = {document.doc_id: document for document in header.documents}
-        self.filled = np.concatenate(
-            [np.diff(banks[d.shard].offsets[d.first : d.first + d.pages + 1]) > 0 for d in header.documents]
-        )
+        self.filled = np.diff(bank.offsets) > 0
 
     @classmethod
-    def build(
-        cls,
-        store: DocumentStore,
-        encoder: EncoderFactory | PageVectors,
-        path: str | Path,
-        *,
-        kind: Kind,
-        spec: Mapping[str, Any] | None = None,
-        settings: VectorSettings | None = None,
-        progress: bool = False,
-        replace: bool = False,
-        two_stages_from: int = TWO_STAGES_FROM,
-    ) -> Built:
-        """Encode the pages of a store, or those that are new in it since the index was built.
-
-        A build that was killed goes on from its finished shards; one beside another waits for it. The files
-        are the same ones, byte by byte, wherever and by how many workers pages were encoded, as far as the
-        encoder gives the same vectors for the same batch.
-
-        Args:
-            store: the documents.
-            encoder: makes the encoder in this process; or a `RayVectors`, for a cluster.
-            path: of the folder.
-            kind: what the vectors stand for.
-            spec: what the encoder is opened with for queries; by default what it says of itself.
-            settings: how vectors are stored.
-            progress: show a bar on standard error.
-            replace: another index in the folder gives way, and damaged parts of one are made anew.
-            two_stages_from: vectors from which searches over all documents have a first stage.
-
-        Raises:
-            UserError: the folder holds something else, another index, or a damaged one.
-            InfrastructureError: a node or the encoder fails.
-        """
-        return build_index(
-            store,
-            encoder,
-            Path(path),
-            kind=kind,
-            spec=spec,
-            settings=settings,
-            progress=progress,
-            replace=replace,
-            two_stages_from=two_stages_from,
-        )
-
-    @classmethod
-    def open(cls, path: str | Path, *, verify: bool = True) -> VectorIndex:
+    def open(cls, path: str | Path) -> VectorIndex:
         """Read an index.
 
-        Args:
-            path: of the folder.
-            verify: read every file to its end and compare it with its checksum, which takes about a second
-                for 1 to 2 GB; files that this process has verified are not read again. Without it, altered
-                vectors go unseen.
+        Every file is read to its end and compared with its checksum, which takes about a second for 1 to 2
+        GB; files that this process has verified are not read again.
 
         Raises:
             UserError: there is no index, or it is damaged or of another version.
         """
-
-        def load(data: bytes, files: IndexFiles) -> VectorIndex:
-            return cls._load(data, files, verify=verify)
-
-        return IndexFiles(Path(path)).read(load)
+        return IndexFiles(Path(path)).read(cls._load)
 
     @classmethod
-    def _load(cls, data: bytes, files: IndexFiles, *, verify: bool) -> VectorIndex:
-        header = read_vector_header(data, files)
-        if verify:
-            for path, problem in index_damages(files, header).items():
-                raise damaged_vectors(path, problem, files)
-        banks = []
-        for name, digest in header.shards.items():
-            shard = read_shard(files, name, digest)
-            path = files.root / name / SHARD_HEADER
-            if shard.header.source != header.source:
-                raise damaged_vectors(path, "it is of another index", files)
-            # its pages are as many as its offsets tell, which `open_bank` has checked
-            banks.append(open_bank(files, shard))
-        for document in header.documents:
-            if document.first + document.pages > banks[document.shard].num_pages:
-                problem = f"document {document.doc_id!r} is not where it says"
-                raise damaged_vectors(files.header, problem, files)
-        pages = sum(document.pages for document in header.documents)
-        candidates = None
-        for name, digest in header.candidates.items():
-            candidates = open_candidates(files, name, digest, header.source, pages)
-        return cls(files, header, banks, candidates)
-
-    @property
-    def path(self) -> Path:
-        """The folder."""
-        return self._files.root
+    def _load(cls, data: bytes, files: IndexFiles) -> VectorIndex:
+        header = files.parse(VectorHeader, data)
+        folder, pages = files.verified_folder(header.files), sum(d.pages for d in header.documents)
+        try:
+            bank = open_bank(folder)
+            candidates = None if header.trained_on is None else Candidates.open(folder, pages)
+        except (OSError, ValueError) as error:
+            raise files.damaged(folder, str(error)) from error
+        return cls(files, header, bank, candidates)
 
     @property
     def num_pages(self) -> int:
@@ -156,21 +68,41 @@ class VectorIndex:
         Raises:
             UserError: it does not; the message names a document that differs.
         """
-        check_store(self.path, self.header, store)
+        before = {d.doc_id: d for d in self.header.documents}
+        now = {d.doc_id: d for d in stored_documents(store, self.header.source.content)}
+        changed = sorted(doc_id for doc_id in before | now if before.get(doc_id) != now.get(doc_id))
+        if changed:
+            raise UserError(
+                f"the index {self.path} does not belong to {store.path} as it is now: {len(changed)} of its "
+                f"documents were added, removed or ingested again, such as {changed[0]!r}: "
+                f"{rebuild_command(self.path, store.path)} (pages that are in it are not encoded again)"
+            )
 
     def info(self) -> dict[str, object]:
-        """What is in it, for people."""
-        return index_info(self.path, self.header, self._banks, self.candidates)
+        """Return counts, sizes and the model, by what people call them."""
+        source = self.header.source
+        return {
+            "kind": self.header.kind.value,
+            "documents": len(self.header.documents),
+            "pages": self.num_pages,
+            "pages without vectors": int((~self.filled).sum()),
+            "vectors": len(self.bank.vectors),
+            "dimensions": source.dim,
+            "precision": source.settings.precision.value,
+            "pool factor": source.settings.pool_factor,
+            "content": source.content.value,
+            "clusters": len(self.candidates.clusters) if self.candidates else 0,
+            "bytes": sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file()),
+            "encoder": source.encoder,
+            "spec": self.header.spec,
+        }
 
-    def scores(
-        self, queries: Sequence[np.ndarray], doc_id: str | None = None, *, device: str = "cpu"
-    ) -> np.ndarray:
-        """Exact scores of a document's pages, or of all.
+    def scores(self, queries: Sequence[np.ndarray], doc_id: str | None = None) -> np.ndarray:
+        """Return exact scores of a document's pages, or of all.
 
         Args:
             queries: float32 of shape (t, dim) each.
             doc_id: of the document; None: of all.
-            device: see `maxsim.page_scores`.
 
         Returns:
             float32 of shape (queries, pages), pages in the order of `PageRef`.
@@ -178,22 +110,8 @@ class VectorIndex:
         Raises:
             UserError: there is no such document.
         """
-        if doc_id is not None:
-            self.rows.span(doc_id)
-            place = self._placed[doc_id]
-            last = place.first + place.pages
-            return page_scores(self._banks[place.shard], queries, place.first, last, device=device)
-        scores = np.full((len(queries), self.num_pages), NO_SCORE, np.float32)
-        for position, bank in enumerate(self._banks):
-            mine = np.flatnonzero(self._shard == position)
-            scores[:, mine] = page_scores(bank, queries, device=device)[:, self._page[mine]]
-        return scores
+        return page_scores(self.bank, queries, *self.rows.span(doc_id))
 
     def scores_of(self, query: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Exact scores of some pages for a query, float32, in the order of `rows` (int64)."""
-        scores = np.empty(len(rows), np.float32)
-        shards = self._shard[rows]
-        for position in np.unique(shards).tolist():
-            mine = np.flatnonzero(shards == position)
-            scores[mine] = scattered_scores(self._banks[position], query, self._page[rows[mine]])
-        return scores
+        """Return exact scores of some pages for a query, float32, in the order of `rows` (int64)."""
+        return scattered_scores(self.bank, query, rows)

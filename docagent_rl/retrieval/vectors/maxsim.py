@@ -24,7 +24,6 @@ NO_SCORE = -np.inf
 """Of a page without vectors, which is never a hit."""
 
 _BLOCK = 8192
-_GPU_BLOCK = 1 << 18
 
 
 def rounded(query: np.ndarray) -> torch.Tensor:
@@ -47,7 +46,6 @@ def page_scores(
     last: int | None = None,
     *,
     engine: Engine | None = None,
-    device: str | torch.device = "cpu",
 ) -> np.ndarray:
     """Scores of the consecutive pages `first` to `last` (one behind the last).
 
@@ -58,8 +56,7 @@ def page_scores(
         queries: float32 of shape (t, dim) each.
         first: 0-based.
         last: by default that of the bank.
-        engine: on the CPU; by default the fastest that is right on this processor.
-        device: of torch; on a GPU the vectors go there in blocks.
+        engine: by default the fastest that is right on this processor.
 
     Returns:
         float32 of shape (queries, last - first); `NO_SCORE` for pages without vectors.
@@ -70,8 +67,6 @@ def page_scores(
     last = bank.num_pages if last is None else last
     rows = [_checked(query, bank) for query in queries]
     scores = np.full((len(queries), last - first), NO_SCORE, np.float32)
-    if str(device) != "cpu":
-        return _on_device(bank, rows, first, last, device, scores)
     dots = [dots_of(bank, query, engine or default_engine()) for query in rows]
     for start, end in bank.blocks(first, last, _BLOCK):
         filled, offsets = _filled(bank.offsets[start : end + 1])
@@ -85,7 +80,7 @@ def page_scores(
 def scattered_scores(
     bank: Bank, query: np.ndarray, pages: np.ndarray, *, engine: Engine | None = None
 ) -> np.ndarray:
-    """Scores of some pages, on the CPU: those of `page_scores`.
+    """Scores of some pages: those of `page_scores`.
 
     Args:
         bank: of the pages.
@@ -134,32 +129,3 @@ def _maxima(multiply: Dots, offsets: np.ndarray) -> np.ndarray:
 def _sums(maxima: np.ndarray) -> np.ndarray:
     """Sums of rows, each in the same order whatever the number of rows."""
     return np.add.reduce(np.ascontiguousarray(maxima), axis=1)
-
-
-def _on_device(
-    bank: Bank,
-    queries: Sequence[torch.Tensor],
-    first: int,
-    last: int,
-    device: str | torch.device,
-    scores: np.ndarray,
-) -> np.ndarray:
-    import torch
-
-    # numbers of bfloat16 have a place in TF32 too, so the products are exact whatever torch is allowed
-    columns = [query.to(device).float().T for query in queries]
-    for start, end in bank.blocks(first, last, _GPU_BLOCK):
-        filled, offsets = _filled(bank.offsets[start : end + 1])
-        if not len(filled):
-            continue
-        block = slice(int(offsets[0]), int(offsets[-1]))
-        rows = bank.vectors[block].to(device).float()
-        scales = None if bank.scales is None else torch.from_numpy(np.array(bank.scales[block])).to(device)
-        lengths = np.diff(offsets)
-        page = torch.from_numpy(np.repeat(np.arange(len(filled)), lengths)).to(device)[:, None]
-        for number, column in enumerate(columns):
-            products = rows @ column if scales is None else (rows @ column) * scales[:, None]
-            best = products.new_full((len(filled), column.shape[1]), NO_SCORE)
-            best.scatter_reduce_(0, page.expand_as(products), products, "amax")
-            scores[number, filled + (start - first)] = best.sum(1).cpu().numpy()
-    return scores

@@ -17,10 +17,7 @@ from docagent_rl.retrieval.vectors.encoding import (
     EncoderFactory,
     EncoderFacts,
     PageBatch,
-    check_facts,
-    contents,
     encoded,
-    facts_of,
 )
 
 _ROW = "row"
@@ -165,7 +162,7 @@ class _Decode:
             missing = InfrastructureError(f"node {socket.gethostname()} does not see the store: {error}")
             return {_ROW: [_Answer(batch, error=missing)]}
         try:
-            return {_ROW: [_Answer(batch, tuple(contents(store, batch, self.facts.content)))]}
+            return {_ROW: [_Answer(batch, tuple(batch.contents(store, self.facts.content)))]}
         except (UserError, InfrastructureError) as error:
             return {_ROW: [_Answer(batch, error=error)]}
 
@@ -178,7 +175,13 @@ class _Encode:
         self._error: Exception | None = None
         try:
             self._encoder = factory()
-            check_facts(facts, facts_of(self._encoder), f"node {socket.gethostname()}")
+            found = EncoderFacts.of(self._encoder)
+            if found.fingerprint != facts.fingerprint:
+                raise UserError(
+                    f"node {socket.gethostname()} opens another model under the name of the encoder "
+                    f"(fingerprint {found.fingerprint[:12]}, not {facts.fingerprint[:12]}): give all nodes "
+                    "the same weights"
+                )
         except Exception as error:  # whatever it is: the driver raises it
             self._error = error
 
@@ -196,4 +199,4 @@ class _Encode:
 
 
 def _facts(factory: EncoderFactory) -> EncoderFacts:
-    return facts_of(factory())
+    return EncoderFacts.of(factory())

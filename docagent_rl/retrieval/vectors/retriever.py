@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
 
 import numpy as np
+from PIL import Image
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
 from docagent_rl.retrieval.base import Hit, check_queries
-from docagent_rl.retrieval.config import RetrieverConfig
+from docagent_rl.retrieval.config import KEY, RetrieverConfig
 from docagent_rl.retrieval.encoders.base import Encoder
 from docagent_rl.retrieval.encoders.naming import named_spec
 from docagent_rl.retrieval.encoders.spec import EncoderSpec
-from docagent_rl.retrieval.index_files import IndexFiles
-from docagent_rl.retrieval.registry import required_index
+from docagent_rl.retrieval.index_files import HEADER, rebuild_command
 from docagent_rl.retrieval.vectors.header import Kind
 from docagent_rl.retrieval.vectors.index import VectorIndex
-from docagent_rl.retrieval.vectors.late_encoder import LateEncoder
 from docagent_rl.retrieval.vectors.maxsim import NO_SCORE, ranked
-from docagent_rl.retrieval.vectors.sealed_headers import rebuild_command
 
 logger = logging.getLogger(__name__)
 
@@ -145,18 +144,49 @@ class VectorRetriever:
         return (self.index.header.identity, self._candidates, self._span)
 
 
-def open_vectors(config: RetrieverConfig, store: DocumentStore, *, late: bool = False) -> VectorRetriever:
-    """See `registry.Opener`.
+class LateEncoder:
+    """The encoder of an index, taken at the index's word until the first query.
+
+    Checks before a run read no weights.
+
+    Args:
+        index: of the pages.
+        make: opens the encoder.
+    """
+
+    def __init__(self, index: VectorIndex, make: Callable[[], Encoder]) -> None:
+        source = index.header.source
+        self.content, self.dim, self.fingerprint = source.content, source.dim, source.encoder
+        self._make = make
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return self._make()
+
+    def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
+        """See `Encoder.encode_pages`."""
+        return self._encoder.encode_pages(pages)
+
+    def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
+        """See `Encoder.encode_queries`."""
+        return self._encoder.encode_queries(queries)
+
+
+def open_vectors(
+    config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, late: bool = False
+) -> VectorRetriever:
+    """Open the index of a configuration, and see that it is that of the store; see `opening.open_local`.
 
     Args:
         config: of the retriever.
         store: the documents.
+        key: of the section, for messages.
         late: whether the encoder of queries waits for the first one.
     """
-    folder = required_index(config)
-    if not IndexFiles(folder).header.is_file():
+    folder = config.required_index(key)
+    if not (folder / HEADER).is_file():
         raise UserError(
-            f"docagent.retriever.index={folder} is no index; make it with `docagent-rl index build --model "
+            f"{key}.index={folder} is no index; make it with `docagent-rl index build --model "
             f"{config.model or 'MODEL'} --store {store.path} --out {folder}`, or take another retriever: "
             "+retriever=bm25 needs no model"
         )
@@ -164,7 +194,7 @@ def open_vectors(config: RetrieverConfig, store: DocumentStore, *, late: bool = 
     kind = index.header.kind
     if config.kind in tuple(Kind) and config.kind != kind:
         raise UserError(
-            f"docagent.retriever.kind={config.kind}, and the index {index.path} is of kind {kind.value}: set "
+            f"{key}.kind={config.kind}, and the index {index.path} is of kind {kind.value}: set "
             f"kind={kind.value}, or {rebuild_command(index.path, store.path)}"
         )
     if config.model is not None:

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
+from docagent_rl.retrieval.vectors.build import build_index
 from docagent_rl.retrieval.vectors.header import Kind
-from docagent_rl.retrieval.vectors.index import VectorIndex
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing
 
 LATE = Kind.LATE_INTERACTION
@@ -32,11 +32,9 @@ def corpus(tmp_path_factory, make_store):
 
 @pytest.fixture(scope="session")
 def built(corpus, tmp_path_factory) -> Path:
-    """An index of `corpus` in shards of about 15 pages; not to be changed."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("docagent_rl.retrieval.vectors.plan.PAGES_A_SHARD", 15)
-        path = tmp_path_factory.mktemp("built") / "index"
-        VectorIndex.build(corpus, hashing(), path, kind=LATE)
+    """An index of `corpus`; not to be changed."""
+    path = tmp_path_factory.mktemp("built") / "index"
+    build_index(corpus, hashing(), path, kind=LATE)
     return path
 
 
@@ -44,9 +42,3 @@ def built(corpus, tmp_path_factory) -> Path:
 def index(built, tmp_path) -> Path:
     """A copy of `built`, to be changed."""
     return Path(shutil.copytree(built, tmp_path / "index"))
-
-
-@pytest.fixture
-def small_shards(monkeypatch) -> None:
-    """Shards have 15 pages, not hundreds."""
-    monkeypatch.setattr("docagent_rl.retrieval.vectors.plan.PAGES_A_SHARD", 15)

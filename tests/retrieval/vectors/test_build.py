@@ -10,6 +10,7 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands.serve import _config
 from docagent_rl.retrieval.building import Encoding, build_vectors
+from docagent_rl.retrieval.vectors.build import build_index
 from docagent_rl.retrieval.vectors.encoding import PageBatch
 from docagent_rl.retrieval.vectors.index import VectorIndex
 from docagent_rl.retrieval.vectors.ray_encoding import RayResources, RayVectors
@@ -18,7 +19,7 @@ from tests.retrieval.vectors.conftest import LATE, texts
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing
 
 
-def test_interrupted_builds_go_on_and_end_alike(corpus, built, tmp_path, small_shards):
+def test_interrupted_builds_go_on_and_end_alike(corpus, built, tmp_path):
     """Kills at every change of a file are in tests/faults."""
     path, asked = tmp_path / "index", []
 
@@ -30,18 +31,18 @@ def test_interrupted_builds_go_on_and_end_alike(corpus, built, tmp_path, small_s
             return super().encode_pages(pages)
 
     with pytest.raises(KeyboardInterrupt):
-        VectorIndex.build(corpus, Interrupted, path, kind=LATE)
+        build_index(corpus, Interrupted, path, kind=LATE)
     with pytest.raises(UserError, match=str(path)):
         VectorIndex.open(path)
-    done = VectorIndex.build(corpus, hashing(), path, kind=LATE)
-    assert 0 < done.encoded < done.pages
+    done = build_index(corpus, hashing(), path, kind=LATE)
+    assert 0 < done.new < done.pages
     assert files_of(path) == files_of(built)
     assert not list(path.glob(".*.tmp"))
 
 
-def test_builders_take_turns(corpus, built, tmp_path, small_shards):
+def test_builders_take_turns(corpus, built, tmp_path):
     def build(_):
-        return VectorIndex.build(corpus, hashing(), tmp_path / "index", kind=LATE).encoded
+        return build_index(corpus, hashing(), tmp_path / "index", kind=LATE).new
 
     with ThreadPoolExecutor(2) as pool:
         assert sorted(pool.map(build, range(2))) == [0, VectorIndex.open(built).num_pages]
@@ -54,7 +55,7 @@ def test_readers_see_one_index_or_the_other(make_store, tmp_path):
     stop, found = threading.Event(), []
 
     def build(salt):
-        VectorIndex.build(store, hashing(salt=salt), tmp_path / "index", kind=LATE, replace=True)
+        build_index(store, hashing(salt=salt), tmp_path / "index", kind=LATE, replace=True)
 
     def scores():
         return VectorIndex.open(tmp_path / "index").scores(queries).tobytes()
@@ -135,4 +136,4 @@ def test_failures_of_workers_are_raised_here(cluster, corpus, tmp_path):
         (other, UserError, "another model"),
     ):
         with pytest.raises(error, match=named):
-            VectorIndex.build(corpus, vectors, tmp_path / "index", kind=LATE, replace=True)
+            build_index(corpus, vectors, tmp_path / "index", kind=LATE, replace=True)

@@ -4,24 +4,22 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.retrieval.vectors import dots
 from docagent_rl.retrieval.vectors.bank import Precision, make_bank
-from docagent_rl.retrieval.vectors.candidates import Candidates, lists_of
+from docagent_rl.retrieval.vectors.candidates import Candidates
 from docagent_rl.retrieval.vectors.clusters import Clusters, cluster_count, sample_size, train
 from docagent_rl.retrieval.vectors.dots import Engine, default_engine
+from docagent_rl.retrieval.vectors.encoding import pooled
 from docagent_rl.retrieval.vectors.maxsim import (
     NO_SCORE,
-    _on_device,
     page_scores,
     ranked,
     rounded,
     scattered_scores,
 )
-from docagent_rl.retrieval.vectors.pooling import pooled
 
 CLOSE = {"atol": 2e-5, "rtol": 1e-5}
 
@@ -104,18 +102,6 @@ def test_a_page_beside_a_longer_one_keeps_its_negative_score():
     assert found.tolist() == [-1.25, -0.5, NO_SCORE]
 
 
-@pytest.mark.parametrize("precision", Precision)
-def test_scoring_in_blocks_as_on_a_gpu_is_the_same(precision, monkeypatch):
-    monkeypatch.setattr("docagent_rl.retrieval.vectors.maxsim._GPU_BLOCK", 70)
-    rng = np.random.default_rng(3)
-    pages = [rng.standard_normal((n, 16)).astype(np.float32) for n in (5, 0, 60, 1, 0, 90, 30, 0)]
-    queries = [rng.standard_normal((n, 16)).astype(np.float32) for n in (1, 7)]
-    bank = make_bank(pages, 16, precision)
-    out = np.full((2, 6), NO_SCORE, np.float32)
-    found = _on_device(bank, [rounded(query) for query in queries], 1, 7, torch.device("cpu"), out)
-    np.testing.assert_allclose(found, np.stack([_slow(bank, query)[1:7] for query in queries]), **CLOSE)
-
-
 def test_a_query_that_does_not_fit_is_refused_and_int8_is_close():
     rng = np.random.default_rng(1)
     pages = [rng.standard_normal((n, 128)).astype(np.float32) / 11 for n in (30, 50)]
@@ -167,11 +153,7 @@ def pages():
 
 @pytest.fixture(scope="module")
 def candidates(pages):
-    rows = np.concatenate(pages)
-    clusters = Clusters(train(rows, 256))
-    owners = np.repeat(np.arange(PAGES), [len(page) for page in pages])
-    starts, listed = lists_of(clusters.assigned(rows), owners, len(clusters))
-    return Candidates(clusters, starts, listed, PAGES)
+    return Candidates.make(make_bank(pages, DIM), Clusters(train(np.concatenate(pages), 256)))
 
 
 def test_the_best_pages_are_among_the_first(pages, candidates):
@@ -198,11 +180,11 @@ def test_sums_are_those_of_the_definition(pages, candidates):
 
 
 def test_a_cluster_lists_its_pages_once_in_order():
-    codes = np.array([2, 2, 0, 2, 0, 3, 2], np.uint16)
-    rows = np.array([5, 5, 1, 4, -1, 0, 1], np.int64)
-    starts, pages = lists_of(codes, rows, 5)
-    assert starts.tolist() == [0, 1, 1, 4, 5, 5]
-    assert pages.tolist() == [1, 1, 4, 5, 0]
+    bank = make_bank([np.ones((n, 1), np.float32) for n in (1, 2, 0, 2, 2)], 1)
+    clusters = Clusters(np.ones((5, 1), np.float32))
+    found = Candidates.make(bank, clusters, np.array([3, 2, 0, 2, 0, 2, 2]))
+    assert found.starts.tolist() == [0, 2, 2, 5, 6, 6]
+    assert found.pages.tolist() == [1, 3, 1, 3, 4, 0]
 
 
 def test_training_gives_the_same_each_time_and_assigned_is_the_most_alike(pages, candidates):

@@ -7,7 +7,8 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import PageContent, PageRef
 from docagent_rl.retrieval.base import Hit
 from docagent_rl.retrieval.config import RetrieverConfig
-from docagent_rl.retrieval.registry import open_local
+from docagent_rl.retrieval.opening import open_local
+from docagent_rl.retrieval.vectors.build import build_index
 from docagent_rl.retrieval.vectors.index import VectorIndex
 from docagent_rl.retrieval.vectors.retriever import VectorRetriever
 from tests.retrieval.vectors.conftest import LATE
@@ -25,7 +26,7 @@ def retriever(built):
 def staged(corpus, tmp_path_factory):
     """Searches all documents in two stages, 20 pages of which are scored."""
     path = tmp_path_factory.mktemp("staged") / "index"
-    VectorIndex.build(corpus, hashing(), path, kind=LATE, two_stages_from=1)
+    build_index(corpus, hashing(), path, kind=LATE, two_stages_from=1)
     return VectorRetriever(VectorIndex.open(path), HashingEncoder(), candidates=20)
 
 

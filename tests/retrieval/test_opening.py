@@ -9,12 +9,12 @@ from pydantic import ValidationError
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.retrieval import registry
+from docagent_rl.retrieval import opening
 from docagent_rl.retrieval.base import Hit
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.config import Fusion, RetrieverConfig
-from docagent_rl.retrieval.hybrid import HybridRetriever, best, open_hybrid, reciprocal_ranks, weighted_scores
-from docagent_rl.retrieval.opening import open_before_run
+from docagent_rl.retrieval.hybrid import HybridRetriever, best, reciprocal_ranks, weighted_scores
+from docagent_rl.retrieval.opening import open_before_run, open_hybrid
 
 
 class First:
@@ -33,7 +33,7 @@ def broken(**_):
 
 def test_a_class_of_ones_own_gets_the_store_and_its_options(store, tmp_path):
     config = RetrieverConfig(kind=f"{__name__}:First", index=tmp_path, options={"depth": 3})
-    found = registry.open_local(config, store)
+    found = opening.open_local(config, store)
     assert (found.store, found.index, found.depth) == (store, tmp_path, 3)
 
 
@@ -52,22 +52,22 @@ def test_a_class_of_ones_own_gets_the_store_and_its_options(store, tmp_path):
 )
 def test_what_cannot_be_opened_is_one_error(store, config, named):
     with pytest.raises(UserError, match=named):
-        registry.open_local(RetrieverConfig(**config), store)
+        opening.open_local(RetrieverConfig(**config), store)
 
 
 def test_a_function_is_registered_once(store, monkeypatch):
-    monkeypatch.setattr(registry, "_OWN", {})
+    monkeypatch.setattr(opening, "_REGISTERED", {})
 
     def mine(config, store):
         return First(store, config.index)
 
     for _ in range(2):
-        registry.register("mine")(mine)
-    assert "mine" in registry.kinds()
-    assert isinstance(registry.open_local(RetrieverConfig(kind="mine"), store), First)
+        opening.register("mine")(mine)
+    assert "mine" in opening.kinds()
+    assert isinstance(opening.open_local(RetrieverConfig(kind="mine"), store), First)
     for taken in ("mine", "bm25"):
         with pytest.raises(UserError, match=taken):
-            registry.register(taken)(lambda config, store: First(store, None))
+            opening.register(taken)(lambda config, store: First(store, None))
 
 
 A, B, C, D = (PageRef("doc", page) for page in range(1, 5))
