@@ -11,7 +11,7 @@ import typer
 from benchmarks.common import CPU_TIME, best_times, show, single_thread
 from docagent_rl.retrieval.config import QueryEncoderConfig
 from docagent_rl.retrieval.encoders.base import Encoder
-from docagent_rl.retrieval.encoders.models import DEFAULT, known_model
+from docagent_rl.retrieval.encoders.models import DEFAULT, named_spec
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.retrieval.encoders.queries import QueryEncoder
 
@@ -40,7 +40,7 @@ def main(
 ) -> None:
     """Time the embedded model behind `QueryEncoder` against the model alone."""
     single_thread(cpu_time)
-    model = open_encoder(known_model(DEFAULT).spec, batch_size=32)
+    model = open_encoder(named_spec(DEFAULT), batch_size=32)
     distinct = questions(count)
     again = [distinct[n % (count // 8)] for n in range(count)]
 

@@ -13,7 +13,7 @@ from docagent_rl.envs.sections import SearchScope
 from docagent_rl.envs.services import NO_SECOND_RANKING, make_roles
 from docagent_rl.retrieval.config import Backend, RetrieverConfig, ServerApi
 from docagent_rl.retrieval.opening import search_servers
-from docagent_rl.retrieval.service.vrag_api import PAGES_A_QUERY
+from docagent_rl.retrieval.service.vrag_rl import PAGES_A_QUERY
 from docagent_rl.rewards.judge import make_judge
 
 logger = logging.getLogger(__name__)

@@ -64,9 +64,9 @@ def serve_command(
     """
     from docagent_rl.endpoints.serving import listen, run, url_of
     from docagent_rl.retrieval.opening import open_local
-    from docagent_rl.retrieval.service.app import Served, describe_index, make_app
+    from docagent_rl.retrieval.service.app import make_app
     from docagent_rl.retrieval.service.host import SearchHost
-    from docagent_rl.retrieval.service.vrag_api import IMAGE_FOLDER
+    from docagent_rl.retrieval.service.served import IMAGE_FOLDER, Served, describe_index
 
     apis = _apis(api)
     token = None if token_env is None else read_api_key(token_env, "--token-env")

@@ -22,8 +22,7 @@ from docagent_rl.envs.roles import RoleBackend, RoleConfig, RoleModel, RoleName
 from docagent_rl.envs.search_log import SearchNote, note_search
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
 from docagent_rl.retrieval import Hit, Retriever
-from docagent_rl.retrieval.base import AsyncRetriever, QueryRefusedError
-from docagent_rl.retrieval.failures import NotTakenError
+from docagent_rl.retrieval.base import AsyncRetriever, NotTakenError, QueryRefusedError
 from docagent_rl.rewards.judge import Judge
 
 logger = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -27,6 +27,27 @@ class QueryRefusedError(Exception):
     Whoever wrote the query is at fault, and asking again changes nothing. For a policy that means a search
     without hits (`envs.services.RetrieverService`), never a session that does not count.
     """
+
+
+class ServiceFailedError(OSError):
+    """One try of a search at a service: taken and not brought to an end, or answered with nonsense.
+
+    Args:
+        message: what happened.
+        retry_after_s: seconds that the service asks to wait.
+    """
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class NotTakenError(ServiceFailedError):
+    """A service did not take a search: it is busy, starting again, or cannot be reached."""
+
+
+class ServerFaultError(ServiceFailedError):
+    """An error inside a service: its own fault, or that of what it was asked."""
 
 
 class Retriever(Protocol):
@@ -76,7 +97,23 @@ class AsyncRetriever(Protocol):
         """As `Retriever.search`, once: whoever awaits it tries again.
 
         Raises:
-            NotTakenError, ServiceFailedError: this try has failed (`retrieval.failures`).
+            NotTakenError, ServiceFailedError: this try has failed.
+        """
+        ...
+
+
+@runtime_checkable
+class Divisible(Protocol):
+    """A retriever whose search over all documents can be done in parts."""
+
+    def part(self, number: int, of: int) -> Retriever:
+        """Return one that searches a part of the documents, where it is told no document.
+
+        Its scores are those of the whole: of BM25, the word statistics are.
+
+        Args:
+            number: of the part, from 0 (`PageRows.parts`).
+            of: parts.
         """
         ...
 
@@ -92,6 +129,11 @@ def check_queries(queries: Sequence[str], top_k: int) -> None:
         raise UserError(f"top_k={top_k!r}: expected a whole number of pages, at least 1")
     if isinstance(queries, str) or not all(isinstance(query, str) for query in queries):
         raise TypeError("queries must be a sequence of strings")
+
+
+def best_hits(hits: Iterable[Hit], top_k: int) -> list[Hit]:
+    """Return the hits with the highest scores; equal ones in the order of `PageRef`."""
+    return sorted(hits, key=lambda hit: (-hit.score, hit.ref))[:top_k]
 
 
 def top_rows(scores: np.ndarray, top_k: int) -> np.ndarray:

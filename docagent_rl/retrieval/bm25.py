@@ -189,7 +189,7 @@ class BM25Retriever:
             )
 
     def part(self, number: int, of: int) -> BM25Retriever:
-        """See `service.shards.Divisible`; the index is shared."""
+        """See `Divisible.part`; the index is shared."""
         found = BM25Retriever(self._postings, self._vocabulary, self._header)
         found._span = self._rows.parts(of)[number]
         return found

@@ -12,7 +12,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import remove_leftovers
 from docagent_rl.documents import DocumentStore
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
-from docagent_rl.retrieval.encoders.naming import named_spec
+from docagent_rl.retrieval.encoders.models import named_spec
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.retrieval.encoders.spec import EncoderSpec
 from docagent_rl.retrieval.index_files import HEADER
@@ -88,7 +88,7 @@ def build_vectors(
     Args:
         store: the documents.
         out: folder of the index.
-        model: see `encoders.naming.named_spec`.
+        model: see `encoders.models.named_spec`.
         encoding: how pages are encoded.
         settings: how vectors are stored.
         force: replace an index of another model, or a damaged one.
@@ -125,11 +125,11 @@ def _encoder(spec: EncoderSpec, encoding: Encoding) -> Generator[EncoderFactory 
     import ray
 
     from docagent_rl.documents.ray_pool import connect
-    from docagent_rl.retrieval.vectors.ray_encoding import RayResources, RayVectors
+    from docagent_rl.retrieval.vectors.ray_encoding import RayVectors
 
     connected = connect(encoding.ray)
     try:
-        yield RayVectors(make, RayResources(encoders=encoding.encoders, num_gpus=encoding.gpus))
+        yield RayVectors(make, encoders=encoding.encoders, num_gpus=encoding.gpus)
     finally:
         if connected:
             ray.shutdown()

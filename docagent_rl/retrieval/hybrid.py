@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.retrieval.base import Hit, Retriever, check_queries
+from docagent_rl.retrieval.base import Hit, Retriever, best_hits, check_queries
 from docagent_rl.retrieval.config import Fusion
 
 
@@ -91,8 +91,10 @@ class HybridRetriever:
 
     def _joined(self, rankings: Mapping[str, Sequence[Hit]], top_k: int) -> list[Hit]:
         if self._fusion is Fusion.RRF:
-            return best(reciprocal_ranks(rankings, self._weights, self._rrf_k), top_k)
-        return best(weighted_scores(rankings, self._weights), top_k)
+            scores = reciprocal_ranks(rankings, self._weights, self._rrf_k)
+        else:
+            scores = weighted_scores(rankings, self._weights)
+        return best_hits((Hit(*pair) for pair in scores.items()), top_k)
 
 
 def reciprocal_ranks(
@@ -135,9 +137,3 @@ def weighted_scores(
         for hit in hits:
             scores[hit.ref] += weight * ((hit.score - low) / (high - low) if high > low else 1.0)
     return dict(scores)
-
-
-def best(scores: Mapping[PageRef, float], top_k: int) -> list[Hit]:
-    """The pages with the highest scores; equal ones in the order of `PageRef`."""
-    order = sorted(scores, key=lambda ref: (-scores[ref], ref))
-    return [Hit(ref, scores[ref]) for ref in order[:top_k]]

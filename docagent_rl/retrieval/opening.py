@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.user_code import described, import_module, import_named_modules
 from docagent_rl.documents import DocumentStore
-from docagent_rl.retrieval.base import Retriever
+from docagent_rl.retrieval.base import Divisible, Retriever
 from docagent_rl.retrieval.config import KEY, Backend, RetrieverConfig
 from docagent_rl.retrieval.hybrid import HybridRetriever
 
@@ -99,8 +99,6 @@ def open_before_run(config: RetrieverConfig, store: DocumentStore, key: str = KE
         return open_hybrid(config, store, key, opener=open_before_run)
     if config.backend is not Backend.RAY:
         return open_retriever(config, store, key)
-    from docagent_rl.retrieval.service.shards import check_parts
-
     # the actors read the model; here there may be no room for it
     vectors = config.kind in VECTORS
     retriever = _open_vectors(config, store, key, late=True) if vectors else open_local(config, store, key)
@@ -128,6 +126,20 @@ def open_hybrid(
     return HybridRetriever(
         parts, fusion=config.fusion, rrf_k=config.rrf_k, weights=config.weights, depth=config.depth
     )
+
+
+def check_parts(retriever: Retriever, config: RetrieverConfig, key: str) -> None:
+    """See that a retriever can be split.
+
+    Raises:
+        UserError: it cannot, and there are to be several parts.
+    """
+    if config.service.shards > 1 and not isinstance(retriever, Divisible):
+        raise UserError(
+            f"{key}.service.shards={config.service.shards}: a retriever of kind {config.kind} cannot be "
+            f"split, for its scores in one part say nothing of those in others: set {key}.service.shards=1 "
+            f"and raise {key}.service.replicas"
+        )
 
 
 def search_servers(configs: Mapping[str, RetrieverConfig], store: DocumentStore) -> dict[str, HttpRetriever]:

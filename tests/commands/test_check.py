@@ -73,7 +73,7 @@ def test_every_damaged_object_is_listed_with_its_pages(folder):
 
 def test_all_damaged_files_of_an_index_and_manifests_are_listed(folder):
     (arrays,) = (folder / "index").glob("files-*")
-    damaged = [arrays / "data.npy", arrays / "vocab.index.json"]
+    damaged = [arrays / "data.npy", arrays / "vocabulary.json"]
     for file in damaged:
         content = bytearray(file.read_bytes())
         content[-2] ^= 1

@@ -5,7 +5,7 @@ import math
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import bm25s
 import numpy as np
@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.retrieval.base import check_queries, top_rows
+from docagent_rl.retrieval.base import best_hits, check_queries, top_rows
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from docagent_rl.retrieval.config import RetrieverConfig
+from docagent_rl.retrieval.opening import check_parts
 from docagent_rl.retrieval.postings import Postings, load_bm25s
 from docagent_rl.retrieval.rows import PageRows
-from docagent_rl.retrieval.service.shards import check_parts, merged
 from docagent_rl.retrieval.tokens import Stemmer, Tokenizer
 from tests.documents.here import ingest_here
 
@@ -166,7 +166,8 @@ def test_the_best_of_all_parts_are_the_best_of_the_whole(bm25, of):
     queries = ["cat", "birds sing", "grow the table", "nothing at all"]
     for top_k, exclude in ((1, ()), (2, {PageRef("animals", 2)}), (10, ())):
         answers = [part.search(queries, top_k=top_k, exclude=exclude) for part in parts]
-        assert merged(answers, top_k) == bm25.search(queries, top_k=top_k, exclude=exclude)
+        merged = [best_hits(chain(*parts), top_k) for parts in zip(*answers, strict=True)]
+        assert merged == bm25.search(queries, top_k=top_k, exclude=exclude)
     part = bm25.part(2, 3)  # knows its documents
     assert part.search(["cat"], doc_id="animals", top_k=5) == bm25.search(["cat"], doc_id="animals", top_k=5)
     # and of the whole corpus its own alone

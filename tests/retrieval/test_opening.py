@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import starmap
 
 import pytest
 from hypothesis import given, settings
@@ -10,10 +11,10 @@ from pydantic import ValidationError
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval import opening
-from docagent_rl.retrieval.base import Hit
+from docagent_rl.retrieval.base import Hit, best_hits
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.config import Fusion, RetrieverConfig
-from docagent_rl.retrieval.hybrid import HybridRetriever, best, reciprocal_ranks, weighted_scores
+from docagent_rl.retrieval.hybrid import HybridRetriever, reciprocal_ranks, weighted_scores
 from docagent_rl.retrieval.opening import open_before_run, open_hybrid
 
 
@@ -71,6 +72,10 @@ def test_a_function_is_registered_once(store, monkeypatch):
 
 
 A, B, C, D = (PageRef("doc", page) for page in range(1, 5))
+
+
+def best(scores, top_k):
+    return best_hits(starmap(Hit, scores.items()), top_k)
 
 
 def ranking(*scored):

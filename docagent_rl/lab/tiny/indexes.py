@@ -11,7 +11,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.retrieval.building import build_vectors
 from docagent_rl.retrieval.config import RetrieverConfig
-from docagent_rl.retrieval.encoders.naming import SPEC_FILE
+from docagent_rl.retrieval.encoders.models import SPEC_FILE
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
 
 PREFIX = "tiny_"

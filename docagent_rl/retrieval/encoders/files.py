@@ -7,11 +7,11 @@ import importlib
 import json
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.retrieval.index_files import file_digest
 
 WHEEL = "wheel:"
 """Prefix of a model that lies inside an installed package with a function `get_model_path`."""
@@ -154,11 +154,4 @@ def _file_digest(path: Path) -> str:
     # the hub's cache names large files by their SHA-256
     if blob.parent.name == "blobs" and re.fullmatch(r"[0-9a-f]{64}", blob.name):
         return blob.name
-    status = blob.stat()
-    return _content_digest(blob, status.st_size, status.st_mtime_ns, status.st_ino)
-
-
-@lru_cache(256)
-def _content_digest(path: Path, *_identity: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return file_digest(blob)

@@ -29,7 +29,6 @@ class Lane:
     Args:
         device: of torch; None: the CPU.
         threads: of torch on the CPU.
-        key: that names the device, for messages.
 
     Raises:
         UserError: there is no such device.
@@ -39,13 +38,13 @@ class Lane:
     _working = 0
     _before = 0
 
-    def __init__(self, device: str | None = None, threads: int | None = None, key: str = _KEY) -> None:
-        self.device = find_device(device, key)
+    def __init__(self, device: str | None = None, threads: int | None = None) -> None:
+        self.device = find_device(device)
         self._threads = threads or 1
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="encoder")
 
     def __call__(self, work: Callable[[], T]) -> T:
-        """The result of the work, or its exception."""
+        """Return the result of the work, or raise its exception."""
         return self._executor.submit(lambda: self._run(work)).result()
 
     def _run(self, work: Callable[[], T]) -> T:
@@ -75,12 +74,11 @@ class Lane:
                     torch.set_num_threads(Lane._before)
 
 
-def find_device(name: str | None, key: str = _KEY) -> torch.device:
-    """A device that is there.
+def find_device(name: str | None) -> torch.device:
+    """Return a device that is there.
 
     Args:
         name: of torch; None: `cpu`.
-        key: that names it, for messages.
 
     Raises:
         UserError: torch knows no such device, or this machine has none.
@@ -90,14 +88,14 @@ def find_device(name: str | None, key: str = _KEY) -> torch.device:
     try:
         device = torch.device(name or CPU)
     except RuntimeError as error:
-        raise UserError(f"{key}={name}: torch knows no such device; cpu, cuda or cuda:0") from error
+        raise UserError(f"{_KEY}={name}: torch knows no such device; cpu, cuda or cuda:0") from error
     if device.type not in (CPU, "cuda"):
-        raise UserError(f"{key}={name}: cpu, cuda or cuda:0 are supported")
+        raise UserError(f"{_KEY}={name}: cpu, cuda or cuda:0 are supported")
     if device.type == "cuda":
         there = torch.cuda.device_count()
         if (device.index or 0) >= there:
             host = socket.gethostname()
             raise UserError(
-                f"{key}={name}: this process on {host} sees {there} GPUs; set another one, or cpu"
+                f"{_KEY}={name}: this process on {host} sees {there} GPUs; set another one, or cpu"
             )
     return device

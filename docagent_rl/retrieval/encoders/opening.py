@@ -74,14 +74,10 @@ def _encoder_class(family: Family) -> type[LocalEncoder]:
         from docagent_rl.retrieval.encoders.dense import DenseEncoder
 
         return DenseEncoder
-    if family is Family.QWEN2_VL:
-        from docagent_rl.retrieval.encoders.dense_qwen2_vl import Qwen2VLEncoder
-
-        return Qwen2VLEncoder
     if family is Family.COLBERT:
         from docagent_rl.retrieval.encoders.late_texts import LateTextEncoder
 
         return LateTextEncoder
-    from docagent_rl.retrieval.encoders.late_images import LateImageEncoder
+    from docagent_rl.retrieval.encoders.images import LateImageEncoder, Qwen2VLEncoder
 
-    return LateImageEncoder
+    return Qwen2VLEncoder if family is Family.QWEN2_VL else LateImageEncoder

@@ -11,24 +11,30 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
 from docagent_rl.endpoints.api_keys import read_api_key
 from docagent_rl.endpoints.http_client import check_url
-from docagent_rl.retrieval.base import Hit, QueryRefusedError, check_queries
+from docagent_rl.retrieval.base import Hit, QueryRefusedError, ServiceFailedError, check_queries
 from docagent_rl.retrieval.config import RetrieverConfig, ServerApi
-from docagent_rl.retrieval.failures import ServiceFailedError
 from docagent_rl.retrieval.service import wire
-from docagent_rl.retrieval.service.background import in_background
-from docagent_rl.retrieval.service.blame import HARMLESS, blamed
+from docagent_rl.retrieval.service.alden import AldenDialect
 from docagent_rl.retrieval.service.connection import Connections, Place
-from docagent_rl.retrieval.service.dialects import Call, Question, kept, question
-from docagent_rl.retrieval.service.released import dialect_of
+from docagent_rl.retrieval.service.host import HARMLESS
+from docagent_rl.retrieval.service.remote import RemoteRetriever, blamed
+from docagent_rl.retrieval.service.vrag_rl import VragDialect, VragFaissDialect
+from docagent_rl.retrieval.service.wire import Call, Dialect, NativeDialect, Question
 
 _LARGEST_INFO = 1 << 20
+_DIALECTS: dict[ServerApi, Dialect] = {
+    ServerApi.NATIVE: NativeDialect(),
+    ServerApi.VRAG_RL: VragDialect(),
+    ServerApi.VRAG_RL_FAISS: VragFaissDialect(),
+    ServerApi.ALDEN: AldenDialect(),
+}
 
 
-class HttpRetriever:
+class HttpRetriever(RemoteRetriever):
     """Asks a server, once a call; whoever calls tries again.
 
     A query that the server refuses, or fails at while it answers another, raises `QueryRefusedError` (see
-    `blame`).
+    `remote.blamed`).
 
     Args:
         config: of the retriever.
@@ -45,7 +51,7 @@ class HttpRetriever:
         token = read_api_key(service.token_env, f"{key}.service.token_env")
         place = Place(url, key, token, service.timeout_s, service.connections)
         self._api, self._store, self._place = service.api, store, place
-        self._dialect, self._connections = dialect_of(service.api), Connections(place)
+        self._dialect, self._connections = _DIALECTS[service.api], Connections(place)
         self._num_pages = {doc_id: store.document(doc_id).num_pages for doc_id in store.doc_ids()}
 
     async def asearch(
@@ -66,25 +72,18 @@ class HttpRetriever:
         check_queries(queries, top_k)
         if doc_id is not None and doc_id not in self._num_pages:
             self._store.document(doc_id)  # says what there is
-        asked = question(queries, doc_id, top_k, exclude)
-        meant = [number for number, query in enumerate(queries) if query.strip()]
-        found: list[list[Hit]] = [[] for _ in queries]
-        if meant:
-            part = replace(asked, queries=tuple(queries[number] for number in meant))
-            for number, hits in zip(meant, await self._patient(part), strict=True):
-                found[number] = hits
-        return found
-
-    def search(
-        self,
-        queries: Sequence[str],
-        *,
-        doc_id: str | None = None,
-        top_k: int,
-        exclude: Collection[PageRef] = (),
-    ) -> list[list[Hit]]:
-        """As `asearch`, for threads."""
-        return in_background(self.asearch(queries, doc_id=doc_id, top_k=top_k, exclude=exclude))
+        meant = [query for query in queries if query.strip()]
+        if not meant:
+            return [[] for _ in queries]
+        asked = Question(tuple(meant), doc_id, int(top_k), frozenset(exclude))
+        key, shown = self._place.key, self._place.shown
+        answers = await blamed(
+            lambda each: self._once(replace(asked, queries=tuple(each))),
+            meant,
+            refuses_all=f"{key}.service: {shown} refuses any query: see {key}.service.api",
+        )
+        found = iter(answers)
+        return [next(found) if query.strip() else [] for query in queries]
 
     async def check(self) -> None:
         """See that the server is there, lets us in, answers, and has an index of these documents.
@@ -100,7 +99,7 @@ class HttpRetriever:
                 self._compare(await self._info())
             if self._num_pages:
                 first = None if self._api is not ServerApi.ALDEN else min(self._num_pages)
-                await self._once(question([HARMLESS], first, 1, ()))
+                await self._once(Question((HARMLESS,), first, 1))
         except ServiceFailedError as error:
             raise InfrastructureError(
                 f"{self._place.key}.service.url={self._place.shown}: {error}: start the server, or correct "
@@ -115,20 +114,12 @@ class HttpRetriever:
         """Close the connections of the running event loop."""
         await self._connections.aclose()
 
-    async def _patient(self, asked: Question) -> list[list[Hit]]:
-        key = self._place.key
-        return await blamed(
-            lambda queries: self._once(replace(asked, queries=tuple(queries))),
-            asked.queries,
-            refuses_all=f"{key}.service: {self._place.shown} refuses any query: see {key}.service.api",
-        )
-
     async def _once(self, asked: Question) -> list[list[Hit]]:
         dialect = self._dialect
         body = await self._connections.ask(dialect.call(asked), largest=dialect.largest_reply)
         try:
             answer = dialect.read(body, asked)
-            return kept(answer, asked, native=dialect.native, num_pages=self._num_pages)
+            return wire.kept(answer, asked, native=dialect.native, num_pages=self._num_pages)
         except (ValueError, UserError) as error:
             raise ServiceFailedError(f"an answer that cannot be used: {error}") from None
 
@@ -139,7 +130,7 @@ class HttpRetriever:
         except ValidationError as error:
             raise UserError(
                 f"{self._place.key}.service: {self._place.shown} is no server of `docagent-rl index serve` "
-                f"({wire.told(error)}): see {self._place.key}.service.api"
+                f"({wire.first_problem(error)}): see {self._place.key}.service.api"
             ) from None
 
     def _compare(self, info: wire.Info) -> None:

@@ -13,9 +13,13 @@ from docagent_rl.base.terminal import visible
 from docagent_rl.endpoints.api_keys import NO_KEY, redacted
 from docagent_rl.endpoints.http_client import public_url
 from docagent_rl.endpoints.retrying import describe
-from docagent_rl.retrieval.base import QueryRefusedError
-from docagent_rl.retrieval.failures import NotTakenError, ServerFaultError, ServiceFailedError
-from docagent_rl.retrieval.service.dialects import Call
+from docagent_rl.retrieval.base import (
+    NotTakenError,
+    QueryRefusedError,
+    ServerFaultError,
+    ServiceFailedError,
+)
+from docagent_rl.retrieval.service.wire import Call
 
 CONNECT_S = 5.0
 _REFUSED = frozenset({400, 413, 414, 422, 431})

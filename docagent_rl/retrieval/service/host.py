@@ -11,14 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from docagent_rl.documents import PageRef
-from docagent_rl.retrieval.base import Hit, Retriever
-from docagent_rl.retrieval.failures import BusyError
-from docagent_rl.retrieval.service.blame import HARMLESS
+from docagent_rl.retrieval.base import Hit, NotTakenError, Retriever
 
 MOST_TOGETHER = 16
 """Queries that one call of the retriever answers, where they wait at the same time and search alike."""
 _LOOKED_AT = 64
 RETRY_AFTER_S = 0.25
+HARMLESS = "page"
+"""A query that any retriever answers."""
 Key = tuple[str | None, int, frozenset[PageRef]]
 
 
@@ -74,7 +74,7 @@ class SearchHost:
         """See `Retriever.search`.
 
         Raises:
-            BusyError: nothing was searched; the host has too much to do, or is closed.
+            NotTakenError: nothing was searched; the host has too much to do, or is closed.
             TimeoutError: the deadline has passed.
         """
         job = _Job(list(queries), (doc_id, top_k, frozenset(exclude)), len(queries))
@@ -90,12 +90,12 @@ class SearchHost:
         It takes no place of theirs. Those who ask at the same time wait for the same search.
 
         Raises:
-            BusyError: the host is closed.
+            NotTakenError: the host is closed.
             TimeoutError: within the deadline no search has ended, neither this one nor any other.
         """
         with self._there:
             if self._closed:
-                raise BusyError(RETRY_AFTER_S)
+                raise _busy()
             if self._probe is None or self._probe.done.done():
                 self._probe = _Job([HARMLESS], (None, 1, frozenset()), places=0)
                 self._jobs.appendleft(self._probe)
@@ -121,7 +121,7 @@ class SearchHost:
     def _take(self, job: _Job) -> None:
         with self._there:
             if self._closed or (self._held and self._held + job.places > self.max_waiting):
-                raise BusyError(RETRY_AFTER_S)
+                raise _busy()
             self._held += job.places
             self._jobs.append(job)
             self._there.notify()
@@ -177,6 +177,10 @@ class SearchHost:
             return
         for job, answer in zip(jobs, answers, strict=True):
             job.done.set_result(answer)
+
+
+def _busy() -> NotTakenError:
+    return NotTakenError(f"as many searches wait as may: come again in {RETRY_AFTER_S:g} s", RETRY_AFTER_S)
 
 
 def _fail(job: _Job, error: Exception) -> None:

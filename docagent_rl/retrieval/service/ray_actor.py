@@ -7,19 +7,15 @@ import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.retrieval.base import Hit, QueryRefusedError
+from docagent_rl.retrieval.base import Divisible, NotTakenError, QueryRefusedError, ServerFaultError
 from docagent_rl.retrieval.config import RetrieverConfig
-from docagent_rl.retrieval.failures import BusyError
-from docagent_rl.retrieval.opening import open_local
-from docagent_rl.retrieval.service.blame import HARMLESS
-from docagent_rl.retrieval.service.host import SearchHost
-from docagent_rl.retrieval.service.shards import Divisible, check_parts
+from docagent_rl.retrieval.opening import check_parts, open_local
+from docagent_rl.retrieval.service.host import HARMLESS, SearchHost
 
 logger = logging.getLogger(__name__)
 
@@ -27,20 +23,6 @@ MODULES_VARIABLE = "DOCAGENT_MODULES"
 """Modules of the user's own, which may register kinds of retrievers; the trainer sets it."""
 Row = tuple[str, int, float]
 """Document, page and score of a hit."""
-
-
-class Outcome(StrEnum):
-    """How a search at an actor ended. Values travel; exceptions of tasks would bring their tracebacks."""
-
-    FOUND = "found"
-    BUSY = "busy"
-    """With the seconds after which to come again."""
-    LATE = "late"
-    REFUSED = "refused"
-    """A query; with why."""
-    BAD_ARGUMENT = "bad_argument"
-    FAILED = "failed"
-    """With the error."""
 
 
 class SearchActor:
@@ -75,23 +57,26 @@ class SearchActor:
 
     async def search(
         self, queries: list[str], doc_id: str | None, top_k: int, exclude: list[tuple[str, int]]
-    ) -> tuple[Outcome, Any]:
-        """As `Retriever.search`: how it ended, and the rows of each query, or what `Outcome` says."""
+    ) -> list[list[Row]] | Exception:
+        """Search as `Retriever.search`.
+
+        Returns:
+            The rows of each query, or what the client is to raise: exceptions of tasks would bring their
+            tracebacks. `TimeoutError`: it did not come to an end in time.
+        """
         try:
             found = await self._host.search(
                 queries, doc_id=doc_id, top_k=top_k, exclude=[PageRef(*page) for page in exclude]
             )
-        except BusyError as error:
-            return Outcome.BUSY, error.retry_after_s
-        except TimeoutError:
-            return Outcome.LATE, None
+        except (NotTakenError, TimeoutError) as error:
+            return error
         except QueryRefusedError as error:
-            return Outcome.REFUSED, str(error)
+            return QueryRefusedError(str(error))
         except UserError as error:
-            return Outcome.BAD_ARGUMENT, str(error)
-        except Exception as error:  # whatever a retriever raises
-            return Outcome.FAILED, f"{type(error).__name__}: {error}"[:300]
-        return Outcome.FOUND, [[_row(hit) for hit in hits] for hits in found]
+            return UserError(str(error))
+        except Exception as error:  # whatever a retriever raises, and whatever it holds
+            return ServerFaultError(f"{type(error).__name__}: {error}"[:300])
+        return [[(hit.ref.doc_id, hit.ref.page, float(hit.score)) for hit in hits] for hits in found]
 
     async def health(self) -> dict[str, Any]:
         """Its process, and the queries that wait.
@@ -106,7 +91,3 @@ class SearchActor:
         except Exception as error:  # whatever a retriever raises
             logger.debug("a harmless search failed: %s", error)
         return {"pid": os.getpid(), "waiting": self._host.waiting}
-
-
-def _row(hit: Hit) -> Row:
-    return hit.ref.doc_id, hit.ref.page, float(hit.score)

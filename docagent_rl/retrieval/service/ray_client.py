@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import itertools
+import threading
+import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from docagent_rl.base.errors import UserError
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.surrogates import encodable
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.retrieval.base import Hit, QueryRefusedError, check_queries
+from docagent_rl.retrieval.base import (
+    Hit,
+    NotTakenError,
+    QueryRefusedError,
+    ServiceFailedError,
+    best_hits,
+    check_queries,
+)
 from docagent_rl.retrieval.config import RetrieverConfig
-from docagent_rl.retrieval.failures import NotTakenError, ServerFaultError, ServiceFailedError
 from docagent_rl.retrieval.rows import PageRows
-from docagent_rl.retrieval.service.background import in_background
-from docagent_rl.retrieval.service.blame import blamed
-from docagent_rl.retrieval.service.ray_actor import Outcome
-from docagent_rl.retrieval.service.ray_replicas import Replicas
-from docagent_rl.retrieval.service.shards import merged
-from docagent_rl.retrieval.service.wire import LONGEST_QUERY
+from docagent_rl.retrieval.service.ray_actor import Row, SearchActor
+from docagent_rl.retrieval.service.remote import RemoteRetriever, blamed
+from docagent_rl.retrieval.service.wire import LONGEST_LINE, LONGEST_QUERY
 
-_LONGEST = 300
+REST_S = 2.0
+"""Seconds in which an actor that failed is asked only where no other is left."""
+_MOST_AT_A_TIME = 10_000
+"""Calls that an actor takes in, so that it is the actor that says it is busy, not Ray's queue that grows."""
+_AGAIN_S = 0.5
+Place = tuple[int, int]
+"""Shard and replica of an actor."""
 
 
-class RayRetriever:
+class RayRetriever(RemoteRetriever):
     """Asks actors, once a call; whoever calls tries again.
 
     A search of one document goes to the shard that has it, one of all documents to all shards, whose hits are
@@ -40,7 +53,7 @@ class RayRetriever:
     """
 
     def __init__(self, config: RetrieverConfig, store: DocumentStore, key: str) -> None:
-        self._store, self._service = store, config.service
+        self._store, self._service, self._key = store, config.service, key
         doc_ids = store.doc_ids()
         rows = PageRows(doc_ids, [store.document(doc_id).num_pages for doc_id in doc_ids])
         spans = rows.parts(config.service.shards)
@@ -49,7 +62,6 @@ class RayRetriever:
             for doc_id in doc_ids
         }
         self._replicas = Replicas(config, store, key)
-        self._told = f"the actors of {key} refuse any query"
 
     async def asearch(
         self,
@@ -72,46 +84,35 @@ class RayRetriever:
             raise QueryRefusedError(f"a query of more than {LONGEST_QUERY} characters")
         shards = range(self._service.shards) if doc_id is None else [self._shard_of[doc_id]]
         left_out = [(ref.doc_id, ref.page) for ref in exclude]
-        sent = [encodable(query) for query in queries]
 
         async def ask(each: Sequence[str]) -> list[list[Hit]]:
             arguments = (list(each), doc_id, int(top_k), left_out)
             answers = await asyncio.gather(*(self._ask(shard, arguments) for shard in shards))
-            return answers[0] if len(answers) == 1 else merged(answers, top_k)
+            if len(answers) == 1:
+                return answers[0]
+            return [best_hits(itertools.chain(*parts), top_k) for parts in zip(*answers, strict=True)]
 
-        return await blamed(ask, sent, refuses_all=self._told)
-
-    def search(
-        self,
-        queries: Sequence[str],
-        *,
-        doc_id: str | None = None,
-        top_k: int,
-        exclude: Collection[PageRef] = (),
-    ) -> list[list[Hit]]:
-        """As `asearch`, for threads."""
-        return in_background(self.asearch(queries, doc_id=doc_id, top_k=top_k, exclude=exclude))
+        sent = [encodable(query) for query in queries]
+        return await blamed(ask, sent, refuses_all=f"the actors of {self._key} refuse any query")
 
     async def _ask(self, shard: int, arguments: tuple) -> list[list[Hit]]:
-        """Of the first replica that takes it."""
+        """Return the hits of the first replica that takes the search."""
         busy_s = None
         for place, handle in self._replicas.in_turn(shard):
             answer = await self._answer(place, handle, arguments)
-            if answer is None:
-                continue
-            outcome, value = answer
-            if outcome is Outcome.FOUND:
-                return [[Hit(PageRef(doc, page), score) for doc, page, score in rows] for rows in value]
-            if outcome is not Outcome.BUSY:
-                raise _error(outcome, value)
-            busy_s = value if busy_s is None else min(busy_s, value)
+            if isinstance(answer, NotTakenError):
+                busy_s = min(filter(None, (busy_s, answer.retry_after_s)), default=None)
+            elif isinstance(answer, Exception):
+                raise answer
+            elif answer is not None:
+                return [[Hit(PageRef(doc, page), score) for doc, page, score in rows] for rows in answer]
         reason = "is there" if busy_s is None else "has a place"
         raise NotTakenError(f"no actor of shard {shard} {reason}", busy_s)
 
     async def _answer(
-        self, place: tuple[int, int], handle: Any, arguments: tuple
-    ) -> tuple[Outcome, Any] | None:
-        """Of one actor; None where it is gone."""
+        self, place: Place, handle: Any, arguments: tuple
+    ) -> list[list[Row]] | Exception | None:
+        """Return the answer of one actor; None where it is gone."""
         import ray
         from ray.exceptions import ActorDiedError, RayError
 
@@ -120,15 +121,14 @@ class RayRetriever:
             reference = handle.search.remote(*arguments)
             async with asyncio.timeout(self._service.timeout_s):
                 answer = await reference
-            if answer[0] is Outcome.LATE:
+            if isinstance(answer, TimeoutError):
                 self._replicas.late(place, handle)
+                return ServiceFailedError("an actor did not come to it in time")
             return answer
         except TimeoutError:
             self._replicas.late(place, handle)
             ray.cancel(reference)
-            raise ServiceFailedError(
-                f"an actor gave no answer within {self._service.timeout_s:g} s"
-            ) from None
+            return ServiceFailedError(f"an actor gave no answer within {self._service.timeout_s:g} s")
         except ActorDiedError:
             self._replicas.failed(place)
             await asyncio.to_thread(self._replicas.renew, place, handle)
@@ -137,13 +137,115 @@ class RayRetriever:
         return None
 
 
-def _error(outcome: Outcome, value: Any) -> Exception:
-    match outcome:
-        case Outcome.LATE:
-            return ServiceFailedError("an actor did not come to it in time")
-        case Outcome.REFUSED:
-            return QueryRefusedError(str(value))
-        case Outcome.BAD_ARGUMENT:
-            return UserError(str(value))
-        case _:
-            return ServerFaultError(str(value)[:_LONGEST])
+class Replicas:
+    """Handles to all actors of a retriever.
+
+    The first who asks for an actor makes it, in the namespace of the run; the name holds the run's job and
+    everything that the actor depends on. Ray starts a killed one again, on another node if need be.
+
+    Args:
+        config: of the retriever.
+        store: the documents.
+        key: of the section, for messages.
+
+    Raises:
+        InfrastructureError: Ray does not run, or an actor does not start in time.
+        UserError: an actor cannot open the index.
+    """
+
+    def __init__(self, config: RetrieverConfig, store: DocumentStore, key: str) -> None:
+        import ray
+
+        if not ray.is_initialized():
+            raise InfrastructureError(f"{key}.backend=ray: this process belongs to no Ray cluster")
+        self._config, self._store, self._key = config, store, key
+        job = ray.get_runtime_context().get_job_id()
+        identity = f"{job} {key} {config.model_dump_json()} {store.path}"
+        digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
+        self._name = f"docagent-{key.rpartition('.')[2]}-{digest}"
+        self._lock, self._turn = threading.Lock(), itertools.count()
+        self._resting: dict[Place, float] = {}
+        places = itertools.product(range(config.service.shards), range(config.service.replicas))
+        self._handles = {place: self._made(place) for place in places}
+        self._wait()
+
+    def in_turn(self, shard: int) -> list[tuple[Place, Any]]:
+        """Return the actors of a shard, the one whose turn it is first and those that failed lately last."""
+        number, start = self._config.service.replicas, next(self._turn)
+        places = [(shard, (start + offset) % number) for offset in range(number)]
+        now = time.monotonic()
+        places.sort(key=lambda place: self._resting.get(place, 0.0) > now)
+        return [(place, self._handles[place]) for place in places]
+
+    def failed(self, place: Place) -> None:
+        """Note that an actor did not answer."""
+        self._resting[place] = time.monotonic() + REST_S
+
+    def late(self, place: Place, handle: Any) -> None:
+        """Note that an actor did not answer in time; it looks whether it hangs, and makes room if so."""
+        self.failed(place)
+        handle.health.remote()
+
+    def renew(self, place: Place, gone: Any) -> None:
+        """Make an actor anew that is gone for good; blocks.
+
+        Args:
+            place: of the actor.
+            gone: the handle that failed; somebody may have made another one since.
+        """
+        with self._lock:
+            if self._handles[place] is gone:
+                self._handles[place] = self._made(place)
+
+    def _made(self, place: Place) -> Any:
+        import ray
+
+        service = self._config.service
+        # Ray 2.60 lets an actor that books no GPU see all of them
+        variables = {} if service.num_gpus else {"CUDA_VISIBLE_DEVICES": ""}
+        variables |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        actor = ray.remote(SearchActor).options(
+            name=f"{self._name}-{place[0]}-{place[1]}",
+            get_if_exists=True,
+            num_cpus=service.num_cpus,
+            num_gpus=service.num_gpus,
+            max_restarts=-1,
+            max_task_retries=0,
+            max_concurrency=_MOST_AT_A_TIME,
+            scheduling_strategy="SPREAD",
+            runtime_env={"env_vars": variables},
+        )
+        settings = self._config.model_dump(mode="json")
+        return actor.remote(settings, str(self._store.path), self._key, place[0])
+
+    def _wait(self) -> None:
+        """Wait until all have opened their index, also for one that Ray is about to start again."""
+        import ray
+        from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
+
+        start_s = self._config.service.start_s
+        until = time.monotonic() + start_s
+        waiting: list[Any] = list(self._handles.values())
+        while waiting:
+            try:
+                ray.get(waiting[-1].health.remote(), timeout=max(0.0, until - time.monotonic()))
+                waiting.pop()
+            except ActorUnavailableError:
+                time.sleep(_AGAIN_S)
+            except GetTimeoutError as error:
+                raise InfrastructureError(
+                    f"{self._key}.backend=ray: its {len(self._handles)} actors have not opened the index "
+                    f"within service.start_s={start_s:g} s"
+                ) from error
+            except RayError as error:
+                raise self._unstarted(error) from None
+
+    def _unstarted(self, error: BaseException) -> Exception:
+        """Return what an actor's constructor raised, as far as Ray tells."""
+        while isinstance(inner := getattr(error, "cause", None), BaseException):
+            error = inner
+        text, marker = str(error).strip(), "docagent_rl.base.errors.UserError: "
+        if isinstance(error, UserError) or marker in text:
+            return UserError(text.rpartition(marker)[2])
+        last = (text.splitlines() or [type(error).__name__])[-1]
+        return InfrastructureError(f"{self._key}.backend=ray: an actor cannot start: {last[:LONGEST_LINE]}")

@@ -1,16 +1,22 @@
-"""What goes over the wire in the native API: `POST /v1/search`, `GET /v1/info`, `GET /v1/health`."""
+"""Requests and answers of search servers: the native API's, and what those of all kinds share.
+
+`POST /v1/search`, `GET /v1/info`, `GET /v1/health`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.surrogates import encodable
 from docagent_rl.base.terminal import visible
 from docagent_rl.documents import PageRef
-from docagent_rl.retrieval.base import Hit
+from docagent_rl.endpoints.guard import RefusalError
+from docagent_rl.retrieval.base import Hit, QueryRefusedError
 
 VERSION = 1
 SEARCH, INFO, HEALTH = "/v1/search", "/v1/info", "/v1/health"
@@ -23,28 +29,28 @@ LONGEST_ID = 1_024
 """Characters of a document's name."""
 LARGEST_BODY = 16 << 20
 """Bytes of a request."""
+LONGEST_LINE = 300
 _TOO_LONG = ("string_too_long", "too_long", "bytes_too_long")
-_LONGEST_LINE = 300
 
+T = TypeVar("T")
 Query = Annotated[str, Field(max_length=LONGEST_QUERY)]
+Queries = Annotated[list[Query], Field(max_length=MOST_QUERIES)]
 DocId = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
 PageNumber = Annotated[int, Field(ge=1, lt=1 << 31)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-
-class SearchRequest(_Strict):
+class SearchRequest(BaseModel):
     """Arguments of `Retriever.search`."""
 
-    queries: list[Query] = Field(max_length=MOST_QUERIES)
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    queries: Queries
     doc_id: DocId | None = None
     top_k: int = Field(10, ge=1, le=HIGHEST_TOP_K)
     exclude: list[tuple[DocId, PageNumber]] = Field(default_factory=list, max_length=MOST_EXCLUDED)
 
     def pages(self) -> frozenset[PageRef]:
-        """The pages to leave out."""
+        """Return the pages to leave out."""
         return frozenset(PageRef(doc_id, page) for doc_id, page in self.exclude)
 
 
@@ -68,51 +74,174 @@ class Info(BaseModel):
     max_waiting: int = 0
 
 
-_REPLY = TypeAdapter(SearchReply)
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Arguments of one search."""
+
+    queries: tuple[str, ...]
+    doc_id: str | None
+    top_k: int
+    exclude: frozenset[PageRef] = frozenset()
+
+    @property
+    def sendable(self) -> list[str]:
+        """The queries; halves of characters are question marks."""
+        return [encodable(query) for query in self.queries]
+
+    @property
+    def hidden(self) -> int:
+        """Pages that an answer may hold in vain."""
+        return sum(self.doc_id is None or ref.doc_id == self.doc_id for ref in self.exclude)
+
+    def asks_for(self, ref: PageRef) -> bool:
+        """Whether a page may be a hit."""
+        return ref not in self.exclude and self.doc_id in (None, ref.doc_id)
 
 
-def request_body(
-    queries: Sequence[str], doc_id: str | None, top_k: int, exclude: Collection[PageRef]
-) -> bytes:
-    """A search as it is sent; halves of characters become question marks."""
-    request = SearchRequest.model_construct(
-        queries=[encodable(query) for query in queries],
-        doc_id=None if doc_id is None else encodable(doc_id),
-        top_k=int(top_k),
-        exclude=sorted((ref.doc_id, ref.page) for ref in exclude),
-    )
-    return request.model_dump_json().encode()
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request of HTTP."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+    params: list[tuple[str, str]] = field(default_factory=list)
+
+
+class Dialect(Protocol):
+    """How one kind of search server is asked, and what its answers say."""
+
+    largest_reply: int
+    """Bytes."""
+    native: bool
+    """It keeps to `Retriever.search` itself; otherwise answers are cut to what was asked."""
+
+    def call(self, question: Question) -> Call:
+        """Return the request of a search.
+
+        Raises:
+            QueryRefusedError: it cannot be sent.
+            InfrastructureError: the server has no such search.
+        """
+        ...
+
+    def read(self, body: bytes, question: Question) -> list[list[Hit]]:
+        """Return the hits of each query.
+
+        Raises:
+            ValueError: the body is no answer; one line says why.
+        """
+        ...
+
+
+class NativeDialect:
+    """That of `docagent-rl index serve`."""
+
+    largest_reply = 16 << 20
+    native = True
+
+    def call(self, question: Question) -> Call:
+        """See `Dialect.call`."""
+        if any(len(query) > LONGEST_QUERY for query in question.queries):
+            raise QueryRefusedError(f"a query of more than {LONGEST_QUERY} characters")
+        request = SearchRequest.model_construct(
+            queries=question.sendable,
+            doc_id=None if question.doc_id is None else encodable(question.doc_id),
+            top_k=question.top_k,
+            exclude=sorted((ref.doc_id, ref.page) for ref in question.exclude),
+        )
+        return Call("POST", SEARCH, request.model_dump_json().encode())
+
+    def read(self, body: bytes, question: Question) -> list[list[Hit]]:
+        """See `Dialect.read`."""
+        return read_reply(body)
 
 
 def reply_body(results: Sequence[Sequence[Hit]]) -> bytes:
-    """An answer as it is sent."""
+    """Return an answer as it is sent."""
     rows = [[(hit.ref.doc_id, hit.ref.page, float(hit.score)) for hit in hits] for hits in results]
-    return _REPLY.dump_json(SearchReply.model_construct(results=rows))
+    return SearchReply.model_construct(results=rows).model_dump_json().encode()
 
 
 def read_reply(body: bytes) -> list[list[Hit]]:
-    """The inverse of `reply_body`.
+    """Return the hits of an answer; the inverse of `reply_body`.
 
     Raises:
         ValueError: it is something else; the message is one line.
     """
-    try:
-        reply = _REPLY.validate_json(body)
-    except ValidationError as error:
-        raise ValueError(told(error)) from None
+    reply = checked(TypeAdapter(SearchReply), body)
     return [[Hit(PageRef(doc, page), score) for doc, page, score in hits] for hits in reply.results]
 
 
-def told(error: ValidationError) -> str:
-    """The first problem of a body, in one line."""
+def kept(
+    answer: Sequence[Sequence[Hit]], question: Question, *, native: bool, num_pages: dict[str, int]
+) -> list[list[Hit]]:
+    """Return the hits of an answer that was asked for.
+
+    Of a page that comes twice the first hit counts. Servers that know less than `Retriever.search` send pages
+    that were not asked for, which are left out; of our own server they are a fault.
+
+    Args:
+        answer: of the server.
+        question: what was asked.
+        native: it is our own.
+        num_pages: of each document of the store.
+
+    Raises:
+        ValueError: not as many lists as queries, or pages of our own server that nobody asked for.
+        InfrastructureError: a page that the store does not have.
+    """
+    if len(answer) != len(question.queries):
+        raise ValueError(f"answers to {len(answer)} queries, and {len(question.queries)} were asked")
+    found = []
+    for hits in answer:
+        distinct = list({hit.ref: hit for hit in reversed(hits)}.values())[::-1]
+        good = [hit for hit in distinct if question.asks_for(hit.ref)]
+        if native and (len(good) < len(hits) or len(good) > question.top_k):
+            raise ValueError("pages that were not asked for")
+        for ref in (hit.ref for hit in good):
+            if ref.page > num_pages.get(ref.doc_id, 0):
+                raise InfrastructureError(
+                    f"the server found {str(ref)[:200]!r}, which the store does not have"
+                )
+        ranked = sorted(good, key=lambda hit: -hit.score)  # a stable sort: ties stay as they came
+        found.append(ranked[: question.top_k])
+    return found
+
+
+def checked(adapter: TypeAdapter[T], body: bytes) -> T:
+    """Return an answer.
+
+    Raises:
+        ValueError: it is something else; one line says what is wrong first.
+    """
+    try:
+        return adapter.validate_json(body)
+    except ValidationError as error:
+        raise ValueError(first_problem(error)) from None
+
+
+def read_request(model: type[T], body: bytes) -> T:
+    """Return the body of a request.
+
+    Raises:
+        RefusalError: it is something else. 400: no JSON; 413: too much of something; 422: anything else.
+    """
+    try:
+        return TypeAdapter(model).validate_json(body)
+    except ValidationError as error:
+        kinds = [each["type"] for each in error.errors(include_url=False, include_input=False)]
+        status = 413 if any(kind in _TOO_LONG for kind in kinds) else 422
+        raise RefusalError(400 if "json_invalid" in kinds else status, first_problem(error)) from None
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the first problem of a body, in one line."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(str(part)[:60] for part in first["loc"]) or "body"
-    return visible(f"{where}: {first['msg']}".replace("\n", " "))[:_LONGEST_LINE]
+    return one_line(f"{where}: {first['msg']}")
 
 
-def status_of(error: ValidationError) -> int:
-    """400: no JSON; 413: too much of something; 422: anything else."""
-    kinds = [each["type"] for each in error.errors(include_url=False, include_input=False)]
-    if "json_invalid" in kinds:
-        return 400
-    return 413 if any(kind in _TOO_LONG for kind in kinds) else 422
+def one_line(text: object) -> str:
+    """Return a text as one line that is safe to show."""
+    return visible(" ".join(str(text).split()))[:LONGEST_LINE]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
@@ -15,7 +14,7 @@ from docagent_rl.documents import DocumentStore, PageContent, PageRef
 from docagent_rl.retrieval.base import Hit, check_queries
 from docagent_rl.retrieval.config import KEY, RetrieverConfig
 from docagent_rl.retrieval.encoders.base import Encoder
-from docagent_rl.retrieval.encoders.naming import named_spec
+from docagent_rl.retrieval.encoders.models import named_spec
 from docagent_rl.retrieval.encoders.spec import EncoderSpec
 from docagent_rl.retrieval.index_files import HEADER, rebuild_command
 from docagent_rl.retrieval.vectors.header import Kind
@@ -72,12 +71,7 @@ class VectorRetriever:
         self.index.check(store)
 
     def part(self, number: int, of: int) -> VectorRetriever:
-        """One that searches a part of the documents where it is told none; the index is shared.
-
-        Args:
-            number: of the part, from 0.
-            of: parts: whole documents, in their order, of about as many pages.
-        """
+        """See `Divisible.part`; the index is shared."""
         found = VectorRetriever(self.index, self._encoder, candidates=self._candidates)
         found._span = self.index.rows.parts(of)[number]
         return found
@@ -203,8 +197,9 @@ def open_vectors(
 
     def make() -> Encoder:
         # when it is used: it brings torch and a model along
-        opening = importlib.import_module("docagent_rl.retrieval.encoders.opening")
-        return opening.open_query_encoder(index.header.spec, config.encoder)
+        from docagent_rl.retrieval.encoders.opening import open_query_encoder
+
+        return open_query_encoder(index.header.spec, config.encoder)
 
     encoder = LateEncoder(index, make) if late else make()
     return VectorRetriever(index, encoder, candidates=config.candidates)

@@ -17,19 +17,18 @@ from transformers import AutoTokenizer
 from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.encoders import files
 from docagent_rl.retrieval.encoders.files import base_folder, digest, model_folder
-from docagent_rl.retrieval.encoders.models import DEFAULT, MODELS, known_model
-from docagent_rl.retrieval.encoders.naming import SPEC_FILE, named_spec
+from docagent_rl.retrieval.encoders.models import DEFAULT, MODELS, SPEC_FILE, named_spec
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
-from docagent_rl.retrieval.encoders.table import BEGIN, END, with_table
 from docagent_rl.retrieval.encoders.texts import Texts, by_passage, prompted
+from tools.models_table import BEGIN, END, with_table
 
 IMAGES = {"content": "image"}
 PAGE = Path(__file__).parents[3] / "docs" / "retrieval" / "models.md"
 
 
 def test_the_page_shows_the_table_of_today():
-    """python -m docagent_rl.retrieval.encoders.table docs/retrieval/models.md."""
+    """python -m tools.models_table docs/retrieval/models.md."""
     page = PAGE.read_text()
     assert page == with_table(page)
     assert len([line for line in page.splitlines() if line.startswith("| `")]) == 2 * len(MODELS)
@@ -40,8 +39,7 @@ def test_the_page_shows_the_table_of_today():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_specification_survives_an_index_and_keeps_text_in_prompts(name):
-    spec = known_model(name).spec
-    assert named_spec(name) == spec
+    spec = named_spec(name)
     assert EncoderSpec.read(spec.model_dump(mode="json")) == spec
     assert (spec.query_prompt or "{}").count("{}") == 1
     if spec.family is Family.QWEN2_VL:
@@ -51,9 +49,9 @@ def test_a_specification_survives_an_index_and_keeps_text_in_prompts(name):
 
 @pytest.mark.slow
 def test_the_default_is_the_embedded_one(minilm):
-    assert open_encoder(known_model(DEFAULT).spec).fingerprint == minilm.fingerprint
-    with pytest.raises(UserError, match=r"encoder=minilmm.* minilm"):
-        known_model("minilmm")
+    assert open_encoder(named_spec(DEFAULT)).fingerprint == minilm.fingerprint
+    with pytest.raises(UserError, match=r"--model=minilmm.* minilm"):
+        named_spec("minilmm")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +146,7 @@ def test_large_files_of_the_hubs_cache_are_named_by_their_digest(model, monkeypa
     path.symlink_to(blob)
     (model / "tokenizer.json").unlink()
     with monkeypatch.context() as patch:
-        patch.setattr(files, "_content_digest", lambda path, *_: pytest.fail(f"{path} was read"))
+        patch.setattr(files, "file_digest", lambda path: pytest.fail(f"{path} was read"))
         with_link = digest(model)
     (model / "tokenizer.json").write_text("{}")
     assert digest(model) == before != with_link

@@ -46,8 +46,17 @@ def model():
     return Counting()
 
 
+class Asked(QueryEncoder):
+    asked = 0
+
+    def _future(self, query):
+        found = super()._future(query)
+        self.asked += 1
+        return found
+
+
 def encoder_of(model, **changes):
-    return QueryEncoder(model, QueryEncoderConfig(**{"batch_size": 4, "wait_ms": 0.0, **changes}))
+    return Asked(model, QueryEncoderConfig(**{"batch_size": 4, "wait_ms": 0.0, **changes}))
 
 
 def numbers(found):
@@ -65,13 +74,13 @@ def ask_at_once(model, encoder, calls):
             return type(error)
 
     model.gate.clear()
-    before = encoder.statistics().queries
+    before = encoder.asked
     with ThreadPoolExecutor(len(calls) + 1) as pool:
         busy = pool.submit(encoder.encode_queries, ["busy"])
         while not model.batches or "busy" not in model.batches[-1]:
             time.sleep(0.001)
         answers = [pool.submit(ask, queries) for queries in calls]
-        while encoder.statistics().queries < before + asked + 1:
+        while encoder.asked < before + asked + 1:
             time.sleep(0.001)
         model.gate.set()
         assert numbers(busy.result()) == [4]
@@ -103,12 +112,10 @@ def test_known_queries_are_not_encoded_and_the_oldest_is_forgotten(model):
         encoder.encode_queries([query])
     # a was used again, so b had to go for c
     assert model.batches == [["a"], ["b"], ["c"], ["b"]]
-    found = encoder.statistics()
-    assert (found.queries, found.hits, found.encoded, found.batches) == (6, 2, 4, 4)
     without = encoder_of(model, cached=0)
     for _ in range(2):
         without.encode_queries(["z"])
-    assert without.statistics().encoded == 2
+    assert model.batches[4:] == [["z"], ["z"]]
 
 
 @pytest.mark.parametrize("cached", [0, 100])
@@ -116,9 +123,7 @@ def test_many_threads_get_their_own_answers_in_few_batches(model, cached):
     encoder = encoder_of(model, batch_size=8, cached=cached)
     calls = [[f"query {'x' * (n % 20)}", "shared"] for n in range(64)]
     assert ask_at_once(model, encoder, calls) == [[len(query) for query in call] for call in calls]
-    found = encoder.statistics()
-    assert (found.queries, found.encoded) == (129, 22)
-    assert found.queries == found.hits + found.joined + found.encoded
+    assert encoder.asked == 129
     # one that was busy, and 21 different queries, eight at a time
     assert [len(batch) for batch in model.batches] == [1, 8, 8, 5]
     assert len(model.threads) == 1

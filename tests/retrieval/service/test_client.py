@@ -13,9 +13,8 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.search_log import noting
 from docagent_rl.envs.services import RetrieverService
-from docagent_rl.retrieval.base import QueryRefusedError
+from docagent_rl.retrieval.base import NotTakenError, QueryRefusedError
 from docagent_rl.retrieval.config import RetrieverConfig, ServerApi
-from docagent_rl.retrieval.failures import NotTakenError
 from docagent_rl.retrieval.service.client import HttpRetriever
 from tests.retrieval.service.conftest import OPTIONS, TOKEN
 

@@ -7,10 +7,9 @@ import pytest
 
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval import Hit
-from docagent_rl.retrieval.failures import BusyError
+from docagent_rl.retrieval.base import NotTakenError
 from docagent_rl.retrieval.service import ray_actor
-from docagent_rl.retrieval.service.blame import HARMLESS
-from docagent_rl.retrieval.service.host import SearchHost
+from docagent_rl.retrieval.service.host import HARMLESS, SearchHost
 
 
 class Held:
@@ -49,7 +48,7 @@ async def test_more_than_may_wait_are_told_to_come_again_and_places_come_free(he
     host = SearchHost(held, threads=1, max_waiting=3)
     running = ask(host, *"012")
     await until(lambda: host.waiting == 3)
-    with pytest.raises(BusyError) as caught:
+    with pytest.raises(NotTakenError) as caught:
         await host.search(["late"], top_k=1)
     assert caught.value.retry_after_s > 0
     held.gate.set()
@@ -57,7 +56,7 @@ async def test_more_than_may_wait_are_told_to_come_again_and_places_come_free(he
     await until(lambda: host.waiting == 0)
     assert await host.search(["late"], top_k=1)
     host.close()
-    with pytest.raises(BusyError):
+    with pytest.raises(NotTakenError):
         await host.search(["closed"], top_k=1)
 
 
@@ -88,7 +87,7 @@ async def test_a_search_that_hangs_costs_the_deadline_and_keeps_its_place(held):
     while not held.calls:  # one whose thread came too late has left its place
         with pytest.raises(TimeoutError):
             await host.search(["slow"], top_k=1)
-    with pytest.raises(BusyError):
+    with pytest.raises(NotTakenError):
         await host.search(["next"], top_k=1)
     held.gate.set()
     await until(lambda: host.waiting == 0)

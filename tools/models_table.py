@@ -1,6 +1,6 @@
-"""The table of `models.py` as Markdown, for docs/retrieval/models.md.
+"""The table of `models.yaml` as Markdown, for docs/retrieval/models.md.
 
-python -m docagent_rl.retrieval.encoders.table docs/retrieval/models.md
+python -m tools.models_table docs/retrieval/models.md
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from docagent_rl.base.io import atomic_write
 from docagent_rl.retrieval.encoders.models import MODELS, KnownModel
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family, Pooling
 
-BEGIN, END = "<!-- from docagent_rl/retrieval/encoders/models.py -->", "<!-- end -->"
+BEGIN, END = "<!-- from docagent_rl/retrieval/encoders/models.yaml -->", "<!-- end -->"
 
 
 def markdown() -> str:
