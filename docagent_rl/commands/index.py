@@ -200,7 +200,7 @@ def _table(hits: list[Hit], documents: DocumentStore, tokens: set[str]) -> Table
 
 
 def _snippet(text: str, tokens: set[str]) -> str:
-    """The part of `text` around the first of `tokens`, on one line."""
+    """Return the part of `text` around the first of `tokens`, on one line."""
     line = " ".join(text.split())
     first = next((start for start, _, token in spans(line) if token in tokens), 0)
     start = max(0, first - _SNIPPET_CHARACTERS // 4)

@@ -31,7 +31,7 @@ class LateCommand:
         raise NotImplementedError(self.name)
 
     def load(self) -> Any:
-        """The command as the group calls it."""
+        """Return the command as the group calls it."""
         found = getattr(import_module(f"docagent_rl.commands.{self.name}"), self.attribute)
         if isinstance(found, typer.Typer):
             command: Any = get_group(found)

@@ -104,7 +104,7 @@ def _apis(text: str) -> tuple[ServerApi, ...]:
 
 
 def _config(settings: Path | None, kind: str | None, index: Path | None) -> RetrieverConfig:
-    """The retriever's section: of the file, or of the options."""
+    """Return the retriever's section: of the file, or of the options."""
     found = kind or (index_kind(index) if index is not None else "")
     given: dict[str, Any] = {"kind": found} if found and (kind or settings is None) else {}
     if index is not None:

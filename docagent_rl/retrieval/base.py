@@ -61,7 +61,7 @@ class Retriever(Protocol):
         top_k: int,
         exclude: Collection[PageRef] = (),
     ) -> list[list[Hit]]:
-        """The best pages for each query.
+        """Return the best pages for each query.
 
         Args:
             queries: Any number of queries, answered in one batch.
@@ -94,7 +94,7 @@ class AsyncRetriever(Protocol):
         top_k: int,
         exclude: Collection[PageRef] = (),
     ) -> list[list[Hit]]:
-        """As `Retriever.search`, once: whoever awaits it tries again.
+        """Search as `Retriever.search`, once: whoever awaits it tries again.
 
         Raises:
             NotTakenError, ServiceFailedError: this try has failed.
@@ -137,7 +137,7 @@ def best_hits(hits: Iterable[Hit], top_k: int) -> list[Hit]:
 
 
 def top_rows(scores: np.ndarray, top_k: int) -> np.ndarray:
-    """The rows with the highest positive scores.
+    """Return the rows with the highest positive scores.
 
     Args:
         scores: One score a row, shape (n,).
@@ -151,7 +151,7 @@ def top_rows(scores: np.ndarray, top_k: int) -> np.ndarray:
 
 
 def best_rows(scores: np.ndarray, rows: np.ndarray, top_k: int) -> np.ndarray:
-    """Those of some rows with the highest scores, whatever their sign.
+    """Return those of some rows with the highest scores, whatever their sign.
 
     Args:
         scores: One score a row, shape (n,).

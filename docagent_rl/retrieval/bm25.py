@@ -92,7 +92,7 @@ class BM25Retriever:
         self._span = (0, len(self._rows))
 
     def __eq__(self, other: object) -> bool:
-        """Whether both rank alike: the same texts under the same settings."""
+        """Return whether both rank alike: the same texts under the same settings."""
         return self._header == other._header if isinstance(other, BM25Retriever) else NotImplemented
 
     def __hash__(self) -> int:
@@ -195,7 +195,7 @@ class BM25Retriever:
         return found
 
     def tokenize(self, text: str) -> list[str]:
-        """The tokens that a page or a query with this text has."""
+        """Return the tokens that a page or a query with this text has."""
         return self._tokenize(text)
 
     def search(

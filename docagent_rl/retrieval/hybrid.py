@@ -50,7 +50,7 @@ class HybridRetriever:
         self._workers = ThreadPoolExecutor(4 * len(asked), thread_name_prefix="hybrid")
 
     def __eq__(self, other: object) -> bool:
-        """Whether both join equal parts alike."""
+        """Return whether both join equal parts alike."""
         return self._identity == other._identity if isinstance(other, HybridRetriever) else NotImplemented
 
     def __hash__(self) -> int:
@@ -100,7 +100,7 @@ class HybridRetriever:
 def reciprocal_ranks(
     rankings: Mapping[str, Sequence[Hit]], weights: Mapping[str, float], k: int = 60
 ) -> dict[PageRef, float]:
-    """Scores by reciprocal rank fusion: the sum over rankings of `weight / (k + rank)`, ranks from 1.
+    """Score by reciprocal rank fusion: the sum over rankings of `weight / (k + rank)`, ranks from 1.
 
     Cormack, Clarke and Buettcher, SIGIR 2009, section 2, with k = 60; weights are 1 there. Pages of equal
     score have the ranks of their places, which are those of `PageRef` (`Retriever.search`).
@@ -120,7 +120,7 @@ def reciprocal_ranks(
 def weighted_scores(
     rankings: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]
 ) -> dict[PageRef, float]:
-    """Sums over rankings of `weight * (score - lowest) / (highest - lowest)`, of a ranking's own scores.
+    """Sum over rankings `weight * (score - lowest) / (highest - lowest)`, of a ranking's own scores.
 
     A page that a ranking lacks gets nothing of it, as its last one does; where all scores of a ranking are
     equal, each is 1.

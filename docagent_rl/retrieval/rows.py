@@ -33,7 +33,7 @@ class PageRows:
             yield from (PageRef(doc_id, number) for number in range(1, pages + 1))
 
     def span(self, doc_id: str | None) -> tuple[int, int]:
-        """First row of a document and the one behind its last; None: of all documents.
+        """Return first row of a document and the one behind its last; None: of all documents.
 
         Raises:
             UserError: there is no such document.
@@ -46,7 +46,7 @@ class PageRows:
         return int(self._starts[position]), int(self._starts[position + 1])
 
     def rows(self, refs: Collection[PageRef]) -> np.ndarray:
-        """Rows of pages, int64; unknown ones are left out."""
+        """Return rows of pages, int64; unknown ones are left out."""
         rows = [
             self._starts[position] + ref.page - 1
             for ref in refs
@@ -56,12 +56,12 @@ class PageRows:
         return np.asarray(rows, dtype=np.int64)
 
     def ref(self, row: int) -> PageRef:
-        """The page of a row."""
+        """Return the page of a row."""
         position = int(np.searchsorted(self._starts, row, side="right")) - 1
         return PageRef(self.doc_ids[position], int(row - self._starts[position]) + 1)
 
     def parts(self, of: int) -> list[tuple[int, int]]:
-        """Rows of each part of the corpus: whole documents, in their order, of about as many pages.
+        """Return rows of each part of the corpus: whole documents, in their order, of about as many pages.
 
         Args:
             of: parts; some are empty where there are fewer documents.

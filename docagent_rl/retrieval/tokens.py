@@ -40,7 +40,7 @@ class Tokenizer:
         self._stem = _stem_words(stemmer)
 
     def __call__(self, text: str) -> list[str]:
-        """The tokens of `text` in reading order, repetitions included."""
+        """Return the tokens of `text` in reading order, repetitions included."""
         return self._stem(WORD.findall(fold(text)))
 
 
@@ -56,7 +56,7 @@ _FOLDING = _Folding()
 
 
 def fold(text: str) -> str:
-    """The form in which texts are searched and queries are compared.
+    """Return the form in which texts are searched and queries are compared.
 
     Characters are taken apart (NFKD, so that ligatures and full-width forms of PDF text layers match what
     people type) and case-folded; accents and other marks above or below a letter go, as do characters that
@@ -74,7 +74,7 @@ def spans(text: str, pattern: re.Pattern[str] = WORD) -> Iterator[tuple[int, int
 
 
 def readable(text: str) -> str:
-    """A text as it is shown: without ligatures, full-width forms and soft hyphens."""
+    """Return a text as it is shown: without ligatures, full-width forms and soft hyphens."""
     return unicodedata.normalize("NFKC", text).replace(_SOFT_HYPHEN, "")
 
 

@@ -30,12 +30,12 @@ class Encoder(Protocol):
     Vectors of encoders with the same fingerprint may be compared."""
 
     def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
-        """Vectors of pages: for each, float32 of shape (n, dim), n >= 0; none for a page without text.
+        """Encode pages: for each float32 of shape (n, dim), n >= 0; none for a page without text.
 
         What a page's vectors are does not depend on the pages around it.
         """
         ...
 
     def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
-        """Vectors of queries: for each, float32 of shape (t, dim), t >= 1."""
+        """Encode queries: for each float32 of shape (t, dim), t >= 1."""
         ...

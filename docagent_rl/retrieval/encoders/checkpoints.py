@@ -148,7 +148,7 @@ def set_pixels(images: Any, spec: EncoderSpec, named: str) -> None:
 
 
 def image_tokens(processor: Any) -> set[str]:
-    """What a processor replaces by an image or a video, wherever a text spells it."""
+    """Return the tokens that a processor replaces by an image or a video."""
     named = (getattr(processor, f"{kind}_token", None) for kind in ("image", "video"))
     # a string, or an added token of the tokenizers' library
     return {str(getattr(token, "content", token)) for token in named if token}

@@ -76,7 +76,7 @@ class DenseEncoder(LocalEncoder):
             )
 
     def _prepare_lengths(self) -> None:
-        """How many tokens of a text fit beside special ones and those of the prompt."""
+        """Count the tokens of a text that fit beside special ones and those of the prompt."""
         tokenizer = _tokenizer(self._model)
         stated = self._model.max_seq_length or _LONGEST
         limit = min(stated, _LONGEST, self.spec.page_tokens or _LONGEST)
@@ -128,7 +128,7 @@ def attend_both_ways(model: SentenceTransformer) -> None:
 
 
 def _tokenizer(model: SentenceTransformer) -> Any:
-    """The tokenizer, of a processor for several kinds of input too."""
+    """Return the tokenizer, of a processor for several kinds of input too."""
     return getattr(model.tokenizer, "tokenizer", model.tokenizer)
 
 

@@ -33,7 +33,7 @@ _PLACES = ("_name_or_path", "base_model_name_or_path", "transformers_version", "
 
 
 def model_folder(model: str, revision: str | None = None, *, named: str = "model") -> Path:
-    """The folder of a model, fetched from the hub where it is not here yet and the network may be used.
+    """Return the folder of a model, fetched from the hub where the network may be used.
 
     Args:
         model: `wheel:<package>`, a folder, or a name of the hub.
@@ -81,7 +81,7 @@ def _from_hub(model: str, revision: str | None, named: str) -> Path:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A file of settings; empty where there is none.
+    """Read a file of settings; empty where there is none.
 
     Raises:
         UserError: it is damaged.
@@ -96,7 +96,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def base_folder(folder: Path, *, named: str = "model") -> Path | None:
-    """The model under an adapter; None where the folder holds a whole model.
+    """Return the model under an adapter; None where the folder holds a whole model.
 
     Raises:
         UserError: it is not there.
@@ -112,7 +112,7 @@ def base_folder(folder: Path, *, named: str = "model") -> Path | None:
 
 
 def digest(folder: Path) -> str:
-    """SHA-256 of what a model is: weights, settings, tokenizer, and the model under an adapter.
+    """Return the SHA-256 of a model: weights, settings, tokenizer, and the model under an adapter.
 
     Files are read once a process. The same model has the same digest on every machine, wherever it lies and
     however it came there; weights saved again with other names or in other parts have another.

@@ -70,7 +70,7 @@ class LateImageEncoder(LocalEncoder):
         return [each[kept].cpu().numpy() for each, kept in zip(vectors, mask.bool(), strict=True)]
 
     def _additions(self, batch: Any) -> dict[str, Any]:
-        """What the libraries leave out, and the models were trained with."""
+        """Return inputs that the libraries leave out, and the models were trained with."""
         import torch
 
         ids = batch["input_ids"]

@@ -82,14 +82,14 @@ class LocalEncoder(ABC):
 
     @abstractmethod
     def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
-        """Vectors of each page."""
+        """Return vectors of each page."""
 
     @abstractmethod
     def _queries(self, texts: list[str]) -> list[np.ndarray]:
-        """Vectors of a batch of queries."""
+        """Return vectors of a batch of queries."""
 
     def _kept(self, dim: int | None) -> int:
-        """Components that are left of the model's.
+        """Return components that are left of the model's.
 
         Raises:
             UserError: more are asked for than there are.
@@ -103,7 +103,7 @@ class LocalEncoder(ABC):
     def _in_batches(
         self, items: Sequence[T], size: Callable[[T], int], encode: Callable[[list[T]], list[np.ndarray]]
     ) -> list[np.ndarray]:
-        """Vectors of each item; those of a size share a batch, so that little is padded."""
+        """Return vectors of each item; those of a size share a batch, so that little is padded."""
         order = sorted(range(len(items)), key=lambda number: -size(items[number]))
         found: list[np.ndarray] = [np.zeros((0, self.dim), np.float32)] * len(items)
         for start in range(0, len(order), self.batch_size):
@@ -116,7 +116,7 @@ class LocalEncoder(ABC):
     def _images(
         self, pages: Sequence[Image.Image], encode: Callable[[list[Image.Image]], list[np.ndarray]]
     ) -> list[np.ndarray]:
-        """Vectors of pictures; they are brought to their mode and shape a batch at a time."""
+        """Return vectors of pictures; they are brought to their mode and shape a batch at a time."""
         return self._in_batches(
             pages,
             lambda page: page.width * page.height,
@@ -125,7 +125,7 @@ class LocalEncoder(ABC):
 
 
 def known_weights(spec: EncoderSpec, weights: str, named: str) -> EncoderSpec:
-    """The specification with the digest of its files.
+    """Return the specification with the digest of its files.
 
     Raises:
         UserError: it has one already, of other files.
@@ -139,13 +139,13 @@ def known_weights(spec: EncoderSpec, weights: str, named: str) -> EncoderSpec:
 
 
 def fingerprint(spec: EncoderSpec) -> str:
-    """SHA-256 of all that decides over vectors: of `weights` and the use of the model, not of its place."""
+    """Return the SHA-256 of all that decides over vectors: `weights` and use of the model, not its place."""
     content = {**spec.decisive(), "weights": spec.weights}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def presentable(page: Image.Image) -> Image.Image:
-    """The picture in RGB; one too small or too slim for a processor gets a white margin, none is resized."""
+    """Return the picture in RGB; one too small or too slim gets a white margin, none is resized."""
     page = page if page.mode == "RGB" else page.convert("RGB")
     width, height = max(page.width, _SMALLEST), max(page.height, _SMALLEST)
     width, height = max(width, -(-height // _SLIMMEST)), max(height, -(-width // _SLIMMEST))
@@ -157,7 +157,7 @@ def presentable(page: Image.Image) -> Image.Image:
 
 
 def finished(vectors: np.ndarray, spec: EncoderSpec, named: str) -> np.ndarray:
-    """Vectors as float32, cut to `dims`, of length 1.
+    """Return vectors as float32, cut to `dims`, of length 1.
 
     Raises:
         UserError: the model gives numbers that are none.

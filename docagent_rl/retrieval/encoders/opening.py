@@ -21,7 +21,7 @@ def open_encoder(
     threads: int | None = None,
     named: str = "encoder.model",
 ) -> LocalEncoder:
-    """The model of a specification, in this process; for indexes that are built.
+    """Open the model of a specification in this process.
 
     Args:
         spec: the model.
@@ -39,7 +39,7 @@ def open_encoder(
 
 
 def open_query_encoder(spec: Mapping[str, object], config: QueryEncoderConfig) -> QueryEncoder:
-    """What encodes queries for an index.
+    """Open the encoder of queries of an index.
 
     Args:
         spec: of the encoder of its pages, as the index holds it.

@@ -135,7 +135,7 @@ class EncoderSpec(Section):
 
     @classmethod
     def read(cls, content: Mapping[str, object], named: str = "encoder") -> EncoderSpec:
-        """A specification from a file.
+        """Read a specification from a file.
 
         Args:
             content: what the file says.
@@ -150,7 +150,7 @@ class EncoderSpec(Section):
             raise UserError(explain(error, named)) from error
 
     def decisive(self) -> dict[str, object]:
-        """All that decides over vectors beside the files: not where they lie."""
+        """Return all that decides over vectors beside the files: not where they lie."""
         # without defaults, so that a new field leaves the indexes that were built before it as they are
         said = self.model_dump(mode="json", exclude={"model", "revision", "weights"}, exclude_defaults=True)
         return {**said, "scheme": SCHEME}

@@ -33,7 +33,7 @@ class Texts:
         self._special = re.compile("|".join(map(re.escape, names))) if names else None
 
     def plain(self, text: str) -> str:
-        """The text as text: a query that spells the token of an image stands for no image.
+        """Return the text without special tokens: a query that spells that of an image stands for no image.
 
         Such a spelling is broken and not dropped, so that it makes another query here as well as for those
         who compare queries by their words.
@@ -42,18 +42,18 @@ class Texts:
         return self._special.sub(_broken, text) if self._special else text
 
     def count(self, text: str) -> int:
-        """Tokens of a text, special ones left out."""
+        """Count the tokens of a text, special ones left out."""
         return len(self._offsets(text))
 
     def cut(self, text: str, room: int) -> str:
-        """The beginning of a text: `room` tokens at most."""
+        """Return the beginning of a text: `room` tokens at most."""
         if len(text) <= room:  # a token has a character at least
             return text
         offsets = self._offsets(text)
         return text if len(offsets) <= room else text[: offsets[room - 1][1]]
 
     def passages(self, text: str, room: int, overlap: int) -> list[str]:
-        """Pieces that together are the text; none of a blank one.
+        """Return pieces that together are the text; none of a blank one.
 
         Args:
             text: of a page.
@@ -64,7 +64,7 @@ class Texts:
         return [text[start:end] for start, end in spans if text[start:end].strip()]
 
     def spans(self, text: str, room: int, overlap: int) -> list[tuple[int, int]]:
-        """First character of each passage, and the one behind its last; see `passages`."""
+        """Return first character of each passage, and the one behind its last; see `passages`."""
         encoded = self._encode(text)
         offsets, words = encoded["offset_mapping"], encoded.word_ids(0)
         if len(offsets) <= room:
@@ -92,7 +92,7 @@ def _broken(found: re.Match[str]) -> str:
 
 
 def _word_start(words: list[int | None], place: int, lowest: int) -> int:
-    """The last place up to `place` where no word is split, or `place` itself in a word without end."""
+    """Return the last place up to `place` where no word is split, or `place` in a word without end."""
     if place >= len(words):
         return len(words)
     for here in range(place, lowest - 1, -1):
@@ -102,7 +102,7 @@ def _word_start(words: list[int | None], place: int, lowest: int) -> int:
 
 
 def prompted(prompt: str | None, text: str) -> str:
-    """A text in its prompt."""
+    """Return a text in its prompt."""
     if prompt is None:
         return text
     before, after = prompt.split(PLACE)
@@ -115,7 +115,7 @@ def by_passage(
     dim: int,
     encode: Callable[[list[str]], list[np.ndarray]],
 ) -> list[np.ndarray]:
-    """Vectors of pages: those of all their passages, one below the other.
+    """Return vectors of pages: those of all their passages, one below the other.
 
     Args:
         pages: the passages of each.

@@ -50,11 +50,11 @@ class VllmClient:
             raise InfrastructureError(f"{self.url}/v1/models is no list of vLLM's: {error!r}") from error
 
     def embed(self, inputs: Sequence[list[int]]) -> list[np.ndarray]:
-        """One vector an input, float32 of shape (1, d)."""
+        """Return one vector an input, float32 of shape (1, d)."""
         return [each.reshape(1, -1) for each in self._vectors("/v1/embeddings", inputs, "float32", {})]
 
     def embed_tokens(self, inputs: Sequence[list[int]]) -> list[np.ndarray]:
-        """One vector a token of each input, float32 of shape (t, d); they travel as float16."""
+        """Return one vector a token of each input, float32 of shape (t, d); they travel as float16."""
         return self._vectors("/pooling", inputs, "float16", {"task": "token_embed"})
 
     def _vectors(
@@ -79,7 +79,7 @@ class VllmClient:
         return found
 
     def _ask(self, method: str, path: str, content: Any = None) -> tuple[str | None, bytes]:
-        """The metadata and the body of an answer.
+        """Return the metadata and the body of an answer.
 
         Raises:
             UserError: the server refuses the request.
@@ -115,7 +115,7 @@ class VllmClient:
 
 
 def _read(item: dict[str, Any], body: bytes) -> np.ndarray:
-    """The array that an item of the metadata describes."""
+    """Return the array that an item of the metadata describes."""
     dtype, shape = _TYPES[item["embed_dtype"]], tuple(int(size) for size in item["shape"])
     raw = np.frombuffer(body[int(item["start"]) : int(item["end"])], dtype)
     return raw.reshape(shape).astype(np.float32)

@@ -67,7 +67,7 @@ class Connections:
         )
 
     async def ask(self, call: Call, *, largest: int) -> bytes:
-        """The body of a successful answer.
+        """Return the body of a successful answer.
 
         Args:
             call: the request.

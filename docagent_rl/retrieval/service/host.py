@@ -150,7 +150,7 @@ class SearchHost:
                     self._ended += 1
 
     def _together(self) -> list[_Job]:
-        """The first that waits and those that can be asked with it."""
+        """Return the first that waits and those that can be asked with it."""
         first = self._jobs.popleft()
         taken, number = [first], len(first.queries)
         for job in list(self._jobs)[:_LOOKED_AT]:

@@ -79,7 +79,7 @@ class SearchActor:
         return [[(hit.ref.doc_id, hit.ref.page, float(hit.score)) for hit in hits] for hits in found]
 
     async def health(self) -> dict[str, Any]:
-        """Its process, and the queries that wait.
+        """Return the process's id and the number of queries that wait.
 
         A process in which searches hang ends itself, and Ray starts another one.
         """

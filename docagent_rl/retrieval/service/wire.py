@@ -94,7 +94,7 @@ class Question:
         return sum(self.doc_id is None or ref.doc_id == self.doc_id for ref in self.exclude)
 
     def asks_for(self, ref: PageRef) -> bool:
-        """Whether a page may be a hit."""
+        """Return whether a page may be a hit."""
         return ref not in self.exclude and self.doc_id in (None, ref.doc_id)
 
 

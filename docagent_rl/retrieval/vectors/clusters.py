@@ -18,7 +18,7 @@ _ASSIGNED = 1 << 16
 
 
 def cluster_count(vectors: int) -> int:
-    """The power of two next to 8 times the root of the number of vectors, from 16 to 65,536."""
+    """Return the power of two next to 8 times the root of the number of vectors, from 16 to 65,536."""
     return int(min(_MOST, max(16, 2 ** round(np.log2(8 * max(vectors, 1) ** 0.5)))))
 
 
@@ -50,7 +50,7 @@ class Clusters:
         return len(self.centres)
 
     def nearest(self, vectors: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """The centres most like each vector, the best first.
+        """Return the centres most like each vector, the best first.
 
         Args:
             vectors: float32 of shape (n, dim).
@@ -64,7 +64,7 @@ class Clusters:
         return self._index.search(np.ascontiguousarray(vectors, np.float32), count)
 
     def assigned(self, vectors: np.ndarray) -> np.ndarray:
-        """The number of the centre most like each vector, uint16."""
+        """Return the number of the centre most like each vector, uint16."""
         parts = [
             self.nearest(vectors[start : start + _ASSIGNED], 1)[1][:, 0]
             for start in range(0, len(vectors), _ASSIGNED)
@@ -73,7 +73,7 @@ class Clusters:
 
 
 def train(sample: np.ndarray, clusters: int) -> np.ndarray:
-    """Centres of clusters: of a few large ones, then within each as many as its share calls for.
+    """Find centres of clusters: of a few large ones, then within each as many as its share calls for.
 
     Args:
         sample: float32 of shape (n, dim); the same gives the same centres.
@@ -98,7 +98,7 @@ def train(sample: np.ndarray, clusters: int) -> np.ndarray:
 
 
 def sample_size(clusters: int) -> int:
-    """Vectors to train on."""
+    """Return vectors to train on."""
     return clusters * _SAMPLE
 
 

@@ -50,7 +50,7 @@ def default_engine() -> Engine:
 
 
 def dots_of(bank: Bank, query: torch.Tensor, engine: Engine) -> Dots:
-    """The function that multiplies rows of a bank with the vectors of a query.
+    """Return the function that multiplies rows of a bank with the vectors of a query.
 
     Args:
         bank: of the pages.
@@ -85,7 +85,7 @@ def _torch(query: torch.Tensor, vectors: torch.Tensor) -> Dots:
 
 
 def _error(engine: Engine) -> float:
-    """How far an engine is off, for vectors of length about 1; infinite if rows depend on each other."""
+    """Return an engine's error for vectors of length about 1; infinite if rows depend on each other."""
     import torch
 
     rng = np.random.default_rng(0)

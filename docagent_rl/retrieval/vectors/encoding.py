@@ -146,7 +146,7 @@ def encoded(
 
 
 def pooled(vectors: np.ndarray, factor: int) -> np.ndarray:
-    """The means of clusters of similar vectors, brought to length 1.
+    """Return the means of clusters of similar vectors, brought to length 1.
 
     Ward's hierarchy of the vectors, cut where max(n // factor, 1) clusters are left (hierarchical token
     pooling: Clavié et al., "Reducing the Footprint of Multi-Vector Retrieval with Minimal Performance Impact

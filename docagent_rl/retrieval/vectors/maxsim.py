@@ -27,7 +27,7 @@ _BLOCK = 8192
 
 
 def rounded(query: np.ndarray) -> torch.Tensor:
-    """The vectors of a query as they are multiplied: bfloat16, shape (t, dim), t >= 1.
+    """Return the vectors of a query as they are multiplied: bfloat16, shape (t, dim), t >= 1.
 
     Raises:
         ValueError: it has no vectors, or some are not finite.
@@ -47,7 +47,7 @@ def page_scores(
     *,
     engine: Engine | None = None,
 ) -> np.ndarray:
-    """Scores of the consecutive pages `first` to `last` (one behind the last).
+    """Return scores of the consecutive pages `first` to `last` (one behind the last).
 
     With `Engine.NUMKONG` a score is the same to the last bit whichever pages and queries are scored with it.
 
@@ -80,7 +80,7 @@ def page_scores(
 def scattered_scores(
     bank: Bank, query: np.ndarray, pages: np.ndarray, *, engine: Engine | None = None
 ) -> np.ndarray:
-    """Scores of some pages: those of `page_scores`.
+    """Return scores of some pages: those of `page_scores`.
 
     Args:
         bank: of the pages.
@@ -101,7 +101,7 @@ def scattered_scores(
 
 
 def ranked(scores: np.ndarray, top_k: int) -> np.ndarray:
-    """The rows with the highest scores, positive or not; `NO_SCORE` is never among them.
+    """Return the rows with the highest scores, positive or not; `NO_SCORE` is never among them.
 
     Returns:
         Rows by descending score, equal scores by ascending row; shape (m,) with m <= top_k.
@@ -127,5 +127,5 @@ def _maxima(multiply: Dots, offsets: np.ndarray) -> np.ndarray:
 
 
 def _sums(maxima: np.ndarray) -> np.ndarray:
-    """Sums of rows, each in the same order whatever the number of rows."""
+    """Return sums of rows, each in the same order whatever the number of rows."""
     return np.add.reduce(np.ascontiguousarray(maxima), axis=1)

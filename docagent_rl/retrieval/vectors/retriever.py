@@ -55,7 +55,7 @@ class VectorRetriever:
         self._span = (0, index.num_pages)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both rank alike: the same pages and the same vectors of them."""
+        """Return whether both rank alike: the same pages and the same vectors of them."""
         return self._identity == other._identity if isinstance(other, VectorRetriever) else NotImplemented
 
     def __hash__(self) -> int:
@@ -238,7 +238,7 @@ def check_encoder(index: VectorIndex, encoder: Encoder) -> None:
 
 
 def _usable(query: str, vectors: np.ndarray) -> bool:
-    """Whether a query has vectors to compare; one that the model answers with no numbers finds nothing."""
+    """Return whether a query has vectors to compare; one that the model gives no numbers finds nothing."""
     if len(vectors) and np.isfinite(vectors).all():
         return True
     logger.warning("the encoder gave no finite vectors for the query %.80r: it finds nothing", query)
