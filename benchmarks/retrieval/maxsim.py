@@ -14,8 +14,7 @@ import typer
 
 from benchmarks.common import best_times, show
 from docagent_rl.retrieval.vectors.bank import Bank, Precision, make_bank
-from docagent_rl.retrieval.vectors.dots import Engine, default_engine
-from docagent_rl.retrieval.vectors.maxsim import page_scores, rounded
+from docagent_rl.retrieval.vectors.maxsim import Engine, default_engine, page_scores, rounded
 
 DIM = 128
 _TOP = 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from docagent_rl.retrieval.config import QueryEncoderConfig
-from docagent_rl.retrieval.encoders.base import Encoder
+from docagent_rl.retrieval.encoders import Encoder
 from docagent_rl.retrieval.encoders.local import LocalEncoder
 from docagent_rl.retrieval.encoders.queries import QueryEncoder
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family

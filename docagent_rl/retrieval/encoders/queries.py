@@ -15,7 +15,7 @@ from PIL import Image
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.config import QueryEncoderConfig
-from docagent_rl.retrieval.encoders.base import Encoder
+from docagent_rl.retrieval.encoders import Encoder
 
 
 class _Waiting(NamedTuple):

@@ -11,7 +11,7 @@ from PIL import Image
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
-from docagent_rl.retrieval.encoders.base import Encoder
+from docagent_rl.retrieval.encoders import Encoder
 from docagent_rl.retrieval.vectors.header import StoredDocument
 
 EncoderFactory = Callable[[], Encoder]

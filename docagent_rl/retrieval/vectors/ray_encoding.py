@@ -13,7 +13,7 @@ import numpy as np
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore
-from docagent_rl.retrieval.encoders.base import Encoder
+from docagent_rl.retrieval.encoders import Encoder
 from docagent_rl.retrieval.vectors.encoding import EncoderFactory, EncoderFacts, PageBatch, encoded
 
 _AT_A_TIME = 2

@@ -13,7 +13,7 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
 from docagent_rl.retrieval.base import Hit, check_queries
 from docagent_rl.retrieval.config import KEY, RetrieverConfig
-from docagent_rl.retrieval.encoders.base import Encoder
+from docagent_rl.retrieval.encoders import Encoder
 from docagent_rl.retrieval.encoders.models import named_spec
 from docagent_rl.retrieval.encoders.spec import EncoderSpec
 from docagent_rl.retrieval.index_files import HEADER, rebuild_command

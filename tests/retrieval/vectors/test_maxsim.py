@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.retrieval.vectors import dots
+from docagent_rl.retrieval.vectors import maxsim
 from docagent_rl.retrieval.vectors.bank import Precision, make_bank
-from docagent_rl.retrieval.vectors.candidates import Candidates
-from docagent_rl.retrieval.vectors.clusters import Clusters, cluster_count, sample_size, train
-from docagent_rl.retrieval.vectors.dots import Engine, default_engine
+from docagent_rl.retrieval.vectors.candidates import Candidates, Clusters, cluster_count, sample_size, train
 from docagent_rl.retrieval.vectors.encoding import pooled
 from docagent_rl.retrieval.vectors.maxsim import (
     NO_SCORE,
+    Engine,
+    default_engine,
     page_scores,
     ranked,
     rounded,
@@ -122,13 +122,13 @@ def test_ranks_keep_what_is_not_positive_and_break_ties_by_row():
 
 def test_a_wrong_or_absent_engine_is_noticed(monkeypatch, caplog):
     assert default_engine() is Engine.NUMKONG
-    real = dots._numkong
+    real = maxsim._numkong
 
     def wrong(query, vectors):
         return lambda start, end: real(query, vectors)(start, end) + np.float32(1e-3)
 
     with monkeypatch.context() as patch:
-        patch.setattr(dots, "_numkong", wrong)
+        patch.setattr(maxsim, "_numkong", wrong)
         assert default_engine.__wrapped__() is Engine.TORCH
     assert "1.0e-03" in caplog.text
     monkeypatch.setitem(sys.modules, "numkong", None)
