@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.surrogates import encodable
 from docagent_rl.documents import PageRef
 
 
@@ -19,6 +20,30 @@ class Hit:
     ref: PageRef
     score: float
     """The higher, the better; comparable within the answer to one query only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Arguments of one search, to be kept."""
+
+    queries: tuple[str, ...]
+    doc_id: str | None = None
+    top_k: int = 1
+    exclude: frozenset[PageRef] = frozenset()
+
+    @property
+    def sendable(self) -> list[str]:
+        """The queries; halves of characters are question marks."""
+        return [encodable(query) for query in self.queries]
+
+    @property
+    def hidden(self) -> int:
+        """Pages that an answer may hold in vain."""
+        return sum(self.doc_id is None or ref.doc_id == self.doc_id for ref in self.exclude)
+
+    def asks_for(self, ref: PageRef) -> bool:
+        """Return whether a page may be a hit."""
+        return ref not in self.exclude and self.doc_id in (None, ref.doc_id)
 
 
 class QueryRefusedError(Exception):

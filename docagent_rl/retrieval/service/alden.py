@@ -19,10 +19,10 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraint
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.endpoints.guard import RefusalError
-from docagent_rl.retrieval.base import Hit
+from docagent_rl.retrieval.base import Hit, Question
 from docagent_rl.retrieval.service import wire
 from docagent_rl.retrieval.service.served import Served
-from docagent_rl.retrieval.service.wire import Call, Question
+from docagent_rl.retrieval.service.wire import Call
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -136,20 +136,17 @@ def fetched(store: DocumentStore, doc_id: str, wanted: str, *, formed: bool) -> 
 
 async def _ranked(served: Served, asked: _Search, *, texts: bool) -> list[list[Hit]]:
     """Return the hits of each query in its document; queries of one document go together."""
-    groups: dict[str, list[int]] = {}
-    for number, doc_id in enumerate(asked.id):
-        groups.setdefault(doc_id, []).append(number)
-    found: list[list[Hit]] = [[] for _ in asked.query]
+    groups: dict[str, list[str]] = {}
+    for doc_id, query in zip(asked.id, asked.query, strict=True):
+        groups.setdefault(doc_id, []).append(query)
     answers = await asyncio.gather(
         *(
-            served.search([asked.query[n] for n in numbers], doc_id=doc_id, top_k=asked.top_n, texts=texts)
-            for doc_id, numbers in groups.items()
+            served.search(Question(tuple(queries), doc_id, asked.top_n), texts=texts)
+            for doc_id, queries in groups.items()
         )
     )
-    for numbers, hits in zip(groups.values(), answers, strict=True):
-        for number, each in zip(numbers, hits, strict=True):
-            found[number] = each
-    return found
+    found = {doc_id: iter(hits) for doc_id, hits in zip(groups, answers, strict=True)}
+    return [next(found[doc_id]) for doc_id in asked.id]
 
 
 def _contents(store: DocumentStore, found: Sequence[Sequence[Hit]], form: Form) -> list[list[dict[str, str]]]:

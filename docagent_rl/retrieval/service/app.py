@@ -69,9 +69,7 @@ def _routes(served: Served) -> list[Route]:
 
     async def search(request: Request) -> Response:
         asked = wire.read_request(wire.SearchRequest, await request.body())
-        found = await served.search(
-            asked.queries, doc_id=asked.doc_id, top_k=asked.top_k, exclude=asked.pages()
-        )
+        found = await served.search(asked.question())
         return Response(wire.reply_body(found), media_type="application/json")
 
     async def health(_: Request) -> Response:

@@ -11,7 +11,7 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
 from docagent_rl.endpoints.api_keys import read_api_key
 from docagent_rl.endpoints.http_client import check_url
-from docagent_rl.retrieval.base import Hit, QueryRefusedError, ServiceFailedError, check_queries
+from docagent_rl.retrieval.base import Hit, QueryRefusedError, Question, ServiceFailedError, check_queries
 from docagent_rl.retrieval.config import RetrieverConfig, ServerApi
 from docagent_rl.retrieval.service import wire
 from docagent_rl.retrieval.service.alden import AldenDialect
@@ -19,7 +19,7 @@ from docagent_rl.retrieval.service.connection import Connections, Place
 from docagent_rl.retrieval.service.host import HARMLESS
 from docagent_rl.retrieval.service.remote import RemoteRetriever, blamed
 from docagent_rl.retrieval.service.vrag_rl import VragDialect, VragFaissDialect
-from docagent_rl.retrieval.service.wire import Call, Dialect, NativeDialect, Question
+from docagent_rl.retrieval.service.wire import Call, Dialect, NativeDialect
 
 _LARGEST_INFO = 1 << 20
 _DIALECTS: dict[ServerApi, Dialect] = {

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Collection, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from docagent_rl.documents import PageRef
-from docagent_rl.retrieval.base import Hit, NotTakenError, Retriever
+from docagent_rl.retrieval.base import Hit, NotTakenError, Question, Retriever
 
 MOST_TOGETHER = 16
 """Queries that one call of the retriever answers, where they wait at the same time and search alike."""
@@ -19,13 +17,11 @@ _LOOKED_AT = 64
 RETRY_AFTER_S = 0.25
 HARMLESS = "page"
 """A query that any retriever answers."""
-Key = tuple[str | None, int, frozenset[PageRef]]
 
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    queries: list[str]
-    key: Key
+    question: Question
     places: int
     """That it takes of those who may wait."""
     done: Future[list[list[Hit]]] = field(default_factory=Future)
@@ -63,23 +59,16 @@ class SearchHost:
         """Queries that wait or are searched for."""
         return self._held
 
-    async def search(
-        self,
-        queries: Sequence[str],
-        *,
-        doc_id: str | None = None,
-        top_k: int,
-        exclude: Collection[PageRef] = (),
-    ) -> list[list[Hit]]:
-        """See `Retriever.search`.
+    async def search(self, question: Question) -> list[list[Hit]]:
+        """Return what `Retriever.search` returns.
 
         Raises:
             NotTakenError: nothing was searched; the host has too much to do, or is closed.
             TimeoutError: the deadline has passed.
         """
-        job = _Job(list(queries), (doc_id, top_k, frozenset(exclude)), len(queries))
-        if not job.queries:
+        if not question.queries:
             return []
+        job = _Job(question, len(question.queries))
         self._take(job)
         async with asyncio.timeout(self.deadline_s):
             return await asyncio.wrap_future(job.done)
@@ -97,7 +86,7 @@ class SearchHost:
             if self._closed:
                 raise _busy()
             if self._probe is None or self._probe.done.done():
-                self._probe = _Job([HARMLESS], (None, 1, frozenset()), places=0)
+                self._probe = _Job(Question((HARMLESS,)), places=0)
                 self._jobs.appendleft(self._probe)
                 self._there.notify()
             done, ended = self._probe.done, self._ended
@@ -152,22 +141,26 @@ class SearchHost:
     def _together(self) -> list[_Job]:
         """Return the first that waits and those that can be asked with it."""
         first = self._jobs.popleft()
-        taken, number = [first], len(first.queries)
+        jobs, asked = [first], first.question
         for job in list(self._jobs)[:_LOOKED_AT]:
-            if job.key == first.key and number + len(job.queries) <= MOST_TOGETHER:
+            queries = asked.queries + job.question.queries
+            together = replace(asked, queries=queries)
+            if together == replace(job.question, queries=queries) and len(queries) <= MOST_TOGETHER:
                 self._jobs.remove(job)
-                taken.append(job)
-                number += len(job.queries)
-        return taken
+                jobs.append(job)
+                asked = together
+        return jobs
 
     def _answer(self, jobs: list[_Job]) -> None:
         if not jobs:
             return
-        doc_id, top_k, exclude = jobs[0].key
-        queries = [query for job in jobs for query in job.queries]
+        asked = jobs[0].question
+        queries = [query for job in jobs for query in job.question.queries]
         try:
-            found = iter(self.retriever.search(queries, doc_id=doc_id, top_k=top_k, exclude=exclude))
-            answers = [[next(found) for _ in job.queries] for job in jobs]
+            found = iter(
+                self.retriever.search(queries, doc_id=asked.doc_id, top_k=asked.top_k, exclude=asked.exclude)
+            )
+            answers = [[next(found) for _ in job.question.queries] for job in jobs]
         except Exception as error:  # whatever a retriever raises is its caller's
             if len(jobs) == 1:
                 _fail(jobs[0], error)

@@ -11,8 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.retrieval.base import Divisible, NotTakenError, QueryRefusedError, ServerFaultError
+from docagent_rl.documents import DocumentStore
+from docagent_rl.retrieval.base import (
+    Divisible,
+    Hit,
+    NotTakenError,
+    QueryRefusedError,
+    Question,
+    ServerFaultError,
+)
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.opening import check_parts, open_local
 from docagent_rl.retrieval.service.host import HARMLESS, SearchHost
@@ -21,8 +28,6 @@ logger = logging.getLogger(__name__)
 
 MODULES_VARIABLE = "DOCAGENT_MODULES"
 """Modules of the user's own, which may register kinds of retrievers; the trainer sets it."""
-Row = tuple[str, int, float]
-"""Document, page and score of a hit."""
 
 
 class SearchActor:
@@ -55,19 +60,15 @@ class SearchActor:
             deadline_s=service.timeout_s,
         )
 
-    async def search(
-        self, queries: list[str], doc_id: str | None, top_k: int, exclude: list[tuple[str, int]]
-    ) -> list[list[Row]] | Exception:
+    async def search(self, question: Question) -> list[list[Hit]] | Exception:
         """Search as `Retriever.search`.
 
         Returns:
-            The rows of each query, or what the client is to raise: exceptions of tasks would bring their
+            The hits of each query, or what the client is to raise: exceptions of tasks would bring their
             tracebacks. `TimeoutError`: it did not come to an end in time.
         """
         try:
-            found = await self._host.search(
-                queries, doc_id=doc_id, top_k=top_k, exclude=[PageRef(*page) for page in exclude]
-            )
+            return await self._host.search(question)
         except (NotTakenError, TimeoutError) as error:
             return error
         except QueryRefusedError as error:
@@ -76,7 +77,6 @@ class SearchActor:
             return UserError(str(error))
         except Exception as error:  # whatever a retriever raises, and whatever it holds
             return ServerFaultError(f"{type(error).__name__}: {error}"[:300])
-        return [[(hit.ref.doc_id, hit.ref.page, float(hit.score)) for hit in hits] for hits in found]
 
     async def health(self) -> dict[str, Any]:
         """Return the process's id and the number of queries that wait.

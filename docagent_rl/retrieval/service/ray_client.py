@@ -8,22 +8,23 @@ import itertools
 import threading
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.base.surrogates import encodable
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.retrieval.base import (
     Hit,
     NotTakenError,
     QueryRefusedError,
+    Question,
     ServiceFailedError,
     best_hits,
     check_queries,
 )
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.rows import PageRows
-from docagent_rl.retrieval.service.ray_actor import Row, SearchActor
+from docagent_rl.retrieval.service.ray_actor import SearchActor
 from docagent_rl.retrieval.service.remote import RemoteRetriever, blamed
 from docagent_rl.retrieval.service.wire import LONGEST_LINE, LONGEST_QUERY
 
@@ -83,42 +84,41 @@ class RayRetriever(RemoteRetriever):
         if any(len(query) > LONGEST_QUERY for query in queries):
             raise QueryRefusedError(f"a query of more than {LONGEST_QUERY} characters")
         shards = range(self._service.shards) if doc_id is None else [self._shard_of[doc_id]]
-        left_out = [(ref.doc_id, ref.page) for ref in exclude]
+        asked = Question(tuple(queries), doc_id, int(top_k), frozenset(exclude))
 
         async def ask(each: Sequence[str]) -> list[list[Hit]]:
-            arguments = (list(each), doc_id, int(top_k), left_out)
-            answers = await asyncio.gather(*(self._ask(shard, arguments) for shard in shards))
+            part = replace(asked, queries=tuple(each))
+            answers = await asyncio.gather(*(self._ask(shard, part) for shard in shards))
             if len(answers) == 1:
                 return answers[0]
             return [best_hits(itertools.chain(*parts), top_k) for parts in zip(*answers, strict=True)]
 
-        sent = [encodable(query) for query in queries]
-        return await blamed(ask, sent, refuses_all=f"the actors of {self._key} refuse any query")
+        return await blamed(ask, asked.sendable, refuses_all=f"the actors of {self._key} refuse any query")
 
-    async def _ask(self, shard: int, arguments: tuple) -> list[list[Hit]]:
+    async def _ask(self, shard: int, question: Question) -> list[list[Hit]]:
         """Return the hits of the first replica that takes the search."""
         busy_s = None
         for place, handle in self._replicas.in_turn(shard):
-            answer = await self._answer(place, handle, arguments)
+            answer = await self._answer(place, handle, question)
             if isinstance(answer, NotTakenError):
                 busy_s = min(filter(None, (busy_s, answer.retry_after_s)), default=None)
             elif isinstance(answer, Exception):
                 raise answer
             elif answer is not None:
-                return [[Hit(PageRef(doc, page), score) for doc, page, score in rows] for rows in answer]
+                return answer
         reason = "is there" if busy_s is None else "has a place"
         raise NotTakenError(f"no actor of shard {shard} {reason}", busy_s)
 
     async def _answer(
-        self, place: Place, handle: Any, arguments: tuple
-    ) -> list[list[Row]] | Exception | None:
+        self, place: Place, handle: Any, question: Question
+    ) -> list[list[Hit]] | Exception | None:
         """Return the answer of one actor; None where it is gone."""
         import ray
         from ray.exceptions import ActorDiedError, RayError
 
         reference = None
         try:
-            reference = handle.search.remote(*arguments)
+            reference = handle.search.remote(question)
             async with asyncio.timeout(self._service.timeout_s):
                 answer = await reference
             if isinstance(answer, TimeoutError):

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.store import PageContent
 from docagent_rl.endpoints.guard import RefusalError
-from docagent_rl.retrieval.base import Hit, NotTakenError, QueryRefusedError, Retriever, ServiceFailedError
+from docagent_rl.retrieval.base import (
+    Hit,
+    NotTakenError,
+    QueryRefusedError,
+    Question,
+    Retriever,
+    ServiceFailedError,
+)
 from docagent_rl.retrieval.service.host import SearchHost
 from docagent_rl.retrieval.service.wire import VERSION, Info, one_line
 
@@ -37,22 +44,14 @@ class Served:
     texts: SearchHost | None = None
     image_folder: str = IMAGE_FOLDER
 
-    async def search(
-        self,
-        queries: Sequence[str],
-        *,
-        doc_id: str | None = None,
-        top_k: int,
-        exclude: Collection[PageRef] = (),
-        texts: bool = False,
-    ) -> list[list[Hit]]:
+    async def search(self, question: Question, *, texts: bool = False) -> list[list[Hit]]:
         """Search as `Retriever.search`; whatever goes wrong is an answer of HTTP.
 
         Raises:
             RefusalError: says which.
         """
         host = self.texts if texts and self.texts is not None else self.host
-        return await _answered(host, host.search(queries, doc_id=doc_id, top_k=top_k, exclude=exclude))
+        return await _answered(host, host.search(question))
 
     async def check_health(self) -> None:
         """See that searches come to an end.

@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents import PageRef
 from docagent_rl.endpoints.guard import RefusalError
-from docagent_rl.retrieval.base import Hit, QueryRefusedError
+from docagent_rl.retrieval.base import Hit, QueryRefusedError, Question
 from docagent_rl.retrieval.service import wire
 from docagent_rl.retrieval.service.served import Served
-from docagent_rl.retrieval.service.wire import Call, Question
+from docagent_rl.retrieval.service.wire import Call
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -70,7 +70,7 @@ def routes(served: Served) -> list[Route]:
             raise RefusalError(
                 413, f"queries: at most {wire.MOST_QUERIES}, of at most {wire.LONGEST_QUERY} characters each"
             )
-        found = await served.search(queries, top_k=PAGES_A_QUERY)
+        found = await served.search(Question(tuple(queries), top_k=PAGES_A_QUERY))
         return JSONResponse(
             [
                 [{"idx": rank, "image_file": _image_file(served, hit)} for rank, hit in enumerate(hits)]
@@ -89,7 +89,7 @@ def faiss_routes(served: Served) -> list[Route]:
     async def search(request: Request) -> Response:
         asked = wire.read_request(_Asked, await request.body())
         queries = [asked.queries] if isinstance(asked.queries, str) else asked.queries
-        found = await served.search(queries, top_k=asked.top_k)
+        found = await served.search(Question(tuple(queries), top_k=asked.top_k))
         results = [
             {
                 "score": [float(hit.score) for hit in hits],

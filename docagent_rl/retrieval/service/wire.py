@@ -16,7 +16,7 @@ from docagent_rl.base.surrogates import encodable
 from docagent_rl.base.terminal import visible
 from docagent_rl.documents import PageRef
 from docagent_rl.endpoints.guard import RefusalError
-from docagent_rl.retrieval.base import Hit, QueryRefusedError
+from docagent_rl.retrieval.base import Hit, QueryRefusedError, Question
 
 VERSION = 1
 SEARCH, INFO, HEALTH = "/v1/search", "/v1/info", "/v1/health"
@@ -40,7 +40,7 @@ PageNumber = Annotated[int, Field(ge=1, lt=1 << 31)]
 
 
 class SearchRequest(BaseModel):
-    """Arguments of `Retriever.search`."""
+    """Arguments of `Retriever.search` in JSON."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -49,9 +49,10 @@ class SearchRequest(BaseModel):
     top_k: int = Field(10, ge=1, le=HIGHEST_TOP_K)
     exclude: list[tuple[DocId, PageNumber]] = Field(default_factory=list, max_length=MOST_EXCLUDED)
 
-    def pages(self) -> frozenset[PageRef]:
-        """Return the pages to leave out."""
-        return frozenset(PageRef(doc_id, page) for doc_id, page in self.exclude)
+    def question(self) -> Question:
+        """Return the search that is asked for."""
+        excluded = frozenset(PageRef(doc_id, page) for doc_id, page in self.exclude)
+        return Question(tuple(self.queries), self.doc_id, self.top_k, excluded)
 
 
 class SearchReply(BaseModel):
@@ -72,30 +73,6 @@ class Info(BaseModel):
     fingerprints: dict[str, str] = Field(default_factory=dict)
     """Of the store's page texts or images (`DocumentStore.fingerprint`), as far as the ranking uses them."""
     max_waiting: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Arguments of one search."""
-
-    queries: tuple[str, ...]
-    doc_id: str | None
-    top_k: int
-    exclude: frozenset[PageRef] = frozenset()
-
-    @property
-    def sendable(self) -> list[str]:
-        """The queries; halves of characters are question marks."""
-        return [encodable(query) for query in self.queries]
-
-    @property
-    def hidden(self) -> int:
-        """Pages that an answer may hold in vain."""
-        return sum(self.doc_id is None or ref.doc_id == self.doc_id for ref in self.exclude)
-
-    def asks_for(self, ref: PageRef) -> bool:
-        """Return whether a page may be a hit."""
-        return ref not in self.exclude and self.doc_id in (None, ref.doc_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import pytest
 
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval import Hit
-from docagent_rl.retrieval.base import NotTakenError
+from docagent_rl.retrieval.base import NotTakenError, Question
 from docagent_rl.retrieval.service import ray_actor
 from docagent_rl.retrieval.service.host import HARMLESS, SearchHost
 
@@ -37,7 +37,7 @@ async def until(condition):
 
 
 def ask(host, *queries, top_k=1):
-    return [asyncio.create_task(host.search([query], top_k=top_k)) for query in queries]
+    return [asyncio.create_task(host.search(Question((query,), top_k=top_k))) for query in queries]
 
 
 async def answers(tasks):
@@ -49,15 +49,15 @@ async def test_more_than_may_wait_are_told_to_come_again_and_places_come_free(he
     running = ask(host, *"012")
     await until(lambda: host.waiting == 3)
     with pytest.raises(NotTakenError) as caught:
-        await host.search(["late"], top_k=1)
+        await host.search(Question(("late",)))
     assert caught.value.retry_after_s > 0
     held.gate.set()
     assert await answers(running) == [*"012"]
     await until(lambda: host.waiting == 0)
-    assert await host.search(["late"], top_k=1)
+    assert await host.search(Question(("late",)))
     host.close()
     with pytest.raises(NotTakenError):
-        await host.search(["closed"], top_k=1)
+        await host.search(Question(("closed",)))
 
 
 async def test_queries_that_wait_together_are_asked_together(held):
@@ -86,9 +86,9 @@ async def test_a_search_that_hangs_costs_the_deadline_and_keeps_its_place(held):
     host = SearchHost(held, threads=1, max_waiting=1, deadline_s=0.1)
     while not held.calls:  # one whose thread came too late has left its place
         with pytest.raises(TimeoutError):
-            await host.search(["slow"], top_k=1)
+            await host.search(Question(("slow",)))
     with pytest.raises(NotTakenError):
-        await host.search(["next"], top_k=1)
+        await host.search(Question(("next",)))
     held.gate.set()
     await until(lambda: host.waiting == 0)
 
