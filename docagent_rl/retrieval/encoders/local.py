@@ -27,7 +27,7 @@ _SLIMMEST = 100
 
 
 class LocalEncoder(ABC):
-    """An `Encoder` whose model runs in this process.
+    """A `PageEncoder` whose model runs in this process.
 
     Args:
         spec: the model.
@@ -68,7 +68,7 @@ class LocalEncoder(ABC):
             ) from error
 
     def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
-        """See `Encoder.encode_pages`."""
+        """See `PageEncoder.encode_pages`."""
         return self._lane(lambda: self._pages(pages))
 
     def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:

@@ -10,7 +10,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
-from PIL import Image
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents.store import PageContent
@@ -48,10 +47,6 @@ class QueryEncoder:
         self.content: PageContent = encoder.content
         self.dim: int = encoder.dim
         self.fingerprint: str = encoder.fingerprint
-
-    def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
-        """See `Encoder.encode_pages`; straight to the model."""
-        return self._encoder.encode_pages(pages)
 
     def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
         """See `Encoder.encode_queries`; the arrays are shared and cannot be written."""

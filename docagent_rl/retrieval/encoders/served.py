@@ -1,4 +1,4 @@
-"""Encoders that a vLLM server runs.
+"""Encoders of queries that a vLLM server runs.
 
 What vLLM 0.24 serves (its registry of models):
 
@@ -15,13 +15,10 @@ process. Texts are tokenized here and sent as ids, so that prompts and lengths a
 from __future__ import annotations
 
 import hashlib
-import string
 from collections.abc import Sequence
-from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import PageContent
@@ -29,17 +26,17 @@ from docagent_rl.endpoints.http_client import public_url
 from docagent_rl.retrieval.encoders.files import digest, model_folder, read_json
 from docagent_rl.retrieval.encoders.local import fingerprint, finished, known_weights
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
-from docagent_rl.retrieval.encoders.texts import Texts, by_passage, prompted
+from docagent_rl.retrieval.encoders.texts import Texts, prompted
 from docagent_rl.retrieval.encoders.vllm_client import VllmClient
 
 _HUB_ONLY = (Family.COLPALI, Family.COLMODERNVBERT)
 _LONGEST = 512
-_QUERY = 32
-"""Tokens of a ColBERT's query, where its checkpoint says nothing."""
+_QUERY, _MARKER = 32, "[unused0]"
+"""Tokens of a ColBERT's query and the one that marks it, where its checkpoint says nothing."""
 
 
 class ServedEncoder:
-    """An `Encoder` at a server.
+    """An `Encoder` of queries at a server.
 
     That the server's weights are those of the specification is its operator's word; length and form of its
     vectors are checked. A ColBERT's queries are not padded with [MASK] there, for vLLM would attend to it:
@@ -67,18 +64,19 @@ class ServedEncoder:
         self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         self._texts = Texts(self._tokenizer)
         self._client = VllmClient(endpoint)
-        self._late = spec.family.late_interaction
         stated = read_json(folder / "sentence_bert_config.json").get("max_seq_length")
         self._limit = min(stated or _LONGEST, self._client.longest or _LONGEST, spec.page_tokens or 8192)
-        self._query_limit = self._limit
-        self._markers: dict[str, int] = {}
-        self._skipped: np.ndarray = np.zeros(0, np.int64)
+        special = self._tokenizer.num_special_tokens_to_add()
+        self._marker: int | None = None
+        self.fingerprint = fingerprint(self.spec)
+        self._room = self._limit - special - self._texts.count(prompted(spec.query_prompt, ""))
         if spec.family is Family.COLBERT:
-            self._read_colbert(read_json(folder / "artifact.metadata"))
-        own = fingerprint(self.spec)
-        served = hashlib.sha256(f"{own} without query padding".encode()).hexdigest()
-        self.fingerprint: str = served if spec.family is Family.COLBERT else own
-        (probe,) = self._encode(["probe"], "query")
+            settings = read_json(folder / "artifact.metadata")
+            self._marker = self._tokenizer.convert_tokens_to_ids(settings.get("query_token_id") or _MARKER)
+            self._limit = min(self._limit, int(settings.get("query_maxlen") or _QUERY))
+            unpadded = f"{self.fingerprint} without query padding"
+            self.fingerprint = hashlib.sha256(unpadded.encode()).hexdigest()
+        (probe,) = self._encode(["probe"])
         self.dim: int = probe.shape[1]
 
     def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
@@ -88,63 +86,27 @@ class ServedEncoder:
             UserError: the server refuses a query.
             InfrastructureError: it does not answer.
         """
-        room = min(self.spec.query_tokens, self._room(self.spec.query_prompt))
+        room = min(self.spec.query_tokens, self._room)
         plain = [self._texts.cut(self._texts.plain(query), room) for query in queries]
-        return self._encode([prompted(self.spec.query_prompt, text) for text in plain], "query")
+        return self._encode([prompted(self.spec.query_prompt, text) for text in plain])
 
-    def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
-        """See `Encoder.encode_pages`; for texts.
+    def _encode(self, texts: list[str]) -> list[np.ndarray]:
+        ids = [self._ids(text) for text in texts]
+        ask = self._client.embed_tokens if self.spec.family.late_interaction else self._client.embed
+        return [
+            finished(vectors, self.spec, self._client.url)
+            for start in range(0, len(ids), self._batch_size)
+            for vectors in ask(ids[start : start + self._batch_size])
+        ]
 
-        Raises:
-            UserError: the model reads images, or the server refuses a page.
-            InfrastructureError: it does not answer.
-        """
-        if self.content is PageContent.IMAGE:
-            raise UserError("pages as images are encoded by the model itself: leave the endpoint out")
-        room = self._room(self.spec.page_prompt)
-        overlap = min(self.spec.overlap, room // 2)
-        encode = partial(self._encode, role="document")
-        texts = [self._texts.plain(page) for page in cast("Sequence[str]", pages)]
-        split = [self._texts.passages(text, room, overlap) for text in texts]
-        return by_passage(split, self.spec.page_prompt, self.dim, encode)
-
-    def _room(self, prompt: str | None) -> int:
-        # a ColBERT's marker and its token of grace: passages are those of `LateTextEncoder`
-        special = self._tokenizer.num_special_tokens_to_add() + (2 if self._markers else 0)
-        return self._limit - special - self._texts.count(prompted(prompt, ""))
-
-    def _encode(self, texts: list[str], role: str) -> list[np.ndarray]:
-        ids = [self._ids(text, role) for text in texts]
-        found: list[np.ndarray] = []
-        ask = self._client.embed_tokens if self._late else self._client.embed
-        for start in range(0, len(ids), self._batch_size):
-            batch = ids[start : start + self._batch_size]
-            for each, vectors in zip(batch, ask(batch), strict=True):
-                kept = vectors
-                if self._late and role == "document":
-                    kept = vectors[~np.isin(each, self._skipped)]
-                found.append(finished(kept, self.spec, self._client.url))
-        return found
-
-    def _ids(self, text: str, role: str) -> list[int]:
+    def _ids(self, text: str) -> list[int]:
         if self.spec.family is Family.COLPALI:
             text = self._tokenizer.bos_token + text
-        limit = self._query_limit if role == "query" else self._limit
-        ids: list[int] = self._tokenizer(text, truncation=True, max_length=limit)["input_ids"]
-        marker = self._markers.get(role)
+        ids: list[int] = self._tokenizer(text, truncation=True, max_length=self._limit)["input_ids"]
+        if self._marker is None:
+            return ids
         # after [CLS], as Stanford's ColBERT has it
-        return ids if marker is None else [*ids[:1], marker, *ids[1:-1][: limit - 3], ids[-1]]
-
-    def _read_colbert(self, settings: dict[str, Any]) -> None:
-        names = {"query": "query_token_id", "document": "doc_token_id"}
-        defaults = {"query": "[unused0]", "document": "[unused1]"}
-        convert = self._tokenizer.convert_tokens_to_ids
-        self._markers = {role: convert(settings.get(key) or defaults[role]) for role, key in names.items()}
-        self._limit = min(self._limit, int(settings.get("doc_maxlen") or self._limit))
-        self._query_limit = min(self._query_limit, int(settings.get("query_maxlen") or _QUERY))
-        if settings.get("mask_punctuation", True):
-            known = {convert(mark) for mark in string.punctuation} - {self._tokenizer.unk_token_id}
-            self._skipped = np.array(sorted(known), dtype=np.int64)
+        return [*ids[:1], self._marker, *ids[1:-1][: self._limit - 3], ids[-1]]
 
 
 def _check_served(spec: EncoderSpec, architectures: Sequence[str], endpoint: str) -> None:

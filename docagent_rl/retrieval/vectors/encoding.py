@@ -11,10 +11,10 @@ from PIL import Image
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
-from docagent_rl.retrieval.encoders import Encoder
+from docagent_rl.retrieval.encoders import PageEncoder
 from docagent_rl.retrieval.vectors.header import StoredDocument
 
-EncoderFactory = Callable[[], Encoder]
+EncoderFactory = Callable[[], PageEncoder]
 """Makes the encoder in the process that uses it; can be pickled for the workers of a cluster."""
 
 BATCH = 8
@@ -38,7 +38,7 @@ class EncoderFacts:
     spec: Mapping[str, Any]
 
     @classmethod
-    def of(cls, encoder: Encoder) -> EncoderFacts:
+    def of(cls, encoder: PageEncoder) -> EncoderFacts:
         """Return those of an encoder; its `spec`, if any, is a mapping or a pydantic model."""
         spec: Any = getattr(encoder, "spec", {})
         dumped = spec.model_dump(mode="json") if hasattr(spec, "model_dump") else dict(spec)
@@ -121,7 +121,7 @@ def encoded_pages(
 
 
 def encoded(
-    encoder: Encoder, batch: PageBatch, pages: Sequence[str] | Sequence[Image.Image], pool_factor: int
+    encoder: PageEncoder, batch: PageBatch, pages: Sequence[str] | Sequence[Image.Image], pool_factor: int
 ) -> list[np.ndarray]:
     """Return the vectors of a batch, as they are stored but for rounding.
 

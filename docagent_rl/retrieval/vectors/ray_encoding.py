@@ -13,7 +13,7 @@ import numpy as np
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore
-from docagent_rl.retrieval.encoders import Encoder
+from docagent_rl.retrieval.encoders import PageEncoder
 from docagent_rl.retrieval.vectors.encoding import EncoderFactory, EncoderFacts, PageBatch, encoded
 
 _AT_A_TIME = 2
@@ -96,7 +96,7 @@ class _EncoderActor:
 
     def __init__(self, factory: EncoderFactory) -> None:
         self._factory, self._lock = factory, threading.Lock()
-        self._opened: Encoder | None = None
+        self._opened: PageEncoder | None = None
 
     def facts(self) -> EncoderFacts:
         """Return those of the encoder."""
@@ -121,7 +121,7 @@ class _EncoderActor:
             raise InfrastructureError(f"node {node} does not see the store: {error}") from error
         return encoded(encoder, batch, batch.contents(documents, encoder.content), pool_factor)
 
-    def _encoder(self) -> Encoder:
+    def _encoder(self) -> PageEncoder:
         with self._lock:
             if self._opened is None:
                 self._opened = self._factory()

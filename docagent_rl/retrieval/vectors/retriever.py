@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 
 import numpy as np
-from PIL import Image
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
@@ -156,10 +155,6 @@ class LateEncoder:
     @cached_property
     def _encoder(self) -> Encoder:
         return self._make()
-
-    def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
-        """See `Encoder.encode_pages`."""
-        return self._encoder.encode_pages(pages)
 
     def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
         """See `Encoder.encode_queries`."""

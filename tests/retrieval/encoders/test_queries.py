@@ -37,9 +37,6 @@ class Counting:
             raise ValueError("no such word")
         return [np.full((1, 2), len(query), np.float32) for query in queries]
 
-    def encode_pages(self, pages):
-        return [np.zeros((1, 2), np.float32) for _ in pages]
-
 
 @pytest.fixture
 def model():
@@ -101,7 +98,6 @@ def test_answers_are_those_of_the_model_in_order(model):
     ]
     assert (encoder.dim, encoder.content, encoder.fingerprint) == (2, PageContent.TEXT, "f")
     assert encoder.encode_queries([]) == []
-    assert len(encoder.encode_pages(["x"])) == 1
     with pytest.raises(ValueError):  # shared vectors cannot be changed
         found[0][0, 0] = 9
 

@@ -25,7 +25,6 @@ from tests.processes import end, members
 from tests.retrieval.encoders.conftest import MINILM, assert_same, tiny_spec
 
 QUERIES = ["where is the revenue of 2019?", "a" * 3000, "", "word " * 900, "<s> [SEP] a, b."]
-PAGES = ["the cat sat on the mat. " * 60, "", "x", "tables, and figures!"]
 SERVER = ["-m", "vllm.entrypoints.openai.api_server", "--runner", "pooling"]
 SERVER += ["--dtype", "float32", "--host", "127.0.0.1", "--enforce-eager", "--served-model-name", "pooled"]
 ALONE = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1", "VLLM_NO_USAGE_STATS": "1"}
@@ -69,7 +68,6 @@ def test_a_colbert_at_a_server_gives_the_vectors_of_its_words(servers, tiny, enc
     served = ServedEncoder(tiny_spec(kind, tiny(kind)), servers["colbert"][0], batch_size=2)
     assert served.dim == local.dim
     assert served.fingerprint != local.fingerprint
-    assert_same(served.encode_pages(PAGES), local.encode_pages(PAGES), 2e-3)
     for one, other in zip(served.encode_queries(QUERIES), local.encode_queries(QUERIES), strict=True):
         assert 3 <= len(one) <= len(other) == 32
         np.testing.assert_allclose(one, other[: len(one)], atol=2e-3)
@@ -81,7 +79,6 @@ def test_a_dense_model_at_a_server_is_the_one_in_the_process(servers, minilm):
     served = open_query_encoder(minilm.spec.model_dump(mode="json"), QueryEncoderConfig(endpoint=url))
     assert (served.fingerprint, served.dim) == (minilm.fingerprint, 384)
     assert_same(served.encode_queries(QUERIES), minilm.encode_queries(QUERIES))
-    assert_same(served.encode_pages(PAGES), minilm.encode_pages(PAGES))
     cut = ServedEncoder(minilm.spec.model_copy(update={"dims": 64}), url)
     assert (cut.dim, cut.fingerprint == minilm.fingerprint) == (64, False)
     with pytest.raises(UserError, match=r"/v1/embeddings.*400"):
