@@ -185,10 +185,7 @@ class _Build:
         if rows >= two_stages_from:
             kept = known is not None and rows <= _GROWTH * known
             header = header.model_copy(update={"trained_on": known if kept else rows})
-        if (
-            previous is not None
-            and previous.header.model_copy(update={"files": {}, "checksum": None}) == header
-        ):
+        if previous is not None and previous.header.unsaved() == header:
             self._files.sweep(rf"{ENCODED}|\..*\.tmp")
             return blank
 
