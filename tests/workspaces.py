@@ -17,7 +17,7 @@ from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
 from docagent_rl.records.parquet import write_parquet
 from docagent_rl.records.record import Record, Split
 from docagent_rl.retrieval.bm25 import BM25Retriever
-from docagent_rl.retrieval.building import build_vectors
+from docagent_rl.retrieval.indexes import build_vectors
 
 PAGES = {"short": 6, "long": 130}
 

@@ -12,8 +12,8 @@ from docagent_rl.checkpoints.archives import audit_archives
 from docagent_rl.checkpoints.audit import audit_checkpoints, has_checkpoints
 from docagent_rl.documents.audit import Audit, Damage, audit_store
 from docagent_rl.documents.layout import MARKER
-from docagent_rl.retrieval.audit import audit_index
 from docagent_rl.retrieval.index_files import HEADER
+from docagent_rl.retrieval.indexes import audit_index
 
 _SHOWN = 3
 

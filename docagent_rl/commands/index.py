@@ -17,11 +17,17 @@ from docagent_rl.commands.serve import serve_command
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval import Hit
-from docagent_rl.retrieval.audit import audit_index, describe, open_index
 from docagent_rl.retrieval.bm25 import BM25Settings
-from docagent_rl.retrieval.building import Encoding, build_bm25, build_vectors
 from docagent_rl.retrieval.config import QueryEncoderConfig, RetrieverConfig
 from docagent_rl.retrieval.index_files import index_kind
+from docagent_rl.retrieval.indexes import (
+    Encoding,
+    audit_index,
+    build_bm25,
+    build_vectors,
+    describe,
+    open_index,
+)
 from docagent_rl.retrieval.opening import open_local
 from docagent_rl.retrieval.tokens import Stemmer, spans
 from docagent_rl.retrieval.vectors.bank import Precision

@@ -8,7 +8,7 @@ from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.records.parquet import read_parquet, write_parquet
 from docagent_rl.records.record import Record, Split
 from docagent_rl.retrieval.bm25 import BM25Settings
-from docagent_rl.retrieval.building import build_bm25
+from docagent_rl.retrieval.indexes import build_bm25
 
 PAGES = 16
 """About so many are scanned; reading one takes seconds."""

@@ -17,8 +17,8 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.audit import audit_store
 from docagent_rl.documents.layout import MARKER
-from docagent_rl.retrieval.audit import audit_index
 from docagent_rl.retrieval.index_files import HEADER
+from docagent_rl.retrieval.indexes import audit_index
 from tests.faults.conftest import chance, is_clear
 from tests.faults.file_events import FULL, KILL, Plan, events, pids
 from tests.faults.kill_jobs import IMPORTS, JOBS, QUICK, Job

@@ -9,7 +9,7 @@ from docagent_rl.config import DocAgentConfig
 from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.records.record import Record
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
-from docagent_rl.retrieval.building import build_vectors
+from docagent_rl.retrieval.indexes import build_vectors
 from docagent_rl.rollout.resources import SessionResources
 from tests.retrieval.service.conftest import running
 from tests.systems.alden.play import search

@@ -11,7 +11,7 @@ import torch
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.config import QueryEncoderConfig
-from docagent_rl.retrieval.encoders.lane import Lane, find_device
+from docagent_rl.retrieval.encoders.local import Lane, find_device
 from docagent_rl.retrieval.encoders.queries import QueryEncoder
 
 

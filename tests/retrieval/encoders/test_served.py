@@ -17,7 +17,7 @@ from tenacity import wait_none
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.lab.tiny.retrievers import TinyRetriever
 from docagent_rl.retrieval.config import QueryEncoderConfig
-from docagent_rl.retrieval.encoders import vllm_client
+from docagent_rl.retrieval.encoders import served as serving
 from docagent_rl.retrieval.encoders.files import model_folder
 from docagent_rl.retrieval.encoders.opening import open_query_encoder
 from docagent_rl.retrieval.encoders.served import ServedEncoder
@@ -108,19 +108,19 @@ def test_models_that_vllm_does_not_serve_are_refused(tiny, kind):
     ],
 )
 def test_what_is_no_server_of_vllm_is_one_error(monkeypatch, status, content, error):
-    monkeypatch.setattr(vllm_client, "LONGEST_BODY", 1000)
+    monkeypatch.setattr(serving, "LONGEST_BODY", 1000)
     answer = httpx2.MockTransport(lambda request: httpx2.Response(status, content=content))
     plain = httpx2.Client
     monkeypatch.setattr(httpx2, "Client", lambda **options: plain(**options, transport=answer))
-    monkeypatch.setattr(vllm_client, "wait_exponential_jitter", lambda *_, **__: wait_none())
+    monkeypatch.setattr(serving, "wait_exponential_jitter", lambda *_, **__: wait_none())
     with pytest.raises(error, match=r"http://127\.0\.0\.1:1/v1/models"):
-        vllm_client.VllmClient("http://127.0.0.1:1", attempts=2)
+        serving.VllmClient("http://127.0.0.1:1", attempts=2)
 
 
 def test_a_url_that_is_none_is_named():
     for url in ("no url", "ftp://host"):
         with pytest.raises((UserError, InfrastructureError), match=url):
-            vllm_client.VllmClient(url, attempts=1, timeout_s=60)
+            serving.VllmClient(url, attempts=1, timeout_s=60)
 
 
 @pytest.mark.slow

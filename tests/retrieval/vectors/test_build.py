@@ -9,7 +9,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands.serve import _config
-from docagent_rl.retrieval.building import Encoding, build_vectors
+from docagent_rl.retrieval.indexes import Encoding, build_vectors
 from docagent_rl.retrieval.vectors.build import build_index
 from docagent_rl.retrieval.vectors.index import VectorIndex
 from docagent_rl.retrieval.vectors.ray_encoding import RayVectors

@@ -5,8 +5,8 @@ import pytest
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import PageContent
-from docagent_rl.retrieval.audit import audit_index
 from docagent_rl.retrieval.index_files import HEADER
+from docagent_rl.retrieval.indexes import audit_index
 from docagent_rl.retrieval.vectors.bank import Precision
 from docagent_rl.retrieval.vectors.build import build_index
 from docagent_rl.retrieval.vectors.candidates import Candidates

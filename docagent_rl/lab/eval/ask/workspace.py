@@ -83,7 +83,7 @@ def build_indexes(workspace: Workspace, config: DocAgentConfig) -> None:
         UserError: the model of an index is not on this machine, or no page has text.
     """
     from docagent_rl.retrieval.bm25 import BM25Settings
-    from docagent_rl.retrieval.building import build_bm25, build_vectors
+    from docagent_rl.retrieval.indexes import build_bm25, build_vectors
 
     store, progress = DocumentStore(workspace.store), sys.stderr.isatty()
     with _alone(workspace.folder):
