@@ -23,8 +23,8 @@ from benchmarks.common import show, single_thread
 from benchmarks.retrieval.corpus_data import DIM, Tokens, pages, tokens
 from benchmarks.retrieval.engines import ENGINES, Engine
 from docagent_rl.retrieval.vectors.bank import Bank, Precision, make_bank, open_bank, write_banks
-from docagent_rl.retrieval.vectors.encoding import pooled
-from docagent_rl.retrieval.vectors.maxsim import page_scores, ranked, scattered_scores
+from docagent_rl.retrieval.vectors.encoding import pool_vectors
+from docagent_rl.retrieval.vectors.maxsim import page_scores, rank_rows, scattered_scores
 
 _TOP = 10
 _COUNTS = (100, 200, 400)
@@ -64,7 +64,7 @@ def gold(bank: Bank, queries: list[np.ndarray]) -> tuple[list[set[int]], Measure
     for query in queries:
         start = time.process_time()
         scores = page_scores(bank, [query])[0]
-        rows = ranked(scores, _TOP)
+        rows = rank_rows(scores, _TOP)
         measured.seconds.append(time.process_time() - start)
         measured.recall.append(1.0)
         best.append(set(rows.tolist()))
@@ -84,7 +84,7 @@ def two_stages(
     for query, want in zip(queries, best, strict=True):
         start = time.process_time()
         rows = np.sort(first(query, count))
-        found = rows[ranked(scattered_scores(bank, query, rows), _TOP)]
+        found = rows[rank_rows(scattered_scores(bank, query, rows), _TOP)]
         measured.seconds.append(time.process_time() - start)
         measured.recall.append(len(want & set(found.tolist())) / _TOP)
     return measured
@@ -126,15 +126,16 @@ def losses(real: Tokens, count: int, queries: list[np.ndarray]) -> list[tuple[st
     best, _ = gold(make_bank(found, DIM), queries)
     banks = {"int8": make_bank(found, DIM, Precision.INT8)}
     for factor in (2, 3, 4, 8):
-        banks[f"pool_factor {factor}"] = make_bank([pooled(page, factor) for page in found], DIM)
+        banks[f"pool_factor {factor}"] = make_bank([pool_vectors(page, factor) for page in found], DIM)
         if factor == 3:
-            small = make_bank([pooled(page, factor) for page in found], DIM, Precision.INT8)
+            small = make_bank([pool_vectors(page, factor) for page in found], DIM, Precision.INT8)
             banks["pool_factor 3, int8"] = small
     rows = []
     for name, bank in banks.items():
         scores = page_scores(bank, queries)
         recall = [
-            len(want & set(ranked(row, _TOP).tolist())) / _TOP for want, row in zip(best, scores, strict=True)
+            len(want & set(rank_rows(row, _TOP).tolist())) / _TOP
+            for want, row in zip(best, scores, strict=True)
         ]
         rows.append((name, f"{len(bank.vectors) / count:.0f}", f"{np.mean(recall):.3f}"))
     return rows

@@ -14,7 +14,7 @@ import typer
 
 from benchmarks.common import best_times, show
 from docagent_rl.retrieval.vectors.bank import Bank, Precision, make_bank
-from docagent_rl.retrieval.vectors.maxsim import Engine, default_engine, page_scores, rounded
+from docagent_rl.retrieval.vectors.maxsim import Engine, default_engine, page_scores, round_query
 
 DIM = 128
 _TOP = 10
@@ -40,7 +40,7 @@ def document(pages: int, vectors: int, tokens: int, seed: int = 0) -> tuple[list
 
 def exact(bank: Bank, query: np.ndarray) -> np.ndarray:
     """The definition, in float64, on the stored vectors."""
-    asked = rounded(query).double()
+    asked = round_query(query).double()
     return np.array(
         [
             float((asked @ bank.vectors[start:end].double().T).amax(1).sum())
@@ -55,7 +55,7 @@ def scorers(pages: list[np.ndarray], bank: Bank, query: np.ndarray) -> dict[str,
     from sentence_transformers.util import maxsim
     from transformers import ColQwen2Processor
 
-    asked = rounded(query).float()
+    asked = round_query(query).float()
     kept = [torch.from_numpy(page).bfloat16().float() for page in pages]
     small = make_bank(pages, DIM, Precision.INT8)
     processor = object.__new__(ColQwen2Processor)  # scoring looks at nothing of it

@@ -14,7 +14,7 @@ from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.encoders.files import MODULES, read_json
 from docagent_rl.retrieval.encoders.local import LocalEncoder
 from docagent_rl.retrieval.encoders.spec import Pooling
-from docagent_rl.retrieval.encoders.texts import Texts, by_passage, prompted
+from docagent_rl.retrieval.encoders.texts import Texts, by_passage, fill_prompt
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -81,9 +81,9 @@ class DenseEncoder(LocalEncoder):
         stated = self._model.max_seq_length or _LONGEST
         limit = min(stated, _LONGEST, self.spec.page_tokens or _LONGEST)
         special = tokenizer.num_special_tokens_to_add()
-        self._room = limit - special - self._texts.count(prompted(self.spec.page_prompt, ""))
+        self._room = limit - special - self._texts.count(fill_prompt(self.spec.page_prompt, ""))
         self._query_room = (
-            min(stated, _LONGEST) - special - self._texts.count(prompted(self.spec.query_prompt, ""))
+            min(stated, _LONGEST) - special - self._texts.count(fill_prompt(self.spec.query_prompt, ""))
         )
         if min(self._room, self._query_room) < 8:
             raise UserError(
@@ -100,7 +100,7 @@ class DenseEncoder(LocalEncoder):
 
     def _queries(self, texts: list[str]) -> list[np.ndarray]:
         cut = [self._texts.cut(text, self._query_room) for text in texts]
-        return self._encode([prompted(self.spec.query_prompt, text) for text in cut])
+        return self._encode([fill_prompt(self.spec.query_prompt, text) for text in cut])
 
     def _encode(self, items: list[str] | list[Image.Image]) -> list[np.ndarray]:
         vectors = self._model.encode(

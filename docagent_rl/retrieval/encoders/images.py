@@ -18,7 +18,7 @@ from docagent_rl.retrieval.encoders.checkpoints import (
 from docagent_rl.retrieval.encoders.files import read_json
 from docagent_rl.retrieval.encoders.local import LocalEncoder
 from docagent_rl.retrieval.encoders.spec import Family
-from docagent_rl.retrieval.encoders.texts import Texts, prompted
+from docagent_rl.retrieval.encoders.texts import Texts, fill_prompt
 
 _UNCUT = 32_768
 """Tokens: queries are cut before, so that a processor's own limit (ColPali's is 50) cuts none."""
@@ -48,7 +48,7 @@ class LateImageEncoder(LocalEncoder):
 
     def _queries(self, texts: list[str]) -> list[np.ndarray]:
         if self.spec.query_prompt is not None:
-            return self._encode(self._tokens([prompted(self.spec.query_prompt, text) for text in texts]))
+            return self._encode(self._tokens([fill_prompt(self.spec.query_prompt, text) for text in texts]))
         if not self._by_transformers:
             return self._encode(self._processor.process_queries(queries=texts))
         limit = {"max_length": _UNCUT} if self.spec.family is Family.COLPALI else {}
@@ -121,7 +121,7 @@ class Qwen2VLEncoder(LocalEncoder):
         )
 
     def _queries(self, texts: list[str]) -> list[np.ndarray]:
-        prompts = [prompted(self.spec.query_prompt, text) for text in texts]
+        prompts = [fill_prompt(self.spec.query_prompt, text) for text in texts]
         beside = [Image.new("RGB", _QUERY_SIZE)] * len(texts) if self.spec.query_image else None
         return self._encode(prompts, beside)
 

@@ -139,7 +139,7 @@ class LocalEncoder(ABC):
         named: str = "model",
     ) -> None:
         self.folder = model_folder(spec.model, spec.revision, named=named)
-        self.spec = known_weights(spec, digest(self.folder), named)
+        self.spec = pin_weights(spec, digest(self.folder), named)
         self.fingerprint = fingerprint(self.spec)
         self.content: PageContent = spec.content
         self.batch_size = batch_size
@@ -199,7 +199,7 @@ class LocalEncoder(ABC):
             numbers = order[start : start + self.batch_size]
             vectors = encode([items[number] for number in numbers])
             for number, each in zip(numbers, vectors, strict=True):
-                found[number] = finished(each, self.spec, self._named)
+                found[number] = normalise(each, self.spec, self._named)
         return found
 
     def _images(
@@ -209,11 +209,11 @@ class LocalEncoder(ABC):
         return self._in_batches(
             pages,
             lambda page: page.width * page.height,
-            lambda batch: encode([presentable(page) for page in batch]),
+            lambda batch: encode([prepare_image(page) for page in batch]),
         )
 
 
-def known_weights(spec: EncoderSpec, weights: str, named: str) -> EncoderSpec:
+def pin_weights(spec: EncoderSpec, weights: str, named: str) -> EncoderSpec:
     """Return the specification with the digest of its files.
 
     Raises:
@@ -233,7 +233,7 @@ def fingerprint(spec: EncoderSpec) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def presentable(page: Image.Image) -> Image.Image:
+def prepare_image(page: Image.Image) -> Image.Image:
     """Return the picture in RGB; one too small or too slim gets a white margin, none is resized."""
     page = page if page.mode == "RGB" else page.convert("RGB")
     width, height = max(page.width, _SMALLEST), max(page.height, _SMALLEST)
@@ -245,7 +245,7 @@ def presentable(page: Image.Image) -> Image.Image:
     return framed
 
 
-def finished(vectors: np.ndarray, spec: EncoderSpec, named: str) -> np.ndarray:
+def normalise(vectors: np.ndarray, spec: EncoderSpec, named: str) -> np.ndarray:
     """Return vectors as float32, cut to `dims`, of length 1.
 
     Raises:

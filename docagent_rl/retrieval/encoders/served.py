@@ -28,9 +28,9 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents.store import PageContent
 from docagent_rl.endpoints.http_client import BodyError, check_url, client_of_run, public_url, read_body
 from docagent_rl.retrieval.encoders.files import digest, model_folder, read_json
-from docagent_rl.retrieval.encoders.local import fingerprint, finished, known_weights
+from docagent_rl.retrieval.encoders.local import fingerprint, normalise, pin_weights
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
-from docagent_rl.retrieval.encoders.texts import Texts, prompted
+from docagent_rl.retrieval.encoders.texts import Texts, fill_prompt
 
 _HUB_ONLY = (Family.COLPALI, Family.COLMODERNVBERT)
 _LONGEST = 512
@@ -65,7 +65,7 @@ class ServedEncoder:
         folder = model_folder(spec.model, spec.revision, named="docagent.retriever.encoder.model")
         architectures = read_json(folder / "config.json").get("architectures") or []
         _check_served(spec, [str(name) for name in architectures], endpoint)
-        self.spec = known_weights(spec, digest(folder), "docagent.retriever.encoder.model")
+        self.spec = pin_weights(spec, digest(folder), "docagent.retriever.encoder.model")
         self.content: PageContent = spec.content
         self._batch_size = batch_size
         self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
@@ -76,7 +76,7 @@ class ServedEncoder:
         special = self._tokenizer.num_special_tokens_to_add()
         self._marker: int | None = None
         self.fingerprint = fingerprint(self.spec)
-        self._room = self._limit - special - self._texts.count(prompted(spec.query_prompt, ""))
+        self._room = self._limit - special - self._texts.count(fill_prompt(spec.query_prompt, ""))
         if spec.family is Family.COLBERT:
             settings = read_json(folder / "artifact.metadata")
             self._marker = self._tokenizer.convert_tokens_to_ids(settings.get("query_token_id") or _MARKER)
@@ -95,13 +95,13 @@ class ServedEncoder:
         """
         room = min(self.spec.query_tokens, self._room)
         plain = [self._texts.cut(self._texts.plain(query), room) for query in queries]
-        return self._encode([prompted(self.spec.query_prompt, text) for text in plain])
+        return self._encode([fill_prompt(self.spec.query_prompt, text) for text in plain])
 
     def _encode(self, texts: list[str]) -> list[np.ndarray]:
         ids = [self._ids(text) for text in texts]
         ask = self._client.embed_tokens if self.spec.family.late_interaction else self._client.embed
         return [
-            finished(vectors, self.spec, self._client.url)
+            normalise(vectors, self.spec, self._client.url)
             for start in range(0, len(ids), self._batch_size)
             for vectors in ask(ids[start : start + self._batch_size])
         ]

@@ -101,7 +101,7 @@ def _word_start(words: list[int | None], place: int, lowest: int) -> int:
     return max(place, lowest)
 
 
-def prompted(prompt: str | None, text: str) -> str:
+def fill_prompt(prompt: str | None, text: str) -> str:
     """Return a text in its prompt."""
     if prompt is None:
         return text
@@ -123,6 +123,6 @@ def by_passage(
         dim: length of a vector.
         encode: vectors of each passage.
     """
-    vectors = iter(encode([prompted(prompt, passage) for page in pages for passage in page]))
+    vectors = iter(encode([fill_prompt(prompt, passage) for page in pages for passage in page]))
     none = np.zeros((0, dim), np.float32)
     return [np.concatenate([none, *(next(vectors) for _ in page)]) for page in pages]

@@ -99,7 +99,7 @@ def routes(served: Served) -> list[Route]:
         asked.check()
         pairs = list(zip(asked.id, asked.query, strict=True))
         found = await asyncio.to_thread(
-            lambda: [fetched(served.store, *pair, formed=asked.mm_fetch) for pair in pairs]
+            lambda: [fetch_page(served.store, *pair, formed=asked.mm_fetch) for pair in pairs]
         )
         return JSONResponse(found)
 
@@ -110,7 +110,7 @@ def routes(served: Served) -> list[Route]:
     ]
 
 
-def fetched(store: DocumentStore, doc_id: str, wanted: str, *, formed: bool) -> dict[str, str]:
+def fetch_page(store: DocumentStore, doc_id: str, wanted: str, *, formed: bool) -> dict[str, str]:
     """Return a page by its number.
 
     Args:
@@ -200,7 +200,7 @@ class AldenDialect:
 
     def read(self, body: bytes, question: Question) -> list[list[Hit]]:
         """See `Dialect.read`."""
-        pages, scores = wire.checked(_SCORED, body)
+        pages, scores = wire.validate_reply(_SCORED, body)
         if [len(each) for each in pages] != [len(each) for each in scores]:
             raise ValueError("not as many scores as pages")
         doc_id = question.doc_id or ""

@@ -17,7 +17,7 @@ from docagent_rl.retrieval.service import wire
 from docagent_rl.retrieval.service.alden import AldenDialect
 from docagent_rl.retrieval.service.connection import Connections, Place
 from docagent_rl.retrieval.service.host import HARMLESS
-from docagent_rl.retrieval.service.remote import RemoteRetriever, blamed
+from docagent_rl.retrieval.service.remote import RemoteRetriever, ask_blaming
 from docagent_rl.retrieval.service.vrag_rl import VragDialect, VragFaissDialect
 from docagent_rl.retrieval.service.wire import Call, Dialect, NativeDialect
 
@@ -34,7 +34,7 @@ class HttpRetriever(RemoteRetriever):
     """Asks a server, once a call; whoever calls tries again.
 
     A query that the server refuses, or fails at while it answers another, raises `QueryRefusedError` (see
-    `remote.blamed`).
+    `remote.ask_blaming`).
 
     Args:
         config: of the retriever.
@@ -77,7 +77,7 @@ class HttpRetriever(RemoteRetriever):
             return [[] for _ in queries]
         asked = Question(tuple(meant), doc_id, int(top_k), frozenset(exclude))
         key, shown = self._place.key, self._place.shown
-        answers = await blamed(
+        answers = await ask_blaming(
             lambda each: self._once(replace(asked, queries=tuple(each))),
             meant,
             refuses_all=f"{key}.service: {shown} refuses any query: see {key}.service.api",
@@ -119,7 +119,7 @@ class HttpRetriever(RemoteRetriever):
         body = await self._connections.ask(dialect.call(asked), largest=dialect.largest_reply)
         try:
             answer = dialect.read(body, asked)
-            return wire.kept(answer, asked, native=dialect.native, num_pages=self._num_pages)
+            return wire.select_hits(answer, asked, native=dialect.native, num_pages=self._num_pages)
         except (ValueError, UserError) as error:
             raise ServiceFailedError(f"an answer that cannot be used: {error}") from None
 

@@ -25,7 +25,7 @@ from docagent_rl.retrieval.base import (
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.rows import PageRows
 from docagent_rl.retrieval.service.ray_actor import SearchActor
-from docagent_rl.retrieval.service.remote import RemoteRetriever, blamed
+from docagent_rl.retrieval.service.remote import RemoteRetriever, ask_blaming
 from docagent_rl.retrieval.service.wire import LONGEST_LINE, LONGEST_QUERY
 
 REST_S = 2.0
@@ -93,7 +93,9 @@ class RayRetriever(RemoteRetriever):
                 return answers[0]
             return [best_hits(itertools.chain(*parts), top_k) for parts in zip(*answers, strict=True)]
 
-        return await blamed(ask, asked.sendable, refuses_all=f"the actors of {self._key} refuse any query")
+        return await ask_blaming(
+            ask, asked.sendable, refuses_all=f"the actors of {self._key} refuse any query"
+        )
 
     async def _ask(self, shard: int, question: Question) -> list[list[Hit]]:
         """Return the hits of the first replica that takes the search."""

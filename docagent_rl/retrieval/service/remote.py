@@ -47,7 +47,7 @@ class RemoteRetriever(ABC):
         return _in_background(self.asearch(queries, doc_id=doc_id, top_k=top_k, exclude=exclude))
 
 
-async def blamed(ask: Ask, queries: Sequence[str], *, refuses_all: str) -> list[list[Hit]]:
+async def ask_blaming(ask: Ask, queries: Sequence[str], *, refuses_all: str) -> list[list[Hit]]:
     """Return what a service answers to queries.
 
     A query that is refused, or that makes a service fail `FAULTS` times while it answers a harmless one in

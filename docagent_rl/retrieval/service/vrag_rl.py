@@ -147,7 +147,7 @@ class VragDialect:
 
     def read(self, body: bytes, question: Question) -> list[list[Hit]]:
         """See `Dialect.read`."""
-        found = wire.checked(_IMAGES, body)
+        found = wire.validate_reply(_IMAGES, body)
         return [
             [Hit(page_of(each.image_file), 1.0 / rank) for rank, each in enumerate(images, start=1)]
             for images in found
@@ -176,7 +176,7 @@ class VragFaissDialect:
     def read(self, body: bytes, question: Question) -> list[list[Hit]]:
         """See `Dialect.read`."""
         hits = []
-        for found in wire.checked(TypeAdapter(_Results), body).results:
+        for found in wire.validate_reply(TypeAdapter(_Results), body).results:
             if len(found.score) != len(found.data):
                 raise ValueError(f"{len(found.score)} scores for {len(found.data)} pages")
             hits.append(

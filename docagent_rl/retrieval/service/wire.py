@@ -146,11 +146,11 @@ def read_reply(body: bytes) -> list[list[Hit]]:
     Raises:
         ValueError: it is something else; the message is one line.
     """
-    reply = checked(TypeAdapter(SearchReply), body)
+    reply = validate_reply(TypeAdapter(SearchReply), body)
     return [[Hit(PageRef(doc, page), score) for doc, page, score in hits] for hits in reply.results]
 
 
-def kept(
+def select_hits(
     answer: Sequence[Sequence[Hit]], question: Question, *, native: bool, num_pages: dict[str, int]
 ) -> list[list[Hit]]:
     """Return the hits of an answer that was asked for.
@@ -186,7 +186,7 @@ def kept(
     return found
 
 
-def checked(adapter: TypeAdapter[T], body: bytes) -> T:
+def validate_reply(adapter: TypeAdapter[T], body: bytes) -> T:
     """Return an answer.
 
     Raises:

@@ -135,7 +135,7 @@ def open_bank(folder: Path) -> Bank:
     return Bank(vectors, np.load(folder / OFFSETS), scales)
 
 
-def packed(bank: Bank) -> bytes:
+def pack_bank(bank: Bank) -> bytes:
     """Return a bank as one file, with checksums; for `unpacked`."""
     buffer, vectors = io.BytesIO(), _stored(bank.vectors)
     if bank.scales is None:
@@ -145,7 +145,7 @@ def packed(bank: Bank) -> bytes:
     return buffer.getvalue()
 
 
-def unpacked(path: Path) -> Bank:
+def unpack_bank(path: Path) -> Bank:
     """Return the bank of a file.
 
     Raises:

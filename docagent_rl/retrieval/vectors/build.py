@@ -19,9 +19,9 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.documents import DocumentStore
 from docagent_rl.retrieval.index_files import ENCODED, IndexFiles, index_kind
-from docagent_rl.retrieval.vectors.bank import Bank, make_bank, open_bank, packed, unpacked, write_banks
+from docagent_rl.retrieval.vectors.bank import Bank, make_bank, open_bank, pack_bank, unpack_bank, write_banks
 from docagent_rl.retrieval.vectors.candidates import Candidates, train_clusters
-from docagent_rl.retrieval.vectors.encoding import EncoderFactory, LocalVectors, PageVectors, encoded_pages
+from docagent_rl.retrieval.vectors.encoding import EncoderFactory, LocalVectors, PageVectors, encode_documents
 from docagent_rl.retrieval.vectors.header import (
     Kind,
     Source,
@@ -159,7 +159,7 @@ class _Build:
         missing = [document for document in self._header.documents if self._bank(document) is None]
         pages = sum(document.pages for document in missing)
         shown = track(
-            encoded_pages(vectors, store, missing, source.settings.pool_factor),
+            encode_documents(vectors, store, missing, source.settings.pool_factor),
             "Encoding pages",
             total=pages,
             console=Console(stderr=True),
@@ -168,7 +168,7 @@ class _Build:
         found = iter(shown)
         for document in missing:
             bank = make_bank(list(islice(found, document.pages)), source.dim, source.settings.precision)
-            atomic_write(self._place(document), packed(bank))
+            atomic_write(self._place(document), pack_bank(bank))
         next(found, None)  # which ends the bar
         return pages
 
@@ -221,7 +221,7 @@ class _Build:
         if self._previous is not None and self._held.get(document.doc_id) == document:
             return self._previous.bank.span(*self._previous.rows.span(document.doc_id))
         try:
-            return unpacked(self._place(document))
+            return unpack_bank(self._place(document))
         except _UNREADABLE:
             return None
 

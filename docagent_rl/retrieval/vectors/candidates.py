@@ -62,7 +62,7 @@ class Candidates:
         missing = np.flatnonzero(codes < 0)
         for start in range(0, len(missing), _READ):
             rows = missing[start : start + _READ]
-            codes[rows] = clusters.assigned(bank.rows(rows))
+            codes[rows] = clusters.assign(bank.rows(rows))
         pages = np.repeat(np.arange(bank.num_pages), np.diff(bank.offsets))
         # each page once in a cluster
         keys = np.unique(codes * bank.num_pages + pages)
@@ -171,7 +171,7 @@ class Clusters:
         _one_thread()
         return self._index.search(np.ascontiguousarray(vectors, np.float32), count)
 
-    def assigned(self, vectors: np.ndarray) -> np.ndarray:
+    def assign(self, vectors: np.ndarray) -> np.ndarray:
         """Return the number of the centre most like each vector, uint16."""
         parts = [
             self.nearest(vectors[start : start + _ASSIGNED], 1)[1][:, 0]

@@ -104,10 +104,10 @@ class LocalVectors:
         """See `PageVectors`."""
         content = self._encoder.content
         for batch in batches:
-            yield encoded(self._encoder, batch, batch.contents(store, content), pool_factor)
+            yield encode_batch(self._encoder, batch, batch.contents(store, content), pool_factor)
 
 
-def encoded_pages(
+def encode_documents(
     vectors: PageVectors, store: DocumentStore, documents: Iterable[StoredDocument], pool_factor: int
 ) -> Iterator[np.ndarray]:
     """Yield the vectors of each page of documents, in their order."""
@@ -120,7 +120,7 @@ def encoded_pages(
         yield from found
 
 
-def encoded(
+def encode_batch(
     encoder: PageEncoder, batch: PageBatch, pages: Sequence[str] | Sequence[Image.Image], pool_factor: int
 ) -> list[np.ndarray]:
     """Return the vectors of a batch, as they are stored but for rounding.
@@ -142,10 +142,10 @@ def encoded(
                 f"page {ref}: the encoder gave an array of shape {vectors.shape}, not finite numbers of "
                 f"shape (n, {encoder.dim})"
             )
-    return [pooled(np.asarray(vectors, np.float32), pool_factor) for vectors in found]
+    return [pool_vectors(np.asarray(vectors, np.float32), pool_factor) for vectors in found]
 
 
-def pooled(vectors: np.ndarray, factor: int) -> np.ndarray:
+def pool_vectors(vectors: np.ndarray, factor: int) -> np.ndarray:
     """Return the means of clusters of similar vectors, brought to length 1.
 
     Ward's hierarchy of the vectors, cut where max(n // factor, 1) clusters are left (hierarchical token

@@ -43,7 +43,7 @@ class Engine(StrEnum):
     """Matrix products of torch in float32. Which rows are multiplied at a time may change the last bits."""
 
 
-def rounded(query: np.ndarray) -> torch.Tensor:
+def round_query(query: np.ndarray) -> torch.Tensor:
     """Return the vectors of a query as they are multiplied: bfloat16, shape (t, dim), t >= 1.
 
     Raises:
@@ -117,7 +117,7 @@ def scattered_scores(
     return _sums(maxima)
 
 
-def ranked(scores: np.ndarray, top_k: int) -> np.ndarray:
+def rank_rows(scores: np.ndarray, top_k: int) -> np.ndarray:
     """Return the rows with the highest scores, positive or not; `NO_SCORE` is never among them.
 
     Returns:
@@ -129,7 +129,7 @@ def ranked(scores: np.ndarray, top_k: int) -> np.ndarray:
 def _checked(query: np.ndarray, bank: Bank) -> torch.Tensor:
     if query.ndim == 2 and query.shape[1] != bank.dim:
         raise ValueError(f"the query's vectors have {query.shape[1]} dimensions, the pages' {bank.dim}")
-    return rounded(query)
+    return round_query(query)
 
 
 def _filled(offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ import numpy as np
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.retrieval.encoders import PageEncoder
-from docagent_rl.retrieval.vectors.encoding import EncoderFactory, EncoderFacts, PageBatch, encoded
+from docagent_rl.retrieval.vectors.encoding import EncoderFactory, EncoderFacts, PageBatch, encode_batch
 
 _AT_A_TIME = 2
 """Batches of an actor: one is decoded while the model works on the other."""
@@ -119,7 +119,7 @@ class _EncoderActor:
             documents = DocumentStore(store)
         except UserError as error:
             raise InfrastructureError(f"node {node} does not see the store: {error}") from error
-        return encoded(encoder, batch, batch.contents(documents, encoder.content), pool_factor)
+        return encode_batch(encoder, batch, batch.contents(documents, encoder.content), pool_factor)
 
     def _encoder(self) -> PageEncoder:
         with self._lock:

@@ -18,7 +18,7 @@ from docagent_rl.retrieval.encoders.spec import EncoderSpec
 from docagent_rl.retrieval.index_files import HEADER, rebuild_command
 from docagent_rl.retrieval.vectors.header import Kind
 from docagent_rl.retrieval.vectors.index import VectorIndex
-from docagent_rl.retrieval.vectors.maxsim import NO_SCORE, ranked
+from docagent_rl.retrieval.vectors.maxsim import NO_SCORE, rank_rows
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class VectorRetriever:
             scores = scores[:, start:end]
         scores[:, excluded - start] = NO_SCORE
         for (number, _), found in zip(usable, scores, strict=True):
-            rows = ranked(found, top_k)
+            rows = rank_rows(found, top_k)
             hits[number] = self._hits(start + rows, found[rows])
         return hits
 
@@ -114,10 +114,10 @@ class VectorRetriever:
         sums = np.where(self.index.filled, self.index.candidates.sums(query), NO_SCORE)
         sums[excluded] = NO_SCORE
         # those of the whole corpus, so that parts together score what one alone would
-        rows = np.sort(ranked(sums, max(top_k, self._candidates)))
+        rows = np.sort(rank_rows(sums, max(top_k, self._candidates)))
         rows = rows[(rows >= start) & (rows < end)]
         scores = self.index.scores_of(query, rows)
-        best = ranked(scores, top_k)
+        best = rank_rows(scores, top_k)
         return self._hits(rows[best], scores[best])
 
     def _hits(self, rows: np.ndarray, scores: np.ndarray) -> list[Hit]:

@@ -20,7 +20,7 @@ from docagent_rl.retrieval.encoders.files import base_folder, digest, model_fold
 from docagent_rl.retrieval.encoders.models import DEFAULT, MODELS, SPEC_FILE, named_spec
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
-from docagent_rl.retrieval.encoders.texts import Texts, by_passage, prompted
+from docagent_rl.retrieval.encoders.texts import Texts, by_passage, fill_prompt
 from tools.models_table import BEGIN, END, with_table
 
 IMAGES = {"content": "image"}
@@ -251,5 +251,5 @@ def test_pages_get_the_vectors_of_their_passages():
     found = by_passage([["a", "bb"], [], ["ccc"]], "p{}", 2, encode)
     assert [vectors.tolist() for vectors in found] == [[[2, 2], [3, 3]], [], [[4, 4]]]
     assert found[1].shape == (0, 2)
-    assert prompted("query: {}", "what is {} and {0}?") == "query: what is {} and {0}?"
-    assert prompted(None, "as is") == "as is"
+    assert fill_prompt("query: {}", "what is {} and {0}?") == "query: what is {} and {0}?"
+    assert fill_prompt(None, "as is") == "as is"

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from docagent_rl.retrieval.vectors import maxsim
 from docagent_rl.retrieval.vectors.bank import Precision, make_bank
 from docagent_rl.retrieval.vectors.candidates import Candidates, Clusters, cluster_count, sample_size, train
-from docagent_rl.retrieval.vectors.encoding import pooled
+from docagent_rl.retrieval.vectors.encoding import pool_vectors
 from docagent_rl.retrieval.vectors.maxsim import (
     NO_SCORE,
     Engine,
     default_engine,
     page_scores,
-    ranked,
-    rounded,
+    rank_rows,
+    round_query,
     scattered_scores,
 )
 
@@ -26,7 +26,7 @@ CLOSE = {"atol": 2e-5, "rtol": 1e-5}
 
 def _slow(bank, query):
     """The definition, in float64, on the stored vectors."""
-    asked = rounded(query).double().numpy()
+    asked = round_query(query).double().numpy()
     rows = bank.vectors.double().numpy()
     if bank.scales is not None:
         rows = rows * bank.scales[:, None].astype(np.float64)
@@ -115,9 +115,9 @@ def test_a_query_that_does_not_fit_is_refused_and_int8_is_close():
 
 def test_ranks_keep_what_is_not_positive_and_break_ties_by_row():
     scores = np.array([-2, 0, NO_SCORE, -1, 0, -1], np.float32)
-    assert ranked(scores, 3).tolist() == [1, 4, 3]
-    assert ranked(scores, 99).tolist() == [1, 4, 3, 5, 0]
-    assert ranked(np.full(3, NO_SCORE, np.float32), 2).tolist() == []
+    assert rank_rows(scores, 3).tolist() == [1, 4, 3]
+    assert rank_rows(scores, 99).tolist() == [1, 4, 3, 5, 0]
+    assert rank_rows(np.full(3, NO_SCORE, np.float32), 2).tolist() == []
 
 
 def test_a_wrong_or_absent_engine_is_noticed(monkeypatch, caplog):
@@ -161,8 +161,8 @@ def test_the_best_pages_are_among_the_first(pages, candidates):
     bank, found = make_bank(pages, DIM), 0
     for number in rng.choice(PAGES, 30, replace=False):
         query = _unit(pages[number][:6] + rng.standard_normal((min(6, len(pages[number])), DIM)) * 0.1)
-        best = ranked(page_scores(bank, [query])[0], 5)
-        found += len(set(best.tolist()) & set(ranked(candidates.sums(query), 60).tolist()))
+        best = rank_rows(page_scores(bank, [query])[0], 5)
+        found += len(set(best.tolist()) & set(rank_rows(candidates.sums(query), 60).tolist()))
     assert found / 150 > 0.95
 
 
@@ -190,7 +190,7 @@ def test_a_cluster_lists_its_pages_once_in_order():
 def test_training_gives_the_same_each_time_and_assigned_is_the_most_alike(pages, candidates):
     rows = np.concatenate(pages)
     want = (rows @ candidates.clusters.centres.T).argmax(1)
-    assert (candidates.clusters.assigned(rows) == want).mean() > 0.9
+    assert (candidates.clusters.assign(rows) == want).mean() > 0.9
     first, second = train(rows, 100), train(rows, 100)
     assert first.tobytes() == second.tobytes()
     assert 90 <= len(first) <= 130
@@ -205,20 +205,20 @@ def test_similar_vectors_are_joined():
     rng = np.random.default_rng(0)
     topics = _unit(rng.standard_normal((3, 32)))
     order = np.array([2, 0, 1, 0, 2, 1, 0, 2, 1])
-    found = pooled(_unit(topics[order] + rng.standard_normal((9, 32)) * 0.01), 3)
+    found = pool_vectors(_unit(topics[order] + rng.standard_normal((9, 32)) * 0.01), 3)
     np.testing.assert_allclose(found, topics[[2, 0, 1]], atol=0.05)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-6)
-    opposite = pooled(np.array([[1, 0], [-1, 0]], np.float32), 2)
+    opposite = pool_vectors(np.array([[1, 0], [-1, 0]], np.float32), 2)
     assert opposite.tolist() == [[0, 0]]
     for factor in (2, 3):  # all the same become one each time
-        assert pooled(np.tile(_unit(np.ones((1, 4))), (12, 1)), factor).tolist() == [[0.5] * 4]
+        assert pool_vectors(np.tile(_unit(np.ones((1, 4))), (12, 1)), factor).tolist() == [[0.5] * 4]
 
 
 @settings(max_examples=40)
 @given(st.integers(0, 40), st.integers(1, 9), st.integers(0, 99))
 def test_one_in_so_many_is_left(count, factor, seed):
     vectors = np.random.default_rng(seed).standard_normal((count, 8)).astype(np.float32)
-    found = pooled(vectors, factor)
+    found = pool_vectors(vectors, factor)
     assert found.dtype == np.float32
     assert len(found) <= max(count // factor, min(count, 1))
     assert bool(len(found)) == bool(count)
