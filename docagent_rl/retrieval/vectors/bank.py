@@ -136,7 +136,7 @@ def open_bank(folder: Path) -> Bank:
 
 
 def pack_bank(bank: Bank) -> bytes:
-    """Return a bank as one file, with checksums; for `unpacked`."""
+    """Return a bank as one file, with checksums; for `unpack_bank`."""
     buffer, vectors = io.BytesIO(), _stored(bank.vectors)
     if bank.scales is None:
         np.savez(buffer, vectors=vectors, offsets=bank.offsets)
