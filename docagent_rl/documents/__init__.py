@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-from docagent_rl.documents.document import Document, Page
 from docagent_rl.documents.manifest import OutlineEntry, Source
 from docagent_rl.documents.refs import Box, PageRef, PageRegion
 from docagent_rl.documents.settings import RendererKind, RenderSettings
-from docagent_rl.documents.store import DocumentStore, PageContent
+from docagent_rl.documents.store import Document, DocumentStore, Page, PageContent
 
 __all__ = [
     "Box",

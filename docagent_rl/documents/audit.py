@@ -1,26 +1,29 @@
-"""Whether every file of a store is as it was written."""
+"""Verification of every file of a store."""
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from PIL import Image
 from rich.console import Console
 from rich.progress import track
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.base.sealed import is_sealed
 from docagent_rl.documents.layout import CATALOGUE, StoreLayout
-from docagent_rl.documents.manifest import ChunkEntry, Manifest, PageEntry, read_record
-from docagent_rl.documents.objects import Kind, read_bytes
+from docagent_rl.documents.manifest import ChunkEntry, PageEntry, check_seal, read_record
+from docagent_rl.documents.objects import Kind, ObjectStore, read_bytes
 from docagent_rl.documents.refs import PageRef
 
+T = TypeVar("T")
+
 _THREADS = 8
+_ERRORS = (OSError, UserError, InfrastructureError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +38,23 @@ class Damage:
 
 @dataclass(slots=True)
 class Audit:
-    """What an audit found."""
+    """The result of an audit."""
 
     contents: str
     """What there is, in words."""
     damages: list[Damage] = field(default_factory=list)
     unsealed: int = 0
-    """Files of earlier versions, which have no checksum: damage may go unseen."""
+    """Files without a checksum: damage may go unseen."""
     notes: list[str] = field(default_factory=list)
-    """What else is to be known."""
 
 
 @dataclass(slots=True)
 class _Object:
-    """A file of the object store and what is said of it."""
+    """A file of the object store, and the pages that need it."""
 
     digest: str
     kind: Kind
     users: list[str] = field(default_factory=list)
-    sizes: set[tuple[int, int]] = field(default_factory=set)
-    """(width, height) in pixels, by the manifests."""
 
 
 def audit_store(root: Path, *, progress: bool = False) -> Audit:
@@ -67,138 +67,120 @@ def audit_store(root: Path, *, progress: bool = False) -> Audit:
     Raises:
         UserError: the folder is not a store.
     """
-    audit = _StoreAudit(StoreLayout(root.absolute()).require())
-    audit.read_manifests()
-    audit.read_catalogue()
-    audit.read_ocr()
-    audit.read_partial()
-    audit.find_objects()
-    audit.verify_objects(progress)
-    return audit.report()
-
-
-class _StoreAudit:
-    def __init__(self, layout: StoreLayout) -> None:
-        self._layout = layout
-        self._objects: dict[Path, _Object] = {}
-        self._damages: list[Damage] = []
-        self._documents = self._pages = self._unsealed = 0
-        self._notes: list[str] = []
-
-    def read_manifests(self) -> None:
-        for path in sorted(self._layout.manifests()):
-            try:
-                manifest = self._layout.read_manifest(path)
-            except (OSError, UserError, InfrastructureError) as error:
-                self._damages.append(Damage(path, str(error)))
-                continue
-            self._documents += 1
-            self._pages += len(manifest.pages)
-            self._note(manifest, manifest.doc_id, first=1)
-
-    def read_catalogue(self) -> None:
-        """Documents that the store has held and of which there is no manifest."""
-        path = self._layout.root / CATALOGUE
-        try:
-            listed = self._layout.catalogue()
-        except (UserError, InfrastructureError) as error:
-            self._damages.append(Damage(path, str(error)))
-            return
-        if listed is None:
-            self._notes.append(
-                f"it has no catalogue ({CATALOGUE}), so that a lost document goes unseen: the next ingest "
-                "writes one"
+    layout = StoreLayout(root.absolute()).require()
+    audit = Audit("")
+    objects: dict[Path, _Object] = {}
+    documents = pages = 0
+    for path in sorted(layout.manifests()):
+        if manifest := _read(lambda path=path: layout.read_manifest(path), path, audit):
+            documents += 1
+            pages += len(manifest.pages)
+            _note(objects, layout.objects, manifest.pages, manifest.doc_id)
+    _check_catalogue(layout, audit)
+    _check_ocr(layout, audit)
+    for path in sorted((layout.root / "partial").glob("*/[!.]*.json")):
+        if record := _read(lambda path=path: read_record(ChunkEntry, path), path, audit):
+            _note(
+                objects,
+                layout.objects,
+                record.pages,
+                f"unfinished document {path.parent.name[:8]}",
+                record.first,
             )
-            return
-        for doc_id in sorted(listed):
-            if not os.path.lexists(manifest := self._layout.manifest(doc_id)):
-                problem = (
-                    f"the manifest of {doc_id!r} is missing: ingest the document again, or delete {path} and"
-                )
-                self._damages.append(Damage(manifest, f"{problem} ingest anything to forget it"))
+    _find_unused(objects, layout.objects)
+    _verify(objects, layout.objects, audit, progress=progress)
+    audit.contents = f"{documents} documents, {pages} pages, {len(objects)} objects"
+    return audit
 
-    def read_ocr(self) -> None:
-        """Records of what OCR read, which ingest passes over when they are damaged."""
-        for path in sorted(self._layout.ocr.root.glob("*/[!.]*.json")):
-            try:
-                whole = is_sealed(read_bytes(path))
-            except (OSError, ValueError, UserError, InfrastructureError):
-                whole = False
-            if not whole:
-                self._damages.append(
-                    Damage(path, "is damaged or empty: delete it; ingest reads the page again")
-                )
 
-    def read_partial(self) -> None:
-        for path in sorted((self._layout.root / "partial").glob("*/*.json")):
-            if path.name.startswith("."):
-                continue
-            try:
-                record = read_record(ChunkEntry, path)
-            except (OSError, UserError, InfrastructureError) as error:
-                self._damages.append(Damage(path, str(error)))
-            else:
-                self._note(record, f"unfinished document {path.parent.name[:8]}", first=record.first)
+def _read(read: Callable[[], T], path: Path, audit: Audit) -> T | None:
+    try:
+        return read()
+    except _ERRORS as error:
+        audit.damages.append(Damage(path, str(error)))
+        return None
 
-    def find_objects(self) -> None:
-        """Objects on disk that no page needs: of documents that were replaced."""
-        kinds = {kind.value: kind for kind in Kind}
-        for path in self._layout.objects.root.glob("*/*"):
-            digest, dot, rest = path.name.partition(".")
-            if digest and dot + rest in kinds:
-                self._objects.setdefault(path, _Object(digest, kinds[dot + rest]))
 
-    def verify_objects(self, progress: bool) -> None:
-        jobs = sorted(self._objects.items())
-        with ThreadPoolExecutor(_THREADS) as pool:
-            shown = track(
-                pool.map(self._problem, *zip(*jobs, strict=True)) if jobs else (),
-                "Checking objects",
-                total=len(jobs),
-                console=Console(stderr=True),
-                disable=not progress,
+def _note(
+    objects: dict[Path, _Object],
+    store: ObjectStore,
+    pages: tuple[PageEntry, ...],
+    doc_id: str,
+    first: int = 1,
+) -> None:
+    """Note the objects that pages need."""
+    for number, page in enumerate(pages, start=first):
+        for name, digest, kind in _parts(page):
+            item = objects.setdefault(store.path(digest, kind), _Object(digest, kind))
+            item.users.append(f"{PageRef(doc_id, number)} ({name})")
+
+
+def _parts(page: PageEntry) -> Iterator[tuple[str, str, Kind]]:
+    parts = {"picture": page.image, "text": page.text, "lines": page.typography, "words": page.words}
+    for name, digest in parts.items():
+        if digest:
+            yield name, digest, Kind.IMAGE if name == "picture" else Kind.TEXT
+
+
+def _check_catalogue(layout: StoreLayout, audit: Audit) -> None:
+    """Find documents that the store has held and of which there is no manifest."""
+    path = layout.root / CATALOGUE
+    try:
+        listed = layout.catalogue()
+    except _ERRORS as error:
+        audit.damages.append(Damage(path, str(error)))
+        return
+    if listed is None:
+        audit.notes.append(
+            f"it has no catalogue ({CATALOGUE}), so that a lost document goes unseen: the next ingest "
+            "writes one"
+        )
+    for doc_id in sorted(listed or ()):
+        if not os.path.lexists(manifest := layout.manifest(doc_id)):
+            problem = (
+                f"the manifest of {doc_id!r} is missing: ingest the document again, or delete {path} and"
             )
-            for (path, item), problem in zip(jobs, shown, strict=True):
-                if problem:
-                    self._damages.append(Damage(path, problem, tuple(item.users)))
+            audit.damages.append(Damage(manifest, f"{problem} ingest anything to forget it"))
 
-    def report(self) -> Audit:
-        contents = f"{self._documents} documents, {self._pages} pages, {len(self._objects)} objects"
-        return Audit(contents, self._damages, self._unsealed, self._notes)
 
-    def _note(self, record: Manifest | ChunkEntry, doc_id: str, *, first: int) -> None:
-        self._unsealed += record.checksum is None
-        for number, page in enumerate(record.pages, start=first):
-            for digest, kind, what in _parts(page):
-                path = self._layout.objects.path(digest, kind)
-                item = self._objects.setdefault(path, _Object(digest, kind))
-                item.users.append(f"{PageRef(doc_id, number)} ({what})")
-                if kind is Kind.IMAGE:
-                    item.sizes.add((page.width, page.height))
-
-    def _problem(self, path: Path, item: _Object) -> str:
-        objects = self._layout.objects
+def _check_ocr(layout: StoreLayout, audit: Audit) -> None:
+    """Check the records of OCR, which ingest passes over when they are damaged."""
+    for path in sorted(layout.ocr.root.glob("*/[!.]*.json")):
         try:
-            if item.kind is Kind.TEXT:
-                objects.text(item.digest)
-                return ""
-            with Image.open(io.BytesIO(objects.image(item.digest)), formats=("JPEG",)) as image:
-                others = item.sizes - {image.size}
-        except (UserError, InfrastructureError) as error:
-            return str(error)
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            return f"{path} is not a picture ({error}): ingest the document again"
-        if others:
-            said = " and ".join(f"{width} x {height}" for width, height in sorted(others))
-            return f"{path} is not of {said} pixels, as a manifest without checksum says"
-        return ""
+            check_seal(read_bytes(path))
+        except (ValueError, *_ERRORS):
+            problem = "is damaged or empty: delete it; ingest reads the page again"
+            audit.damages.append(Damage(path, problem))
 
 
-def _parts(page: PageEntry) -> Iterator[tuple[str, Kind, str]]:
-    yield page.image, Kind.IMAGE, "picture"
-    if page.text:
-        yield page.text, Kind.TEXT, "text"
-    if page.typography:
-        yield page.typography, Kind.TEXT, "lines"
-    if page.words:
-        yield page.words, Kind.TEXT, "words"
+def _find_unused(objects: dict[Path, _Object], store: ObjectStore) -> None:
+    """Add the objects on disk that no page needs: of documents that were replaced."""
+    kinds = {kind.value: kind for kind in Kind}
+    for path in store.root.glob("*/*"):
+        digest, dot, rest = path.name.partition(".")
+        if digest and dot + rest in kinds:
+            objects.setdefault(path, _Object(digest, kinds[dot + rest]))
+
+
+def _verify(objects: dict[Path, _Object], store: ObjectStore, audit: Audit, *, progress: bool) -> None:
+    jobs = sorted(objects.items())
+    with ThreadPoolExecutor(_THREADS) as pool:
+        problems = pool.map(lambda job: _problem(store, *job), jobs)
+        shown = track(
+            problems, "Checking objects", len(jobs), console=Console(stderr=True), disable=not progress
+        )
+        for (path, item), problem in zip(jobs, shown, strict=True):
+            if problem:
+                audit.damages.append(Damage(path, problem, tuple(item.users)))
+
+
+def _problem(store: ObjectStore, path: Path, item: _Object) -> str:
+    try:
+        data = store.read(item.digest, item.kind)
+        if item.kind is Kind.IMAGE:
+            Image.open(io.BytesIO(data), formats=("JPEG",)).close()
+    except (UserError, InfrastructureError) as error:
+        return str(error)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        return f"{path} is not a picture ({error}): ingest the document again"
+    return ""

@@ -5,36 +5,27 @@ from __future__ import annotations
 import hashlib
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from PIL import Image
 
-from docagent_rl.base.errors import UserError
-from docagent_rl.documents.blank import damage
-from docagent_rl.documents.colour import Lattice
-from docagent_rl.documents.failures import DocumentError
-from docagent_rl.documents.heartbeat import beat
 from docagent_rl.documents.images import SOFTWARE, read_page_image
-from docagent_rl.documents.kept_pdf import kept_pdf
-from docagent_rl.documents.limits import IngestLimits
+from docagent_rl.documents.layout import StoreLayout
+from docagent_rl.documents.limits import DisplayError, DocumentError, IngestLimits, Size, beat, check_size
 from docagent_rl.documents.manifest import ChunkEntry, OutlineEntry, PageEntry, dump_record
-from docagent_rl.documents.objects import Kind, ObjectBatch, ObjectStore
-from docagent_rl.documents.ocr import OcrSettings
-from docagent_rl.documents.ocr.cache import OcrCache
+from docagent_rl.documents.objects import ObjectBatch, ObjectStore, write
 from docagent_rl.documents.ocr.engine import DPI as OCR_DPI
 from docagent_rl.documents.ocr.words import dump_words
-from docagent_rl.documents.page_text import Layer, PageReader, PageText, Picture
-from docagent_rl.documents.pdf import OpenPdf, open_pdf, raster_scale
-from docagent_rl.documents.render import encode_jpeg, make_renderer
-from docagent_rl.documents.settings import RendererKind, RenderSettings
-from docagent_rl.documents.sizes import DisplayError, check_size
+from docagent_rl.documents.page_text import Layer, PageText, Picture, read_page
+from docagent_rl.documents.pdf import OpenPdf, kept_pdf, open_pdf, raster_scale
+from docagent_rl.documents.render import encode_jpeg, has_little_colour, is_white, make_renderer
+from docagent_rl.documents.settings import OcrSettings, RendererKind, RenderSettings
 from docagent_rl.documents.sources import SourceDocument, SourceKind
 from docagent_rl.documents.text_layer import may_hide_text, unmapped_share
 from docagent_rl.documents.typography import dump_lines, text_and_lines
-from docagent_rl.documents.writing import write
 
 # Fixed, so that a run with another number of workers finds the ranges of an interrupted one.
 PAGES_PER_CHUNK = 16
@@ -43,6 +34,7 @@ _GOOD_ENOUGH = 0.9
 """Share of the resolution that OCR asks for which a stored picture has to have."""
 
 Stamp = tuple[tuple[int, int], ...]
+"""(size, modification time in ns) of each file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +46,26 @@ class ProbedDocument:
     num_pages: int
     outline: tuple[OutlineEntry, ...]
     stamp: Stamp
-    """(size, modification time in ns) of each file when it was hashed."""
+    """Of the files when they were hashed."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """A source that the store says it holds."""
+
+    probed: ProbedDocument
+    pages: tuple[PageEntry, ...]
+    objects: ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where and how documents are stored."""
+
+    layout: StoreLayout
+    render: RenderSettings
+    limits: IngestLimits
+    ocr: OcrSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +80,7 @@ class ChunkTask:
     first: int
     last: int
     """Pages `first` to `last`, both included, 1-based."""
-    settings: RenderSettings
-    limits: IngestLimits
-    ocr: OcrSettings
-    objects: ObjectStore
-    cache: OcrCache
+    plan: Plan
     record: Path
     """Where to write the chunk record once the pages are stored."""
     held: tuple[PageEntry, ...] = ()
@@ -96,7 +103,8 @@ def probe(source: SourceDocument) -> ProbedDocument:
     try:
         stamp = _stamp(source.files)
         if source.kind is SourceKind.IMAGES:
-            return ProbedDocument(source, _hash_files(source.files), len(source.files), (), stamp)
+            digests = "".join(map(_hash_file, source.files)).encode("ascii")
+            return ProbedDocument(source, hashlib.sha256(digests).hexdigest(), len(source.files), (), stamp)
         (path,) = source.files
         digest = _hash_file(path)
         beat("its structure")
@@ -114,14 +122,11 @@ def store_chunk(task: ChunkTask) -> int:
         DocumentError: A page cannot be read, or the file changed since it was hashed.
         UserError: The store cannot be written.
     """
-    batch = task.objects.batch()
+    batch = ObjectBatch(task.plan.layout.objects)
     try:
         if not _is_unchanged(task):
             raise DocumentError("it changed while it was being ingested: ingest it again")
-        if task.held:
-            pages = tuple(_held_pages(task, batch))
-        else:
-            pages = tuple((_pdf_pages if task.kind is SourceKind.PDF else _image_pages)(task, batch))
+        pages = tuple((_pdf_pages if task.kind is SourceKind.PDF else _image_pages)(task, batch))
     except OSError as error:  # of the source: what the store does raises a UserError
         raise _unreadable(error) from error
     beat("storing it")
@@ -130,98 +135,75 @@ def store_chunk(task: ChunkTask) -> int:
     return task.num_pages
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDocument:
-    """A source that the store says it holds."""
-
-    probed: ProbedDocument
-    pages: tuple[PageEntry, ...]
-    objects: ObjectStore
-
-
 def is_whole(stored: StoredDocument) -> bool:
     """Whether every picture and text of a stored document is there as it was written."""
     for number, page in enumerate(stored.pages, start=1):
         beat(f"stored page {number}")
-        if not page_is_whole(page, stored.objects):
+        if not stored.objects.are_whole(page.objects()):
             return False
     return True
 
 
-def page_is_whole(page: PageEntry, objects: ObjectStore) -> bool:
-    """Whether the picture and the texts of a page are there as they were written."""
-    try:
-        objects.verify(page.image, Kind.IMAGE)
-        for digest in filter(None, (page.text, page.typography, page.words)):
-            objects.verify(digest, Kind.TEXT)
-    except UserError:
-        return False
-    return True
-
-
 def software(kind: SourceKind, settings: RenderSettings) -> str:
-    """What renders documents of this kind, with its version."""
+    """Return the renderer of documents of this kind, with its version."""
     return make_renderer(settings).software if kind is SourceKind.PDF else SOFTWARE
 
 
 def _pdf_pages(task: ChunkTask, batch: ObjectBatch) -> Iterator[PageEntry]:
-    renderer = make_renderer(task.settings, task.limits.pixels)
-    reader = PageReader(task.ocr, task.cache)
+    renderer = make_renderer(task.plan.render, task.plan.limits.pixels)
     with kept_pdf(task.files[0], task.stamp) as pdf:
-        for number in range(task.first, task.last + 1):
-            name = f"page {number}"
-            beat(name)
-            with pdf.page(number):
-                image = renderer.render(pdf, number)
-                size, lattice = image.size, Lattice(image)
-                if lattice.is_white() and (reason := damage(pdf, number)):
-                    raise DocumentError(f"page {number} comes out white: {reason}")
-                _check_size(name, size)
-                jpeg = encode_jpeg(image, task.settings.jpeg_quality, lattice.chroma())
-                text = reader.read(name, _picture(task, pdf, number, jpeg, size), _layer(pdf, number))
-            yield _store_text(batch, PageEntry(*size, batch.put_image(jpeg), None), text)
-
-
-def _image_pages(task: ChunkTask, batch: ObjectBatch) -> Iterator[PageEntry]:
-    reader = PageReader(task.ocr, task.cache)
-    for path in task.files:
-        beat(path.name)
-        jpeg, size = read_page_image(path, task.settings, task.limits.pixels)
-        _check_size(path.name, size)
-        text = reader.read(path.name, Picture(jpeg), Layer())
-        yield _store_text(batch, PageEntry(*size, batch.put_image(jpeg), None), text)
-
-
-def _held_pages(task: ChunkTask, batch: ObjectBatch) -> Iterator[PageEntry]:
-    """Stored pages, with the text of some read anew: nothing is rendered that is there."""
-    reader = PageReader(task.ocr, task.cache)
-    with ExitStack() as stack:
-        of_pdf = task.kind is SourceKind.PDF
-        pdf = stack.enter_context(kept_pdf(task.files[0], task.stamp)) if of_pdf else None
-        for number, page in enumerate(task.held, start=task.first):
-            if number not in task.anew:
-                yield page
+        for number, held in _numbered(task):
+            if held and number not in task.anew:
+                yield held
                 continue
             name = f"page {number}"
             beat(name)
-            jpeg = task.objects.image(page.image)
-            if pdf is None:
-                text = reader.read(name, Picture(jpeg), Layer())
-            else:
-                with pdf.page(number):
-                    picture = _picture(task, pdf, number, jpeg, (page.width, page.height))
-                    text = reader.read(name, picture, _layer(pdf, number))
-            yield _store_text(batch, page, text)
+            with pdf.page(number):
+                if held:
+                    jpeg, size = batch.objects.image(held.image), (held.width, held.height)
+                else:
+                    jpeg, size = _drawn(pdf, number, renderer.render(pdf, number), task.plan.render)
+                picture = _picture(task, pdf, number, jpeg, size)
+                text = read_page(name, picture, _layer(pdf, number), task.plan.ocr, task.plan.layout.ocr)
+            yield _entry(batch, size, held.image if held else batch.put_image(jpeg), text)
+
+
+def _image_pages(task: ChunkTask, batch: ObjectBatch) -> Iterator[PageEntry]:
+    for (number, held), path in zip(_numbered(task), task.files, strict=True):
+        if held and number not in task.anew:
+            yield held
+            continue
+        name = f"page {number}" if held else path.name
+        beat(name)
+        if held:
+            jpeg, size = batch.objects.image(held.image), (held.width, held.height)
+        else:
+            jpeg, size = read_page_image(path, task.plan.render, task.plan.limits.pixels)
+            _check_shape(name, size)
+        text = read_page(name, Picture(jpeg), Layer(), task.plan.ocr, task.plan.layout.ocr)
+        yield _entry(batch, size, held.image if held else batch.put_image(jpeg), text)
+
+
+def _numbered(task: ChunkTask) -> Iterator[tuple[int, PageEntry | None]]:
+    """Yield the numbers of the range, each with the page that the store has."""
+    return zip(range(task.first, task.last + 1), task.held or [None] * task.num_pages, strict=True)
+
+
+def _drawn(pdf: OpenPdf, number: int, image: Image.Image, settings: RenderSettings) -> tuple[bytes, Size]:
+    """Return a rendered page as a JPEG file and its size; nothing is rendered that is white by damage."""
+    if is_white(image):
+        from docagent_rl.documents.white_pages import damage  # white pages are few: when one is met
+
+        if reason := damage(pdf, number):
+            raise DocumentError(f"page {number} comes out white: {reason}")
+    _check_shape(f"page {number}", image.size)
+    return encode_jpeg(image, settings.jpeg_quality, half_colour=has_little_colour(image)), image.size
 
 
 def _layer(pdf: OpenPdf, number: int) -> Layer:
-    with pdf.page(number) as page:
-        textpage = page.get_textpage()
-        try:
-            text, lines = text_and_lines(textpage, page)
-            unmapped = unmapped_share(textpage)
-        finally:
-            textpage.close()
+    with pdf.page(number) as page, closing(page.get_textpage()) as textpage:
+        text, lines = text_and_lines(textpage, page)
+        unmapped = unmapped_share(textpage)
 
     def hidden() -> bool:
         with pdf.page(number) as page:
@@ -230,28 +212,29 @@ def _layer(pdf: OpenPdf, number: int) -> Layer:
     return Layer(text, lines, unmapped, hidden)
 
 
-def _picture(task: ChunkTask, pdf: OpenPdf, number: int, jpeg: bytes, size: tuple[int, int]) -> Picture:
+def _picture(task: ChunkTask, pdf: OpenPdf, number: int, jpeg: bytes, size: Size) -> Picture:
     def larger(most_side: int) -> Image.Image | None:
         with pdf.page(number) as page:
             wanted = raster_scale(page, OCR_DPI, most_side) * max(page.get_size())
         if max(size) >= _GOOD_ENOUGH * wanted:
             return None
         settings = RenderSettings(RendererKind.PDFIUM, dpi=OCR_DPI, max_side=most_side)
-        return make_renderer(settings, task.limits.pixels).render(pdf, number)
+        return make_renderer(settings, task.plan.limits.pixels).render(pdf, number)
 
     return Picture(jpeg, larger)
 
 
-def _check_size(name: str, size: tuple[int, int]) -> None:
+def _check_shape(name: str, size: Size) -> None:
     try:
         check_size(size)  # no model could be shown it: that would come out in the middle of a session
     except DisplayError as error:
         raise DocumentError(f"{name} cannot be shown: {error}") from error
 
 
-def _store_text(batch: ObjectBatch, page: PageEntry, text: PageText) -> PageEntry:
-    return replace(
-        page,
+def _entry(batch: ObjectBatch, size: Size, image: str, text: PageText) -> PageEntry:
+    return PageEntry(
+        *size,
+        image,
         text=batch.put_text(text.text) if text.text else None,
         typography=batch.put_text(dump_lines(text.lines)) if text.lines else None,
         words=batch.put_text(dump_words(text.words)) if text.words else None,
@@ -267,16 +250,16 @@ def _stamp(files: tuple[Path, ...]) -> Stamp:
     return tuple((status.st_size, status.st_mtime_ns) for status in found)
 
 
-def _unreadable(error: OSError) -> DocumentError:
-    name = f"{Path(error.filename).name}: " if isinstance(error.filename, str) else ""
-    return DocumentError(f"cannot be read ({name}{error.strerror or error})")
-
-
 def _is_unchanged(task: ChunkTask) -> bool:
     try:
         return _stamp(task.files) == task.stamp
     except FileNotFoundError:
         return False
+
+
+def _unreadable(error: OSError) -> DocumentError:
+    name = f"{Path(error.filename).name}: " if isinstance(error.filename, str) else ""
+    return DocumentError(f"cannot be read ({name}{error.strerror or error})")
 
 
 def _hash_file(path: Path) -> str:
@@ -286,7 +269,3 @@ def _hash_file(path: Path) -> str:
             beat(path.name)
             digest.update(block)
     return digest.hexdigest()
-
-
-def _hash_files(files: tuple[Path, ...]) -> str:
-    return hashlib.sha256("".join(_hash_file(path) for path in files).encode("ascii")).hexdigest()

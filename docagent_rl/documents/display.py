@@ -1,4 +1,4 @@
-"""How large an image is shown, and how large the vision encoder sees it."""
+"""The size at which an image is shown, and at which the vision encoder sees it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from docagent_rl.documents.sizes import MAX_SIDE_RATIO, DisplayError, Size, check_size
+from docagent_rl.documents.limits import MAX_SIDE_RATIO, DisplayError, Size, check_size
 
 __all__ = [
     "MAX_SIDE_RATIO",
@@ -55,7 +55,7 @@ class DisplayRule(BaseModel):
         return self
 
     def shown(self, size: Size) -> Size:
-        """Size at which an image of `size` is handed to the processor."""
+        """Return the size at which an image of `size` is handed to the processor."""
         check_size(size)
         clamped = clamp_area(size, self.min_pixels, self.max_pixels)
         if self.snap:
@@ -64,16 +64,16 @@ class DisplayRule(BaseModel):
         return clamped
 
     def encoder(self, shown: Size) -> Size:
-        """Size of a shown image after the processor's rounding, both sides multiples of `factor`."""
+        """Return the size of a shown image after the processor's rounding, sides multiples of `factor`."""
         return smart_resize(shown, self.factor, self.encoder_min_pixels, self.encoder_max_pixels)
 
     def tokens(self, shown: Size) -> int:
-        """Number of visual tokens of a shown image."""
+        """Return the number of visual tokens of a shown image."""
         width, height = self.encoder(shown)
         return width * height // self.factor**2
 
     def max_tokens(self, side_ratio: float = 2.0) -> int:
-        """An upper bound on the visual tokens of an image whose sides differ at most by this factor.
+        """Return an upper bound on the visual tokens of an image whose sides differ at most by this factor.
 
         The default covers ordinary pages; without `snap`, narrow crops may take a few tokens more.
         """
@@ -88,7 +88,7 @@ class DisplayRule(BaseModel):
 
 
 def clamp_area(size: Size, min_pixels: int, max_pixels: int) -> Size:
-    """The display rule of the released VRAG-RL code: scale down to `max_pixels`, then up to `min_pixels`."""
+    """Scale down to `max_pixels`, then up to `min_pixels`: the display rule of the released VRAG-RL code."""
     width, height = size
     if width * height > max_pixels:
         width, height = _scale(width, height, math.sqrt(max_pixels / (width * height)))
@@ -97,17 +97,18 @@ def clamp_area(size: Size, min_pixels: int, max_pixels: int) -> Size:
     return width, height
 
 
+def _scale(width: int, height: int, by: float) -> Size:
+    return max(1, math.floor(width * by)), max(1, math.floor(height * by))
+
+
 def smart_resize(size: Size, factor: int, min_pixels: int, max_pixels: int) -> Size:
-    """The grid rounding of Qwen2-VL's and Qwen2.5-VL's image processors.
+    """Round to the grid of Qwen2-VL's and Qwen2.5-VL's image processors.
 
     Args:
         size: `(width, height)`.
         factor: both sides of the result are multiples of it.
         min_pixels: area below which the result is enlarged.
         max_pixels: area above which the result is reduced.
-
-    Returns:
-        `(width, height)`.
 
     Raises:
         DisplayError: a side is below 1 px, or the side ratio is above 200.
@@ -122,7 +123,3 @@ def smart_resize(size: Size, factor: int, min_pixels: int, max_pixels: int) -> S
         grow = math.sqrt(min_pixels / (size[0] * size[1]))
         grid = [math.ceil(side * grow / factor) * factor for side in size]
     return grid[0], grid[1]
-
-
-def _scale(width: int, height: int, by: float) -> Size:
-    return max(1, math.floor(width * by)), max(1, math.floor(height * by))

@@ -10,9 +10,7 @@ from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
 
-from docagent_rl.documents.failures import DocumentError
-from docagent_rl.documents.limits import MOST_PIXELS
-from docagent_rl.documents.memory import require
+from docagent_rl.documents.limits import MOST_PIXELS, DocumentError, Size, require_memory
 from docagent_rl.documents.render import encode_jpeg
 from docagent_rl.documents.settings import RenderSettings
 
@@ -37,13 +35,13 @@ _UNSCALED = frozenset({"I", "F"})
 
 
 def natural_key(name: str) -> tuple:
-    """Sorts `page2` before `page10`."""
+    """Return a key that sorts `page2` before `page10`."""
     parts = re.split(r"([0-9]+)", name)
     return tuple(int(part) if i % 2 else part.casefold() for i, part in enumerate(parts)), name
 
 
 def document_name(stem: str) -> str:
-    """The document of a file `<document>_<page>`, split at the last underscore.
+    """Return the document of a file `<document>_<page>`, split at the last underscore.
 
     Raises:
         DocumentError: The name is not of that form.
@@ -57,19 +55,16 @@ def document_name(stem: str) -> str:
 
 
 def order_pages(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """The files in page order: the last number in a file's name is that of its page.
+    """Return the files in page order: the last number in a file's name is that of its page.
 
     Raises:
         DocumentError: A file has no number or 0, or a page is missing or there twice.
     """
-    pages: dict[int, Path] = {}
-    for number, path in sorted((_page_number(path), path) for path in paths):
-        if number in pages:
-            raise DocumentError(f"page {number} is there twice: {pages[number].name} and {path.name}")
-        pages[number] = path
+    last, ordered = 0, []
     # walk the files, not the range: one file may carry a huge number
-    last = 0
-    for number, path in pages.items():
+    for number, path in sorted((_page_number(path), path) for path in paths):
+        if number == last:
+            raise DocumentError(f"page {number} is there twice: {ordered[-1].name} and {path.name}")
         if number != last + 1:
             gap = f"page {last + 1} is" if number == last + 2 else f"pages {last + 1} to {number - 1} are"
             raise DocumentError(
@@ -77,7 +72,8 @@ def order_pages(paths: Iterable[Path]) -> tuple[Path, ...]:
                 "a file's name is that of its page"
             )
         last = number
-    return tuple(pages.values())
+        ordered.append(path)
+    return tuple(ordered)
 
 
 def _page_number(path: Path) -> int:
@@ -89,8 +85,8 @@ def _page_number(path: Path) -> int:
 
 def read_page_image(
     path: Path, settings: RenderSettings, most_pixels: int = MOST_PIXELS
-) -> tuple[bytes, tuple[int, int]]:
-    """A page image as a JPEG file and its (width, height) in pixels.
+) -> tuple[bytes, Size]:
+    """Read a page image as a JPEG file and its size in pixels.
 
     A JPEG that needs no change keeps its bytes; anything else is turned upright (EXIF), laid on white,
     scaled down to `max_side` and encoded.
@@ -100,8 +96,7 @@ def read_page_image(
             without a scale, or holds several images or one of more than `most_pixels`.
     """
     try:
-        data = path.read_bytes()
-        return _convert(data, path.name, settings, most_pixels)
+        return _convert(path.read_bytes(), path.name, settings, most_pixels)
     except (DocumentError, MemoryError):
         raise
     except Image.DecompressionBombError as error:
@@ -111,43 +106,35 @@ def read_page_image(
         raise DocumentError(f"{path.name} is not a readable image ({_describe(error)})") from error
 
 
-def _convert(
-    data: bytes, name: str, settings: RenderSettings, most_pixels: int
-) -> tuple[bytes, tuple[int, int]]:
+def _convert(data: bytes, name: str, settings: RenderSettings, most_pixels: int) -> tuple[bytes, Size]:
     with warnings.catch_warnings():
         # what a file is suspected of is of no use to the reader: it is an error or it is not
         warnings.simplefilter("ignore")
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            if image.format == "PNG":
-                _check_sums(data)
-            if (frames := getattr(image, "n_frames", 1)) > 1:
-                raise DocumentError(f"{name} holds {frames} images: write one file a page")
-            if image.width * image.height > most_pixels:
-                raise DocumentError(
-                    f"{name} has {image.width}x{image.height} pixels, more than {most_pixels}"
-                )
-            if image.mode in _UNSCALED and (image.mode, image.format) != ("I", "PPM"):
-                raise DocumentError(
-                    f"{name} holds numbers without a scale (mode {image.mode}): which of them is white is "
-                    "not known; write 8 or 16 bits a pixel"
-                )
+            _check(image, data, name, most_pixels)
             image.load()
-            if _stays(image, settings):
+            plain_jpeg = image.format == "JPEG" and image.mode in ("RGB", "L")
+            upright = image.getexif().get(_ORIENTATION_TAG, 1) == 1
+            if plain_jpeg and upright and max(image.size) <= settings.max_side:
                 return data, image.size
             page = _normalise(image, settings.max_side)
     return encode_jpeg(page, settings.jpeg_quality), page.size
 
 
-def _check_sums(data: bytes) -> None:
-    # the decoder passes over the checksums of the pixels and shows what is left of them
-    with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
-        image.verify()
-
-
-def _stays(image: Image.Image, settings: RenderSettings) -> bool:
-    plain_jpeg = image.format == "JPEG" and image.mode in ("RGB", "L")
-    upright = image.getexif().get(_ORIENTATION_TAG, 1) == 1
-    return plain_jpeg and upright and max(image.size) <= settings.max_side
+def _check(image: Image.Image, data: bytes, name: str, most_pixels: int) -> None:
+    if image.format == "PNG":
+        # the decoder passes over the checksums of the pixels and shows what is left of them
+        with Image.open(io.BytesIO(data), formats=("PNG",)) as again:
+            again.verify()
+    if (frames := getattr(image, "n_frames", 1)) > 1:
+        raise DocumentError(f"{name} holds {frames} images: write one file a page")
+    if image.width * image.height > most_pixels:
+        raise DocumentError(f"{name} has {image.width}x{image.height} pixels, more than {most_pixels}")
+    if image.mode in _UNSCALED and (image.mode, image.format) != ("I", "PPM"):
+        raise DocumentError(
+            f"{name} holds numbers without a scale (mode {image.mode}): which of them is white is "
+            "not known; write 8 or 16 bits a pixel"
+        )
 
 
 def _normalise(image: Image.Image, max_side: int) -> Image.Image:
@@ -165,8 +152,8 @@ def _normalise(image: Image.Image, max_side: int) -> Image.Image:
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """A grey picture of 16 bits a pixel in mode L, on white; Pillow would cut all above 255 to white."""
-    require(_NUMPY_GIB)
+    """Return a grey picture of 16 bits a pixel in mode L, on white; Pillow makes all above 255 white."""
+    require_memory(_NUMPY_GIB)
     import numpy as np
 
     values = np.asarray(image)

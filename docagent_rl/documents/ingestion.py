@@ -6,22 +6,25 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.chunks import (
     PAGES_PER_CHUNK,
     ChunkTask,
+    Plan,
     ProbedDocument,
     StoredDocument,
     is_whole,
-    page_is_whole,
     probe,
     software,
     store_chunk,
 )
-from docagent_rl.documents.failures import DocumentError, FailedDocument
-from docagent_rl.documents.jobs import Job, Ocr
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.limits import IngestLimits
 from docagent_rl.documents.manifest import (
@@ -30,18 +33,22 @@ from docagent_rl.documents.manifest import (
     PageEntry,
     RecordT,
     Source,
+    TextReason,
+    TextSource,
     dump_record,
     read_record,
 )
-from docagent_rl.documents.ocr import OcrMode, OcrSettings, engine_key
-from docagent_rl.documents.progress import IngestProgress
-from docagent_rl.documents.reading import TextReason, TextSource
+from docagent_rl.documents.objects import write
+from docagent_rl.documents.ocr import engine_key
+from docagent_rl.documents.page_text import is_current
 from docagent_rl.documents.render import make_renderer
-from docagent_rl.documents.report import IngestReport
-from docagent_rl.documents.settings import RenderSettings
+from docagent_rl.documents.report import FailedDocument, IngestReport
+from docagent_rl.documents.settings import OcrMode, OcrSettings, RenderSettings
 from docagent_rl.documents.sources import SourceDocument, SourceKind, Sources, discover
-from docagent_rl.documents.workers import Pool, WorkerPool
-from docagent_rl.documents.writing import write
+from docagent_rl.documents.workers import WorkerPool
+
+if TYPE_CHECKING:
+    from docagent_rl.documents.ray_pool import RayPool
 
 
 def ingest(
@@ -86,24 +93,24 @@ def ingest(
             or the OCR engine is not installed, the store cannot be written (disk full, read-only), or with
             `strict`: a document cannot be read.
     """
-    settings = settings or RenderSettings()
-    limits = limits or IngestLimits()
-    ocr = ocr or OcrSettings()
-    engine = None if ocr.mode is OcrMode.NEVER else engine_key(ocr)  # fails before any work, too
+    settings, limits, ocr = settings or RenderSettings(), limits or IngestLimits(), ocr or OcrSettings()
+    # what is not installed fails before any work
+    engine = None if ocr.mode is OcrMode.NEVER else engine_key(ocr)
+    make_renderer(settings)
     if workers is not None and workers < 1:
         raise UserError(f"workers={workers}: expected at least 1")
-    make_renderer(settings)  # fails before any work when poppler is missing
-    found = (
-        discover(source.absolute() if ray else source) if isinstance(source, Path) else Sources([*source], [])
-    )
+    if ray and isinstance(source, Path):
+        source = source.absolute()
+    found = discover(source) if isinstance(source, Path) else Sources([*source])
     layout = StoreLayout(Path(store).absolute()).create()
+    plan = Plan(layout, settings, limits, ocr)
     with (
-        IngestProgress(visible=progress) as bars,
-        layout.lock(bars.waiting),
-        _pool(ray, workers, limits, source, layout) as pool,
+        _bars(progress) as bars,
+        layout.lock(lambda: _say_waiting(bars)),
+        _pool(ray, workers, source, plan) as pool,
     ):
         layout.remove_leftovers()
-        run = _Ingest(layout, settings, limits, Ocr(ocr, engine), pool, bars, strict, replace)
+        run = _Ingest(plan, engine, pool, bars, strict, replace)
         for failure in found.failed:
             run.fail(failure.name, failure.reason)
         try:
@@ -111,258 +118,257 @@ def ingest(
         except OSError as error:
             raise UserError(f"the store {layout.root} cannot be used ({error})") from error
         finally:
-            layout.add_to_catalogue(run.stored())
-    return run.finish()
+            report = run.report
+            held = [*report.ingested, *report.reread, *report.skipped, *report.kept]
+            layout.add_to_catalogue(held)
+    report.sort()
+    return report
+
+
+def _bars(visible: bool) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), disable=not visible)
+
+
+def _say_waiting(bars: Progress) -> None:
+    if not bars.disable:
+        bars.console.print("Another ingest is writing to this store: waiting for it to end ...")
 
 
 def _pool(
-    ray: str | None,
-    workers: int | None,
-    limits: IngestLimits,
-    source: Path | Sequence[SourceDocument],
-    layout: StoreLayout,
-) -> Pool:
+    ray: str | None, workers: int | None, source: Path | Sequence[SourceDocument], plan: Plan
+) -> WorkerPool | RayPool:
     if ray is None:
-        return WorkerPool(_available_cpus() if workers is None else workers, limits)
+        return WorkerPool(workers or len(os.sched_getaffinity(0)), plan.limits)
     from docagent_rl.documents.ray_pool import Places, RayPool  # Ray takes seconds to import
 
     assert isinstance(source, Path)
-    return RayPool(ray, workers, limits, Places(source.absolute(), layout.root))
+    return RayPool(ray, workers, plan.limits, Places(source, plan.layout.root))
 
 
+@dataclass(slots=True)
+class _Job:
+    """A document being stored."""
+
+    probed: ProbedDocument
+    partial: Path
+    """The folder of the records of its ranges."""
+    held: tuple[PageEntry, ...] = ()
+    """The pages of the version that the store holds, if only texts are read anew."""
+    anew: frozenset[int] = frozenset()
+    """Numbers of those pages."""
+    damaged: bool = False
+    """The store holds this version of it with pages that are damaged or gone."""
+    missing: list[int] = field(default_factory=list)
+    """First pages of the ranges that are not stored yet."""
+    resumed_pages: int = 0
+    failed: bool = False
+
+    @property
+    def source(self) -> SourceDocument:
+        return self.probed.source
+
+    def starts(self) -> range:
+        """Return the first pages of all ranges."""
+        return range(1, self.probed.num_pages + 1, PAGES_PER_CHUNK)
+
+    def size(self, first: int) -> int:
+        """Return the number of pages of the range that begins with page `first`."""
+        return min(PAGES_PER_CHUNK, self.probed.num_pages - first + 1)
+
+    def record(self, first: int) -> Path:
+        return self.partial / f"{first}.json"
+
+    def task(self, first: int, plan: Plan) -> ChunkTask:
+        pages = slice(first - 1, first - 1 + self.size(first))
+        part = pages if self.source.kind is SourceKind.IMAGES else slice(None)
+        return ChunkTask(
+            self.source.doc_id,
+            self.source.kind,
+            self.source.files[part],
+            self.probed.stamp[part],
+            first,
+            pages.stop,
+            plan,
+            self.record(first),
+            self.held[pages],
+            self.anew,
+        )
+
+
+@dataclass(slots=True)
 class _Ingest:
-    def __init__(
-        self,
-        layout: StoreLayout,
-        settings: RenderSettings,
-        limits: IngestLimits,
-        ocr: Ocr,
-        pool: Pool,
-        bars: IngestProgress,
-        strict: bool,
-        replace: bool,
-    ) -> None:
-        self._layout = layout
-        self._settings = settings
-        self._limits = limits
-        self._ocr = ocr
-        self._pool = pool
-        self._bars = bars
-        self._strict = strict
-        self._replace = replace
-        self._report = IngestReport()
+    plan: Plan
+    engine: str | None
+    """Key of the OCR engine; None when it is off."""
+    pool: WorkerPool | RayPool
+    bars: Progress
+    strict: bool
+    replace: bool
+    report: IngestReport = field(default_factory=IngestReport)
 
     def fail(self, name: str, reason: str) -> None:
-        if self._strict:
+        if self.strict:
             raise UserError(f"{name}: {reason}")
-        self._report.failed.append(FailedDocument(name, reason))
+        self.report.failed.append(FailedDocument(name, reason))
 
-    def probe(self, documents: list[SourceDocument]) -> list[Job]:
+    def probe(self, documents: list[SourceDocument]) -> list[_Job]:
         """Look at every source; returns the documents to store, sorted by id."""
-        self._bars.expect_files(len(documents))
+        bar = self.bars.add_task("Checking files", total=len(documents))
         jobs, stored = [], []
-        with closing(self._pool.run(probe, documents)) as outcomes:
+        with closing(self.pool.run(probe, documents)) as outcomes:
             for outcome in outcomes:
-                self._bars.file_done()
+                self.bars.advance(bar)
                 if outcome.error is not None:
                     self.fail(outcome.task.name, str(outcome.error))
-                elif (held := self._stored(outcome.value())) is not None:
-                    stored.append(held)
-                elif not self._replace and self._is_other(outcome.value()):
-                    self._report.kept.append(outcome.task.doc_id)
+                    continue
+                probed = outcome.value()
+                held = self._read(Manifest, self.plan.layout.manifest(probed.source.doc_id))
+                if held and (held.source.sha256, held.settings) == (probed.sha256, self._key(probed.source)):
+                    stored.append(StoredDocument(probed, held.pages, self.plan.layout.objects))
+                elif held and not self.replace and self._has_all(held.pages):
+                    self.report.kept.append(probed.source.doc_id)
                 else:
-                    jobs.append(self._job(outcome.value()))
+                    jobs.append(self._job(probed))
         return sorted([*jobs, *self._verify(stored)], key=lambda job: job.source.doc_id)
 
-    def _verify(self, stored: list[StoredDocument]) -> Iterator[Job]:
-        """Read what the store holds already; yields the documents that are damaged there."""
-        self._bars.expect_stored(len(stored))
-        with closing(self._pool.run(is_whole, stored)) as outcomes:
+    def _verify(self, stored: list[StoredDocument]) -> Iterator[_Job]:
+        """Read what the store holds already; yields the documents that are damaged there, or read anew."""
+        bar = self.bars.add_task("Checking stored documents", total=len(stored), visible=bool(stored))
+        with closing(self.pool.run(is_whole, stored)) as outcomes:
             for outcome in outcomes:
-                self._bars.stored_done()
-                probed = outcome.task.probed
+                self.bars.advance(bar)
+                probed, pages = outcome.task.probed, outcome.task.pages
                 if outcome.error is not None:
                     self.fail(probed.source.name, str(outcome.error))
-                elif outcome.result and (anew := self._ocr.anew(outcome.task.pages, replace=self._replace)):
-                    yield self._job(probed, outcome.task.pages, anew)
-                elif outcome.result:
-                    self._leave(probed, outcome.task.pages)
+                elif not outcome.result:
+                    yield self._job(probed, damaged=True)
+                elif anew := self._to_read(pages, replace=self.replace):
+                    yield self._job(probed, held=pages, anew=anew)
                 else:
-                    job = self._job(probed)
-                    job.damaged = True
-                    yield job
+                    self._leave(probed, pages)
+
+    def _to_read(self, pages: Sequence[PageEntry], *, replace: bool) -> frozenset[int]:
+        """Return the pages that are to be read anew; without `replace` only those that have no text."""
+        return frozenset(
+            number
+            for number, page in enumerate(pages, start=1)
+            if not is_current(page.reading, self.plan.ocr, self.engine) and (replace or page.text is None)
+        )
 
     def _leave(self, probed: ProbedDocument, pages: tuple[PageEntry, ...]) -> None:
         # a text layer that nobody looked at is as it was meant to be, as far as is known
         seen = [page for page in pages if page.reading and page.reading.reason is not TextReason.OFF]
-        others = self._ocr.anew(seen, replace=True)
-        (self._report.kept if others else self._report.skipped).append(probed.source.doc_id)
+        others = self._to_read(seen, replace=True)
+        (self.report.kept if others else self.report.skipped).append(probed.source.doc_id)
         # of a run that was killed right after it wrote the manifest
         shutil.rmtree(self._partial(probed), ignore_errors=True)
 
-    def store(self, jobs: list[Job]) -> None:
+    def store(self, jobs: list[_Job]) -> None:
         """Store the documents that `probe` returned."""
-        self._bars.expect_pages(sum(job.missing_pages() for job in jobs))
+        missing = sum(job.size(first) for job in jobs for first in job.missing)
+        bar = self.bars.add_task("Storing pages", total=missing)
         by_id = {job.source.doc_id: job for job in jobs}
-        with closing(self._pool.run(store_chunk, self._tasks(jobs))) as outcomes:
+        with closing(self.pool.run(store_chunk, self._tasks(jobs, bar))) as outcomes:
             for outcome in outcomes:
-                job = by_id[outcome.task.doc_id]
-                self._bars.pages_done(outcome.task.num_pages)
+                job, task = by_id[outcome.task.doc_id], outcome.task
+                self.bars.advance(bar, task.num_pages)
                 if outcome.error is None:
-                    job.missing.remove(outcome.task.first)
+                    job.missing.remove(task.first)
                     if not job.missing:
                         self._commit(job)
                 elif not job.failed:
                     job.failed = True
-                    self._give_up(job, outcome.task, outcome.error)
+                    span = f" (pages {task.first} to {task.last} of {job.probed.num_pages})"
+                    long = job.probed.num_pages > PAGES_PER_CHUNK
+                    self.fail(job.source.name, f"{outcome.error}{span if long else ''}")
 
-    def stored(self) -> list[str]:
-        """Ids of the documents that the store is known to hold."""
-        report = self._report
-        return [*report.ingested, *report.reread, *report.skipped, *report.kept]
-
-    def finish(self) -> IngestReport:
-        report = self._report
-        for ids in (
-            report.ingested,
-            report.replaced,
-            report.repaired,
-            report.reread,
-            report.skipped,
-            report.kept,
-        ):
-            ids.sort()
-        report.failed.sort(key=lambda failure: failure.name)
-        return report
-
-    def _tasks(self, jobs: Iterable[Job]) -> Iterator[ChunkTask]:
+    def _tasks(self, jobs: Iterable[_Job], bar: TaskID) -> Iterator[ChunkTask]:
         for job in jobs:
             if not job.missing:  # an earlier run stopped between the last page and the manifest
                 self._commit(job)
             for first in tuple(job.missing):
                 if job.failed:
-                    self._bars.pages_done(job.last(first) - first + 1)
+                    self.bars.advance(bar, job.size(first))
                 else:
-                    yield job.task(first, self._layout.objects)
-
-    def _give_up(self, job: Job, task: ChunkTask, error: DocumentError) -> None:
-        span = f" (pages {task.first} to {task.last} of {job.probed.num_pages})"
-        self.fail(job.source.name, f"{error}{span if job.probed.num_pages > PAGES_PER_CHUNK else ''}")
-
-    def _key(self, source: SourceDocument) -> str:
-        return self._settings.pdf_key() if source.kind is SourceKind.PDF else self._settings.image_key()
-
-    def _stored(self, probed: ProbedDocument) -> StoredDocument | None:
-        manifest = self._read(Manifest, self._layout.manifest(probed.source.doc_id))
-        key = (probed.sha256, self._key(probed.source))
-        if manifest is None or (manifest.source.sha256, manifest.settings) != key:
-            return None
-        return StoredDocument(probed, manifest.pages, self._layout.objects)
-
-    def _is_other(self, probed: ProbedDocument) -> bool:
-        """The store has a document of this id, whole, from other content or by other settings."""
-        manifest = self._read(Manifest, self._layout.manifest(probed.source.doc_id))
-        if manifest is None or not self._are_stored(manifest.pages):
-            return False
-        return (manifest.source.sha256, manifest.settings) != (probed.sha256, self._key(probed.source))
+                    yield job.task(first, self.plan)
 
     def _job(
         self,
         probed: ProbedDocument,
+        *,
         held: tuple[PageEntry, ...] = (),
         anew: frozenset[int] = frozenset(),
-    ) -> Job:
-        job = Job(
-            probed,
-            self._settings,
-            self._limits,
-            self._ocr.settings,
-            self._layout.ocr,
-            self._partial(probed),
-            [],
-            held=held,
-            anew=anew,
-        )
+        damaged: bool = False,
+    ) -> _Job:
+        job = _Job(probed, self._partial(probed), held, anew, damaged)
+        objects = self.plan.layout.objects
         for first in job.starts():
             record = self._read(ChunkEntry, job.record(first))
-            expected = job.last(first) - first + 1
-            objects = self._layout.objects
-            if (
-                record is not None
-                and len(record.pages) == expected
-                and all(page_is_whole(page, objects) for page in record.pages)
-            ):
-                job.resumed_pages += expected
+            pages = record.pages if record else ()
+            if len(pages) == job.size(first) and all(objects.are_whole(page.objects()) for page in pages):
+                job.resumed_pages += len(pages)
             else:
                 job.missing.append(first)
         return job
 
-    def _partial(self, probed: ProbedDocument) -> Path:
-        key = f"{self._key(probed.source)} {self._ocr.key()}"
-        return self._layout.partial(probed.source.doc_id, probed.sha256, key)
+    def _key(self, source: SourceDocument) -> str:
+        render = self.plan.render
+        return render.pdf_key() if source.kind is SourceKind.PDF else render.image_key()
 
-    def _commit(self, job: Job) -> None:
+    def _partial(self, probed: ProbedDocument) -> Path:
+        key = f"{self._key(probed.source)} ocr={self.plan.ocr.mode.value} {self.engine}"
+        return self.plan.layout.partial(probed.source.doc_id, probed.sha256, key)
+
+    def _commit(self, job: _Job) -> None:
         """Write the manifest: from here on the document is in the store."""
-        pages = [page for first in job.starts() for page in read_record(ChunkEntry, job.record(first)).pages]
-        probed, doc_id = job.probed, job.source.doc_id
+        records = [read_record(ChunkEntry, job.record(first)) for first in job.starts()]
+        pages = tuple(page for record in records for page in record.pages)
+        source, doc_id = job.source, job.source.doc_id
         manifest = Manifest(
             doc_id=doc_id,
-            source=Source(job.source.name, probed.sha256),
-            settings=self._key(job.source),
-            software=software(job.source.kind, self._settings),
-            outline=probed.outline,
-            pages=tuple(pages),
+            source=Source(source.name, job.probed.sha256),
+            settings=self._key(source),
+            software=software(source.kind, self.plan.render),
+            outline=job.probed.outline,
+            pages=pages,
         )
-        path = self._layout.manifest(doc_id)
-        if job.held:
-            write(path, dump_record(manifest))
-            shutil.rmtree(job.partial, ignore_errors=True)
-            if any(_words(old) != _words(new) for old, new in zip(job.held, pages, strict=True)):
-                self._report.reread.append(doc_id)
-                self._count([page for number, page in enumerate(pages, 1) if number in job.anew])
-            else:
-                self._report.skipped.append(doc_id)
-            return
-        if job.damaged:
-            self._report.repaired.append(doc_id)
-        elif path.exists():
-            self._report.replaced.append(doc_id)
+        path = self.plan.layout.manifest(doc_id)
+        replaced = path.exists()
         write(path, dump_record(manifest))
         shutil.rmtree(job.partial, ignore_errors=True)
-        self._report.ingested.append(doc_id)
-        self._report.pages += probed.num_pages
-        self._report.resumed_pages += job.resumed_pages
-        self._count(pages)
+        self._count(job, pages, replaced=replaced)
 
-    def _count(self, pages: Iterable[PageEntry]) -> None:
-        for page in pages:
-            if page.reading is not None and page.reading.source is TextSource.OCR:
-                self._report.ocr_pages += 1
-            self._report.textless_pages += page.text is None
-
-    def _are_stored(self, pages: Iterable[PageEntry]) -> bool:
-        objects = self._layout.objects
-        return all(
-            objects.has_image(page.image)
-            and all(
-                digest is None or objects.has_text(digest)
-                for digest in (page.text, page.typography, page.words)
+    def _count(self, job: _Job, pages: tuple[PageEntry, ...], *, replaced: bool) -> None:
+        report, doc_id = self.report, job.source.doc_id
+        if job.held:
+            changed = any(
+                (old.text, old.words) != (new.text, new.words)
+                for old, new in zip(job.held, pages, strict=True)
             )
-            for page in pages
-        )
+            (report.reread if changed else report.skipped).append(doc_id)
+            pages = tuple(pages[number - 1] for number in job.anew) if changed else ()
+        else:
+            if job.damaged:
+                report.repaired.append(doc_id)
+            elif replaced:
+                report.replaced.append(doc_id)
+            report.ingested.append(doc_id)
+            report.pages += len(pages)
+            report.resumed_pages += job.resumed_pages
+        for page in pages:
+            report.ocr_pages += page.reading is not None and page.reading.source is TextSource.OCR
+            report.textless_pages += page.text is None
+
+    def _has_all(self, pages: Iterable[PageEntry]) -> bool:
+        """Whether all pictures and texts are there, whole or not."""
+        objects = self.plan.layout.objects
+        return all(objects.has(digest, kind) for page in pages for digest, kind in page.objects())
 
     @staticmethod
     def _read(kind: type[RecordT], path: Path) -> RecordT | None:
-        """The record, or None when it is absent or useless: the document is then made again."""
+        """Read a record; None when it is absent or useless: the document is then made again."""
         try:
             return read_record(kind, path)
         except (FileNotFoundError, UserError):
             return None
-
-
-def _words(page: PageEntry) -> tuple[str | None, str | None]:
-    return page.text, page.words
-
-
-def _available_cpus() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

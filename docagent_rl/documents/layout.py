@@ -1,4 +1,4 @@
-"""Where a document store keeps what."""
+"""The files of a document store."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.sealed import is_sealed, seal
-from docagent_rl.documents.manifest import Manifest, read_record
-from docagent_rl.documents.objects import ObjectStore, read_bytes
+from docagent_rl.base.sealed import seal
+from docagent_rl.documents.manifest import Manifest, check_seal, read_record
+from docagent_rl.documents.objects import ObjectStore, read_bytes, write
 from docagent_rl.documents.ocr.cache import OcrCache
-from docagent_rl.documents.writing import write
 
 MARKER = "docagent_store.json"
 CATALOGUE = "docagent_documents.json"
@@ -33,7 +32,7 @@ class StoreLayout:
     objects/<2 hex>/<sha256>.*    page rasters (.jpg), texts and their print (.txt.gz)
     documents/<sha256>.json       one manifest a document, named by the hash of its id
     partial/<sha256>/<page>.json  finished page ranges of documents not finished yet
-    ocr/<2 hex>/<sha256>.json     what OCR read, by picture and engine: may be deleted
+    ocr/<2 hex>/<sha256>.json     words that OCR read, by picture and engine: may be deleted
     ```
     Ids are hashed, never joined into a path.
     """
@@ -47,19 +46,16 @@ class StoreLayout:
 
     @property
     def ocr(self) -> OcrCache:
-        """What OCR read before."""
+        """The words that OCR read before."""
         return OcrCache(self.root / "ocr", self.objects)
 
     def manifest(self, doc_id: str) -> Path:
-        """The manifest of a document, there or not."""
+        """Return the manifest of a document, there or not."""
         return self.root / "documents" / f"{_digest(doc_id)}.json"
 
     def manifests(self) -> Iterator[Path]:
-        """The manifests that are there."""
-        folder = self.root / "documents"
-        if folder.is_dir():
-            # files being written start with a dot
-            yield from (path for path in folder.glob("*.json") if not path.name.startswith("."))
+        """Yield the manifests that are there; files being written start with a dot."""
+        yield from (self.root / "documents").glob("[!.]*.json")
 
     def read_manifest(self, path: Path) -> Manifest:
         """Read one of `manifests`.
@@ -82,7 +78,7 @@ class StoreLayout:
         return manifest
 
     def catalogue(self) -> frozenset[str] | None:
-        """The ids of all documents as the last ingest left them; None: it is of a version that wrote none.
+        """Return the ids of all documents as the last ingest left them; None: there is no catalogue.
 
         Raises:
             UserError: It is damaged.
@@ -90,8 +86,7 @@ class StoreLayout:
         path = self.root / CATALOGUE
         try:
             data = read_bytes(path)
-            if not is_sealed(data):
-                raise ValueError("it has no checksum")
+            check_seal(data)
             return frozenset(map(str, json.loads(data)["documents"]))
         except FileNotFoundError:
             return None
@@ -106,16 +101,13 @@ class StoreLayout:
         Raises:
             UserError: It cannot be written.
         """
-        try:
+        known = None
+        with suppress(UserError):
             known = self.catalogue()
-        except UserError:
-            known = None
-        listed = frozenset(doc_ids) | (known if known is not None else self._ids_of_manifests())
+        listed = frozenset(doc_ids) | (self._ids_of_manifests() if known is None else known)
         if listed != known:
-            write(
-                self.root / CATALOGUE,
-                seal(json.dumps({"documents": sorted(listed)}, ensure_ascii=False, indent=0)),
-            )
+            text = json.dumps({"documents": sorted(listed)}, ensure_ascii=False, indent=0)
+            write(self.root / CATALOGUE, seal(text))
 
     def _ids_of_manifests(self) -> frozenset[str]:
         found = set()
@@ -125,7 +117,7 @@ class StoreLayout:
         return frozenset(found)
 
     def partial(self, doc_id: str, source_sha256: str, settings_key: str) -> Path:
-        """The folder of the page ranges of one version of a document."""
+        """Return the folder of the page ranges of one version of a document."""
         return self.root / "partial" / _digest("\0".join((doc_id, source_sha256, settings_key)))
 
     def require(self) -> StoreLayout:
@@ -154,8 +146,25 @@ class StoreLayout:
         Raises:
             UserError: The path is a file, or a folder that holds something else or cannot be used.
         """
+        marker = self.root / MARKER
         try:
-            return self._create()
+            if self.root.exists() and not self.root.is_dir():
+                raise UserError(f"the store {self.root} is a file: name a folder")
+            if marker.exists():
+                return self.require()
+            # another process may be making the same store, or have been killed doing so
+            ours = (_LOCK, f".{MARKER}.", MARKER)
+            if self.root.is_dir() and not all(path.name.startswith(ours) for path in self.root.iterdir()):
+                raise UserError(
+                    f"the folder {self.root} is not empty and not a document store: name a new folder"
+                )
+            try:
+                write(marker, json.dumps(_FORMAT) + "\n")
+            except UserError:
+                # a process that made the store meanwhile may have cleaned up our half of the marker
+                if not marker.exists():
+                    raise
+            return self.require()
         except OSError as error:
             raise UserError(f"the store {self.root} cannot be used ({error.strerror or error})") from error
 
@@ -187,28 +196,6 @@ class StoreLayout:
             for path in self.root.glob(f"{folder}/.*.tmp"):
                 with suppress(OSError):
                     path.unlink()
-
-    def _create(self) -> StoreLayout:
-        if self.root.exists() and not self.root.is_dir():
-            raise UserError(f"the store {self.root} is a file: name a folder")
-        if (self.root / MARKER).exists():
-            return self.require()
-        # another process may be making the same store, or have been killed doing so
-        ours = (_LOCK, f".{MARKER}.")
-        if self.root.is_dir() and any(
-            not path.name.startswith(ours) and path.name != MARKER for path in self.root.iterdir()
-        ):
-            raise UserError(
-                f"the folder {self.root} is not empty and not a document store: name a new folder"
-            )
-        try:
-            write(self.root / MARKER, json.dumps(_FORMAT) + "\n")
-        except UserError:
-            # a process that made the store meanwhile may have cleaned up our half of the marker
-            if not (self.root / MARKER).exists():
-                raise
-            return self.require()
-        return self
 
 
 def _digest(text: str) -> str:

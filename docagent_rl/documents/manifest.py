@@ -1,9 +1,11 @@
-"""What the store knows of a document: one JSON file a document, one a finished range of pages."""
+"""Records of a store: one JSON file a document, one a finished range of pages."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
@@ -11,11 +13,68 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.sealed import is_sealed, seal
 from docagent_rl.base.terminal import id_problem
-from docagent_rl.documents.objects import is_digest, read_bytes
-from docagent_rl.documents.reading import TextReading
+from docagent_rl.documents.objects import Kind, is_digest, read_bytes
 
 if TYPE_CHECKING:
     from pydantic import ConfigDict, TypeAdapter
+
+
+class TextSource(StrEnum):
+    """Where the text of a page comes from."""
+
+    LAYER = "layer"
+    """The text layer of the PDF."""
+    OCR = "ocr"
+    """Its picture."""
+    NONE = "none"
+    """It has no text."""
+
+
+class TextReason(StrEnum):
+    """Why a page's text comes from where it comes from; `text_layer.assess` defines the states of layers."""
+
+    SOUND = "sound"
+    """The text layer is sound."""
+    OFF = "ocr_off"
+    """OCR is off: the text layer was taken as it is."""
+    BLANK = "blank"
+    """The page shows nothing that OCR could read."""
+    EMPTY = "empty"
+    """OCR: the text layer is empty, or there is none."""
+    NO_LETTERS = "no_letters"
+    """OCR: the text layer has no letters."""
+    GARBLED = "garbled"
+    """OCR: characters of the text layer stand for no letters."""
+    UNLIKELY = "unlikely"
+    """OCR: the letters of the text layer are not those of a language, and others are shown."""
+    SPARSE = "sparse"
+    """OCR: the page shows much more than its text layer says."""
+    ASKED = "asked"
+    """OCR was to read every page."""
+    NO_BETTER = "ocr_no_better"
+    """The text layer looked broken, but OCR did not find that it is."""
+    NOTHING_READ = "nothing_read"
+    """None, or the text layer as it is: OCR read nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextReading:
+    """How the text of a page was read.
+
+    Raises:
+        ValueError: Text by OCR, and no engine.
+    """
+
+    source: TextSource
+    reason: TextReason
+    engine: str | None = None
+    """`OcrEngine.key` of what looked at the picture, whether its text was taken or not; None: nothing did."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid"}
+
+    def __post_init__(self) -> None:
+        if self.source is TextSource.OCR and not self.engine:
+            raise ValueError("a text by OCR without its engine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +113,11 @@ class PageEntry:
     text: str | None
     """SHA-256 of the text; None: the page has none."""
     typography: str | None = None
-    """Of its lines with their print, as `typography.dump_lines` writes them; None: the page has no text, or
-    was stored by a version that did not look."""
+    """Of its lines with their print, as `typography.dump_lines` writes them; None: the page has no text."""
     words: str | None = None
     """Of the words that OCR read, as `ocr.words.dump_words` writes them; None: the text is not by OCR."""
     reading: TextReading | None = None
-    """Where the text comes from; None: the page was stored by a version that did not tell."""
+    """None: the page was made without text (`derived`)."""
 
     __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid"}
 
@@ -70,6 +128,13 @@ class PageEntry:
             digest = getattr(self, name)
             if digest is not None and not is_digest(digest):
                 raise ValueError(f"{name}: {digest!r} is no SHA-256")
+
+    def objects(self) -> Iterator[tuple[str, Kind]]:
+        """Yield the names of the picture and of the texts."""
+        yield self.image, Kind.IMAGE
+        for digest in (self.text, self.typography, self.words):
+            if digest is not None:
+                yield digest, Kind.TEXT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +147,11 @@ class Manifest:
     settings: str
     """The key of the render settings (`RenderSettings.pdf_key` or `image_key`)."""
     software: str
-    """What rendered the pages, with its version: for the record only."""
+    """The renderer with its version: for the record only."""
     outline: tuple[OutlineEntry, ...]
     pages: tuple[PageEntry, ...]
     checksum: str | None = field(default=None, repr=False)
-    """Of the file (`docagent_rl.base.sealed`); None in files of earlier versions."""
+    """Of the file (`docagent_rl.base.sealed`); None before it is written."""
 
     __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid"}
 
@@ -95,7 +160,8 @@ class Manifest:
             raise ValueError("doc_id is empty")
         if problem := id_problem(self.doc_id):
             raise ValueError(f"doc_id {problem}")
-        _check_pages(self.pages)
+        if not self.pages:
+            raise ValueError("it has no pages")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,14 +180,15 @@ class ChunkEntry:
     def __post_init__(self) -> None:
         if self.first < 1:
             raise ValueError(f"first is {self.first}: pages count from 1")
-        _check_pages(self.pages)
+        if not self.pages:
+            raise ValueError("it has no pages")
 
 
 RecordT = TypeVar("RecordT", Manifest, ChunkEntry)
 
 
 def dump_record(record: Manifest | ChunkEntry) -> str:
-    """What `read_record` reads, with a checksum."""
+    """Return the file of a record, with its checksum."""
     content = asdict(record)
     del content["checksum"]
     # a manifest is there to be looked at, too; a range of pages is gone when its document is whole
@@ -141,7 +208,7 @@ def read_record(kind: type[RecordT], path: Path) -> RecordT:
 
     data = read_bytes(path)
     try:
-        is_sealed(data)
+        check_seal(data)
         return _adapter(kind).validate_json(data)
     except ValidationError as error:
         problem = error.errors()[0]
@@ -151,16 +218,21 @@ def read_record(kind: type[RecordT], path: Path) -> RecordT:
         raise _damaged(path, str(error)) from error
 
 
+def check_seal(data: bytes) -> None:
+    """Check that a file ends with its checksum.
+
+    Raises:
+        ValueError: It has none, or that of other bytes.
+    """
+    if not is_sealed(data):
+        raise ValueError("it has no checksum")
+
+
 @cache
 def _adapter(kind: type[RecordT]) -> TypeAdapter[RecordT]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
-
-
-def _check_pages(pages: tuple[PageEntry, ...]) -> None:
-    if not pages:
-        raise ValueError("it has no pages")
 
 
 def _damaged(path: Path, problem: str) -> UserError:

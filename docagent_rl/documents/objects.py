@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
+import os
 import re
+import secrets
 import zlib
-from dataclasses import dataclass
+from collections.abc import Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.documents.writing import force, place
+from docagent_rl.base.io import FULL, replace_file
+from docagent_rl.base.surrogates import encodable
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 SHA256_PATTERN = "[0-9a-f]{64}"
 _LEVEL = 6
 """Of compression: what more of it takes from a page of text is not to be seen."""
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_IN_THE_WAY = frozenset({errno.EISDIR, errno.ENOTDIR})
 
 
 class Kind(Enum):
-    """What an object is, by the end of its file's name."""
+    """The kinds of objects, by the end of their files' names."""
 
     IMAGE = ".jpg"
     TEXT = ".txt.gz"
@@ -31,14 +43,10 @@ class ObjectStore:
 
     Objects are written whole or not at all and never changed; any number of processes may read and write.
     Every read is verified against the name, which costs less than a tenth of decoding a page. An object that
-    holds something else is written anew by the next `put` of what its name says. `batch` is for many objects.
+    holds something else is written anew by the next `put` of what its name says. `ObjectBatch` is for many.
     """
 
     root: Path
-
-    def batch(self) -> ObjectBatch:
-        """A writer of many objects."""
-        return ObjectBatch(self)
 
     def put_image(self, jpeg: bytes) -> str:
         """Store a JPEG file; returns the SHA-256 of its bytes.
@@ -46,7 +54,7 @@ class ObjectStore:
         Raises:
             UserError: It cannot be written.
         """
-        batch = self.batch()
+        batch = ObjectBatch(self)
         digest = batch.put_image(jpeg)
         batch.force()
         return digest
@@ -57,43 +65,53 @@ class ObjectStore:
         Raises:
             UserError: It cannot be written.
         """
-        batch = self.batch()
+        batch = ObjectBatch(self)
         digest = batch.put_text(text)
         batch.force()
         return digest
 
     def image(self, digest: str) -> bytes:
-        """The bytes of a JPEG file.
+        """Return the bytes of a JPEG file.
 
         Raises:
             UserError: The object is missing or damaged.
         """
-        path = self.path(digest, Kind.IMAGE)
-        return _verified(self._get(path), digest, path)
+        return self.read(digest, Kind.IMAGE)
 
     def text(self, digest: str) -> str:
-        """A stored text.
+        """Return a stored text.
 
         Raises:
             UserError: The object is missing or damaged.
         """
-        path = self.path(digest, Kind.TEXT)
+        return self.read(digest, Kind.TEXT).decode("utf-8")
+
+    def read(self, digest: str, kind: Kind) -> bytes:
+        """Return what an object holds, verified.
+
+        Raises:
+            UserError: The object is missing or damaged.
+        """
+        path = self.path(digest, kind)
         try:
-            data = _unpacked(self._get(path))
+            data = read_bytes(path)
+            data = _unpacked(data) if kind is Kind.TEXT else data
+            if hashlib.sha256(data).hexdigest() != digest:
+                raise ValueError("it holds something else than its name, a SHA-256, says")
+        except FileNotFoundError as error:
+            raise UserError(f"missing object {path}: ingest the document again") from error
         except (ValueError, zlib.error) as error:
-            raise _damaged(path, str(error)) from error
-        return _verified(data, digest, path).decode("utf-8")
+            raise UserError(
+                f"damaged object {path} ({error}): delete it and ingest the document again"
+            ) from error
+        return data
 
-    def has_image(self, digest: str) -> bool:
-        """Whether the raster is here, whole or not."""
-        return self.path(digest, Kind.IMAGE).is_file()
-
-    def has_text(self, digest: str) -> bool:
-        """Whether the text is here, whole or not."""
-        return self.path(digest, Kind.TEXT).is_file()
+    def has(self, digest: str, kind: Kind) -> bool:
+        """Whether an object is here, whole or not."""
+        return self.path(digest, kind).is_file()
 
     def path(self, digest: str, kind: Kind) -> Path:
-        """The file of an object, there or not.
+        """Return the file of an object, there or not.
 
         Raises:
             UserError: `digest` is not a SHA-256.
@@ -102,25 +120,17 @@ class ObjectStore:
             raise UserError(f"{digest!r} is not the name of a stored object")
         return self.root / digest[:2] / f"{digest}{kind.value}"
 
-    def verify(self, digest: str, kind: Kind) -> None:
-        """Read an object.
-
-        Raises:
-            UserError: It is missing or damaged.
-        """
-        if kind is Kind.IMAGE:
-            self.image(digest)
-        else:
-            self.text(digest)
-
-    @staticmethod
-    def _get(path: Path) -> bytes:
+    def are_whole(self, objects: Iterable[tuple[str, Kind]]) -> bool:
+        """Whether objects are there as they were written."""
         try:
-            return read_bytes(path)
-        except FileNotFoundError as error:
-            raise UserError(f"missing object {path}: ingest the document again") from error
+            for digest, kind in objects:
+                self.read(digest, kind)
+        except UserError:
+            return False
+        return True
 
 
+@dataclass(slots=True)
 class ObjectBatch:
     """Objects that are written one after the other and forced to disk together.
 
@@ -128,18 +138,17 @@ class ObjectBatch:
     them is written after it.
     """
 
-    def __init__(self, objects: ObjectStore) -> None:
-        self._objects = objects
-        self._written: list[Path] = []
+    objects: ObjectStore
+    _written: list[Path] = field(default_factory=list)
 
     def put_image(self, jpeg: bytes) -> str:
-        """As `ObjectStore.put_image`."""
+        """Store a JPEG file as `ObjectStore.put_image` does."""
         digest = hashlib.sha256(jpeg).hexdigest()
         self._put(digest, Kind.IMAGE, jpeg)
         return digest
 
     def put_text(self, text: str) -> str:
-        """As `ObjectStore.put_text`."""
+        """Store a text as `ObjectStore.put_text` does."""
         data = text.encode("utf-8")
         digest = hashlib.sha256(data).hexdigest()
         self._put(digest, Kind.TEXT, gzip.compress(data, _LEVEL, mtime=0))
@@ -152,21 +161,20 @@ class ObjectBatch:
             UserError: The disk is full, or the system fails to write.
         """
         for path in self._written:
-            force(path)
+            with _told(path):
+                handle = os.open(path, os.O_RDONLY)
+                try:
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
         self._written.clear()
 
     def _put(self, digest: str, kind: Kind, data: bytes) -> None:
-        path = self._objects.path(digest, kind)
+        path = self.objects.path(digest, kind)
         # what is there may be of another batch, not forced yet
         self._written.append(path)
-        if path.is_file():
-            try:
-                self._objects.verify(digest, kind)
-            except UserError:
-                pass  # damaged: written anew
-            else:
-                return
-        place(path, data)
+        if not (path.is_file() and self.objects.are_whole([(digest, kind)])):
+            place(path, data)
 
 
 def is_digest(text: str) -> bool:
@@ -175,7 +183,7 @@ def is_digest(text: str) -> bool:
 
 
 def read_bytes(path: Path) -> bytes:
-    """A file of a store.
+    """Read a file of a store.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -192,20 +200,64 @@ def read_bytes(path: Path) -> bytes:
         raise InfrastructureError(f"{path} cannot be read: {error}") from error
 
 
+def write(path: Path, content: str) -> None:
+    """Write a file whole or not at all; `StoreLayout.remove_leftovers` cleans up after killed processes.
+
+    Raises:
+        UserError: The disk is full, or the folder cannot be written to.
+    """
+    with _told(path):
+        replace_file(path, encodable(content).encode("utf-8"), sweep=False)
+
+
+def place(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all, as far as processes can see; after a crash it may be damaged.
+
+    Raises:
+        UserError: The disk is full, or the folder cannot be written to.
+    """
+    # the name that `StoreLayout.remove_leftovers` knows; no two nodes choose the same
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    with _told(path):
+        try:
+            handle = os.open(scratch, _NEW)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(scratch, _NEW)
+        try:
+            with os.fdopen(handle, "wb", buffering=0) as file:
+                left = memoryview(data)
+                while left:
+                    left = left[file.write(left) :]
+                os.fchmod(handle, 0o644)
+            scratch.replace(path)
+        except BaseException:  # an interrupt too leaves nothing behind
+            scratch.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def _told(path: Path) -> Generator[None]:
+    """Turn an error of the system into one that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            remedy = "make room there"
+        elif error.errno in _IN_THE_WAY:
+            remedy = "delete what is in its place"
+        else:
+            remedy = "make the folder writable, or name another store"
+        reason = error.strerror or error
+        raise UserError(
+            f"cannot write {path} ({reason}): {remedy}; then the same command goes on from here"
+        ) from error
+
+
 def _unpacked(packed: bytes) -> bytes:
-    """What one gzip stream holds; `gzip.decompress` passes over zeros behind it."""
+    """Return what one gzip stream holds; `gzip.decompress` passes over zeros behind it."""
     stream = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
     data = stream.decompress(packed)
     if not stream.eof or stream.unused_data:
         raise ValueError("it goes on behind its end" if stream.eof else "it ends too early")
     return data
-
-
-def _verified(data: bytes, digest: str, path: Path) -> bytes:
-    if hashlib.sha256(data).hexdigest() != digest:
-        raise _damaged(path, "it holds something else than its name, a SHA-256, says")
-    return data
-
-
-def _damaged(path: Path, problem: str) -> UserError:
-    return UserError(f"damaged object {path} ({problem}): delete it and ingest the document again")

@@ -12,16 +12,17 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from docagent_rl.documents.failures import DocumentError
-from docagent_rl.documents.heartbeat import beat
-from docagent_rl.documents.ocr import OcrEngine, OcrLine, OcrMode, OcrSettings, make_engine
+from docagent_rl.documents.limits import DocumentError, beat
+from docagent_rl.documents.manifest import TextReading, TextReason, TextSource
+from docagent_rl.documents.ocr import OcrEngine, make_engine
 from docagent_rl.documents.ocr.cache import OcrCache
-from docagent_rl.documents.ocr.engine import SMALLEST_SIDE
-from docagent_rl.documents.ocr.words import plain_text
-from docagent_rl.documents.reading import TextReading, TextReason, TextSource
+from docagent_rl.documents.ocr.words import OcrLine, plain_text
+from docagent_rl.documents.settings import OcrMode, OcrSettings
 from docagent_rl.documents.text_layer import assess, is_blank
 from docagent_rl.documents.typography import MEASURED, Line, Style
 
+_SMALLEST_SIDE = 8
+"""Pixels of the shorter side below which a picture holds no letters."""
 _MORE_TIMES = 1.25
 _SAME_WORDS = 0.5
 _LEAST_SHARE = 0.3
@@ -45,7 +46,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What a page looks like."""
+    """The picture of a page."""
 
     jpeg: bytes
     """As it is stored."""
@@ -54,13 +55,13 @@ class Picture:
     the stored picture is as good."""
 
     def decoded(self) -> Image.Image:
-        """The stored picture, mode RGB or L."""
+        """Return the stored picture, mode RGB or L."""
         image = Image.open(io.BytesIO(self.jpeg), formats=("JPEG",))
         image.load()
         return image
 
     def grey(self) -> Image.Image:
-        """The stored picture in mode L."""
+        """Return the stored picture in mode L."""
         return self.decoded().convert("L")
 
 
@@ -75,68 +76,64 @@ class PageText:
     reading: TextReading
 
 
-class PageReader:
-    """Reads pages under one set of settings; the engine is started when a page needs it."""
+def read_page(name: str, picture: Picture, layer: Layer, settings: OcrSettings, cache: OcrCache) -> PageText:
+    """Read the text of a page; the engine is started when a page needs it.
 
-    def __init__(self, settings: OcrSettings, cache: OcrCache) -> None:
-        self._settings = settings
-        self._cache = cache
+    Args:
+        name: `page 12`, for errors and signs of life.
+        picture: of the page.
+        layer: its text layer; an empty one if it has none.
+        settings: which pages are read by OCR.
+        cache: of OCR.
 
-    def read(self, name: str, picture: Picture, layer: Layer) -> PageText:
-        """The text of a page.
+    Raises:
+        DocumentError: OCR fails on the page.
+        UserError: The engine is not installed.
+    """
+    if settings.mode is OcrMode.NEVER:
+        return _of_layer(layer, TextReason.OFF)
+    state = assess(layer.text, layer.unmapped, layer.hidden, picture.grey)
+    if state is TextReason.SOUND:
+        if settings.mode is not OcrMode.ALWAYS:
+            return _of_layer(layer, state)
+        state = TextReason.ASKED
+    grey = picture.grey()
+    if is_blank(grey) or min(grey.size) < _SMALLEST_SIDE:
+        return _of_layer(layer, TextReason.BLANK)
+    beat(f"{name} (OCR)")
+    engine = make_engine(settings)
+    lines = _recognised(name, picture, engine, cache)
+    if not lines:
+        return _of_layer(layer, TextReason.NOTHING_READ, engine.key)
+    if settings.mode is OcrMode.ALWAYS or is_better(lines, layer.text, state):
+        reading = TextReading(TextSource.OCR, state, engine.key)
+        return PageText(plain_text(lines), printed(lines, margin=engine.margin), lines, reading)
+    return _of_layer(layer, TextReason.NO_BETTER, engine.key)
 
-        Args:
-            name: `page 12`, for errors and signs of life.
-            picture: what it looks like.
-            layer: its text layer; an empty one if it has none.
 
-        Raises:
-            DocumentError: OCR fails on the page.
-            UserError: The engine is not installed.
-        """
-        if self._settings.mode is OcrMode.NEVER:
-            return _of_layer(layer, TextReason.OFF)
-        state = assess(layer.text, layer.unmapped, layer.hidden, picture.grey)
-        if state is TextReason.SOUND:
-            if self._settings.mode is not OcrMode.ALWAYS:
-                return _of_layer(layer, state)
-            state = TextReason.ASKED
-        grey = picture.grey()
-        if is_blank(grey) or min(grey.size) < SMALLEST_SIDE:
-            return _of_layer(layer, TextReason.BLANK)
-        engine, lines = self._seen(name, picture)
-        if not lines:
-            return _of_layer(layer, TextReason.NOTHING_READ, engine.key)
-        if self._settings.mode is OcrMode.ALWAYS or is_better(lines, layer.text, state):
-            reading = TextReading(TextSource.OCR, state, engine.key)
-            return PageText(plain_text(lines), printed(lines, margin=engine.margin), lines, reading)
-        return _of_layer(layer, TextReason.NO_BETTER, engine.key)
-
-    def _seen(self, name: str, picture: Picture) -> tuple[OcrEngine, tuple[OcrLine, ...]]:
-        """The engine, and what it reads in a picture or read before."""
-        beat(f"{name} (OCR)")
-        engine = make_engine(self._settings)
-        image, digest = picture.larger(engine.most_side), hashlib.sha256(picture.jpeg).hexdigest()
-        if image is None:
-            image = picture.decoded()
-        else:
-            image = image.convert("RGB")
-            digest = hashlib.sha256(b"%d %d " % image.size + image.tobytes()).hexdigest()
-        lines = self._cache.get(digest, engine.key)
-        if lines is None:
-            try:
-                lines = engine.read(image)
-            except DocumentError as error:
-                raise DocumentError(f"{name}: {error}; --ocr never leaves its text out") from error
-            self._cache.put(digest, engine.key, lines)
-        return engine, lines
+def _recognised(name: str, picture: Picture, engine: OcrEngine, cache: OcrCache) -> tuple[OcrLine, ...]:
+    """Return the lines that the engine reads in a picture, or read before."""
+    image, digest = picture.larger(engine.most_side), hashlib.sha256(picture.jpeg).hexdigest()
+    if image is None:
+        image = picture.decoded()
+    else:
+        image = image.convert("RGB")
+        digest = hashlib.sha256(b"%d %d " % image.size + image.tobytes()).hexdigest()
+    lines = cache.get(digest, engine.key)
+    if lines is None:
+        try:
+            lines = engine.read(image)
+        except DocumentError as error:
+            raise DocumentError(f"{name}: {error}; --ocr never leaves its text out") from error
+        cache.put(digest, engine.key, lines)
+    return lines
 
 
 def is_current(reading: TextReading | None, settings: OcrSettings, engine: str | None) -> bool:
     """Whether a page that was read like this would be read like this again.
 
     Args:
-        reading: None for pages of versions that did not tell.
+        reading: None for pages that were made without text.
         settings: of the OCR that is asked for.
         engine: `OcrEngine.key` of it; None when it is off.
     """
@@ -159,35 +156,40 @@ def is_better(lines: tuple[OcrLine, ...], layer: str, state: TextReason) -> bool
     than it has; a sparse one to 1.25 times as many; an unlikely one when fewer than half of its different
     words are read, and at least 0.3 times as many letters and digits.
     """
-    read, held = (sum(map(str.isalnum, text)) for text in (plain_text(lines), layer))
+    text = plain_text(lines)
+    read, held = (sum(map(str.isalnum, each)) for each in (text, layer))
     match state:
         case TextReason.NO_LETTERS:
             return read > held
         case TextReason.SPARSE:
             return read >= _MORE_TIMES * held
         case TextReason.UNLIKELY:
-            return read >= _LEAST_SHARE * held and not _agrees(plain_text(lines), layer)
+            return read >= _LEAST_SHARE * held and not _agrees(text, layer)
     return read > 0
 
 
+def _agrees(read: str, layer: str) -> bool:
+    seen, held = (Counter(_WORD.findall(text.casefold())) for text in (read, layer))
+    return bool(held) and sum(word in seen for word in held) >= _SAME_WORDS * len(held)
+
+
 def printed(lines: tuple[OcrLine, ...], *, margin: float) -> tuple[Line, ...]:
-    """Lines with the size of their letters, as points of a page 11 inches high.
+    """Return lines with the size of their letters, as points of a page 11 inches high.
 
     Args:
-        lines: what OCR read.
+        lines: of OCR.
         margin: how many times as high as their letters boxes are (`OcrEngine.margin`).
     """
     found = []
     for line in lines:
-        left, top, right, bottom = line.box
         size = round(_size(line, margin) * _PAGE_POINTS, 1)
-        baseline = round((1 - bottom) * _PAGE_POINTS, 1)
-        found.append(Line(line.text, Style(size, MEASURED, False, baseline), (left, top, right, bottom)))
+        baseline = round((1 - line.box[3]) * _PAGE_POINTS, 1)
+        found.append(Line(line.text, Style(size, MEASURED, False, baseline), line.box))
     return tuple(found)
 
 
 def _size(line: OcrLine, margin: float) -> float:
-    """Size of the letters of a line as a fraction of the page's height.
+    """Return the size of the letters of a line as a fraction of the page's height.
 
     Where boxes are those of words, the median over letters: a bracket or a slant makes few of them tall.
     """
@@ -198,18 +200,11 @@ def _size(line: OcrLine, margin: float) -> float:
 
 
 def _height(text: str) -> float:
-    """Height of the letters of a line in ems, as in most fonts for text."""
-    tall = any(
-        character in _TALL or not ("a" <= character <= "z") for character in text if character.isalnum()
-    )
+    """Return the height of the letters of a line in ems, as in most fonts for text."""
+    tall = any(letter in _TALL or not ("a" <= letter <= "z") for letter in text if letter.isalnum())
     return (_ASCENT if tall else _X_HEIGHT) + (_DESCENT if any(letter in _DEEP for letter in text) else 0.0)
 
 
 def _of_layer(layer: Layer, reason: TextReason, engine: str | None = None) -> PageText:
     source = TextSource.LAYER if layer.text else TextSource.NONE
     return PageText(layer.text, layer.lines, (), TextReading(source, reason, engine))
-
-
-def _agrees(read: str, layer: str) -> bool:
-    seen, held = (Counter(_WORD.findall(text.casefold())) for text in (read, layer))
-    return bool(held) and sum(word in seen for word in held) >= _SAME_WORDS * len(held)

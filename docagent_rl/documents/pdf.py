@@ -5,19 +5,21 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pypdfium2
 import pypdfium2.raw as pdfium_c
 
-from docagent_rl.documents.failures import DocumentError
+from docagent_rl.documents.limits import DocumentError
 from docagent_rl.documents.manifest import OutlineEntry
 
 POINTS_PER_INCH = 72
 _TAIL_BYTES = 1 << 16
 _MAX_OUTLINE_DEPTH = 32
+_MOST_USES = 8
+"""PDFium keeps fonts and images of a file while it is open: they are not to fill the memory of a worker."""
 
 # PDFium puts U+0002 (older builds: U+FFFE) in place of a hyphen and line break inside a word.
 _LINE_END_HYPHEN = re.compile("[\x02\ufffe]")
@@ -50,7 +52,7 @@ class OpenPdf:
 
     @contextmanager
     def page(self, number: int) -> Generator[pypdfium2.PdfPage]:
-        """PDFium's page `number`; blocks inside one for the same page share it, which is parsed once.
+        """Open PDFium's page `number`; blocks inside one for the same page share it, which is parsed once.
 
         Raises:
             DocumentError: The page cannot be read.
@@ -71,7 +73,7 @@ class OpenPdf:
             page.close()
 
     def outline(self) -> tuple[OutlineEntry, ...]:
-        """The bookmarks in reading order."""
+        """Return the bookmarks in reading order."""
         return tuple(self._bookmarks())
 
     def _bookmarks(self) -> Iterator[OutlineEntry]:
@@ -79,7 +81,51 @@ class OpenPdf:
             destination = bookmark.get_dest()
             index = destination.get_index() if destination else None
             page = index + 1 if index is not None and index < self.num_pages else None
-            yield OutlineEntry(clean_text(_title(bookmark)).strip(), bookmark.level + 1, page)
+            # `PdfBookmark.get_title` decodes strictly: one broken title would lose the whole document
+            title = utf16(lambda *buffer, item=bookmark: pdfium_c.FPDFBookmark_GetTitle(item, *buffer))
+            yield OutlineEntry(clean_text(title).strip(), bookmark.level + 1, page)
+
+
+class _KeptPdf:
+    """The PDF that this process read last, kept open for the next range of its pages."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._version: object = None
+        self._uses = 0
+
+    @contextmanager
+    def __call__(self, path: Path, stamp: object) -> Generator[OpenPdf]:
+        """Open a file as `open_pdf` does; it stays open for the next block that asks for it.
+
+        A long file takes as long to open as a page to render, and its fonts are read anew. It is closed when
+        another is asked for, another version of it, after 8 blocks, and when one ends with an exception.
+
+        Args:
+            path: the file.
+            stamp: what tells its versions apart.
+
+        Raises:
+            DocumentError: As `open_pdf`.
+        """
+        if self._version != (path, stamp) or self._uses >= _MOST_USES:
+            self.close()
+            self._pdf = self._stack.enter_context(open_pdf(path))
+            self._version, self._uses = (path, stamp), 0
+        self._uses += 1
+        try:
+            yield self._pdf
+        except BaseException:  # an interrupt too: a file that was left in the middle is not kept
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        self._version = None
+        self._stack.close()
+
+
+kept_pdf = _KeptPdf()
 
 
 @contextmanager
@@ -94,16 +140,14 @@ def open_pdf(path: Path) -> Generator[OpenPdf]:
         pdf = pypdfium2.PdfDocument(path)
     except pypdfium2.PdfiumError as error:
         raise DocumentError(_reason(path)) from error
-    try:
+    with closing(pdf):
         # form fields are drawn only when the form environment exists before the first page is opened
         pdf.init_forms()
         yield OpenPdf(path, pdf)
-    finally:
-        pdf.close()
 
 
 def raster_scale(page: pypdfium2.PdfPage, dpi: int, max_side: int) -> float:
-    """Pixels a point (1/72 inch), for `dpi` or for `max_side` pixels on the longer side if that is less."""
+    """Return pixels a point (1/72 inch), for `dpi` or for `max_side` pixels on the longer side if less."""
     width, height = page.get_size()
     if not (width > 0 and height > 0):
         raise DocumentError(f"a page of {width} x {height} points cannot be rendered")
@@ -112,36 +156,33 @@ def raster_scale(page: pypdfium2.PdfPage, dpi: int, max_side: int) -> float:
 
 
 def page_text(page: pypdfium2.PdfPage) -> str:
-    """The text layer inside the page box; words split by a hyphen at a line's end are joined."""
-    textpage = page.get_textpage()
-    try:
+    """Return the text layer inside the page box; words split by a hyphen at a line's end are joined."""
+    with closing(page.get_textpage()) as textpage:
         return bounded_text(textpage)
-    finally:
-        textpage.close()
 
 
 def bounded_text(textpage: pypdfium2.PdfTextPage) -> str:
-    """As `page_text`, of a text layer that is read for other things, too."""
+    """Return what `page_text` does, of a text layer that is read for other things, too."""
     return clean_text(textpage.get_text_bounded()).strip()
 
 
 def clean_text(text: str) -> str:
-    """Text as it is stored: words joined that a line end split, no control characters, no lone surrogates."""
+    """Return text as it is stored: words split at a line's end joined, without control characters."""
     joined = _LINE_END_HYPHEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     # a lone surrogate cannot be written as UTF-8
     return _CONTROL.sub(" ", joined).encode("utf-8", errors="ignore").decode("utf-8")
 
 
-def _title(bookmark: pypdfium2.PdfBookmark) -> str:
-    # `PdfBookmark.get_title` decodes strictly: one broken title would lose the whole document
-    size = pdfium_c.FPDFBookmark_GetTitle(bookmark, None, 0)
+def utf16(fill: Callable[[ctypes.Array | None, int], int]) -> str:
+    """Return a text of PDFium's: `fill` writes it to a buffer of a length in bytes, and returns its own."""
+    size = fill(None, 0)
     buffer = ctypes.create_string_buffer(max(size, 2))
-    pdfium_c.FPDFBookmark_GetTitle(bookmark, buffer, size)
+    fill(buffer, size)
     return buffer.raw[: max(size - 2, 0)].decode("utf-16-le", errors="replace")
 
 
 def _reason(path: Path) -> str:
-    """Why PDFium did not open a file.
+    """Return why PDFium did not open a file.
 
     The code in the exception does not tell: for a file without pages it is left from an earlier file.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
@@ -25,21 +25,17 @@ _REACH_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What every node is to see under the same path.
-
-    Args:
-        source: the ingested folder or file.
-        store: the folder of the store.
-    """
+    """The paths that every node is to see."""
 
     source: Path
+    """The ingested folder or file."""
     store: Path
 
     def check(self) -> None:
         """Look at both from here.
 
         Raises:
-            InfrastructureError: one is not there; the message names the machine.
+            InfrastructureError: One is not there; the message names the machine.
         """
         host = socket.gethostname()
         if not self.source.exists():
@@ -84,19 +80,21 @@ class RayPool:
             ray.shutdown()
 
     def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[Outcome[T, R], None, None]:
-        """As `WorkerPool.run`, but that `tasks` is read to its end first.
+        """Run as `WorkerPool.run`, but read `tasks` to its end first.
 
         Raises:
             Exception: Whatever `function` raises, other than `DocumentError`.
             InfrastructureError: A node does not see source or store, or Ray fails.
         """
+        import ray
         import ray.data
         from ray.exceptions import RayError
 
-        units = [{_ROW: _Unit(tuple(unit))} for unit in _units(tasks)]
+        units = [{_ROW: _Parcel(tuple(unit))} for unit in _units(tasks)]
         if not units:
             return
-        places = min(self._size(), len(units))
+        cpus = self._workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        places = min(cpus, len(units))
         data = ray.data.from_items(units, override_num_blocks=len(units)).map_batches(
             _Place,
             fn_constructor_args=(function, self._limits, self._places),
@@ -108,63 +106,51 @@ class RayPool:
         )
         try:
             for row in data.iter_rows():
-                answer = row[_ROW]
-                if answer.error is not None:
-                    raise answer.error
-                yield from answer.outcomes
+                content = row[_ROW].content
+                if isinstance(content, Exception):
+                    raise content
+                yield from content
         except RayError as error:
             raise InfrastructureError(f"Ray failed: {error}") from error
 
-    def _size(self) -> int:
-        import ray
-
-        return self._workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
-
 
 @dataclass(frozen=True, slots=True)
-class _Unit:
-    """Tasks that go together: Ray Data makes arrays of what it knows, numbers and bytes, but not of this."""
+class _Parcel:
+    """Tasks, outcomes, or an error to raise: Ray Data makes arrays of what it knows, but not of this."""
 
-    tasks: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """What became of a unit."""
-
-    outcomes: tuple[Outcome, ...]
-    error: Exception | None = None
-    """What is to be raised where the run was asked for."""
+    content: tuple[Any, ...] | Exception
 
 
 class _Place:
-    """What an actor does: a unit of tasks at a time."""
+    """An actor, which works on a unit of tasks at a time."""
 
     def __init__(self, function: Callable[[Any], Any], limits: IngestLimits, places: Places) -> None:
         self._function = function
         self._pool = WorkerPool(1, limits)
         self._places = places
 
-    def __call__(self, batch: Mapping[str, Any]) -> dict[str, list[Any]]:
+    def __call__(self, batch: Mapping[str, Any]) -> dict[str, list[_Parcel]]:
         try:
             self._places.check()
             (unit,) = batch[_ROW]
-            return {_ROW: [_Answer(tuple(self._outcomes(unit.tasks)))]}
+            return {_ROW: [_Parcel(tuple(self._outcomes(unit.content)))]}
         except Exception as error:  # whatever it is: the driver raises it
-            return {_ROW: [_Answer((), error)]}
+            return {_ROW: [_Parcel(error)]}
 
-    def _outcomes(self, unit: Sequence[Any]) -> Iterator[Outcome]:
-        """Ends with the first document error: the others of the unit are of the same document."""
-        for position, task in enumerate(unit):
-            (outcome,) = self._pool.run(self._function, [task])
-            yield outcome
-            if outcome.error is not None:
-                yield from (Outcome(other, error=outcome.error) for other in unit[position + 1 :])
-                return
+    def _outcomes(self, unit: tuple[Any, ...]) -> Iterator[Outcome]:
+        """Yield outcomes up to the first document error: the others of the unit are of the same document."""
+        error = None
+        for task in unit:
+            if error is None:
+                (outcome,) = self._pool.run(self._function, [task])
+                error = outcome.error
+                yield outcome
+            else:
+                yield Outcome(task, error=error)
 
 
 def _units(tasks: Iterable[T]) -> Iterator[list[T]]:
-    """Consecutive tasks of the same document, not too many together; others one by one."""
+    """Yield consecutive tasks of the same document, not too many together; others one by one."""
     numbered = enumerate(tasks)
     for _, group in groupby(numbered, key=lambda pair: getattr(pair[1], "doc_id", pair[0])):
         part = iter([task for _, task in group])
@@ -194,20 +180,11 @@ def connect(address: str) -> bool:
     remedy = "start one with `ray start --head`, or leave --ray out for this machine alone"
     if address == "local":  # for Ray: start one
         raise UserError(f"--ray names a cluster that runs: {remedy}")
+    host, _, port = address.rpartition(":")
     try:
-        _reach(address)
+        if host and port.isdecimal() and "/" not in host:  # Ray tries for minutes where nothing listens
+            socket.create_connection((host, int(port)), timeout=_REACH_S).close()
         ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     except (OSError, ValueError, RuntimeError) as error:
         raise UserError(f"no Ray cluster at {address!r} ({error}): {remedy}") from error
     return True
-
-
-def _reach(address: str) -> None:
-    """Fail at once where nothing listens: Ray tries for minutes.
-
-    Raises:
-        OSError: nothing does.
-    """
-    host, _, port = address.rpartition(":")
-    if host and port.isdecimal() and "/" not in host:
-        socket.create_connection((host, int(port)), timeout=_REACH_S).close()

@@ -8,6 +8,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import id_problem
 
 Box = tuple[float, float, float, float]
+"""(left, top, right, bottom) as fractions of a page's width and height, in [0, 1]."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -48,13 +49,17 @@ class PageRegion:
 
     page: PageRef
     box: Box
-    """(left, top, right, bottom) as fractions of the raw page's width and height, in [0, 1]."""
 
     def __post_init__(self) -> None:
-        left, top, right, bottom = self.box
-        # written so that NaN fails too
-        if not (0 <= left < right <= 1 and 0 <= top < bottom <= 1):
+        if not is_inside(self.box):
             raise UserError(
                 f"region {self.box} of {self.page}: expected (left, top, right, bottom) with "
                 "0 <= left < right <= 1 and 0 <= top < bottom <= 1"
             )
+
+
+def is_inside(box: Box) -> bool:
+    """Whether a box lies inside its page and is not empty."""
+    left, top, right, bottom = box
+    # written so that NaN fails too
+    return 0 <= left < right <= 1 and 0 <= top < bottom <= 1

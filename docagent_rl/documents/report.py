@@ -1,15 +1,22 @@
-"""What an ingest did."""
+"""The report of an ingest."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from docagent_rl.documents.failures import FailedDocument
+
+@dataclass(frozen=True, slots=True)
+class FailedDocument:
+    """A source that was left out."""
+
+    name: str
+    """The file or folder, relative to the ingested folder."""
+    reason: str
 
 
 @dataclass(slots=True)
 class IngestReport:
-    """What an ingest did, by document id, sorted."""
+    """The outcome of an ingest, by document id, sorted."""
 
     ingested: list[str] = field(default_factory=list)
     """Documents stored by this run, whole."""
@@ -24,7 +31,6 @@ class IngestReport:
     kept: list[str] = field(default_factory=list)
     """Documents of which the store holds another version, and which were not to be replaced."""
     failed: list[FailedDocument] = field(default_factory=list)
-    """Sources that were left out."""
     pages: int = 0
     """Pages of the ingested documents."""
     resumed_pages: int = 0
@@ -33,3 +39,9 @@ class IngestReport:
     """Pages stored or read anew that have their text by OCR."""
     textless_pages: int = 0
     """Pages stored or read anew that have no text."""
+
+    def sort(self) -> None:
+        """Sort all lists."""
+        for ids in (self.ingested, self.replaced, self.repaired, self.reread, self.skipped, self.kept):
+            ids.sort()
+        self.failed.sort(key=lambda failure: failure.name)

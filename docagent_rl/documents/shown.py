@@ -9,15 +9,16 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.sizes import Size
-from docagent_rl.documents.writing import place
+from docagent_rl.documents.limits import Size
+from docagent_rl.documents.objects import place
 
 MARKER = "docagent_shown.txt"
 _MARKER_TEXT = "Pages at display sizes, kept by docagent-rl. Made anew when missing: may be deleted.\n"
@@ -48,13 +49,13 @@ class ShownRasters:
         self._folders = tuple(folders)
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._known: tuple[list[Path], Path | None] | None = None
+        self._resolved: tuple[list[Path], Path | None] | None = None
 
     def __reduce__(self) -> tuple:
-        return _reopen, (self._folders, self._capacity)
+        return partial(ShownRasters, capacity=self._capacity), (self._folders,)
 
     def get(self, key: str, size: Size) -> Image.Image | None:
-        """An RGB image of `size`, the caller's own; None when it is not here.
+        """Return an RGB image of `size`, the caller's own; None when it is not here.
 
         Args:
             key: SHA-256 of what it shows.
@@ -72,45 +73,43 @@ class ShownRasters:
 
     def put(self, key: str, image: Image.Image) -> None:
         """Keep an RGB image, unless it is larger than a 256th of the capacity."""
-        folder = self._resolve()[1]
+        readable, folder = self._resolve()
         size = _HEADER.size + 3 * image.width * image.height
         if folder is None or size > self._capacity // _BUCKETS:
             return
         path = _path(folder, key)
         pixels = image.tobytes()
-        header = _HEADER.pack(_MAGIC, image.width, image.height, _checksum(key, image.size, pixels))
+        header = _HEADER.pack(_MAGIC, *image.size, _checksum(key, image.size, pixels))
         try:
             _make_room(path.parent, self._capacity // _BUCKETS - size)
             place(path, header + pixels)
         except (OSError, UserError) as error:
             logger.warning("pages at display sizes are not kept any more: %s", error)
-            with self._lock:
-                self._known = self._resolve_now()[0], None
+            self._resolved = readable, None
 
     def _resolve(self) -> tuple[list[Path], Path | None]:
-        """The folders to read, and the one to write."""
+        """Return the folders to read, and the one to write."""
         with self._lock:
-            if self._known is None:
-                self._known = self._resolve_now()
-            return self._known
-
-    def _resolve_now(self) -> tuple[list[Path], Path | None]:
-        written = next((folder for folder in self._folders if _prepare(folder)), None)
-        return [folder for folder in self._folders if (folder / MARKER).is_file()], written
+            if self._resolved is None:
+                written = next((folder for folder in self._folders if _prepare(folder)), None)
+                readable = [folder for folder in self._folders if (folder / MARKER).is_file()]
+                self._resolved = readable, written
+            return self._resolved
 
 
 def beside(store: Path) -> Path:
-    """The folder for the pages of a store."""
+    """Return the folder for the pages of a store."""
     return store.with_name(f"{store.name}.shown")
 
 
 def _prepare(folder: Path) -> bool:
-    """Whether files can be kept in it."""
+    """Make a folder, and tell whether files can be kept in it."""
+    marker = folder / MARKER
     try:
-        if not (folder / MARKER).is_file():
+        if not marker.is_file():
             if folder.is_dir() and any(not path.name.startswith(f".{MARKER}") for path in folder.iterdir()):
-                return (folder / MARKER).is_file()  # another process was faster, or it is somebody else's
-            place(folder / MARKER, _MARKER_TEXT.encode("ascii"))
+                return marker.is_file()  # another process was faster, or it is somebody else's
+            place(marker, _MARKER_TEXT.encode("ascii"))
     except (OSError, UserError):
         return False
     return os.access(folder, os.W_OK)
@@ -121,7 +120,7 @@ def _path(folder: Path, key: str) -> Path:
 
 
 def _read(path: Path, key: str, size: Size) -> Image.Image:
-    """The image of a file.
+    """Read the image of a file.
 
     Raises:
         OSError: It cannot be read.
@@ -130,9 +129,8 @@ def _read(path: Path, key: str, size: Size) -> Image.Image:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if len(data) != _HEADER.size + 3 * size[0] * size[1]:
             raise ValueError("it has another length")
-        magic, width, height, checksum = _HEADER.unpack_from(data)
         with memoryview(data) as whole, whole[_HEADER.size :] as pixels:
-            if (magic, (width, height)) != (_MAGIC, size) or checksum != _checksum(key, size, pixels):
+            if _HEADER.unpack_from(data) != (_MAGIC, *size, _checksum(key, size, pixels)):
                 raise ValueError("it is damaged")
             # Pillow keeps four bytes a pixel: it unpacks the mapped ones into memory of its own
             image = Image.frombytes("RGB", size, pixels)
@@ -151,20 +149,14 @@ def _checksum(key: str, size: Size, pixels: bytes | memoryview) -> bytes:
 
 def _make_room(bucket: Path, most: int) -> None:
     """Remove the files that were not used for longest until no more than `most` bytes are left."""
-    for _, size, path in sorted(_files(bucket), reverse=True):
-        most -= size
-        if most < 0:
-            with suppress(OSError):
-                Path(path).unlink()
-
-
-def _files(bucket: Path) -> Iterator[tuple[float, int, str]]:
+    files = []
     with suppress(FileNotFoundError), os.scandir(bucket) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):
                 status = entry.stat(follow_symlinks=False)
-                yield status.st_mtime, status.st_size, entry.path
-
-
-def _reopen(folders: tuple[Path, ...], capacity: int) -> ShownRasters:
-    return ShownRasters(folders, capacity=capacity)
+                files.append((status.st_mtime, status.st_size, entry.path))
+    for _, size, path in sorted(files, reverse=True):
+        most -= size
+        if most < 0:
+            with suppress(OSError):
+                Path(path).unlink()

@@ -6,27 +6,23 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.surrogates import lone_surrogate
 from docagent_rl.base.terminal import id_problem, one_line
-from docagent_rl.documents.failures import DocumentError, FailedDocument
-from docagent_rl.documents.images import (
-    IMAGE_SUFFIXES,
-    OTHER_SUFFIXES,
-    document_name,
-    order_pages,
-)
+from docagent_rl.documents.images import IMAGE_SUFFIXES, OTHER_SUFFIXES, document_name, order_pages
 from docagent_rl.documents.layout import MARKER
+from docagent_rl.documents.limits import DocumentError
+from docagent_rl.documents.report import FailedDocument
 
 _SUFFIXES = IMAGE_SUFFIXES | OTHER_SUFFIXES | {".pdf"}
 
 
 class SourceKind(StrEnum):
-    """What a document is made from."""
+    """The kinds of sources."""
 
     PDF = "pdf"
     IMAGES = "images"
@@ -46,11 +42,22 @@ class SourceDocument:
 
 @dataclass(slots=True)
 class Sources:
-    """What a folder holds."""
+    """The documents of a folder."""
 
-    documents: list[SourceDocument]
-    failed: list[FailedDocument]
+    documents: list[SourceDocument] = field(default_factory=list)
+    failed: list[FailedDocument] = field(default_factory=list)
     """Files that belong to no document and folders that cannot be read, with the reason."""
+
+    def add(self, document: SourceDocument) -> None:
+        """Add a document, or the reason why its name is not one."""
+        if problem := _name_problem(document.name):
+            self.fail(document.name, problem)
+        else:
+            self.documents.append(document)
+
+    def fail(self, name: str, reason: str) -> None:
+        """Add what is left out."""
+        self.failed.append(FailedDocument(_printable(name), reason))
 
 
 def discover(source: Path) -> Sources:
@@ -70,19 +77,23 @@ def discover(source: Path) -> Sources:
             raise UserError(f"{source} does not exist")
     except OSError as error:
         raise UserError(f"{source} cannot be read ({error.strerror or error})") from error
-    found = Sources([], [])
+    found = Sources()
     if source.is_file():
         if source.suffix.lower() != ".pdf":
             raise UserError(f"{source} is neither a folder nor a PDF")
-        _add(found, SourceDocument(_stem(source), SourceKind.PDF, (source,), source.name))
+        found.add(_pdf(source, source.name))
     else:
         for folder, files in _walk(source, found):
             _discover_folder(found, source, folder, files)
     if not found.documents and not found.failed:
         suffixes = " ".join(sorted(IMAGE_SUFFIXES))
         raise UserError(f"no PDF and no page image ({suffixes}) under {source}")
-    _check_unique(found.documents)
     found.documents.sort(key=lambda document: document.doc_id)
+    for one, two in zip(found.documents, found.documents[1:], strict=False):
+        if one.doc_id == two.doc_id:
+            raise UserError(
+                f"two documents have the id {one.doc_id!r}: {one.name} and {two.name}; rename one"
+            )
     return found
 
 
@@ -92,7 +103,7 @@ def _walk(source: Path, found: Sources) -> Iterator[tuple[Path, list[Path]]]:
         folder = Path(error.filename)
         if folder == source:
             raise UserError(f"{source}: {reason}") from error
-        found.failed.append(FailedDocument(_printable(folder.relative_to(source).as_posix()), reason))
+        found.fail(_name(folder, source), reason)
 
     seen: set[str] = set()
     for name, folders, files in os.walk(source, onerror=report, followlinks=True):
@@ -110,14 +121,14 @@ def _walk(source: Path, found: Sources) -> Iterator[tuple[Path, list[Path]]]:
 
 def _stays(found: Sources, source: Path, path: Path) -> bool:
     """Whether a path leads to what is inside `source`; one that does not is reported."""
-    if (reason := link_out(path, source)) is None:
-        return True
-    found.failed.append(FailedDocument(_printable(path.relative_to(source).as_posix()), reason))
-    return False
+    reason = link_out(path, source)
+    if reason is not None:
+        found.fail(_name(path, source), reason)
+    return reason is None
 
 
 def link_out(path: Path, folder: Path) -> str | None:
-    """Why a file or folder in `folder` is not read: it is, or is behind, a link that leads out of it."""
+    """Return why a file or folder in `folder` is not read: it is, or is behind, a link out of it."""
     target = Path(os.path.realpath(path))
     if target.is_relative_to(os.path.realpath(folder)):
         return None
@@ -125,44 +136,45 @@ def link_out(path: Path, folder: Path) -> str | None:
 
 
 def _discover_folder(found: Sources, source: Path, folder: Path, files: list[Path]) -> None:
-    pictures = [path for path in files if path.suffix.lower() != ".pdf"]
+    by_document: dict[str, list[Path]] = defaultdict(list)
     for path in files:
         if path.suffix.lower() == ".pdf":
-            name = path.relative_to(source).as_posix()
-            _add(found, SourceDocument(_stem(path), SourceKind.PDF, (path,), name))
-    by_document: dict[str, list[Path]] = defaultdict(list)
-    for path in pictures:
+            found.add(_pdf(path, _name(path, source)))
+            continue
         try:
             by_document[document_name(path.stem) if folder == source else folder.name].append(path)
         except DocumentError as error:
-            found.failed.append(FailedDocument(_printable(path.name), str(error)))
+            found.fail(path.name, str(error))
     for doc_id, paths in by_document.items():
-        name = f"{doc_id}_*" if folder == source else folder.relative_to(source).as_posix()
-        _discover_pages(found, source, SourceDocument(doc_id, SourceKind.IMAGES, tuple(paths), name))
+        _discover_images(found, source, doc_id, paths)
 
 
-def _discover_pages(found: Sources, source: Path, document: SourceDocument) -> None:
-    others = [path for path in document.files if path.suffix.lower() in OTHER_SUFFIXES]
+def _discover_images(found: Sources, source: Path, doc_id: str, paths: list[Path]) -> None:
+    others = [path for path in paths if path.suffix.lower() in OTHER_SUFFIXES]
     for path in others:  # without them the pages of the others would be wrong
         reason = "a picture of a kind that is not read: write it as PNG or JPEG, or take it out"
-        found.failed.append(FailedDocument(_printable(path.relative_to(source).as_posix()), reason))
+        found.fail(_name(path, source), reason)
     if others:
         return
+    folder = paths[0].parent
+    name = f"{doc_id}_*" if folder == source else _name(folder, source)
     try:
-        _add(found, replace(document, files=order_pages(document.files)))
+        found.add(SourceDocument(doc_id, SourceKind.IMAGES, order_pages(paths), name))
     except DocumentError as error:
-        found.failed.append(FailedDocument(_printable(document.name), str(error)))
+        found.fail(name, str(error))
 
 
-def _add(found: Sources, document: SourceDocument) -> None:
-    if problem := _name_problem(document.name):
-        found.failed.append(FailedDocument(_printable(document.name), problem))
-    else:
-        found.documents.append(document)
+def _pdf(path: Path, name: str) -> SourceDocument:
+    # without `.pdf` alone: `report.v1.2.pdf` is `report.v1.2`
+    return SourceDocument(path.name[: -len(".pdf")], SourceKind.PDF, (path,), name)
+
+
+def _name(path: Path, source: Path) -> str:
+    return path.relative_to(source).as_posix()
 
 
 def _name_problem(name: str) -> str | None:
-    """Why a name would not be the same everywhere, or cannot be shown; None: it can."""
+    """Return why a name would not be the same everywhere, or cannot be shown; None: it can."""
     if name.isascii():
         return id_problem(name)
     encoding = sys.getfilesystemencoding()
@@ -170,21 +182,6 @@ def _name_problem(name: str) -> str | None:
         # the same file would have another id under another locale
         return f"names of files are read as {encoding} here: set PYTHONUTF8=1 or a UTF-8 locale"
     return "its name is not UTF-8: rename it" if lone_surrogate(name) else id_problem(name)
-
-
-def _check_unique(documents: list[SourceDocument]) -> None:
-    first: dict[str, SourceDocument] = {}
-    for document in documents:
-        other = first.setdefault(document.doc_id, document)
-        if other is not document:
-            raise UserError(
-                f"two documents have the id {document.doc_id!r}: {other.name} and {document.name}; rename one"
-            )
-
-
-def _stem(path: Path) -> str:
-    """The name without `.pdf` alone: `report.v1.2.pdf` is `report.v1.2`."""
-    return path.name[: -len(".pdf")]
 
 
 def _printable(name: str) -> str:

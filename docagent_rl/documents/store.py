@@ -1,4 +1,4 @@
-"""The document store, for readers."""
+"""The document store, for readers: documents, their pages, pictures and texts."""
 
 from __future__ import annotations
 
@@ -6,33 +6,38 @@ import difflib
 import hashlib
 import io
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import cachetools
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.document import Document, Page
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.manifest import Manifest
+from docagent_rl.documents.manifest import Manifest, OutlineEntry, PageEntry, Source, TextReading
 from docagent_rl.documents.objects import Kind, ObjectStore
+from docagent_rl.documents.ocr.words import OcrLine, load_words
 from docagent_rl.documents.refs import PageRef
 from docagent_rl.documents.shown import ShownRasters
+from docagent_rl.documents.typography import Line, load_lines
+
+T = TypeVar("T")
 
 _CACHED_MANIFESTS = 256
 
 
 class PageContent(StrEnum):
-    """What of a page an index is built from."""
+    """The content of pages that an index is built from."""
 
     IMAGE = "image"
     TEXT = "text"
 
 
 class DocumentStore:
-    """The documents that `docagent_rl.documents.ingest` wrote to a folder.
+    """The documents that `docagent_rl.documents.ingestion.ingest` wrote to a folder.
 
     Reading is lazy and cached, and may be done from many threads and processes; a pickled store carries its
     path and opens it anew. A manifest once read is kept: a document ingested again is seen by stores opened
@@ -59,7 +64,7 @@ class DocumentStore:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple:
-        return _reopen, (self.path, self._image_cache, self.shown)
+        return partial(DocumentStore, image_cache=self._image_cache, shown=self.shown), (self.path,)
 
     def __repr__(self) -> str:
         return f"DocumentStore({str(self.path)!r})"
@@ -69,22 +74,16 @@ class DocumentStore:
         """The content-addressed rasters and texts."""
         return self._layout.objects
 
-    def manifest_path(self, doc_id: str) -> Path:
-        """The manifest of a document, there or not."""
-        return self._layout.manifest(doc_id)
-
     def doc_ids(self) -> list[str]:
-        """The ids of all documents, sorted."""
+        """Return the ids of all documents, sorted."""
         ids = []
         for path in self._layout.manifests():
-            doc_id = self._ids_by_file.get(path.name)
-            if doc_id is None:
+            if path.name not in self._ids_by_file:
                 try:
-                    doc_id = self._layout.read_manifest(path).doc_id
+                    self._ids_by_file[path.name] = self._layout.read_manifest(path).doc_id
                 except FileNotFoundError:  # taken out since it was listed
                     continue
-                self._ids_by_file[path.name] = doc_id
-            ids.append(doc_id)
+            ids.append(self._ids_by_file[path.name])
         return sorted(ids)
 
     def __contains__(self, doc_id: object) -> bool:
@@ -94,7 +93,7 @@ class DocumentStore:
         return sum(1 for _ in self._layout.manifests())
 
     def manifest(self, doc_id: str) -> Manifest:
-        """What the store knows of a document.
+        """Return the record of a document.
 
         Raises:
             UserError: The store has no such document, or its manifest is damaged.
@@ -111,7 +110,7 @@ class DocumentStore:
         return manifest
 
     def document(self, doc_id: str) -> Document:
-        """A document.
+        """Return a document.
 
         Raises:
             UserError: The store has no such document, or its manifest is damaged.
@@ -119,7 +118,7 @@ class DocumentStore:
         return Document(self, self.manifest(doc_id))
 
     def page(self, ref: PageRef) -> Page:
-        """A page.
+        """Return a page.
 
         Raises:
             UserError: The store has no such document or page.
@@ -127,13 +126,13 @@ class DocumentStore:
         return self.document(ref.doc_id).page(ref.page)
 
     def pages(self) -> Iterator[PageRef]:
-        """All pages of all documents, in the order of `PageRef`."""
+        """Yield all pages of all documents, in the order of `PageRef`."""
         for doc_id in self.doc_ids():
             for number in range(1, self.document(doc_id).num_pages + 1):
                 yield PageRef(doc_id, number)
 
     def fingerprint(self, content: PageContent) -> str:
-        """SHA-256 over all documents' ids and the hashes of their pages' images or texts.
+        """Return a SHA-256 over all documents' ids and the hashes of their pages' images or texts.
 
         An index keeps it to notice that the store has changed since; a change of the rasters leaves the
         fingerprint of the texts as it was.
@@ -148,7 +147,7 @@ class DocumentStore:
         return digest.hexdigest()
 
     def decode(self, image_hash: str) -> Image.Image:
-        """A stored raster as a fresh RGB image.
+        """Return a stored raster as a fresh RGB image.
 
         Raises:
             UserError: The object is missing or damaged.
@@ -169,8 +168,130 @@ class DocumentStore:
         return image.copy()
 
 
+class Document:
+    """A document: its pages, its outline and where it came from. Nothing is decoded until asked for."""
+
+    def __init__(self, store: DocumentStore, manifest: Manifest) -> None:
+        self._store = store
+        self._manifest = manifest
+
+    def __reduce__(self) -> tuple:
+        return self._store.document, (self.doc_id,)
+
+    def __repr__(self) -> str:
+        return f"Document({self.doc_id!r}, {self.num_pages} pages)"
+
+    @property
+    def doc_id(self) -> str:
+        """The name of the document in its store."""
+        return self._manifest.doc_id
+
+    @property
+    def num_pages(self) -> int:
+        """Number of pages, at least 1."""
+        return len(self._manifest.pages)
+
+    @property
+    def outline(self) -> list[OutlineEntry]:
+        """The PDF's bookmarks in reading order; empty when it has none and for page images."""
+        return list(self._manifest.outline)
+
+    @property
+    def source(self) -> Source:
+        """The file or folder it was made from."""
+        return self._manifest.source
+
+    def page(self, number: int) -> Page:
+        """Return page `number`, 1-based.
+
+        Raises:
+            UserError: There is no such page.
+        """
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= self.num_pages:
+            raise UserError(
+                f"document {self.doc_id!r} has no page {number!r}: its pages are 1 to {self.num_pages}"
+            )
+        return Page(self._store, PageRef(self.doc_id, number), self._manifest.pages[number - 1])
+
+
+class Page:
+    """A page of a document.
+
+    Raises (all methods):
+        UserError: A stored file is missing or damaged.
+    """
+
+    def __init__(self, store: DocumentStore, ref: PageRef, record: PageEntry) -> None:
+        self._store = store
+        self._record = record
+        self.ref = ref
+
+    def __reduce__(self) -> tuple:
+        return self._store.page, (self.ref,)
+
+    def __repr__(self) -> str:
+        return f"Page({self.ref}, {self.size[0]}x{self.size[1]})"
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(width, height) of the raw raster in pixels, known without decoding it."""
+        return self._record.width, self._record.height
+
+    @property
+    def image_hash(self) -> str:
+        """SHA-256 of the stored JPEG file: the identity of the page's picture, in every process and run."""
+        return self._record.image
+
+    @property
+    def text_hash(self) -> str | None:
+        """SHA-256 of the text in UTF-8; None when the page has none."""
+        return self._record.text
+
+    @property
+    def reading(self) -> TextReading | None:
+        """Where the text comes from, and why; None for pages that were made without text."""
+        return self._record.reading
+
+    def image(self) -> Image.Image:
+        """Return the raw raster, mode RGB; the caller owns it."""
+        raster = self._store.decode(self.image_hash)
+        if raster.size != self.size:
+            path = StoreLayout(self._store.path).manifest(self.ref.doc_id)
+            raise UserError(
+                f"page {self.ref} of {self._store.path} is damaged: its manifest says {self.size[0]} x "
+                f"{self.size[1]} pixels, its picture has {raster.size[0]} x {raster.size[1]}; delete "
+                f"{path} and ingest the document again"
+            )
+        return raster
+
+    def image_bytes(self) -> bytes:
+        """Return the stored JPEG file."""
+        return self._store.objects.image(self.image_hash)
+
+    def text(self) -> str:
+        """Return the text, of the text layer or by OCR (`reading`); empty when the page has none."""
+        return self._store.objects.text(self.text_hash) if self.text_hash else ""
+
+    def lines(self) -> tuple[Line, ...]:
+        """Return the lines of the text with their print and places; empty when the page has none."""
+        return self._load(self._record.typography, load_lines, "lines")
+
+    def words(self) -> tuple[OcrLine, ...]:
+        """Return the words that OCR read, by line, with their places; empty when the text is not by OCR."""
+        return self._load(self._record.words, load_words, "words")
+
+    def _load(self, digest: str | None, load: Callable[[str], tuple[T, ...]], kind: str) -> tuple[T, ...]:
+        if not digest:
+            return ()
+        try:
+            return load(self._store.objects.text(digest))
+        except ValueError as error:
+            path = self._store.objects.path(digest, Kind.TEXT)
+            raise UserError(f"{path} is no list of {kind} ({error}): ingest the document again") from error
+
+
 def unknown_document(doc_id: str, known: Iterable[str], place: str) -> UserError:
-    """The error for an id that `place` does not hold, with the ids most like it."""
+    """Return the error for an id that `place` does not hold, with the ids most like it."""
     ids = list(known)
     similar = difflib.get_close_matches(doc_id, ids, n=3)
     if similar:
@@ -178,7 +299,3 @@ def unknown_document(doc_id: str, known: Iterable[str], place: str) -> UserError
     else:
         hint = f"it holds {len(ids)} documents" + (f", such as {ids[0]!r}" if ids else "")
     return UserError(f"no document {doc_id!r} in {place}: {hint}")
-
-
-def _reopen(path: Path, image_cache: int, shown: ShownRasters | None) -> DocumentStore:
-    return DocumentStore(path, image_cache=image_cache, shown=shown)

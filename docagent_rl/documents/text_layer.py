@@ -13,8 +13,8 @@ import pypdfium2
 import pypdfium2.raw as pdfium_c
 from PIL import Image
 
-from docagent_rl.documents.memory import require
-from docagent_rl.documents.reading import TextReason
+from docagent_rl.documents.limits import require_memory
+from docagent_rl.documents.manifest import TextReason
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,12 +42,11 @@ _LETTER_SIDES = (5, 60)
 _BLANK_CONTRAST = 24
 _OPENCV_GIB = 0.3
 
-Shown = Callable[[], Image.Image]
-"""Gives the picture of the page, in mode L."""
 
-
-def assess(text: str, unmapped: float, hidden: Callable[[], bool], shown: Shown) -> TextReason:
-    """What is wrong with a text layer; `SOUND` when nothing is.
+def assess(
+    text: str, unmapped: float, hidden: Callable[[], bool], shown: Callable[[], Image.Image]
+) -> TextReason:
+    """Return what is wrong with a text layer; `SOUND` when nothing is.
 
     - `EMPTY`: it has no characters.
     - `GARBLED`: at least a fifth of its characters are replacement, private or control characters, unassigned
@@ -66,11 +65,9 @@ def assess(text: str, unmapped: float, hidden: Callable[[], bool], shown: Shown)
         unmapped: share of its glyphs that have no character (`unmapped_share`).
         hidden: whether pictures or drawings may show text that is not in the layer (`may_hide_text`); asked
             of short layers only.
-        shown: the picture; asked for when the layer alone does not tell.
+        shown: the picture in mode L; asked for when the layer alone does not tell.
     """
-    counts = Counter(text)
-    for character in [character for character in counts if character.isspace()]:
-        del counts[character]
+    counts = Counter("".join(text.split()))
     characters = counts.total()
     if not characters:
         return TextReason.GARBLED if unmapped >= _GARBLED_SHARE else TextReason.EMPTY
@@ -98,7 +95,7 @@ def is_blank(picture: Image.Image) -> bool:
 
 
 def unmapped_share(textpage: pypdfium2.PdfTextPage) -> float:
-    """Share of the glyphs of a page that its fonts map to no character, by at most 64 of them."""
+    """Return the share of the glyphs of a page that its fonts map to no character, by at most 64 of them."""
     count = textpage.count_chars()
     if not count:
         return 0.0
@@ -122,12 +119,12 @@ def may_hide_text(page: pypdfium2.PdfPage) -> bool:
 
 
 def letters_shown(picture: Image.Image) -> int:
-    """About how many letters a picture in mode L shows.
+    """Return about how many letters a picture in mode L shows.
 
     Counts dark or light spots of the size of letters that have one as high beside them on the same line:
     most letters are one spot each, and what a photograph has of them stands in no line.
     """
-    require(_OPENCV_GIB)
+    require_memory(_OPENCV_GIB)
     import cv2
     import numpy as np
 
@@ -148,10 +145,9 @@ def _in_lines(cv2: object, mask: np.ndarray) -> int:
     left, top, width, height = stats[1:, :4].T
     low, high = _LETTER_SIDES
     fits = (height >= low) & (height <= high) & (width >= 1) & (width <= 2 * height)
-    left, top, width, height = left[fits], top[fits], width[fits], height[fits]
+    spots = stats[1:, :4][fits]
     # by bands as high as letters are: the next one to the right in the same band
-    order = np.lexsort((left, (top + height) // 6))
-    left, top, width, height = left[order], top[order], width[order], height[order]
+    left, top, width, height = spots[np.lexsort((spots[:, 0], (spots[:, 1] + spots[:, 3]) // 6))].T
     gap = left[1:] - (left[:-1] + width[:-1])
     tall = np.maximum(height[1:], height[:-1])
     beside = (
@@ -184,7 +180,7 @@ def _total(counts: Counter[str], belongs: Callable[[str], bool]) -> int:
 
 
 def _base(letter: str) -> str:
-    """A Latin letter, small and without its accent; nothing for other characters."""
+    """Return a Latin letter small and without its accent; nothing for other characters."""
     if not letter.isalpha():
         return ""
     if not letter.isascii():

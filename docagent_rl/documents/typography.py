@@ -6,7 +6,10 @@ import ctypes
 import json
 import re
 from bisect import bisect_left
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import compress, count
 from typing import TYPE_CHECKING, cast
 
@@ -14,26 +17,33 @@ import orjson
 import pypdfium2
 import pypdfium2.raw as pdfium_c
 
-from docagent_rl.documents.letters import Letters
 from docagent_rl.documents.pdf import bounded_text, clean_text
-from docagent_rl.documents.refs import Box
+from docagent_rl.documents.refs import Box, is_inside
 
 if TYPE_CHECKING:
-    from docagent_rl.documents.letters import RawTextPage
+    RawTextPage = ctypes._Pointer[pdfium_c.struct_fpdf_textpage_t__]
+
+MEASURED = "(measured)"
+"""Font of lines that OCR read: only their size is known, as it was measured in the picture."""
 
 _LINE = re.compile(r"[^\r\n]+")
 _SEEN = bytes(code not in b"\0\t \xa0" for code in range(256))
 _UNCLEAN = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe]")
 """What `clean_text` would change in a line."""
 _NO_CHARACTER = "\ud800"
-
-MEASURED = "(measured)"
-"""Font of lines that OCR read: only their size is known, as it was measured in the picture."""
+# the weight that PDFium derives tells bold from regular in some fonts only, so the name has the first word
+_BOLD_NAME = re.compile(r"bold|black|heavy|demi|CMBX|CMSSBX|SFBX|xb(?:tt|sl|it)?$", re.IGNORECASE)
+_SUBSET = re.compile(r"^[A-Z]{6}\+")
+_BOLD_WEIGHT = 600
+_FORCE_BOLD = 1 << 18  # PDF 32000-1, table 123
+_NAME_BYTES = 128
+_GRID = 10_000
+"""Steps of a page's sides in which places are given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a line is set.
+    """The print of a line.
 
     Args:
         size: of its letters in points, to a tenth.
@@ -64,36 +74,24 @@ class Line:
 
 
 def page_typography(page: pypdfium2.PdfPage) -> tuple[Line, ...]:
-    """The lines of the text layer in its order, each with the print of the largest of three letters.
+    """Return the lines of the text layer in its order, each with the print of the largest of three letters.
 
     These are the first, the one in the middle and the last: 300 pages take half a second.
     """
-    textpage = page.get_textpage()
-    try:
+    with closing(page.get_textpage()) as textpage:
         return tuple(_lines(textpage, page))
-    finally:
-        textpage.close()
-
-
-def page_text_and_typography(page: pypdfium2.PdfPage) -> tuple[str, tuple[Line, ...]]:
-    """What `page_text` and `page_typography` give, reading the text layer once; no text has no lines."""
-    textpage = page.get_textpage()
-    try:
-        return text_and_lines(textpage, page)
-    finally:
-        textpage.close()
 
 
 def text_and_lines(textpage: pypdfium2.PdfTextPage, page: pypdfium2.PdfPage) -> tuple[str, tuple[Line, ...]]:
-    """As `page_text_and_typography`, of a text layer that is read for other things, too."""
+    """Return the text and the lines of a text layer that is open; no text has no lines."""
     text = bounded_text(textpage)
     return text, tuple(_lines(textpage, page)) if text else ()
 
 
 def dump_lines(lines: tuple[Line, ...]) -> str:
-    """Lines as JSON: `[text, size, font, bold, baseline, left, top, right, bottom]` each.
+    """Return lines as JSON: `[text, size, font, bold, baseline, left, top, right, bottom]` each.
 
-    Lines of earlier versions, and those of which the place is not known, end with the baseline.
+    Those of which the place is not known end with the baseline.
     """
     rows = [
         [line.text, style.size, style.font, int(style.bold), style.baseline, *(line.box or ())]
@@ -104,10 +102,10 @@ def dump_lines(lines: tuple[Line, ...]) -> str:
 
 
 def load_lines(text: str) -> tuple[Line, ...]:
-    """What `dump_lines` wrote.
+    """Return the lines that `dump_lines` wrote.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: It is something else.
     """
     try:
         return tuple(
@@ -122,14 +120,14 @@ def _box(sides: list[float]) -> Box | None:
     if not sides:
         return None
     left, top, right, bottom = map(float, sides)
-    if not (0 <= left < right <= 1 and 0 <= top < bottom <= 1):
+    if not is_inside((left, top, right, bottom)):
         raise ValueError(f"{sides} is no place on a page")
     return left, top, right, bottom
 
 
 def _lines(textpage: pypdfium2.PdfTextPage, page: pypdfium2.PdfPage) -> list[Line]:
     raw = cast("RawTextPage", textpage.raw)
-    letters = Letters(raw, page)
+    letters = _Letters(raw, page)
     characters = _characters(raw, textpage.count_chars())
     # what is not in Latin-1 becomes a question mark, which is seen as well
     seen = list(compress(count(), characters.encode("latin-1", errors="replace").translate(_SEEN)))
@@ -142,12 +140,12 @@ def _lines(textpage: pypdfium2.PdfTextPage, page: pypdfium2.PdfPage) -> list[Lin
             text = clean_text(text)
         text = " ".join(text.split())
         if text and first < end:
-            found.append(_line(letters, text, (seen[first], seen[(first + end) // 2], seen[end - 1])))
+            found.append(letters.line(text, (seen[first], seen[(first + end) // 2], seen[end - 1])))
     return found
 
 
 def _characters(raw: RawTextPage, number: int) -> str:
-    """The text layer, one character for each of PDFium's indices."""
+    """Return the text layer, one character for each of PDFium's indices."""
     units = (ctypes.c_ushort * (number + 1))()
     written = pdfium_c.FPDFText_GetText(raw, 0, number, units)  # with a zero at the end
     text = bytes(units)[: 2 * max(written - 1, 0)].decode("utf-16-le", errors="surrogatepass")
@@ -159,9 +157,78 @@ def _characters(raw: RawTextPage, number: int) -> str:
     return "".join(chr(code) if code < 0x110000 else _NO_CHARACTER for code in codes)
 
 
-def _line(letters: Letters, text: str, probes: tuple[int, int, int]) -> Line:
-    """A line with the print of the largest of some letters, named by PDFium's indices."""
-    sizes = [letters.size(index) for index in probes]
-    size = max(sizes)
-    style = Style(size, *letters.font(probes[sizes.index(size)]), letters.baseline(probes[0]))
-    return Line(text, style, letters.place(probes))
+class _Letters:
+    """The letters of a page by their index in its text layer.
+
+    PDFium answers for one letter at a time: what it writes its answers to is made once a page.
+    """
+
+    def __init__(self, raw: RawTextPage, page: pypdfium2.PdfPage) -> None:
+        self._raw = raw
+        self._page = page.raw
+        self._matrix = pdfium_c.FS_MATRIX()
+        self._name, self._flags = ctypes.create_string_buffer(_NAME_BYTES), ctypes.c_int()
+        self._origin = ctypes.c_double(), ctypes.c_double()
+        self._rectangle = pdfium_c.FS_RECTF()
+        self._device = ctypes.c_int(), ctypes.c_int()
+
+    def line(self, text: str, probes: Sequence[int]) -> Line:
+        """Return a line with the print of the largest of some letters."""
+        sizes = [self._size(index) for index in probes]
+        size = max(sizes)
+        style = Style(size, *self._font(probes[sizes.index(size)]), self._baseline(probes[0]))
+        return Line(text, style, self._place(probes))
+
+    def _size(self, index: int) -> float:
+        """Return the size on the page in points, to a tenth: what the font says, scaled as the text is."""
+        matrix = self._matrix
+        scale = 1.0
+        if pdfium_c.FPDFText_GetMatrix(self._raw, index, matrix):
+            scale = (matrix.c**2 + matrix.d**2) ** 0.5
+        size = pdfium_c.FPDFText_GetFontSize(self._raw, index) * scale
+        return round(size, 1) if 0 < size < 10_000 else 0.0
+
+    def _font(self, index: int) -> tuple[str, bool]:
+        """Return the name of the font and whether it is bold."""
+        self._name[0], self._flags.value = b"\0", 0  # as they stay where there is no answer
+        pdfium_c.FPDFText_GetFontInfo(self._raw, index, self._name, _NAME_BYTES, self._flags)
+        name, bold = _named(self._name.value, self._flags.value)
+        return name, bold or pdfium_c.FPDFText_GetFontWeight(self._raw, index) >= _BOLD_WEIGHT
+
+    def _baseline(self, index: int) -> float:
+        """Return the height above the foot of the page in points, to a tenth."""
+        x, y = self._origin
+        found = pdfium_c.FPDFText_GetCharOrigin(self._raw, index, x, y)
+        return round(y.value, 1) if found and abs(y.value) < 1e6 else 0.0
+
+    def _place(self, letters: Sequence[int]) -> Box | None:
+        """Return the box of some letters, as fractions of the page as it is shown; None: none of it is."""
+        rectangle = self._rectangle
+        sides = [
+            (rectangle.left, rectangle.top, rectangle.right, rectangle.bottom)
+            for index in letters
+            if pdfium_c.FPDFText_GetLooseCharBox(self._raw, index, rectangle)
+        ]
+        if not sides:
+            return None
+        lefts, tops, rights, bottoms = zip(*sides, strict=True)
+        # of the page turned and cut as it is shown
+        corners = self._shown(min(lefts), max(tops)), self._shown(max(rights), min(bottoms))
+        (left, right), (top, bottom) = (sorted(pair) for pair in zip(*corners, strict=True))
+        left, right, top, bottom = max(left, 0), min(right, _GRID), max(top, 0), min(bottom, _GRID)
+        if left >= right or top >= bottom:
+            return None
+        return left / _GRID, top / _GRID, right / _GRID, bottom / _GRID
+
+    def _shown(self, x: float, y: float) -> tuple[int, int]:
+        """Return where a point of a page is shown, in steps from its left and its top."""
+        across, down = self._device
+        pdfium_c.FPDF_PageToDevice(self._page, 0, 0, _GRID, _GRID, 0, x, y, across, down)
+        return across.value, down.value
+
+
+@lru_cache(maxsize=1024)
+def _named(name: bytes, flags: int) -> tuple[str, bool]:
+    """Return the name of a font, and whether that or its flags say that it is bold."""
+    font = _SUBSET.sub("", clean_text(name.decode("utf-8", errors="replace")))
+    return font, bool(_BOLD_NAME.search(font) or flags & _FORCE_BOLD)

@@ -12,22 +12,12 @@ import threading
 import traceback
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
-from docagent_rl.documents import heartbeat
-from docagent_rl.documents.failures import DocumentError
+from docagent_rl.documents.limits import GIB, DocumentError, address_space, listen
 
-GIB = 1 << 30
 _COLLECT_AFTER = 50_000
 """Objects more than before, until the collector looks for cycles."""
-
-
-@dataclass(frozen=True, slots=True)
-class Beat:
-    """The work on a part of the task begins."""
-
-    part: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +31,10 @@ class Done:
 def serve(handle: int, memory_gib: float) -> None:
     """Work on `(function, task)` pairs from a socket until its other end is closed.
 
+    Sends the part of the task that begins, as a string, at every beat, and `Done` at its end.
+
     Args:
-        handle: the socket's file descriptor; beats and results are sent back over it.
+        handle: the socket's file descriptor.
         memory_gib: memory in GiB that tasks may take.
     """
     channel = Connection(handle)
@@ -53,33 +45,30 @@ def serve(handle: int, memory_gib: float) -> None:
     def tell(name: str) -> None:
         nonlocal part
         part = name
-        channel.send(Beat(name))
+        channel.send(name)
 
-    heartbeat.listen(tell)
+    listen(tell)
     # reading makes many small objects and few cycles: to look for these after every 700 takes a 30th of it
     gc.set_threshold(_COLLECT_AFTER)
-    while True:
-        try:
+    # an error of the pipe: the parent has ended, perhaps without reading what we said
+    with contextlib.suppress(EOFError, ConnectionResetError, BrokenPipeError):
+        while True:
             function, task = channel.recv()
-        except (EOFError, ConnectionResetError):  # the parent has ended, perhaps without reading what we said
-            return
-        tell("")
-        try:
-            done = Done(result=function(task))
-        except MemoryError:
-            done = Done(error=DocumentError(f"{part or 'it'} takes more than {memory_gib:g} GiB of memory"))
-        except Exception as error:  # whatever it is: the parent raises it
-            error.add_note(traceback.format_exc())  # a traceback does not travel
-            done = Done(error=error)
-        try:
+            tell("")
+            try:
+                done = Done(result=function(task))
+            except MemoryError:
+                done = Done(
+                    error=DocumentError(f"{part or 'it'} takes more than {memory_gib:g} GiB of memory")
+                )
+            except Exception as error:  # whatever it is: the parent raises it
+                error.add_note(traceback.format_exc())  # a traceback does not travel
+                done = Done(error=error)
             channel.send(done)
-        except (BrokenPipeError, ConnectionResetError):  # nobody listens any more
-            return
 
 
 def _limit_memory(gib: float) -> None:
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    most = pages * resource.getpagesize() + int(gib * GIB)
+    most = address_space() + int(gib * GIB)
     # programs that this process starts inherit it
     with contextlib.suppress(ValueError, OSError):  # a lower limit is set already, or the system has none
         resource.setrlimit(resource.RLIMIT_AS, (most, most))

@@ -1,4 +1,4 @@
-"""Processes that work under limits, and a pool that outlives them."""
+"""A pool of processes that work under limits, and that outlives them."""
 
 from __future__ import annotations
 
@@ -11,48 +11,39 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from multiprocessing import Pipe, connection
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.documents.failures import DocumentError
-from docagent_rl.documents.limits import IngestLimits
-from docagent_rl.documents.worker_process import Beat, Done
+from docagent_rl.documents.limits import DocumentError, IngestLimits
+from docagent_rl.documents.worker_process import Done
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 _START = "import sys; sys.path[:] = {path!r}; from {module} import serve; serve({handle}, {memory!r})"
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""A worker is one thread. numpy reserves address space for one a core, which on a machine of many cores would
+be the memory that reading a page may take."""
+_NEVER = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[T, R]):
-    """What became of a task: a result, or the reason why its document is bad."""
+    """The outcome of a task: a result, or the reason why its document is bad."""
 
     task: T
     result: R | None = None
     error: DocumentError | None = None
 
     def value(self) -> R:
-        """The result.
+        """Return the result.
 
         Raises:
-            DocumentError: there is none: the document is bad.
+            DocumentError: There is none: the document is bad.
         """
         if self.error is not None:
             raise self.error
         return cast("R", self.result)
-
-
-class Pool(Protocol):
-    """Where tasks are worked on: `WorkerPool`, or `docagent_rl.documents.ray_pool.RayPool`."""
-
-    def __enter__(self) -> Pool: ...
-
-    def __exit__(self, *exception: object) -> None: ...
-
-    def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[Outcome[T, R], None, None]:
-        """Run `function` on every task and yield the outcomes as they come (see `WorkerPool.run`)."""
-        ...
 
 
 class WorkerPool:
@@ -62,7 +53,7 @@ class WorkerPool:
 
     Args:
         workers: Number of processes at most.
-        limits: What a task may take between two beats (`docagent_rl.documents.heartbeat`).
+        limits: What a task may take between two beats (`docagent_rl.documents.limits.beat`).
     """
 
     def __init__(self, workers: int, limits: IngestLimits) -> None:
@@ -118,11 +109,6 @@ class WorkerPool:
                 worker.kill()
 
 
-_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-"""A worker is one thread. numpy reserves address space for one a core, which on a machine of many cores would
-be the memory that reading a page may take."""
-
-
 class _Worker:
     """A process and the task that it works on."""
 
@@ -156,7 +142,7 @@ class _Worker:
         self._retried = retried
         self._part = ""
         # the time to start up is not the task's
-        self.deadline = time.monotonic() + self._limits.seconds if self._started else float("inf")
+        self.deadline = time.monotonic() + self._limits.seconds if self._started else _NEVER
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its end is noticed as an answer is
             self.channel.send((function, task))
 
@@ -169,12 +155,14 @@ class _Worker:
             message = self.channel.recv()
         except (EOFError, OSError):
             return self._died()
-        if isinstance(message, Beat):
-            self._started = True
-            self._part = message.part
-            self.deadline = time.monotonic() + self._limits.seconds
-            return None
-        return self._finished(message)
+        if isinstance(message, Done):
+            if message.error is not None and not isinstance(message.error, DocumentError):
+                raise message.error
+            return Outcome(self.task, message.result, message.error)
+        self._started = True
+        self._part = message
+        self.deadline = time.monotonic() + self._limits.seconds
+        return None
 
     def kill(self) -> None:
         self.alive = False
@@ -182,13 +170,6 @@ class _Worker:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self.channel.close()
-
-    def _finished(self, done: Done) -> Outcome:
-        if done.error is None:
-            return Outcome(self.task, result=done.result)
-        if isinstance(done.error, DocumentError):
-            return Outcome(self.task, error=done.error)
-        raise done.error
 
     def _died(self) -> Outcome | None:
         self.kill()
@@ -209,7 +190,7 @@ class _Worker:
 def _ready(busy: list[_Worker]) -> list[_Worker]:
     """Wait for the workers that have something to say, or are out of time."""
     first = min(worker.deadline for worker in busy)
-    timeout = None if first == float("inf") else max(0.0, first - time.monotonic())
+    timeout = None if first == _NEVER else max(0.0, first - time.monotonic())
     channels = connection.wait([worker.channel for worker in busy], timeout)
     if channels:
         return [worker for worker in busy if worker.channel in channels]

@@ -11,7 +11,7 @@ import pytest
 
 from docagent_rl.documents import RenderSettings, ingestion
 from docagent_rl.documents.chunks import store_chunk
-from docagent_rl.documents.failures import DocumentError
+from docagent_rl.documents.limits import DocumentError
 from docagent_rl.documents.report import IngestReport
 from docagent_rl.documents.workers import Outcome
 

@@ -12,9 +12,9 @@ import pytest
 from PIL import EpsImagePlugin, Image
 
 from docagent_rl.documents import DocumentStore
-from docagent_rl.documents.failures import DocumentError
 from docagent_rl.documents.images import FORMATS, read_page_image
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.limits import DocumentError
 from docagent_rl.documents.ocr import OcrMode, OcrSettings
 from docagent_rl.documents.settings import RenderSettings
 

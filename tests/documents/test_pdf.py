@@ -9,12 +9,10 @@ import pytest
 
 from docagent_rl.base.surrogates import lone_surrogate
 from docagent_rl.documents import RendererKind, RenderSettings
-from docagent_rl.documents import kept_pdf as module
 from docagent_rl.documents.chunks import PAGES_PER_CHUNK
-from docagent_rl.documents.failures import DocumentError
-from docagent_rl.documents.kept_pdf import kept_pdf
+from docagent_rl.documents.limits import DocumentError
 from docagent_rl.documents.manifest import OutlineEntry
-from docagent_rl.documents.pdf import open_pdf, page_text
+from docagent_rl.documents.pdf import kept_pdf, open_pdf, page_text
 from docagent_rl.documents.render import Pdf2ImageRenderer, PdfiumRenderer
 from docagent_rl.documents.typography import page_typography
 from tests.documents.bad_pages import write_pdf_objects
@@ -104,7 +102,7 @@ def test_a_page_is_parsed_once_by_blocks_inside_one_another(inbox, write_pdf):
 @pytest.fixture
 def opened(monkeypatch) -> list[str]:
     """Names of the files that PDFium opened, in that order."""
-    module._kept.close()
+    kept_pdf.close()
     names: list[str] = []
     whole = pypdfium2.PdfDocument.__init__
 
@@ -114,7 +112,7 @@ def opened(monkeypatch) -> list[str]:
 
     monkeypatch.setattr(pypdfium2.PdfDocument, "__init__", noted)
     yield names
-    module._kept.close()
+    kept_pdf.close()
 
 
 def _stamp(path):

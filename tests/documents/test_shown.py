@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.objects import Kind, ObjectStore
+from docagent_rl.documents.objects import Kind, ObjectBatch, ObjectStore
 from docagent_rl.documents.shown import MARKER, ShownRasters, beside
 
 MIB = 1 << 20
@@ -113,7 +113,7 @@ def test_a_full_disk_ends_the_keeping_not_the_session(shown, folder, monkeypatch
 
     shown.put(key("a"), picture(1))
     with monkeypatch.context() as patched:
-        patched.setattr("docagent_rl.documents.writing.os.fchmod", full)
+        patched.setattr("docagent_rl.documents.objects.os.fchmod", full)
         shown.put(key("b"), picture(2))
     shown.put(key("c"), picture(3))
     assert len(caplog.records) == 1
@@ -152,7 +152,7 @@ def test_a_name_that_is_no_hash_never_becomes_a_path_and_a_missing_object_is_nam
 
 
 def test_a_batch_is_readable_at_once_and_forced_to_disk_before_it_is_named(objects, forced, tmp_path):
-    batch = objects.batch()
+    batch = ObjectBatch(objects)
     names = [batch.put_text(text) for text in ("one", "two", "one")]
     assert [objects.text(name) for name in names] == ["one", "two", "one"]
     assert forced == []
@@ -166,7 +166,7 @@ def test_what_was_there_before_is_forced_too_and_damage_is_mended(objects, force
     whole, damaged = objects.put_text("one"), objects.put_text("two")
     objects.path(damaged, Kind.TEXT).write_bytes(b"")
     forced.clear()
-    batch = objects.batch()
+    batch = ObjectBatch(objects)
     assert [batch.put_text("one"), batch.put_text("two")] == [whole, damaged]
     batch.force()
     assert len(forced) == 2

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.sealed import seal
 from docagent_rl.base.terminal import one_line
 from docagent_rl.documents import DocumentStore, OutlineEntry, PageContent, PageRef, PageRegion
 from docagent_rl.documents.audit import audit_store
@@ -27,14 +28,14 @@ from tests.documents.here import ingest_here
 
 
 def edit_record(path: Path, *changes: tuple[str, str]) -> None:
-    """Replace text of a record, leaving it as a version without checksums would have it."""
+    """Replace text of a record, and seal it."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    content.pop("checksum", None)
+    del content["checksum"]
     text = json.dumps(content, indent=1)
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
-    path.write_text(text, encoding="utf-8")
+    path.write_text(seal(text), encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -150,15 +151,16 @@ def test_what_is_of_another_page_or_document_is_never_shown(store):
         DocumentStore(store.path).doc_ids()
 
 
-def test_manifests_without_checksums_are_read(store):
-    text = store.fingerprint(PageContent.TEXT)
-    edit_record(StoreLayout(store.path).manifest("report.2023"))
-    edit_record(StoreLayout(store.path).manifest("deck"), ('"width": 60', '"width": 61'))
-    old = DocumentStore(store.path)
-    assert (old.doc_ids(), old.fingerprint(PageContent.TEXT)) == (store.doc_ids(), text)
-    # a picture of another size is noticed all the same
+def test_manifests_without_checksum_or_of_another_size_are_refused(store):
+    path = StoreLayout(store.path).manifest("deck")
+    edit_record(path, ('"width": 60', '"width": 61'))
     with pytest.raises(UserError, match=r"deck#1.*61 x 40.*60 x 40"):
-        old.page(PageRef("deck", 1)).image()
+        DocumentStore(store.path).page(PageRef("deck", 1)).image()
+    content = json.loads(path.read_text(encoding="utf-8"))
+    del content["checksum"]
+    path.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    with pytest.raises(UserError, match="no checksum"):
+        DocumentStore(store.path).document("deck")
 
 
 def test_a_manifest_cannot_lead_out_of_the_store(store):

@@ -15,9 +15,8 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import RenderSettings, workers
 from docagent_rl.documents.chunks import probe
-from docagent_rl.documents.failures import DocumentError
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.documents.limits import IngestLimits
+from docagent_rl.documents.limits import DocumentError, IngestLimits
 from docagent_rl.documents.ocr import OcrSettings
 from docagent_rl.documents.sources import SourceDocument, SourceKind
 from docagent_rl.documents.workers import WorkerPool

@@ -1,4 +1,4 @@
-"""What was read before."""
+"""The cache of OCR: words by picture and engine."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from pathlib import Path
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.sealed import is_sealed, seal
-from docagent_rl.documents.objects import ObjectStore, is_digest
+from docagent_rl.documents.objects import ObjectStore, write
 from docagent_rl.documents.ocr.words import OcrLine, dump_words, load_words
-from docagent_rl.documents.writing import write
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +25,11 @@ class OcrCache:
     objects: ObjectStore
 
     def get(self, picture: str, engine: str) -> tuple[OcrLine, ...] | None:
-        """The lines that `engine` read in a picture.
-
-        Args:
-            picture: SHA-256 of it.
-            engine: `OcrEngine.key`.
-        """
+        """Return the lines that `engine` (`OcrEngine.key`) read in a picture, named by its SHA-256."""
         try:
             data = self._path(picture, engine).read_bytes()
-            if not is_sealed(data):
-                return None
             record = json.loads(data)
-            if (record["picture"], record["engine"]) != (picture, engine) or not is_digest(record["words"]):
+            if not is_sealed(data) or (record["picture"], record["engine"]) != (picture, engine):
                 return None
             return load_words(self.objects.text(record["words"]))
         except (OSError, UserError, ValueError, KeyError, TypeError):

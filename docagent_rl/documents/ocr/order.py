@@ -12,9 +12,11 @@ _PROSE = 20
 _NARROWEST = 0.008
 _DEEPEST = 40
 
+_Sides = tuple[list[OcrLine], list[OcrLine]]
+
 
 def reading_order(lines: Iterable[OcrLine]) -> tuple[OcrLine, ...]:
-    """Lines from top to bottom, column by column; pieces of one row become one line.
+    """Return lines from top to bottom, column by column; pieces of one row become one line.
 
     Recursive X-Y cut (Nagy and Seth 1984, "Hierarchical representation of optically scanned documents"): a
     white strip from top to bottom parts columns when on both sides of it stand at least four lines of prose,
@@ -30,28 +32,21 @@ def reading_order(lines: Iterable[OcrLine]) -> tuple[OcrLine, ...]:
 def _blocks(lines: list[OcrLine], depth: int) -> list[list[OcrLine]]:
     if len(lines) < 2 * _FEWEST or depth > _DEEPEST:
         return [lines]
-    if sides := _columns(lines):
+    sides = _parted(lines, 0, _NARROWEST)
+    if sides and all(map(_is_prose, sides)):
         return [block for side in sides for block in _blocks(side, depth + 1)]
-    if parts := _parted(lines, 1, 0.0):
-        found = [_blocks(part, depth + 1) for part in parts]
-        if any(len(blocks) > 1 for blocks in found):
-            return [block for blocks in found for block in blocks]
+    found = [_blocks(part, depth + 1) for part in _parted(lines, 1, 0.0) or ()]
+    if any(len(blocks) > 1 for blocks in found):
+        return [block for blocks in found for block in blocks]
     return [lines]
 
 
-def _columns(lines: Sequence[OcrLine]) -> tuple[list[OcrLine], list[OcrLine]] | None:
-    sides = _parted(lines, 0, _NARROWEST)
-    if sides is None:
-        return None
-    prose = (
-        len(side) >= _FEWEST and statistics.median(len(line.text) for line in side) >= _PROSE
-        for side in sides
-    )
-    return sides if all(prose) else None
+def _is_prose(lines: Sequence[OcrLine]) -> bool:
+    return len(lines) >= _FEWEST and statistics.median(len(line.text) for line in lines) >= _PROSE
 
 
-def _parted(lines: Sequence[OcrLine], axis: int, least: float) -> tuple[list[OcrLine], list[OcrLine]] | None:
-    """What is before and what is behind the widest gap of more than `least` along an axis (0: x, 1: y)."""
+def _parted(lines: Sequence[OcrLine], axis: int, least: float) -> _Sides | None:
+    """Return what is before and behind the widest gap of more than `least` along an axis (0: x, 1: y)."""
     ordered = sorted(lines, key=lambda line: line.box[axis])
     widest, place = least, 0
     end = ordered[0].box[axis + 2]

@@ -12,7 +12,8 @@ import numpy as np
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.failures import DocumentError
+from docagent_rl.documents.limits import DocumentError
+from docagent_rl.documents.ocr.engine import reduced
 from docagent_rl.documents.ocr.order import reading_order
 from docagent_rl.documents.ocr.words import OcrLine, fractions, lines_of, union
 from docagent_rl.documents.refs import Box
@@ -27,7 +28,7 @@ _NO_MEMORY = ("allocate", "bad_alloc", "insufficient memory", "out of memory", "
 
 
 def key() -> str:
-    """As `OcrEngine.key`.
+    """Return the `OcrEngine.key`.
 
     Raises:
         UserError: rapidocr or a model of it is missing.
@@ -45,44 +46,22 @@ class Rapid:
     """
 
     most_side = 2000
-    """What rapidocr scales down to by itself."""
+    """What rapidocr scales down to by itself, but not to fewer than 16 pixels on the shorter side."""
     margin = 1.6
     """1.4 to 1.9 for letters of 10 to 24 points at 144 dpi."""
 
     def __init__(self) -> None:
         self.key = key()
         try:
-            self._engine = self._start(_models())
+            self._engine = _start(_models())
         except (ImportError, MemoryError, RuntimeError) as error:
             raise _reason(error) from error
 
-    @staticmethod
-    def _start(models: Path) -> Any:
-        import cv2
-        from rapidocr import RapidOCR
-
-        cv2.setNumThreads(1)
-        return RapidOCR(
-            params={
-                "Global.log_level": "error",
-                "Global.use_cls": False,
-                "Global.return_word_box": True,
-                "EngineConfig.onnxruntime.intra_op_num_threads": 1,
-                "EngineConfig.onnxruntime.inter_op_num_threads": 1,
-                "Det.model_path": str(models / _DETECTION),
-                "Det.limit_side_len": _SIDE,
-                "Det.limit_type": "max",
-                "Rec.model_path": str(models / _RECOGNITION),
-            }
-        )
-
     def read(self, image: Image.Image) -> tuple[OcrLine, ...]:
-        """See `OcrEngine.read`."""
-        reduced = image.convert("RGB")
-        # rapidocr reduces what is larger, too, but not to fewer than 16 pixels on the shorter side
-        reduced.thumbnail((self.most_side, self.most_side), Image.Resampling.LANCZOS)
+        """Read as `OcrEngine.read`."""
+        image = reduced(image, self.most_side)
         # it takes arrays as OpenCV has them, blue first
-        pixels = np.ascontiguousarray(np.asarray(reduced)[..., ::-1])
+        pixels = np.ascontiguousarray(np.asarray(image)[..., ::-1])
         try:
             found = self._engine(pixels)
         except Exception as error:  # of three libraries, each with errors of its own
@@ -91,33 +70,53 @@ class Rapid:
             return ()
         words = found.word_results if len(found.word_results) == len(found.txts) else [()] * len(found.txts)
         pieces = [
-            list(_words(text, quad, parts, reduced.size))
+            list(_words(text, quad, parts, image.size))
             for text, quad, parts in zip(found.txts, found.boxes, words, strict=True)
         ]
         return reading_order(lines_of(pieces))
 
 
+def _start(models: Path) -> Any:
+    import cv2
+    from rapidocr import RapidOCR
+
+    cv2.setNumThreads(1)
+    return RapidOCR(
+        params={
+            "Global.log_level": "error",
+            "Global.use_cls": False,
+            "Global.return_word_box": True,
+            "EngineConfig.onnxruntime.intra_op_num_threads": 1,
+            "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+            "Det.model_path": str(models / _DETECTION),
+            "Det.limit_side_len": _SIDE,
+            "Det.limit_type": "max",
+            "Rec.model_path": str(models / _RECOGNITION),
+        }
+    )
+
+
 def _words(
     text: str, quad: np.ndarray, parts: Sequence[Any], size: tuple[int, int]
 ) -> Iterator[tuple[str, Box]]:
-    """The words of a line with their places; rapidocr parts them where letters stand apart, too."""
+    """Yield the words of a line with their places; rapidocr parts them where letters stand apart, too."""
     tokens = text.split()
-    parts = [part for part in parts if part[2] is not None]
+    letters = [
+        (letter, part[2]) for part in parts if part[2] is not None for letter in "".join(part[0].split())
+    ]
     # one more letter or one less, and no part is that of its word
-    if "".join("".join(part[0].split()) for part in parts) != "".join(tokens):
-        parts = []
-    if not parts:
+    if not letters or "".join(letter for letter, _ in letters) != "".join(tokens):
         yield from _evenly(tokens, fractions(_rectangle(quad), size))
         return
-    boxes = [fractions(_rectangle(part[2]), size) for part in parts for _ in "".join(part[0].split())]
     start = 0
     for token in tokens:
-        yield token, union(boxes[start : start + len(token)])
+        quads = [place for _, place in letters[start : start + len(token)]]
+        yield token, union(fractions(_rectangle(place), size) for place in quads)
         start += len(token)
 
 
 def _evenly(tokens: Sequence[str], box: Box) -> Iterator[tuple[str, Box]]:
-    """Words in a box, all letters as wide."""
+    """Yield words in a box, all letters as wide."""
     letters = sum(len(token) for token in tokens) + len(tokens) - 1
     start, width = 0, (box[2] - box[0]) / max(letters, 1)
     for token in tokens:

@@ -9,12 +9,13 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import groupby
 
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.failures import DocumentError
-from docagent_rl.documents.ocr.engine import DPI
+from docagent_rl.documents.limits import DocumentError
+from docagent_rl.documents.ocr.engine import DPI, reduced
 from docagent_rl.documents.ocr.words import OcrLine, fractions, lines_of
 from docagent_rl.documents.refs import Box
 
@@ -28,7 +29,7 @@ _ENDED_S = 60
 
 
 def key(language: str) -> str:
-    """As `OcrEngine.key`.
+    """Return the `OcrEngine.key`.
 
     Raises:
         UserError: The program or a language is missing.
@@ -60,11 +61,10 @@ class Tesseract:
         self._language = language
 
     def read(self, image: Image.Image) -> tuple[OcrLine, ...]:
-        """See `OcrEngine.read`."""
+        """Read as `OcrEngine.read`."""
         buffer = io.BytesIO()
-        reduced = image.convert("RGB")
-        reduced.thumbnail((self.most_side, self.most_side), Image.Resampling.LANCZOS)
-        reduced.save(buffer, "PPM")
+        image = reduced(image, self.most_side)
+        image.save(buffer, "PPM")
         # it ends with the process that started it: they are killed together
         done = _run("stdin", "stdout", "-l", self._language, "--dpi", str(DPI), "tsv", data=buffer.getvalue())
         if done.returncode:
@@ -72,29 +72,25 @@ class Tesseract:
             if "bad_alloc" in said or "memory" in said.casefold():
                 raise MemoryError(said)
             raise DocumentError(f"tesseract fails on it (status {done.returncode}: {said[-300:]})")
-        return lines_of(_lines(done.stdout.decode("utf-8", errors="replace"), reduced.size))
+        return lines_of(_lines(done.stdout.decode("utf-8", errors="replace"), image.size))
 
 
 def _lines(table: str, size: tuple[int, int]) -> Iterator[list[tuple[str, Box]]]:
-    """The lines of tesseract's TSV."""
-    place, line = None, []
-    for row in csv.DictReader(io.StringIO(table), delimiter="\t", quoting=csv.QUOTE_NONE):
-        if row["level"] != _WORD or float(row["conf"]) < _LEAST_CONFIDENCE:
-            continue
-        here = row["block_num"], row["par_num"], row["line_num"]
-        if here != place and line:
-            yield line
-            line = []
-        place = here
-        left, top, width, height = (int(row[name]) for name in ("left", "top", "width", "height"))
-        line.append((row["text"] or "", fractions((left, top, left + width, top + height), size)))
-    if line:
-        yield line
+    """Yield the lines of tesseract's TSV."""
+    rows = csv.DictReader(io.StringIO(table), delimiter="\t", quoting=csv.QUOTE_NONE)
+    words = (row for row in rows if row["level"] == _WORD and float(row["conf"]) >= _LEAST_CONFIDENCE)
+    for _, line in groupby(words, key=lambda row: (row["block_num"], row["par_num"], row["line_num"])):
+        yield [_word(row, size) for row in line]
+
+
+def _word(row: dict[str, str], size: tuple[int, int]) -> tuple[str, Box]:
+    left, top, width, height = (int(row[name]) for name in ("left", "top", "width", "height"))
+    return row["text"] or "", fractions((left, top, left + width, top + height), size)
 
 
 @lru_cache(maxsize=4)
 def _installed(program: str) -> tuple[str, frozenset[str]]:
-    """Its version and its languages."""
+    """Return its version and its languages."""
     said = _run("--version").stdout.decode("utf-8", errors="replace").split()
     listed = _run("--list-langs").stdout.decode("utf-8", errors="replace").splitlines()
     if len(said) < 2:

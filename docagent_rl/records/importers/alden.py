@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.failures import DocumentError
+from docagent_rl.documents.limits import DocumentError
 from docagent_rl.records.importers.importer import Fields, Importer
 from docagent_rl.records.importers.library import NativeDocument, RowReader, picture_bytes
 from docagent_rl.records.importers.native import (

@@ -14,10 +14,9 @@ from filelock import FileLock, Timeout
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import writable
 from docagent_rl.documents import DocumentStore, RenderSettings
-from docagent_rl.documents.failures import DocumentError
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import MARKER
-from docagent_rl.documents.limits import IngestLimits
+from docagent_rl.documents.limits import DocumentError, IngestLimits
 from docagent_rl.documents.sources import SourceDocument, link_out
 from docagent_rl.documents.workers import WorkerPool
 from docagent_rl.records.importers.library import NativeDocument

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from docagent_rl.documents.failures import DocumentError
 from docagent_rl.documents.images import IMAGE_SUFFIXES
+from docagent_rl.documents.limits import DocumentError
 from docagent_rl.documents.sources import SourceDocument, SourceKind
 from docagent_rl.records.importers.native import is_file_name
 from docagent_rl.records.importers.source import damaged

@@ -8,9 +8,8 @@ from pathlib import Path
 from PIL import Image
 
 from docagent_rl.documents.chunks import probe
-from docagent_rl.documents.failures import DocumentError
-from docagent_rl.documents.heartbeat import beat
 from docagent_rl.documents.images import FORMATS
+from docagent_rl.documents.limits import DocumentError, beat
 from docagent_rl.documents.pdf import open_pdf
 from docagent_rl.documents.sources import SourceDocument, SourceKind
 

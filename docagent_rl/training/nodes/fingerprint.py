@@ -11,6 +11,7 @@ from pathlib import Path
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.layout import StoreLayout
+from docagent_rl.documents.objects import Kind
 from docagent_rl.retrieval.index_files import HEADER
 
 END_BYTES = 128
@@ -53,7 +54,7 @@ def of_store(path: Path) -> Fingerprint:
         lines = list(pool.map(_manifest_line, files))
     for file in files[:: max(1, len(files) // SAMPLES)]:
         manifest = layout.read_manifest(file)
-        if not layout.objects.has_image(manifest.pages[0].image):
+        if not layout.objects.has(manifest.pages[0].image, Kind.IMAGE):
             raise UserError(f"{path}: the image of page 1 of {manifest.doc_id!r} is not there")
     return Fingerprint(_digest(lines), f"{len(files)} documents")
 

@@ -1,13 +1,17 @@
-"""The content of a PDF page, read apart from PDFium."""
+"""White pages: blank by right, or what is left of a damaged page, whose content is read apart from PDFium."""
 
 from __future__ import annotations
 
 import base64
+import ctypes
 import logging
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 
 import pypdf
+import pypdfium2
+import pypdfium2.raw as pdfium_c
 from pypdf.errors import PyPdfError
 from pypdf.generic import (
     ArrayObject,
@@ -19,8 +23,9 @@ from pypdf.generic import (
     StreamObject,
 )
 
-from docagent_rl.documents.pdf import OpenPdf
+from docagent_rl.documents.pdf import OpenPdf, utf16
 
+_LIGHT = 250
 # operators of a content stream (ISO 32000-1, annex A); a garbled stream has others
 _OPERATORS = frozenset(
     b"b B b* B* BDC BI BMC BT BX c cm CS cs d d0 d1 Do DP EI EMC ET EX f F f* G g gs h i ID j J K k l m M MP "
@@ -30,8 +35,49 @@ _SHOWING = frozenset((b"Tj", b"TJ", b"'", b'"'))
 _PAINTING = _SHOWING | frozenset(b"B B* Do S b b* f F f* s sh".split()) | {b"INLINE IMAGE"}
 
 
-def content_damage(pdf: OpenPdf, number: int, *, drawn: bool) -> str | None:
-    """What is wrong with the content of a page that came out white, as far as it can be told.
+def damage(pdf: OpenPdf, number: int) -> str | None:
+    """Return why page `number` (1-based), which came out white, is no blank page; None when it may be one."""
+    with pdf.page(number) as page:
+        reason = _not_drawn(page)
+        objects = pdfium_c.FPDFPage_CountObjects(page)
+    return reason or _content_damage(pdf, number, drawn=objects > 0)
+
+
+def _not_drawn(page: pypdfium2.PdfPage) -> str | None:
+    for item in page.get_objects(max_depth=4):
+        if item.type == pdfium_c.FPDF_PAGEOBJ_IMAGE:
+            bitmap = pdfium_c.FPDFImageObj_GetBitmap(item)
+            if not bitmap:
+                return "an image on it cannot be decoded"
+            pdfium_c.FPDFBitmap_Destroy(bitmap)
+        elif item.type == pdfium_c.FPDF_PAGEOBJ_TEXT and _is_visible_text(item, page):
+            return "text on it cannot be drawn"
+    return None
+
+
+def _is_visible_text(item: pypdfium2.PdfObject, page: pypdfium2.PdfPage) -> bool:
+    if pdfium_c.FPDFTextObj_GetTextRenderMode(item) == pdfium_c.FPDF_TEXTRENDERMODE_INVISIBLE:
+        return False
+    channels = [ctypes.c_uint() for _ in range(4)]
+    pdfium_c.FPDFPageObj_GetFillColor(item, *channels)
+    red, green, blue, alpha = (channel.value for channel in channels)
+    left, bottom, right, top = item.get_bounds()
+    width, height = page.get_size()
+    inside = 0 <= left < right <= width and 0 <= bottom < top <= height
+    return inside and alpha > 0 and min(red, green, blue) < _LIGHT and bool(_text(item, page).strip())
+
+
+def _text(item: pypdfium2.PdfObject, page: pypdfium2.PdfPage) -> str:
+    def fill(buffer: ctypes.Array | None, size: int) -> int:
+        units = ctypes.cast(buffer, ctypes.POINTER(ctypes.c_ushort)) if buffer else None
+        return pdfium_c.FPDFTextObj_GetText(item, textpage, units, size)
+
+    with closing(page.get_textpage()) as textpage:
+        return utf16(fill)
+
+
+def _content_damage(pdf: OpenPdf, number: int, *, drawn: bool) -> str | None:
+    """Return what is wrong with the content of a white page, as far as it can be told.
 
     Args:
         pdf: the file.
@@ -48,8 +94,7 @@ def content_damage(pdf: OpenPdf, number: int, *, drawn: bool) -> str | None:
             page = reader.pages[number - 1]
             if "/Contents" not in page:
                 return _lost_content(reader, page, sound=pdf.is_sound)
-            streams = tuple(_streams(page["/Contents"]))
-            for stream in streams:
+            for stream in tuple(_streams(page["/Contents"])):
                 _decode(stream)
             content = ContentStream(page["/Contents"], reader)
             return _garbled(content.operations, page, drawn=drawn)
@@ -60,7 +105,7 @@ def content_damage(pdf: OpenPdf, number: int, *, drawn: bool) -> str | None:
 
 
 def _lost_content(reader: pypdf.PdfReader, page: pypdf.PageObject, *, sound: bool) -> str | None:
-    """Why a page without content is what damage has left; None: it is blank by right."""
+    """Return why a page without content is what damage has left; None: it is blank by right."""
     if page.get("/Type") != "/Page":
         return "what stands in its place among the pages is no page"
     if not sound:
@@ -70,7 +115,7 @@ def _lost_content(reader: pypdf.PdfReader, page: pypdf.PageObject, *, sound: boo
 
 
 def _streams_beside_pages(reader: pypdf.PdfReader, page: pypdf.PageObject) -> Iterator[StreamObject]:
-    """What the page has under other names than content, then what nothing in the file refers to."""
+    """Yield what the page has under other names than content, then what nothing in the file refers to."""
     numbers = {number for table in reader.xref.values() for number in table} | set(reader.xref_objStm)
     found = {number: _object(reader, number) for number in numbers}
     unused = numbers - set(_references([reader.trailer, *found.values()]))
@@ -91,7 +136,7 @@ def _object(reader: pypdf.PdfReader, number: int) -> PdfObject | None:
 
 
 def _references(objects: Iterable[object]) -> Iterator[int]:
-    """The numbers that objects refer to, without those that these refer to."""
+    """Yield the numbers that objects refer to, without those that these refer to."""
     waiting = list(objects)
     while waiting:
         each = waiting.pop()
@@ -146,10 +191,8 @@ def _garbled(operations: Iterable[tuple], page: pypdf.PageObject, *, drawn: bool
     for operands, operator in operations:
         if operator not in _OPERATORS:
             return f"its content is garbled (no operator {operator[:20]!r})"
-        if operator == b"Do" and (not operands or operands[0] not in known):
-            return "what it shows is not in the file"
         if operator == b"Do":
-            item = known[operands[0]].get_object()
+            item = known[operands[0]].get_object() if operands and operands[0] in known else None
             if not isinstance(item, StreamObject):
                 return "what it shows is not in the file"
             if item["/Subtype"] == "/Form":  # PDFium has looked at images
