@@ -13,8 +13,7 @@ import typer
 
 from benchmarks.common import show
 from docagent_rl.documents import DocumentStore
-from docagent_rl.documents.captions import Caption
-from docagent_rl.documents.contents import list_of_figures
+from docagent_rl.documents.contents import Caption, list_of_figures
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.ocr import OcrEngineKind, OcrMode, OcrSettings
 from docagent_rl.lab.synth.layout import Rendered, render

@@ -15,10 +15,10 @@ import typer
 from benchmarks.common import show
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.contents import list_of_figures, table_of_contents
+from docagent_rl.documents.contents.pages import body_lines
+from docagent_rl.documents.contents.printed import printed_contents
 from docagent_rl.documents.manifest import OutlineEntry
-from docagent_rl.documents.page_lines import body_lines
 from docagent_rl.documents.pdf import open_pdf, page_text
-from docagent_rl.documents.printed_contents import printed_contents
 from docagent_rl.documents.typography import Line, page_typography
 
 TUNED = frozenset(

@@ -11,7 +11,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.contents import list_of_figures, table_of_contents
-from docagent_rl.documents.letter_sizes import settled
+from docagent_rl.documents.contents.pages import settled
 from docagent_rl.documents.pdf import open_pdf, page_text
 from docagent_rl.documents.typography import (
     MEASURED,

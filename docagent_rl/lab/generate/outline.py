@@ -13,8 +13,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from docagent_rl.documents import Document
-from docagent_rl.documents.contents import list_of_figures, table_of_contents
-from docagent_rl.documents.headings import Heading
+from docagent_rl.documents.contents import Heading, list_of_figures, table_of_contents
 from docagent_rl.lab.generate.config import Kind
 from docagent_rl.lab.generate.draft import answer_format, question_name
 from docagent_rl.lab.generate.duplicates import repeating

@@ -1,0 +1,144 @@
+"""Section numbers: how they are written, and which of them follow each other."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+Number = tuple[int, ...]
+"""A section number: (2, 1) for 2.1; a letter counts from 1,000 on, so that appendices follow chapters."""
+
+_LETTER = 1000
+_ROMANS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+_KEYWORDS = (
+    "chapter|section|part|appendix|annex|kapitel|abschnitt|teil|anhang|chapitre|partie|annexe|cap[ií]tulo|secci[oó]n"
+    "|seção|parte|ap[eéê]ndice|capitolo|sezione|appendice|hoofdstuk|bijlage|deel|rozdzia[lł]|глава|раздел|часть|приложение"
+)
+_NAMED = re.compile(
+    rf"(?:(?i:{_KEYWORDS})\s+(?P<word>\d{{1,3}}(?:\.\d{{1,3}}){{0,4}}|[A-Z](?:\.\d{{1,3}}){{0,4}}|[IVXLC]{{1,7}})(?!\w)"
+    r"|第\s*(?P<east>\d{1,3})\s*[章部節編编章])(?P<mark>[.:\u2014\u2013-]?)\s*(?P<rest>.*)"
+)
+_PLAIN = re.compile(
+    r"(?P<number>\d{1,2}(?:\.\d{1,3}){0,5}|[A-Z](?:\.\d{1,3}){1,5})(?P<mark>[.)]?)\s+(?P<rest>\S.*)"
+)
+_LETTERED = re.compile(r"^(?:[A-Z]|[IVXLC]{1,7})[.:]?\s+(?=\S)")
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """The number at the head of a line."""
+
+    number: Number
+    title: str
+    """The rest of the line, maybe empty."""
+    named: bool
+    """Whether a word such as Chapter leads it."""
+    marked: bool
+    """Whether a full stop, a colon or a dash ends it."""
+
+
+def read_label(line: str) -> Label | None:
+    """Return the section number that a line begins with, if it begins with one."""
+    named = _NAMED.fullmatch(line)
+    match = named or _PLAIN.fullmatch(line)
+    if match is None:
+        return None
+    text = (match["word"] or match["east"]) if named else match["number"]
+    return Label(tuple(map(_part, text.split("."))), match["rest"], bool(named), bool(match["mark"]))
+
+
+def _part(text: str) -> int:
+    if text.isdecimal():
+        return int(text)
+    if len(text) == 1 and text not in "IVX":
+        return _LETTER + ord(text) - ord("A") + 1
+    return roman(text)
+
+
+def roman(text: str) -> int:
+    """Return the value of a Roman numeral up to the letter C, in capitals or not, oddly spelt or not."""
+    values = [_ROMANS[letter] for letter in text.upper()]
+    return sum(-value if value < after else value for value, after in pairwise([*values, 0]))
+
+
+def title_keys(line: str) -> tuple[str, str]:
+    """Return the letters and digits of a line, case folded: with its number and without."""
+    label = read_label(line)
+    title = label.title if label else _LETTERED.sub("", line)
+    return _plain(line), _plain(title) or _plain(line)
+
+
+def _plain(text: str) -> str:
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return "".join(character for character in folded if character.isalnum())
+
+
+def longest_sequence(numbers: Sequence[Number]) -> list[int]:
+    """Return the positions of the numbers that are most likely section numbers: they rise, most by one step.
+
+    Of all rising subsequences the one of the largest score: a step to the first subsection (2 to 2.1) or to
+    the next number of this or a higher level (2.1.3 to 2.2 or 3) counts 1, any other step forward a tenth.
+    Lists that start at 1 again and numbers in the text do not fit in. Takes n log n steps.
+    """
+    best = _BestBelow()
+    under: dict[Number, tuple[float, int]] = {}  # best score of a sequence that ends under a prefix
+    ends: dict[Number, tuple[float, int]] = {}
+    before: list[int] = []
+    for position, number in enumerate(numbers):
+        score, last = best.below(number)
+        score += 0.1
+        step, forerunner = _forerunner(number)
+        found = (ends if step else under).get(forerunner)
+        if found and found[0] + 1 >= score:
+            score, last = found[0] + 1, found[1]
+        before.append(last)
+        entry = score, position
+        best.add(number, entry)
+        ends[number] = max(ends.get(number, entry), entry)
+        for depth in range(1, len(number) + 1):
+            prefix = number[:depth]
+            under[prefix] = max(under.get(prefix, entry), entry)
+    return list(_walked(best.entries[-1][1] if numbers else -1, before))[::-1]
+
+
+def _forerunner(number: Number) -> tuple[bool, Number]:
+    """Return whether a number begins a level, and the number that it follows; an empty one: none."""
+    if number[-1] in (0, 1) and len(number) > 1:
+        return True, number[:-1]
+    if number == (_LETTER + 1,):
+        return True, ()
+    return False, (*number[:-1], number[-1] - 1)
+
+
+def _walked(position: int, before: Sequence[int]) -> Iterator[int]:
+    while position >= 0:
+        yield position
+        position = before[position]
+
+
+class _BestBelow:
+    """The best `(score, position)` of the numbers below any number."""
+
+    def __init__(self) -> None:
+        self._numbers: list[Number] = []
+        self.entries: list[tuple[float, int]] = []
+        """Those that no smaller number exceeds: they rise."""
+
+    def below(self, number: Number) -> tuple[float, int]:
+        place = bisect_left(self._numbers, number)
+        return self.entries[place - 1] if place else (0.0, -1)
+
+    def add(self, number: Number, entry: tuple[float, int]) -> None:
+        place = end = bisect_left(self._numbers, number)
+        if place and self.entries[place - 1] >= entry:
+            return
+        if self._numbers[place : place + 1] == [number] and self.entries[place] >= entry:
+            return
+        while end < len(self.entries) and self.entries[end] <= entry:
+            end += 1
+        self._numbers[place:end] = [number]
+        self.entries[place:end] = [entry]
