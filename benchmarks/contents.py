@@ -6,6 +6,7 @@ import re
 import time
 import unicodedata
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -18,8 +19,8 @@ from docagent_rl.documents.contents import list_of_figures, table_of_contents
 from docagent_rl.documents.contents.pages import body_lines
 from docagent_rl.documents.contents.printed import printed_contents
 from docagent_rl.documents.manifest import OutlineEntry
-from docagent_rl.documents.pdf import open_pdf, page_text
-from docagent_rl.documents.typography import Line, page_typography
+from docagent_rl.documents.pdf import open_pdf
+from docagent_rl.documents.typography import Line, text_and_lines
 
 TUNED = frozenset(
     {
@@ -70,8 +71,8 @@ def read(path: Path) -> Manual:
     texts, typography = {}, {}
     with open_pdf(path) as pdf:
         for number in range(1, pdf.num_pages + 1):
-            with pdf.page(number) as page:
-                texts[number], typography[number] = page_text(page), page_typography(page)
+            with pdf.page(number) as page, closing(page.get_textpage()) as textpage:
+                texts[number], typography[number] = text_and_lines(textpage, page)
         return Manual(pdf.outline(), texts, typography)
 
 

@@ -17,7 +17,7 @@ from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.limits import DisplayError, DocumentError, IngestLimits, Size, beat, check_size
 from docagent_rl.documents.manifest import ChunkEntry, OutlineEntry, PageEntry, dump_record
 from docagent_rl.documents.objects import ObjectBatch, ObjectStore, write
-from docagent_rl.documents.ocr.engine import DPI as OCR_DPI
+from docagent_rl.documents.ocr.words import DPI as OCR_DPI
 from docagent_rl.documents.ocr.words import dump_words
 from docagent_rl.documents.page_text import Layer, PageText, Picture, read_page
 from docagent_rl.documents.pdf import OpenPdf, kept_pdf, open_pdf, raster_scale
@@ -165,7 +165,7 @@ def _pdf_pages(task: ChunkTask, batch: ObjectBatch) -> Iterator[PageEntry]:
                     jpeg, size = _drawn(pdf, number, renderer.render(pdf, number), task.plan.render)
                 picture = _picture(task, pdf, number, jpeg, size)
                 text = read_page(name, picture, _layer(pdf, number), task.plan.ocr, task.plan.layout.ocr)
-            yield _entry(batch, size, held.image if held else batch.put_image(jpeg), text)
+            yield _entry(batch, size, held.image if held else batch.put(jpeg), text)
 
 
 def _image_pages(task: ChunkTask, batch: ObjectBatch) -> Iterator[PageEntry]:
@@ -181,7 +181,7 @@ def _image_pages(task: ChunkTask, batch: ObjectBatch) -> Iterator[PageEntry]:
             jpeg, size = read_page_image(path, task.plan.render, task.plan.limits.pixels)
             _check_shape(name, size)
         text = read_page(name, Picture(jpeg), Layer(), task.plan.ocr, task.plan.layout.ocr)
-        yield _entry(batch, size, held.image if held else batch.put_image(jpeg), text)
+        yield _entry(batch, size, held.image if held else batch.put(jpeg), text)
 
 
 def _numbered(task: ChunkTask) -> Iterator[tuple[int, PageEntry | None]]:
@@ -235,9 +235,9 @@ def _entry(batch: ObjectBatch, size: Size, image: str, text: PageText) -> PageEn
     return PageEntry(
         *size,
         image,
-        text=batch.put_text(text.text) if text.text else None,
-        typography=batch.put_text(dump_lines(text.lines)) if text.lines else None,
-        words=batch.put_text(dump_words(text.words)) if text.words else None,
+        text=batch.put(text.text) if text.text else None,
+        typography=batch.put(dump_lines(text.lines)) if text.lines else None,
+        words=batch.put(dump_words(text.words)) if text.words else None,
         reading=text.reading,
     )
 

@@ -76,7 +76,7 @@ def _page(store: DocumentStore, objects: ObjectStore, face: Face, own: PageEntry
         return store.manifest(ref.doc_id).pages[ref.page - 1]
 
     if face.picture is None:
-        page = PageEntry(own.width, own.height, objects.put_image(_white(own.width, own.height)), None)
+        page = PageEntry(own.width, own.height, objects.put(_white(own.width, own.height)), None)
     else:
         shown = entry(face.picture)
         page = PageEntry(shown.width, shown.height, shown.image, None)

@@ -48,25 +48,14 @@ class ObjectStore:
 
     root: Path
 
-    def put_image(self, jpeg: bytes) -> str:
-        """Store a JPEG file; returns the SHA-256 of its bytes.
+    def put(self, content: bytes | str) -> str:
+        """Store a JPEG file, or a text; returns the SHA-256 of its bytes, of a text in UTF-8.
 
         Raises:
             UserError: It cannot be written.
         """
         batch = ObjectBatch(self)
-        digest = batch.put_image(jpeg)
-        batch.force()
-        return digest
-
-    def put_text(self, text: str) -> str:
-        """Store a text, compressed; returns the SHA-256 of its UTF-8 encoding.
-
-        Raises:
-            UserError: It cannot be written.
-        """
-        batch = ObjectBatch(self)
-        digest = batch.put_text(text)
+        digest = batch.put(content)
         batch.force()
         return digest
 
@@ -141,17 +130,16 @@ class ObjectBatch:
     objects: ObjectStore
     _written: list[Path] = field(default_factory=list)
 
-    def put_image(self, jpeg: bytes) -> str:
-        """Store a JPEG file as `ObjectStore.put_image` does."""
-        digest = hashlib.sha256(jpeg).hexdigest()
-        self._put(digest, Kind.IMAGE, jpeg)
-        return digest
-
-    def put_text(self, text: str) -> str:
-        """Store a text as `ObjectStore.put_text` does."""
-        data = text.encode("utf-8")
+    def put(self, content: bytes | str) -> str:
+        """Store a JPEG file, or a text, as `ObjectStore.put` does."""
+        kind = Kind.TEXT if isinstance(content, str) else Kind.IMAGE
+        data = content.encode("utf-8") if isinstance(content, str) else content
         digest = hashlib.sha256(data).hexdigest()
-        self._put(digest, Kind.TEXT, gzip.compress(data, _LEVEL, mtime=0))
+        path = self.objects.path(digest, kind)
+        # what is there may be of another batch, not forced yet
+        self._written.append(path)
+        if not (path.is_file() and self.objects.are_whole([(digest, kind)])):
+            place(path, gzip.compress(data, _LEVEL, mtime=0) if kind is Kind.TEXT else data)
         return digest
 
     def force(self) -> None:
@@ -168,13 +156,6 @@ class ObjectBatch:
                 finally:
                     os.close(handle)
         self._written.clear()
-
-    def _put(self, digest: str, kind: Kind, data: bytes) -> None:
-        path = self.objects.path(digest, kind)
-        # what is there may be of another batch, not forced yet
-        self._written.append(path)
-        if not (path.is_file() and self.objects.are_whole([(digest, kind)])):
-            place(path, data)
 
 
 def is_digest(text: str) -> bool:

@@ -158,12 +158,7 @@ def raster_scale(page: pypdfium2.PdfPage, dpi: int, max_side: int) -> float:
 def page_text(page: pypdfium2.PdfPage) -> str:
     """Return the text layer inside the page box; words split by a hyphen at a line's end are joined."""
     with closing(page.get_textpage()) as textpage:
-        return bounded_text(textpage)
-
-
-def bounded_text(textpage: pypdfium2.PdfTextPage) -> str:
-    """Return what `page_text` does, of a text layer that is read for other things, too."""
-    return clean_text(textpage.get_text_bounded()).strip()
+        return clean_text(textpage.get_text_bounded()).strip()
 
 
 def clean_text(text: str) -> str:

@@ -11,9 +11,9 @@ from docagent_rl.documents.contents import (
     Caption,
     Heading,
     list_of_figures,
-    page_lines,
     render_contents,
     render_figures,
+    shortened,
     table_of_contents,
 )
 from docagent_rl.documents.contents.numbering import longest_sequence, read_label, roman
@@ -84,16 +84,15 @@ def test_comments_of_programs_are_no_headings_and_running_headers_dropped():
         n: f"Company report | page {n}\nBody of {'abcdefgh'[n - 1]}\nrepeated twice{n // 7 or ''}"
         for n in range(1, 9)
     }
-    assert all("Company" not in line for lines in page_lines(texts).values() for line in lines)
-    assert titles(texts)[0] == "Body of a"
+    assert titles(texts) == [f"Body of {letter}" for letter in "abcdefgh"]
 
 
 def test_too_many_entries_lose_their_deepest_levels():
-    outline = [OutlineEntry(f"H{n}", 1 + n % 3, 1) for n in range(30)]
-    assert len(entries(outline, {1: "x"}, max_entries=30)) == 30
+    headings = [Heading(1 + n % 3, f"H{n}", 1) for n in range(30)]
+    assert len(shortened(headings, 30)) == 30
     for most, levels in ((20, {1, 2}), (19, {1})):
-        assert {level for level, _, _ in entries(outline, {1: "x"}, max_entries=most)} == levels
-    assert [title for _, title, _ in entries(outline, {1: "x"}, max_entries=4)] == ["H0", "H3", "H6", "H9"]
+        assert {heading.level for heading in shortened(headings, most)} == levels
+    assert [heading.title for heading in shortened(headings, 4)] == ["H0", "H3", "H6", "H9"]
 
 
 def test_lists_that_start_again_are_no_headings():
@@ -153,7 +152,6 @@ def test_captions(texts, expected):
 def test_all_captions_are_listed_up_to_a_bound():
     texts = {n: f"Table {n}: Values of {n}\nas shown in\nTable {n}. Then it goes on" for n in range(1, 170)}
     assert [caption.page for caption in list_of_figures(texts)] == list(range(1, 170))
-    assert len(list_of_figures(texts, max_entries=100)) == 100
     assert len(list_of_figures({1: "Table 1 X" + "x" * 500})[0].text) == 160
 
 

@@ -15,7 +15,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents.objects import Kind, ObjectStore
 from docagent_rl.documents.ocr import OcrEngineKind, OcrSettings, engine_key, make_engine
 from docagent_rl.documents.ocr.cache import OcrCache
-from docagent_rl.documents.ocr.order import reading_order
+from docagent_rl.documents.ocr.rapid import reading_order
 from docagent_rl.documents.ocr.words import (
     OcrLine,
     Word,
@@ -122,7 +122,7 @@ def test_damage_and_the_record_of_another_picture_are_as_if_not_there(cache):
     next(cache.root.rglob("*.json")).write_bytes(data)
     assert cache.get(OTHER, ENGINE) is None
     path.write_bytes(data)
-    (words,) = cache.objects.root.rglob(f"{cache.objects.put_text(dump_words(LINES))}*{Kind.TEXT.value}")
+    (words,) = cache.objects.root.rglob(f"{cache.objects.put(dump_words(LINES))}*{Kind.TEXT.value}")
     words.write_bytes(b"no words")
     assert cache.get(PICTURE, ENGINE) is None
     cache.put(PICTURE, ENGINE, LINES)

@@ -14,7 +14,7 @@ from docagent_rl.documents.limits import DocumentError
 from docagent_rl.documents.manifest import OutlineEntry
 from docagent_rl.documents.pdf import kept_pdf, open_pdf, page_text
 from docagent_rl.documents.render import Pdf2ImageRenderer, PdfiumRenderer
-from docagent_rl.documents.typography import page_typography
+from docagent_rl.documents.typography import text_and_lines
 from tests.documents.bad_pages import write_pdf_objects
 
 PDF_FONT = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica%s>>"
@@ -56,7 +56,7 @@ def test_half_a_character_in_a_font_or_a_bookmark_is_not_stored(inbox):
     with open_pdf(path) as pdf:
         (entry,) = pdf.outline()
         with pdf.page(1) as page:
-            text, (line,) = page_text(page), page_typography(page)
+            text, (line,) = text_and_lines(page.get_textpage(), page)
     for found in (text, line.text, entry.title):
         assert (found[0], found[-1]) == ("a", "c")
         assert lone_surrogate(found) is None

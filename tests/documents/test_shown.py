@@ -135,13 +135,13 @@ def forced(monkeypatch):
 
 
 def test_objects_are_named_by_their_content_and_written_once(objects, tmp_path):
-    assert objects.put_image(b"jpeg") == hashlib.sha256(b"jpeg").hexdigest()
-    assert objects.image(objects.put_image(b"jpeg")) == b"jpeg"
-    text = objects.put_text("größer\n")
+    assert objects.put(b"jpeg") == hashlib.sha256(b"jpeg").hexdigest()
+    assert objects.image(objects.put(b"jpeg")) == b"jpeg"
+    text = objects.put("größer\n")
     assert text == hashlib.sha256("größer\n".encode()).hexdigest()
     assert objects.text(text) == "größer\n"
     before = objects.path(text, Kind.TEXT).stat().st_ino
-    objects.put_text("größer\n")
+    objects.put("größer\n")
     assert objects.path(text, Kind.TEXT).stat().st_ino == before
 
 
@@ -153,7 +153,7 @@ def test_a_name_that_is_no_hash_never_becomes_a_path_and_a_missing_object_is_nam
 
 def test_a_batch_is_readable_at_once_and_forced_to_disk_before_it_is_named(objects, forced, tmp_path):
     batch = ObjectBatch(objects)
-    names = [batch.put_text(text) for text in ("one", "two", "one")]
+    names = [batch.put(text) for text in ("one", "two", "one")]
     assert [objects.text(name) for name in names] == ["one", "two", "one"]
     assert forced == []
     batch.force()
@@ -163,15 +163,15 @@ def test_a_batch_is_readable_at_once_and_forced_to_disk_before_it_is_named(objec
 
 def test_what_was_there_before_is_forced_too_and_damage_is_mended(objects, forced):
     """It may have been written by another process that has not come to it yet."""
-    whole, damaged = objects.put_text("one"), objects.put_text("two")
+    whole, damaged = objects.put("one"), objects.put("two")
     objects.path(damaged, Kind.TEXT).write_bytes(b"")
     forced.clear()
     batch = ObjectBatch(objects)
-    assert [batch.put_text("one"), batch.put_text("two")] == [whole, damaged]
+    assert [batch.put("one"), batch.put("two")] == [whole, damaged]
     batch.force()
     assert len(forced) == 2
     assert objects.text(damaged) == "two"
     # what cannot be forced is one error
-    objects.path(batch.put_text("gone"), Kind.TEXT).unlink()
+    objects.path(batch.put("gone"), Kind.TEXT).unlink()
     with pytest.raises(UserError, match=r"\.txt\.gz"):
         batch.force()

@@ -179,7 +179,7 @@ def test_an_object_of_another_format_is_no_picture(store):
     """The name of the object is right; what would be read is not what ingest writes."""
     buffer = io.BytesIO()
     Image.new("RGB", (9, 9)).save(buffer, "EPS")
-    digest = store.objects.put_image(buffer.getvalue())
+    digest = store.objects.put(buffer.getvalue())
     with pytest.raises(UserError, match=digest):
         store.decode(digest)
 
@@ -230,7 +230,7 @@ def test_pages_of_a_derived_store_may_be_white_or_of_two_others(store, tmp_path)
 
 def test_every_file_that_is_not_as_it_was_written_is_found(store):
     """Those that a page needs, one that none needs, and what an interrupted ingest left."""
-    store.objects.put_text("of a document that was replaced")
+    store.objects.put("of a document that was replaced")
     partial = store.path / "partial" / "0123abcd" / "1.json"
     partial.parent.mkdir(parents=True)
     partial.write_text("{}")

@@ -19,7 +19,6 @@ __all__ = [
     "Caption",
     "Heading",
     "list_of_figures",
-    "page_lines",
     "render_contents",
     "render_figures",
     "shortened",
@@ -36,7 +35,6 @@ def table_of_contents(
     texts: Mapping[int, str],
     *,
     typography: Mapping[int, Sequence[Line]] | None = None,
-    max_entries: int | None = None,
     max_title: int = 100,
     first_lines: bool = True,
 ) -> tuple[Heading, ...]:
@@ -51,7 +49,6 @@ def table_of_contents(
         texts: text of the pages by 1-based number.
         typography: lines of the pages with their print, where it is known, be it of a text layer or measured
             by OCR; only pages of `texts` count.
-        max_entries: see `shortened`; None for all.
         max_title: characters of a title at most.
         first_lines: take the last resort, too: they find pages, and are no headings.
     """
@@ -60,8 +57,7 @@ def table_of_contents(
         found = source
         if len(found) >= _FEWEST_ENTRIES:
             break
-    entries = tuple(Heading(h.level, h.title[:max_title].rstrip(), h.page) for h in found)
-    return entries if max_entries is None else shortened(entries, max_entries)
+    return tuple(Heading(h.level, h.title[:max_title].rstrip(), h.page) for h in found)
 
 
 def shortened(entries: Sequence[Heading], max_entries: int) -> tuple[Heading, ...]:
@@ -77,7 +73,6 @@ def list_of_figures(
     texts: Mapping[int, str],
     *,
     typography: Mapping[int, Sequence[Line]] | None = None,
-    max_entries: int | None = None,
     max_caption: int = 160,
 ) -> tuple[Caption, ...]:
     """Return the captions of figures, tables and charts, in page order (see `captions`).
@@ -85,10 +80,9 @@ def list_of_figures(
     Args:
         texts: text of the pages by 1-based number.
         typography: lines of the pages with their places, which captions then have, too.
-        max_entries: what is above it is cut; None for all.
         max_caption: characters of a caption at most.
     """
-    return captions(_body(texts, typography), max_caption=max_caption)[:max_entries]
+    return captions(_body(texts, typography), max_caption=max_caption)
 
 
 def render_contents(entries: Sequence[Heading], *, omitted: int = 0) -> str:
@@ -102,11 +96,6 @@ def render_contents(entries: Sequence[Heading], *, omitted: int = 0) -> str:
 def render_figures(captions: Sequence[Caption], *, omitted: int = 0) -> str:
     """Return one line a caption: `Figure 1. ... … p.7`; `none` for no captions; `omitted` as for headings."""
     return _listed((f"{caption.text} … p.{caption.page}" for caption in captions), omitted, "captions")
-
-
-def page_lines(texts: Mapping[int, str]) -> dict[int, list[str]]:
-    """Return the lines of each page, white space collapsed, without running headers (see `body_lines`)."""
-    return {page: [line.text for line in lines] for page, lines in _body(texts, None).items()}
 
 
 def _listed(rows: Iterable[str], omitted: int, kind: str) -> str:

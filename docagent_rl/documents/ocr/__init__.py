@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from docagent_rl.documents.limits import require_memory
-from docagent_rl.documents.ocr.engine import OcrEngine
-from docagent_rl.documents.ocr.words import OcrLine, Word
+from docagent_rl.documents.ocr.words import OcrEngine, OcrLine, Word
 from docagent_rl.documents.settings import OcrEngineKind, OcrMode, OcrSettings
 
 __all__ = [

@@ -41,7 +41,7 @@ class OcrCache:
         Raises:
             UserError: It cannot be written.
         """
-        words = self.objects.put_text(dump_words(lines))
+        words = self.objects.put(dump_words(lines))
         record = {"picture": picture, "engine": engine, "words": words}
         write(self._path(picture, engine), seal(json.dumps(record, indent=1)))
 

@@ -15,8 +15,7 @@ from PIL import Image
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.limits import DocumentError
-from docagent_rl.documents.ocr.engine import DPI, reduced
-from docagent_rl.documents.ocr.words import OcrLine, fractions, lines_of
+from docagent_rl.documents.ocr.words import DPI, OcrLine, fractions, lines_of, reduced
 from docagent_rl.documents.refs import Box
 
 _PROGRAM = "tesseract"
