@@ -123,30 +123,28 @@ def ingest_command(
 
 def _summary(report: IngestReport, engine: OcrEngineKind) -> str:
     line = f"{len(report.ingested)} documents ingested ({report.pages} pages)"
-    if report.resumed_pages:
-        line += f", {report.resumed_pages} pages from an interrupted run"
-    if report.replaced:
-        line += f", {len(report.replaced)} of them replaced"
-    if report.repaired:
-        line += f", {len(report.repaired)} of them because their stored pages were damaged"
-    if report.reread:
-        line += f"; the text of {len(report.reread)} read anew"
-    line += f"; {len(report.skipped)} unchanged"
-    if report.kept:
-        line += f"; {len(report.kept)} left as the store has them"
-    line += f"; {len(report.failed)} failed"
-    told = []
+    parts = {
+        f", {report.resumed_pages} pages from an interrupted run": report.resumed_pages,
+        f", {len(report.replaced)} of them replaced": report.replaced,
+        f", {len(report.repaired)} of them because their stored pages were damaged": report.repaired,
+        f"; the text of {len(report.reread)} read anew": report.reread,
+        f"; {len(report.skipped)} unchanged": True,
+        f"; {len(report.kept)} left as the store has them": report.kept,
+        f"; {len(report.failed)} failed": True,
+    }
+    line += "".join(part for part, is_told in parts.items() if is_told)
+    texts = []
     if report.ocr_pages:
-        told.append(f"{report.ocr_pages} pages read by OCR ({engine.value})")
+        texts.append(f"{report.ocr_pages} pages read by OCR ({engine.value})")
     if report.textless_pages:
-        told.append(f"{report.textless_pages} {'' if told else 'pages '}have no text")
-    return "\n".join([line, *([", ".join(told)] if told else [])])
+        texts.append(f"{report.textless_pages} {'' if texts else 'pages '}have no text")
+    return "\n".join([line, ", ".join(texts)]) if texts else line
 
 
 def _kept(report: IngestReport, store: Path) -> str:
-    shown = ", ".join(report.kept[:_SHOWN]) + (", ..." if len(report.kept) > _SHOWN else "")
+    names = ", ".join(report.kept[:_SHOWN]) + (", ..." if len(report.kept) > _SHOWN else "")
     return (
-        f"{store} holds other versions (other content, or other settings such as --dpi or --ocr) of {shown}; "
+        f"{store} holds other versions (other content, or other settings such as --dpi or --ocr) of {names}; "
         "questions may rest on them. Rename the new files, or replace the stored documents with --replace"
     )
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.sealed import is_sealed, seal
@@ -16,7 +16,7 @@ from docagent_rl.base.terminal import id_problem
 from docagent_rl.documents.objects import Kind, is_digest, read_bytes
 
 if TYPE_CHECKING:
-    from pydantic import ConfigDict, TypeAdapter
+    from pydantic import TypeAdapter
 
 
 class TextSource(StrEnum):
@@ -70,8 +70,6 @@ class TextReading:
     engine: str | None = None
     """`OcrEngine.key` of what looked at the picture, whether its text was taken or not; None: nothing did."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid"}
-
     def __post_init__(self) -> None:
         if self.source is TextSource.OCR and not self.engine:
             raise ValueError("a text by OCR without its engine")
@@ -119,8 +117,6 @@ class PageEntry:
     reading: TextReading | None = None
     """None: the page was made without text (`derived`)."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid"}
-
     def __post_init__(self) -> None:
         if min(self.width, self.height) < 1:
             raise ValueError(f"a page of {self.width} x {self.height} pixels")
@@ -150,10 +146,6 @@ class Manifest:
     """The renderer with its version: for the record only."""
     outline: tuple[OutlineEntry, ...]
     pages: tuple[PageEntry, ...]
-    checksum: str | None = field(default=None, repr=False)
-    """Of the file (`docagent_rl.base.sealed`); None before it is written."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid"}
 
     def __post_init__(self) -> None:
         if not self.doc_id:
@@ -172,10 +164,6 @@ class ChunkEntry:
     first: int
     """Number of the first page."""
     pages: tuple[PageEntry, ...]
-    checksum: str | None = field(default=None, repr=False)
-    """As of `Manifest`."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid"}
 
     def __post_init__(self) -> None:
         if self.first < 1:
@@ -188,12 +176,10 @@ RecordT = TypeVar("RecordT", Manifest, ChunkEntry)
 
 
 def dump_record(record: Manifest | ChunkEntry) -> str:
-    """Return the file of a record, with its checksum."""
-    content = asdict(record)
-    del content["checksum"]
+    """Return the file of a record, with its checksum (`docagent_rl.base.sealed`)."""
     # a manifest is there to be looked at, too; a range of pages is gone when its document is whole
     indent = 1 if isinstance(record, Manifest) else None
-    return seal(json.dumps(content, indent=indent, ensure_ascii=False))
+    return seal(json.dumps(asdict(record), indent=indent, ensure_ascii=False))
 
 
 def read_record(kind: type[RecordT], path: Path) -> RecordT:
