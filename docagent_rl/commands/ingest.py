@@ -132,7 +132,7 @@ def _summary(report: IngestReport, engine: OcrEngineKind) -> str:
         f"; {len(report.kept)} left as the store has them": report.kept,
         f"; {len(report.failed)} failed": True,
     }
-    line += "".join(part for part, is_told in parts.items() if is_told)
+    line += "".join(part for part, applies in parts.items() if applies)
     texts = []
     if report.ocr_pages:
         texts.append(f"{report.ocr_pages} pages read by OCR ({engine.value})")

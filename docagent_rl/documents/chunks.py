@@ -151,7 +151,7 @@ def software(kind: SourceKind, settings: RenderSettings) -> str:
 
 def _pdf_pages(task: ChunkTask, batch: ObjectBatch) -> Iterator[PageEntry]:
     renderer = make_renderer(task.plan.render, task.plan.limits.pixels)
-    with kept_pdf(task.files[0], task.stamp) as pdf:
+    with kept_pdf.open(task.files[0], task.stamp) as pdf:
         for number, held in _numbered(task):
             if held and number not in task.anew:
                 yield held

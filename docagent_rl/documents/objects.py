@@ -149,7 +149,7 @@ class ObjectBatch:
             UserError: The disk is full, or the system fails to write.
         """
         for path in self._written:
-            with _told(path):
+            with _clear_errors(path):
                 handle = os.open(path, os.O_RDONLY)
                 try:
                     os.fsync(handle)
@@ -187,7 +187,7 @@ def write(path: Path, content: str) -> None:
     Raises:
         UserError: The disk is full, or the folder cannot be written to.
     """
-    with _told(path):
+    with _clear_errors(path):
         replace_file(path, encodable(content).encode("utf-8"), sweep=False)
 
 
@@ -199,7 +199,7 @@ def place(path: Path, data: bytes) -> None:
     """
     # the name that `StoreLayout.remove_leftovers` knows; no two nodes choose the same
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    with _told(path):
+    with _clear_errors(path):
         try:
             handle = os.open(scratch, _NEW)
         except FileNotFoundError:
@@ -218,7 +218,7 @@ def place(path: Path, data: bytes) -> None:
 
 
 @contextmanager
-def _told(path: Path) -> Generator[None]:
+def _clear_errors(path: Path) -> Generator[None]:
     """Turn an error of the system into one that says what to do."""
     try:
         yield

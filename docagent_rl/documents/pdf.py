@@ -95,7 +95,7 @@ class _KeptPdf:
         self._uses = 0
 
     @contextmanager
-    def __call__(self, path: Path, stamp: object) -> Generator[OpenPdf]:
+    def open(self, path: Path, stamp: object) -> Generator[OpenPdf]:
         """Open a file as `open_pdf` does; it stays open for the next block that asks for it.
 
         A long file takes as long to open as a page to render, and its fonts are read anew. It is closed when

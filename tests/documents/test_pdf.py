@@ -15,7 +15,7 @@ from docagent_rl.documents.manifest import OutlineEntry
 from docagent_rl.documents.pdf import kept_pdf, open_pdf, page_text
 from docagent_rl.documents.render import Pdf2ImageRenderer, PdfiumRenderer
 from docagent_rl.documents.typography import text_and_lines
-from tests.documents.bad_pages import write_pdf_objects
+from tests.documents.conftest import write_pdf_objects
 
 PDF_FONT = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica%s>>"
 
@@ -127,18 +127,18 @@ def test_a_document_is_opened_anew_for_another_or_another_version(inbox, write_p
     opened.clear()
     one, other = (write_pdf(inbox / name, ["a"]) for name in ("one.pdf", "other.pdf"))
     for path in (one, one, other, one):
-        with kept_pdf(path, _stamp(path)) as pdf:
+        with kept_pdf.open(path, _stamp(path)) as pdf:
             assert pdf.path == path
     assert opened == ["one.pdf", "other.pdf", "one.pdf"]
     write_pdf(one, ["a", "b"])
     for _ in range(9):
-        with kept_pdf(one, _stamp(one)) as pdf:
+        with kept_pdf.open(one, _stamp(one)) as pdf:
             assert pdf.num_pages == 2
     assert opened[3:] == ["one.pdf", "one.pdf"]
     # a block that fails closes the file
-    with pytest.raises(DocumentError, match="no good"), kept_pdf(one, _stamp(one)):
+    with pytest.raises(DocumentError, match="no good"), kept_pdf.open(one, _stamp(one)):
         raise DocumentError("no good")
-    with kept_pdf(one, _stamp(one)):
+    with kept_pdf.open(one, _stamp(one)):
         assert len(opened) == 6
 
 

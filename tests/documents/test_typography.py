@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pypdfium2.raw as pdfium_c
 import pytest
 from reportlab.lib.pagesizes import A5
 from reportlab.pdfgen.canvas import Canvas
@@ -17,7 +16,6 @@ from docagent_rl.documents.typography import (
     MEASURED,
     Line,
     Style,
-    _characters,
     dump_lines,
     load_lines,
     text_and_lines,
@@ -75,19 +73,6 @@ def test_lines_survive_json():
     for damaged in ("", "[1]", '[["a"]]', '[["a",null,"b",1,2]]'):
         with pytest.raises(ValueError):
             load_lines(damaged)
-
-
-def test_characters_are_those_of_each_index(inbox, write_pdf):
-    """The text in one piece and the codes one by one: where it has a gap or a pair of units, the latter."""
-    path = write_pdf(inbox / "a.pdf", ["plain\u00a0text, \u00e4"])
-    with open_pdf(path) as pdf, pdf.page(1) as page:
-        textpage = page.get_textpage()
-        raw, count = textpage.raw, textpage.count_chars()
-        text = _characters(raw, count)
-        assert list(map(ord, text)) == [pdfium_c.FPDFText_GetUnicode(raw, index) for index in range(count)]
-        assert _characters(raw, 0) == ""
-        textpage.close()
-    assert text.split() == ["plain", "text,", "\u00e4"]
 
 
 def placed(text, left, top, right, height=0.012):

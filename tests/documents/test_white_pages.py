@@ -14,7 +14,7 @@ from PIL.JpegImagePlugin import get_sampling
 
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.render import has_little_colour, is_white
-from tests.documents.bad_pages import write_pdf_objects
+from tests.documents.conftest import write_pdf_objects
 
 FONT = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
 IMAGE = (

@@ -20,7 +20,7 @@ from docagent_rl.documents.limits import DocumentError, IngestLimits
 from docagent_rl.documents.ocr import OcrSettings
 from docagent_rl.documents.sources import SourceDocument, SourceKind
 from docagent_rl.documents.workers import WorkerPool
-from tests.documents.bad_pages import write_pdf_objects
+from tests.documents.conftest import write_pdf_objects
 
 SELF = (
     "<</Type/XObject/Subtype/Form/BBox[0 0 200 100]/Group<</S/Transparency>>"
