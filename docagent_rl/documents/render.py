@@ -7,7 +7,7 @@ import io
 import math
 import shutil
 from collections.abc import Iterator
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import pypdfium2
 import pypdfium2.version
@@ -28,11 +28,16 @@ _MOST_COLOURED = 0.02
 _ROWS = 64
 
 
-class Renderer(Protocol):
-    """Turns a page of a PDF into pixels."""
+class PdfiumRenderer:
+    """Renders with PDFium, in this process."""
 
-    software: str
-    """Name and version, for the record."""
+    # name and version, for the record
+    software = f"pypdfium2 {pypdfium2.version.PYPDFIUM_INFO} (pdfium {pypdfium2.version.PDFIUM_INFO})"
+
+    def __init__(self, settings: RenderSettings, most_pixels: int = MOST_PIXELS) -> None:
+        self._settings = settings
+        self._most_pixels = most_pixels
+        self._pixels = (ctypes.c_ubyte * 0)()
 
     def render(self, pdf: OpenPdf, number: int) -> Image.Image:
         """Return page `number` (1-based) in mode RGB, or RGBX, whose fourth byte has no meaning.
@@ -42,21 +47,6 @@ class Renderer(Protocol):
         Raises:
             DocumentError: The page cannot be rendered.
         """
-        ...
-
-
-class PdfiumRenderer:
-    """Renders with PDFium, in this process."""
-
-    software = f"pypdfium2 {pypdfium2.version.PYPDFIUM_INFO} (pdfium {pypdfium2.version.PDFIUM_INFO})"
-
-    def __init__(self, settings: RenderSettings, most_pixels: int = MOST_PIXELS) -> None:
-        self._settings = settings
-        self._most_pixels = most_pixels
-        self._pixels = (ctypes.c_ubyte * 0)()
-
-    def render(self, pdf: OpenPdf, number: int) -> Image.Image:
-        """Render as `Renderer.render`."""
         with pdf.page(number) as page:
             scale = _scale(page, number, self._settings, self._most_pixels)
             try:
@@ -99,7 +89,7 @@ class Pdf2ImageRenderer:
         self.software = f"pdf2image {version('pdf2image')} (poppler)"
 
     def render(self, pdf: OpenPdf, number: int) -> Image.Image:
-        """Render as `Renderer.render`."""
+        """Return a page as `PdfiumRenderer.render`."""
         import pdf2image
         from pdf2image.exceptions import PDFPageCountError, PDFPopplerTimeoutError, PDFSyntaxError
 
@@ -122,7 +112,9 @@ class Pdf2ImageRenderer:
         return images[0].convert("RGB")
 
 
-def make_renderer(settings: RenderSettings, most_pixels: int = MOST_PIXELS) -> Renderer:
+def make_renderer(
+    settings: RenderSettings, most_pixels: int = MOST_PIXELS
+) -> PdfiumRenderer | Pdf2ImageRenderer:
     """Return the renderer that `settings` names; it refuses pages of more than `most_pixels`.
 
     Raises:
