@@ -153,8 +153,10 @@ class StoreLayout:
             if marker.exists():
                 return self.require()
             # another process may be making the same store, or have been killed doing so
-            ours = (_LOCK, f".{MARKER}.", MARKER)
-            if self.root.is_dir() and not all(path.name.startswith(ours) for path in self.root.iterdir()):
+            ours = (_LOCK, f".{MARKER}.")
+            if self.root.is_dir() and not all(
+                path.name.startswith(ours) or path == marker for path in self.root.iterdir()
+            ):
                 raise UserError(
                     f"the folder {self.root} is not empty and not a document store: name a new folder"
                 )
