@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,18 +75,13 @@ def audit_store(root: Path, *, progress: bool = False) -> Audit:
         if manifest := _read(lambda path=path: layout.read_manifest(path), path, audit):
             documents += 1
             pages += len(manifest.pages)
-            _note(objects, layout.objects, manifest.pages, manifest.doc_id)
+            _note(objects, layout.objects, manifest.pages, manifest.doc_id, 1)
     _check_catalogue(layout, audit)
     _check_ocr(layout, audit)
     for path in sorted((layout.root / "partial").glob("*/[!.]*.json")):
         if record := _read(lambda path=path: read_record(ChunkEntry, path), path, audit):
-            _note(
-                objects,
-                layout.objects,
-                record.pages,
-                f"unfinished document {path.parent.name[:8]}",
-                record.first,
-            )
+            name = f"unfinished document {path.parent.name[:8]}"
+            _note(objects, layout.objects, record.pages, name, record.first)
     _find_unused(objects, layout.objects)
     _verify(objects, layout.objects, audit, progress=progress)
     audit.contents = f"{documents} documents, {pages} pages, {len(objects)} objects"
@@ -102,24 +97,13 @@ def _read(read: Callable[[], T], path: Path, audit: Audit) -> T | None:
 
 
 def _note(
-    objects: dict[Path, _Object],
-    store: ObjectStore,
-    pages: tuple[PageEntry, ...],
-    doc_id: str,
-    first: int = 1,
+    objects: dict[Path, _Object], store: ObjectStore, pages: Iterable[PageEntry], doc_id: str, first: int
 ) -> None:
-    """Note the objects that pages need."""
+    """Note the objects that pages need, which count from `first`."""
     for number, page in enumerate(pages, start=first):
-        for name, digest, kind in _parts(page):
+        for name, (digest, kind) in page.objects().items():
             item = objects.setdefault(store.path(digest, kind), _Object(digest, kind))
             item.users.append(f"{PageRef(doc_id, number)} ({name})")
-
-
-def _parts(page: PageEntry) -> Iterator[tuple[str, str, Kind]]:
-    parts = {"picture": page.image, "text": page.text, "lines": page.typography, "words": page.words}
-    for name, digest in parts.items():
-        if digest:
-            yield name, digest, Kind.IMAGE if name == "picture" else Kind.TEXT
 
 
 def _check_catalogue(layout: StoreLayout, audit: Audit) -> None:

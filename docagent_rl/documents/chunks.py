@@ -139,7 +139,7 @@ def is_whole(stored: StoredDocument) -> bool:
     """Whether every picture and text of a stored document is there as it was written."""
     for number, page in enumerate(stored.pages, start=1):
         beat(f"stored page {number}")
-        if not stored.objects.are_whole(page.objects()):
+        if not stored.objects.are_whole(page.objects().values()):
             return False
     return True
 

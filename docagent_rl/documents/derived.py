@@ -84,7 +84,7 @@ def _page(store: DocumentStore, objects: ObjectStore, face: Face, own: PageEntry
     if face.text is None:
         return page
     text = entry(face.text)
-    for digest, kind in text.objects():
+    for digest, kind in text.objects().values():
         if kind is Kind.TEXT:
             _take(store.objects, objects, digest, kind)
     return replace(text, width=page.width, height=page.height, image=page.image)

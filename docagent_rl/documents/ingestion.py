@@ -306,7 +306,8 @@ class _Ingest:
         for first in job.starts():
             record = self._read(ChunkEntry, job.record(first))
             pages = record.pages if record else ()
-            if len(pages) == job.size(first) and all(objects.are_whole(page.objects()) for page in pages):
+            stored = [each for page in pages for each in page.objects().values()]
+            if len(pages) == job.size(first) and objects.are_whole(stored):
                 job.resumed_pages += len(pages)
             else:
                 job.missing.append(first)
@@ -363,7 +364,7 @@ class _Ingest:
     def _has_all(self, pages: Iterable[PageEntry]) -> bool:
         """Whether all pictures and texts are there, whole or not."""
         objects = self.plan.layout.objects
-        return all(objects.has(digest, kind) for page in pages for digest, kind in page.objects())
+        return all(objects.has(digest, kind) for page in pages for digest, kind in page.objects().values())
 
     @staticmethod
     def _read(kind: type[RecordT], path: Path) -> RecordT | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cache
@@ -125,12 +124,11 @@ class PageEntry:
             if digest is not None and not is_digest(digest):
                 raise ValueError(f"{name}: {digest!r} is no SHA-256")
 
-    def objects(self) -> Iterator[tuple[str, Kind]]:
-        """Yield the names of the picture and of the texts."""
-        yield self.image, Kind.IMAGE
-        for digest in (self.text, self.typography, self.words):
-            if digest is not None:
-                yield digest, Kind.TEXT
+    def objects(self) -> dict[str, tuple[str, Kind]]:
+        """Return the digests of its picture, text, lines and words, as far as there are any."""
+        texts = {"text": self.text, "lines": self.typography, "words": self.words}
+        found = {name: (digest, Kind.TEXT) for name, digest in texts.items() if digest is not None}
+        return {"picture": (self.image, Kind.IMAGE), **found}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
