@@ -44,43 +44,31 @@ class ObjectStore:
     Objects are written whole or not at all and never changed; any number of processes may read and write.
     Every read is verified against the name, which costs less than a tenth of decoding a page. An object that
     holds something else is written anew by the next `put` of what its name says. `ObjectBatch` is for many.
+
+    Raises (all methods):
+        UserError: The object is missing or damaged, cannot be written, or its name is no SHA-256.
+        InfrastructureError: The file system fails.
     """
 
     root: Path
 
     def put(self, content: bytes | str) -> str:
-        """Store a JPEG file, or a text; returns the SHA-256 of its bytes, of a text in UTF-8.
-
-        Raises:
-            UserError: It cannot be written.
-        """
+        """Store a JPEG file, or a text; returns the SHA-256 of its bytes, of a text in UTF-8."""
         batch = ObjectBatch(self)
         digest = batch.put(content)
         batch.force()
         return digest
 
     def image(self, digest: str) -> bytes:
-        """Return the bytes of a JPEG file.
-
-        Raises:
-            UserError: The object is missing or damaged.
-        """
+        """Return the bytes of a JPEG file."""
         return self.read(digest, Kind.IMAGE)
 
     def text(self, digest: str) -> str:
-        """Return a stored text.
-
-        Raises:
-            UserError: The object is missing or damaged.
-        """
+        """Return a stored text."""
         return self.read(digest, Kind.TEXT).decode("utf-8")
 
     def read(self, digest: str, kind: Kind) -> bytes:
-        """Return what an object holds, verified.
-
-        Raises:
-            UserError: The object is missing or damaged.
-        """
+        """Return what an object holds, verified."""
         path = self.path(digest, kind)
         try:
             data = read_bytes(path)
@@ -100,11 +88,7 @@ class ObjectStore:
         return self.path(digest, kind).is_file()
 
     def path(self, digest: str, kind: Kind) -> Path:
-        """Return the file of an object, there or not.
-
-        Raises:
-            UserError: `digest` is not a SHA-256.
-        """
+        """Return the file of an object, there or not."""
         if not is_digest(digest):
             raise UserError(f"{digest!r} is not the name of a stored object")
         return self.root / digest[:2] / f"{digest}{kind.value}"

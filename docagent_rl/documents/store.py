@@ -43,13 +43,13 @@ class DocumentStore:
     path and opens it anew. A manifest once read is kept: a document ingested again is seen by stores opened
     after that.
 
+    Raises (all methods):
+        UserError: The folder is not a store, or the store has no such document or page, or holds it damaged.
+
     Args:
         path: The folder of the store.
         image_cache: Number of decoded rasters to keep (about 6 MB each for A4 at 144 dpi).
         shown: Where pages are kept at the sizes that they are shown at; None: nowhere.
-
-    Raises:
-        UserError: The folder is not a store.
     """
 
     def __init__(self, path: str | Path, *, image_cache: int = 16, shown: ShownRasters | None = None) -> None:
@@ -93,11 +93,7 @@ class DocumentStore:
         return sum(1 for _ in self._layout.manifests())
 
     def manifest(self, doc_id: str) -> Manifest:
-        """Return the record of a document.
-
-        Raises:
-            UserError: The store has no such document, or its manifest is damaged.
-        """
+        """Return the record of a document."""
         with self._lock:
             manifest = self._manifests.get(doc_id)
         if manifest is None:
@@ -110,19 +106,11 @@ class DocumentStore:
         return manifest
 
     def document(self, doc_id: str) -> Document:
-        """Return a document.
-
-        Raises:
-            UserError: The store has no such document, or its manifest is damaged.
-        """
+        """Return a document."""
         return Document(self, self.manifest(doc_id))
 
     def page(self, ref: PageRef) -> Page:
-        """Return a page.
-
-        Raises:
-            UserError: The store has no such document or page.
-        """
+        """Return a page."""
         return self.document(ref.doc_id).page(ref.page)
 
     def pages(self) -> Iterator[PageRef]:
@@ -147,11 +135,7 @@ class DocumentStore:
         return digest.hexdigest()
 
     def decode(self, image_hash: str) -> Image.Image:
-        """Return a stored raster as a fresh RGB image.
-
-        Raises:
-            UserError: The object is missing or damaged.
-        """
+        """Return a stored raster as a fresh RGB image."""
         with self._lock:
             image = self._images.get(image_hash)
         if image is None:
