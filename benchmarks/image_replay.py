@@ -24,10 +24,10 @@ from docagent_rl.envs.images import ImageRef, Picture
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.patches import PatchFormat
 from docagent_rl.training.serving.affinity import route
+from docagent_rl.training.serving.image_cache import PageDirectory, RayImageCache
 from docagent_rl.training.serving.named import NamedImage
 from docagent_rl.training.serving.pages import PagePreprocessor, Pages
 from docagent_rl.training.serving.row_images import NAMES, join_named, name_images
-from docagent_rl.training.serving.shelf import PageDirectory, RayShelf
 
 Row = dict[str, Any]
 EachRow = Callable[[int, int, Row], None]
@@ -35,7 +35,7 @@ EachRow = Callable[[int, int, Row], None]
 
 
 CAPACITY = 8 << 30
-"""Bytes of images on the shelf."""
+"""Bytes of images in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +139,8 @@ async def _ours(stage: Stage, sessions: Sequence[Played], each_row: EachRow) -> 
     kept: dict[str, EncodedImage] = {}
     name = f"docagent_pages_{uuid4().hex}"
     directory = ray.remote(PageDirectory).options(num_cpus=0, name=name).remote(CAPACITY)
-    shelf = RayShelf(directory)
-    await _warm_up(stage, layout, shelf, name)
+    image_cache = RayImageCache(directory)
+    await _warm_up(stage, layout, image_cache, name)
     pages = [Pages(each.renderer, torch.bfloat16) for each in stage.front_ends]
     routes: dict[str, int] = {}
 
@@ -148,7 +148,7 @@ async def _ours(stage: Stage, sessions: Sequence[Played], each_row: EachRow) -> 
         if ref.key not in kept:
             with replay.bill.timed(RENDER):
                 image = EncodedImage.make(ref, stage.render(ref), stage.processor.image_processor, layout)
-                kept[ref.key] = await shelf.put(image)
+                kept[ref.key] = await image_cache.put(image)
             replay.preprocessings += 1
         return kept[ref.key]
 
@@ -175,7 +175,7 @@ async def _ours(stage: Stage, sessions: Sequence[Played], each_row: EachRow) -> 
         for place, refs in enumerate(each.rows):
             own = [await made(ref) for ref in refs]
             with replay.bill.timed(JOIN):
-                await shelf.hold(f"{number}_{place}", own)
+                await image_cache.hold(f"{number}_{place}", own)
                 row = name_images(own, name)
             for _ in range(stage.passes if row else 0):
                 with replay.bill.timed(FEATURES):
@@ -185,13 +185,13 @@ async def _ours(stage: Stage, sessions: Sequence[Played], each_row: EachRow) -> 
     return replay
 
 
-async def _warm_up(stage: Stage, layout: PatchFormat, shelf: RayShelf, name: str) -> None:
+async def _warm_up(stage: Stage, layout: PatchFormat, image_cache: RayImageCache, name: str) -> None:
     """Import, and connect to, what the first image would."""
     size = (4 * layout.side * layout.merge,) * 2
     ref = ImageRef(PageRef("warm", 1), "up", (0, 0, *size), size)
     image = EncodedImage.make(ref, new("RGB", size), stage.processor.image_processor, layout)
-    kept = await shelf.put(image)
-    await shelf.hold("warm up", [kept])
+    kept = await image_cache.put(image)
+    await image_cache.hold("warm up", [kept])
     await kept.handle
     read(name_images([kept], name))
 

@@ -64,7 +64,7 @@ class EncodedImage:
         return self.patches.nbytes
 
 
-class Shelf(Protocol):
+class ImageCache(Protocol):
     """Where the processes of a run keep the images that one of them has made."""
 
     async def find(self, ref: Picture) -> EncodedImage | None:
@@ -94,24 +94,24 @@ class ImageSettings:
     Args:
         capacity: bytes to keep; the least recently used results go first.
         threads: that make them; `None`: one for each core.
-        shelf: of all processes; `None`: this one is alone.
+        image_cache: of all processes; `None`: this one is alone.
     """
 
     capacity: int = CAPACITY
     threads: int | None = None
-    shelf: Shelf | None = None
+    image_cache: ImageCache | None = None
 
 
 class ImageEncoder:
     """Renders and preprocesses images off the event loop and keeps the results by content.
 
-    Two sessions that ask for the same image at the same time share one computation; with a shelf, so do
+    Two sessions that ask for the same image at the same time share one computation; with a cache, so do
     sessions of several processes.
 
     Args:
         processor: a processor with `image_processor` of the Qwen-VL kind.
         render: makes the pixels of a reference; called in a thread.
-        settings: threads, memory, shelf.
+        settings: threads, memory, image_cache.
 
     Raises:
         UserError: the image processor is of another kind.
@@ -130,7 +130,7 @@ class ImageEncoder:
         self._capacity = settings.capacity
         threads = settings.threads or cores()
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="docagent-image")
-        self._shelf = settings.shelf
+        self._image_cache = settings.image_cache
         self._kept: OrderedDict[str, EncodedImage] = OrderedDict()
         self._held = 0
         self._pending: dict[str, asyncio.Task[tuple[EncodedImage, bool]]] = {}
@@ -173,15 +173,15 @@ class ImageEncoder:
 
     async def _obtain(self, ref: Picture) -> tuple[EncodedImage, bool]:
         """The image, and whether it was made here."""
-        if self._shelf is not None and (found := await self._shelf.find(ref)) is not None:
+        if self._image_cache is not None and (found := await self._image_cache.find(ref)) is not None:
             return found, False
         try:
             loop = asyncio.get_running_loop()
             image = await loop.run_in_executor(self._executor, self._compute, ref)
-            return image if self._shelf is None else await self._shelf.put(image), True
-        except BaseException:  # cancelled too: others wait for what was announced to the shelf
-            if self._shelf is not None:
-                self._shelf.drop(ref)
+            return image if self._image_cache is None else await self._image_cache.put(image), True
+        except BaseException:  # cancelled too: others wait for what was announced to the image cache
+            if self._image_cache is not None:
+                self._image_cache.drop(ref)
             raise
 
     def _compute(self, ref: Picture) -> EncodedImage:

@@ -168,7 +168,7 @@ def test_pages_are_preprocessed_once(run):
 def test_rows_name_their_images_while_a_step_goes_on(run):
     for step in range(1, STEPS + 1):
         metrics = json.loads((run.run_dir / "metrics" / f"{step}.json").read_text())
-        assert metrics["docagent/workers/shelf_in_rows"] > 0
+        assert metrics["docagent/workers/image_cache_in_rows"] > 0
 
 
 def test_files_hold_no_pixels(run):

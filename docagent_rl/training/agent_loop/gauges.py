@@ -46,7 +46,7 @@ def step_gauges(workers: Iterable[Mapping[str, float]], directory: Mapping[str, 
 
     Args:
         workers: what each read.
-        directory: of the shelf that they share.
+        directory: of the image cache that they share.
     """
     found: dict[str, float] = {}
     for worker in workers:

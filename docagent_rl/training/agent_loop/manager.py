@@ -21,8 +21,8 @@ from docagent_rl.training.agent_loop.gauges import step_gauges
 from docagent_rl.training.agent_loop.loop import place, validating
 from docagent_rl.training.agent_loop.output import IMAGES
 from docagent_rl.training.agent_loop.place import Place, image_bytes, place_of, session_bytes
+from docagent_rl.training.serving.image_cache import PageDirectory, RayImageCache
 from docagent_rl.training.serving.row_images import name_images
-from docagent_rl.training.serving.shelf import PageDirectory, RayShelf
 
 holding: ContextVar[Held | None] = ContextVar("docagent_holding", default=None)
 """What the session that runs has told of its memory."""
@@ -40,7 +40,7 @@ class DocAgentLoopWorker(_Worker):
     """
 
     _place: Place | None = None
-    _shelf: RayShelf | None = None
+    _image_cache: RayImageCache | None = None
     _directory: str | None = None
 
     async def settle(self, workers: int, on_node: int, capacity: int, directory: ActorHandle | None) -> None:
@@ -52,8 +52,10 @@ class DocAgentLoopWorker(_Worker):
             capacity: bytes of images that the run keeps.
             directory: of these images; `None`: the servers take pixels.
         """
-        self._shelf = shelf = None if directory is None else RayShelf(directory)
-        self._place = place_of(self.config, workers=workers, on_node=on_node, capacity=capacity, shelf=shelf)
+        self._image_cache = image_cache = None if directory is None else RayImageCache(directory)
+        self._place = place_of(
+            self.config, workers=workers, on_node=on_node, capacity=capacity, image_cache=image_cache
+        )
         self._place.gauges.watch_loop()
 
     async def name_images(self, directory: str) -> None:
@@ -89,10 +91,10 @@ class DocAgentLoopWorker(_Worker):
         held = holding.get()
         if held is not None and isinstance(output, list):
             held.nbytes = session_bytes([row for row in output if IMAGES in (row.multi_modal_data or {})])
-        if self._shelf is not None and self._directory is not None and not validate:
+        if self._image_cache is not None and self._directory is not None and not validate:
             rows = output if isinstance(output, list) else [output]
             images = [image for row in rows for image in _images(row)]
-            await self._shelf.hold(f"{kwargs['uid']}_{kwargs['session_id']}", images)
+            await self._image_cache.hold(f"{kwargs['uid']}_{kwargs['session_id']}", images)
         await super()._agent_loop_postprocess(output, validate, **kwargs)
 
     def _compute_multi_modal_inputs(self, output: Any, input_ids: torch.Tensor) -> dict[str, Any]:
@@ -156,7 +158,7 @@ class DocAgentLoopManager(AgentLoopManagerTQ):
     def name_images(self) -> None:
         """From now on rows to train on name their images; whoever says so releases them.
 
-        Without a shelf nothing happens: rows hold their images.
+        Without an image cache nothing happens: rows hold their images.
         """
         if self._directory is not None:
             ray.get([worker.name_images.remote(self._name) for worker in self._handles])
@@ -169,8 +171,8 @@ class DocAgentLoopManager(AgentLoopManagerTQ):
     def gauges(self) -> dict[str, float]:
         """The load of all workers since this was last asked: `docagent/workers/<name>`."""
         workers = ray.get([worker.gauges.remote() for worker in self._handles])
-        shelf = {} if self._directory is None else ray.get(self._directory.gauges.remote())
-        return step_gauges(workers, shelf)
+        image_cache = {} if self._directory is None else ray.get(self._directory.gauges.remote())
+        return step_gauges(workers, image_cache)
 
     @property
     def _handles(self) -> list[ActorHandle]:

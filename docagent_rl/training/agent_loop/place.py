@@ -1,4 +1,4 @@
-"""What an agent worker has for its sessions: memory, threads, a shelf of images."""
+"""What an agent worker has for its sessions: memory, threads, a cache of images."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import psutil
 from omegaconf import DictConfig
 
-from docagent_rl.rollout.images import CAPACITY, EncodedImage, ImageEncoder, ImageSettings, Shelf, cores
+from docagent_rl.rollout.images import CAPACITY, EncodedImage, ImageCache, ImageEncoder, ImageSettings, cores
 from docagent_rl.training.agent_loop.admission import Admission
 from docagent_rl.training.agent_loop.gauges import Gauges
 from docagent_rl.training.agent_loop.output import IMAGES, DocAgentLoopOutput
@@ -46,7 +46,9 @@ class Place:
             self.gauges.note("images_bytes", self.encoder.held_bytes)
 
 
-def place_of(run: DictConfig, *, workers: int, on_node: int, capacity: int, shelf: Shelf | None) -> Place:
+def place_of(
+    run: DictConfig, *, workers: int, on_node: int, capacity: int, image_cache: ImageCache | None
+) -> Place:
     """What an agent worker has.
 
     Args:
@@ -54,13 +56,13 @@ def place_of(run: DictConfig, *, workers: int, on_node: int, capacity: int, shel
         workers: of the run.
         on_node: those of this node.
         capacity: bytes of images that the run keeps.
-        shelf: of the run.
+        image_cache: of the run.
     """
     rollout = run.docagent.rollout
     memory = rollout.get("session_memory_mb")
     budget = memory << 20 if memory else int(FREE_SHARE * psutil.virtual_memory().available / on_node)
     threads = rollout.get("image_threads") or max(2, cores() // on_node)
-    return Place(ImageSettings(capacity // workers, threads, shelf), Admission(budget))
+    return Place(ImageSettings(capacity // workers, threads, image_cache), Admission(budget))
 
 
 def image_bytes(run: DictConfig, store: float) -> int:

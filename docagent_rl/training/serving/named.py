@@ -34,7 +34,7 @@ class NamedImage:
 
     @classmethod
     def of(cls, image: EncodedImage) -> NamedImage:
-        """Of an image that lies on a shelf."""
+        """Of an image that lies in the image cache."""
         time, high, wide = image.grid[0].tolist()
         return cls(image.key, (time, high, wide), image.layout, image.handle)
 
@@ -70,7 +70,7 @@ def all_loaded(images: Any) -> TypeGuard[Sequence[LoadedImage]]:
 
 
 def for_server(images: Sequence[EncodedImage]) -> list[Any] | None:
-    """What `generate` is given as `image_data`: names, or pixels where the images lie on no shelf."""
+    """What `generate` is given as `image_data`: names, or pixels where the images lie in no image cache."""
     if all(image.handle is not None for image in images):
         return [NamedImage.of(image) for image in images] or None
     return [image.pixels for image in images]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.patches import FORMAT, GRIDS, PATCHES, PatchFormat, unpack_each
-from docagent_rl.training.serving.shelf import Shelved, shared_tensor
+from docagent_rl.training.serving.image_cache import CachedImage, shared_tensor
 
 NAMES = "docagent_image_names"
 """Field of a row: `(directory, key, key, ...)`, the name of the `PageDirectory` and the images in order."""
@@ -71,7 +71,7 @@ def _rest(row: Mapping[str, Any]) -> dict[str, Any]:
 def _read(names: Sequence[str]) -> tuple[PatchFormat, list[Tensor]]:
     """Patches of the images, where they are in the store's memory."""
     directory, *keys = names
-    found: list[Shelved] = ray.get(_directory(directory).images.remote(keys))
+    found: list[CachedImage] = ray.get(_directory(directory).images.remote(keys))
     handles = list(dict.fromkeys(image.handle for image in found))
     values = dict(zip(handles, ray.get(handles), strict=True))
     return found[0].layout, [shared_tensor(values[image.handle]) for image in found]

@@ -79,19 +79,19 @@ def test_a_row_carries_bytes_and_one_of_a_validation_the_same_positions_alone(wo
 async def test_a_row_names_its_images_once_the_trainer_releases_them(worker, output):
     (image,) = output.multi_modal_data[IMAGES].images
     images = RowImages((EncodedImage(image.ref, image.patches, image.grid, image.layout, "handle"),))
-    shelved = output.model_copy(update={"multi_modal_data": {IMAGES: images}})
-    held, positions = stored(worker, shelved)
+    cached = output.model_copy(update={"multi_modal_data": {IMAGES: images}})
+    held, positions = stored(worker, cached)
     assert PATCHES in held
     await worker.name_images("directory")
     try:
-        row, same = stored(worker, shelved)
+        row, same = stored(worker, cached)
         assert row[NAMES] == ("directory", image.key)
         assert PATCHES not in row
         assert torch.equal(same, positions)
         assert row["images_seqlens"].tolist() == held["images_seqlens"].tolist()
-        assert PATCHES in stored(worker, output)[0]  # it lies on no shelf
+        assert PATCHES in stored(worker, output)[0]  # it lies in no image cache
         token = validating.set(True)
-        assert stored(worker, shelved)[0] == {}
+        assert stored(worker, cached)[0] == {}
         validating.reset(token)
     finally:
         worker._directory = None

@@ -114,11 +114,11 @@ def run(**rollout):
 
 @pytest.mark.parametrize("on_node", [1, max(1, cores() // 4)])
 def test_the_workers_of_a_node_share_its_cores(on_node):
-    place = place_of(run(), workers=8, on_node=on_node, capacity=80, shelf=None)
+    place = place_of(run(), workers=8, on_node=on_node, capacity=80, image_cache=None)
     assert place.images.threads == max(2, cores() // on_node)
     assert place.images.capacity == 10
     config = run(image_threads=5, session_memory_mb=1)
-    place = place_of(config, workers=1, on_node=on_node, capacity=10, shelf=None)
+    place = place_of(config, workers=1, on_node=on_node, capacity=10, image_cache=None)
     assert place.images.threads == 5
     assert place.admission._budget == 1 << 20
 
@@ -162,6 +162,6 @@ async def test_a_loop_that_is_held_up_is_late(monkeypatch):
 
 def test_bytes_of_workers_add_up_and_the_worst_lag_counts():
     workers = [{"event_loop_lag_s": 0.1, "images_bytes": 5.0}, {"event_loop_lag_s": 0.4, "images_bytes": 7.0}]
-    found = step_gauges(workers, {"shelf_bytes": 3.0})
-    wanted = {"workers/event_loop_lag_s": 0.4, "workers/images_bytes": 12.0, "workers/shelf_bytes": 3.0}
+    found = step_gauges(workers, {"image_cache_bytes": 3.0})
+    wanted = {"workers/event_loop_lag_s": 0.4, "workers/images_bytes": 12.0, "workers/image_cache_bytes": 3.0}
     assert found == {f"docagent/{name}": value for name, value in wanted.items()}

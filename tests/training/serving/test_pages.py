@@ -74,7 +74,7 @@ def same_items(found, expected):
 
 
 async def test_the_engine_gets_what_vllm_makes_of_pixels(front_end, pages, prompt, named, encoded, pictures):
-    # without a shelf: pixels, as vLLM takes them
+    # without an image cache: pixels, as vLLM takes them
     assert [p.tobytes() for p in for_server(encoded)] == [p.tobytes() for p in pictures]
     assert for_server([]) is None
     assert [all_named(images) for images in (named, pictures, [])] == [True, False, False]

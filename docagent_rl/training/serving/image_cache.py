@@ -26,8 +26,8 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Shelved:
-    """An image on the shelf.
+class CachedImage:
+    """An image in the cache.
 
     Args:
         handle: of its patches.
@@ -42,14 +42,14 @@ class Shelved:
     nbytes: int
 
     @classmethod
-    def of(cls, image: EncodedImage, handle: ray.ObjectRef) -> Shelved:
+    def of(cls, image: EncodedImage, handle: ray.ObjectRef) -> CachedImage:
         """An image whose patches are in the store."""
         time, high, wide = image.grid[0].tolist()
         return cls(handle, (time, high, wide), image.layout, image.nbytes)
 
 
 class PageDirectory:
-    """Which images are on the shelf and which are being made; an actor, one for a run.
+    """Which images are in the cache and which are being made; an actor, one for a run.
 
     Args:
         capacity: bytes to keep; the least recently used images leave first. Sessions that hold one keep it in
@@ -58,14 +58,14 @@ class PageDirectory:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._kept: OrderedDict[str, Shelved] = OrderedDict()
+        self._kept: OrderedDict[str, CachedImage] = OrderedDict()
         self._held = 0
-        self._pending: dict[str, asyncio.Future[Shelved | None]] = {}
+        self._pending: dict[str, asyncio.Future[CachedImage | None]] = {}
         self._named: dict[str, frozenset[str]] = {}
         self._readers: Counter[str] = Counter()
         self._most_in_rows = 0
 
-    async def find(self, key: str) -> Shelved | None:
+    async def find(self, key: str) -> CachedImage | None:
         """The image; None: the caller is to make it, and others wait until it calls `put` or `drop`."""
         while True:
             if key in self._kept:
@@ -78,7 +78,7 @@ class PageDirectory:
             if found is not None:
                 return found
 
-    async def put(self, key: str, image: Shelved) -> None:
+    async def put(self, key: str, image: CachedImage) -> None:
         """An image was made."""
         self._keep(key, image)
         self._settle(key, image)
@@ -88,7 +88,7 @@ class PageDirectory:
         """An image could not be made: whoever waits first tries."""
         self._settle(key, None)
 
-    async def hold(self, session: str, images: Mapping[str, Shelved]) -> None:
+    async def hold(self, session: str, images: Mapping[str, CachedImage]) -> None:
         """Keep images that the rows of a session name until it is released."""
         for key, image in images.items():
             self._keep(key, image)
@@ -105,7 +105,7 @@ class PageDirectory:
         self._readers = +self._readers
         self._make_room()
 
-    async def images(self, keys: Sequence[str]) -> list[Shelved]:
+    async def images(self, keys: Sequence[str]) -> list[CachedImage]:
         """Images that rows name.
 
         Raises:
@@ -119,13 +119,13 @@ class PageDirectory:
         """
         most, self._most_in_rows = self._most_in_rows, len(self._readers)
         return {
-            "shelf_images": float(len(self._kept)),
-            "shelf_bytes": float(self._held),
-            "shelf_pending": float(len(self._pending)),
-            "shelf_in_rows": float(most),
+            "image_cache_images": float(len(self._kept)),
+            "image_cache_bytes": float(self._held),
+            "image_cache_pending": float(len(self._pending)),
+            "image_cache_in_rows": float(most),
         }
 
-    def _keep(self, key: str, image: Shelved) -> None:
+    def _keep(self, key: str, image: CachedImage) -> None:
         if key not in self._kept:
             self._kept[key] = image
             self._held += image.nbytes
@@ -140,14 +140,14 @@ class PageDirectory:
             if self._held <= self._capacity:
                 return
 
-    def _settle(self, key: str, image: Shelved | None) -> None:
+    def _settle(self, key: str, image: CachedImage | None) -> None:
         pending = self._pending.pop(key, None)
         if pending is not None:
             pending.set_result(image)
 
 
-class RayShelf:
-    """A worker's way to the shelf (`rollout.images.Shelf`).
+class RayImageCache:
+    """A worker's way to the image cache (`rollout.images.ImageCache`).
 
     Args:
         directory: an actor of `PageDirectory`.
@@ -157,27 +157,27 @@ class RayShelf:
         self._directory = directory
 
     async def find(self, ref: Picture) -> EncodedImage | None:
-        """See `Shelf.find`."""
-        found: Shelved | None = await self._directory.find.remote(ref.key)
+        """See `ImageCache.find`."""
+        found: CachedImage | None = await self._directory.find.remote(ref.key)
         if found is None:
             return None
         patches = shared_tensor(await _value(found.handle))
         return EncodedImage(ref, patches, torch.tensor([found.grid]), found.layout, found.handle)
 
     async def put(self, image: EncodedImage) -> EncodedImage:
-        """See `Shelf.put`."""
+        """See `ImageCache.put`."""
         handle = await asyncio.to_thread(ray.put, image.patches.numpy())
-        await self._directory.put.remote(image.key, Shelved.of(image, handle))
+        await self._directory.put.remote(image.key, CachedImage.of(image, handle))
         patches = shared_tensor(await _value(handle))  # the store's memory in the place of our own
         return EncodedImage(image.ref, patches, image.grid, image.layout, handle)
 
     async def hold(self, session: str, images: Iterable[EncodedImage]) -> None:
         """Keep images that the rows of a session name."""
-        shelved = {i.key: Shelved.of(i, i.handle) for i in images if i.handle is not None}
-        await self._directory.hold.remote(session, shelved)
+        cached = {i.key: CachedImage.of(i, i.handle) for i in images if i.handle is not None}
+        await self._directory.hold.remote(session, cached)
 
     def drop(self, ref: Picture) -> None:
-        """See `Shelf.drop`."""
+        """See `ImageCache.drop`."""
         self._directory.drop.remote(ref.key)
 
 

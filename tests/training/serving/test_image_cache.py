@@ -15,8 +15,8 @@ from tensordict.tensorclass import NonTensorData
 from docagent_rl.rollout.images import ImageEncoder, ImageSettings, join_patches
 from docagent_rl.rollout.patches import PATCHES
 from docagent_rl.training.serving import row_images
+from docagent_rl.training.serving.image_cache import CachedImage, PageDirectory, RayImageCache
 from docagent_rl.training.serving.row_images import NAMES, fetch_images, name_images
-from docagent_rl.training.serving.shelf import PageDirectory, RayShelf, Shelved
 from tests.training.serving.conftest import reference
 
 DIRECTORY = "pages_of_a_test"
@@ -33,16 +33,18 @@ def cluster(warm_python):
 
 
 @pytest.fixture
-def shelved(encoded):
+def cached(encoded):
     """Images of ten bytes by key."""
     layout = encoded[0].layout
-    return {key: Shelved(handle=f"ref-{key}", grid=(1, 8, 10), layout=layout, nbytes=10) for key in "abcd"}
+    return {
+        key: CachedImage(handle=f"ref-{key}", grid=(1, 8, 10), layout=layout, nbytes=10) for key in "abcd"
+    }
 
 
-async def put(directory, shelved, keys):
+async def put(directory, cached, keys):
     for key in keys:
         if await directory.find(key) is None:
-            await directory.put(key, shelved[key])
+            await directory.put(key, cached[key])
 
 
 async def waiting(directory, key):
@@ -52,16 +54,16 @@ async def waiting(directory, key):
     return tasks
 
 
-async def test_one_makes_it_and_the_others_wait(shelved):
+async def test_one_makes_it_and_the_others_wait(cached):
     directory = PageDirectory(100)
     assert await directory.find("a") is None
     others = await waiting(directory, "a")
-    await directory.put("a", shelved["a"])
-    assert await asyncio.gather(*others) == [shelved["a"]] * 3
-    assert await directory.find("a") is shelved["a"]
+    await directory.put("a", cached["a"])
+    assert await asyncio.gather(*others) == [cached["a"]] * 3
+    assert await directory.find("a") is cached["a"]
 
 
-async def test_when_it_could_not_be_made_the_next_tries(shelved):
+async def test_when_it_could_not_be_made_the_next_tries(cached):
     directory = PageDirectory(100)
     assert await directory.find("a") is None
     others = await waiting(directory, "a")
@@ -69,67 +71,67 @@ async def test_when_it_could_not_be_made_the_next_tries(shelved):
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert sorted(task.done() for task in others) == [False, False, True]
-    await directory.put("a", shelved["a"])
-    assert sorted(await asyncio.gather(*others), key=bool) == [None, shelved["a"], shelved["a"]]
+    await directory.put("a", cached["a"])
+    assert sorted(await asyncio.gather(*others), key=bool) == [None, cached["a"], cached["a"]]
 
 
-async def test_the_least_recently_used_leaves_first(shelved):
+async def test_the_least_recently_used_leaves_first(cached):
     directory = PageDirectory(20)
-    await put(directory, shelved, "abac")
-    assert (await directory.gauges())["shelf_bytes"] == 20
+    await put(directory, cached, "abac")
+    assert (await directory.gauges())["image_cache_bytes"] == 20
     assert await directory.find("a") is not None
     assert await directory.find("b") is None
 
 
-async def test_images_that_rows_name_stay_until_all_of_them_are_released(shelved):
+async def test_images_that_rows_name_stay_until_all_of_them_are_released(cached):
     directory = PageDirectory(20)
-    await put(directory, shelved, "ab")
+    await put(directory, cached, "ab")
     for session in ("u_0", "u_1"):
-        await directory.hold(session, {"a": shelved["a"]})
-    await put(directory, shelved, "cd")
-    assert await directory.images(["a", "d"]) == [shelved["a"], shelved["d"]]
+        await directory.hold(session, {"a": cached["a"]})
+    await put(directory, cached, "cd")
+    assert await directory.images(["a", "d"]) == [cached["a"], cached["d"]]
     gauges = await directory.gauges()
-    assert (gauges["shelf_images"], gauges["shelf_in_rows"]) == (2, 1)
+    assert (gauges["image_cache_images"], gauges["image_cache_in_rows"]) == (2, 1)
     await directory.release(["u_0", "u_9"])
-    await put(directory, shelved, "c")
-    assert await directory.images(["a"]) == [shelved["a"]]
+    await put(directory, cached, "c")
+    assert await directory.images(["a"]) == [cached["a"]]
     await directory.release(["u_1"])
-    await put(directory, shelved, "b")
+    await put(directory, cached, "b")
     with pytest.raises(KeyError):
         await directory.images(["a"])
     # the most since it was last asked
-    assert [(await directory.gauges())["shelf_in_rows"] for _ in range(2)] == [1, 0]
+    assert [(await directory.gauges())["image_cache_in_rows"] for _ in range(2)] == [1, 0]
 
 
-async def test_an_image_that_has_left_comes_back_with_the_rows_that_name_it(shelved):
+async def test_an_image_that_has_left_comes_back_with_the_rows_that_name_it(cached):
     directory = PageDirectory(10)
-    await put(directory, shelved, "ab")
-    await directory.hold("u_0", {key: shelved[key] for key in "ab"})
-    assert await directory.images(["a", "b"]) == [shelved["a"], shelved["b"]]
-    assert (await directory.gauges())["shelf_bytes"] == 20
+    await put(directory, cached, "ab")
+    await directory.hold("u_0", {key: cached[key] for key in "ab"})
+    assert await directory.images(["a", "b"]) == [cached["a"], cached["b"]]
+    assert (await directory.gauges())["image_cache_bytes"] == 20
     await directory.release(["u_0"])
-    assert (await directory.gauges())["shelf_bytes"] == 10
+    assert (await directory.gauges())["image_cache_bytes"] == 10
 
 
 async def test_a_failure_lets_others_try(processor, pictures):
-    shelf, ref = Mock(find=AsyncMock(return_value=None)), reference(0, pictures[0].size)
+    image_cache, ref = Mock(find=AsyncMock(return_value=None)), reference(0, pictures[0].size)
     render = Mock(side_effect=OSError("disk"))
     with pytest.raises(OSError, match="disk"):
-        await ImageEncoder(processor, render, ImageSettings(shelf=shelf)).encode([ref])
-    assert [call.args[0].key for call in shelf.drop.call_args_list] == [ref.key]
+        await ImageEncoder(processor, render, ImageSettings(image_cache=image_cache)).encode([ref])
+    assert [call.args[0].key for call in image_cache.drop.call_args_list] == [ref.key]
 
 
 @pytest.fixture(scope="module")
 def images(encoded, cluster):
-    """The encoded images, on a shelf whose capacity holds one; the rows of a session name all."""
-    shelf = RayShelf(cluster.remote(PageDirectory).options(num_cpus=0, name=DIRECTORY).remote(1))
+    """The encoded images, in a cache that holds one; the rows of a session name all."""
+    image_cache = RayImageCache(cluster.remote(PageDirectory).options(num_cpus=0, name=DIRECTORY).remote(1))
 
-    async def shelve():
-        found = [await shelf.put(image) for image in encoded]
-        await shelf.hold("u_0", found)
+    async def fill():
+        found = [await image_cache.put(image) for image in encoded]
+        await image_cache.hold("u_0", found)
         return found
 
-    yield asyncio.run(shelve())  # noqa: PT022 (the actor lives as long as its shelf)
+    yield asyncio.run(fill())  # noqa: PT022 (the actor lives as long as its handle)
 
 
 def same(made, expected):
