@@ -15,7 +15,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.tracebacks import clean
-from docagent_rl.training.nodes.sight import Sight, look
+from docagent_rl.training.nodes.report import NodeReport, inspect_node
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +53,8 @@ def check_nodes(config: DictConfig, *, embeds: bool) -> None:
     nodes = usable_nodes(ray.nodes())
     if len(nodes) < 2 and not os.environ.get(ATTACHED_VARIABLE):
         return
-    sights = _ask(nodes, config, embeds)
-    if message := told(sights):
+    reports = _ask(nodes, config, embeds)
+    if message := problem_message(reports):
         raise UserError(message)
     logger.info("%d nodes see the same files and services: %s", len(nodes), ", ".join(map(str, nodes)))
 
@@ -74,36 +74,36 @@ def usable_nodes(rows: Sequence[Mapping[str, Any]]) -> list[Node]:
     return sorted(found, key=lambda node: (node.address, node.id))
 
 
-def told(sights: Mapping[Node, Sight]) -> str | None:
+def problem_message(reports: Mapping[Node, NodeReport]) -> str | None:
     """One message about everything that is wrong, or none.
 
     Args:
-        sights: of all nodes.
+        reports: of all nodes.
     """
-    lines = [f"{node}: {clean(problem)}" for node, sight in sights.items() for problem in sight.problems]
-    named = dict.fromkeys(name for sight in sights.values() for name in sight.seen)
-    lines += filter(None, (_difference(name, sights) for name in named))
+    lines = [f"{node}: {clean(problem)}" for node, report in reports.items() for problem in report.problems]
+    named = dict.fromkeys(name for report in reports.values() for name in report.seen)
+    lines += filter(None, (_difference(name, reports) for name in named))
     if not lines:
         return None
     advice = "Every node has to see the same files under the same paths, and to reach the same services"
     if any("environment variable" in line for line in lines):
         advice += "; a node's environment is that of its `ray start`, or of its container"
-    return f"{len(sights)} nodes were asked what they see:\n  " + "\n  ".join(lines) + f"\n  {advice}."
+    return f"{len(reports)} nodes were asked what they see:\n  " + "\n  ".join(lines) + f"\n  {advice}."
 
 
-def _difference(name: str, sights: Mapping[Node, Sight]) -> str | None:
+def _difference(name: str, reports: Mapping[Node, NodeReport]) -> str | None:
     groups: dict[str, list[Node]] = {}
-    for node, sight in sights.items():
-        if name in sight.seen:
-            groups.setdefault(str(sight.seen[name]), []).append(node)
+    for node, report in reports.items():
+        if name in report.seen:
+            groups.setdefault(str(report.seen[name]), []).append(node)
     if len(groups) < 2:
         return None
     parts = (f"{what} on {', '.join(map(str, nodes))}" for what, nodes in groups.items())
     return f"{name} is not the same everywhere: {'; '.join(parts)}"
 
 
-def _ask(nodes: Sequence[Node], config: DictConfig, embeds: bool) -> dict[Node, Sight]:
-    task = ray.remote(num_cpus=0, max_retries=0)(look)
+def _ask(nodes: Sequence[Node], config: DictConfig, embeds: bool) -> dict[Node, NodeReport]:
+    task = ray.remote(num_cpus=0, max_retries=0)(inspect_node)
     asked = {
         node: task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False)).remote(
             config, embeds
@@ -114,11 +114,11 @@ def _ask(nodes: Sequence[Node], config: DictConfig, embeds: bool) -> dict[Node, 
     return {node: _answer(answer) for node, answer in asked.items()}
 
 
-def _answer(reference: Any) -> Sight:
+def _answer(reference: Any) -> NodeReport:
     try:
         return ray.get(reference, timeout=0.1)
     except GetTimeoutError:
-        return Sight((f"it has not answered in {LIMIT_S:g} s: its disks or its network may hang",))
+        return NodeReport((f"it has not answered in {LIMIT_S:g} s: its disks or its network may hang",))
     except RayError as error:  # a package that is not installed there, a node that died
         said = str(getattr(error, "cause", None) or error).strip().splitlines() or [type(error).__name__]
-        return Sight((f"it cannot look: {type(error).__name__}: {said[-1][:_LONGEST]}",))
+        return NodeReport((f"it cannot look: {type(error).__name__}: {said[-1][:_LONGEST]}",))

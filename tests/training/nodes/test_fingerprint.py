@@ -12,9 +12,9 @@ from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.retrieval.index_files import HEADER
 from docagent_rl.training.nodes import fingerprint
-from docagent_rl.training.nodes.check import Node, told, usable_nodes
+from docagent_rl.training.nodes.check import Node, problem_message, usable_nodes
 from docagent_rl.training.nodes.fingerprint import Fingerprint, of_file, of_index, of_model, of_store
-from docagent_rl.training.nodes.sight import Sight
+from docagent_rl.training.nodes.report import NodeReport
 
 
 @pytest.fixture
@@ -89,10 +89,14 @@ OLD, NEW = Fingerprint("0" * 64, "10 documents"), Fingerprint("1" * 64, "12 docu
 
 
 def test_every_problem_of_every_node_is_told():
-    assert told({A: Sight(seen={STORE: NEW}), B: Sight(seen={STORE: NEW})}) is None
+    assert problem_message({A: NodeReport(seen={STORE: NEW}), B: NodeReport(seen={STORE: NEW})}) is None
     lacks = ("docagent.prompt=/p: No such file", "the environment variable K is not set")
-    sights = {A: Sight(seen={STORE: NEW}), B: Sight(lacks, {STORE: OLD}), C: Sight((f"{STORE}: gone",))}
-    lines = told(sights).splitlines()
+    reports = {
+        A: NodeReport(seen={STORE: NEW}),
+        B: NodeReport(lacks, {STORE: OLD}),
+        C: NodeReport((f"{STORE}: gone",)),
+    }
+    lines = problem_message(reports).splitlines()
     assert lines[0].startswith("3 ")
     assert f"  {B}: {lacks[0]}" in lines
     assert f"  {C}: {STORE}: gone" in lines

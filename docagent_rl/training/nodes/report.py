@@ -36,7 +36,7 @@ FOLDERS = ("docagent.run_dir", "trainer.default_local_dir")
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class NodeReport:
     """Of one node.
 
     Args:
@@ -48,7 +48,7 @@ class Sight:
     seen: dict[str, Fingerprint] = field(default_factory=dict)
 
 
-def look(config: DictConfig, embeds: bool) -> Sight:
+def inspect_node(config: DictConfig, embeds: bool) -> NodeReport:
     """End what earlier starts of the run have left here, and see what there is.
 
     It takes seconds, and reads no more of a store than its manifests' ends.
@@ -74,7 +74,7 @@ def look(config: DictConfig, embeds: bool) -> Sight:
     problems += asyncio.run(_silent(parsed))
     for package in PACKAGES:
         seen[f"the package {package}"] = Fingerprint(*_version(package))
-    return Sight(tuple(problems), seen)
+    return NodeReport(tuple(problems), seen)
 
 
 def _files(

@@ -7,7 +7,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from docagent_rl.records.parquet import write_parquet
-from docagent_rl.training.nodes.sight import PACKAGES, look
+from docagent_rl.training.nodes.report import PACKAGES, inspect_node
 from tests.chat_server import ChatServer, serving
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
@@ -40,10 +40,10 @@ NOWHERE = "http://127.0.0.1:9"
 
 def test_a_node_that_has_everything_but_an_embedder(config, workspace):
     embedder = f"docagent.advantage.embedder.model={workspace}/bge"
-    sight = look(config("critic.enable=true", embedder), True)
-    (problem,) = sight.problems
+    report = inspect_node(config("critic.enable=true", embedder), True)
+    (problem,) = report.problems
     assert problem.startswith(f"{embedder}: ")
-    assert set(sight.seen) == {
+    assert set(report.seen) == {
         f"docagent.store={workspace}/store",
         f"docagent.retriever.index={workspace}/index",
         f"data.train_files={workspace}/data/train.parquet",
@@ -59,7 +59,7 @@ def test_everything_that_is_missing_is_told(config, workspace):
         shutil.rmtree(workspace / name)
     (workspace / "file").touch()
     key = ["docagent.judge.base_url=http://192.0.2.1/v1", "docagent.judge.api_key_env=NODES_HAVE_NONE"]
-    problems = look(config(*JUDGE, *key, f"docagent.run_dir={workspace}/file/run"), False).problems
+    problems = inspect_node(config(*JUDGE, *key, f"docagent.run_dir={workspace}/file/run"), False).problems
     data = [f"data.{split}_files={workspace}/data/{split}.parquet: " for split in ("train", "val")]
     folders = [f"docagent.store={workspace}/store: ", f"docagent.retriever.index={workspace}/index: "]
     others = [f"actor_rollout_ref.model.path={workspace}/models/tiny_vrag_rl: ", "NODES_HAVE_NONE"]
@@ -72,9 +72,9 @@ async def test_services_are_asked(config):
         reader = f"{{model: m, base_url: '{NOWHERE}/v1', attempts: 1, check_s: 2}}"
         services = f"docagent.judge.base_url={server.url}", f"docagent.roles.reader={reader}"
         search = "docagent.retriever.backend=http", f"docagent.retriever.service.url={NOWHERE}"
-        sight = await asyncio.to_thread(look, config(*JUDGE, *services, *search), False)
+        report = await asyncio.to_thread(inspect_node, config(*JUDGE, *services, *search), False)
     assert server.requests
-    assert len(sight.problems) == 2
-    assert all("127.0.0.1:9" in problem for problem in sight.problems)
-    assert any(problem.startswith("docagent.retriever.service.url=") for problem in sight.problems)
-    assert not any("index" in name for name in sight.seen)
+    assert len(report.problems) == 2
+    assert all("127.0.0.1:9" in problem for problem in report.problems)
+    assert any(problem.startswith("docagent.retriever.service.url=") for problem in report.problems)
+    assert not any("index" in name for name in report.seen)
