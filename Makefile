@@ -17,6 +17,8 @@ WORKSPACE ?= workspace
 BIN := .venv/bin
 # two processes, a file of tests in one of them
 FAST := -n 2 --dist loadfile
+# slow ones wait for processes of their own
+SLOW := -n 3 --dist loadfile
 PYTEST := $(BIN)/python -m pytest --durations=20 --durations-min=1
 export DOCAGENT_WORKSPACE := $(WORKSPACE)
 # tests compiled by one process are read by the next
@@ -64,7 +66,7 @@ fast: loaders
 # what is wrong shows early: linters and types, fast tests, slow ones, runs of the trainer
 test-all: lint loaders
 	$(PYTEST) -m "not e2e and not slow" $(FAST) \
-	    && $(PYTEST) -m "slow and not e2e" $(FAST) \
+	    && $(PYTEST) -m "slow and not e2e" $(SLOW) \
 	    && $(PYTEST) tests/e2e
 
 # small changes of the core's numerics, each of which a test has to notice (tools/mutants); ARGS='--only losses'

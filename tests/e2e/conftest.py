@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -130,22 +130,23 @@ class Background:
 
     def __init__(self, places: int):
         self._free, self._stopped = places, False
-        self._queue: deque[str] = deque()
+        self._queue: dict[str, int] = {}
+        """Places that each run needs, in the order of their start."""
         self._changed = Condition()
         self._pool = ThreadPoolExecutor(100)
         self._futures: dict[str, Future[Any]] = {}
 
     def start(self, name: str, play: Callable[[], Any], places: int = 1) -> None:
-        """Play once those that were started before have their places and enough others are free."""
-        self._queue.append(name)
+        """Play once enough places are free that no run which was started before can take."""
+        self._queue[name] = places
         self._futures[name] = self._pool.submit(self._play, name, play, places)
 
     def _play(self, name: str, play: Callable[[], Any], places: int) -> Any:
         with self._changed:
-            self._changed.wait_for(lambda: self._stopped or (self._queue[0] == name and self._free >= places))
+            self._changed.wait_for(lambda: self._stopped or self._next() == name)
             if self._stopped:
                 raise CancelledError
-            self._queue.popleft()
+            del self._queue[name]
             self._take(places)
         began = time.monotonic()
         try:
@@ -154,6 +155,10 @@ class Background:
             SECONDS[name] = time.monotonic() - began
             with self._changed:
                 self._take(-places)
+
+    def _next(self) -> str | None:
+        """The first run that fits: one of two places waits while one of one place can play."""
+        return next((name for name, places in self._queue.items() if places <= self._free), None)
 
     def _take(self, places: int) -> None:
         self._free -= places
@@ -194,16 +199,16 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
         background.start("asynchronous", play, places=2)  # a critic, an encoder, and nothing shared when cold
     if {"test_grpo_run", "test_evaluation_run"} & modules:
         background.start("grpo", lambda: grpo.play(folder("grpo"), workspace, python))
+    switched = recipes.SWITCHES if "test_switches_run" in modules else ()
+    ranked = (*recipes.RANKS, ranks.RECIPE) if "test_ranks_run" in modules else ()
+    names = {*recipes.chosen(request.session), *switched, *ranked}
+    for name in sorted(names, key=recipes.LONGEST_FIRST.index):
+        play = partial(recipes.play, name, folder(name), workspace, python)
+        background.start(name, play, places=2 if name in recipes.RANKS else 1)
     if {"test_chain_run", "test_sft_run"} & modules:
         background.start("chain", lambda: chain.play(folder("chain"), workspace, python))
     if "test_custom_run" in modules:
         background.start("custom", lambda: custom.play(folder("custom"), workspace, python))
-    switched = recipes.SWITCHES if "test_switches_run" in modules else ()
-    ranked = (*recipes.RANKS, ranks.RECIPE) if "test_ranks_run" in modules else ()
-    names = {*recipes.chosen(request.session), *switched, *ranked}
-    for name in sorted(names, key=lambda name: (name not in recipes.RANKS, name)):
-        play = partial(recipes.play, name, folder(name), workspace, python)
-        background.start(name, play, places=2 if name in recipes.RANKS else 1)
     yield background
     background.stop()
 

@@ -54,6 +54,16 @@ RANKS = {"mm_doc_r1_qwen3_4b": TWO_RANKS}
 """SPO over several rows a session, on two data-parallel ranks with a replica each, for one step."""
 
 RECIPES = (*CORE, *SWITCHES, *RANKS)
+LONGEST_FIRST = (
+    *RANKS,
+    "doc_v_star_qwen2_5_vl_7b",
+    "alden_hybrid_qwen2_5_vl_7b",
+    "mm_doc_r1_qwen3_8b_grpo",
+    "mm_doc_r1_qwen3_8b",
+    "unidoc_rl_qwen2_5_vl_7b",
+    "alden_qwen2_5_vl_7b",
+    "vrag_rl_qwen2_5_vl_7b",
+)
 
 RETRIEVERS = {"unidoc_rl_qwen2_5_vl_7b": "hybrid", "mm_doc_r1_qwen3_4b": "minilm"}
 """What finds pages where it is not BM25; the hybrid of ALDEN finds images by BM25 and texts by MiniLM. The
