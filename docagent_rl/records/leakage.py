@@ -90,14 +90,8 @@ def find_leaks(
     Documents are the same by id (windows of one document, too), by the digest of their file
     (`extra.document_sha256`, or the store's), and with a store by their pages. Questions are alike from a
     token-set similarity on (`rapidfuzz.fuzz.token_set_ratio`, case and punctuation aside), unless one is much
-    longer: the shorter one's words may then all be in it by chance.
-
-    Args:
-        first: questions.
-        second: other questions.
-        store: holds their documents, for the comparison of pages.
-        threshold: similarity from which questions are alike, 0 to 100.
-        progress: show a bar on standard error: 100 million pairs of questions take a minute and a half.
+    longer: the shorter one's words may then all be in it by chance. 100 million pairs of questions take a
+    minute and a half; `progress` shows a bar on standard error.
     """
     shared: dict[tuple[str, str], SharedDocument] = {}
     for each in _shared_documents(first, second, store):

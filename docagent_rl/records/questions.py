@@ -110,11 +110,7 @@ def read_questions(path: str | Path) -> list[Record]:
 
 
 def parse_question(data: Mapping[str, Any], *, row: int = 0) -> tuple[Record | None, list[str]]:
-    """Read a question as somebody wrote it.
-
-    Args:
-        data: a decoded JSON object.
-        row: number of the question in its file, from 0.
+    """Read a question, number `row` of its file from 0, from a decoded JSON object.
 
     Returns:
         The record, `None` when there are problems; and the problems, one sentence each.

@@ -34,8 +34,8 @@ def split_records(
     Args:
         records: all in the split `train`.
         fraction: of the questions, or of the documents, in (0, 1); at least one is set aside, and not all.
-        seed: of the choice.
-        unit: what stays together.
+        seed: decides the choice.
+        unit: the questions that stay together.
 
     Returns:
         The questions to train on and those set aside, in their order.

@@ -87,16 +87,7 @@ def report_on(
     store: DocumentLookup | None,
     unit: str,
 ) -> ValidationReport:
-    """Check the records of a file.
-
-    Args:
-        path: of the file.
-        count: rows that it has.
-        rows: those with a record.
-        problems: found before.
-        store: must hold the evidence.
-        unit: word for the rows in messages.
-    """
+    """Check the records of a file of `count` rows (`unit` in messages) with `problems` found before."""
     found, notes = [*problems, *_repeated_ids(path, rows, unit)], []
     for row in rows:
         of_row = [*row.problems, *record_problems(row.record, store=store)]

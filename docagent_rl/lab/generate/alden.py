@@ -55,13 +55,7 @@ class Labelling:
     """By the place of a question in the set."""
 
     def to_json(self, records: Sequence[Record], settings: str, written: str) -> str:
-        """Return counts, and what became of each question.
-
-        Args:
-            records: the questions.
-            settings: digest of what was asked for (`digest_of_labels`).
-            written: the file of the questions; see `funnel.head`.
-        """
+        """Return counts, and what became of each question; see `funnel.head`."""
         counts = self.counts()
         fates = {record.question_id: self.fates[place].value for place, record in enumerate(records)}
         entries = head(settings, counts[Fate.NO_REPLY.value], written)
@@ -108,14 +102,7 @@ async def label_questions(
 
 
 def rewritten(records: Sequence[Record], labelling: Labelling, model: str, prompts: Prompts) -> list[Record]:
-    """Return all questions in their order, some with the page in them.
-
-    Args:
-        records: the questions.
-        labelling: of all of them.
-        model: that labelled them, for the records.
-        prompts: that it was asked with.
-    """
+    """Return all questions in their order, some with the page in them; they name `model` and prompt."""
     made = []
     for place, record in enumerate(records):
         fate = labelling.fates[place]

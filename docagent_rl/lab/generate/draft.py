@@ -100,12 +100,7 @@ def draft_of(slot: Slot, index: int, written: WrittenQuestion) -> Draft:
 
 
 def shape_problem(draft: Draft, *, answer_chars: int) -> str | None:
-    """Return why a question cannot be used as it stands; `None` when it can.
-
-    Args:
-        draft: the question.
-        answer_chars: length of an answer at most.
-    """
+    """Return why a question cannot be used as it stands; `None` when it can."""
     if not draft.question or len(draft.question) > _LONGEST_QUESTION:
         return "the question is empty or very long"
     if any(visible(text) != text for text in (draft.question, draft.answer)):

@@ -15,11 +15,6 @@ def repeated(records: Sequence[Record], known: Sequence[Record], threshold: floa
     in a number and in their answers ask for different things: the revenue of one year and of the next. So do
     one that has an answer and one that has none, in other words.
 
-    Args:
-        records: in the order in which they are kept.
-        known: others, which none may repeat.
-        threshold: token-set similarity, 0 to 100.
-
     Returns:
         By the place of a question that is to be dropped, the question that it repeats.
     """
@@ -41,12 +36,8 @@ def repeating(
 ) -> dict[int, str]:
     """Find questions that repeat one that is known, as `repeated` does.
 
-    Args:
-        records: questions.
-        known: others, which they may repeat.
-        threshold: token-set similarity from which they do.
-        templates: the questions share most of their words by their making; they repeat only what has the
-            same answer, and one without an answer only what has the same words.
+    Questions of `templates` share most of their words by their making: they repeat only what has the same
+    answer, and one without an answer only what has the same words.
     """
     places = {id(record): place for place, record in enumerate(records)}
     found: dict[int, str] = {}

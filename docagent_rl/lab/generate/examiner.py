@@ -21,12 +21,7 @@ from docagent_rl.rewards.rule_judge import RuleJudge
 class Examiner:
     """Applies the filters in the order of the funnel and stops at the first that a question fails.
 
-    Args:
-        reader: of the model that is examined with.
-        judge: compares answers where the rule does not find them equal; `None` is the rule alone.
-        views: shows pages.
-        prompts: of the checks.
-        config: of the run.
+    Answers that the rule does not find equal are compared by `judge`, where there is one.
     """
 
     def __init__(

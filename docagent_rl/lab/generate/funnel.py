@@ -93,10 +93,8 @@ class Funnel:
 def head(settings: str, unanswered: int, written: str) -> dict[str, Any]:
     """Return the first entries of a run's file, by which the same command knows its output.
 
-    Args:
-        settings: digest of what the run was asked for.
-        unanswered: requests to be asked again.
-        written: the file of the questions, whose SHA-256 is noted where there are such.
+    These are the digest of its settings, and where requests are to be asked again their number and the
+    SHA-256 of the questions `written`.
     """
     if not unanswered:
         return {"settings": settings}

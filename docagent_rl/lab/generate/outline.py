@@ -98,14 +98,15 @@ def outline_questions(
     Headings come from bookmarks, the printed table of contents or the print (`table_of_contents`), and not
     from the first lines of pages, which are sentences where a document has no headings. A heading or a
     caption is used when it occurs once and stands on the page that it is said to be on. A question without an
-    answer asks for a table or figure behind the last one.
+    answer asks for a table or figure behind the last one. The choice depends on document, seed, `most` and
+    `known` alone.
 
     Args:
         document: with texts.
-        limit: of the questions.
-        seed: of the choice, which depends on it, the document, `most` and `known` alone.
+        limit: of all questions.
+        seed: of the choice.
         split: of all questions.
-        dataset: their name.
+        dataset: of all questions.
         most: questions of a kind at most, and none of other kinds; `None`: of all, without a limit.
         known: questions that none may repeat (`duplicates.repeating`).
         alike: token-set similarity from which one does.
@@ -132,12 +133,8 @@ def folded(text: str) -> str:
 def askable(entries: Sequence[Titled], num_pages: int, text: Callable[[int], str]) -> list[int]:
     """Return the places of entries whose title has three letters, occurs once, and is printed on its page.
 
-    Otherwise a question for its page would have two answers, or one that cannot be seen.
-
-    Args:
-        entries: of a document.
-        num_pages: of the document; entries that lead to none of its pages are left out.
-        text: of a page, 1-based; asked once for each.
+    Otherwise a question for its page would have two answers, or one that cannot be seen. Entries that lead to
+    none of the `num_pages` are left out; `text` of a page, 1-based, is asked once for each.
     """
     titles = Counter(folded(entry.title) for entry in entries)
     read = functools.cache(lambda page: folded(text(page)))

@@ -146,12 +146,7 @@ class PageViews:
         return self._documents[doc_id]
 
     def content(self, words: str, doc_id: str, pages: Sequence[int]) -> Content:
-        """Return words, and pages behind them. Blocks.
-
-        Args:
-            words: in front of the pages.
-            doc_id: of the document.
-            pages: by number, in the order in which they are shown.
+        """Return words, and pages of a document behind them. Blocks.
 
         Raises:
             UserError: a page cannot be read.

@@ -29,11 +29,7 @@ class NoReplyError(Exception):
 
 
 def no_reply(error: InfrastructureError, model: RemoteModel) -> NoReplyError:
-    """Return the error of one request, while the endpoint may still answer others.
-
-    Args:
-        error: of the request.
-        model: that was asked.
+    """Return the error of one request to `model`, while the endpoint may still answer others.
 
     Raises:
         InfrastructureError: it answers none: `IN_A_ROW` requests failed, or it refused this one.
@@ -49,13 +45,7 @@ def no_reply(error: InfrastructureError, model: RemoteModel) -> NoReplyError:
 
 
 class ShapeReader:
-    """Asks a model until its reply can be read, a few times.
-
-    Args:
-        model: is asked.
-        tries: requests at most; a further one tells the model what was wrong.
-        json_mode: what the server is to let through.
-    """
+    """Asks a model until its reply can be read; each of `tries` tells it what was wrong with the last."""
 
     def __init__(self, model: RemoteModel, tries: int, *, json_mode: JsonMode = JsonMode.ANY) -> None:
         self.model = model
@@ -72,14 +62,7 @@ class ShapeReader:
         sampling: Sampling = _NO_SAMPLING,
         sample: int = 0,
     ) -> S:
-        """Return a reply of the shape.
-
-        Args:
-            prompt: with a part `again`, for further tries.
-            messages: what is asked.
-            shape: of the reply.
-            sampling: see `RemoteModel.ask`.
-            sample: see `RemoteModel.ask`.
+        """Return a reply of the shape; the part `again` of the prompt asks for further tries.
 
         Raises:
             UnreadableError: no reply could be read; the message says why the last could not. An `UnkeptError`

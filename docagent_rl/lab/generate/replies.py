@@ -85,10 +85,6 @@ S = TypeVar("S", bound=Shape)
 def read_reply(text: str, shape: type[S]) -> S:
     """Read a reply that is an object, alone or as its only block of code; thoughts are left out.
 
-    Args:
-        text: as the model wrote it; only ever parsed as JSON.
-        shape: what it has to be.
-
     Raises:
         UnreadableError: it is anything else; the message says what, and quotes nothing.
     """

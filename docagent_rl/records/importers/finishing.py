@@ -25,13 +25,7 @@ WINDOW = "the page window does not lie in the document"
 
 
 def finished(draft: Draft, base: PageBase, holdings: Holdings, notes: Tally) -> Record:
-    """Return the record of a draft.
-
-    Args:
-        draft: with the benchmark's own pages and boxes.
-        base: number of a document's first page there.
-        holdings: lengths and page sizes of documents.
-        notes: counts what was mended.
+    """Return the record of a draft whose pages count from `base`; count what was mended in `notes`.
 
     Raises:
         Skip: the record would not be valid; the message names the first problem.

@@ -65,7 +65,7 @@ def find_base(
     certain: bool,
     chosen: PageBase | None = None,
 ) -> FoundBase:
-    """Find out how pages are counted: as documented, unless clearly more of them contradict it.
+    """Find out how pages are counted: as documented, unless clearly more citations contradict it.
 
     Args:
         cites: page number and length of its document, None when it is not known.
