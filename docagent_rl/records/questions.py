@@ -121,7 +121,7 @@ def parse_question(data: Mapping[str, Any], *, row: int = 0) -> tuple[Record | N
     values: dict[str, Any] = {}
     for name, value in named.items():
         try:
-            values[name] = _READERS[name](name, value)
+            values[name] = _READERS.get(name, fields.read)(name, value)
         except UserError as error:
             problems.append(str(error))
     problems += [f"field '{name}' is missing" for name in ("doc_id", "question") if name not in named]
@@ -213,7 +213,7 @@ def _named(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], lis
 
 def _extra(given: Any, unknown: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     try:
-        extra = {} if given is None else fields.mapping("extra", given)
+        extra = {} if given is None else fields.read("extra", given)
     except UserError as error:
         return {}, [str(error)]
     both = sorted(set(extra) & set(unknown))
@@ -229,17 +229,17 @@ def _plain(key: str) -> str:
     return re.sub("[-_ ]", "", key.casefold())
 
 
-_FIELDS = {_plain(key): name for name in fields.READERS for key in (name, *_ALIASES.get(name, ()))}
+_FIELDS = {_plain(key): name for name in fields.FIELDS for key in (name, *_ALIASES.get(name, ()))}
 
 
 def _doc_id(name: str, value: Any) -> str:
-    text = fields.text(name, value).strip()
+    text = fields.read(name, value).strip()
     last = text.replace("\\", "/").rstrip("/").rpartition("/")[2]
     return last[: -len(".pdf")] if last.lower().endswith(".pdf") else last
 
 
 def _name(name: str, value: Any) -> str:
-    return str(value) if type(value) is int else fields.text(name, value)
+    return str(value) if type(value) is int else fields.read(name, value)
 
 
 def _listed(value: Any) -> list[Any]:
@@ -268,11 +268,10 @@ def _pages(name: str, value: Any) -> tuple[int, ...]:
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:
-    return fields.texts(name, [value] if isinstance(value, str) else value)
+    return fields.read(name, [value] if isinstance(value, str) else value)
 
 
 _READERS: Mapping[str, Callable[[str, Any], Any]] = {
-    **fields.READERS,
     "question_id": _name,
     "doc_id": _doc_id,
     "answers": _answers,

@@ -99,11 +99,11 @@ class Record:
         """
         if not isinstance(data, Mapping):
             raise UserError(f"a record must be a JSON object, found {type(data).__name__}")
-        if unknown := sorted(set(data) - set(fields.READERS)):
+        if unknown := sorted(set(data) - set(fields.FIELDS)):
             raise UserError(f"unknown field {unknown[0]!r}; put fields without a home under 'extra'")
-        if missing := [name for name in fields.READERS if name not in data]:
+        if missing := [name for name in fields.FIELDS if name not in data]:
             raise UserError(f"field {missing[0]!r} is missing")
-        return cls(**{name: read(name, data[name]) for name, read in fields.READERS.items()})
+        return cls(**{name: fields.read(name, data[name]) for name in fields.FIELDS})
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary: fields in the order of the class, boxes by page as a string."""
