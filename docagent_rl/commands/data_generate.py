@@ -188,7 +188,7 @@ class _Task:
             _show_forecast(run)
             return
         replace = may_replace(out, run.digest, force=self.force)
-        if not run.writer.is_known(run.slots[0]):
+        if not run.is_known(run.slots[0]):
             check_models(model, compares)
         records, funnel = _played(run, out)
         Console().print(funnel.table())

@@ -101,9 +101,9 @@ def forecast(run: Generation) -> Forecast:
         return sum(page_tokens(doc_id, page) for page in pages)
 
     for slot in run.slots:
-        messages = run.writer.messages(slot)
+        messages = run.messages(slot)
         found.step("write questions").add(message_tokens(messages), _QUESTION * slot.questions)
-        found.cached += run.writer.is_known(slot)
+        found.cached += run.is_known(slot)
         checks = list(_checks(run, slot, tokens))
         for _ in range(slot.questions):
             for name, prompt, reply, requests in checks:
@@ -116,7 +116,7 @@ def samples(run: Generation) -> list[tuple[Kind, Sequence[Mapping[str, Any]]]]:
     first: dict[Kind, Slot] = {}
     for slot in run.slots:
         first.setdefault(slot.kind, slot)
-    return [(kind, run.writer.messages(slot)) for kind, slot in first.items()]
+    return [(kind, run.messages(slot)) for kind, slot in first.items()]
 
 
 def _checks(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore
@@ -11,15 +13,15 @@ from docagent_rl.endpoints.chat_failure import RefusedError
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind
-from docagent_rl.lab.generate.draft import Draft, Dropped, Stage, answer_format
+from docagent_rl.lab.generate.draft import Draft, Dropped, Stage, answer_format, draft_of
 from docagent_rl.lab.generate.duplicates import repeated
 from docagent_rl.lab.generate.examiner import Examiner
 from docagent_rl.lab.generate.funnel import Funnel, digest_of
 from docagent_rl.lab.generate.pages import PageViews
 from docagent_rl.lab.generate.plan import Gap, Slot, plan_document
-from docagent_rl.lab.generate.prompt_files import Prompts
-from docagent_rl.lab.generate.reader import ShapeReader
-from docagent_rl.lab.generate.writer import Writer
+from docagent_rl.lab.generate.prompt_files import Prompts, conversation, fill
+from docagent_rl.lab.generate.reader import NoReplyError, ShapeReader
+from docagent_rl.lab.generate.replies import UnkeptError, UnreadableError, Written
 from docagent_rl.records.record import Record, check_record
 from docagent_rl.rewards.judge_client import RemoteJudge
 
@@ -67,8 +69,11 @@ class Generation:
             why = "; ".join(sorted({gap.why for gap in self.gaps})) or "no kind asks for any"
             raise UserError(f"there is nothing to ask about in {len(doc_ids)} documents: {why}")
         compared = RemoteJudge(self.judge, prompts.judge) if self.judge else None
-        self.writer = Writer(self._reader(), self.views, prompts, config)
-        self.examiner = Examiner(self._reader(), compared, self.views, prompts, config)
+        # each tells by itself whether the server refuses all that it is asked
+        self._reader, examining = (
+            ShapeReader(model, config.filters.tries, json_mode=config.json_mode) for _ in range(2)
+        )
+        self._examiner = Examiner(examining, compared, self.views, prompts, config)
         self._results: dict[str, Sequence[tuple[Draft | None, Dropped | None]]] = {}
         """Questions by their request, and why they were dropped; without a question, why the request was."""
 
@@ -89,6 +94,24 @@ class Generation:
             "known": [record.question for record in self._known],
         }
         return digest_of(json.dumps(asked, sort_keys=True))
+
+    def messages(self, slot: Slot) -> list[dict[str, Any]]:
+        """Return the request for the questions of a slot. Blocks."""
+        prompt = self._prompts.write
+        words = fill(
+            prompt,
+            slot.kind.value,
+            questions=slot.questions,
+            pages=list(slot.pages),
+            count=self.views.of(slot.doc_id).count,
+            level=prompt.render(slot.difficulty.value),
+        )
+        return conversation(prompt, self.views.content(words, slot.doc_id, slot.pages))
+
+    def is_known(self, slot: Slot) -> bool:
+        """Return whether the reply for a slot is there already. Blocks."""
+        sampling, number = self.config.sampling(slot.sample), self.config.numbered(slot.sample)
+        return self._reader.is_known(self.messages(slot), Written, sampling, number)
 
     async def run(self, progress: Callable[[], None] | None = None) -> None:
         """Ask and examine all that is not done.
@@ -129,19 +152,31 @@ class Generation:
         funnel = Funnel(self.slots, written, dropped, [passed[place] for place in kept], self.gaps)
         return [records[place] for place in kept], funnel
 
-    def _reader(self) -> ShapeReader:
-        return ShapeReader(self.model, self.config.filters.tries, json_mode=self.config.json_mode)
-
     async def _slot(self, slot: Slot) -> None:
         try:
-            written = await self.writer.write(slot)
+            written = await self._written(slot)
             if isinstance(written, Dropped):
                 self._results[slot.slot_id] = [(None, written)]
             else:
-                examined = [(draft, await self.examiner.examine(draft)) for draft in written]
+                examined = [(draft, await self._examiner.examine(draft)) for draft in written]
                 self._results[slot.slot_id] = examined
         except InfrastructureError as error:
             raise InfrastructureError(f"{slot.where}: {error}") from error.__cause__
+
+    async def _written(self, slot: Slot) -> list[Draft] | Dropped:
+        """Return the questions of a slot, unchecked."""
+        prompt, messages = self._prompts.write, await asyncio.to_thread(self.messages, slot)
+        sampling, number = self.config.sampling(slot.sample), self.config.numbered(slot.sample)
+        try:
+            written = await self._reader.read(prompt, messages, Written, sampling=sampling, sample=number)
+        except NoReplyError as error:
+            return Dropped(slot, Stage.NO_REPLY, str(error))
+        except UnreadableError as error:
+            return Dropped(slot, Stage.UNREADABLE, str(error), unkept=isinstance(error, UnkeptError))
+        if not written.questions:
+            return Dropped(slot, Stage.DECLINED, "the model found nothing to ask")
+        chosen = written.questions[: slot.questions]
+        return [draft_of(slot, index, question) for index, question in enumerate(chosen)]
 
     def _record(self, draft: Draft) -> Record:
         slot, config = draft.slot, self.config
