@@ -138,7 +138,8 @@ class Background:
 
     def start(self, name: str, play: Callable[[], Any], places: int = 1) -> None:
         """Play once enough places are free that no run which was started before can take."""
-        self._queue[name] = places
+        with self._changed:
+            self._queue[name] = places
         self._futures[name] = self._pool.submit(self._play, name, play, places)
 
     def _play(self, name: str, play: Callable[[], Any], places: int) -> Any:
