@@ -161,13 +161,13 @@ def reply_cache(out: Path, *, dry_run: bool) -> Path | None:
     return None if dry_run and not folder.exists() else folder
 
 
-def interrupted() -> NoReturn:
+def interrupted(message: str = "Interrupted. The same command goes on from here.") -> NoReturn:
     """Say how to go on after Ctrl-C, and end with its status.
 
     Raises:
         typer.Exit: always.
     """
-    Console(stderr=True).print("Interrupted. The same command goes on from here.")
+    Console(stderr=True).print(message)
     raise typer.Exit(130) from None
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from docagent_rl.commands.asking import spending
+from docagent_rl.commands.asking import interrupted, spending
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.commands.players import check_model, open_player, sessions_at_a_time
 from docagent_rl.commands.replies import keep_replies
@@ -81,10 +81,7 @@ def eval_command(
         with spending(model):
             tally = asyncio.run(_play(evaluation, playing, parsed, model, RunFolder(out), settings))
     except KeyboardInterrupt:
-        Console(stderr=True).print(
-            "Interrupted. What was played is kept; the same command goes on from here."
-        )
-        raise typer.Exit(130) from None
+        interrupted("Interrupted. What was played is kept; the same command goes on from here.")
     _tell(tally)
     if score:
         _report(RunFolder(out), model.price.price)

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from docagent_rl.base.io import atomic_write
 from docagent_rl.base.outputs import Force, check_output
-from docagent_rl.commands.asking import spending
+from docagent_rl.commands.asking import interrupted, spending
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.commands.players import (
     check_model,
@@ -93,10 +93,7 @@ def probe_command(
         with spending(model):
             scored = asyncio.run(_play(recipe, agent, model, records, sessions, seed, out, at_a_time, runs))
     except KeyboardInterrupt:
-        Console(stderr=True).print(
-            "Interrupted. What was played is kept; the same command goes on from here."
-        )
-        raise typer.Exit(130) from None
+        interrupted("Interrupted. What was played is kept; the same command goes on from here.")
     _tell(scored, out, seed, force=force)
 
 

@@ -16,6 +16,7 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.base.outputs import Force, check_output
+from docagent_rl.commands.asking import interrupted
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.endpoints.model_config import ModelConfig
 
@@ -64,9 +65,7 @@ def report_command(
     try:
         scored = asyncio.run(_scored(runs, names, judge, second_judge, price))
     except KeyboardInterrupt:
-        stopped = "stopped; what the judges said so far is kept, and the same command goes on"
-        Console(stderr=True).print(stopped)
-        raise typer.Exit(130) from None
+        interrupted("stopped; what the judges said so far is kept, and the same command goes on")
     settings = ReportSettings(draws, seed, tuple(sorted(set(pass_at or ()))))
     report(scored, settings, out, paired=paired, force=force)
     Console().print(f"written: {out / PAGE}, {DATA}, {PICTURE}", markup=False, highlight=False)

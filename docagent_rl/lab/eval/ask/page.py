@@ -48,16 +48,18 @@ def session_page(trajectory: Trajectory, found: Answered, store: DocumentStore, 
     Raises:
         UserError: the store holds other pages than were shown.
     """
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, finalize=lambda value: visible(str(value))
+    )
     template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
     digest = hashlib.sha256(_STYLE.encode()).digest()
     return template.render(
         style=_STYLE,
         style_hash=base64.b64encode(digest).decode(),
-        question=_text(trajectory.record.get("question", "")),
-        answer=None if found.text is None else _text(found.text),
-        why_not=_text(found.why_not),
-        about=_text(about),
+        question=trajectory.record.get("question", ""),
+        answer=found.text,
+        why_not=found.why_not,
+        about=about,
         evidence=[_marked(item, store) for item in found.evidence],
         rests_on_nothing=RESTS_ON_NOTHING,
         turns=[_turn(turn, store) for turn in trajectory.turns],
@@ -66,8 +68,8 @@ def session_page(trajectory: Trajectory, found: Answered, store: DocumentStore, 
 
 def _turn(turn: TrajectoryTurn, store: DocumentStore) -> dict[str, Any]:
     return {
-        "text": _text(turn.text),
-        "action": _text(action_of(turn.info)),
+        "text": turn.text,
+        "action": action_of(turn.info),
         "shown": list(_parts(turn, store)),
         "dropped": turn.dropped,
     }
@@ -81,7 +83,7 @@ def _parts(turn: TrajectoryTurn, store: DocumentStore) -> Iterator[dict[str, Any
                 pages = ", ".join(map(str, picture.pages))
                 yield _image(render(picture, store), f"{pages} as the agent saw it")
             else:
-                yield {"image": None, "text": _text(part.get("text", ""))}
+                yield {"image": None, "text": part.get("text", "")}
 
 
 def _marked(item: Evidence, store: DocumentStore) -> dict[str, Any]:
@@ -104,11 +106,7 @@ def _image(image: Image.Image, name: str) -> dict[str, Any]:
     data = base64.b64encode(buffer.getvalue()).decode("ascii")
     return {
         "image": f"data:image/jpeg;base64,{data}",
-        "name": _text(name),
+        "name": name,
         "width": image.width,
         "height": image.height,
     }
-
-
-def _text(text: Any) -> str:
-    return visible(str(text))

@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
@@ -88,25 +89,25 @@ def sums_of(
     """
     names = sorted({each.document for each in sessions})
     places = {name: number for number, name in enumerate(names)}
-    ends = np.cumsum([cell.measure.width for cell in cells], dtype=int)
-    by_row: dict[Row, list[int]] = {}
-    for number, cell in enumerate(cells):
-        by_row.setdefault(cell.row, []).append(number)
-    having = _sessions_with_value(sessions, {cell.measure for cell in cells})
-    table = np.zeros((len(names), int(ends[-1]) if cells else 0))
-    questions: list[set[str]] = [set() for _ in cells]
-    clusters: list[set[str]] = [set() for _ in cells]
-    for session in sessions:
-        line, key = table[places[session.document]], session.question_id
-        for number in (number for row in {ALL, *rows(session)} for number in by_row.get(row, ())):
-            measure = cells[number].measure
-            counted = among is None or key in among[measure.name]
-            if counted and measure.of(session.values) is not None:
-                share = np.divide(measure.sums(session.values), having[measure.name, key])
-                line[ends[number] - measure.width : ends[number]] += share
-                questions[number].add(key)
-                clusters[number].add(session.document)
-    return Sums(tuple(names), tuple(cells), table, tuple(map(len, questions)), tuple(map(len, clusters)))
+    lines = [{ALL, *rows(each)} for each in sessions]
+    blocks, questions, clusters = [np.zeros((len(names), 0))], [], []
+    for cell in cells:
+        measure = cell.measure
+        found = [measure.of(each.values) is not None for each in sessions]
+        times = Counter(each.question_id for each in compress(sessions, found))
+        chosen = [here and cell.row in line for here, line in zip(found, lines, strict=True)]
+        counted = [
+            each
+            for each in compress(sessions, chosen)
+            if among is None or each.question_id in among[measure.name]
+        ]
+        block = np.zeros((len(names), measure.width))
+        for each in counted:
+            block[places[each.document]] += np.divide(measure.sums(each.values), times[each.question_id])
+        blocks.append(block)
+        questions.append(len({each.question_id for each in counted}))
+        clusters.append(len({each.document for each in counted}))
+    return Sums(tuple(names), tuple(cells), np.hstack(blocks), tuple(questions), tuple(clusters))
 
 
 def by_question(sessions: Sequence[ScoredSession], measure: Measure) -> Mapping[str, float]:
@@ -117,17 +118,6 @@ def by_question(sessions: Sequence[ScoredSession], measure: Measure) -> Mapping[
         if value is not None:
             found.setdefault(session.question_id, []).append(value)
     return {key: sum(values) / len(values) for key, values in found.items()}
-
-
-def _sessions_with_value(
-    sessions: Sequence[ScoredSession], measures: Collection[Measure]
-) -> Counter[tuple[str, str]]:
-    return Counter(
-        (measure.name, each.question_id)
-        for each in sessions
-        for measure in measures
-        if measure.of(each.values) is not None
-    )
 
 
 LEVEL = 0.95
