@@ -40,6 +40,16 @@ class PageConfig(Section):
     """Most tokens of a page's text."""
     display: DisplayRule = DisplayRule()
 
+    @property
+    def max_images(self) -> int:
+        """Images of an episode at most."""
+        return 0
+
+    @property
+    def max_image_tokens(self) -> int:
+        """Visual tokens of an episode at most."""
+        return self.max_images * self.display.max_tokens()
+
 
 class ReaderConfig(PageConfig):
     """Configuration of `ReaderEnv`: one turn, which answers."""
@@ -60,11 +70,6 @@ class ReaderConfig(PageConfig):
             return 0
         return self.top_k if self.material is Material.SEARCH else self.max_pages or 1
 
-    @property
-    def max_image_tokens(self) -> int:
-        """Visual tokens of an episode that must fit."""
-        return self.max_images * self.display.max_tokens()
-
 
 class ReactConfig(PageConfig):
     """Configuration of `ReactEnv`."""
@@ -83,8 +88,3 @@ class ReactConfig(PageConfig):
     def max_images(self) -> int:
         """Images of an episode at most."""
         return (self.max_turns - 1) * self.top_k if self.form is PageForm.IMAGE else 0
-
-    @property
-    def max_image_tokens(self) -> int:
-        """Visual tokens of an episode at most."""
-        return self.max_images * self.display.max_tokens()
