@@ -130,7 +130,6 @@ async def _scored(
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.eval.report.runs import ScoredRun
     from docagent_rl.lab.eval.run_facts import expected_sessions
-    from docagent_rl.lab.eval.scoring.panels import ModelPanel, RulePanel
     from docagent_rl.lab.eval.scoring.run import paper_experts, score_run
     from docagent_rl.lab.eval.scoring.session import ScoringSettings
 
@@ -157,8 +156,8 @@ async def _scored(
                         opened.push_async_callback(model.aclose)
                     for model in models if number == 0 else ():
                         await model.check()
-                    first, other = ([*map(ModelPanel, models), None, None])[:2]
-                    settings = ScoringSettings(first or RulePanel(), other, experts, price)
+                    first, other = [*models, None, None][:2]
+                    settings = ScoringSettings(first, other, experts, price)
                     sessions = await score_run(folder, settings, lambda _, at=task: progress.advance(at))
                 found.append(ScoredRun(names[number], sessions, manifest))
     finally:

@@ -1,4 +1,4 @@
-"""Judges and extractors of the benchmarks: what they are asked, and how their replies are read.
+"""Judges and extractors of the benchmarks: requests, readings of replies, and rules in their place.
 
 An opinion is always a reply in the official form, whoever gave it, so that one parser reads all.
 """
@@ -10,11 +10,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import PromptTemplate, load_prompt
 from docagent_rl.base.untrusted import defused_values
-from docagent_rl.endpoints.chat_reply import ReplyError
+from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError, reply_text
 from docagent_rl.lab.eval.metrics.judges import (
     EXTRACTOR_PROMPT,
     JUDGE_PROMPT,
@@ -29,6 +30,10 @@ from docagent_rl.lab.eval.metrics.judges import (
 from docagent_rl.lab.eval.metrics.longdocurl import FAILED, longdocurl_parse
 from docagent_rl.lab.eval.metrics.mmlongbench_doc import mmlongbench_parse
 from docagent_rl.rewards.mmlongbench import extracted_answer, unlabelled
+from docagent_rl.rewards.rule_judge import RuleJudge
+
+if TYPE_CHECKING:
+    from docagent_rl.endpoints.remote_model import RemoteModel
 
 Expert = Extractor | AnswerJudge
 
@@ -64,6 +69,45 @@ class Opinion:
 
 UNASKED = Opinion(None, Author.NOBODY.value)
 """The opinion on a session without an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An answer that is to be judged.
+
+    Args:
+        question: of the session.
+        references: right answers, as judges take them (`envs.checks.references`).
+        answer: of the session; `None` when it gave none.
+        extracted: the system's own short answer, where it has one.
+        extractor: who made that (`run_facts.extractor_of`).
+        flavour: by whose rules a reply of True or False is read.
+    """
+
+    question: str
+    references: tuple[str, ...]
+    answer: str | None
+    extracted: str | None = None
+    extractor: str = Author.SYSTEM.value
+    flavour: Flavour = Flavour.VRAG
+
+
+async def opinion(model: RemoteModel | None, expert: Expert, case: Case) -> Opinion:
+    """Get the opinion of an expert, whose part a model plays; without one the embedded rule judge does.
+
+    Raises:
+        BudgetError: the budget is spent.
+        InfrastructureError: the service is dead.
+    """
+    if case.answer is None:
+        return UNASKED
+    if model is not None:
+        return await _asked(model, expert, case, case.answer)
+    if isinstance(expert, Extractor):
+        by = Author.RULE.value if case.extracted is None else case.extractor
+        return Opinion(shortened(expert, case.question, case.answer, case.extracted), by)
+    right = await RuleJudge().judge(case.question, case.references, case.answer)
+    return Opinion(ruled(expert, right >= 1.0), Author.RULE.value)
 
 
 def expert_prompt(expert: Expert) -> PromptTemplate:
@@ -158,6 +202,28 @@ def shortened(expert: Extractor, question: str, answer: str, extracted: str | No
         return f"Extracted answer: {form[0]}\nAnswer format: {form[1]}"
     text = _literal(_OWN_TAGS.sub(r"[\1\2]", short or ""))
     return f"<concise_answer>{text}</concise_answer><answer_format>String</answer_format>"
+
+
+async def _asked(model: RemoteModel, expert: Expert, case: Case, answer: str) -> Opinion:
+    """Ask a model. A reply that cannot be read after all attempts is a failure of the judge.
+
+    One that was cut off is read as far as it came, as the benchmarks do: a grade may stand there.
+    """
+    sent, name = messages(expert, case.question, case.references, answer), model.endpoint.model
+
+    def accept(text: str) -> None:
+        require_readable(expert, reply_text(text), case.flavour)
+
+    try:
+        try:
+            reply = await model.ask(sent, accept)
+        except CutOffError:
+            reply = await model.ask(sent, accept, partial=True)
+    except InfrastructureError as error:
+        if isinstance(error.__cause__, ReplyError):
+            return Opinion(None, name, failed=True)
+        raise
+    return Opinion(reply_text(reply.text), name)
 
 
 def _literal(text: str) -> str:

@@ -18,8 +18,7 @@ from docagent_rl.base.io import atomic_write
 from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.eval.run_facts import agent_of, extractor_of
-from docagent_rl.lab.eval.scoring.experts import EXPERTS, Expert, expert_prompt
-from docagent_rl.lab.eval.scoring.panels import RulePanel
+from docagent_rl.lab.eval.scoring.experts import EXPERTS, Author, Expert, expert_prompt
 from docagent_rl.lab.eval.scoring.protocols import paper_measures
 from docagent_rl.lab.eval.scoring.scored import VERSION, ScoredSession, lines, read_scores
 from docagent_rl.lab.eval.scoring.session import ScoringSettings, score_session
@@ -60,9 +59,7 @@ async def score_run(
         InfrastructureError: the judge's service is dead.
     """
     about, manifest = _about(folder, settings), folder.manifest()
-    agent = agent_of(manifest)
-    if isinstance(settings.panel, RulePanel):
-        settings = replace(settings, panel=replace(settings.panel, extractor=extractor_of(manifest)))
+    agent, settings = agent_of(manifest), replace(settings, extractor=extractor_of(manifest))
     scores, described = folder.path / SCORES, folder.path / ABOUT
     if _read_json(described) == about and scores.is_file():
         return list(read_scores(scores))
@@ -87,7 +84,7 @@ def model_scores(folder: RunFolder) -> tuple[str, list[ScoredSession]] | None:
         UserError: there is no run.
     """
     about, scores = _read_json(folder.path / ABOUT), folder.path / SCORES
-    if not isinstance(about, dict) or about.get("judge") == RulePanel().name or not scores.is_file():
+    if not isinstance(about, dict) or about.get("judge") == Author.RULE.value or not scores.is_file():
         return None
     # whoever judged, and whatever was asked beside: sessions, prompts and rules are those of now
     now = _about(folder, ScoringSettings())
@@ -130,11 +127,15 @@ async def ordered(
 
 def _about(folder: RunFolder, settings: ScoringSettings) -> dict[str, Any]:
     """Return what scores are made from."""
+    judge, second = (
+        Author.RULE.value if model is None else model.endpoint.model
+        for model in (settings.judge, settings.second)
+    )
     return {
         "version": VERSION,
         "rules": _RULES,
-        "judge": settings.panel.name,
-        "second_judge": None if settings.other is None else settings.other.name,
+        "judge": judge,
+        "second_judge": None if settings.judge is None else second,
         "experts": sorted(expert.value for expert in settings.experts),
         "price": None if settings.price is None else asdict(settings.price),
         "prompts": {expert.value: expert_prompt(expert).digest for expert in EXPERTS},

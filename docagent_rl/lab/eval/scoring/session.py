@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.endpoint import Price
@@ -13,17 +13,29 @@ from docagent_rl.envs.checks import references
 from docagent_rl.envs.system import PaperJudge
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Flavour, is_judged
 from docagent_rl.lab.eval.metrics.word_f1 import squad_f1
-from docagent_rl.lab.eval.scoring.experts import EXPERTS, UNASKED, Expert, Opinion, parsed
+from docagent_rl.lab.eval.scoring.experts import (
+    EXPERTS,
+    UNASKED,
+    Author,
+    Case,
+    Expert,
+    Opinion,
+    opinion,
+    parsed,
+)
 from docagent_rl.lab.eval.scoring.labels import labels_of
 from docagent_rl.lab.eval.scoring.official import Official, Subject, refuses
-from docagent_rl.lab.eval.scoring.panels import Case, Panel, RulePanel
 from docagent_rl.lab.eval.scoring.played import Played, read_session
 from docagent_rl.lab.eval.scoring.protocols import judged_values, paper_judge, paper_measures, protocol_of
 from docagent_rl.lab.eval.scoring.scored import ScoredSession, plain
 from docagent_rl.lab.eval.scoring.use import navigation_values, use_values
 from docagent_rl.records.record import Record
+from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.rewards.text import anls, squad_normalise
 from docagent_rl.rollout.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from docagent_rl.endpoints.remote_model import RemoteModel
 
 Opinions = Mapping[Expert, Opinion]
 
@@ -33,25 +45,20 @@ class ScoringSettings:
     """How a run is scored.
 
     Args:
-        panel: gives opinions; the embedded rule judge where no model is named.
-        second: gives them again, so that their agreement can be told; `None` is the rule judge where the
-            first is a model, and nobody where it is not.
+        judge: the model that gives opinions; `None` is the embedded rule judge.
+        second: gives a model's opinions again, so that their agreement can be told; `None` is the rule judge.
         experts: asked of every session beyond those that its benchmark and its system need.
         price: of the model that played.
         concurrency: sessions at a time.
+        extractor: who shortened the answers that come with a short one (`run_facts.extractor_of`).
     """
 
-    panel: Panel = field(default_factory=RulePanel)
-    second: Panel | None = None
+    judge: RemoteModel | None = None
+    second: RemoteModel | None = None
     experts: frozenset[Expert] = frozenset()
     price: Price | None = None
     concurrency: int = 64
-
-    @property
-    def other(self) -> Panel | None:
-        """The second judge."""
-        rule = RulePanel()
-        return self.second or (None if self.panel.name == rule.name else rule)
+    extractor: str = Author.SYSTEM.value
 
 
 async def score_session(trajectory: Trajectory, agent: str, settings: ScoringSettings) -> ScoredSession:
@@ -66,17 +73,23 @@ async def score_session(trajectory: Trajectory, agent: str, settings: ScoringSet
     second: Opinions = {}
     rule = 0.0
     if _known(record):
-        flavour = _flavour(trajectory.system)
-        case = Case(record.question, references(record), played.answer, played.extracted, flavour)
+        case = Case(
+            record.question,
+            references(record),
+            played.answer,
+            played.extracted,
+            settings.extractor,
+            _flavour(trajectory.system),
+        )
         wanted = _experts_for(record.dataset, trajectory.system, settings.experts)
         asked = [expert for expert in wanted if _goes_to(expert, trajectory, played)]
         unasked = {expert: UNASKED for expert in wanted if expert not in asked}
-        opinions = unasked | {expert: await settings.panel.opinion(expert, case) for expert in asked}
-        if (other := settings.other) is not None:
+        opinions = unasked | {expert: await opinion(settings.judge, expert, case) for expert in asked}
+        if settings.judge is not None:
             judges = [expert for expert in asked if not isinstance(expert, Extractor)]
-            second = {expert: await other.opinion(expert, case) for expert in judges}
+            second = {expert: await opinion(settings.second, expert, case) for expert in judges}
         if played.answer is not None:
-            rule = await RulePanel().judge.judge(case.question, case.references, played.answer)
+            rule = await RuleJudge().judge(case.question, case.references, played.answer)
     return await asyncio.to_thread(
         _scored, trajectory, record, played, agent, opinions, second, rule >= 1.0, settings.price
     )

@@ -17,7 +17,6 @@ from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.eval.report.benchmark import ReportSettings, benchmark
 from docagent_rl.lab.eval.scoring.experts import Author
-from docagent_rl.lab.eval.scoring.panels import ModelPanel
 from docagent_rl.lab.eval.scoring.run import ordered, score_run
 from docagent_rl.lab.eval.scoring.scored import read_scores
 from docagent_rl.lab.eval.scoring.session import ScoringSettings
@@ -50,9 +49,7 @@ def verdict(request) -> str:
 
 def panel(url, cache=None, model="judge-1"):
     endpoint = ChatEndpoint(url, model, attempts=2, backoff_s=0, timeout_s=60, deadline_s=120)
-    return ModelPanel(
-        RemoteModel(endpoint, "judge", cache=cache and JsonCache(cache, "judge cache", forever=True))
-    )
+    return RemoteModel(endpoint, "judge", cache=cache and JsonCache(cache, "judge cache", forever=True))
 
 
 async def ruled(path, *sessions):
