@@ -20,7 +20,7 @@ from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.eval.run_facts import agent_of, extractor_of
 from docagent_rl.lab.eval.scoring.experts import EXPERTS, Author, Expert, expert_prompt
 from docagent_rl.lab.eval.scoring.protocols import paper_measures
-from docagent_rl.lab.eval.scoring.scored import VERSION, ScoredSession, lines, read_scores
+from docagent_rl.lab.eval.scoring.scored import VERSION, ScoredSession, read_scores
 from docagent_rl.lab.eval.scoring.session import ScoringSettings, score_session
 from docagent_rl.lab.eval.scoring.use import use_values
 
@@ -72,7 +72,7 @@ async def score_run(
         found[session.question_id, session.session] = session
         heard(session)
     described.unlink(missing_ok=True)  # says nothing while the scores are written
-    atomic_write(scores, lines(found.values()))
+    atomic_write(scores, (f"{each.to_json()}\n".encode() for each in found.values()))
     atomic_write(described, json.dumps(about, indent=2) + "\n")
     return list(read_scores(scores))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -87,12 +87,6 @@ def plain(value: Any) -> Any:
         return str(value)
     except (ValueError, RecursionError):  # a number of thousands of digits
         return None
-
-
-def lines(sessions: Iterable[ScoredSession]) -> Iterator[bytes]:
-    """Yield the lines of the file."""
-    for session in sessions:
-        yield session.to_json().encode() + b"\n"
 
 
 def read_scores(path: Path) -> Iterator[ScoredSession]:
