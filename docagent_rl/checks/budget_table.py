@@ -112,27 +112,22 @@ def read_run(config: DictConfig, parsed: DocAgentConfig) -> Run | None:
     # imports verl, which takes seconds
     from docagent_rl.training.settings.arithmetic import has_critic, has_reference, read_layout
 
-    policy, trainer = config.actor_rollout_ref, config.trainer
-    paths = [policy.model.path, *([config.critic.model.path] if has_critic(config) else [])]
-    models = [known_model(str(path)) for path in paths]
-    if None in models or policy.actor.get("strategy") not in STRATEGIES:
-        return None
-    sizes, layout, rollout = (
-        [sizes_of(model) for model in models if model],
-        read_layout(config),
-        policy.rollout,
+    policy, trainer, rollout = config.actor_rollout_ref, config.trainer, config.actor_rollout_ref.rollout
+    paths = {"policy": policy.model.path} | (
+        {"critic": config.critic.model.path} if has_critic(config) else {}
     )
-    trained = [_policy(config, sizes[0], layout.longest)]
-    kept = [trainer.max_actor_ckpt_to_keep]
-    if sizes[1:]:
-        trained.append(_critic(config, parsed, sizes[1], layout.longest))
-        kept.append(trainer.max_critic_ckpt_to_keep)
+    models = {name: known_model(str(path)) for name, path in paths.items()}
+    if None in models.values() or policy.actor.get("strategy") not in STRATEGIES:
+        return None
+    sizes, layout = {name: sizes_of(model) for name, model in models.items() if model}, read_layout(config)
+    trained = [_trained(config, parsed, name, each, layout.longest) for name, each in sizes.items()]
+    kept = [trainer.max_actor_ckpt_to_keep, trainer.max_critic_ckpt_to_keep][: len(trained)]
     env = get_system(parsed.system).parse_config(parsed.env)
     share, sleeps = rollout.gpu_memory_utilization, rollout.free_cache_engine
     return Run(
         trained=trained,
-        server=Server(sizes[0], share, layout.server, layout.longest, sleeps),
-        reference=sizes[0] if has_reference(config) and not policy.model.get("lora_rank") else None,
+        server=Server(sizes["policy"], share, layout.server, layout.longest, sleeps),
+        reference=sizes["policy"] if has_reference(config) and not policy.model.get("lora_rank") else None,
         gpus_per_node=trainer.n_gpus_per_node,
         nodes=trainer.nnodes,
         rows=layout.rows,
@@ -145,38 +140,24 @@ def read_run(config: DictConfig, parsed: DocAgentConfig) -> Run | None:
     )
 
 
-def _policy(config: DictConfig, sizes: Model, longest: int) -> Trained:
-    section, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
-    return Trained(
-        sizes,
-        "policy",
-        frozen_vision=freezes_actor(config),
-        checkpointing=model.enable_gradient_checkpointing,
-        fused=model.use_fused_kernels,
-        **_engine(config, section, section.fsdp_config, longest),
-    )
-
-
-def _critic(config: DictConfig, parsed: DocAgentConfig, sizes: Model, longest: int) -> Trained:
-    section = config.critic
-    return Trained(
-        sizes,
-        "critic",
-        frozen_vision=freezes_critic(config, parsed),
-        unused_head=True,
-        checkpointing=section.model.enable_gradient_checkpointing,
-        **_engine(config, section, section.fsdp, longest),
-    )
-
-
-def _engine(config: DictConfig, section: DictConfig, fsdp: DictConfig, longest: int) -> dict[str, Any]:
+def _trained(config: DictConfig, parsed: DocAgentConfig, name: str, sizes: Model, longest: int) -> Trained:
+    critic = name == "critic"
+    section = config.critic if critic else config.actor_rollout_ref.actor
+    fsdp = section.fsdp if critic else section.fsdp_config
+    model = section.model if critic else config.actor_rollout_ref.model
     gpus = config.trainer.nnodes * config.trainer.n_gpus_per_node
     rows = section.ppo_micro_batch_size_per_gpu or 1
-    return {
-        "shards": gpus if fsdp.fsdp_size <= 0 else min(fsdp.fsdp_size, gpus),
-        "tokens": section.ppo_max_token_len_per_gpu if section.use_dynamic_bsz else rows * longest,
-        "offloaded": fsdp.param_offload and fsdp.optimizer_offload,
-    }
+    return Trained(
+        sizes,
+        name,
+        shards=gpus if fsdp.fsdp_size <= 0 else min(fsdp.fsdp_size, gpus),
+        tokens=section.ppo_max_token_len_per_gpu if section.use_dynamic_bsz else rows * longest,
+        frozen_vision=freezes_critic(config, parsed) if critic else freezes_actor(config),
+        unused_head=critic,
+        checkpointing=model.enable_gradient_checkpointing,
+        fused=critic or model.use_fused_kernels,
+        offloaded=fsdp.param_offload and fsdp.optimizer_offload,
+    )
 
 
 def _searching(parsed: DocAgentConfig, agents: int) -> Iterator[Searching]:
@@ -223,18 +204,25 @@ def _gib(size: int) -> str:
     return f"{size / GIB:,.1f}"
 
 
-def budget_of_recipe(name: str, overrides: Sequence[str], cluster: Cluster, gpu_memory: float) -> str:
-    """Draw the budget of one recipe on GPUs of `gpu_memory` GiB, with overrides as on the command line.
+def budget_of_recipe(name: str, overrides: Sequence[str], cluster: Cluster, gpu_memory: float) -> list[Line]:
+    """List the budget of one recipe on GPUs of `gpu_memory` GiB, with overrides as on the command line.
 
     Raises:
         UserError: Hydra cannot compose it, or its model is not known here.
     """
-    return markdown(_lines(name, overrides, cluster, gpu_memory))
+    config = composed(name, overrides)
+    config.merge_with(cluster.change)
+    run = read_run(config, DocAgentConfig.parse(plain(config.docagent)))
+    if run is None:
+        raise UserError(
+            f"recipe {name}: {config.actor_rollout_ref.model.path} is neither a folder nor a model known here"
+        )
+    return budget(run, int(gpu_memory * GIB))
 
 
 def budget_page(nodes: int, gpus: int, gpu_memory: float) -> str:
     """Write a page on all recipes on one machine, with the parts of each."""
-    found = {name: _lines(name, (), Cluster(nodes, gpus), gpu_memory) for name in recipe_names()}
+    found = {name: budget_of_recipe(name, (), Cluster(nodes, gpus), gpu_memory) for name in recipe_names()}
     command = (
         f"docagent-rl recipes budget --nnodes {nodes} --gpus-per-node {gpus} --gpu-memory {gpu_memory:g}"
     )
@@ -245,17 +233,6 @@ def budget_page(nodes: int, gpus: int, gpu_memory: float) -> str:
     parts = [f"\n## {name}\n\n{markdown(lines)}" for name, lines in found.items()]
     text = _INTRODUCTION.format(gpus=machine, memory=gpu_memory, command=command)
     return text + "\n".join(rows) + "\n" + "".join(parts)
-
-
-def _lines(name: str, overrides: Sequence[str], cluster: Cluster, gpu_memory: float) -> list[Line]:
-    config = composed(name, overrides)
-    config.merge_with(cluster.change)
-    run = read_run(config, DocAgentConfig.parse(plain(config.docagent)))
-    if run is None:
-        raise UserError(
-            f"recipe {name}: {config.actor_rollout_ref.model.path} is neither a folder nor a model known here"
-        )
-    return budget(run, int(gpu_memory * GIB))
 
 
 def impossible(lines: Sequence[Line], limits: dict[Place, int]) -> Iterator[str]:

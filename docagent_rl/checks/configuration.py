@@ -16,6 +16,7 @@ from docagent_rl.checks.check import PlannedRun
 from docagent_rl.checks.data import image_tokens_of
 from docagent_rl.config import plain
 from docagent_rl.envs.roles import RoleBackend, RoleName
+from docagent_rl.systems import SYSTEMS
 from docagent_rl.training.plugin import TRAINER_MODES
 from docagent_rl.training.settings.keys import unknown_keys
 from docagent_rl.training.settings.values import check_values
@@ -40,6 +41,10 @@ def check_keys(config: DictConfig) -> None:
     except OmegaConfBaseException as error:
         raise UserError(f"configuration: {error}") from error
     check_values(config)
+    if OmegaConf.is_missing(config.docagent, "system"):
+        raise UserError(
+            f"docagent.system is not set: give {', '.join(SYSTEMS)}, or package.module:SYSTEM of your own"
+        )
 
 
 def refuse_unknown_keys(config: DictConfig) -> None:

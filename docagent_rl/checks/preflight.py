@@ -14,39 +14,18 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.user_code import MODULES_VARIABLE, import_module
 from docagent_rl.checkpoints.resume import settle_resume
-from docagent_rl.checks.budget_table import check_memory
+from docagent_rl.checks import budget_table, cluster, configuration, data, machine, places
+from docagent_rl.checks import service_checks as services
 from docagent_rl.checks.check import Check, PlannedRun, When, run_checks
-from docagent_rl.checks.cluster import attachment, check_cluster, leave_out_own_ray
-from docagent_rl.checks.configuration import (
-    check_budget,
-    check_budget_by_documents,
-    check_estimator,
-    check_keys,
-    check_policy_roles,
-)
-from docagent_rl.checks.data import check_files, check_questions
 from docagent_rl.checks.environment import settle_environment
-from docagent_rl.checks.machine import check_device, check_folders, check_machine, check_model
-from docagent_rl.checks.places import check_places
 from docagent_rl.checks.refusal import refuse
-from docagent_rl.checks.service_checks import (
-    check_search_servers,
-    check_second_ranking,
-    check_services,
-    check_stand_ins,
-)
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.losses.aggregation import check_loss
 from docagent_rl.losses.checks import check_kl
-from docagent_rl.systems import SYSTEMS
 from docagent_rl.training.loopback import keep_to_loopback
 from docagent_rl.training.nodes.check import ATTACHED_VARIABLE
-from docagent_rl.training.settings.arithmetic import check_sizes
-from docagent_rl.training.settings.assertions import check_by_verl
-from docagent_rl.training.settings.frozen_checks import check_frozen, check_vision
-from docagent_rl.training.settings.opening_check import check_openings
+from docagent_rl.training.settings import arithmetic, assertions, frozen_checks, opening_check, values
 from docagent_rl.training.settings.server_cache import size_server_cache
-from docagent_rl.training.settings.values import check_mode
 from docagent_rl.watch.leftovers import RUN_VARIABLE, earlier_starts, end_leftovers, note_start
 
 logger = logging.getLogger(__name__)
@@ -65,33 +44,33 @@ CONFIGURATION = When.RECIPE | When.TRAINING
 MACHINE = When.TRAINING
 
 CHECKS = (
-    Check("trainer mode", CONFIGURATION, lambda run: check_mode(run.config)),
-    Check("second ranking", ALWAYS, check_second_ranking),
-    Check("search servers", ALWAYS, check_search_servers),
+    Check("trainer mode", CONFIGURATION, lambda run: values.check_mode(run.config)),
+    Check("second ranking", ALWAYS, services.check_second_ranking),
+    Check("search servers", ALWAYS, services.check_search_servers),
     Check("prompt", ALWAYS, lambda run: run.system.load_prompt(run.env, run.section.prompt)),
-    Check("token budget", When.RECIPE, check_budget),
-    Check("token budget", When.TRAINING, check_budget_by_documents),
-    Check("estimator", CONFIGURATION, check_estimator),
+    Check("token budget", When.RECIPE, configuration.check_budget),
+    Check("token budget", When.TRAINING, configuration.check_budget_by_documents),
+    Check("estimator", CONFIGURATION, configuration.check_estimator),
     Check("KL of observations", CONFIGURATION, lambda run: check_kl(run.section.kl, run.config)),
     Check("loss", CONFIGURATION, lambda run: check_loss(run.section.loss, run.section.kl, run.config)),
-    Check("roles of the policy", CONFIGURATION, check_policy_roles),
-    Check("frozen tower", CONFIGURATION, lambda run: check_frozen(run.config, run.section)),
-    Check("stand-ins for models", When.TRAINING | When.PLAY, check_stand_ins),
-    Check("device", MACHINE, lambda run: check_device(run.config)),
-    Check("cluster", MACHINE, lambda run: check_cluster(run.config, run.section)),
-    Check("machine", MACHINE, lambda run: check_machine(run.config)),
-    Check("batches and GPUs", MACHINE, lambda run: check_sizes(run.config)),
-    Check("verl's own checks", MACHINE, lambda run: check_by_verl(run.config)),
-    Check("memory and disk", MACHINE, lambda run: check_memory(run.config, run.section)),
-    Check("places in Ray", MACHINE, lambda run: check_places(run.config)),
+    Check("roles of the policy", CONFIGURATION, configuration.check_policy_roles),
+    Check("frozen tower", CONFIGURATION, lambda run: frozen_checks.check_frozen(run.config, run.section)),
+    Check("stand-ins for models", When.TRAINING | When.PLAY, services.check_stand_ins),
+    Check("device", MACHINE, lambda run: machine.check_device(run.config)),
+    Check("cluster", MACHINE, lambda run: cluster.check_cluster(run.config, run.section)),
+    Check("machine", MACHINE, lambda run: machine.check_machine(run.config)),
+    Check("batches and GPUs", MACHINE, lambda run: arithmetic.check_sizes(run.config)),
+    Check("verl's own checks", MACHINE, lambda run: assertions.check_by_verl(run.config)),
+    Check("memory and disk", MACHINE, lambda run: budget_table.check_memory(run.config, run.section)),
+    Check("places in Ray", MACHINE, lambda run: places.check_places(run.config)),
     Check("provision of data", MACHINE, lambda run: _provide("data", run)),
-    Check("store, indexes and data files", MACHINE, check_files),
-    Check("services", MACHINE, check_services),  # before what takes longer
+    Check("store, indexes and data files", MACHINE, data.check_files),
+    Check("services", MACHINE, services.check_services),  # before what takes longer
     Check("provision of the model", MACHINE, lambda run: _provide("model", run)),
-    Check("model", MACHINE, lambda run: check_model(run.config, run.section.workspace)),
-    Check("vision tower", MACHINE, lambda run: check_vision(run.config, run.section)),
-    Check("questions", MACHINE, check_questions),
-    Check("prompts of the questions", MACHINE, lambda run: check_openings(run.config, run.section)),
+    Check("model", MACHINE, lambda run: machine.check_model(run.config, run.section.workspace)),
+    Check("vision tower", MACHINE, lambda run: frozen_checks.check_vision(run.config, run.section)),
+    Check("questions", MACHINE, data.check_questions),
+    Check("their prompts", MACHINE, lambda run: opening_check.check_openings(run.config, run.section)),
 )
 """Every check of a run with reinforcement learning, in the order in which they run."""
 
@@ -123,11 +102,7 @@ def check_statically(config: DictConfig) -> DocAgentConfig:
 
 
 def _checked(config: DictConfig, when: When) -> PlannedRun:
-    check_keys(config)
-    if OmegaConf.is_missing(config.docagent, "system"):
-        raise UserError(
-            f"docagent.system is not set: give {', '.join(SYSTEMS)}, or package.module:SYSTEM of your own"
-        )
+    configuration.check_keys(config)
     run = PlannedRun.of(config)
     run_checks(CHECKS, when, run)
     return run
@@ -146,14 +121,14 @@ class Preflight(Callback):
         """
         try:
             settle_environment(config)
-            check_folders(config)  # before Hydra writes to them
+            machine.check_folders(config)  # before Hydra writes to them
             end_earlier(config)  # before memory is looked at
             run = _checked(config, When.TRAINING)
             size_server_cache(config, image_tokens=run.env.max_image_tokens)
             settle_resume(config, run.section.checkpoint_check)
             pass_on_environment(config)
             keep_to_loopback(config)
-            leave_out_own_ray(config)
+            cluster.leave_out_own_ray(config)
         except Exception as error:  # whatever it is: a run that was not checked must not start
             refuse(error, config)
 
@@ -184,7 +159,7 @@ def pass_on_environment(config: DictConfig) -> None:
     os.environ |= variables  # for the Ray that the run starts
     if modules := ",".join(config.docagent.get("modules") or ()):
         variables[MODULES_VARIABLE] = modules
-    if attachment(config) is not None:
+    if cluster.attachment(config) is not None:
         variables[ATTACHED_VARIABLE] = "1"
     with open_dict(config):
         for name, value in variables.items():

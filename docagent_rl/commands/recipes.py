@@ -167,13 +167,14 @@ def budget_command(
 
     Example: docagent-rl recipes budget alden_qwen2_5_vl_7b trainer.nnodes=1 --gpu-memory 80
     """
-    from docagent_rl.checks.budget_table import budget_of_recipe, budget_page
+    from docagent_rl.checks.budget_table import budget_of_recipe, budget_page, markdown
 
     if recipe is None:
         text = budget_page(nnodes or 1, gpus_per_node or 8, gpu_memory)
     else:
         require_recipes([recipe], kind=Kind.RL)
-        text = budget_of_recipe(recipe, overrides or [], Cluster(nnodes, gpus_per_node), gpu_memory)
+        cluster = Cluster(nnodes, gpus_per_node)
+        text = markdown(budget_of_recipe(recipe, overrides or [], cluster, gpu_memory))
     typer.echo(text, nl=False)
 
 

@@ -46,10 +46,10 @@ def mine(inputs):
 """
 # a module of the user's that breaks the checks in a way that nobody has foreseen
 BREAKING = """
-import docagent_rl.checks.preflight as preflight
+from docagent_rl.training.settings import values
 def broken(config):
     raise ZeroDivisionError('a page of no width')
-preflight.check_mode = broken
+values.check_mode = broken
 """
 
 
