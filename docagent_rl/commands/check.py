@@ -59,26 +59,19 @@ def _audit(path: Path) -> Audit:
 
 def _audit_run(path: Path) -> Audit:
     """A run, or its checkpoints alone."""
+    from docagent_rl.rollout.credit import read_credit
+
     parts = [audit_checkpoints(path)] if has_checkpoints(path) else []
     if (path / "trajectories").is_dir():
         parts.append(audit_archives(path))
-    damages = [damage for part in parts for damage in part.damages] + _damaged_credit(path)
-    damages = list({damage.path: damage for damage in damages}.values())
-    contents = ", ".join(part.contents for part in parts)
-    return Audit(contents, damages, sum(part.unsealed for part in parts))
-
-
-def _damaged_credit(run_dir: Path) -> list[Damage]:
-    """Files of credit that cannot be read; a run may go without any."""
-    from docagent_rl.rollout.credit import read_credit
-
-    damages = []
-    for file in sorted(run_dir.glob("credit/*.parquet")):
+    damages = {damage.path: damage for part in parts for damage in part.damages}
+    for file in sorted(path.glob("credit/*.parquet")):  # a run may go without any
         try:
             read_credit(file)
         except UserError as error:
-            damages.append(Damage(file, str(error)))
-    return damages
+            damages[file] = Damage(file, str(error))
+    contents = ", ".join(part.contents for part in parts)
+    return Audit(contents, list(damages.values()), sum(part.unsealed for part in parts))
 
 
 def _line(damage: Damage) -> str:

@@ -12,12 +12,12 @@ from docagent_rl.lab.generate.funnel import digest_of
 
 
 def funnel_file(out: Path) -> Path:
-    """Where the numbers of a run lie, beside its questions."""
+    """Return where the numbers of a run lie, beside its questions."""
     return out.with_name(f"{out.name}.funnel.json")
 
 
 def may_replace(out: Path, settings: str, *, force: bool) -> bool:
-    """Whether a file that is there may be replaced by another.
+    """Return whether a file that is there may be replaced by another.
 
     Only one that the same settings made, and that lacks what an endpoint did not reply to, is replaced
     unasked; one that the same settings made, and that lacks nothing, is made again as it is.
@@ -34,28 +34,24 @@ def may_replace(out: Path, settings: str, *, force: bool) -> bool:
         raise UserError(f"{out} is a folder: name a file")
     if force or not out.exists():
         return force
-    told = _told(funnel_file(out))
-    if told.get("settings") != settings:
+    recorded = _recorded(funnel_file(out))
+    if recorded.get("settings") != settings:
         raise UserError(
             f"{out} was made by other settings, or by something else; name another file, or replace it with "
             "--force"
         )
-    lacking = told.get("unanswered")
-    if not isinstance(lacking, Mapping):
-        return False
-    if lacking.get("sha256") != digest_of(out.read_bytes()):
+    lacking = recorded.get("unanswered")
+    if isinstance(lacking, Mapping) and lacking.get("sha256") != digest_of(out.read_bytes()):
         raise UserError(
             f"{out} was changed since it was made, and what got no reply is still to be asked; name another "
             "file, or replace it with --force"
         )
-    return True
+    return isinstance(lacking, Mapping)
 
 
-def _told(file: Path) -> Mapping[str, Any]:
-    if not file.is_file():
-        return {}
+def _recorded(file: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(file.read_bytes())
+        found = json.loads(file.read_bytes()) if file.is_file() else {}
     except ValueError:  # half a character is one, too
         return {}
     return found if isinstance(found, Mapping) else {}

@@ -143,12 +143,6 @@ def test_a_broken_recipe_is_reported_by_name(mine):
         (["docagent.env.variant=published"], r"docagent\.env\.variant"),
         (["algorithm.adv_estimator=grop"], "adv_estimator=grop"),
         (["data.max_response_length=150"], "150"),
-        (["data.train_batch_size=33", FIXED], r"data\.train_batch_size=33 .*rollout\.n=5 .*165"),
-        (
-            ["actor_rollout_ref.actor.ppo_mini_batch_size=40", FIXED],
-            r"actor\.ppo_mini_batch_size=40 .*data\.train_batch_size=32",
-        ),
-        (["actor_rollout_ref.actor.ppo_mini_batch_size=4"], r"actor\.ppo_mini_batch_size=4 .*n=5 .*20"),
         (
             ["critic.enable=true", "critic.ppo_mini_batch_size=4", "critic.ppo_micro_batch_size_per_gpu=1"],
             r"critic\.ppo_mini_batch_size=4 .*n=5 .*20",
@@ -159,10 +153,6 @@ def test_a_broken_recipe_is_reported_by_name(mine):
         (["actor_rollout_ref.model.fused_kernel_options.impl_backend=null"], "impl_backend=None"),
         (["critic.enable=true", "critic.model.use_fused_kernels=true"], r"critic\.model\.use_fused_kernels"),
         (["actor_rollout_ref.actor.ppo_max_token_len_per_gpu=10000"], r"len_per_gpu=10000 .*=10240"),
-        (
-            ["trainer.nnodes=2", FIXED, f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=4"],
-            "log_prob_micro_batch_size_per_gpu=4 ",
-        ),
         # dynamic batches may hold more than a batch
         (
             [
