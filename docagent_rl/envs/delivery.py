@@ -18,10 +18,6 @@ def render(ref: Picture, store: DocumentStore) -> Image.Image:
 
     Equal references give equal pixels. Blocks while it reads and decodes: call it off the event loop.
 
-    Args:
-        ref: what to produce.
-        store: the store that the reference was made from.
-
     Returns:
         An RGB image of `ref.size`.
 

@@ -137,11 +137,7 @@ class Game:
 
 
 class Pen(TurnWriter, ABC):
-    """Writes the turns of one system for the oracle, its detours and chance.
-
-    Args:
-        config: of the system, parsed.
-    """
+    """Writes the turns of one system for the oracle, its detours and chance."""
 
     forgives: ClassVar[bool] = True
     """Whether a turn that cannot be read leaves the session going on."""

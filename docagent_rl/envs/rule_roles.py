@@ -49,12 +49,7 @@ def content_words(text: str) -> list[str]:
 
 
 def plan_search(question: str, contents: Sequence[Heading]) -> str:
-    """Return a plan from the words of the question and the headings that share most of them.
-
-    Args:
-        question: the question.
-        contents: the table of contents.
-    """
+    """Return a plan from the words of the question and the headings that share most of them."""
     words = content_words(question)
     wanted = frozenset(words)
     overlaps = [(len(wanted.intersection(content_words(entry.title))), entry) for entry in contents]
@@ -67,11 +62,7 @@ def plan_search(question: str, contents: Sequence[Heading]) -> str:
 
 
 def read_pages(pages: Iterable[tuple[int, str]]) -> str:
-    """Return what the pages say: their text layers, each headed by its page.
-
-    Args:
-        pages: `(page, text)`.
-    """
+    """Return what the pages say: their text layers, each headed by its page."""
     return "\n".join(f"Page {page}: {text.strip() or 'no text.'}" for page, text in pages)
 
 
@@ -81,10 +72,6 @@ def answer_from(question: str, texts: Iterable[str]) -> str:
     A refusal when none shares half of the question's words, or when a name of the question occurs nowhere.
     Words of more than five letters are compared by their first five. Of equal candidates the first wins,
     sentences before lines.
-
-    Args:
-        question: the question.
-        texts: what was read, in order.
     """
     candidates = _candidates(texts)
     stems = [_stems(candidate) for candidate in candidates]

@@ -213,11 +213,7 @@ class TurnWriter:
 
 
 class Script(TurnWriter, ABC):
-    """Writes the turns of one system at random, on whose episodes a tiny model is warmed up.
-
-    Args:
-        config: of the system, parsed.
-    """
+    """Writes the turns of one system at random, on whose episodes a tiny model is warmed up."""
 
     warm_up: ClassVar[Mapping[str, Any]] = {"pool": 128}
     """Settings of `WarmUp` that differ from its defaults."""

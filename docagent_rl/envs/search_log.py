@@ -102,10 +102,6 @@ def search_metrics(turns: Mapping[int, Sequence[SearchNote]], gold: Collection[P
     `turn_recall/<turn>`; `empty`, the share without hits; `novelty`, the share of queries that no earlier one
     equals in its words; `distance`, the mean over all but the first of 1 - Jaccard with the nearest earlier
     query; `refused`, `cached` and `retries`, counts.
-
-    Args:
-        turns: searches by number of the turn, from 1.
-        gold: pages of the evidence.
     """
     names = dict.fromkeys(note.retriever for notes in turns.values() for note in notes)
     found: dict[str, float] = {}

@@ -189,10 +189,6 @@ class EnvServices:
 def make_roles(configs: Mapping[RoleName, RoleConfig], store: DocumentStore) -> dict[str, RoleModel]:
     """Return the models that play roles; roles with the embedded backend, or the policy's, are left out.
 
-    Args:
-        configs: by role (`RoleName`).
-        store: where page images come from.
-
     Raises:
         UserError: a key's environment variable is not set, a cache cannot be opened, or the policy is to play
             a role other than the answer agent.

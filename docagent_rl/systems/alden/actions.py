@@ -98,12 +98,9 @@ class AldenGrammar:
     is `Invalid`. A fetch without a readable page number is executed too, as a `Fetch` without pages. A turn
     that was cut off or ended at a control token is `Invalid` whatever it holds.
 
-    Args:
-        modality: whether a fetch has to name a modality.
-        fetch_syntax: how page numbers are written.
-        fetch: whether there is a fetch at all; `False` is the ablation without it.
-        lenient: accept any turn that begins with a thought and ends with its action, as the released regular
-            expressions do, also with two actions or with tags inside the thought.
+    With `lenient` any turn is valid that begins with a thought and ends with its action, as the released
+    regular expressions have it, also with two actions or with tags inside the thought. The other switches are
+    those of `AldenConfig`.
     """
 
     def __init__(

@@ -55,10 +55,6 @@ def read_query(text: str, span: Span) -> Query:
     Words stand in for the paper's tokens, so that the same query costs the same whatever the tokenizer and
     wherever its spaces and capitals are. They are those of the retrievers: what a search drops makes no query
     new. A query without a word is read mark by mark.
-
-    Args:
-        text: the turn.
-        span: the query in it.
     """
     start, end = span
     found = list(spans(text[start:end])) or list(spans(text[start:end], MARK))

@@ -53,13 +53,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class ResultBuilder:
-    """Finds pages and puts them into results. Files are read in threads.
-
-    Args:
-        config: what to show, and how much of it.
-        services: documents and retrievers.
-        say: renders the texts around pages.
-    """
+    """Finds pages and puts them into results. Files are read in threads."""
 
     config: AldenConfig
     services: EnvServices

@@ -64,12 +64,8 @@ class DocVStarGrammar:
 
     The action is looked for outside thoughts only. It is `Invalid` when there is no closed `<action>`, or
     when that holds no known action, two of them, or another tag beside it. Everything else that is wrong
-    is a `Fault` of a turn that is executed. Blocks are read in closed thoughts only.
-
-    Args:
-        retrieval: whether there is a retrieval; without it its tag is unknown.
-        fetch: whether there is a fetch.
-        analysis: whether the thoughts of later turns begin with an analysis.
+    is a `Fault` of a turn that is executed. Blocks are read in closed thoughts only. The tag of an action
+    that is switched off is unknown.
     """
 
     def __init__(self, *, retrieval: bool = True, fetch: bool = True, analysis: bool = True) -> None:

@@ -22,14 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A sheet of equal cells, filled row by row; a cell is a header band over a square for a thumbnail.
-
-    Args:
-        rows: number of rows.
-        columns: number of columns.
-        cell: side of the square in pixels.
-        header: height of the band in pixels; 0 for sheets without labels.
-    """
+    """A sheet of equal cells, filled row by row: a header band over a square for a thumbnail, in pixels."""
 
     rows: int
     columns: int
@@ -53,15 +46,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class OverviewStyle:
-    """How the sheets of one document look.
-
-    Args:
-        cell: side of the square for a thumbnail, in pixels.
-        header: height of the band with the page number, in pixels.
-        font: size of the page number, in pixels.
-        pages_per_sheet: pages on a sheet at most.
-        padding: colour around a thumbnail, so that the edge of the page shows.
-    """
+    """How the sheets of one document look, in pixels (see `OverviewConfig`)."""
 
     cell: int = 256
     header: int = 24
@@ -195,12 +180,7 @@ def choose_style(
 
 
 def overview(pages: Sequence[Page], style: OverviewStyle) -> Iterator[ImageSheet]:
-    """Yield the sheets of a document, consecutive pages in consecutive groups.
-
-    Args:
-        pages: the pages in order; their own numbers are the labels.
-        style: how the sheets look.
-    """
+    """Yield the sheets of a document, consecutive pages in groups, labelled with their own numbers."""
     for start in range(0, len(pages), style.pages_per_sheet):
         yield _sheet(pages[start : start + style.pages_per_sheet], style)
 

@@ -80,13 +80,7 @@ class ThoughtReading:
 
 
 def read_thoughts(text: str, thoughts: Sequence[Span], due: Sequence[ThoughtBlock]) -> ThoughtReading:
-    """Read the blocks of a turn's thoughts.
-
-    Args:
-        text: the turn.
-        thoughts: spans of the contents of its closed thoughts; more than one is a fault of the frame.
-        due: the blocks that the turn must have.
-    """
+    """Read the blocks of a turn's closed thoughts, whose spans are given, against the blocks that are due."""
     per_thought = [_blocks(text, span) for span in thoughts]
     blocks = [block for found in per_thought for block in found]
     bodies = [text[slice(*block.inner)].strip() for block in blocks]

@@ -28,13 +28,7 @@ Item = str | Picture
 
 
 class Writer:
-    """Writes the observations of one episode.
-
-    Args:
-        config: what is played.
-        episode: the state that is written about.
-        line: renders a part of the prompt file.
-    """
+    """Writes the observations of one episode."""
 
     def __init__(self, config: DocVStarConfig, episode: Episode, line: Say) -> None:
         self._config = config
@@ -89,12 +83,7 @@ class Writer:
         return self.ending(1) if self._episode.last_turn == 1 else []
 
     def feedback(self, items: Iterable[Item], turn: int) -> tuple[Part, ...]:
-        """Return what an action led to, and then what every observation ends with; counted.
-
-        Args:
-            items: what the action led to.
-            turn: the turn that follows, from 1.
-        """
+        """Return what an action led to, and what every observation before a turn ends with; counted."""
         items = [*items, *self.ending(turn)]
         self.count(items)
         return _parts(items)

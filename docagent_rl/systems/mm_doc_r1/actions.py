@@ -102,10 +102,6 @@ class MMDocGrammar:
     invalid. In the rest the first complete action is executed and later ones are surplus. A step that was cut
     off at its limit is invalid, unless it ends with its action: generation that stops at a closing tag looks
     just like that. Bodies are JSON, with one repair (typographic quotes, trailing commas), never evaluated.
-
-    Args:
-        max_keywords: keywords of a search; later ones are cut with a remark.
-        max_keyword_chars: characters of a keyword; what follows is cut with a remark.
     """
 
     def __init__(self, *, max_keywords: int = 8, max_keyword_chars: int = 200) -> None:

@@ -13,13 +13,7 @@ _CHARS_A_WORD = 12
 
 @dataclass(frozen=True, slots=True)
 class FoundPage:
-    """A page in a search result.
-
-    Args:
-        page: its number.
-        snippet: an extract.
-        read: it was read before.
-    """
+    """A page in a search result: its number, an extract, and whether it was read before."""
 
     page: int
     snippet: str

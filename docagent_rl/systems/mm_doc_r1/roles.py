@@ -54,12 +54,6 @@ class Evidence:
 class RolePlayers:
     """The roles around a seeker. A role without a model is played by its embedded rule.
 
-    Args:
-        models: by role.
-        config: prompts and limits.
-        store: where page images come from.
-        count: of tokens.
-
     Raises:
         UserError: the prompt of a role is unusable.
     """
@@ -107,12 +101,6 @@ class RolePlayers:
 
     async def read(self, question: str, query: str, pages: Sequence[int], world: DocumentWorld) -> str:
         """Return notes on pages, at most `read.note_tokens` tokens; equal for equal requests.
-
-        Args:
-            question: the question.
-            query: the sub-query.
-            pages: of the document.
-            world: the document.
 
         Raises:
             InfrastructureError: the reader gave none.

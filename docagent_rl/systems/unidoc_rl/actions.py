@@ -25,14 +25,8 @@ class UniDocGrammar(TagGrammar):
     `<select>index</select>`, `<bbox>[[x1, y1, x2, y2], ...]</bbox>` and `<answer>text</answer>`.
 
     A note is blanked out like a thought, but only when it is closed; `ParsedTurn.notes` holds those that say
-    something. Indices are written from 0; `Select.choices` holds them from 1.
-
-    Args:
-        select: whether candidates are chosen from at all; without it the tag means nothing.
-        crop: whether there is magnification at all; without it the tag means nothing.
-        select_fallback: an index that cannot be read is a `Select` without choices instead of invalid, as in
-            the released code, which then takes the first candidate.
-        max_boxes: boxes of one action at most.
+    something. Indices are written from 0; `Select.choices` holds them from 1. The tag of an action that is
+    switched off means nothing.
     """
 
     def __init__(
@@ -50,13 +44,8 @@ class UniDocGrammar(TagGrammar):
 def read_index(content: str, block: Span, argument: Span, *, fallback: bool = False) -> Action:
     """Read one whole number from 0, in ASCII digits; signs and anything around it are refused.
 
-    Whether there is a candidate with that index is for the environment to say.
-
-    Args:
-        content: the stripped content.
-        block: span of the block.
-        argument: span of the content.
-        fallback: give a `Select` without choices for what cannot be read.
+    Whether there is a candidate with that index is for the environment to say. With `fallback` what cannot be
+    read is a `Select` without choices, as in the released code, which then takes the first candidate.
     """
     if content.isascii() and content.isdecimal():
         digits = content.lstrip("0") or "0"
@@ -73,12 +62,6 @@ def read_boxes(content: str, block: Span, argument: Span, *, most: int = 8) -> A
 
     Every box needs four finite numbers with `x1 < x2` and `y1 < y2`; one that is wrong spoils them all. Boxes
     may reach beyond the image: the environment clamps them.
-
-    Args:
-        content: the stripped content.
-        block: span of the block.
-        argument: span of the content.
-        most: boxes at most.
     """
     try:
         value = strict_json(content)

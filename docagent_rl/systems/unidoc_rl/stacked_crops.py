@@ -79,15 +79,7 @@ class StackedCropsView:
 
 @dataclass(frozen=True, slots=True)
 class Cutting:
-    """How boxes are read and cut.
-
-    Args:
-        frame: what boxes are measured in.
-        rounding: how to reach whole raw pixels.
-        pad: added on all sides of a box, in units of the frame.
-        max_pieces: pieces of a stack at most.
-        max_canvas_pixels: area of a stack before it is resized, at most.
-    """
+    """How boxes are read and cut (see `CoordsConfig` and `CropConfig`); `pad` is in units of the frame."""
 
     frame: Frame
     rounding: Rounding
