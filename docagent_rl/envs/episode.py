@@ -25,9 +25,11 @@ from docagent_rl.envs.base import (
     TextPart,
     UnknownActionError,
 )
+from docagent_rl.envs.checks import checked_gold
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import SizeRule, View, page_view
+from docagent_rl.records.record import Record
 from docagent_rl.retrieval import Hit
 
 Say = Callable[..., str]
@@ -74,7 +76,7 @@ class EpisodeEnv(DocEnv[EpisodeT]):
 
     @abstractmethod
     def variables(self, episode: EpisodeT) -> Mapping[str, Any]:
-        """Return the variables that every part of the prompt file may name."""
+        """Return the variables that every part of the prompt file may name, beside the question."""
 
     def show_prompt(self, episode: EpisodeT) -> Observation:
         """Return the system and the user message, texts alone (see `DocEnv.show_prompt`)."""
@@ -141,7 +143,9 @@ class EpisodeEnv(DocEnv[EpisodeT]):
 
     def text(self, name: str, **variables: Any) -> str:
         """Return the text of a part of the prompt file, filled in."""
-        return self._prompt.render(name, **{**self.variables(self.episode), **variables})
+        episode = self.episode
+        known = {"question": episode.sample.question, **self.variables(episode)}
+        return self._prompt.render(name, **{**known, **variables})
 
     def feedback(self, logged: LoggedTurn) -> str:
         """Return what is wrong with a turn, and note that it leads to feedback.
@@ -169,13 +173,31 @@ class EpisodeEnv(DocEnv[EpisodeT]):
         logged.seconds["search"] = time.perf_counter() - began
         return hits
 
-    async def judge(self, logged: LoggedTurn, references: Sequence[str], prediction: str) -> float:
-        """Ask the judge about an answer and note how long it took."""
+    async def judge(
+        self, logged: LoggedTurn, references: Sequence[str], answer: str, *, fmt: float, always: bool = False
+    ) -> float:
+        """Return the judge's score of an answer, and note how long it took.
+
+        The judge is asked about answers that are not blank, and only where its score can change the reward,
+        given the format term, or `always`.
+        """
+        asked = bool(answer) and (always or self._config.reward.formula.opens({"format": fmt}))
+        logged.effect = {"kind": "answer", "judged": asked}
+        if not asked:
+            return 0.0
         began = time.perf_counter()
-        question = self.episode.sample.question
-        score = await self._services.judge.judge(question, references, prediction)
+        score = await self._services.judge.judge(self.episode.sample.question, references, answer)
         logged.seconds["judge"] = time.perf_counter() - began
         return score
+
+    def gold_pages(self, sample: Record) -> frozenset[PageRef]:
+        """Return the gold pages of a question (see `checked_gold`).
+
+        Validation plays questions without any: a benchmark may name no evidence; its answers are judged all
+        the same.
+        """
+        allowed = self._config.allow_empty_gold or self._validate
+        return checked_gold(sample, self._services.store, allow_empty=allowed)
 
     async def page_views(self, pages: Iterable[PageRef], rule: SizeRule, turn: int) -> list[View]:
         """Return whole pages as they are shown; files are read in a thread."""

@@ -89,7 +89,6 @@ class AldenEnv(EpisodeEnv[AldenEpisode]):
         """Return what every part of the prompt may name."""
         config = self._config
         return {
-            "question": episode.sample.question,
             "num_pages": episode.num_pages,
             "turns": config.max_turns,
             "fetch": config.fetch,
@@ -100,7 +99,6 @@ class AldenEnv(EpisodeEnv[AldenEpisode]):
 
     def open_episode(self, sample: Record) -> AldenEpisode:
         """Return the state before the first turn (see `DocEnv.open_episode`)."""
-        # a benchmark may name no evidence; its answers are judged all the same
         allowed = self._config.allow_empty_gold or self._validate
         return open_episode(sample, self._services.store, allow_empty_gold=allowed)
 

@@ -76,7 +76,6 @@ class DocVStarEnv(EpisodeEnv[Episode]):
         """Return what every part of the prompt may name."""
         config, plan = self._config, episode.overview
         return {
-            "question": episode.sample.question,
             "num_pages": len(episode.pages),
             "first_page": episode.first_page,
             "last_page": episode.last_page,

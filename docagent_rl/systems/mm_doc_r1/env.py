@@ -110,7 +110,6 @@ class MMDocEnv(EpisodeEnv[Episode]):
         """Return what every part of the prompt may name."""
         config, pages = self._config, episode.world.texts
         return {
-            "question": episode.question,
             "plan": episode.plan,
             "first_page": min(pages),
             "last_page": max(pages),

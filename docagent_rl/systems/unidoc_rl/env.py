@@ -11,7 +11,7 @@ from docagent_rl.actions.coordinates import CropError
 from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents.display import DisplayError
 from docagent_rl.envs.base import AssistantTurn, EndReason, ImagePart, Part, RewardTerms, TextPart
-from docagent_rl.envs.checks import checked_gold, references
+from docagent_rl.envs.checks import references
 from docagent_rl.envs.episode import EpisodeEnv, describe_pages, new_hits
 from docagent_rl.envs.images import Picture
 from docagent_rl.envs.sections import SearchScope
@@ -64,7 +64,6 @@ class UniDocEnv(EpisodeEnv[Episode]):
         """Return what every part of the prompt may name."""
         config = self._config
         return {
-            "question": episode.sample.question,
             "turns": config.assistant_turns,
             "select": config.grammar.select,
             "crop": config.grammar.crop,
@@ -75,9 +74,7 @@ class UniDocEnv(EpisodeEnv[Episode]):
 
     def open_episode(self, sample: Record) -> Episode:
         """Return the state before the first turn (see `DocEnv.open_episode`)."""
-        allowed = self._config.allow_empty_gold or self._validate
-        gold = checked_gold(sample, self._services.store, allow_empty=allowed)
-        return Episode(sample, gold, gold_regions(sample), references(sample))
+        return Episode(sample, self.gold_pages(sample), gold_regions(sample), references(sample))
 
     def read(self, episode: Episode, turn: AssistantTurn) -> LoggedTurn:
         """Parse a turn; what it achieves can be taken back until the next one."""
@@ -106,11 +103,9 @@ class UniDocEnv(EpisodeEnv[Episode]):
         return self._feedback(logged, text) if parts is None else parts
 
     async def score(self, episode: Episode, logged: LoggedTurn, action: Answer) -> float:
-        """Return the judge's score; in training it is asked only where that can change the reward."""
+        """Return the judge's score."""
         fmt = self._format(episode, EndReason.ANSWERED)
-        asked = bool(action.text) and (self._validate or self._config.reward.formula.opens({"format": fmt}))
-        logged.effect = {"kind": "answer", "judged": asked}
-        return await self.judge(logged, episode.references, action.text) if asked else 0.0
+        return await self.judge(logged, episode.references, action.text, fmt=fmt, always=self._validate)
 
     def settle(self, end: EndReason, outcome: float) -> RewardTerms:
         """End the episode and return its reward."""

@@ -21,7 +21,7 @@ from docagent_rl.envs.base import (
     RewardTerms,
     measured,
 )
-from docagent_rl.envs.checks import checked_gold, references
+from docagent_rl.envs.checks import references
 from docagent_rl.envs.episode import EpisodeEnv, describe_pages, new_hits
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import View, ViewKind, crop_view
@@ -93,7 +93,6 @@ class VragEnv(EpisodeEnv[VragEpisode]):
     def variables(self, episode: VragEpisode) -> dict[str, Any]:
         """Return what every part of the prompt may name."""
         return {
-            "question": episode.sample.question,
             "turns": self._config.assistant_turns,
             "crop": self._config.grammar.crop,
             "frame": self._config.coords.frame.value,
@@ -102,10 +101,7 @@ class VragEnv(EpisodeEnv[VragEpisode]):
 
     def open_episode(self, sample: Record) -> VragEpisode:
         """Return the state before the first turn (see `DocEnv.open_episode`)."""
-        # a benchmark may name no evidence; its answers are judged all the same
-        allowed = self._config.allow_empty_gold or self._validate
-        gold = checked_gold(sample, self._services.store, allow_empty=allowed)
-        return VragEpisode(sample, gold, references(sample))
+        return VragEpisode(sample, self.gold_pages(sample), references(sample))
 
     def read(self, episode: VragEpisode, turn: AssistantTurn) -> LoggedTurn:
         """Parse a turn; what it shows can be taken back until the next one."""
@@ -131,11 +127,9 @@ class VragEnv(EpisodeEnv[VragEpisode]):
         return parts
 
     async def score(self, episode: VragEpisode, logged: LoggedTurn, action: Answer) -> float:
-        """Return the judge's score; it is asked only where that can change the reward."""
+        """Return the judge's score."""
         fmt = format_reward(searched=episode.searched, answered=True)
-        asked = bool(action.text) and self._config.reward.formula.opens({"format": fmt})
-        logged.effect = {"kind": "answer", "judged": asked}
-        return await self.judge(logged, episode.references, action.text) if asked else 0.0
+        return await self.judge(logged, episode.references, action.text, fmt=fmt)
 
     def settle(self, end: EndReason, outcome: float) -> RewardTerms:
         """End the episode and return its reward (Eq. 11 and 12)."""
