@@ -9,8 +9,9 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.checks.check import PlannedRun
 from docagent_rl.config import Profile
 from docagent_rl.endpoints.http_client import public_url
+from docagent_rl.envs.role_client import make_roles
 from docagent_rl.envs.sections import SearchScope
-from docagent_rl.envs.services import NO_SECOND_RANKING, make_roles
+from docagent_rl.envs.services import NO_SECOND_RANKING
 from docagent_rl.retrieval.config import Backend, RetrieverConfig, ServerApi
 from docagent_rl.retrieval.opening import search_servers
 from docagent_rl.retrieval.service.vrag_rl import PAGES_A_QUERY

@@ -6,23 +6,45 @@ import asyncio
 import hashlib
 import io
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.answers import Answers
-from docagent_rl.endpoints.chat_client import HELLO, ChatClient, ChatEndpoint
 from docagent_rl.endpoints.chat_reply import reply_text
 from docagent_rl.endpoints.json_cache import JsonCache
 from docagent_rl.endpoints.usage import image_part
 from docagent_rl.envs.base import ImagePart, Message, Part, TextPart
 from docagent_rl.envs.delivery import render
 from docagent_rl.envs.images import Picture
-from docagent_rl.envs.roles import RoleConfig
+from docagent_rl.envs.roles import RoleBackend, RoleConfig, RoleModel, RoleName
+
+if TYPE_CHECKING:
+    from docagent_rl.endpoints.chat_client import ChatClient
 
 _REMEMBERED = 4096
 _JPEG_QUALITY = 90
+
+
+def make_roles(configs: Mapping[RoleName, RoleConfig], store: DocumentStore) -> dict[str, RoleModel]:
+    """Return the models that play roles; roles with the embedded backend, or the policy's, are left out.
+
+    Raises:
+        UserError: a key's environment variable is not set, a cache cannot be opened, or the policy is to play
+            a role other than the answer agent.
+    """
+    played = [name for name, config in configs.items() if config.backend is RoleBackend.POLICY]
+    refused = sorted(set(played) - {RoleName.ANSWER})
+    if refused:
+        raise UserError(
+            f"roles.{refused[0]}.backend is policy: the policy can be the answer agent alone (a plan is "
+            "shared by a group, the reader needs eyes, the extractor grades)"
+        )
+    remote = {name: config for name, config in configs.items() if config.backend is RoleBackend.OPENAI}
+    if not remote:
+        return {}
+    return {name: openai_role(name, config, store) for name, config in remote.items()}
 
 
 def openai_role(name: str, config: RoleConfig, store: DocumentStore) -> OpenAIRole:
@@ -31,9 +53,12 @@ def openai_role(name: str, config: RoleConfig, store: DocumentStore) -> OpenAIRo
     Raises:
         UserError: the key's environment variable is not set or the cache cannot be opened.
     """
+    # a heavy import that embedded roles do without
+    from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
+
     endpoint = ChatEndpoint.of(config, f"roles.{name}", temperature=config.temperature)
     cache = JsonCache(config.cache_dir, f"{name} cache") if config.cache_dir is not None else None
-    return OpenAIRole(name, endpoint, store, cache)
+    return OpenAIRole(name, ChatClient(endpoint, name), store, cache)
 
 
 class OpenAIRole:
@@ -44,17 +69,17 @@ class OpenAIRole:
 
     Args:
         name: of the role, for messages.
-        endpoint: where to ask.
+        client: asks its endpoint.
         store: where images come from.
         cache: replies given before.
     """
 
     def __init__(
-        self, name: str, endpoint: ChatEndpoint, store: DocumentStore, cache: JsonCache | None = None
+        self, name: str, client: ChatClient, store: DocumentStore, cache: JsonCache | None = None
     ) -> None:
         self.name = name
-        self.endpoint = endpoint
-        self._client = ChatClient(endpoint, name)
+        self.endpoint = client.endpoint
+        self._client = client
         self._store = store
         self._cache = cache
         self._replies: Answers[str] = Answers(_REMEMBERED)
@@ -71,6 +96,8 @@ class OpenAIRole:
         Raises:
             UserError: there is no reply; the message names the endpoint and the model.
         """
+        from docagent_rl.endpoints.chat_client import HELLO
+
         try:
             await self._client.check(HELLO, reply_text)
         except InfrastructureError as error:

@@ -18,7 +18,7 @@ from docagent_rl.base.surrogates import encodable
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.endpoints.answers import Answers
 from docagent_rl.endpoints.retrying import Places, call_service
-from docagent_rl.envs.roles import RoleBackend, RoleConfig, RoleModel, RoleName
+from docagent_rl.envs.roles import RoleModel
 from docagent_rl.envs.search_log import SearchNote, note_search
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
 from docagent_rl.retrieval import Hit, Retriever
@@ -184,26 +184,3 @@ class EnvServices:
         if self.text_retriever is None:
             raise UserError(NO_SECOND_RANKING)
         return self.text_retriever
-
-
-def make_roles(configs: Mapping[RoleName, RoleConfig], store: DocumentStore) -> dict[str, RoleModel]:
-    """Return the models that play roles; roles with the embedded backend, or the policy's, are left out.
-
-    Raises:
-        UserError: a key's environment variable is not set, a cache cannot be opened, or the policy is to play
-            a role other than the answer agent.
-    """
-    played = [name for name, config in configs.items() if config.backend is RoleBackend.POLICY]
-    refused = sorted(set(played) - {RoleName.ANSWER})
-    if refused:
-        raise UserError(
-            f"roles.{refused[0]}.backend is policy: the policy can be the answer agent alone (a plan is "
-            "shared by a group, the reader needs eyes, the extractor grades)"
-        )
-    remote = {name: config for name, config in configs.items() if config.backend is RoleBackend.OPENAI}
-    if not remote:
-        return {}
-    # a heavy import that embedded roles do without
-    from docagent_rl.envs.role_client import openai_role
-
-    return {name: openai_role(name, config, store) for name, config in remote.items()}

@@ -11,8 +11,9 @@ from docagent_rl.config import DocAgentConfig
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.shown import ShownRasters, beside
 from docagent_rl.envs.base import DocEnv
+from docagent_rl.envs.role_client import make_roles
 from docagent_rl.envs.roles import RoleBackend
-from docagent_rl.envs.services import AT_A_TIME, EnvServices, RetrieverService, make_roles
+from docagent_rl.envs.services import AT_A_TIME, EnvServices, RetrieverService
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
 from docagent_rl.retrieval import Retriever
 from docagent_rl.retrieval.config import Backend, RetrieverConfig

@@ -4,8 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.envs.role_client import make_roles
 from docagent_rl.envs.roles import RoleBackend, RoleConfig
-from docagent_rl.envs.services import make_roles
 
 REMOTE = {"backend": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "m"}
 

@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.documents import DocumentStore
-from docagent_rl.envs.services import make_roles
+from docagent_rl.envs.role_client import make_roles
 from docagent_rl.retrieval.config import Backend
 from docagent_rl.retrieval.opening import search_servers
 from docagent_rl.rewards.judge import make_judge

@@ -7,8 +7,8 @@ import pytest
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.envs.base import AssistantTurn, EndReason
+from docagent_rl.envs.role_client import make_roles
 from docagent_rl.envs.roles import RoleConfig, RoleName
-from docagent_rl.envs.services import make_roles
 from docagent_rl.rewards.mmlongbench import extracted_answer
 from docagent_rl.systems.mm_doc_r1.roles import cut_items
 from tests.chat_server import ChatServer, completion, serving
