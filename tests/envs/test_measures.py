@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from docagent_rl.rollout.digest import SessionDigest
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.systems import get_system
 from docagent_rl.training.trainer.summary import summarise
@@ -52,7 +53,7 @@ async def test_sessions_without_gold_are_left_out_of_averages(system, changes, s
     assert ABOUT_GOLD[system] <= set(found)
     assert not ABOUT_GOLD[system] & set(nothing)
     made = [
-        Trajectory("u", number, 1, "val", {"question_id": "q"}, "any", metrics=metrics)
+        SessionDigest.of(Trajectory("u", number, 1, "val", {"question_id": "q"}, "any", metrics=metrics))
         for number, metrics in enumerate((found, nothing, nothing))
     ]
     numbers = summarise(made)
