@@ -174,14 +174,14 @@ class EpisodeEnv(DocEnv[EpisodeT]):
         return hits
 
     async def judge(
-        self, logged: LoggedTurn, references: Sequence[str], answer: str, *, fmt: float, always: bool = False
+        self, logged: LoggedTurn, references: Sequence[str], answer: str, *, fmt: float | None = None
     ) -> float:
         """Return the judge's score of an answer, and note how long it took.
 
-        The judge is asked about answers that are not blank, and only where its score can change the reward,
-        given the format term, or `always`.
+        The judge is asked about answers that are not blank; given the format term, only where its score can
+        change the reward.
         """
-        asked = bool(answer) and (always or self._config.reward.formula.opens({"format": fmt}))
+        asked = bool(answer) and (fmt is None or self._config.reward.formula.opens({"format": fmt}))
         logged.effect = {"kind": "answer", "judged": asked}
         if not asked:
             return 0.0

@@ -103,9 +103,9 @@ class UniDocEnv(EpisodeEnv[Episode]):
         return self._feedback(logged, text) if parts is None else parts
 
     async def score(self, episode: Episode, logged: LoggedTurn, action: Answer) -> float:
-        """Return the judge's score."""
-        fmt = self._format(episode, EndReason.ANSWERED)
-        return await self.judge(logged, episode.references, action.text, fmt=fmt, always=self._validate)
+        """Return the judge's score; validation asks for each."""
+        fmt = None if self._validate else self._format(episode, EndReason.ANSWERED)
+        return await self.judge(logged, episode.references, action.text, fmt=fmt)
 
     def settle(self, end: EndReason, outcome: float) -> RewardTerms:
         """End the episode and return its reward."""

@@ -104,9 +104,8 @@ class BaselineEnv(EpisodeEnv[BaselineEpisode]):
         return BaselineEpisode(sample, gold, references(sample))
 
     def variables(self, episode: BaselineEpisode) -> Mapping[str, Any]:
-        """Return the question, the length of its document, and whether several are searched."""
+        """Return the length of its document, and whether several are searched."""
         return {
-            "question": episode.sample.question,
             "num_pages": self._services.store.document(episode.sample.doc_id).num_pages,
             "several": self._config.scope is SearchScope.CORPUS,
         }
@@ -115,8 +114,9 @@ class BaselineEnv(EpisodeEnv[BaselineEpisode]):
         """Return the judge's verdict on an answer that is not empty."""
         # texts in the prompt do not say of which page they are
         pages = episode.show(episode.material.pages)
-        logged.effect = {"kind": "answer", "judged": bool(action.text), **({"pages": pages} if pages else {})}
-        return await self.judge(logged, episode.references, action.text) if action.text else 0.0
+        score = await self.judge(logged, episode.references, action.text)
+        logged.effect = {**logged.effect, **({"pages": pages} if pages else {})}
+        return score
 
     def settle(self, end: EndReason, outcome: float) -> RewardTerms:
         """End the episode; its reward is the outcome."""
