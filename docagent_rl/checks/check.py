@@ -26,6 +26,9 @@ class When(Flag):
     """Before trajectories are played without a trainer: `eval`, `collect`, `probe`, `ask`."""
 
 
+ALWAYS = When.RECIPE | When.TRAINING | When.PLAY
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
     """A run that is to start.

@@ -14,11 +14,10 @@ from docagent_rl.advantages.rehearsal import rehearse
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.check import PlannedRun
 from docagent_rl.checks.data import image_tokens_of
-from docagent_rl.config import plain
 from docagent_rl.envs.roles import RoleBackend, RoleName
 from docagent_rl.systems import SYSTEMS
 from docagent_rl.training.plugin import TRAINER_MODES
-from docagent_rl.training.settings.keys import unknown_keys
+from docagent_rl.training.settings.keys import refuse_unknown_keys
 from docagent_rl.training.settings.values import check_values
 from docagent_rl.training.trainer.estimators import alone_in_group, known_estimators, our_estimator
 
@@ -45,18 +44,6 @@ def check_keys(config: DictConfig) -> None:
         raise UserError(
             f"docagent.system is not set: give {', '.join(SYSTEMS)}, or package.module:SYSTEM of your own"
         )
-
-
-def refuse_unknown_keys(config: DictConfig) -> None:
-    """Refuse keys that neither verl nor this package reads.
-
-    Raises:
-        UserError: names them, each with the nearest known one.
-    """
-    written = plain(config, resolve=False)
-    written.pop("hydra", None)
-    if problems := unknown_keys(written):
-        raise UserError("unknown configuration keys, which nothing would read:\n  " + "\n  ".join(problems))
 
 
 def check_budget(run: PlannedRun) -> None:

@@ -39,15 +39,12 @@ NO_MULTIRUN = (
     "actor_rollout_ref.actor.optim.lr=$lr trainer.experiment_name=lr_$lr; done"
 )
 
-ALWAYS = When.RECIPE | When.TRAINING | When.PLAY
 CONFIGURATION = When.RECIPE | When.TRAINING
 MACHINE = When.TRAINING
 
 CHECKS = (
     Check("trainer mode", CONFIGURATION, lambda run: values.check_mode(run.config)),
-    Check("second ranking", ALWAYS, services.check_second_ranking),
-    Check("search servers", ALWAYS, services.check_search_servers),
-    Check("prompt", ALWAYS, lambda run: run.system.load_prompt(run.env, run.section.prompt)),
+    *services.SERVICE_CHECKS,
     Check("token budget", When.RECIPE, configuration.check_budget),
     Check("token budget", When.TRAINING, configuration.check_budget_by_documents),
     Check("estimator", CONFIGURATION, configuration.check_estimator),
@@ -55,7 +52,6 @@ CHECKS = (
     Check("loss", CONFIGURATION, lambda run: check_loss(run.section.loss, run.section.kl, run.config)),
     Check("roles of the policy", CONFIGURATION, configuration.check_policy_roles),
     Check("frozen tower", CONFIGURATION, lambda run: frozen_checks.check_frozen(run.config, run.section)),
-    Check("stand-ins for models", When.TRAINING | When.PLAY, services.check_stand_ins),
     Check("device", MACHINE, lambda run: machine.check_device(run.config)),
     Check("cluster", MACHINE, lambda run: cluster.check_cluster(run.config, run.section)),
     Check("machine", MACHINE, lambda run: machine.check_machine(run.config)),

@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.check import PlannedRun
+from docagent_rl.checks.check import ALWAYS, Check, PlannedRun, When
 from docagent_rl.config import Profile
 from docagent_rl.endpoints.http_client import public_url
 from docagent_rl.envs.role_client import make_roles
@@ -131,3 +131,12 @@ async def _ask_services(run: PlannedRun) -> None:
     servers = search_servers(run.section.retrievers(), store)
     asked = (make_judge(run.section.judge), *roles.values(), *servers.values())
     await asyncio.gather(*(service.check() for service in asked))
+
+
+SERVICE_CHECKS = (
+    Check("second ranking", ALWAYS, check_second_ranking),
+    Check("search servers", ALWAYS, check_search_servers),
+    Check("prompt", ALWAYS, lambda run: run.system.load_prompt(run.env, run.section.prompt)),
+    Check("stand-ins for models", When.TRAINING | When.PLAY, check_stand_ins),
+)
+"""Checks that run before trajectories are played without a trainer, too."""

@@ -10,12 +10,10 @@ from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.check import PlannedRun, When, run_checks
-from docagent_rl.checks.configuration import refuse_unknown_keys
 from docagent_rl.checks.environment import settle_environment
-from docagent_rl.checks.preflight import CHECKS
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.recipe_list import Kind, recipe_kind
-from docagent_rl.checks.service_checks import check_services
+from docagent_rl.checks.service_checks import SERVICE_CHECKS, check_services
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.envs.roles import RoleBackend
 from docagent_rl.lab.eval.agent import Agent
@@ -23,6 +21,7 @@ from docagent_rl.lab.eval.agents import appoint, split_overrides
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.env_resources import open_shown_store
 from docagent_rl.systems import get_system
+from docagent_rl.training.settings.keys import refuse_unknown_keys
 
 _LENGTHS = ("data.max_prompt_length", "data.max_response_length", "docagent.rollout.turn_tokens")
 _ELSEWHERE = ("display.", "search.scope", "reward.")
@@ -76,7 +75,7 @@ def check_play(run: DictConfig, records: Iterable[Record]) -> DocAgentConfig:
     """
     planned = PlannedRun.of(run)
     parsed = planned.section
-    run_checks(CHECKS, When.PLAY, planned)
+    run_checks(SERVICE_CHECKS, When.PLAY, planned)
     store = parsed.open_store()
     open_shown_store(parsed, store)
     documents = {record.doc_id for record in records}

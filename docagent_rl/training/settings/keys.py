@@ -12,6 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from omegaconf import DictConfig
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.config import plain
 
 OPEN = ("ray_kwargs.ray_init", "docagent", "hydra", "model_engine")
 """Sections with rules of their own: `ray.init`, ours, Hydra's, and the name of the engine group."""
@@ -42,6 +46,18 @@ def _verl(name: str) -> dict[str, Any]:
         raise ModuleNotFoundError("verl")
     path = Path(spec.origin).parent / "trainer" / "config" / f"{name}.yaml"
     return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def refuse_unknown_keys(config: DictConfig) -> None:
+    """Refuse keys that neither verl nor this package reads.
+
+    Raises:
+        UserError: names them, each with the nearest known one.
+    """
+    written = plain(config, resolve=False)
+    written.pop("hydra", None)
+    if problems := unknown_keys(written):
+        raise UserError("unknown configuration keys, which nothing would read:\n  " + "\n  ".join(problems))
 
 
 def unknown_keys(config: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> list[str]:
