@@ -35,10 +35,8 @@ def split_overrides(agent: Agent, overrides: Sequence[str]) -> tuple[list[str], 
     """
     if not agent.baseline:
         return list(overrides), []
-    own = [each for each in overrides if each.lstrip("+").startswith(f"{_ENV}.")]
-    rest = [each for each in overrides if each not in own and not each.lstrip("+").startswith(f"{_PROMPT}=")]
-    prompt = [each for each in overrides if each.lstrip("+").startswith(f"{_PROMPT}=")]
-    return rest, [*own, *prompt]
+    own = [each for each in overrides if each.lstrip("+").startswith((f"{_ENV}.", f"{_PROMPT}="))]
+    return [each for each in overrides if each not in own], own
 
 
 def appoint(run: DictConfig, agent: Agent, own: Sequence[str] = ()) -> None:
