@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from docagent_rl.lab.eval.report.paired import compare
 from docagent_rl.lab.eval.report.paired_tables import paired_tables
@@ -158,20 +157,6 @@ def test_numbers_and_intervals_are_those_of_the_slow_version(rows):
             ends = slow_bootstrap(sessions, cell.measure, 40, 5)
             assert [found.low, found.high] == pytest.approx(ends, abs=1e-12)
             assert -1e-12 <= found.low <= found.high <= 1 + 1e-12
-
-
-def test_scipy_finds_the_same_interval_of_a_seed_or_another():
-    rng = np.random.default_rng(3)
-    sessions = [scored(n, rng.random() < 0.6, document=f"d{rng.integers(40)}") for n in range(200)]
-    sums = sums_of(sessions, [Cell(SCORE)])
-    (found,), (other,) = (intervals(sums, draws=20_000, seed=seed) for seed in (0, 1))
-    wanted = stats.bootstrap(
-        (sums.table[:, 0], sums.table[:, 1]),
-        lambda a, b, axis: a.sum(axis=axis) / b.sum(axis=axis),
-        paired=True, vectorized=True, n_resamples=20_000, method="percentile", rng=np.random.default_rng(1),
-    ).confidence_interval  # fmt: skip
-    assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), abs=0.004)
-    assert found != other
 
 
 def test_several_sessions_of_a_question_weigh_one_together():
