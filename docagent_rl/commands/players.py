@@ -1,4 +1,4 @@
-"""Who plays for a command: a model behind an endpoint, one in this process, a script, chance."""
+"""Players of commands: a model behind an endpoint, one in this process, a script, chance."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ def check_model(agent: Agent, model: ModelConfig) -> None:
 
 
 def sessions_at_a_time(model: ModelConfig, run: DictConfig) -> int:
-    """As many as the endpoint takes, or an engine."""
+    """Return how many the endpoint takes, or an engine."""
     if model.base_url:
         return model.concurrency
     return min(ENGINE_SESSIONS, int(run.actor_rollout_ref.rollout.max_num_seqs or ENGINE_SESSIONS))
 
 
 def in_process(agent: Agent, model: ModelConfig) -> bool:
-    """Whether a model writes the turns in this process."""
+    """Return whether a model writes the turns in this process."""
     return agent.modelled and not model.base_url
 
 
 def other_documents(player: Player, run: DictConfig) -> Player:
-    """A player of a model in this process (`in_process`), over another configuration with the same engine.
+    """Return a player of a model in this process, over another configuration with the same engine.
 
     Raises:
         UserError: what the configuration names cannot be used.
@@ -81,7 +81,7 @@ async def open_player(
     seed: int,
     wrap: Wrap | None = None,
 ) -> Player:
-    """The player; whoever opens it closes it.
+    """Open the player; whoever opens it closes it.
 
     Args:
         run: the composed configuration, checked.
