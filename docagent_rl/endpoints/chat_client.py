@@ -92,17 +92,22 @@ class ChatClient:
     Args:
         endpoint: where to ask.
         name: of the service, for messages.
-        meter: is charged; by default that of `meter.metering`.
+        meter: is charged; by default that of `meter.metering`, else its own.
     """
 
     def __init__(self, endpoint: ChatEndpoint, name: str, meter: Meter | None = None) -> None:
         self.endpoint = endpoint
         self._name = name
-        self._meter = meter
+        self._meter, self._own_meter = meter, Meter()
         self._places = Places(endpoint.concurrency)
         self._connections: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, openai.AsyncOpenAI] = (
             weakref.WeakKeyDictionary()
         )
+
+    @property
+    def meter(self) -> Meter:
+        """The meter that is charged now."""
+        return self._meter or current_meter() or self._own_meter
 
     async def ask(self, messages: Sequence[ChatMessage], read: Callable[[str], T]) -> T:
         """Ask until `read` accepts a reply, and return its result; see `complete`."""
@@ -139,8 +144,7 @@ class ChatClient:
         endpoint, most = self.endpoint, sampling.max_tokens or self.endpoint.max_tokens
         # images are decoded for their sizes
         sent = await asyncio.to_thread(message_tokens, messages)
-        meter = self._meter or current_meter() or Meter()
-        async with meter.reply(endpoint.model, endpoint.price, sent, most) as charges:
+        async with self.meter.reply(endpoint.model, endpoint.price, sent, most) as charges:
             return await self._attempts(messages, accept, sampling, partial, charges)
 
     async def check(self, messages: Sequence[ChatMessage], read: Callable[[str], T]) -> T:
@@ -150,7 +154,7 @@ class ChatClient:
             InfrastructureError: there is none in time; the message says what to raise for a slow model.
         """
         patience = min(self.endpoint.deadline_s, self.endpoint.check_s)
-        client = ChatClient(replace(self.endpoint, deadline_s=patience), self._name, self._meter)
+        client = ChatClient(replace(self.endpoint, deadline_s=patience), self._name, self.meter)
         try:
             return await client.ask(messages, read)
         except InfrastructureError as error:

@@ -39,8 +39,9 @@ class RemoteModel:
     Args:
         endpoint: where to ask.
         name: of the model's part, for messages, e.g. `teacher`.
-        cache: replies given before; opened with `forever`. `None` keeps nothing.
-        meter: counts requests and keeps a budget; may be shared.
+        cache: replies given before. `None` keeps nothing.
+        meter: see `ChatClient`; may be shared.
+        remedy: what to check where the model does not answer.
     """
 
     def __init__(
@@ -50,15 +51,21 @@ class RemoteModel:
         *,
         cache: JsonCache | None = None,
         meter: Meter | None = None,
+        remedy: str = "its address, model and key (--base-url, --model, --api-key-env)",
     ) -> None:
         self.endpoint = endpoint
         self.name = name
-        self.meter = meter or Meter()
         self.failed_in_a_row = 0
         """Replies, since the last that came, for which the endpoint failed (`chat_failure.is_outage`)."""
-        self._client = ChatClient(endpoint, name, self.meter)
+        self._client = ChatClient(endpoint, name, meter)
         self._cache = cache
+        self._remedy = remedy
         self._coming: Answers[ChatReply] = Answers(0)
+
+    @property
+    def meter(self) -> Meter:
+        """The meter that is charged now."""
+        return self._client.meter
 
     async def ask(
         self,
@@ -92,22 +99,21 @@ class RemoteModel:
             return dataclasses.replace(reply, cached=True)
         return reply
 
-    async def check(self) -> None:
-        """Ask for one word, past the cache, with the patience of a check. Who is busy is there.
+    async def check(
+        self, messages: Sequence[ChatMessage] = HELLO, read: Callable[[str], object] = reply_text
+    ) -> None:
+        """Ask for a sign of life, past the cache, with the patience of a check. Who is busy is there.
 
         Raises:
             UserError: there is no reply; the message names the endpoint and the model. Or the budget has no
                 room for the request.
         """
         try:
-            await self._client.check(HELLO, reply_text)
+            await self._client.check(messages, read)
         except InfrastructureError as error:
             if isinstance(error.__cause__, BusyError):
                 return
-            raise UserError(
-                f"the {self.name} does not answer: {error}. Check its address, model and key "
-                "(--base-url, --model, --api-key-env)"
-            ) from error
+            raise UserError(f"the {self.name} does not answer: {error}. Check {self._remedy}") from error
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""

@@ -101,8 +101,11 @@ def _openai_judge(config: JudgeConfig) -> Judge:
     from docagent_rl.base.prompts import load_prompt
     from docagent_rl.endpoints.chat_client import ChatEndpoint
     from docagent_rl.endpoints.json_cache import JsonCache
-    from docagent_rl.rewards.judge_client import JUDGE_PROMPT, OpenAIJudge
+    from docagent_rl.endpoints.remote_model import RemoteModel
+    from docagent_rl.rewards.judge_client import JUDGE_PROMPT, RunJudge
 
     endpoint = ChatEndpoint.of(config, "judge")
     cache = JsonCache(config.cache_dir, "judge cache") if config.cache_dir is not None else None
-    return OpenAIJudge(endpoint, load_prompt(config.prompt, JUDGE_PROMPT), cache)
+    remedy = "base_url, model and api_key_env of the judge"
+    model = RemoteModel(endpoint, "judge", cache=cache, remedy=remedy)
+    return RunJudge(model, load_prompt(config.prompt, JUDGE_PROMPT))

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate
 from docagent_rl.base.untrusted import defused_values
-from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
-from docagent_rl.endpoints.chat_reply import THINK_OPEN, ReplyError, without_thoughts
-from docagent_rl.endpoints.json_cache import JsonCache
+from docagent_rl.endpoints.chat_reply import THINK_OPEN, CutOffError, ReplyError, without_thoughts
 
 if TYPE_CHECKING:
     from docagent_rl.endpoints.remote_model import RemoteModel
@@ -77,74 +72,11 @@ def spells_verdict(question: str, references: Sequence[str], prediction: str) ->
     return any(_ANY_TAG.search(text) for text in (question, *references, prediction))
 
 
-class OpenAIJudge:
-    """Asks for one verdict an answer, at temperature 0 (VRAG-RL, model-based outcome reward).
-
-    May be used from several event loops; each gets its own connections and its own limit.
-
-    Args:
-        endpoint: where to ask.
-        prompt: parts `user` and, optionally, `system`.
-        cache: verdicts given before; `None` asks every time.
-    """
-
-    def __init__(
-        self, endpoint: ChatEndpoint, prompt: PromptTemplate, cache: JsonCache | None = None
-    ) -> None:
-        self.endpoint = endpoint
-        self._client = ChatClient(endpoint, "judge")
-        self._prompt = prompt
-        self._cache = cache
-
-    async def judge(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """See `Judge`."""
-        messages = self._messages(question, references, prediction)
-        echoes = spells_verdict(question, references, prediction)
-        if self._cache is None:
-            return float(await self._ask(messages, echoes))
-        key = self._key(messages)
-        verdict = await asyncio.to_thread(self._cache.get, key)
-        if not isinstance(verdict, bool):
-            verdict = await self._ask(messages, echoes)
-            await asyncio.to_thread(self._cache.put, key, verdict)
-        return float(verdict)
-
-    async def check(self) -> None:
-        """Ask for one verdict, past the cache, to see that the judge works.
-
-        Raises:
-            UserError: it does not; the message names the endpoint and the model.
-        """
-        try:
-            await self._client.check(self._messages("What is two plus two?", ["4"], "4"), parse_verdict)
-        except InfrastructureError as error:
-            raise UserError(
-                f"the judge does not answer: {error}. Check base_url, model and api_key_env of the judge"
-            ) from error
-
-    async def aclose(self) -> None:
-        """Close the connections of the running event loop."""
-        await self._client.aclose()
-
-    async def _ask(self, messages: Sequence[Mapping[str, str]], echoes: bool = False) -> bool:
-        return await self._client.ask(messages, lambda reply: parse_verdict(reply, echoes=echoes))
-
-    def _messages(self, question: str, references: Sequence[str], prediction: str) -> list[dict[str, str]]:
-        return verdict_messages(self._prompt, question, references, prediction)
-
-    def _key(self, messages: Sequence[Mapping[str, str]]) -> str:
-        # what is sent, not what it was made of: a verdict belongs to the words that were judged
-        more = [dict(self.endpoint.extra_body)] if self.endpoint.extra_body else []
-        return hashlib.sha256(
-            json.dumps([str(self.endpoint.base_url), self.endpoint.model, *messages, *more]).encode()
-        ).hexdigest()
-
-
 class RemoteJudge:
-    """A `Judge` that shares cache and meter with a command's other models; equal verdicts are asked for once.
+    """A `Judge` that asks for one verdict an answer, and once for equal ones.
 
     Args:
-        model: is asked.
+        model: is asked; cached and metered as it says.
         prompt: parts `user` and, optionally, `system` (`JUDGE_PROMPT`).
     """
 
@@ -170,6 +102,26 @@ class RemoteJudge:
     async def check(self) -> None:
         """See `Judge`."""
         await self.model.check()
+
+
+class RunJudge(RemoteJudge):
+    """The judge of a run (VRAG-RL, model-based outcome reward), whose failures are those of a service."""
+
+    async def judge(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """See `Judge`."""
+        try:
+            return await super().judge(question, references, prediction)
+        except CutOffError as error:
+            raise InfrastructureError(f"judge {self.model.endpoint.model!r}: {error}") from error
+
+    async def check(self) -> None:
+        """Ask for one verdict, past the cache, to see that the judge gives one.
+
+        Raises:
+            UserError: it does not; the message names the endpoint and the model.
+        """
+        messages = verdict_messages(self._prompt, "What is two plus two?", ["4"], "4")
+        await self.model.check(messages, parse_verdict)
 
 
 def _untagged(value: str | list[str]) -> str | list[str]:

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.rewards.judge import JudgeConfig, JudgeKind, make_judge
-from docagent_rl.rewards.judge_client import OpenAIJudge
+from docagent_rl.rewards.judge_client import RunJudge
 from docagent_rl.rewards.rule_judge import AnlsJudge, ExactMatchJudge, RecallJudge, RuleJudge
 
 ENDPOINT = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
@@ -33,8 +33,8 @@ def test_the_default_needs_nothing():
 def test_endpoint_settings_arrive():
     config = JudgeConfig(kind="openai", **ENDPOINT, timeout_s=3, deadline_s=7, attempts=2, concurrency=5)
     judge = make_judge(config)
-    assert isinstance(judge, OpenAIJudge)
-    endpoint = judge.endpoint
+    assert isinstance(judge, RunJudge)
+    endpoint = judge.model.endpoint
     assert (endpoint.base_url, endpoint.model) == tuple(ENDPOINT.values())
     assert (endpoint.timeout_s, endpoint.deadline_s, endpoint.attempts, endpoint.concurrency) == (3, 7, 2, 5)
 

@@ -226,7 +226,7 @@ async def test_a_silent_judge_is_not_waited_for(openai_judge):
         with pytest.raises(UserError, match=r"no result within 0\.5 s \(check_s; a slow model needs more\)"):
             await judge.check()
         open_ended.set()
-    assert judge.endpoint.deadline_s == 300
+    assert judge.model.endpoint.deadline_s == 300
 
 
 @pytest.mark.parametrize("token", TOKENS)
