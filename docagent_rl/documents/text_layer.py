@@ -135,17 +135,17 @@ def letters_shown(picture: Image.Image) -> int:
         return 0
     cv2.setNumThreads(1)
     smooth = cv2.boxFilter(pixels, cv2.CV_16S, (31, 31)) - pixels.astype(np.int16)
-    return max(_in_lines(cv2, (sign * smooth > 20).astype(np.uint8)) for sign in (1, -1))
+    masks = ((sign * smooth > 20).astype(np.uint8) for sign in (1, -1))
+    return max(_in_lines(cv2.connectedComponentsWithStats(mask, connectivity=8)[2][1:, :4]) for mask in masks)
 
 
-def _in_lines(cv2: object, mask: np.ndarray) -> int:
+def _in_lines(spots: np.ndarray) -> int:
+    """Return how many of the spots `(left, top, width, height)` have another beside them on their line."""
     import numpy as np
 
-    _, _, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)  # ty: ignore[missing-attribute]
-    left, top, width, height = stats[1:, :4].T
     low, high = _LETTER_SIDES
-    fits = (height >= low) & (height <= high) & (width >= 1) & (width <= 2 * height)
-    spots = stats[1:, :4][fits]
+    _, _, width, height = spots.T
+    spots = spots[(height >= low) & (height <= high) & (width >= 1) & (width <= 2 * height)]
     # by bands as high as letters are: the next one to the right in the same band
     left, top, width, height = spots[np.lexsort((spots[:, 0], (spots[:, 1] + spots[:, 3]) // 6))].T
     gap = left[1:] - (left[:-1] + width[:-1])
