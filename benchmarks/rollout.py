@@ -154,7 +154,7 @@ def _mib(nbytes: float) -> str:
 
 def qwen2_5_vl() -> Any:
     """The released checkpoints' image processor around a small tokenizer."""
-    from docagent_rl.lab.tiny.processor import build_processor
+    from docagent_rl.lab.tiny.model import build_processor
     from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 
     return build_processor(build_tokenizer())

@@ -12,12 +12,12 @@ from transformers import AutoProcessor, AutoTokenizer
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.envs.script import QuestionStatistics, ScriptContext
 from docagent_rl.lab.sft.scripted import ScriptedSession, play_scripted
-from docagent_rl.lab.tiny.trial import Setting
 from docagent_rl.records.parquet import read_parquet
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.resources import SessionResources
 from docagent_rl.rollout.session import Limits
 from docagent_rl.rollout.trajectory import Trajectory
+from trial import Setting
 
 
 def play_scripts(recipe: str, workspace: Path, count: int, seed: int = 0) -> list[ScriptedSession]:

@@ -34,10 +34,12 @@ def demo_command(
 
     Example: docagent-rl demo --workspace workspace --pdfs ~/reports --system alden --system vrag_rl
     """
-    from docagent_rl.lab.tiny.demo import DEFAULT_SYSTEM, claim, prepare_demo
+    from docagent_rl.lab.tiny.demo import prepare_demo
+    from docagent_rl.lab.tiny.workspace import DemoLedger, DemoPaths
+    from docagent_rl.systems import DEFAULT_SYSTEM
 
     if claim_only:
-        claim(workspace)
+        DemoLedger(DemoPaths(workspace))
         return
     for name in _systems(system or [DEFAULT_SYSTEM]):
         report = prepare_demo(workspace, pdfs=pdfs, seed=seed, progress=True, system=name)
@@ -45,7 +47,7 @@ def demo_command(
 
 
 def _systems(names: Sequence[str]) -> list[str]:
-    """The systems meant, each once.
+    """Return the systems that are named, each once.
 
     Raises:
         UserError: there is no such system.

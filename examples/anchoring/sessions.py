@@ -12,12 +12,12 @@ from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
 from anchoring.world import LIMITS, World
-from docagent_rl.lab.tiny.sampler import BatchSampler, Sampling
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.ledger import LedgerRow
 from docagent_rl.rollout.session import Sampled, Session
 from docagent_rl.rollout.trajectory import Trajectory
 from learning.task import SYSTEM
+from trial import BatchSampler, Sampling
 
 if TYPE_CHECKING:
     from transformers import Qwen2_5_VLForConditionalGeneration

@@ -17,10 +17,9 @@ from docagent_rl.base.io import atomic_dir
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.lab.sft.scripted import play_scripted
 from docagent_rl.lab.tiny.encoding import Example
-from docagent_rl.lab.tiny.loss import batch_loss
-from docagent_rl.lab.tiny.model import build_model, tiny_config
-from docagent_rl.lab.tiny.processor import build_processor
+from docagent_rl.lab.tiny.model import build_model, build_processor, tiny_config
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
+from docagent_rl.lab.tiny.warm_up import batch_loss
 from docagent_rl.records.parquet import read_parquet
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.images import EncodedImage, join_features

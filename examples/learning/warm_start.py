@@ -16,7 +16,6 @@ from docagent_rl.checks.recipe_check import composed
 from docagent_rl.lab.sft.rows import SftRow, sft_rows, write_sft
 from docagent_rl.lab.sft.scripted import play_scripted
 from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
-from docagent_rl.lab.tiny.trial import Setting, play_trial
 from docagent_rl.records.parquet import read_parquet
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.resources import SessionResources
@@ -24,6 +23,7 @@ from learning.oracle import oracle
 from learning.plan import RECIPE, LearnPaths, LearnSettings, base_overrides, sft_overrides
 from learning.process import SFT_MODULE, Trainer
 from learning.task import Part
+from trial import Setting, play_trial
 
 RECORD = "warm_start.json"
 """How the checkpoint was chosen, kept beside its weights."""

@@ -13,7 +13,6 @@ from docagent_rl.config import DocAgentConfig
 from docagent_rl.lab.agents.chance import ChancePlayer
 from docagent_rl.lab.eval.agent import Agent
 from docagent_rl.lab.eval.agents import appoint
-from docagent_rl.lab.tiny.trial import Setting
 from docagent_rl.records.parquet import read_parquet
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.trajectory import Trajectory
@@ -22,6 +21,7 @@ from proof.scores import Scores
 from proof.tasks.base import Part
 from proof.unit import ProofPaths, Unit
 from proof.warm_start import processor_of, sampled, script_sessions, setting_of
+from trial import Setting
 
 QUESTION_ONLY, COMMONEST, RANDOM, ORACLE = "question_only", "commonest", "random", "oracle"
 

@@ -17,7 +17,6 @@ from docagent_rl.checks.recipe_check import composed
 from docagent_rl.lab.sft.rows import sft_rows, write_sft
 from docagent_rl.lab.sft.scripted import ScriptedSession, play_scripted
 from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
-from docagent_rl.lab.tiny.trial import Setting, play_trial
 from docagent_rl.records.parquet import read_parquet
 from docagent_rl.records.record import Record
 from docagent_rl.rollout.resources import SessionResources
@@ -28,6 +27,7 @@ from proof.plan import base_overrides, sft_command
 from proof.scores import right
 from proof.tasks.base import Part, ProofTask, Sizes
 from proof.unit import ProofPaths, Unit
+from trial import Setting, play_trial
 
 RECORD = "warm_start.json"
 """How the checkpoint was chosen, kept beside its weights."""

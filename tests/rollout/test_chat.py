@@ -6,10 +6,10 @@ from PIL import Image
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import ImagePart, Message, Observation, Role, TextPart
 from docagent_rl.envs.images import ImageRef
-from docagent_rl.lab.tiny.template import THINKING_TEMPLATE
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.images import EncodedImage
+from tests.thinking_template import THINKING_TEMPLATE
 
 SIZES = [(140, 112), (84, 196), (280, 56)]
 

@@ -7,10 +7,10 @@ import copy
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.tiny.template import CHAT_TEMPLATE, THINKING_TEMPLATE
-from docagent_rl.lab.tiny.tokenizer import build_tokenizer
+from docagent_rl.lab.tiny.tokenizer import CHAT_TEMPLATE, build_tokenizer
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.template_check import check_template
+from tests.thinking_template import THINKING_TEMPLATE
 
 BEFORE, EACH = "", "{{- '<|im_start|>' ~ message.role ~ '\n' ~ message.content ~ '<|im_end|>\n' -}}"
 TAIL = "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"

@@ -26,14 +26,11 @@ if TYPE_CHECKING:
     from docagent_rl.envs.script import Script
     from docagent_rl.lab.tiny.play import Player
 
-
 ASKED = frozenset({QuestionKind.TEXT_FACT, QuestionKind.PAGE_INDEX})
 """Kinds of synthetic questions to train on: a sentence of one page answers them. A tiny model reads neither
 tables nor charts, and the sessions of a question that is never answered are all rewarded alike."""
-
 ENOUGH = 8
 """Questions that a warm-up needs; fewer would be learnt by heart."""
-
 STAND_INS = 8
 """Synthetic reports that take the place of documents which do not suffice."""
 
@@ -45,7 +42,7 @@ def make_players(
     retriever: Retriever,
     records: Sequence[Record],
 ) -> list[Player]:
-    """Where the scripted policy of a system plays, and the policy; several if one model is to know several.
+    """Return the scripted policy of a system with its stage; several if one model is to know several.
 
     Args:
         name: the system; one without a script is played as `DEFAULT_SYSTEM`.
@@ -65,8 +62,7 @@ def make_players(
     config = system.parse_config(system.small if env is None else env)
     services = EnvServices(store, RetrieverService(retriever), RuleJudge())
     script = cast("type[Script]", system.script)  # the default system has one
-    configs = script.configs(config)
-    return [Player(Stage(system, each, services, records), script(each)) for each in configs]
+    return [Player(Stage(system, each, services, records), script(each)) for each in script.configs(config)]
 
 
 def build_model(
@@ -77,7 +73,7 @@ def build_model(
     changes: Mapping[str, Any] | None = None,
     progress: bool = False,
 ) -> Path:
-    """A tiny model that has learnt the form of a turn: random weights would only emit noise.
+    """Make a tiny model that has learnt the form of a turn: random weights would only emit noise.
 
     A model that is there is left alone, whatever it was made of.
 
@@ -108,14 +104,12 @@ def build_model_for(
     retriever: Retriever,
     records: Sequence[Record],
     *,
-    seed: int = 0,
-    changes: Mapping[str, Any] | None = None,
     progress: bool = False,
 ) -> bool:
     """Make the tiny model for somebody's documents; nothing but the model is written.
 
     It learns on these documents when at least `ENOUGH` of the questions can be played, else on synthetic
-    reports in a temporary folder.
+    reports in a temporary folder. Returns whether these documents were used.
 
     Args:
         path: folder of the model.
@@ -124,37 +118,42 @@ def build_model_for(
         store: the documents.
         retriever: searches them.
         records: the questions to train on.
-        seed: of weights, episodes and synthetic reports.
-        changes: settings of `WarmUp` to change.
         progress: show a progress bar.
-
-    Returns:
-        Whether these documents were used.
 
     Raises:
         UserError: `env` is no configuration of the system.
     """
-    players = make_players(name, env, store, retriever, playable(name, env, store, retriever, records))
+    players = make_players(name, env, store, retriever, _playable(name, env, store, retriever, records))
     if len(players[0].stage.records) >= ENOUGH:
         # a page in the middle of an episode may still be one that cannot be shown
         with suppress(UserError):
-            build_model(path, players, seed=seed, changes=changes, progress=progress)
+            build_model(path, players, progress=progress)
             return True
     with tempfile.TemporaryDirectory(prefix="docagent-warm-up-") as folder:
-        stand_ins = synthetic_world(Path(folder), seed)
-        players = make_players(name, env, *stand_ins)
-        build_model(path, players, seed=seed, changes=changes, progress=progress)
+        build_model(path, make_players(name, env, *_synthetic_world(Path(folder))), progress=progress)
     return False
 
 
-def playable(
+def ingest_all(pdfs: Path, store: Path, *, progress: bool = False, workers: int | None = None) -> set[str]:
+    """Ingest a folder of PDFs; return its documents.
+
+    Raises:
+        UserError: a PDF cannot be read.
+    """
+    report = ingest(pdfs, store, progress=progress, workers=workers, replace=False)
+    if report.failed:
+        raise UserError("; ".join(f"{f.name}: {f.reason}" for f in report.failed))
+    return {*report.ingested, *report.skipped, *report.kept}
+
+
+def _playable(
     name: str,
     env: Mapping[str, Any] | None,
     store: DocumentStore,
     retriever: Retriever,
     records: Sequence[Record],
 ) -> list[Record]:
-    """The questions that scripts can play: answered, with gold pages, accepted by the system."""
+    """Return the questions that scripts can play: answered, with gold pages, accepted by the system."""
     from docagent_rl.rollout.playability import Playability
 
     (first, *_) = make_players(name, env, store, retriever, records)
@@ -162,17 +161,11 @@ def playable(
     return [r for r in records if r.answers and r.gold_pages and check.problem(r, validate=False) is None]
 
 
-def synthetic_world(folder: Path, seed: int) -> tuple[DocumentStore, BM25Retriever, list[Record]]:
-    """Synthetic reports in a folder, ingested and indexed: store, retriever and easy questions.
-
-    Raises:
-        UserError: the folder holds something else.
-    """
-    settings = SynthSettings(documents=STAND_INS, seed=seed, val_fraction=0.0, test_fraction=0.0)
+def _synthetic_world(folder: Path) -> tuple[DocumentStore, BM25Retriever, list[Record]]:
+    """Make synthetic reports; return store, retriever and easy questions."""
+    settings = SynthSettings(documents=STAND_INS, val_fraction=0.0, test_fraction=0.0)
     synthesize(folder / "synthetic", settings)
-    report = ingest(folder / "synthetic" / "pdfs", folder / "store", workers=1)
-    if report.failed:
-        raise UserError("; ".join(f"{f.name}: {f.reason}" for f in report.failed))
+    ingest_all(folder / "synthetic" / "pdfs", folder / "store", workers=1)
     store = DocumentStore(folder / "store")
     made = read_jsonl(folder / "synthetic" / "records.jsonl")
     records = [r for r in made if r.gold_pages and r.split is Split.TRAIN and r.extra["kind"] in ASKED]

@@ -8,25 +8,27 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow.parquet as pq
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.documents import DocumentStore
-from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents import Document, DocumentStore
+from docagent_rl.lab.generate.outline import askable
 from docagent_rl.lab.synth import SynthSettings, synthesize
-from docagent_rl.lab.tiny.build import ASKED, DEFAULT_SYSTEM, build_model, make_players
-from docagent_rl.lab.tiny.section_questions import section_questions
+from docagent_rl.lab.tiny.build import ASKED, build_model, ingest_all, make_players
 from docagent_rl.lab.tiny.workspace import DemoLedger, DemoPaths
+from docagent_rl.records.fields import EvidenceSource
 from docagent_rl.records.parquet import parquet_bytes
 from docagent_rl.records.record import Record, Split, read_jsonl
 from docagent_rl.retrieval.bm25 import BM25Retriever
+from docagent_rl.systems import DEFAULT_SYSTEM
 
-__all__ = ["ASKED", "DEFAULT_SYSTEM", "DemoPaths", "DemoReport", "claim", "prepare_demo"]
+DATASET = "sections"
+"""Data set of the questions about sections."""
 
 OUTLINE_QUESTIONS = 24
 """Questions drawn from the bookmarks of each real PDF."""
@@ -38,31 +40,27 @@ chance finds a page of theirs."""
 
 @dataclass(frozen=True, slots=True)
 class DemoReport:
-    """What is in the workspace now."""
+    """The content of a workspace of the demo.
+
+    Args:
+        paths: of it.
+        documents: their number.
+        pages: of all documents.
+        questions: their numbers by split.
+        kept: files of the user's where the demo has some of its own; they were left alone.
+    """
 
     paths: DemoPaths
     documents: int
     pages: int
     questions: dict[str, int]
     kept: tuple[Path, ...] = ()
-    """Files of the user's where the demo has some of its own; they were left alone."""
 
     def describe(self) -> str:
-        """One line for people, and one for each file that was left alone."""
+        """Return one line for people, and one for each file that was left alone."""
         counts = ", ".join(f"{number} {split}" for split, number in self.questions.items())
-        lines = [
-            f"{self.paths.workspace}: {self.documents} documents, {self.pages} pages; questions: {counts}"
-        ]
-        return "\n".join(lines + [f"{path} is not the demo's and was left as it is" for path in self.kept])
-
-
-def claim(workspace: Path) -> None:
-    """Mark a new workspace as the demo's, before anything is put into it.
-
-    Raises:
-        UserError: the workspace is the user's.
-    """
-    DemoLedger(DemoPaths(workspace))
+        line = f"{self.paths.workspace}: {self.documents} documents, {self.pages} pages; questions: {counts}"
+        return "\n".join([line, *(f"{path} is not the demo's and was left as it is" for path in self.kept)])
 
 
 def prepare_demo(
@@ -103,10 +101,10 @@ def prepare_demo(
         raise UserError(f"{pdfs}: no such folder of PDFs")
     ledger = DemoLedger(paths)
     synthesize(paths.synthetic, synthetic or SynthSettings(seed=seed), progress=progress)
-    _ingest(paths.synthetic / "pdfs", paths.store, progress=progress)
+    ingest_all(paths.synthetic / "pdfs", paths.store, progress=progress)
     real_ids: set[str] = set()
     if real.is_dir() and any(real.glob("**/*.pdf")):
-        real_ids = _ingest(real, paths.store, progress=progress)
+        real_ids = ingest_all(real, paths.store, progress=progress)
     store = DocumentStore(paths.store)
     build_index(store, paths.index, progress=progress)
     questions = _questions(paths, store, ledger.add_documents(real_ids), seed)
@@ -125,7 +123,7 @@ def prepare_demo(
 
 
 def _write(ledger: DemoLedger, paths: DemoPaths, split: Split, records: Sequence[Record]) -> bool:
-    """Write questions; False when another file lies there, which is kept."""
+    """Write questions; return False when another file lies there, which is kept."""
     path, content = paths.data(split), parquet_bytes(records)
     if ledger.may_write(path, content):
         atomic_write(path, content)
@@ -135,20 +133,8 @@ def _write(ledger: DemoLedger, paths: DemoPaths, split: Split, records: Sequence
     return True
 
 
-def _ingest(folder: Path, store: Path, *, progress: bool) -> set[str]:
-    """Ingest a folder; its documents.
-
-    Raises:
-        UserError: a PDF cannot be read.
-    """
-    report = ingest(folder, store, progress=progress, replace=False)
-    if report.failed:
-        raise UserError("; ".join(f"{f.name}: {f.reason}" for f in report.failed))
-    return {*report.ingested, *report.skipped, *report.kept}
-
-
 def shuffled(records: Sequence[Record], seed: str) -> list[Record]:
-    """The records in an order of their seed."""
+    """Return the records in an order that depends on the seed."""
     ordered = list(records)
     random.Random(seed).shuffle(ordered)
     return ordered
@@ -172,13 +158,12 @@ def build_index(store: DocumentStore, path: Path, *, progress: bool = False) -> 
 def _questions(
     paths: DemoPaths, store: DocumentStore, real_ids: Sequence[str], seed: int
 ) -> dict[Split, list[Record]]:
-    """Records by split; all have gold pages, which retrieval rewards need."""
+    """Return records by split; all have gold pages, which retrieval rewards need."""
     records = _synthetic_questions(paths, store, seed)
     for doc_id in real_ids:
         drawn = section_questions(store.document(doc_id), limit=OUTLINE_QUESTIONS, seed=seed)
         held_out = len(drawn) // 4
-        records += drawn[held_out:]
-        records += [_as_validation(record) for record in drawn[:held_out]]
+        records += [*drawn[held_out:], *(replace(record, split=Split.VAL) for record in drawn[:held_out])]
     splits: dict[Split, list[Record]] = {}
     for split in (Split.TRAIN, Split.VAL):
         chosen = [record for record in records if record.split is split]
@@ -198,5 +183,45 @@ def _synthetic_questions(paths: DemoPaths, store: DocumentStore, seed: int) -> l
     return records
 
 
-def _as_validation(record: Record) -> Record:
-    return Record.from_dict({**record.to_dict(), "split": Split.VAL.value})
+def section_questions(document: Document, *, limit: int, seed: int, name: str | None = None) -> list[Record]:
+    """Return at most `limit` questions "On which page of ... does the section ... begin?", in reading order.
+
+    Bookmarks answer them, those that `outline.askable` finds; `docagent-rl data generate` asks more
+    (`docagent_rl.lab.generate.outline`). The choice depends on `seed` and the document alone.
+
+    Args:
+        document: with bookmarks.
+        limit: most questions.
+        seed: of the choice.
+        name: of the document in the question; by default its id.
+    """
+    usable = askable(document.outline, document.num_pages, lambda page: document.page(page).text())
+    rng = random.Random(f"outline/{seed}/{document.doc_id}")
+    chosen = sorted(rng.sample(usable, min(max(limit, 0), len(usable))))
+    return [_section_question(document, position, name or document.doc_id) for position in chosen]
+
+
+def _section_question(document: Document, position: int, name: str) -> Record:
+    entry = document.outline[position]
+    page = cast("int", entry.page)  # one of a bookmark that is used
+    title = " ".join(entry.title.split())
+    question_id = f"{document.doc_id}-outline-{position:04d}"
+    return Record(
+        question_id=question_id,
+        dataset=DATASET,
+        split=Split.TRAIN,
+        doc_id=document.doc_id,
+        question=f'On which page of {name} does the section "{title}" begin?',
+        answers=(str(page),),
+        answer_format="Int",
+        evidence_pages=(page,),
+        evidence_sources=(EvidenceSource.LAYOUT.value,),
+        answerable=True,
+        extra={
+            "gold": page,
+            "num_pages": document.num_pages,
+            "native_id": question_id,
+            "row": position,
+            "level": entry.level,
+        },
+    )

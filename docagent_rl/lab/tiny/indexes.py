@@ -1,8 +1,9 @@
-"""Indexes that a demo's runs read beside that of words, and tiny retrieval models to make them with."""
+"""Indexes of vectors that a demo's runs read beside that of words, and the tiny model that makes one."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import yaml
 
@@ -11,23 +12,22 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.encoders.models import SPEC_FILE
-from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
+from docagent_rl.retrieval.encoders.spec import Family
 from docagent_rl.retrieval.indexes import build_vectors
 
-PREFIX = "tiny_"
 _PIXELS = 64 * 28 * 28
 """Of a page before a tiny model: 64 patches."""
 
 
 def place_of(config: RetrieverConfig, paths: DemoPaths) -> Path:
-    """Where the demo makes the index of a retriever."""
+    """Return where the demo makes the index of a retriever."""
     if config.model is None:
         return paths.index
     return paths.index_of(Path(config.model).name.split("-v")[0].replace(".", "_").replace("-", "_"))
 
 
 def make_index(config: RetrieverConfig, paths: DemoPaths, *, progress: bool = False) -> None:
-    """Make what is missing of a retriever's index of vectors, and of its model where that is a tiny one.
+    """Make what is missing of a retriever's index of vectors, and of its model where that is the tiny one.
 
     Args:
         config: of a retriever whose index is at `place_of`.
@@ -40,23 +40,92 @@ def make_index(config: RetrieverConfig, paths: DemoPaths, *, progress: bool = Fa
     assert config.model is not None
     assert config.index is not None
     model = Path(config.model)
-    if model.parent == paths.models and not (model / SPEC_FILE).is_file():
+    if model == paths.models / "tiny_colqwen2" and not (model / SPEC_FILE).is_file():
         make_retriever(model)
     build_vectors(DocumentStore(paths.store), config.index, config.model, progress=progress)
 
 
-def make_retriever(folder: Path) -> None:
-    """A tiny model over page images with random weights, with its specification beside it.
+def make_retriever(folder: Path, seed: int = 0) -> None:
+    """Write a tiny ColQwen2 with random weights, which ranks pages by chance.
 
     Args:
-        folder: of the model; its name is `tiny_` and the family, such as `tiny_colqwen2`.
+        folder: of the model; its specification for `docagent-rl index build` lies in it.
+        seed: of the weights.
     """
-    from docagent_rl.lab.tiny.retrievers import TinyRetriever, build_retriever
+    import torch
+    from colpali_engine.models import ColQwen2
 
-    family = Family(folder.name.removeprefix(PREFIX))
-    build_retriever(TinyRetriever(family.value), folder)
-    spec = EncoderSpec.model_validate(
-        {"family": family, "model": str(folder), "content": family.contents[0], "max_pixels": _PIXELS}
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer, config = qwen2_vl()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = ColQwen2(config).eval()
+    randomise(model, seed)
+    model.save_pretrained(folder)
+    qwen2_vl_processor(tokenizer).save_pretrained(folder)
+    spec = {"family": Family.COLQWEN2.value, "content": "image", "max_pixels": _PIXELS}
+    atomic_write(folder / SPEC_FILE, yaml.safe_dump(spec))
+
+
+def randomise(model: Any, seed: int) -> None:
+    """Draw all weights but those of norms; pad rows and biases too, so that leaks of padding are seen."""
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    norms = {
+        id(parameter)
+        for module in model.modules()
+        if "norm" in type(module).__name__.lower()
+        for parameter in module.parameters(recurse=False)
+    }
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if id(parameter) not in norms:
+                scale = parameter[0].numel() ** -0.5 if parameter.ndim >= 2 else 0.02
+                parameter.normal_(0.0, scale, generator=generator)
+
+
+def qwen2_vl() -> tuple[Any, Any]:
+    """Return a tokenizer and the configuration of a Qwen2-VL."""
+    from transformers import Qwen2VLConfig
+
+    from docagent_rl.lab.tiny.model import tiny_config
+    from docagent_rl.lab.tiny.tokenizer import build_tokenizer
+
+    tokenizer = build_tokenizer()
+    like = tiny_config(tokenizer)
+    text = cast("Any", like.text_config).to_dict()
+    for name in ("model_type", "dtype", "architectures"):
+        text.pop(name, None)
+    vision = {
+        "depth": 2,
+        "embed_dim": 96,
+        "hidden_size": 128,
+        "num_heads": 3,
+        "patch_size": 14,
+        "spatial_merge_size": 2,
+        "temporal_patch_size": 2,
+    }
+    ids = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
+    config = Qwen2VLConfig(
+        text_config=text,
+        vision_config=vision,
+        tie_word_embeddings=True,
+        **{name: getattr(like, name) for name in ids},
     )
-    kept = spec.model_dump(mode="json", include={"family", "content", "max_pixels"})
-    atomic_write(folder / SPEC_FILE, yaml.safe_dump(kept))
+    return tokenizer, config
+
+
+def qwen2_vl_processor(tokenizer: Any) -> Any:
+    """Return Qwen2-VL's processor around a tokenizer."""
+    from transformers import Qwen2VLProcessor
+
+    from docagent_rl.lab.tiny.model import build_processor
+
+    like = build_processor(tokenizer)
+    return Qwen2VLProcessor(
+        image_processor=like.image_processor,
+        tokenizer=tokenizer,
+        video_processor=like.video_processor,
+        chat_template=like.chat_template,
+    )

@@ -1,8 +1,8 @@
-"""A Qwen2.5-VL of about a million parameters: the real architecture, small sizes."""
+"""A Qwen2.5-VL of about a million parameters and its processor: the real classes, small sizes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
@@ -10,10 +10,14 @@ from transformers import (
     GenerationConfig,
     Qwen2_5_VLConfig,
     Qwen2_5_VLForConditionalGeneration,
+    Qwen2_5_VLProcessor,
     Qwen2Tokenizer,
+    Qwen2VLImageProcessor,
 )
+from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
 
 from docagent_rl.lab.tiny.tokenizer import (
+    CHAT_TEMPLATE,
     END_OF_TEXT,
     END_OF_TURN,
     IMAGE_TOKEN,
@@ -26,8 +30,10 @@ from docagent_rl.lab.tiny.tokenizer import (
 if TYPE_CHECKING:
     from transformers import Qwen2_5_VLTextConfig
 
-PATCH_SIZE = 14
+PATCHES = {"patch_size": 14, "temporal_patch_size": 2}
 MERGE_SIZE = 2
+PIXELS = {"shortest_edge": 56 * 56, "longest_edge": 12_845_056}
+"""Limits of the released checkpoints; a smaller budget for a page is the environment's business."""
 EMBEDDING_STD = 0.1
 ROPE_THETA = 1e4
 """Lower than the released 1e6: with 16 frequencies alone, most would hardly turn within a prompt."""
@@ -45,13 +51,13 @@ def tiny_config(tokenizer: Qwen2Tokenizer) -> Qwen2_5_VLConfig:
         "eos_token_id": _token_id(tokenizer, END_OF_TURN),
         "pad_token_id": _token_id(tokenizer, END_OF_TEXT),
     }
-    text_layers = 2
+    layers = 2
     text = {
         "vocab_size": len(tokenizer),
         "hidden_size": 128,
         "intermediate_size": 384,
-        "num_hidden_layers": text_layers,
-        "layer_types": ["full_attention"] * text_layers,
+        "num_hidden_layers": layers,
+        "layer_types": ["full_attention"] * layers,
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
         "max_position_embeddings": MAX_LENGTH,
@@ -70,9 +76,8 @@ def tiny_config(tokenizer: Qwen2Tokenizer) -> Qwen2_5_VLConfig:
         "intermediate_size": 192,
         "num_heads": 3,
         "out_hidden_size": text["hidden_size"],
-        "patch_size": PATCH_SIZE,
         "spatial_merge_size": MERGE_SIZE,
-        "temporal_patch_size": 2,
+        **PATCHES,
         "window_size": 112,
         "fullatt_block_indexes": [1],
     }
@@ -85,6 +90,17 @@ def tiny_config(tokenizer: Qwen2Tokenizer) -> Qwen2_5_VLConfig:
         vision_end_token_id=_token_id(tokenizer, VISION_END),
         tie_word_embeddings=True,
         dtype="float32",
+    )
+
+
+def build_processor(tokenizer: Qwen2Tokenizer) -> Qwen2_5_VLProcessor:
+    """Return the processor; one visual token covers 28 by 28 pixels of the resized image."""
+    settings: dict[str, Any] = {"size": PIXELS, "merge_size": MERGE_SIZE, **PATCHES}
+    return Qwen2_5_VLProcessor(
+        image_processor=Qwen2VLImageProcessor(**settings),
+        tokenizer=tokenizer,
+        video_processor=Qwen2VLVideoProcessor(**settings),
+        chat_template=CHAT_TEMPLATE,
     )
 
 

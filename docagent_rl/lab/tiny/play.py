@@ -1,4 +1,4 @@
-"""Scripted policies in real environments, and what they said as conversations."""
+"""Scripted policies in real environments, and their turns as conversations."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import cycle
-from typing import Any
-
-from PIL import Image
+from typing import Any, cast
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptTemplate
-from docagent_rl.envs.base import AssistantTurn, DocEnv, ImagePart, Message, Observation, StepResult
+from docagent_rl.envs.base import (
+    AssistantTurn,
+    DocEnv,
+    ImagePart,
+    Message,
+    Observation,
+    StepResult,
+    TextPart,
+)
 from docagent_rl.envs.delivery import render
-from docagent_rl.envs.images import Picture
 from docagent_rl.envs.script import Line, QuestionStatistics, Script, ScriptContext
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.system import System
@@ -32,7 +37,7 @@ KEPT_IMAGES = 512
 
 @dataclass(frozen=True)
 class Stage:
-    """Where scripts play: a system, its configuration and its services.
+    """The place where scripts play.
 
     Args:
         system: the system.
@@ -53,7 +58,7 @@ class Stage:
 
     @cached_property
     def playable(self) -> list[Record]:
-        """The questions about short documents, or all of them when there are none.
+        """Questions about short documents, or all of them when there are none.
 
         Raises:
             UserError: there is no question with an answer.
@@ -65,21 +70,36 @@ class Stage:
 
     @cached_property
     def statistics(self) -> QuestionStatistics:
-        """What the questions that are played have in common."""
+        """Statistics of the questions that are played."""
         return QuestionStatistics.of(self.playable)
 
     @cached_property
     def show(self) -> Any:
-        """From a picture to its pixels; the last ones are kept."""
+        """A function from a picture to its pixels; the last ones are kept."""
         return lru_cache(maxsize=KEPT_IMAGES)(lambda picture: render(picture, self.services.store))
 
     def num_pages(self, record: Record) -> int:
-        """Pages of a question's document."""
+        """Return the pages of a question's document."""
         return self.services.store.document(record.doc_id).num_pages
 
     def environment(self) -> DocEnv:
-        """A fresh environment."""
+        """Open a fresh environment."""
         return self.system.open(self.config, self.services, self.prompt, validate=False)
+
+    def messages(self, observation: Observation) -> list[dict[str, Any]]:
+        """Return chat messages with pixels; text alone is a plain string, as in a rollout."""
+        return [self._message(message) for message in observation.messages]
+
+    def _message(self, message: Message) -> dict[str, Any]:
+        role = message.role.value
+        if not any(isinstance(part, ImagePart) for part in message.parts):
+            return {"role": role, "content": "".join(cast("TextPart", part).text for part in message.parts)}
+        return {"role": role, "content": [self._part(part) for part in message.parts]}
+
+    def _part(self, part: ImagePart | TextPart) -> dict[str, Any]:
+        if isinstance(part, ImagePart):
+            return {"type": "image", "image": self.show(part.image)}
+        return {"type": "text", "text": part.text}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +117,7 @@ class Played:
     Args:
         conversations: one a context, each ending with a turn of the script.
         lines: the turns.
-        results: what the environment made of them.
+        results: of the environment, one a turn.
         metrics: its numbers at the end.
     """
 
@@ -117,7 +137,7 @@ async def play(stage: Stage, script: Script, record: Record, rng: random.Random)
     env = stage.environment()
     turns = stage.system.max_turns(stage.config)
     context = ScriptContext(rng, record, stage.num_pages(record), turns, stage.statistics)
-    played = Played([stage_messages(await env.reset(record), stage)])
+    played = Played([stage.messages(await env.reset(record))])
     while True:
         line = script.line(context)
         played.conversations[-1].append({"role": "assistant", "content": line.text})
@@ -127,7 +147,7 @@ async def play(stage: Stage, script: Script, record: Record, rng: random.Random)
         if result.observation is None:
             played.metrics = env.metrics()
             return played
-        messages = stage_messages(result.observation, stage)
+        messages = stage.messages(result.observation)
         if result.observation.fresh:
             played.conversations.append(messages)
         else:
@@ -151,23 +171,3 @@ def scripted_conversations(players: Sequence[Player], seed: int) -> Iterator[Con
         for player in cycle(players):
             record = rng.choice(player.stage.playable)
             yield from runner.run(play(player.stage, player.script, record, rng)).conversations
-
-
-def stage_messages(observation: Observation, stage: Stage) -> list[dict[str, Any]]:
-    """An observation as chat messages with pixels; text alone is a plain string, as in a rollout."""
-    return [_message(message, stage) for message in observation.messages]
-
-
-def _message(message: Message, stage: Stage) -> dict[str, Any]:
-    parts = [
-        _image(part.image, stage) if isinstance(part, ImagePart) else {"type": "text", "text": part.text}
-        for part in message.parts
-    ]
-    if all(part["type"] == "text" for part in parts):
-        return {"role": message.role.value, "content": "".join(part["text"] for part in parts)}
-    return {"role": message.role.value, "content": parts}
-
-
-def _image(picture: Picture, stage: Stage) -> dict[str, Any]:
-    pixels: Image.Image = stage.show(picture)
-    return {"type": "image", "image": pixels}

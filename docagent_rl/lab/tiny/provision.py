@@ -1,4 +1,4 @@
-"""What a run under the CPU profile may make before it starts: a demo, or a user's tiny model and no more."""
+"""Data that a run under the CPU profile makes before it starts: a demo, or a tiny model alone."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from docagent_rl.retrieval.index_files import HEADER
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something that a run reads.
+    """A file or folder that a run reads.
 
     Args:
         key: where it is configured.
         path: the file or folder.
         place: where the demo would make it.
-        command: what makes it from the user's own data.
+        command: that makes it from the user's own data.
         proof: a file in it that is written last, if there is one: without it, it is still being made.
     """
 
@@ -37,13 +37,13 @@ class Need:
     proof: str = ""
 
     @property
-    def there(self) -> bool:
-        """It is, and is whole."""
+    def exists(self) -> bool:
+        """Whether it is there as a whole."""
         return (self.path / self.proof).exists()
 
     @property
     def of_demo(self) -> bool:
-        """The run looks where the demo would put it."""
+        """Whether the run looks where the demo would put it."""
         return self.path.absolute() == self.place.absolute()
 
 
@@ -62,8 +62,8 @@ def provide_data(config: DictConfig, parsed: DocAgentConfig) -> None:
             with the command that makes it.
     """
     paths = DemoPaths(parsed.workspace)
-    needs = list(needed(config, parsed))
-    missing = [need for need in needs if not need.there]
+    needs = list(_needs(config, parsed))
+    missing = [need for need in needs if not need.exists]
     if not missing:
         return
     owner = paths.owner()
@@ -71,13 +71,16 @@ def provide_data(config: DictConfig, parsed: DocAgentConfig) -> None:
         raise UserError(_refusal(paths, owner, needs, missing))
     vectors = [each for _, _, each in _indexed(parsed) if each.model is not None]
     if any(need.path not in {each.index for each in vectors} for need in missing):
-        _make_demo(paths, parsed, parsed.tiny_model or parsed.system)
+        from docagent_rl.lab.tiny.demo import prepare_demo
+
+        name, progress = parsed.tiny_model or parsed.system, sys.stderr.isatty()
+        prepare_demo(paths.workspace, progress=progress, system=name, env=_env(parsed, name))
     for each in vectors:
         make_index(each, paths, progress=sys.stderr.isatty())
 
 
 def _indexed(parsed: DocAgentConfig) -> Iterator[tuple[str, Path, RetrieverConfig]]:
-    """The retrievers that read an index: key, index, and configuration."""
+    """Yield the retrievers that read an index: key, index, and configuration."""
     for section, whole in parsed.retrievers().items():
         for key, each in whole.flat(section):
             if each.index is not None and each.backend is not Backend.HTTP:
@@ -100,8 +103,8 @@ def provide_model(config: DictConfig, parsed: DocAgentConfig) -> None:
         _make_model(config, parsed, path, name)
 
 
-def needed(config: DictConfig, parsed: DocAgentConfig) -> Iterator[Need]:
-    """What a run reads besides its model."""
+def _needs(config: DictConfig, parsed: DocAgentConfig) -> Iterator[Need]:
+    """Yield what a run reads besides its model."""
     paths = DemoPaths(parsed.workspace)
     store = parsed.store
     yield Need("docagent.store", store, paths.store, f"docagent-rl ingest PDFS --store {store}")
@@ -117,7 +120,7 @@ def needed(config: DictConfig, parsed: DocAgentConfig) -> Iterator[Need]:
 
 
 def _models(config: DictConfig) -> set[Path]:
-    """Folders that the run would load a model from."""
+    """Return the folders that the run would load a model from."""
     keys = ["actor_rollout_ref.model.path"]
     if OmegaConf.select(config, "critic.enable"):
         keys.append("critic.model.path")
@@ -142,15 +145,8 @@ def _refusal(paths: DemoPaths, owner: Owner, needs: list[Need], missing: list[Ne
     return "\n  ".join([f"{why}. Missing:", *lines])
 
 
-def _make_demo(paths: DemoPaths, parsed: DocAgentConfig, name: str) -> None:
-    from docagent_rl.lab.tiny.demo import prepare_demo
-
-    env = _env(parsed, name)
-    prepare_demo(paths.workspace, progress=sys.stderr.isatty(), system=name, env=env)
-
-
 def _make_model(config: DictConfig, parsed: DocAgentConfig, path: Path, name: str) -> None:
-    """The tiny model, warmed up on the documents and questions of the run."""
+    """Make the tiny model, warmed up on the documents and questions of the run."""
     from docagent_rl.documents import DocumentStore
     from docagent_rl.lab.tiny.build import build_model_for
     from docagent_rl.records.parquet import read_parquet
@@ -158,15 +154,8 @@ def _make_model(config: DictConfig, parsed: DocAgentConfig, path: Path, name: st
 
     store = DocumentStore(parsed.store)
     records = [record for file in data_files(config, "train_files") for record in read_parquet(file)]
-    own = build_model_for(
-        path,
-        name,
-        _env(parsed, name),
-        store,
-        open_before_run(parsed.retriever, store),
-        records,
-        progress=sys.stderr.isatty(),
-    )
+    retriever, progress = open_before_run(parsed.retriever, store), sys.stderr.isatty()
+    own = build_model_for(path, name, _env(parsed, name), store, retriever, records, progress=progress)
     source = "the run's own documents" if own else "synthetic reports, since too few questions can be played"
     print(f"docagent-rl: made the tiny model {path}, warmed up on {source}", file=sys.stderr)
 

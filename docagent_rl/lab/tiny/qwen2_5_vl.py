@@ -20,8 +20,7 @@ from transformers.utils import logging as transformers_logging
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_dir, remove_leftovers
 from docagent_rl.lab.tiny.encoding import Conversation
-from docagent_rl.lab.tiny.model import build_model, tiny_config
-from docagent_rl.lab.tiny.processor import build_processor
+from docagent_rl.lab.tiny.model import build_model, build_processor, tiny_config
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.lab.tiny.warm_up import WarmUp, digest
 from docagent_rl.lab.tiny.warm_up import warm_up as run_warm_up

@@ -1,4 +1,4 @@
-"""A small byte-level BPE tokenizer with Qwen2.5-VL's class, splitting rule and special tokens."""
+"""A small byte-level BPE tokenizer with the class, splitting rule and special tokens of Qwen2.5-VL's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import Qwen2Tokenizer
 
 from docagent_rl.lab.tiny.corpus import sentences
-from docagent_rl.lab.tiny.template import CHAT_TEMPLATE
 
 END_OF_TEXT = "<|endoftext|>"
 END_OF_TURN = "<|im_end|>"
@@ -41,6 +40,44 @@ BPE_VOCABULARY = 1350
 """Number of ordinary tokens: 256 bytes and the merges."""
 
 MAX_LENGTH = 32_768
+
+CHAT_TEMPLATE = """\
+{#- Every turn is `<|im_start|>role, newline, content, <|im_end|>, newline`. -#}
+{%- set seen = namespace(images=0, videos=0) -%}
+{%- if messages[0]['role'] != 'system' -%}
+    {{- '<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n' -}}
+{%- endif -%}
+{%- for message in messages -%}
+    {{- '<|im_start|>' ~ message['role'] ~ '\\n' -}}
+    {%- if message['content'] is string -%}
+        {{- message['content'] -}}
+    {%- else -%}
+        {%- for part in message['content'] -%}
+            {%- if part['type'] == 'image' or 'image' in part or 'image_url' in part -%}
+                {%- set seen.images = seen.images + 1 -%}
+                {%- if add_vision_id -%}
+                    {{- 'Picture ' ~ seen.images ~ ': ' -}}
+                {%- endif -%}
+                {{- '<|vision_start|><|image_pad|><|vision_end|>' -}}
+            {%- elif part['type'] == 'video' or 'video' in part -%}
+                {%- set seen.videos = seen.videos + 1 -%}
+                {%- if add_vision_id -%}
+                    {{- 'Video ' ~ seen.videos ~ ': ' -}}
+                {%- endif -%}
+                {{- '<|vision_start|><|video_pad|><|vision_end|>' -}}
+            {%- elif 'text' in part -%}
+                {{- part['text'] -}}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {{- '<|im_end|>\\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{- '<|im_start|>assistant\\n' -}}
+{%- endif -%}
+"""
+"""Jinja source. Images and videos become their placeholder between `<|vision_start|>` and `<|vision_end|>`;
+`add_vision_id=True` numbers them; `add_generation_prompt=True` opens the assistant's turn."""
 
 
 def build_tokenizer(texts: Iterable[str] = ()) -> Qwen2Tokenizer:

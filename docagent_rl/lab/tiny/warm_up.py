@@ -11,16 +11,19 @@ from dataclasses import dataclass, fields
 from itertools import islice
 
 import torch
+import torch.nn.functional as F
 from rich.progress import track
+from torch.nn.utils.rnn import pad_sequence
 from transformers import Qwen2_5_VLForConditionalGeneration, Qwen2_5_VLProcessor
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.tiny.encoding import Conversation, Example, encode, images_of
-from docagent_rl.lab.tiny.loss import batch_loss
 
 WEIGHT_DECAY = 0.01
 CLIP_NORM = 1.0
 FINAL_FACTOR = 0.05
+MIN_SHARED = 64
+"""Shortest common opening, in tokens, that is worth a pass of its own."""
 
 
 @dataclass(frozen=True)
@@ -70,16 +73,14 @@ class WarmUp:
         return self.short_steps + self.full_steps
 
     def numbers(self) -> dict[str, float]:
-        """Return all settings but the sampler."""
-        return {
-            field.name: getattr(self, field.name) for field in fields(self) if field.name != "transcripts"
-        }
+        """Return all settings but `transcripts`."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "transcripts"}
 
     def draw(self) -> list[Conversation]:
         """Return the pool of conversations.
 
         Raises:
-            UserError: the sampler yields none.
+            UserError: `transcripts` yields none.
         """
         pool = list(islice(self.transcripts(self.seed), self.pool))
         if not pool:
@@ -148,6 +149,54 @@ def sharpen(model: Qwen2_5_VLForConditionalGeneration, factor: float) -> None:
     model.model.language_model.norm.weight.mul_(factor)
 
 
+def batch_loss(model: Qwen2_5_VLForConditionalGeneration, batch: Sequence[Example]) -> torch.Tensor:
+    """Return the mean negative log-likelihood of the supervised tokens of a batch, a scalar in nats.
+
+    The opening that all examples share (instructions of hundreds of tokens) goes through the model once, with
+    its gradient; the rests follow as a batch over its keys and values. Rests are padded on the right, which
+    needs no mask: under causal attention a real token never sees the padding behind it.
+    """
+    start = shared_prefix(batch)
+    ids, supervised, is_image = (
+        pad_sequence([getattr(example, name) for example in batch], batch_first=True)
+        for name in ("input_ids", "supervised", "is_image")
+    )
+    pixels = [example.pixel_values for example in batch if example.pixel_values is not None]
+    grids = [example.image_grid_thw for example in batch if example.image_grid_thw is not None]
+    vision = {"pixel_values": torch.cat(pixels), "image_grid_thw": torch.cat(grids)} if pixels else {}
+    # (3, b, t): time, height and width of every token
+    # transformers declares tensors by their kind of number
+    grid = vision.get("image_grid_thw")
+    positions, _ = model.model.get_rope_index(ids, is_image, grid)  # ty: ignore[invalid-argument-type]
+    cache = None
+    if start:
+        prefix = model.model(input_ids=ids[:1, :start], position_ids=positions[:, :1, :start], use_cache=True)
+        cache = prefix.past_key_values
+        cache.batch_repeat_interleave(len(batch))
+    hidden = model.model(
+        input_ids=ids[:, start:],
+        position_ids=positions[:, :, start:],
+        past_key_values=cache,
+        use_cache=cache is not None,
+        **vision,
+    ).last_hidden_state
+    targets = supervised[:, start + 1 :]
+    return F.cross_entropy(model.lm_head(hidden[:, :-1][targets]), ids[:, start + 1 :][targets])
+
+
+def shared_prefix(batch: Sequence[Example]) -> int:
+    """Return how many leading tokens all examples share, images and what predicts a turn excluded.
+
+    Short ones count as none: a pass of their own would cost more than it saves.
+    """
+    limit = min(int((example.supervised | example.is_image.bool()).nonzero()[0]) - 1 for example in batch)
+    if limit < MIN_SHARED:
+        return 0
+    openings = torch.stack([example.input_ids[:limit] for example in batch])
+    differs = (openings != openings[0]).any(0).nonzero()
+    return int(differs[0]) if len(differs) else limit
+
+
 def _batches(examples: Sequence[Example], settings: WarmUp) -> Iterator[list[Example]]:
     """Yield one batch a step; each epoch is a new permutation."""
     rng = random.Random(settings.seed)
@@ -161,7 +210,7 @@ def _batches(examples: Sequence[Example], settings: WarmUp) -> Iterator[list[Exa
 
 
 def _is_full(step: int, settings: WarmUp) -> bool:
-    """Whether a step sees whole conversations: half of these steps are the last, half spread before them."""
+    """Return whether a step sees whole conversations: half of those are the last, half spread before."""
     tail = settings.full_steps // 2
     spread, before = settings.full_steps - tail, settings.steps - tail
     if step >= before:

@@ -24,7 +24,7 @@ these is written over."""
 
 
 class Owner(Enum):
-    """Whose workspace it is."""
+    """The owner of a workspace."""
 
     NOBODY = "nobody"
     """It does not exist or holds nothing that questions could belong to."""
@@ -34,7 +34,7 @@ class Owner(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WorkspacePaths:
-    """Where the parts of a workspace are; the recipes' defaults name the same places."""
+    """The places of a workspace's parts; the recipes' defaults name the same."""
 
     workspace: Path
 
@@ -54,17 +54,17 @@ class WorkspacePaths:
         return self.workspace / "index"
 
     def index_of(self, model: str) -> Path:
-        """The index of the vectors of a model."""
+        """Return the index of the vectors of a model."""
         return self.workspace / f"index_{model}"
 
     def data(self, part: StrEnum) -> Path:
-        """Questions of a part, a parquet file of verl's shape."""
+        """Return the questions of a part, a parquet file of verl's shape."""
         return self.workspace / "data" / f"{part.value}.parquet"
 
 
 @dataclass(frozen=True, slots=True)
 class DemoPaths(WorkspacePaths):
-    """Where the demo keeps what: in `pdfs` whatever the user puts there, which is ingested too."""
+    """The places of a demo's parts; what the user puts into `pdfs` is ingested too."""
 
     @property
     def synthetic(self) -> Path:
@@ -73,7 +73,7 @@ class DemoPaths(WorkspacePaths):
 
     @property
     def marker(self) -> Path:
-        """What says that the demo made the workspace."""
+        """The file that says that the demo made the workspace."""
         return self.workspace / MARKER
 
     @property
@@ -82,17 +82,17 @@ class DemoPaths(WorkspacePaths):
         return self.workspace / "models"
 
     def model(self, system: str) -> Path:
-        """The tiny model that was warmed up on a system."""
+        """Return the tiny model that was warmed up on a system."""
         return self.models / f"tiny_{system}"
 
     def missing(self, system: str) -> list[Path]:
-        """What a run of a system needs and is not there."""
+        """Return what a run of a system needs and is not there."""
         needed = [self.store, self.index, self.model(system) / "config.json"]
         needed += [self.data(split) for split in (Split.TRAIN, Split.VAL)]
         return [path for path in needed if not path.exists()]
 
     def owner(self) -> Owner:
-        """Whose workspace it is.
+        """Return the owner of the workspace.
 
         Raises:
             UserError: the workspace is a file, or the marker is damaged.
@@ -103,7 +103,7 @@ class DemoPaths(WorkspacePaths):
         return Owner.USER if self.holdings() else Owner.NOBODY
 
     def holdings(self) -> list[str]:
-        """What lies in the workspace beside hidden files and what a new one may hold, sorted."""
+        """Return the names in the workspace, sorted, without hidden files and what a new one may hold."""
         if not self.workspace.exists():
             return []
         if not self.workspace.is_dir():
@@ -141,7 +141,7 @@ class DemoLedger:
             self._files, self.documents = content["files"], set(content["documents"])
 
     def may_write(self, path: Path, content: bytes) -> bool:
-        """Whether a file is not there, or is as the demo left it and should now be another."""
+        """Return whether a file is not there, or is as the demo left it and should now be another."""
         if not path.exists():
             return True
         found = _digest(path.read_bytes())

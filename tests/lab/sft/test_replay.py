@@ -15,7 +15,6 @@ from docagent_rl.lab.sft.conversations import conversations
 from docagent_rl.lab.sft.replay import replay, replay_sizes
 from docagent_rl.lab.sft.rows import sft_rows
 from docagent_rl.lab.sft.sessions import Account, Dropped, Parts, RowMaker, made_rows
-from docagent_rl.lab.tiny.trial import Setting
 from docagent_rl.records.splitting import SplitUnit
 from docagent_rl.rollout.resources import SessionResources
 from docagent_rl.rollout.session import Limits
@@ -24,6 +23,7 @@ from docagent_rl.systems import SYSTEMS
 from tests.examples.learning.small_task import LIMITS
 from tests.lab.sft.recorded import about, copied, in_texts, masked
 from tests.scripted import play_all
+from trial import Setting
 
 
 def again(trajectory, task):

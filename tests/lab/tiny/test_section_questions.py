@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from docagent_rl.lab.tiny.section_questions import section_questions
+from docagent_rl.lab.tiny.demo import section_questions
 from docagent_rl.records.record import Split
 from docagent_rl.records.validation import record_problems
 

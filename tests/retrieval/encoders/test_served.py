@@ -15,7 +15,6 @@ import pytest
 from tenacity import wait_none
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.lab.tiny.retrievers import TinyRetriever
 from docagent_rl.retrieval.config import QueryEncoderConfig
 from docagent_rl.retrieval.encoders import served as serving
 from docagent_rl.retrieval.encoders.files import model_folder
@@ -23,6 +22,7 @@ from docagent_rl.retrieval.encoders.opening import open_query_encoder
 from docagent_rl.retrieval.encoders.served import ServedEncoder
 from tests.processes import end, members
 from tests.retrieval.encoders.conftest import MINILM, assert_same, tiny_spec
+from tests.tiny_retrievers import TinyRetriever
 
 QUERIES = ["where is the revenue of 2019?", "a" * 3000, "", "word " * 900, "<s> [SEP] a, b."]
 SERVER = ["-m", "vllm.entrypoints.openai.api_server", "--runner", "pooling"]

@@ -8,10 +8,10 @@ from PIL import Image
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import PageContent
-from docagent_rl.lab.tiny.retrievers import TinyRetriever
-from docagent_rl.lab.tiny.retrievers import TinyRetriever as Tiny
 from docagent_rl.retrieval.tokens import Tokenizer
 from tests.retrieval.encoders.conftest import assert_same, picture
+from tests.tiny_retrievers import TinyRetriever
+from tests.tiny_retrievers import TinyRetriever as Tiny
 
 pytestmark = pytest.mark.slow
 

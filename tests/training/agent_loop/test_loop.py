@@ -14,12 +14,12 @@ from verl.workers.rollout.replica import TokenOutput
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
-from docagent_rl.lab.tiny.template import THINKING_TEMPLATE
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.rollout.trajectory import MaskReason, Trajectory
 from docagent_rl.training.agent_loop.loop import DocAgentLoop
 from docagent_rl.training.agent_loop.output import session_json
 from docagent_rl.training.settings.opening_check import load_tokenizer
+from tests.thinking_template import THINKING_TEMPLATE
 
 TEXT, IMAGES = "mm_doc_r1_qwen3_8b", "doc_v_star_qwen2_5_vl_7b"
 HEADER = "<|im_start|>assistant\n"

@@ -1,18 +1,27 @@
-"""Turns sampled with transformers, for sessions that play at the same time, many at once."""
+"""Sessions of a model in a recipe's environment without a trainer, many at once."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.records.record import Record
+from docagent_rl.rollout.chat import template_kwargs
 from docagent_rl.rollout.images import EncodedImage, join_features
-from docagent_rl.rollout.session import Sampled
+from docagent_rl.rollout.resources import SessionResources
+from docagent_rl.rollout.session import Limits, Sampled, Session
+from docagent_rl.rollout.trajectory import Status, Trajectory
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 T = TypeVar("T")
 
@@ -26,6 +35,109 @@ class Sampling:
 
     temperature: float = 1.0
     top_p: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How a recipe plays.
+
+    Args:
+        config: its section `docagent`.
+        limits: its token budgets.
+        sampling: of its tokens.
+        template: arguments of its chat template.
+    """
+
+    config: DocAgentConfig
+    limits: Limits
+    sampling: Sampling
+    template: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, recipe: DictConfig) -> Setting:
+        """Read it off a composed recipe.
+
+        Raises:
+            UserError: the section `docagent` is invalid.
+        """
+        config = DocAgentConfig.parse(plain(recipe.docagent))
+        rollout, turns = recipe.actor_rollout_ref.rollout, config.rollout
+        limits = Limits(
+            prompt=recipe.data.max_prompt_length,
+            response=recipe.data.max_response_length,
+            turn=turns.turn_tokens,
+            min_turn=turns.min_turn_tokens,
+        )
+        return cls(config, limits, Sampling(rollout.temperature, rollout.top_p), template_kwargs(recipe))
+
+
+def play_trial(
+    setting: Setting,
+    model: Any,
+    processor: Any,
+    records: Sequence[Record],
+    *,
+    sessions: int = 4,
+    together: int = 32,
+    seed: int = 0,
+) -> list[Trajectory]:
+    """Play every question `sessions` times.
+
+    Args:
+        setting: how to play.
+        model: a Qwen2.5-VL of transformers.
+        processor: its processor.
+        records: the questions.
+        sessions: sessions of each question.
+        together: sessions at a time.
+        seed: of all draws.
+
+    Returns:
+        The trajectories, those of a question next to each other. A question that cannot be played, and a
+        session in which a service failed, are masked, as in a run.
+    """
+    resources = SessionResources(
+        setting.config, processor.tokenizer, processor, setting.template, running=False
+    )
+    stops = [resources.codec.end_of_turn_id, *sorted(resources.codec.control_ids)]
+    sampler = BatchSampler(model.eval(), processor, stop_ids=stops, sampling=setting.sampling, seed=seed)
+    plan = [(number, session) for number in range(len(records)) for session in range(sessions)]
+
+    async def run() -> list[Trajectory]:
+        played: list[Trajectory] = []
+        for start in range(0, len(plan), together):
+            group = plan[start : start + together]
+            played += await sampler.together(
+                _play(resources, sampler, setting.limits, records[n], n, session) for n, session in group
+            )
+        return played
+
+    return asyncio.run(run())
+
+
+async def _play(
+    resources: SessionResources,
+    sampler: BatchSampler,
+    limits: Limits,
+    record: Record,
+    number: int,
+    of_group: int,
+) -> Trajectory:
+    trajectory = Trajectory(
+        uid=str(number),
+        session=of_group,
+        step=0,
+        split="train",
+        record=record.to_dict(),
+        system=resources.system.name,
+    )
+    env = resources.environment(validate=False)
+    try:
+        session = Session(env, resources.codec, resources.encoder, sampler.generate, limits, trajectory)
+        await session.play(record)
+    except (InfrastructureError, UserError) as error:
+        trajectory.status, trajectory.error = Status.MASKED.value, str(error)
+    return trajectory
 
 
 @dataclass(slots=True)
@@ -109,8 +221,7 @@ class BatchSampler:
         ids = pad_sequence(rows, batch_first=True, padding_value=pad, padding_side="left")
         ones = [torch.ones_like(row) for row in rows]
         mask = pad_sequence(ones, batch_first=True, padding_value=0, padding_side="left")
-        images = [image for request in batch for image in request.images]
-        vision = join_features(images)
+        vision = join_features([image for request in batch for image in request.images])
         self._seed += 1
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed)
