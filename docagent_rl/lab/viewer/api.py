@@ -62,9 +62,8 @@ class Api:
         if found := re.fullmatch("/api/runs/([^/]+)/(.+)", path):
             run, names = self._run(found[1]), [unquote(name) for name in found[2].split("/")]
             for pattern, handler in _ROUTES.items():
-                parts = pattern.split("/")
-                if len(parts) == len(names) and all(p in ("*", n) for p, n in zip(parts, names, strict=True)):
-                    return handler(run, pairs, *(n for p, n in zip(parts, names, strict=True) if p == "*"))
+                if (stars := _stars(pattern, names)) is not None:
+                    return handler(run, pairs, *stars)
         raise UserError(f"there is nothing at {path}")
 
     def _compare(self, options: Mapping[str, str]) -> Reply:
@@ -77,6 +76,15 @@ class Api:
         if not (number.isascii() and number.isdecimal()) or len(number) > 6 or int(number) >= len(self.runs):
             raise UserError(f"no run {number}")
         return self.runs[int(number)]
+
+
+def _stars(pattern: str, names: Sequence[str]) -> list[str] | None:
+    """Return the names at the stars of a pattern; `None` where it does not match."""
+    parts = pattern.split("/")
+    if len(parts) != len(names):
+        return None
+    both = list(zip(parts, names, strict=True))
+    return [name for part, name in both if part == "*"] if all(p in ("*", n) for p, n in both) else None
 
 
 def as_json(content: Any) -> Reply:

@@ -85,6 +85,15 @@ def test_lines_in_another_order_are_read_anew(evaluation):
     assert rows(viewed, "session, begin") == [(0, len(lines[1])), (1, 0), (7, len(lines[0]) + len(lines[1]))]
 
 
+def test_of_a_session_that_stands_twice_the_last_line_counts(evaluation, store):
+    file, lines = evaluation
+    file.write_bytes(lines[0] + session(store, 0, reward=0.0).to_json().encode() + b"\n")
+    viewed = ViewedRun(file.parent)
+    update_index(viewed)
+    assert rows(viewed, "reward, begin") == [(0.0, len(lines[0]))]
+    assert told(viewed, "SELECT group_concat(value) FROM terms WHERE name = 'outcome'") == "0.0"
+
+
 @pytest.mark.parametrize(
     "line",
     [b"[]", b"3", b"\xff\xfe", b"[" * 100_000, b'{"version": 1, "turns": 3}', b'{"record": {}, "turns": [3]}',
