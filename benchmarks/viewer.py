@@ -87,10 +87,11 @@ def main(
     ] = 1024,
 ) -> None:
     """Print the seconds of each."""
+    source = ViewedRun(run)
     lines = [
         json.loads(line)
-        for name in ViewedRun(run).session_files()
-        for line in (run / name).read_text(encoding="utf-8").splitlines()
+        for name in source.session_files()
+        for line in (source.path / name).read_text(encoding="utf-8").splitlines()
     ]
     found: list[tuple[str, str, str]] = []
     with tempfile.TemporaryDirectory() as name:
