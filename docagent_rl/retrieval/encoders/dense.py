@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -14,7 +13,7 @@ from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.encoders.files import MODULES, read_json
 from docagent_rl.retrieval.encoders.local import LocalEncoder
 from docagent_rl.retrieval.encoders.spec import Pooling
-from docagent_rl.retrieval.encoders.texts import Texts, by_passage, fill_prompt
+from docagent_rl.retrieval.encoders.texts import Texts, fill_prompt
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -93,10 +92,7 @@ class DenseEncoder(LocalEncoder):
     def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
         if self.content is PageContent.IMAGE:
             return self._images(pages, self._encode)
-        overlap = min(self.spec.overlap, self._room // 2)
-        split = [self._texts.passages(self._texts.plain(page), self._room, overlap) for page in pages]
-        encode = partial(self._in_batches, size=len, encode=self._encode)
-        return by_passage(split, self.spec.page_prompt, self.dim, encode)
+        return self._passages(pages, self._room, self._encode)
 
     def _queries(self, texts: list[str]) -> list[np.ndarray]:
         cut = [self._texts.cut(text, self._query_room) for text in texts]

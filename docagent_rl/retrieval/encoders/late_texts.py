@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.encoders.files import MODULES, read_json
 from docagent_rl.retrieval.encoders.local import LocalEncoder
 from docagent_rl.retrieval.encoders.spec import Pooling
-from docagent_rl.retrieval.encoders.texts import Texts, by_passage
+from docagent_rl.retrieval.encoders.texts import Texts
 
 if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder
@@ -64,22 +64,13 @@ class LateTextEncoder(LocalEncoder):
         return int(stated or 512)
 
     def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
-        overlap = min(self.spec.overlap, self._room // 2)
-        split = [self._texts.passages(self._texts.plain(page), self._room, overlap) for page in pages]
-        encode = partial(self._in_batches, size=len, encode=self._documents)
-        return by_passage(split, None, self.dim, encode)
-
-    def _documents(self, texts: list[str]) -> list[np.ndarray]:
-        return self._arrays(self._model.encode_document(texts, **self._options()))
+        return self._passages(pages, self._room, partial(self._encode, self._model.encode_document))
 
     def _queries(self, texts: list[str]) -> list[np.ndarray]:
-        return self._arrays(self._model.encode_query(texts, **self._options()))
+        return self._encode(self._model.encode_query, texts)
 
-    def _options(self) -> dict[str, Any]:
-        return {"batch_size": self.batch_size, "show_progress_bar": False}
-
-    @staticmethod
-    def _arrays(found: Any) -> list[np.ndarray]:
+    def _encode(self, encode: Callable[..., Any], texts: list[str]) -> list[np.ndarray]:
+        found = encode(texts, batch_size=self.batch_size, show_progress_bar=False)
         return [each.float().cpu().numpy() for each in found]
 
 

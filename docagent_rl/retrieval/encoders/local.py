@@ -19,7 +19,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.encoders.files import digest, model_folder
 from docagent_rl.retrieval.encoders.spec import EncoderSpec
-from docagent_rl.retrieval.encoders.texts import Texts
+from docagent_rl.retrieval.encoders.texts import Texts, fill_prompt
 
 if TYPE_CHECKING:
     import torch
@@ -201,6 +201,17 @@ class LocalEncoder(ABC):
             for number, each in zip(numbers, vectors, strict=True):
                 found[number] = normalise(each, self.spec, self._named)
         return found
+
+    def _passages(
+        self, pages: Sequence[str], room: int, encode: Callable[[list[str]], list[np.ndarray]]
+    ) -> list[np.ndarray]:
+        """Return the vectors of texts: those of all passages of `room` tokens, one below the other."""
+        overlap = min(self.spec.overlap, room // 2)
+        split = [self._texts.passages(self._texts.plain(page), room, overlap) for page in pages]
+        texts = [fill_prompt(self.spec.page_prompt, passage) for page in split for passage in page]
+        vectors = iter(self._in_batches(texts, len, encode))
+        none = np.zeros((0, self.dim), np.float32)
+        return [np.concatenate([none, *(next(vectors) for _ in page)]) for page in split]
 
     def _images(
         self, pages: Sequence[Image.Image], encode: Callable[[list[Image.Image]], list[np.ndarray]]

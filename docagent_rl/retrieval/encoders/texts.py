@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
-
-import numpy as np
 
 from docagent_rl.base.surrogates import encodable
 from docagent_rl.retrieval.encoders.spec import PLACE
@@ -107,22 +105,3 @@ def fill_prompt(prompt: str | None, text: str) -> str:
         return text
     before, after = prompt.split(PLACE)
     return before + text + after
-
-
-def by_passage(
-    pages: Sequence[Sequence[str]],
-    prompt: str | None,
-    dim: int,
-    encode: Callable[[list[str]], list[np.ndarray]],
-) -> list[np.ndarray]:
-    """Return vectors of pages: those of all their passages, one below the other.
-
-    Args:
-        pages: the passages of each.
-        prompt: of a passage.
-        dim: length of a vector.
-        encode: vectors of each passage.
-    """
-    vectors = iter(encode([fill_prompt(prompt, passage) for page in pages for passage in page]))
-    none = np.zeros((0, dim), np.float32)
-    return [np.concatenate([none, *(next(vectors) for _ in page)]) for page in pages]

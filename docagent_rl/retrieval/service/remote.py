@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents import PageRef
-from docagent_rl.retrieval.base import Hit, QueryRefusedError, ServerFaultError
+from docagent_rl.retrieval.base import AsyncRetriever, Hit, QueryRefusedError, ServerFaultError
 from docagent_rl.retrieval.service.host import HARMLESS
 
 FAULTS = 3
@@ -21,19 +20,8 @@ _background: list[asyncio.AbstractEventLoop] = []
 _lock = threading.Lock()
 
 
-class RemoteRetriever(ABC):
+class RemoteRetriever(AsyncRetriever, Protocol):
     """An `AsyncRetriever` that threads may ask too."""
-
-    @abstractmethod
-    async def asearch(
-        self,
-        queries: Sequence[str],
-        *,
-        doc_id: str | None = None,
-        top_k: int,
-        exclude: Collection[PageRef] = (),
-    ) -> list[list[Hit]]:
-        """See `AsyncRetriever.asearch`."""
 
     def search(
         self,

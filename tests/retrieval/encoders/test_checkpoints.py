@@ -188,16 +188,6 @@ def test_prompts_are_put_around_texts_and_dims_are_the_first_ones(minilm):
     assert_same(cut.encode_pages([WHALES]), [whole / np.linalg.norm(whole)])
 
 
-def test_a_copy_of_the_model_is_the_same_and_says_its_weights(minilm, minilm_copy):
-    spec = {**minilm.spec.model_dump(mode="json"), "model": str(minilm_copy)}
-    assert open_encoder(spec).fingerprint == minilm.fingerprint
-    with (minilm_copy / "model.safetensors").open("r+b") as file:
-        file.seek(-4, 2)
-        file.write(b"\0\0\0\0")
-    with pytest.raises(UserError, match=str(minilm_copy)):
-        open_encoder(spec)
-
-
 def test_pooling_is_stated_where_the_checkpoint_says_nothing(minilm_copy, minilm):
     (minilm_copy / "modules.json").unlink()
     spec = {**MINILM, "model": str(minilm_copy)}

@@ -8,7 +8,6 @@ import os
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +19,7 @@ from docagent_rl.retrieval.encoders.files import base_folder, digest, model_fold
 from docagent_rl.retrieval.encoders.models import DEFAULT, MODELS, SPEC_FILE, named_spec
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
-from docagent_rl.retrieval.encoders.texts import Texts, by_passage, fill_prompt
+from docagent_rl.retrieval.encoders.texts import Texts, fill_prompt
 from tools.models_table import BEGIN, END, with_table
 
 IMAGES = {"content": "image"}
@@ -243,13 +242,6 @@ def test_special_tokens_in_a_text_are_broken():
         assert not specials & set(TOKENIZER(plain, add_special_tokens=False)["input_ids"])
 
 
-def test_pages_get_the_vectors_of_their_passages():
-    def encode(texts):
-        assert texts == ["pa", "pbb", "pccc"]
-        return [np.full((1, 2), len(text), np.float32) for text in texts]
-
-    found = by_passage([["a", "bb"], [], ["ccc"]], "p{}", 2, encode)
-    assert [vectors.tolist() for vectors in found] == [[[2, 2], [3, 3]], [], [[4, 4]]]
-    assert found[1].shape == (0, 2)
+def test_a_prompt_takes_a_text_as_it_is():
     assert fill_prompt("query: {}", "what is {} and {0}?") == "query: what is {} and {0}?"
     assert fill_prompt(None, "as is") == "as is"

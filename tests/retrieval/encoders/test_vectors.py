@@ -136,11 +136,3 @@ def test_bfloat16_is_near_and_another_precision(encoder, pictures, kind):
         assert one.dtype == other.dtype == np.float32
         assert (one * other).sum(1).min() > 0.95
         np.testing.assert_allclose(np.linalg.norm(other, axis=1), 1, atol=1e-5)
-
-
-def test_many_dims_are_cut(encoder, pictures):
-    cut = encoder(Tiny.DENSE_IMAGE, dims=32)
-    whole = encoder(Tiny.DENSE_IMAGE).encode_pages(pictures[:1])[0]
-    (found,) = cut.encode_pages(pictures[:1])
-    assert cut.dim == found.shape[1] == 32
-    np.testing.assert_allclose(found[0], whole[0, :32] / np.linalg.norm(whole[0, :32]), atol=1e-5)
