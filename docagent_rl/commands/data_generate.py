@@ -229,7 +229,7 @@ class _Task:
         try:
             run_with_progress(work, len(records), "Labelling questions", model)
         except BudgetError as error:
-            left = f"{len(records) - len(labelling.fates)} of {len(records)} questions"
+            left = f"{len(records) - len(labelling.decisions)} of {len(records)} questions"
             raise error.leaving(left, model.meter.words()) from None
         except KeyboardInterrupt:
             interrupted()
@@ -238,10 +238,10 @@ class _Task:
         made = alden.rewritten(records, labelling, model.endpoint.model, prompts)
         lines = json_lines(made)
         _write_both(out, lines, labelling.to_json(records, digest, lines), replace=replace)
-        for fate, count in labelling.counts().items():
-            typer.echo(f"{count:6} {fate}")
+        for decision, count in labelling.counts().items():
+            typer.echo(f"{count:6} {decision}")
         typer.echo(f"{out}: {len(made)} questions with their labels")
-        _report_unanswered(labelling.counts()[alden.Fate.NO_REPLY.value], "left as they are")
+        _report_unanswered(labelling.counts()[alden.Decision.NO_REPLY.value], "left as they are")
 
     def outline(
         self, store: DocumentStore, names: Sequence[str], known: Sequence[Record], limit: int
@@ -351,8 +351,8 @@ def _write_both(out: Path, lines: str, funnel: str, *, replace: bool) -> None:
     write_output(out, lines)
 
 
-def _report_unanswered(count: int, fate: str) -> None:
+def _report_unanswered(count: int, outcome: str) -> None:
     if count:
         Console(stderr=True).print(
-            f"{count} got no reply from the endpoint and were {fate}: the same command asks again"
+            f"{count} got no reply from the endpoint and were {outcome}: the same command asks again"
         )

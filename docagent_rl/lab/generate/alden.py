@@ -36,8 +36,8 @@ _SMALL = re.compile(
 _LABEL_TOKENS = 10
 
 
-class Fate(StrEnum):
-    """The outcome for a question."""
+class Decision(StrEnum):
+    """The decision about a question."""
 
     REWRITTEN = "rewritten"
     SEARCHABLE = "left: its words lead to the page"
@@ -49,23 +49,23 @@ class Fate(StrEnum):
 
 @dataclass(slots=True)
 class Labelling:
-    """The outcomes for a set of questions."""
+    """The decisions about a set of questions."""
 
-    fates: dict[int, Fate] = field(default_factory=dict)
+    decisions: dict[int, Decision] = field(default_factory=dict)
     """By the place of a question in the set."""
 
     def to_json(self, records: Sequence[Record], settings: str, written: str) -> str:
-        """Return counts, and what became of each question; see `funnel.head`."""
+        """Return counts, and the decision about each question; see `funnel.head`."""
         counts = self.counts()
-        fates = {record.question_id: self.fates[place].value for place, record in enumerate(records)}
-        entries = head(settings, counts[Fate.NO_REPLY.value], written)
-        data = {**entries, "counts": counts, "questions": fates}
+        decisions = {record.question_id: self.decisions[place].value for place, record in enumerate(records)}
+        entries = head(settings, counts[Decision.NO_REPLY.value], written)
+        data = {**entries, "counts": counts, "questions": decisions}
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
     def counts(self) -> dict[str, int]:
-        """Return questions by fate, all fates in their order."""
-        found = Counter(self.fates.values())
-        return {fate.value: found[fate] for fate in Fate}
+        """Return questions by decision, all decisions in their order."""
+        found = Counter(self.decisions.values())
+        return {decision.value: found[decision] for decision in Decision}
 
 
 async def label_questions(
@@ -88,13 +88,13 @@ async def label_questions(
     async def label(place: int) -> None:
         record = records[place]
         try:
-            labelling.fates[place] = _fixed(record) or await _voted(record, reader, prompts, config)
+            labelling.decisions[place] = _fixed(record) or await _voted(record, reader, prompts, config)
         except InfrastructureError as error:
             pages = ", ".join(map(str, record.evidence_pages))
             where = f"question {record.question_id!r}, document {record.doc_id!r}, page {pages}"
             raise InfrastructureError(f"{where}: {error}") from error.__cause__
 
-    waiting = (place for place in range(len(records)) if place not in labelling.fates)
+    waiting = (place for place in range(len(records)) if place not in labelling.decisions)
     try:
         await run_jobs(waiting, label, at_once=model.endpoint.concurrency, done=progress)
     finally:
@@ -105,11 +105,11 @@ def rewritten(records: Sequence[Record], labelling: Labelling, model: str, promp
     """Return all questions in their order, some with the page in them; they name `model` and prompt."""
     made = []
     for place, record in enumerate(records):
-        fate = labelling.fates[place]
-        if fate is Fate.REWRITTEN:
+        decision = labelling.decisions[place]
+        if decision is Decision.REWRITTEN:
             made.append(_rewritten(record, model, prompts.label.digest))
         else:
-            extra = {**record.extra, "is_page_indexed": fate is Fate.NAMES_PAGE}
+            extra = {**record.extra, "is_page_indexed": decision is Decision.NAMES_PAGE}
             made.append(dataclasses.replace(record, extra=extra))
     return made
 
@@ -154,7 +154,7 @@ def with_page(question: str, page: int) -> str:
     return f"On page {page}, {small}"
 
 
-async def _voted(record: Record, reader: ShapeReader, prompts: Prompts, config: GenerateConfig) -> Fate:
+async def _voted(record: Record, reader: ShapeReader, prompts: Prompts, config: GenerateConfig) -> Decision:
     votes, lacking = Counter(), False
     messages = label_messages(record, prompts)
     for vote in range(config.votes):
@@ -162,7 +162,7 @@ async def _voted(record: Record, reader: ShapeReader, prompts: Prompts, config: 
         try:
             found = await reader.read(prompts.label, messages, Labelled, sampling=sampling, sample=number)
         except NoReplyError:
-            return Fate.NO_REPLY
+            return Decision.NO_REPLY
         except UnreadableError as error:
             lacking |= isinstance(error, UnkeptError)
             continue
@@ -171,18 +171,18 @@ async def _voted(record: Record, reader: ShapeReader, prompts: Prompts, config: 
             break  # the others cannot change it
     else:
         if lacking:  # a vote that the next run gets may change it
-            return Fate.NO_REPLY
+            return Decision.NO_REPLY
     if votes[1] == votes[0]:
-        return Fate.UNREADABLE
-    return Fate.REWRITTEN if votes[1] > votes[0] else Fate.SEARCHABLE
+        return Decision.UNREADABLE
+    return Decision.REWRITTEN if votes[1] > votes[0] else Decision.SEARCHABLE
 
 
-def _fixed(record: Record) -> Fate | None:
-    """Return what becomes of a question whatever a model says."""
+def _fixed(record: Record) -> Decision | None:
+    """Return the decision about a question that needs no model."""
     if named_pages(record.question):
-        return Fate.NAMES_PAGE
+        return Decision.NAMES_PAGE
     if len(record.gold_pages) != 1 or len(record.evidence_pages) != 1:
-        return Fate.SEVERAL
+        return Decision.SEVERAL
     return None
 
 

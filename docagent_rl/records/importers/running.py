@@ -28,7 +28,7 @@ _SHOWN_IDS = 200
 
 @dataclass(frozen=True, slots=True)
 class ImportSettings:
-    """The choices of whoever imports."""
+    """The choices of an import."""
 
     gathering: Gathering = field(default_factory=Gathering)
     """The store that takes documents in."""

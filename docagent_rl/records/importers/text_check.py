@@ -25,7 +25,7 @@ def check_texts(report: ImportReport, records: Sequence[Record], store: Path) ->
     """
     documents = DocumentStore(store, image_cache=0)
     hits = {"sampled": 0, **dict.fromkeys(_PLACES, 0)}
-    for record in sorted(filter(_is_telling, records), key=_lot):
+    for record in sorted(filter(_is_telling, records), key=_draw_order):
         if hits["sampled"] == SAMPLE:
             break
         document, (page,) = documents.document(record.doc_id), record.evidence_pages
@@ -50,7 +50,7 @@ def _is_telling(record: Record) -> bool:
     return own and bool(record.answerable) and len(record.answers) == 1 and len(record.answers[0]) >= SHORTEST
 
 
-def _lot(record: Record) -> bytes:
+def _draw_order(record: Record) -> bytes:
     return hashlib.sha256(record.question_id.encode()).digest()
 
 

@@ -12,7 +12,7 @@ from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.meter import BudgetError, Meter
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.lab.generate.alden import (
-    Fate,
+    Decision,
     Labelling,
     digest_of_labels,
     forecast_labels,
@@ -69,25 +69,26 @@ def test_questions_that_cannot_be_searched_for_name_their_page(server, tmp_path)
     assert made[0].extra["rewriting"] == {"model": "m", "prompt": PROMPTS.label.digest}
     assert [record.question for record in made[1:]] == list(QUESTIONS)[1:]
     assert [record.extra["is_page_indexed"] for record in made] == [True, False, True, False, False]
-    assert labelling.fates[3] is labelling.fates[4] is Fate.SEVERAL
+    assert labelling.decisions[3] is labelling.decisions[4] is Decision.SEVERAL
     assert all(validate_record(record) == [] for record in made)
 
 
 @pytest.mark.parametrize(
-    ("replies", "fate", "asked"), [((0, 1, 0), Fate.SEARCHABLE, 3), ((1, 1, 0), Fate.REWRITTEN, 2)]
+    ("replies", "decision", "asked"),
+    [((0, 1, 0), Decision.SEARCHABLE, 3), ((1, 1, 0), Decision.REWRITTEN, 2)],
 )
-def test_the_majority_counts(server, tmp_path, replies, fate, asked):
+def test_the_majority_counts(server, tmp_path, replies, decision, asked):
     server.compute = votes(*replies)
-    assert label(server, tmp_path).fates[0] is fate
+    assert label(server, tmp_path).decisions[0] is decision
     assert sum(map(on_memo, server.requests)) == asked
 
 
 def test_without_a_readable_label_a_question_is_left(server, tmp_path):
     server.compute = lambda request: completion('{"label": "1"}')
     labelling = label(server, tmp_path)
-    assert labelling.fates[0] is Fate.UNREADABLE
+    assert labelling.decisions[0] is Decision.UNREADABLE
     assert rewritten(records(), labelling, "m", PROMPTS)[0].question == records()[0].question
-    assert labelling.counts()[Fate.UNREADABLE.value] == 2
+    assert labelling.counts()[Decision.UNREADABLE.value] == 2
 
 
 @pytest.mark.parametrize("status", [500, 400])
@@ -103,9 +104,9 @@ def test_a_vote_without_a_reply_is_asked_for_again_where_it_decides(server, tmp_
         return 400 if len(given) == 1 else completion(f'{{"label": {len(given) % 2}}}')
 
     server.compute = compute
-    assert label(server, tmp_path).fates[0] is Fate.NO_REPLY
+    assert label(server, tmp_path).decisions[0] is Decision.NO_REPLY
     server.compute = lambda request: completion('{"label": 1}')
-    assert label(server, tmp_path).fates[0] is Fate.REWRITTEN
+    assert label(server, tmp_path).decisions[0] is Decision.REWRITTEN
 
 
 def test_a_refusal_names_question_document_and_page(server, tmp_path):
@@ -154,9 +155,9 @@ def test_what_was_asked_for_is_told_apart_and_what_to_ask_again_is_noted():
         digest_of_labels(records(), "m", PROMPTS, GenerateConfig(votes=5)),
     ]
     assert len({first, *others}) == 5
-    found = Labelling(dict.fromkeys(range(len(QUESTIONS)), Fate.NO_REPLY))
+    found = Labelling(dict.fromkeys(range(len(QUESTIONS)), Decision.NO_REPLY))
     told = json.loads(found.to_json(records(), "digest", "the file"))
     assert told["settings"] == "digest"
     assert told["unanswered"] == {"count": len(QUESTIONS), "sha256": hashlib.sha256(b"the file").hexdigest()}
-    found.fates = dict.fromkeys(found.fates, Fate.SEARCHABLE)
+    found.decisions = dict.fromkeys(found.decisions, Decision.SEARCHABLE)
     assert "unanswered" not in json.loads(found.to_json(records(), "digest", "the file"))
