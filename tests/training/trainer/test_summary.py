@@ -35,7 +35,8 @@ def test_means_ranges_and_counts():
         masked,
         masked,
     ]
-    assert {name.removeprefix("docagent/"): value for name, value in summarise(sessions).items()} == {
+    numbers = summarise(list(map(SessionDigest.of, sessions)))
+    assert {name.removeprefix("docagent/"): value for name, value in numbers.items()} == {
         "reward/total": 0.5,
         "reward/total/min": 0.0,
         "reward/total/max": 1.0,
