@@ -27,9 +27,7 @@ from docagent_rl.checks.budget import (
     budget,
     total,
 )
-from docagent_rl.checks.recipe_check import Cluster, composed
-from docagent_rl.checks.recipe_list import recipe_names
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.config import DocAgentConfig
 from docagent_rl.retrieval.config import Backend, RetrieverConfig
 from docagent_rl.retrieval.encoders.models import MODELS
 from docagent_rl.retrieval.encoders.spec import Precision
@@ -44,20 +42,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-_INTRODUCTION = """\
-# Memory
-
-What each recipe takes, in GiB, on {gpus} of {memory:g} GiB, with the checkpoints that are kept.
-Written by `{command}`;
-`docagent-rl recipes budget RECIPE [overrides]` is for one, changed as you like. A run on GPUs prints the same
-table before it starts, and is refused where it cannot fit.
-
-Weights, gradients, optimizer states, gathered layers, the server's weights and its cache are counted. States
-of layers, logits, processes and features are estimates, for the longest row with all the images that a
-session may show; none has been measured on a GPU. The rollout fills the share of the GPU that its server is
-given (`gpu_memory_utilization`). A retriever's index is in it once it is built.
-
-"""
 ADVICE = {
     Place.UPDATE: "take more GPUs, or a smaller model",
     Place.ROLLOUT: (
@@ -195,44 +179,14 @@ def markdown(lines: Sequence[Line]) -> str:
     for place in Place:
         for line in (each for each in lines if each.place is place):
             estimate = "estimate" if line.estimate else ""
-            rows.append(f"| {place} | {line.what} | {_gib(line.size)} | {estimate} |")
-        rows.append(f"| **{place}** | **all** | **{_gib(total(lines, place))}** | |")
+            rows.append(f"| {place} | {line.what} | {gib(line.size)} | {estimate} |")
+        rows.append(f"| **{place}** | **all** | **{gib(total(lines, place))}** | |")
     return "\n".join(rows) + "\n"
 
 
-def _gib(size: int) -> str:
+def gib(size: int) -> str:
+    """Write bytes as GiB."""
     return f"{size / GIB:,.1f}"
-
-
-def budget_of_recipe(name: str, overrides: Sequence[str], cluster: Cluster, gpu_memory: float) -> list[Line]:
-    """List the budget of one recipe on GPUs of `gpu_memory` GiB, with overrides as on the command line.
-
-    Raises:
-        UserError: Hydra cannot compose it, or its model is not known here.
-    """
-    config = composed(name, overrides)
-    config.merge_with(cluster.change)
-    run = read_run(config, DocAgentConfig.parse(plain(config.docagent)))
-    if run is None:
-        raise UserError(
-            f"recipe {name}: {config.actor_rollout_ref.model.path} is neither a folder nor a model known here"
-        )
-    return budget(run, int(gpu_memory * GIB))
-
-
-def budget_page(nodes: int, gpus: int, gpu_memory: float) -> str:
-    """Write a page on all recipes on one machine, with the parts of each."""
-    found = {name: budget_of_recipe(name, (), Cluster(nodes, gpus), gpu_memory) for name in recipe_names()}
-    command = (
-        f"docagent-rl recipes budget --nnodes {nodes} --gpus-per-node {gpus} --gpu-memory {gpu_memory:g}"
-    )
-    machine = f"{nodes} node{'s' * (nodes > 1)} of {gpus} GPUs"
-    rows = [f"| recipe | {' | '.join(Place)} |\n|---|{'---:|' * len(Place)}"]
-    for name, lines in found.items():
-        rows.append(f"| `{name}` | {' | '.join(_gib(total(lines, place)) for place in Place)} |")
-    parts = [f"\n## {name}\n\n{markdown(lines)}" for name, lines in found.items()]
-    text = _INTRODUCTION.format(gpus=machine, memory=gpu_memory, command=command)
-    return text + "\n".join(rows) + "\n" + "".join(parts)
 
 
 def impossible(lines: Sequence[Line], limits: dict[Place, int]) -> Iterator[str]:
@@ -245,7 +199,7 @@ def impossible(lines: Sequence[Line], limits: dict[Place, int]) -> Iterator[str]
     for place, limit in limits.items():
         least = total(lines, place, exact=True)
         if least > limit:
-            yield f"{place}: at least {_gib(least)} GiB are needed, there are {_gib(limit)}: {ADVICE[place]}"
+            yield f"{place}: at least {gib(least)} GiB are needed, there are {gib(limit)}: {ADVICE[place]}"
 
 
 def check_memory(config: DictConfig, parsed: DocAgentConfig) -> None:
@@ -269,7 +223,7 @@ def check_memory(config: DictConfig, parsed: DocAgentConfig) -> None:
         raise UserError("the run does not fit:\n  " + "\n  ".join(problems))
     for place, limit in limits.items():
         if (needed := total(lines, place)) > limit:
-            logger.warning("%s may be short: %s of %s GiB", place, _gib(needed), _gib(limit))
+            logger.warning("%s may be short: %s of %s GiB", place, gib(needed), gib(limit))
 
 
 def _limits(config: DictConfig) -> dict[Place, int]:

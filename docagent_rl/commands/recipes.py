@@ -167,7 +167,8 @@ def budget_command(
 
     Example: docagent-rl recipes budget alden_qwen2_5_vl_7b trainer.nnodes=1 --gpu-memory 80
     """
-    from docagent_rl.checks.budget_table import budget_of_recipe, budget_page, markdown
+    from docagent_rl.checks.budget_page import budget_of_recipe, budget_page
+    from docagent_rl.checks.budget_table import markdown
 
     if recipe is None:
         text = budget_page(nnodes or 1, gpus_per_node or 8, gpu_memory)

@@ -70,7 +70,7 @@ def open_retriever(config: RetrieverConfig, store: DocumentStore, key: str = KEY
     if config.backend is Backend.RAY:
         from docagent_rl.retrieval.service.ray_client import RayRetriever
 
-        return RayRetriever(config, store, key)
+        return RayRetriever(config, store, key, open_in_actor)
     return open_local(config, store, key)
 
 
@@ -87,6 +87,17 @@ def open_local(config: RetrieverConfig, store: DocumentStore, key: str = KEY) ->
             "own as package.module:CLASS"
         )
     return _KINDS[config.kind](config, store, key)
+
+
+def open_in_actor(config: RetrieverConfig, store: DocumentStore, key: str) -> Retriever:
+    """Open a retriever, or a part of one, in the process of an actor.
+
+    Raises:
+        UserError: as `open_local`; or the retriever cannot be split as the configuration says.
+    """
+    retriever = open_local(config, store, key)
+    check_parts(retriever, config, key)
+    return retriever
 
 
 def open_before_run(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> Retriever:

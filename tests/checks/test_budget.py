@@ -33,9 +33,8 @@ from docagent_rl.checks.budget import (
     patches,
     total,
 )
+from docagent_rl.checks.budget_page import budget_of_recipe, budget_page
 from docagent_rl.checks.budget_table import (
-    budget_of_recipe,
-    budget_page,
     check_memory,
     impossible,
     read_run,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,16 @@ from docagent_rl.retrieval.base import (
     NotTakenError,
     QueryRefusedError,
     Question,
+    Retriever,
     ServerFaultError,
 )
 from docagent_rl.retrieval.config import RetrieverConfig
-from docagent_rl.retrieval.opening import check_parts, open_local
 from docagent_rl.retrieval.service.host import HARMLESS, SearchHost
 
 logger = logging.getLogger(__name__)
 
+ActorOpener = Callable[[RetrieverConfig, DocumentStore, str], Retriever]
+"""Opens the retriever of a configuration, whose key is the third argument, in the process of the actor."""
 MODULES_VARIABLE = "DOCAGENT_MODULES"
 """Modules of the user's own, which may register kinds of retrievers; the trainer sets it."""
 
@@ -36,18 +38,20 @@ class SearchActor:
     It is made once a first search has come to an end, for which a retriever may load what it needs.
 
     Args:
+        opener: opens the retriever of a configuration in this process.
         settings: of the retriever, as `RetrieverConfig` in JSON mode.
         store: folder of the documents.
         key: of the section, for messages.
         shard: the part of the corpus, from 0.
     """
 
-    def __init__(self, settings: Mapping[str, Any], store: str, key: str, shard: int) -> None:
+    def __init__(
+        self, opener: ActorOpener, settings: Mapping[str, Any], store: str, key: str, shard: int
+    ) -> None:
         for name in filter(None, os.environ.get(MODULES_VARIABLE, "").split(",")):
             importlib.import_module(name)
         config = RetrieverConfig.model_validate(dict(settings))
-        retriever = open_local(config, DocumentStore(Path(store)), key)
-        check_parts(retriever, config, key)
+        retriever = opener(config, DocumentStore(Path(store)), key)
         if config.service.shards > 1 and isinstance(retriever, Divisible):
             retriever = retriever.part(shard, config.service.shards)
         with suppress(Exception):  # whatever a retriever raises: those who ask are told

@@ -24,7 +24,7 @@ from docagent_rl.retrieval.base import (
 )
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.rows import PageRows
-from docagent_rl.retrieval.service.ray_actor import SearchActor
+from docagent_rl.retrieval.service.ray_actor import ActorOpener, SearchActor
 from docagent_rl.retrieval.service.remote import RemoteRetriever, ask_blaming
 from docagent_rl.retrieval.service.wire import LONGEST_LINE, LONGEST_QUERY
 
@@ -48,12 +48,13 @@ class RayRetriever(RemoteRetriever):
         config: of the retriever.
         store: the documents.
         key: of the section, for messages.
+        opener: opens the retriever in an actor.
 
     Raises:
         InfrastructureError, UserError: see `Replicas`.
     """
 
-    def __init__(self, config: RetrieverConfig, store: DocumentStore, key: str) -> None:
+    def __init__(self, config: RetrieverConfig, store: DocumentStore, key: str, opener: ActorOpener) -> None:
         self._store, self._service, self._key = store, config.service, key
         doc_ids = store.doc_ids()
         rows = PageRows(doc_ids, [store.document(doc_id).num_pages for doc_id in doc_ids])
@@ -62,7 +63,7 @@ class RayRetriever(RemoteRetriever):
             doc_id: next(n for n, (start, end) in enumerate(spans) if start <= rows.span(doc_id)[0] < end)
             for doc_id in doc_ids
         }
-        self._replicas = Replicas(config, store, key)
+        self._replicas = Replicas(config, store, key, opener)
 
     async def asearch(
         self,
@@ -149,18 +150,19 @@ class Replicas:
         config: of the retriever.
         store: the documents.
         key: of the section, for messages.
+        opener: opens the retriever in an actor.
 
     Raises:
         InfrastructureError: Ray does not run, or an actor does not start in time.
         UserError: an actor cannot open the index.
     """
 
-    def __init__(self, config: RetrieverConfig, store: DocumentStore, key: str) -> None:
+    def __init__(self, config: RetrieverConfig, store: DocumentStore, key: str, opener: ActorOpener) -> None:
         import ray
 
         if not ray.is_initialized():
             raise InfrastructureError(f"{key}.backend=ray: this process belongs to no Ray cluster")
-        self._config, self._store, self._key = config, store, key
+        self._config, self._store, self._key, self._opener = config, store, key, opener
         job = ray.get_runtime_context().get_job_id()
         identity = f"{job} {key} {config.model_dump_json()} {store.path}"
         digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
@@ -218,7 +220,7 @@ class Replicas:
             runtime_env={"env_vars": variables},
         )
         settings = self._config.model_dump(mode="json")
-        return actor.remote(settings, str(self._store.path), self._key, place[0])
+        return actor.remote(self._opener, settings, str(self._store.path), self._key, place[0])
 
     def _wait(self) -> None:
         """Wait until all have opened their index, also for one that Ray is about to start again."""

@@ -79,7 +79,7 @@ async def test_a_query_that_fails_fails_alone(held):
     held.gate.set()
     results = await asyncio.gather(*first, *tasks, return_exceptions=True)
     assert [type(result) for result in results] == [list, list, ValueError, list]
-    assert host.waiting == 0
+    await until(lambda: host.waiting == 0)  # places come free a moment after the answers
 
 
 async def test_a_search_that_hangs_costs_the_deadline_and_keeps_its_place(held):
@@ -110,11 +110,10 @@ async def test_a_host_whose_searches_hang_is_told_from_a_busy_one(held):
 
 async def test_an_actor_whose_searches_hang_ends_its_process(held, store, monkeypatch):
     ended = []
-    monkeypatch.setattr(ray_actor, "open_local", lambda *_: held)
     monkeypatch.setattr(ray_actor.os, "_exit", ended.append)
     held.gate.set()
     settings = {"service": {"threads": 1, "timeout_s": 0.05}}
-    actor = ray_actor.SearchActor(settings, str(store.path), "docagent.retriever", 0)
+    actor = ray_actor.SearchActor(lambda *_: held, settings, str(store.path), "docagent.retriever", 0)
     assert held.calls == [[HARMLESS]]
     assert (await actor.health())["waiting"] == 0
     held.gate.clear()
