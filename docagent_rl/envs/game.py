@@ -136,7 +136,7 @@ class Game:
         self.seen += [page for page in pages if page not in self.seen]
 
 
-class Pen(TurnWriter, ABC):
+class ScriptedAgent(TurnWriter, ABC):
     """Writes the turns of one system for the oracle, its detours and chance."""
 
     forgives: ClassVar[bool] = True

@@ -24,7 +24,7 @@ from docagent_rl.records.record import Record
 from docagent_rl.rewards.formula import Formula
 
 if TYPE_CHECKING:
-    from docagent_rl.envs.game import Pen
+    from docagent_rl.envs.game import ScriptedAgent
     from docagent_rl.envs.script import Script
 
 
@@ -84,7 +84,7 @@ class System:
     """Whether sessions of a published system name their evidence; in others those do in which it stands: a
     list of relevant pages, a selected page."""
     agents: str | None = None
-    """The module with its agents without a model, loaded when they play: `PEN` writes the turns of the
+    """The module with its agents without a model, loaded when they play: `AGENT` writes the turns of the
     oracle, its detours and chance, `SCRIPT` those on which a tiny model of the system is warmed up."""
     several_rows: bool = False
     """Whether a session may have several contexts (`Observation.fresh`), each a training row. The rows of
@@ -149,18 +149,16 @@ class System:
         env.marks = self.marks
         return env
 
-    def make_pen(self, config: Any) -> Pen:
-        """Return the pen for a configuration, parsed.
+    def make_agent(self, config: Any) -> ScriptedAgent:
+        """Return the agent for a configuration, parsed.
 
         Raises:
             UserError: the system has none.
         """
-        pen = self._agent("PEN")
-        if pen is None:
-            raise UserError(
-                f"no script plays {self.name!r}: its System has no pen (`docagent_rl.envs.game.Pen`)"
-            )
-        return pen(config)
+        agent = self._agent("AGENT")
+        if agent is None:
+            raise UserError(f"no script plays {self.name!r}: its System names no `agents` with an AGENT")
+        return agent(config)
 
     @property
     def script(self) -> type[Script] | None:

@@ -42,7 +42,7 @@ _ADVICE = (
 _MEMORY = "See whether the machine was out of memory."
 
 
-def told_deaths(actors: Sequence[Actor]) -> str | None:
+def death_messages(actors: Sequence[Actor]) -> str | None:
     """A message about the actors that died without having been asked to, the first one first.
 
     Args:

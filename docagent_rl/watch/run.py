@@ -21,7 +21,7 @@ from docagent_rl.base.terminal import visible
 from docagent_rl.base.tracebacks import clean, traceback_text
 from docagent_rl.config import DocAgentConfig, WatchConfig, plain
 from docagent_rl.watch.actors import free_resources, kill_own_actors, read_actors, waiting_groups
-from docagent_rl.watch.deaths import AGAIN, told_deaths
+from docagent_rl.watch.deaths import AGAIN, death_messages
 from docagent_rl.watch.engines import Engines
 from docagent_rl.watch.family import Family
 from docagent_rl.watch.places import Queue
@@ -98,7 +98,7 @@ class Watch:
         try:
             actors = read_actors()
             return (
-                told_deaths(actors)
+                death_messages(actors)
                 or self._engines.look(actors, wait_s)
                 or self._queue.overdue(actors, waiting_groups(), free_resources())
             )

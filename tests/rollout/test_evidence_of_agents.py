@@ -17,7 +17,7 @@ from docagent_rl.lab.viewer.funnel import counts_of, lost_at
 from docagent_rl.rollout.evidence import Branch, Stage
 from docagent_rl.rollout.player import new_trajectory
 from docagent_rl.systems import SYSTEMS
-from docagent_rl.systems.doc_v_star.script import DocVStarPen
+from docagent_rl.systems.doc_v_star.script import DocVStarAgent
 from docagent_rl.systems.mm_doc_r1.roles import RolePlayers
 from tests.lab.agents.stage import resources
 
@@ -31,39 +31,39 @@ FINDING_MORE = {
 """Searches find what is not shown; a context of Doc-V* holds its prompt alone."""
 
 
-def oracle(game, pen):
-    act = pen.right(game)
+def oracle(game, writer):
+    act = writer.right(game)
     return replace(act, move=Move.ANSWER, text=game.answer) if act.move is Move.FINISH else act
 
 
-def blind(game, pen):
+def blind(game, writer):
     return Act(Move.ANSWER, text=WRONG)
 
 
-def lost(game, pen):
-    return Act(Move.SEARCH, query="xyzzy") if game.turn == 1 else blind(game, pen)
+def lost(game, writer):
+    return Act(Move.SEARCH, query="xyzzy") if game.turn == 1 else blind(game, writer)
 
 
-def guesser(game, pen):
-    return replace(lost(game, pen), text=game.answer)
+def guesser(game, writer):
+    return replace(lost(game, writer), text=game.answer)
 
 
-def careless(game, pen):
+def careless(game, writer):
     """Finds the page, and shows another one where a search shows one."""
     if game.turn > 1:
-        return blind(game, pen)
+        return blind(game, writer)
     pages = (PageRef(game.record.doc_id, number) for number in range(1, game.num_pages + 1))
     decoy = telling_words(game.store, next(page for page in pages if page not in game.gold))
-    crowded = pen.pages_a_search == 1 and not isinstance(pen, DocVStarPen)
+    crowded = writer.pages_a_search == 1 and not isinstance(writer, DocVStarAgent)
     return Act(Move.SEARCH, query=" ".join([game.record.question, *decoy[: 12 * crowded]]))
 
 
-def forgetful(game, pen):
+def forgetful(game, writer):
     """Looks away before the answer."""
-    act = oracle(game, pen)
+    act = oracle(game, writer)
     if act.move is not Move.ANSWER:
         return act
-    return lost(replace(game, turn=1 + (game.info["action"].get("query") == "xyzzy")), pen)
+    return lost(replace(game, turn=1 + (game.info["action"].get("query") == "xyzzy")), writer)
 
 
 class Forgetting:
@@ -86,20 +86,20 @@ class Forgetting:
 
 
 async def play(shared, record, agent, said):
-    pen, game = shared.system.make_pen(shared.env_config), game_of(shared, record, "0")
+    writer, game = shared.system.make_agent(shared.env_config), game_of(shared, record, "0")
 
     async def write(trajectory):
         if trajectory.turns:
             game.turn, game.info = len(trajectory.turns) + 1, trajectory.turns[-1].info
-            pen.look(game)
-        act = agent(game, pen)
+            writer.look(game)
+        act = agent(game, writer)
         said["answer"] = act.text
         if act.move is Move.SEARCH:
             act, game.searches = replace(act, query=act.query or record.question), game.searches + 1
-        if act.move is Move.ANSWER and Move.FINISH in pen.legal(game):
+        if act.move is Move.ANSWER and Move.FINISH in writer.legal(game):
             act = replace(act, move=Move.FINISH)
         game.magnified.update(act.pages if act.move is Move.CROP else ())
-        return text_of(pen.write(act, game))
+        return text_of(writer.write(act, game))
 
     env = shared.environment()
     env = Forgetting(env) if agent is forgetful else env

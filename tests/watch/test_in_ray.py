@@ -16,7 +16,7 @@ import ray
 from docagent_rl.watch import engines as watched_engines
 from docagent_rl.watch import places
 from docagent_rl.watch.actors import State, free_resources, read_actors, waiting_groups
-from docagent_rl.watch.deaths import told_deaths
+from docagent_rl.watch.deaths import death_messages
 from docagent_rl.watch.engines import Engines
 from docagent_rl.watch.places import Queue
 from tests.watch.conftest import PATIENCE_S, until
@@ -73,7 +73,7 @@ def test_the_living_and_those_whose_end_was_asked_for_have_no_death(end):
     actor = make()
     pid = ray.get(actor.pid.remote())
     found = row(actor)
-    assert (found.state, found.pid, found.death, told_deaths([found])) == (State.ALIVE, pid, None, None)
+    assert (found.state, found.pid, found.death, death_messages([found])) == (State.ALIVE, pid, None, None)
     end(actor)
     until(lambda: row(actor).state is State.ENDED)
     assert row(actor).death is None
@@ -84,11 +84,11 @@ def test_a_killed_process_is_a_death_with_advice():
     pid = ray.get(actor.pid.remote())
     os.kill(pid, signal.SIGKILL)
     until(lambda: row(actor).death)
-    told = told_deaths([row(actor)])
+    told = death_messages([row(actor)])
     assert all(name in told for name in ("pool_WorkerDict_0:0", str(pid), "ppo_micro_batch_size_per_gpu"))
     failed = make(True)
     until(lambda: row(failed).death)
-    assert "OSError: no such model" in told_deaths([row(failed)])
+    assert "OSError: no such model" in death_messages([row(failed)])
 
 
 def test_what_asks_for_more_than_there_is_is_named_after_a_while(clock):

@@ -8,7 +8,7 @@ from typing import Any
 
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import AssistantTurn
-from docagent_rl.envs.game import Act, Game, Pen
+from docagent_rl.envs.game import Act, Game, ScriptedAgent
 from docagent_rl.envs.script import COMMON_WORDS, Move, content_words
 from docagent_rl.lab.agents.scripted import game_of
 from docagent_rl.lab.agents.texts import play_texts, said
@@ -37,11 +37,11 @@ class ChancePlayer:
     resources: EnvResources
     seed: int = 0
     validate: bool = True
-    pen: Pen = field(init=False)
+    agent: ScriptedAgent = field(init=False)
 
     def __post_init__(self) -> None:
-        pen = self.resources.system.make_pen(self.resources.env_config)
-        object.__setattr__(self, "pen", pen)
+        agent = self.resources.system.make_agent(self.resources.env_config)
+        object.__setattr__(self, "agent", agent)
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -56,8 +56,8 @@ class ChancePlayer:
         async def write(trajectory: Trajectory) -> AssistantTurn:
             if trajectory.turns:
                 game.turn, game.info = len(trajectory.turns) + 1, trajectory.turns[-1].info
-                self.pen.look(game)
-            return said(self.pen.write(any_act(self.pen, game), game))
+                self.agent.look(game)
+            return said(self.agent.write(any_act(self.agent, game), game))
 
         env = self.resources.environment(validate=self.validate)
         trajectory = new_trajectory(sample, session, self.resources.system.name)
@@ -67,10 +67,10 @@ class ChancePlayer:
         """See `Player`: there is nothing to let go of."""
 
 
-def any_act(pen: Pen, game: Game) -> Act:
+def any_act(agent: ScriptedAgent, game: Game) -> Act:
     """A legal action with arguments drawn at random."""
     rng, question = game.rng, game.record.question
-    move = rng.choice(pen.legal(game))
+    move = rng.choice(agent.legal(game))
     if move is Move.SEARCH:
         words = [*content_words(question), *COMMON_WORDS]
         return Act(move, query=" ".join(rng.sample(words, min(3, len(words)))))

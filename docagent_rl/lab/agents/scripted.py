@@ -12,7 +12,7 @@ from pydantic import Field
 from docagent_rl.base.section import Section
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import AssistantTurn, DocEnv
-from docagent_rl.envs.game import Act, Game, Pen
+from docagent_rl.envs.game import Act, Game, ScriptedAgent
 from docagent_rl.envs.script import COMMON_WORDS, Move
 from docagent_rl.lab.agents.finder import Finder, telling_words
 from docagent_rl.lab.agents.texts import play_texts, said
@@ -46,13 +46,13 @@ class ScriptedSession:
     """One session of a script.
 
     Args:
-        pen: writes turns.
+        agent: writes turns.
         finder: finds queries.
         game: what the script knows.
         detours: how often it goes astray.
     """
 
-    pen: Pen
+    agent: ScriptedAgent
     finder: Finder
     game: Game
     detours: Detours
@@ -64,13 +64,13 @@ class ScriptedSession:
         game = self.game
         if trajectory.turns:
             game.turn, game.info = len(trajectory.turns) + 1, trajectory.turns[-1].info
-            self.pen.look(game)
-        act = self.pen.right(game)
-        spare = game.left > self.pen.needs(game)
+            self.agent.look(game)
+        act = self.agent.right(game)
+        spare = game.left > self.agent.needs(game)
         astray = self._astray(act) if spare else None
         act = astray or await self._worded(act)
-        text = self.pen.write(act, game)
-        if spare and self.pen.forgives and not self.spoilt and game.chance(self.detours.malformed):
+        text = self.agent.write(act, game)
+        if spare and self.agent.forgives and not self.spoilt and game.chance(self.detours.malformed):
             self.spoilt = True
             return said(_spoilt(text, game))
         self.spoilt = False
@@ -126,13 +126,13 @@ class ScriptPlayer:
     detours: Detours = NO_DETOURS
     seed: int = 0
     validate: bool = True
-    pen: Pen = field(init=False)
+    agent: ScriptedAgent = field(init=False)
     finder: Finder = field(init=False)
 
     def __post_init__(self) -> None:
-        pen = self.resources.system.make_pen(self.resources.env_config)
-        object.__setattr__(self, "pen", pen)
-        finder = Finder(self.resources.services, pen.pages_a_search, pen.corpus)
+        agent = self.resources.system.make_agent(self.resources.env_config)
+        object.__setattr__(self, "agent", agent)
+        finder = Finder(self.resources.services, agent.pages_a_search, agent.corpus)
         object.__setattr__(self, "finder", finder)
 
     @property
@@ -149,7 +149,7 @@ class ScriptPlayer:
         """See `Player`."""
         env: DocEnv = self.resources.environment(validate=self.validate)
         game = game_of(self.resources, sample, f"{self.seed} {sample.question_id} {session}")
-        script = ScriptedSession(self.pen, self.finder, game, self.detours)
+        script = ScriptedSession(self.agent, self.finder, game, self.detours)
         # refuses questions without a reference
         _ = game.answer
         trajectory = new_trajectory(sample, session, self.resources.system.name)

@@ -82,10 +82,10 @@ class Collection:
         with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
             task = bar.add_task("", total=len(self.records) * self.settings.sessions)
 
-            def heard(_: Trajectory) -> None:
+            def advance(_: Trajectory) -> None:
                 bar.advance(task)
 
-            await Runner(player, self.system, folder, self.settings, heard).run(self.records)
+            await Runner(player, self.system, folder, self.settings, advance).run(self.records)
 
 
 def sift(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from docagent_rl.envs.game import Act, Game, Pen
+from docagent_rl.envs.game import Act, Game, ScriptedAgent
 from docagent_rl.envs.script import Move, Script, ScriptContext
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.systems.alden.actions import FetchSyntax, Modality, PageForm
@@ -25,7 +25,7 @@ def _fetched(config: AldenConfig, page: int, form: PageForm | None) -> str:
     return f"{f'{form}, ' if form else ''}{page}{ordinal}"
 
 
-class AldenPen(Pen):
+class AldenAgent(ScriptedAgent):
     """Searches for the first gold page, fetches what searches do not find, answers in a box."""
 
     title, tags = "ALDEN", _TAGS
@@ -39,18 +39,18 @@ class AldenPen(Pen):
 
     @property
     def pages_a_search(self) -> int:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         return self.config.search.pages_per_search
 
     def legal(self, game: Game) -> tuple[Move, ...]:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         if game.last:
             return (Move.ANSWER,)
         fetch = (Move.FETCH,) if self.config.fetch else ()
         return (Move.SEARCH, *fetch, Move.ANSWER)
 
     def right(self, game: Game) -> Act:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         if game.last:
             return Act(Move.ANSWER, text=game.answer)
         if game.missing and game.searches and self.config.fetch:
@@ -60,11 +60,11 @@ class AldenPen(Pen):
         return Act(Move.ANSWER, text=game.answer)
 
     def needs(self, game: Game) -> int:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         return len(game.missing) + 1
 
     def argument(self, act: Act, game: Game) -> object:
-        """See `Pen`; a fetch asks for text where there is no room for any image."""
+        """See `ScriptedAgent`; a fetch asks for text where there is no room for any image."""
         match act.move:
             case Move.FETCH:
                 form = PageForm.IMAGE if self.config.max_images else PageForm.TEXT
@@ -121,4 +121,4 @@ class AldenScript(Script):
         return context.absent_page() if context.chance(_ABSENT) else context.likely_pages(1)[0]
 
 
-PEN, SCRIPT = AldenPen, AldenScript
+AGENT, SCRIPT = AldenAgent, AldenScript

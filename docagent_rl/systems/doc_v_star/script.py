@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from docagent_rl.envs.game import Act, Game, Pen
+from docagent_rl.envs.game import Act, Game, ScriptedAgent
 from docagent_rl.envs.script import Move, Script, ScriptContext
 from docagent_rl.systems.doc_v_star.thought import ThoughtBlock
 
@@ -20,7 +20,7 @@ _ABSENT = 0.04
 """Share of fetches of a page that does not exist."""
 
 
-class DocVStarPen(Pen):
+class DocVStarAgent(ScriptedAgent):
     """Retrieves the first gold page, fetches the others by number, lists what is relevant, answers."""
 
     title, tags = "Doc-V*", _TAGS
@@ -32,11 +32,11 @@ class DocVStarPen(Pen):
 
     @property
     def pages_a_search(self) -> int:
-        """See `Pen`: what every document is shown at least."""
+        """See `ScriptedAgent`: what every document is shown at least."""
         return self.config.retrieval.pages or 1
 
     def legal(self, game: Game) -> tuple[Move, ...]:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         if game.last:
             return (Move.ANSWER,)
         search = (Move.SEARCH,) if self.config.retrieval.enabled else ()
@@ -44,7 +44,7 @@ class DocVStarPen(Pen):
         return (*search, *fetch, Move.ANSWER)
 
     def right(self, game: Game) -> Act:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         if game.last or not (game.missing or (not game.searches and not game.seen)):
             return Act(Move.ANSWER, text=game.answer)
         by_number = self.config.fetch.enabled and (game.searches or not self.config.retrieval.enabled)
@@ -55,11 +55,11 @@ class DocVStarPen(Pen):
         return Act(Move.ANSWER, text=game.answer)
 
     def needs(self, game: Game) -> int:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         return min(len(game.missing), 1 + -(-len(game.missing) // self.config.fetch.max_pages)) + 1
 
     def thought(self, act: Act, game: Game) -> str:
-        """See `Pen`: the blocks of the turn."""
+        """See `ScriptedAgent`: the blocks of the turn."""
         word = game.word()
         analysis = f"<analysis>The question is about {word}.</analysis>"
         plan = self.thoughts[act.move].format(word)
@@ -71,11 +71,11 @@ class DocVStarPen(Pen):
         return f"{first}<relevant_pages>[{relevant}]</relevant_pages><summary>{found} {plan}</summary>"
 
     def action(self, act: Act, game: Game) -> str:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         return f"<action>{super().action(act, game)}</action>"
 
     def argument(self, act: Act, game: Game) -> object:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         return [page.page for page in act.pages] if act.move is Move.FETCH else super().argument(act, game)
 
 
@@ -120,4 +120,4 @@ class DocVStarScript(Script):
         return right if right and context.chance(0.3) else context.shown
 
 
-PEN, SCRIPT = DocVStarPen, DocVStarScript
+AGENT, SCRIPT = DocVStarAgent, DocVStarScript

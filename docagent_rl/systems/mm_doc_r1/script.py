@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.game import Act, Game, Pen
+from docagent_rl.envs.game import Act, Game, ScriptedAgent
 from docagent_rl.envs.script import Move, Script, ScriptContext, content_words
 from docagent_rl.records.record import parse_page_id
 
@@ -15,7 +15,7 @@ _TAGS = {Move.SEARCH: "search", Move.READ: "read"}
 _KEYWORDS = 6
 
 
-class MMDocPen(Pen):
+class MMDocAgent(ScriptedAgent):
     """Searches once, has the gold pages read, finishes; the answer agent writes the answer."""
 
     title, tags = "MM-Doc-R1", _TAGS
@@ -27,7 +27,7 @@ class MMDocPen(Pen):
 
     @property
     def pages_a_search(self) -> int:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         return self.config.search.top_k
 
     @property
@@ -35,16 +35,16 @@ class MMDocPen(Pen):
         return self.config.read.max_pages * self.config.read.max_entries
 
     def look(self, game: Game) -> None:
-        """See `Pen`: pages that were read."""
+        """See `ScriptedAgent`: pages that were read."""
         entries = game.effect.get("entries", ()) if game.kind == "read" else ()
         game.look([PageRef(*parse_page_id(page)) for entry in entries for page in entry["pages"]])
 
     def legal(self, game: Game) -> tuple[Move, ...]:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         return (Move.SEARCH, Move.READ, Move.FINISH)
 
     def right(self, game: Game) -> Act:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         spare = game.left > self.needs(game)
         if not game.searches and spare:
             return Act(Move.SEARCH, query=game.record.question)
@@ -56,19 +56,19 @@ class MMDocPen(Pen):
         return Act(Move.FINISH)
 
     def needs(self, game: Game) -> int:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         return -(-len(game.missing) // self._pages_a_read) + 1
 
     def write(self, act: Act, game: Game) -> str:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         return f"{self.thought(act, game)} {self.action(act, game)}"
 
     def action(self, act: Act, game: Game) -> str:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         return "<FINISH>" if act.move is Move.FINISH else super().action(act, game)
 
     def argument(self, act: Act, game: Game) -> object:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         if act.move is not Move.READ:
             keywords = list(dict.fromkeys(content_words(act.query)))[:_KEYWORDS]
             return json.dumps(keywords, ensure_ascii=False)
@@ -119,4 +119,4 @@ class MMDocScript(Script):
         return context.likely_pages(context.rng.randint(min(2, most), most))
 
 
-PEN, SCRIPT = MMDocPen, MMDocScript
+AGENT, SCRIPT = MMDocAgent, MMDocScript

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.game import Act, Game, Pen, on_view, view_of
+from docagent_rl.envs.game import Act, Game, ScriptedAgent, on_view, view_of
 from docagent_rl.envs.script import Move, Script, ScriptContext
 from docagent_rl.envs.sections import SearchScope
 from docagent_rl.records.record import parse_page_id
@@ -14,7 +14,7 @@ from docagent_rl.records.record import parse_page_id
 _TAGS = {Move.SEARCH: "search", Move.SELECT: "select", Move.CROP: "bbox", Move.ANSWER: "answer"}
 
 
-class UniDocPen(Pen):
+class UniDocAgent(ScriptedAgent):
     """Searches, selects, magnifies gold boxes, notes what it saw, answers."""
 
     title, tags = "UniDoc-RL", _TAGS
@@ -27,16 +27,16 @@ class UniDocPen(Pen):
 
     @property
     def pages_a_search(self) -> int:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         return self.config.search.candidates
 
     @property
     def corpus(self) -> bool:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         return self.config.search.scope is SearchScope.CORPUS
 
     def look(self, game: Game) -> None:
-        """See `Pen`: a page is read when it was selected."""
+        """See `ScriptedAgent`: a page is read when it was selected."""
         effect = game.effect
         game.images += len(game.brought) or game.kind in ("selection", "crop")
         if game.kind == "selection":
@@ -45,7 +45,7 @@ class UniDocPen(Pen):
             game.look(game.brought)
 
     def legal(self, game: Game) -> tuple[Move, ...]:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         if self._closing(game):
             return (Move.ANSWER,)
         if game.kind == "candidates":
@@ -54,7 +54,7 @@ class UniDocPen(Pen):
         return (Move.SEARCH, Move.CROP, Move.ANSWER) if crop else (Move.SEARCH, Move.ANSWER)
 
     def right(self, game: Game) -> Act:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         if self._closing(game):
             return Act(Move.ANSWER, text=game.answer)
         if game.kind == "candidates":
@@ -69,11 +69,11 @@ class UniDocPen(Pen):
         return Act(Move.ANSWER, text=game.answer)
 
     def needs(self, game: Game) -> int:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         return len(game.missing) * (1 + self.config.grammar.select) + 1
 
     def write(self, act: Act, game: Game) -> str:
-        """See `Pen`; what was read is noted before going on."""
+        """See `ScriptedAgent`; what was read is noted before going on."""
         turn = super().write(act, game)
         read = game.seen and game.kind in ("selection", "crop", "candidates", "pages")
         if not read or act.move not in (Move.SEARCH, Move.ANSWER):
@@ -82,7 +82,7 @@ class UniDocPen(Pen):
         return f"<think>I note what it says.</think><information>{known}</information>{turn}"
 
     def argument(self, act: Act, game: Game) -> object:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         if act.move is Move.CROP:
             view = view_of(game, self.config.coords.frame)
             return [on_view(box, *view) for box in act.boxes]
@@ -148,4 +148,4 @@ class UniDocScript(Script):
         return context.rng.randrange(count + context.chance(0.04))
 
 
-PEN, SCRIPT = UniDocPen, UniDocScript
+AGENT, SCRIPT = UniDocAgent, UniDocScript

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from docagent_rl.envs.game import Act, Game, Pen, on_view, view_of
+from docagent_rl.envs.game import Act, Game, ScriptedAgent, on_view, view_of
 from docagent_rl.envs.script import Move, Script, ScriptContext
 from docagent_rl.envs.sections import SearchScope
 
 _TAGS = {Move.SEARCH: "search", Move.CROP: "bbox", Move.ANSWER: "answer"}
 
 
-class VragPen(Pen):
+class VragAgent(ScriptedAgent):
     """Searches for each gold page, zooms where boxes are known, answers."""
 
     title, tags = "VRAG-RL", _TAGS
@@ -24,23 +24,23 @@ class VragPen(Pen):
 
     @property
     def pages_a_search(self) -> int:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         return self.config.search.pages_per_search
 
     @property
     def corpus(self) -> bool:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         return self.config.search.scope is SearchScope.CORPUS
 
     def legal(self, game: Game) -> tuple[Move, ...]:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         if game.last:
             return (Move.ANSWER,)
         crop = (Move.CROP,) if self.config.grammar.crop and game.seen else ()
         return (Move.SEARCH, *crop, Move.ANSWER)
 
     def right(self, game: Game) -> Act:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         if game.last:
             return Act(Move.ANSWER, text=game.answer)
         page = self.to_magnify(game) if self.config.grammar.crop else None
@@ -51,11 +51,11 @@ class VragPen(Pen):
         return Act(Move.ANSWER, text=game.answer)
 
     def needs(self, game: Game) -> int:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         return len(game.missing) + 1
 
     def argument(self, act: Act, game: Game) -> object:
-        """See `Pen`."""
+        """See `ScriptedAgent`."""
         if act.move is Move.CROP:
             return on_view(act.boxes[0], *view_of(game, self.config.coords.frame))
         return super().argument(act, game)
@@ -81,4 +81,4 @@ class VragScript(Script):
         return {Move.SEARCH: 0.26, Move.CROP: 0.36 * self.config.grammar.crop, Move.ANSWER: 0.38}
 
 
-PEN, SCRIPT = VragPen, VragScript
+AGENT, SCRIPT = VragAgent, VragScript

@@ -18,7 +18,7 @@ from docagent_rl.retrieval import Hit
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.opening import open_before_run, open_retriever
 from docagent_rl.watch.actors import read_actors
-from docagent_rl.watch.deaths import told_deaths
+from docagent_rl.watch.deaths import death_messages
 from tests.retrieval.service.conftest import OPTIONS
 
 pytestmark = pytest.mark.slow
@@ -107,7 +107,7 @@ async def test_killed_actors_are_replaced_and_no_search_is_lost_or_doubled(clust
                 pids = {(await handle.health.remote())["pid"] for handle in handles}
     assert not pids & set(victims)
     # the watch of a run takes no offence
-    assert told_deaths(read_actors()) is None
+    assert death_messages(read_actors()) is None
 
 
 def test_an_actor_that_is_gone_for_good_is_made_anew(cluster, store, saved, bm25):
@@ -149,7 +149,7 @@ async def test_an_actor_that_hangs_is_replaced(cluster, store):
     again = RetrieverService(retriever, attempts=1000, deadline_s=600, backoff_s=0.1)
     assert await again.search("fine", doc_id=None, top_k=1)
     assert (await handle.health.remote())["pid"] != before
-    assert told_deaths(read_actors()) is None
+    assert death_messages(read_actors()) is None
 
 
 def test_more_than_may_wait_come_again(poisoned):
