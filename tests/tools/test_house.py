@@ -1,0 +1,36 @@
+"""Sizes against budgets, and names against words."""
+
+from __future__ import annotations
+
+from tools.house import foreign_words, outgrown, package_lines, reached_modules
+
+
+def test_a_package_that_outgrew_its_budget_and_one_without_are_named():
+    problems = list(outgrown("lines", {"a": 3, "b": 3}, {"a": 3, "b": 4, "lab.c": 1}))
+    assert [problem.split()[0] for problem in problems] == ["b", "lab.c"]
+
+
+def test_lines_are_counted_by_package_and_links_left_out(tmp_path):
+    for name, text in {
+        "a/x.py": "1\n2\n",
+        "a/b/y.py": "1\n",
+        "lab/c/z.py": "1\n",
+        "patches/p.py": "1\n",
+    }.items():
+        file = tmp_path / "docagent_rl" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    assert package_lines(tmp_path) == {"a": 3, "lab.c": 1}
+
+
+def test_a_system_reaches_its_own_modules_and_those_below():
+    reached = reached_modules(["base", "systems.vrag_rl"])
+    assert 5 < reached["base"] < reached["systems.vrag_rl"]
+
+
+def test_names_that_use_other_words_are_found(monkeypatch, tmp_path):
+    monkeypatch.setattr("tools.house.ROOT", tmp_path)
+    (tmp_path / "a.py").write_text("class PageShelf:\n    def told(self): ...\n\n\ndef shelve(): ...\n")
+    words = {"shelf": "cache", "told": "reported"}
+    found = list(foreign_words(words, [tmp_path / "a.py"]))
+    assert [each.split(":")[:2] for each in found] == [["a.py", "1"], ["a.py", "2"]]

@@ -1,0 +1,106 @@
+"""`python -m tools.house [--table]`: holds the sizes of the package, and its words, to `tools/house.toml`."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import grimp
+import typer
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = "docagent_rl"
+SETTINGS = Path(__file__).with_suffix(".toml")
+_SKIPPED = ("patches", "recipes", "node_modules")
+"""Links, which are read where they lie, and what npm installs."""
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def main(
+    table: Annotated[bool, typer.Option("--table", help="Print the sizes as they are.")] = False,
+) -> None:
+    """Name each package that has outgrown its budget, and each word that stands for another one's thing."""
+    settings = tomllib.loads(SETTINGS.read_text(encoding="utf-8"))
+    sizes, reached = package_lines(ROOT), reached_modules(settings["modules"])
+    if table:
+        for name, lines in sorted(sizes.items(), key=lambda each: -each[1]):
+            typer.echo(f"{lines:7,} {name}")
+        for name, modules in reached.items():
+            typer.echo(f"{modules:7,} modules reached from {name}")
+        return
+    problems = [
+        *outgrown("lines", settings["lines"], sizes),
+        *outgrown("modules", settings["modules"], reached),
+        *foreign_words(settings["words"], python_files(ROOT)),
+    ]
+    for problem in problems:
+        typer.echo(problem, err=True)
+    if problems:
+        raise typer.Exit(1)
+
+
+def python_files(root: Path) -> Iterator[Path]:
+    """Yield the package's own Python files."""
+    for file in sorted((root / PACKAGE).rglob("*.py")):
+        if not any(part in _SKIPPED for part in file.relative_to(root).parts):
+            yield file
+
+
+def package_of(file: Path, root: Path) -> str:
+    """Return the package that a budget is about: the first level, and in the lab the second."""
+    parts = file.relative_to(root / PACKAGE).parts[:-1]
+    return ".".join(parts[: 2 if parts[:1] == ("lab",) else 1]) or "."
+
+
+def package_lines(root: Path) -> Counter[str]:
+    """Count the lines of each package."""
+    sizes: Counter[str] = Counter()
+    for file in python_files(root):
+        sizes[package_of(file, root)] += len(file.read_text(encoding="utf-8").splitlines())
+    return sizes
+
+
+def reached_modules(names: Iterable[str]) -> dict[str, int]:
+    """Count each package's modules and those of ours that it reaches, imports within functions included."""
+    graph = grimp.build_graph(PACKAGE, exclude_type_checking_imports=True)
+
+    def reached(name: str) -> int:
+        return len(graph.find_upstream_modules(name, as_package=True) | graph.find_descendants(name))
+
+    return {name: reached(f"{PACKAGE}.{name}") for name in names}
+
+
+def outgrown(what: str, budgets: Mapping[str, int], found: Mapping[str, int]) -> Iterator[str]:
+    """Yield a sentence for each size above its budget, and for each without one."""
+    for name, size in sorted(found.items()):
+        if name not in budgets:
+            yield f"{name} has no budget of {what}: add it to {SETTINGS.name} ({size})"
+        elif size > budgets[name]:
+            yield f"{name} has {size} {what}, and {budgets[name]} in {SETTINGS.name}: take something away"
+
+
+def foreign_words(words: Mapping[str, str], files: Iterable[Path]) -> Iterator[str]:
+    """Yield a sentence for each name of a definition that uses another word than the glossary's.
+
+    Args:
+        words: what to say instead, by word.
+        files: to look through.
+    """
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                for word in re.findall(r"[A-Z]?[a-z]+", node.name):
+                    if instead := words.get(word.lower()):
+                        place = f"{file.relative_to(ROOT)}:{node.lineno}"
+                        yield f"{place}: {node.name}: say {instead}, not {word}"
+
+
+if __name__ == "__main__":
+    app()
