@@ -58,7 +58,7 @@ def view_command(
     ] = None,
     by: Annotated[
         str, typer.Option(help="For --funnel: none, step, system, kind, dataset or split.")
-    ] = "none",
+    ] = "split",
     text: Annotated[bool, typer.Option("--text", help="Print sessions in the terminal instead.")] = False,
     number: Annotated[int | None, typer.Option("--number", "-n", help="--text: the n-th, from 1.")] = None,
     question: Annotated[str | None, typer.Option(help="--text: only sessions of this question id.")] = None,
