@@ -16,7 +16,7 @@ from docagent_rl.commands.counting import run_counter
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.commands.replies import REPLIES, keep_replies
 from docagent_rl.endpoints.model_config import ModelConfig
-from docagent_rl.lab.collect.who import Who
+from docagent_rl.lab.collect.rules import AgentKind
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -44,7 +44,7 @@ def collect_command(
     *,
     data: Annotated[Path, typer.Option(help="Questions: .jsonl or .parquet, of `data import` or your own.")],
     out: Annotated[Path, typer.Option(help="Folder of the run; the same command goes on in it.")],
-    player: Annotated[Who, typer.Option(help="Who plays.")] = Who.ENDPOINT,
+    player: Annotated[AgentKind, typer.Option(help="Who plays.")] = AgentKind.ENDPOINT,
     preset: Annotated[
         str | None, typer.Option(help="vrag_rl, unidoc_rl, doc_v_star, mm_doc_r1, or a .yaml of your own.")
     ] = None,
@@ -79,10 +79,9 @@ def collect_command(
     """
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.agents.runner import RunSettings
-    from docagent_rl.lab.collect.collection import Collection
+    from docagent_rl.lab.collect.collection import Collection, check_runs
     from docagent_rl.lab.collect.config import CollectConfig
     from docagent_rl.lab.collect.filters import Failed
-    from docagent_rl.lab.collect.intermediate import check_runs
     from docagent_rl.lab.eval.agents import Agent
     from docagent_rl.lab.eval.play_config import check_play, play_config
     from docagent_rl.lab.eval.questions import drawn, read_records
@@ -98,17 +97,17 @@ def collect_command(
     parsed = check_play(run, records)
     config.check_system(get_system(parsed.system).name)
     check_runs(config.filters)
-    together = at_a_time or (teacher.concurrency if player is Who.ENDPOINT else _AT_A_TIME)
+    together = at_a_time or (teacher.concurrency if player is AgentKind.ENDPOINT else _AT_A_TIME)
     settings = RunSettings(sessions or config.sessions, together, parsed.rollout.session_attempts)
     collection, folder = Collection(recipe, get_system(parsed.system).name, records, settings), RunFolder(out)
 
     async def opened() -> Player:
-        if player is Who.ENDPOINT:
+        if player is AgentKind.ENDPOINT:
             ask = not collection.is_whole(folder)
             return await _teacher(run, parsed, config, teacher, grounder, seed, ask=ask)
         if replay is not None:
             return _replay(parsed, replay)
-        return _script(parsed, config, player is Who.DETOURS, seed)
+        return _script(parsed, config, player is AgentKind.DETOURS, seed)
 
     async def collect() -> None:
         playing = await opened()
@@ -131,7 +130,7 @@ def collect_command(
 
 
 def _check_options(
-    player: Who,
+    player: AgentKind,
     config: CollectConfig,
     replay: Path | None,
     teacher: ModelConfig,
@@ -141,13 +140,13 @@ def _check_options(
     """See that the options go together, and that no model is named in vain."""
     from docagent_rl.lab.collect.filters import Evidence
 
-    if player is Who.ENDPOINT:
+    if player is AgentKind.ENDPOINT:
         teacher.require("--player endpoint")
     elif teacher.model or teacher.base_url:
         raise UserError(f"--player {player.value} asks no model: leave out --model and --base-url")
     elif grounder.named:
         raise UserError(f"--player {player.value} draws its own boxes: leave out --grounder-model")
-    if (player is Who.REPLAY) is (replay is None):
+    if (player is AgentKind.REPLAY) is (replay is None):
         raise UserError("--player replay and --replay RUN go together")
     asks = any(isinstance(step, Evidence) and step.judged for step in config.filters)
     if evidence.named and not asks:
@@ -220,7 +219,7 @@ def _report(
     """Filter what was played, and print what each filter left and what could not be played."""
     from docagent_rl.documents import DocumentStore
     from docagent_rl.lab.collect.collection import KEPT, sift
-    from docagent_rl.lab.collect.page_judge import PageJudge
+    from docagent_rl.lab.collect.judging import PageJudge
     from docagent_rl.lab.eval.evaluation import tally_of, unplayed_table
     from docagent_rl.rewards.judge import make_judge
     from docagent_rl.rollout.trajectory import MaskReason

@@ -17,7 +17,7 @@ from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.lab.collect.collection import FUNNEL, KEPT, VERDICTS
 from docagent_rl.lab.collect.config import CollectConfig, preset_names
 from docagent_rl.lab.collect.filters import Filter
-from docagent_rl.lab.collect.who import Who
+from docagent_rl.lab.collect.rules import AgentKind
 from docagent_rl.lab.eval.agent import Agent
 from docagent_rl.lab.eval.probe.conditions import Condition
 from docagent_rl.lab.generate.config import GenerateConfig, Kind
@@ -76,7 +76,7 @@ def test_the_configuration_of_a_collection_is_one_and_all_it_knows_is_named():
     assert config.sessions == 3
     assert set(yaml.safe_load(text)) | {"source", "departures", "systems"} == set(CollectConfig.model_fields)
     kinds = [kind.model_fields["kind"].default for kind in get_args(get_args(Filter)[0])]
-    for name in (*kinds, *preset_names(), *(who.value for who in Who), KEPT, FUNNEL, VERDICTS):
+    for name in (*kinds, *preset_names(), *(who.value for who in AgentKind), KEPT, FUNNEL, VERDICTS):
         assert f"`{name}`" in COLLECT
 
 

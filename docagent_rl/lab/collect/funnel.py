@@ -9,9 +9,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from docagent_rl.lab.agents.run_folder import Key
-from docagent_rl.lab.collect.balance import Balance
 from docagent_rl.lab.collect.case import Case
-from docagent_rl.lab.collect.filters import Filter
+from docagent_rl.lab.collect.filters import Balance, Filter
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -6,8 +6,21 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 
+class AgentKind(StrEnum):
+    """The agent that makes the trajectories of a collection."""
+
+    ENDPOINT = "endpoint"
+    """A teacher behind an OpenAI-compatible endpoint."""
+    ORACLE = "oracle"
+    """A script that knows the references."""
+    DETOURS = "detours"
+    """The same, which goes astray at times."""
+    REPLAY = "replay"
+    """Sessions of another run, said again."""
+
+
 class Rule(StrEnum):
-    """Whose rule."""
+    """The paper by whose rule questions are chosen."""
 
     DOC_V_STAR = "doc_v_star"
     """Strata by the number of right sessions of four, drawn 10 : 70 : 20 (Doc-V*, appendix on GRPO)."""

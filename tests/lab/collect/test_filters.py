@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.lab.collect.balance import Aspect, Balance
 from docagent_rl.lab.collect.case import Case
 from docagent_rl.lab.collect.config import CollectConfig
 from docagent_rl.lab.collect.filters import (
     Answer,
+    Aspect,
+    Balance,
     Difficulty,
     Duplicates,
     Evidence,

@@ -15,8 +15,7 @@ from docagent_rl.endpoints.chat_client import ChatEndpoint
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.lab.collect.filters import Answer, Evidence, EvidencePages, Format
-from docagent_rl.lab.collect.judging import judged
-from docagent_rl.lab.collect.page_judge import PageJudge
+from docagent_rl.lab.collect.judging import PageJudge, judged
 from docagent_rl.rewards.judge_client import JUDGE_PROMPT, RemoteJudge
 from tests.chat_server import ChatServer, completion, serving
 from tests.lab.collect.cases import case

@@ -17,9 +17,8 @@ from docagent_rl.envs.services import RetrieverService
 from docagent_rl.lab.agents.chat import ChatLimits
 from docagent_rl.lab.agents.chat_model import EndpointModel
 from docagent_rl.lab.collect.config import TeacherConfig
-from docagent_rl.lab.collect.helped import HelpedRetriever, Shuffle
-from docagent_rl.lab.collect.proposals import picked, with_numbers
-from docagent_rl.lab.collect.teacher import TeacherPlayer
+from docagent_rl.lab.collect.regions import picked, with_numbers
+from docagent_rl.lab.collect.teacher import HelpedRetriever, Shuffle, TeacherPlayer
 from tests.chat_server import ChatServer, completion, serving
 from tests.lab.agents.stage import PlayingModel, resources, texts_of
 
