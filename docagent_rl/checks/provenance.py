@@ -122,6 +122,8 @@ def read_provenance(name: str, root: Traversable = ROOT) -> Provenance:
 
 def _read(name: str, root: Traversable, above: tuple[str, ...]) -> Provenance:
     file = root / FOLDER / f"{name}.yaml"
+    if above and not file.is_file():
+        file = ROOT / FOLDER / f"{name}.yaml"  # a user's recipe may be like one of the package
     if name in above:
         raise UserError(f"recipes {' -> '.join([*above, name])} take over each other's provenance")
     if not file.is_file():

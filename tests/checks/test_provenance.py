@@ -65,6 +65,8 @@ def test_lists_are_taken_over_and_added_to(written):
         "#   as in base",
     ]
     assert read_provenance("nobody", root).printed == {}
+    shipped = read_provenance("mine", written(mine=f"like: {RECIPE}\n"))
+    assert shipped.printed == read_provenance(RECIPE).printed
 
 
 @pytest.mark.parametrize(
